@@ -1,0 +1,89 @@
+//! The contract between the Windlass runtime and a backend: one native API (a vendor's driver, or the host's own
+//! threads) behind in-order lanes.
+//!
+//! The runtime owns all that is hard about scheduling: order between groups, data movement, failure, cancellation,
+//! back-pressure. A backend discovers devices, allocates memory, and executes what it is fed, in order. It knows no
+//! buffers, no events, no queues and no dependencies; it knows allocations, lanes and points.
+//!
+//! # The pieces
+//!
+//! - A [`Backend`] discovers [`Platform`]s and opens a [`Context`] over some of their devices. Discovery and opening
+//!   may block: the runtime calls them on a blocking pool. Neither loads a driver before it is called. A missing
+//!   driver is an `Err` that says what is missing and how to get it; it is never a panic.
+//! - A [`Context`] says what it can do, as data ([`ContextInfo`]), allocates memory, builds kernels and opens lanes.
+//! - A [`Lane`] is an in-order stream of work on one device. The runtime feeds it groups of commands, each at a
+//!   [`Point`], and learns by [`Verdict`]s how they ended.
+//!
+//! # Lanes and points
+//!
+//! - Points of one lane rise strictly; they may skip numbers. A point is *passed* when everything fed at or below it
+//!   has ended, well or badly. Passing is about order, not success.
+//! - [`Lane::feed`] is called by one thread at a time for one lane, though not always the same thread; different
+//!   lanes are fed at the same time. It must not wait for the device. The runtime keeps at most
+//!   [`DeviceInfo::lane_depth`] points in flight on a lane; choose that number below the driver's own limit.
+//! - The group at a point starts when all earlier points of its lane and all its [`Wait`]s (points of other lanes of
+//!   the same context, already fed) have been passed, whether they succeeded or not. The commands of one group run in
+//!   order. A group without commands is a barrier: it passes, and does nothing.
+//! - What a group wrote is visible to whatever starts after its point was passed.
+//! - When `feed` returns an error, the group does not run, and the lane goes on as if it had not been fed. A group
+//!   must not be left half fed: check what can be checked before the first native call.
+//! - Work starts without being asked for again: the runtime calls [`Lane::flush`] after a run of feeds, and after
+//!   that no further call may be needed for the work to finish.
+//!
+//! # Completion
+//!
+//! - [`Lane::arm`] asks for one call of [`LaneSink::passed`] as soon as the given point has been passed (at once, if
+//!   it has been). Each armed point gets a call, or is covered by a later point's call. Nothing is reported
+//!   unless it was armed, except at the backend's own liking.
+//! - A [`Verdict`] covers all points up to its own. It names every failure among those not covered by an earlier
+//!   verdict of that lane. Where a driver shows failure only per command, keep each command's event until its status
+//!   was read.
+//! - `passed` may be called on any thread, the one inside `feed`, `flush` or `arm` included, and at the same time on
+//!   several threads. Call it with no lock held that any method of the backend takes. It never blocks, and wakes the
+//!   waiting tasks before it returns. If [`ContextInfo::feeds_from_sink`] is set, it may call `feed`, `flush` and
+//!   `arm` of any lane of the context before it returns; set it unless `passed` runs inside a driver's callback.
+//! - Every point that was fed is reported in the end when armed, a lost device included: then as
+//!   [`BackendError::Lost`].
+//!
+//! # Memory
+//!
+//! - Fresh memory reads as zeros on every lane of the context.
+//! - The runtime keeps an allocation alive until the verdicts of all points that used it, then drops it on a thread
+//!   that may block. Handles that an enqueued command needs for longer are the backend's to retain.
+//! - Devices of a context that share one memory report the same [`DeviceInfo::memory`]: then the runtime never copies
+//!   between them.
+//! - Copies and fills are boxes of bytes ([`Region`]) in one to three dimensions. One side of a copy is the lane's own
+//!   memory or another memory of the same context; the other may also be host memory, that is, any allocation with a
+//!   [`Allocation::host_ptr`]. The runtime keeps host memory unchanged (or untouched, where written) until
+//!   the point is passed. Offsets and widths are multiples of four bytes, except that a region may end at the end of
+//!   its allocation.
+//!
+//! # Errors
+//!
+//! [`BackendError::Lost`] is final for a context: once it was returned or reported, nothing of that context runs or
+//! touches memory any more. A lane that refuses even a group without commands counts as lost with its context.
+//!
+//! A [`BackendError`] covers only what the caller cannot foresee. A breach of this contract by the runtime may panic.
+//! A panic inside a backend is caught by the runtime at its own calls and becomes the group's error.
+//!
+//! # Capabilities that have their place but no shape yet
+//!
+//! [`MemoryObject`], [`Arg`] and [`Command`] are open enums: images, samplers, device pointers and recorded sequences
+//! will be variants, announced in [`ContextInfo`] and [`DeviceInfo`]; a backend answers
+//! [`BackendError::Unsupported`] to what it does not know.
+#![warn(missing_docs)]
+
+mod command;
+mod context;
+mod device;
+mod error;
+mod lane;
+mod memory;
+
+pub use async_trait::async_trait;
+pub use command::{Arg, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Region};
+pub use context::{Backend, BackendId, BuiltKernel, Context, ContextInfo};
+pub use device::{Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform};
+pub use error::{BackendError, Unavailable};
+pub use lane::{Failed, Lane, LaneNumber, LaneSink, Point, Verdict, Wait};
+pub use memory::{Allocation, HostMemory, MemoryObject};

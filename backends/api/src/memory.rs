@@ -1,0 +1,176 @@
+//! Allocations, and the one kind that every backend meets: host memory.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
+use std::fmt;
+use std::ptr::NonNull;
+
+use windlass_kernel::DeviceCopy;
+
+use crate::BackendError;
+
+/// What to allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryObject {
+    /// Linear memory of this many bytes. A backend may round it up to its own granule.
+    Buffer {
+        /// The size; not zero.
+        bytes: usize,
+    },
+}
+
+impl MemoryObject {
+    /// The size in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            MemoryObject::Buffer { bytes } => *bytes,
+        }
+    }
+}
+
+/// Memory that a backend, or the runtime itself, allocated.
+pub trait Allocation: Any + Send + Sync {
+    /// Its size in bytes.
+    fn bytes(&self) -> usize;
+
+    /// Its address, where the host may read and write it directly at any time that no command uses it.
+    fn host_ptr(&self) -> Option<NonNull<u8>>;
+}
+
+impl fmt::Debug for dyn Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allocation")
+            .field("bytes", &self.bytes())
+            .field("host_ptr", &self.host_ptr())
+            .finish()
+    }
+}
+
+/// Host memory: zeroed, or taken over from a `Vec`.
+///
+/// ```
+/// use windlass_backend::{Allocation, HostMemory};
+/// let memory = HostMemory::from_vec(vec![1_u32, 2, 3]);
+/// assert_eq!(memory.bytes(), 12);
+/// assert_eq!(memory.try_into_vec::<u32>().unwrap(), [1, 2, 3]);
+/// ```
+pub struct HostMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+    layout: Layout,
+}
+
+// SAFETY: the memory is plain bytes that this value owns. All access is through raw pointers, whose users say why
+// theirs is exclusive or ordered.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+/// Fresh memory starts on a cache line, which suits every element type and every vector width.
+const ALIGN: usize = 64;
+
+impl HostMemory {
+    /// `bytes` zeros, aligned for every element type.
+    pub fn zeroed(bytes: usize) -> Result<Self, BackendError> {
+        let layout =
+            Layout::from_size_align(bytes, ALIGN).map_err(|_| BackendError::OutOfMemory { bytes })?;
+        if bytes == 0 {
+            return Ok(HostMemory { start: dangling(layout), bytes, layout });
+        }
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(start).ok_or(BackendError::OutOfMemory { bytes })?;
+        Ok(HostMemory { start, bytes, layout })
+    }
+
+    /// Takes over a vector's memory; nothing is copied.
+    pub fn from_vec<T: DeviceCopy>(vec: Vec<T>) -> Self {
+        let mut vec = std::mem::ManuallyDrop::new(vec);
+        let layout = match Layout::array::<T>(vec.capacity()) {
+            Ok(layout) => layout,
+            Err(_) => unreachable!("a vector's capacity has a valid layout"),
+        };
+        let start = NonNull::new(vec.as_mut_ptr().cast()).unwrap_or(dangling(layout));
+        HostMemory { start, bytes: vec.len() * size_of::<T>(), layout }
+    }
+
+    /// Gives the memory back as a vector without a copy, where it was one of the same layout; else returns itself.
+    pub fn try_into_vec<T: DeviceCopy>(self) -> Result<Vec<T>, Self> {
+        let fits = self.layout.align() == align_of::<T>()
+            && size_of::<T>() != 0
+            && self.layout.size().is_multiple_of(size_of::<T>())
+            && self.bytes.is_multiple_of(size_of::<T>());
+        if !fits {
+            return Err(self);
+        }
+        let this = std::mem::ManuallyDrop::new(self);
+        let (len, capacity) = (this.bytes / size_of::<T>(), this.layout.size() / size_of::<T>());
+        // SAFETY: the memory comes from the global allocator with exactly the layout of `capacity` elements of `T`
+        // (size and alignment were compared), its first `len` elements are initialised, `T` takes every bit pattern,
+        // and ownership passes on because `self` is not dropped.
+        Ok(unsafe { Vec::from_raw_parts(this.start.as_ptr().cast(), len, capacity) })
+    }
+}
+
+fn dangling(layout: Layout) -> NonNull<u8> {
+    NonNull::without_provenance(
+        std::num::NonZero::new(layout.align()).unwrap_or(std::num::NonZero::<usize>::MIN),
+    )
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if self.layout.size() != 0 {
+            // SAFETY: the memory was allocated by the global allocator with this layout, and is freed once.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        }
+    }
+}
+
+impl Allocation for HostMemory {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn host_ptr(&self) -> Option<NonNull<u8>> {
+        Some(self.start)
+    }
+}
+
+impl fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostMemory").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_goes_in_and_comes_out_where_it_was() {
+        let mut vec = Vec::with_capacity(10);
+        vec.extend([1.5_f32, 2.5]);
+        let address = vec.as_ptr();
+        let memory = HostMemory::from_vec(vec);
+        assert_eq!(memory.bytes(), 8);
+        let memory = memory.try_into_vec::<f64>().expect_err("an f64 vector has another layout");
+        let vec = memory.try_into_vec::<f32>().expect("this is its own layout");
+        assert_eq!((vec.as_slice(), vec.capacity(), vec.as_ptr()), (&[1.5, 2.5][..], 10, address));
+    }
+
+    #[test]
+    fn empty_memory_owns_nothing() {
+        assert_eq!(HostMemory::zeroed(0).expect("no bytes are always there").bytes(), 0);
+        assert_eq!(
+            HostMemory::from_vec(Vec::<u64>::new()).try_into_vec::<u64>().expect("same layout").len(),
+            0
+        );
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        assert!(matches!(HostMemory::zeroed(usize::MAX), Err(BackendError::OutOfMemory { .. })));
+    }
+}

@@ -1,0 +1,55 @@
+//! What a device says of itself, and how it is found.
+
+use windlass::{Queue, Selector};
+
+use crate::check::Verdict;
+use crate::subject::Subject;
+use crate::{ensure, ensure_eq};
+
+pub(super) async fn device_is_listed(s: &Subject) -> Verdict {
+    let devices = s.runtime.devices().await?;
+    ensure!(devices.contains(&s.device));
+    let platforms = s.runtime.platforms().await;
+    let mine: Vec<_> = platforms.iter().filter(|p| p.devices().contains(&s.device)).collect();
+    ensure_eq!(mine.len(), 1, "a device belongs to one platform");
+    ensure_eq!(mine[0].backend(), s.device.backend());
+    ensure_eq!(mine[0].name(), s.device.platform_name());
+    ensure!(platforms.iter().any(|p| p.backend().as_str() == "host"), "the host backend is always there");
+    let info = s.device.info();
+    ensure!(info.lanes >= 1 && info.lane_depth >= 1 && info.memory_bytes > 0 && !info.name.is_empty());
+    ensure!(info.aspects.is_sorted(), "{:?}", info.aspects);
+    ensure!(!info.formats.is_empty());
+    Ok(())
+}
+
+pub(super) async fn device_is_selected(s: &Subject) -> Verdict {
+    let wanted = s.device.clone();
+    let selector = Selector::new().score(move |d| (*d == wanted).then_some(1));
+    let queue = Queue::builder().runtime(&s.runtime).select(selector).build().await?;
+    ensure_eq!(*queue.device(), s.device);
+    let none = Queue::builder().runtime(&s.runtime).select(Selector::new().score(|_| None)).build().await;
+    ensure!(none.is_err_and(|e| e.is_unavailable()));
+    Ok(())
+}
+
+pub(super) async fn queue_knows_where_it_is(s: &Subject) -> Verdict {
+    for queue in [&s.home, &s.second, &s.away] {
+        ensure_eq!(*queue.device(), s.device);
+        ensure_eq!(queue.context().devices(), vec![s.device.clone()]);
+        ensure_eq!(queue.device().backend(), s.device.backend());
+        ensure!(!queue.is_in_order());
+    }
+    Ok(())
+}
+
+pub(super) async fn queues_share_the_default_context(s: &Subject) -> Verdict {
+    // What one queue has written is not moved for the other, and is moved for a context of its own.
+    let v = windlass::Buffer::<u32>::new(64);
+    s.count(&s.home, &v, 1)?.await?;
+    let before = s.tally();
+    s.increment(&s.second, &v)?.await?;
+    ensure_eq!(s.moved_since(before).transfers, 0);
+    s.increment(&s.away, &v)?.await?;
+    ensure_eq!(s.moved_since(before).transfers, 1);
+    Ok(())
+}

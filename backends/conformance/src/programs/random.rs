@@ -1,0 +1,203 @@
+//! Making programs up.
+
+use super::model::{End, Model};
+use super::rng::Rng;
+use super::{Group, Job, Mode, Op, Program, Step, Storage, Thread, Window};
+
+impl Program {
+    /// The program of this seed, for this many places.
+    pub fn random(seed: u64, places: usize) -> Program {
+        let mut rng = Rng::new(seed);
+        let count = if rng.chance(70) { 1 } else { 2 + rng.below(2) };
+        Program { threads: (0..count).map(|_| Thread::random(&mut rng, places)).collect() }
+    }
+}
+
+impl Thread {
+    fn random(rng: &mut Rng, places: usize) -> Self {
+        let mut thread = Thread::default();
+        for _ in 0..1 + rng.below(3) {
+            // Often of one shape, so that whole buffers can be copied to each other.
+            let shape = match rng.below(5) {
+                4 => [2, 10],
+                0 => [1 + rng.below(5), 1 + rng.below(9)],
+                1 => [1, 1 + rng.below(600)],
+                _ => [1, 1 + rng.below(24)],
+            };
+            let base = rng.chance(50).then(|| rng.word());
+            thread.buffers.push(Storage { shape, base });
+        }
+        let kind = match rng.below(10) {
+            0..4 => Kind::Tame,
+            4..7 => Kind::Late,
+            _ => Kind::Told,
+        };
+        let mut maker = Maker { model: Model::new(&thread), thread, rng, places, kind, gated: Vec::new() };
+        for _ in 0..3 + maker.rng.below(20) {
+            maker.add();
+        }
+        maker.decide_all();
+        maker.thread
+    }
+}
+
+/// What may fail, and when that is known.
+///
+/// A transfer moves several versions at once where that makes for fewer transfers, and it fails as a whole: a group
+/// that reads only the good part of it fails too if the other part turns out bad after it was planned. Until that is
+/// told apart, programs in which failure comes late use buffers as a whole, so that each transfer has one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Nothing fails and nothing is cancelled.
+    Tame,
+    /// Failures come to be known when others have long been planned behind them. Buffers are used as a whole.
+    Late,
+    /// Each failure is awaited before the next step.
+    Told,
+}
+
+struct Maker<'r> {
+    thread: Thread,
+    /// Runs along, so that no step is made up whose end would depend on timing.
+    model: Model,
+    rng: &'r mut Rng,
+    places: usize,
+    kind: Kind,
+    /// Groups behind gates.
+    gated: Vec<usize>,
+}
+
+impl Maker<'_> {
+    fn push(&mut self, step: Step) {
+        self.model.step(&step);
+        self.thread.steps.push(step);
+    }
+
+    fn decide_all(&mut self) {
+        for step in std::mem::take(&mut self.gated) {
+            self.push(Step::Decide { step });
+        }
+    }
+
+    fn add(&mut self) {
+        match self.rng.below(20) {
+            0 | 1 if !self.gated.is_empty() => {
+                let at = self.rng.below(self.gated.len());
+                let step = self.gated.swap_remove(at);
+                self.push(Step::Decide { step });
+            }
+            0 => {
+                let window = self.window(false);
+                // Whoever waits for data must not wait for what only this thread can let go.
+                self.decide_all();
+                self.push(Step::Look { window });
+            }
+            1 => {
+                let (window, k) = (self.window(false), self.rng.word());
+                self.decide_all();
+                self.push(Step::Edit { window, k });
+            }
+            _ => self.add_group(),
+        }
+    }
+
+    fn add_group(&mut self) {
+        let job = match self.rng.below(8) {
+            0 => {
+                let (window, k) = (self.window(true), self.rng.word());
+                Job::Task { window, k, fails: self.kind != Kind::Tame && self.rng.chance(40) }
+            }
+            _ => Job::Commands((0..1 + self.rng.below(3)).map(|_| self.op()).collect()),
+        };
+        let earlier = self.thread.steps.len();
+        let is_group = |i: &usize| matches!(self.thread.steps[*i], Step::Group(_));
+        let groups: Vec<usize> = (0..earlier).filter(is_group).collect();
+        let after = (!groups.is_empty() && self.rng.chance(15))
+            .then(|| (groups[self.rng.below(groups.len())], self.rng.chance(50)));
+        let mut group = Group {
+            place: self.rng.below(self.places),
+            job,
+            gated: self.rng.chance(15),
+            cancelled: false,
+            keeps_previous: self.rng.chance(10),
+            after,
+        };
+        // One that is to be cancelled and would fail anyway may end either way.
+        group.cancelled =
+            group.gated && self.kind != Kind::Tame && self.rng.chance(50) && !self.model.is_doomed(&group);
+        if group.gated {
+            self.gated.push(earlier);
+        }
+        self.push(Step::Group(group));
+        if self.kind == Kind::Told && self.model.ends.last() != Some(&End::Well) {
+            self.decide_all();
+            self.push(Step::Await { step: earlier });
+        }
+    }
+
+    /// A window: of elements that follow each other, or any box.
+    fn window(&mut self, in_a_row: bool) -> Window {
+        let buffer = self.rng.below(self.thread.buffers.len());
+        let [rows, columns] = self.thread.buffers[buffer].shape;
+        if self.kind == Kind::Late {
+            return Window { buffer, lo: [0, 0], size: [rows, columns] };
+        }
+        let mut part = |extent: usize| match self.rng.below(3) {
+            0 => (0, extent),
+            _ => {
+                let lo = self.rng.below(extent);
+                // Windows without elements are rare, and legal.
+                let least = usize::from(!self.rng.chance(4));
+                (lo, (least + self.rng.below(extent - lo)).min(extent - lo))
+            }
+        };
+        let (y, x) = (part(rows), part(columns));
+        let (y, x) = match in_a_row {
+            true if self.rng.chance(50) => ((y.0, y.1.min(1)), x),
+            true => (y, (0, columns)),
+            false => (y, x),
+        };
+        Window { buffer, lo: [y.0, x.0], size: [y.1, x.1] }
+    }
+
+    /// Two windows of one shape that do not meet, if some are found.
+    fn pair(&mut self, in_a_row: bool) -> Option<(Window, Window)> {
+        for _ in 0..8 {
+            let (mut a, mut b) = (self.window(in_a_row), self.window(in_a_row));
+            let size = [a.size[0].min(b.size[0]), a.size[1].min(b.size[1])];
+            let whole = size == a.size && size == b.size;
+            if in_a_row && size[0] > 1 && a.size[1] != b.size[1] || self.kind == Kind::Late && !whole {
+                continue;
+            }
+            (a.size, b.size) = (size, size);
+            if !a.overlaps(&b) {
+                return Some((a, b));
+            }
+        }
+        None
+    }
+
+    fn op(&mut self) -> Op {
+        let k = self.rng.word();
+        let op = match self.rng.below(9) {
+            0 => Op::Fill(self.window(false), k),
+            1 => Op::Count(self.window(true), k, self.rng.chance(30)),
+            2 => Op::CountHalf(self.window(true), k),
+            3 => Op::Touch(self.window(false)),
+            4 | 5 => match self.pair(true) {
+                Some((from, to)) if k & 1 == 0 => Op::Copy(from, to),
+                Some((x, y)) => Op::Fold(x, y, k),
+                None => Op::Churn(self.window(true), k),
+            },
+            6 => match self.pair(false) {
+                Some((from, to)) => Op::Move(from, to),
+                None => Op::Churn(self.window(true), k),
+            },
+            _ => Op::Churn(self.window(true), k),
+        };
+        debug_assert!(
+            op.uses().iter().flatten().any(|(_, mode)| *mode != Mode::Read) || matches!(op, Op::Touch(_))
+        );
+        op
+    }
+}

@@ -1,0 +1,249 @@
+//! Running a program on real queues, with the model beside it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use futures_lite::future::block_on;
+use windlass::{Buffer, Cancel, CommandGroup, Error, Event, KernelCall, OnCancel};
+
+use super::model::{End, Model};
+use super::{Group, Job, Op, Program, Step, Storage, Tally, Thread, Window, World};
+use crate::check::{Latch, Opened, latch};
+
+/// Runs all threads; says what is different, or how much was done.
+pub(super) fn run(world: &World, program: &Program) -> Result<Tally, String> {
+    let one = |thread: &Thread| {
+        catch_unwind(AssertUnwindSafe(|| block_on(Actor::new(world, thread).run(thread))))
+            .unwrap_or_else(|_| Err("a thread panicked".into()))
+    };
+    let tallies: Vec<Result<Tally, String>> = match &program.threads[..] {
+        [thread] => vec![one(thread)],
+        threads => std::thread::scope(|scope| {
+            let running: Vec<_> = threads.iter().map(|thread| scope.spawn(move || one(thread))).collect();
+            running
+                .into_iter()
+                .map(|r| r.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+                .collect()
+        }),
+    };
+    let mut sum = Tally { programs: 1, ..Tally::default() };
+    for (t, tally) in tallies.into_iter().enumerate() {
+        let tally = tally.map_err(|what| format!("thread {t}, {what}"))?;
+        sum.steps += tally.steps;
+        sum.failed += tally.failed;
+    }
+    Ok(sum)
+}
+
+struct Actor<'w> {
+    world: &'w World,
+    buffers: Vec<Buffer<u32, 2>>,
+    model: Model,
+    /// By step, for groups.
+    events: Vec<Option<Event>>,
+    gates: Vec<Option<Latch>>,
+}
+
+impl Storage {
+    fn make(&self, world: &World) -> Result<Buffer<u32, 2>, Error> {
+        let buffer = match self.base {
+            Some(_) => Buffer::with_shape(self.shape, self.initial())?,
+            None => Buffer::new(self.shape),
+        };
+        // Binds it to this runtime, and touches nothing.
+        let nothing = buffer.range((0..0, 0..0));
+        let bound = world.places[0].submit(|cg| {
+            cg.read(&nothing);
+            Ok(())
+        })?;
+        drop(bound);
+        Ok(buffer)
+    }
+}
+
+impl<'w> Actor<'w> {
+    fn new(world: &'w World, thread: &Thread) -> Self {
+        Actor { world, buffers: Vec::new(), model: Model::new(thread), events: Vec::new(), gates: Vec::new() }
+    }
+
+    async fn run(mut self, thread: &Thread) -> Result<Tally, String> {
+        for storage in &thread.buffers {
+            self.buffers.push(storage.make(self.world).map_err(|e| format!("making a buffer: {e}"))?);
+        }
+        for (at, step) in thread.steps.iter().enumerate() {
+            let before = self.model.clone();
+            self.model.step(step);
+            self.events.push(None);
+            self.gates.push(None);
+            self.step(thread, step, &before).await.map_err(|what| format!("step {at}: {what}"))?;
+        }
+        for (at, event) in std::mem::take(&mut self.events).into_iter().enumerate() {
+            let Some(event) = event else { continue };
+            let result = event.await;
+            let (end, should) = (end_of(&result), self.model.ends[at]);
+            if end != Some(should) {
+                return Err(format!("step {at} ends as {result:?}, not {should:?}"));
+            }
+        }
+        for (at, storage) in thread.buffers.iter().enumerate() {
+            self.compare(at, storage).await?;
+        }
+        let failed = self.model.ends.iter().filter(|end| **end != End::Well).count() as u64;
+        Ok(Tally { programs: 0, steps: thread.steps.len() as u64, failed })
+    }
+
+    async fn step(&mut self, thread: &Thread, step: &Step, before: &Model) -> Result<(), String> {
+        let at = self.events.len() - 1;
+        match step {
+            Step::Group(group) => {
+                let (gate, opened) = latch();
+                let opened = group.gated.then_some(opened);
+                self.gates[at] = group.gated.then_some(gate);
+                let event = self.submit(group, opened).map_err(|e| format!("refused: {e}"))?;
+                self.events[at] = Some(event);
+            }
+            Step::Decide { step } => {
+                let (gate, event) = (self.gates[*step].take(), self.events[*step].clone());
+                let (Some(gate), Some(event)) = (gate, event) else { return Err("no gate to decide".into()) };
+                let cancelled = matches!(&thread.steps[*step], Step::Group(g) if g.cancelled);
+                if cancelled && event.cancel() != Cancel::Skipped {
+                    return Err(format!("step {step} could not be cancelled behind its gate"));
+                }
+                gate.open();
+            }
+            // How it ended is looked at in the end.
+            Step::Await { step } => {
+                if let Some(event) = self.events[*step].clone() {
+                    let _ = event.await;
+                }
+            }
+            Step::Edit { window, k } => {
+                let should = before.elements(window);
+                let guard = self.part(window).host_write().await;
+                let mut guard = expect(guard, should)?;
+                if let Some(guard) = &mut guard {
+                    guard.iter_mut().for_each(|v| *v = v.wrapping_mul(31).wrapping_add(*k));
+                }
+            }
+            Step::Look { window } => {
+                let should = before.elements(window);
+                expect(self.part(window).host_read().await, should)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&self, window: &Window) -> Buffer<u32, 2> {
+        let Window { buffer, lo, size } = *window;
+        self.buffers[buffer].range((lo[0]..lo[0] + size[0], lo[1]..lo[1] + size[1]))
+    }
+
+    fn submit(&self, group: &Group, opened: Option<Opened>) -> Result<Event, Error> {
+        self.world.places[group.place].submit(|cg| {
+            if let Some(opened) = opened {
+                cg.after(opened);
+            }
+            if group.keeps_previous {
+                cg.on_cancel(OnCancel::KeepPrevious);
+            }
+            match group.after.map(|(step, carries)| (&self.events[step], carries)) {
+                Some((Some(event), true)) => cg.depends_on(event),
+                Some((Some(event), false)) => cg.after_end(event),
+                _ => {}
+            }
+            match &group.job {
+                Job::Commands(ops) => ops.iter().try_for_each(|op| self.command(cg, op)),
+                Job::Task { window, k, fails } => {
+                    let (mut v, k, fails) = (cg.read_write(&self.part(window)), *k, *fails);
+                    cg.host_task(async move |host| {
+                        host.view_mut(&mut v)?
+                            .iter_mut()
+                            .for_each(|v| *v = v.wrapping_mul(31).wrapping_add(k));
+                        if fails { Err("as the program says".into()) } else { Ok(()) }
+                    })
+                }
+            }
+        })
+    }
+
+    fn command(&self, cg: &CommandGroup<'_>, op: &Op) -> Result<(), Error> {
+        let call = |name: &str| KernelCall::new(self.world.kernels.get(name));
+        match op {
+            Op::Churn(w, k) => {
+                let v = cg.read_write(&self.part(w));
+                cg.parallel_for(w.len(), call("churn").buffer(v).value(*k))
+            }
+            Op::Count(w, base, uninit) => {
+                let call = call("fill_index");
+                let call = match uninit {
+                    true => call.buffer(cg.read_write_uninit(&self.part(w))),
+                    false => call.buffer(cg.write(&self.part(w))),
+                };
+                cg.parallel_for(w.len(), call.value(*base))
+            }
+            Op::CountHalf(w, base) => {
+                let v = cg.write_keep(&self.part(w));
+                cg.parallel_for(w.len() / 2, call("fill_index").buffer(v).value(*base))
+            }
+            Op::Copy(from, to) => {
+                let (x, out) = (cg.read(&self.part(from)), cg.write(&self.part(to)));
+                cg.parallel_for(from.len(), call("copy").buffer(x).buffer(out))
+            }
+            Op::Fold(x, y, k) => {
+                let (a, b) = (cg.read(&self.part(x)), cg.read_write(&self.part(y)));
+                cg.parallel_for(x.len(), call("fold").buffer(a).buffer(b).value(*k))
+            }
+            Op::Move(from, to) => cg.copy(&cg.read(&self.part(from)), &cg.write(&self.part(to))),
+            Op::Fill(w, value) => cg.fill(&cg.write(&self.part(w)), *value),
+            Op::Touch(w) => {
+                cg.read(&self.part(w));
+                Ok(())
+            }
+        }
+    }
+
+    /// Compares all of a buffer, in runs of elements that can be had and runs that cannot.
+    async fn compare(&self, buffer: usize, storage: &Storage) -> Result<(), String> {
+        let [rows, columns] = storage.shape;
+        let whole = Window { buffer, lo: [0, 0], size: [rows, columns] };
+        let at = |what: String| format!("buffer {buffer}, in the end: {what}");
+        let should = self.model.elements(&whole);
+        let well = should.is_some();
+        expect(self.buffers[buffer].host_read().await, should).map_err(at)?;
+        for row in (0..rows).filter(|_| !well) {
+            let elements = &self.model.data[buffer][row * columns..][..columns];
+            let mut lo = 0;
+            for run in elements.chunk_by(|a, b| a.is_some() == b.is_some()) {
+                let part = Window { buffer, lo: [row, lo], size: [1, run.len()] };
+                lo += run.len();
+                let should = self.model.elements(&part);
+                expect(self.part(&part).host_read().await, should)
+                    .map_err(|what| at(format!("{part:?}: {what}")))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn end_of(result: &Result<(), Error>) -> Option<End> {
+    match result {
+        Ok(()) => Some(End::Well),
+        Err(e) if e.is_cancelled() => Some(End::Cancelled),
+        Err(e) if e.is_dependency_failed() => Some(End::Dependent),
+        Err(e) if e.to_string().contains("as the program says") => Some(End::Failed),
+        Err(_) => None,
+    }
+}
+
+/// The guard, if there should be one, with the elements that should be in it.
+fn expect<G>(guard: Result<G, Error>, should: Option<Vec<u32>>) -> Result<Option<G>, String>
+where
+    G: std::ops::Deref<Target = [u32]>,
+{
+    match (guard, should) {
+        (Ok(guard), Some(should)) if guard[..] == should[..] => Ok(Some(guard)),
+        (Ok(guard), Some(should)) => Err(format!("{:?}, not {should:?}", &guard[..])),
+        (Ok(guard), None) => Err(format!("{:?}, though it failed to be written", &guard[..])),
+        (Err(e), None) if e.is_dependency_failed() => Ok(None),
+        (Err(e), should) => Err(format!("{e}, and not {should:?}")),
+    }
+}

@@ -1,0 +1,63 @@
+//! The table in `docs/conformance.md`: rows of the checklist against devices.
+//!
+//! It is made from the cases and from what is pinned in [`expected`]. The suite fails where a device
+//! differs from that, so the table says what is so.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::cases::cases;
+use crate::expected;
+
+/// The whole page.
+pub fn page() -> String {
+    let mut text = String::from(PREFACE);
+    let columns = expected::COLUMNS;
+    let _ =
+        writeln!(text, "| row | case | {} |\n|---|---|{}", columns.join(" | "), "---|".repeat(columns.len()));
+    let mut rows: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
+    for case in cases() {
+        case.rows.iter().for_each(|row| rows.entry(*row).or_default().push(case.name));
+    }
+    for (row, names) in rows {
+        for name in names {
+            let cells =
+                columns.map(|column| if reason(column, name).is_some() { "unsupported" } else { "passes" });
+            let _ = writeln!(text, "| {row} | `{name}` | {} |", cells.join(" | "));
+        }
+    }
+    text.push_str("\n## Unsupported, and why\n\n");
+    for column in columns {
+        for (case, why) in expected::of(column) {
+            let _ = writeln!(text, "- `{column}`, `{case}`: {why}.");
+        }
+    }
+    text
+}
+
+fn reason(column: &str, case: &str) -> Option<&'static str> {
+    expected::of(column).iter().find(|(name, _)| *name == case).map(|(_, why)| *why)
+}
+
+const PREFACE: &str = "# Conformance
+
+Rows of the checklist, the case of the suite that is about each, and what comes of it on each backend. This page is made
+by the suite (`backends/conformance`) from its cases and from the results that are pinned in it; a backend that differs
+from its pinned results in either direction fails, and so does the suite if this page is not up to date
+(`WINDLASS_WRITE_DOCS=1 cargo test -p windlass-conformance` writes it). `opencl` is PoCL, `wgpu` is lavapipe.
+
+";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/conformance.md");
+        let page = super::page();
+        if std::env::var_os("WINDLASS_WRITE_DOCS").is_some() {
+            std::fs::write(path, &page).expect("the page can be written");
+        }
+        let there = std::fs::read_to_string(path).expect("the page is there");
+        assert!(there == page, "docs/conformance.md is old: write it with WINDLASS_WRITE_DOCS=1");
+    }
+}

@@ -1,0 +1,43 @@
+//! The devices that these tests are about; without its driver a test says loudly that it was skipped, and where `CI` or
+//! `WINDLASS_REQUIRE_DRIVERS` is set, it fails.
+
+#![allow(dead_code, reason = "each test program uses the drivers that it is about")]
+
+use windlass::{Device, Runtime};
+use windlass_conformance::{Kernels, Report, Subject, expected, run};
+
+/// PoCL, or else whatever OpenCL device there is.
+pub(crate) fn opencl(runtime: &Runtime) -> Option<Device> {
+    let pocl = |d: &Device| is(d, "opencl") && d.platform_name() == "Portable Computing Language";
+    or_skip(Subject::find(runtime, pocl).or_else(|_| Subject::find(runtime, |d| is(d, "opencl"))))
+}
+
+/// lavapipe, or else whatever Vulkan device there is.
+pub(crate) fn wgpu(runtime: &Runtime) -> Option<Device> {
+    let lavapipe = |d: &Device| is(d, "wgpu") && d.name().contains("llvmpipe");
+    or_skip(Subject::find(runtime, lavapipe).or_else(|_| Subject::find(runtime, |d| is(d, "wgpu"))))
+}
+
+fn is(device: &Device, backend: &str) -> bool {
+    device.backend().as_str() == backend
+}
+
+fn or_skip(found: windlass::Result<Device>) -> Option<Device> {
+    match found {
+        Ok(device) => Some(device),
+        Err(why) => {
+            let required = ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|v| std::env::var_os(v).is_some());
+            assert!(!required, "a driver is required here: {why}");
+            eprintln!("\n*** SKIPPED, nothing was tested: {why} ***\n");
+            None
+        }
+    }
+}
+
+/// Runs the suite, and compares with what is pinned for this backend.
+#[allow(dead_code, reason = "not every test that looks for devices runs the suite")]
+pub(crate) fn conform(name: &str, device: &Device) {
+    let subject = Subject::open(name, device, Kernels::new()).expect("a device that was just listed opens");
+    let report: Report = run(&subject);
+    report.compare(expected::of(name)).unwrap_or_else(|text| panic!("{text}"));
+}

@@ -1,0 +1,125 @@
+//! One program over devices of three backends: nothing says where data is, or what comes after what.
+
+#[path = "drivers/find.rs"]
+mod find;
+
+use windlass::{Buffer, Context, KernelCall, Queue, Runtime};
+use windlass_conformance::Kernels;
+use windlass_conformance::programs::{World, run};
+
+/// A queue on each backend's device, where the drivers are there.
+fn queues(runtime: &Runtime) -> Option<[Queue; 3]> {
+    let (opencl, wgpu) = (find::opencl(runtime)?, find::wgpu(runtime)?);
+    let open = |device| {
+        let builder = Queue::builder().device(device).handler(|_| {});
+        builder.build_blocking().expect("a device that was just listed opens")
+    };
+    Some([open(runtime.host()), open(opencl), open(wgpu)])
+}
+
+#[test]
+fn many_devices() {
+    let runtime = Runtime::new();
+    let Some([host, opencl, wgpu]) = queues(&runtime) else { return };
+    let kernels = Kernels::new();
+    let kernel = |name| kernels.get(name);
+    let n = 1 << 16;
+    let data = Buffer::from((0..n).map(|i| i as f32).collect::<Vec<_>>());
+    let (left, right) = (data.range(0..n / 2), data.range(n / 2..n));
+    let sums = Buffer::<f32>::new(n / 2);
+    let scale = |queue: &Queue, half: &Buffer<f32>, k: f32| {
+        queue.submit(|cg| {
+            let v = cg.read_write(half);
+            cg.parallel_for(n / 2, KernelCall::new(kernel("scale")).value(k).buffer(v))
+        })
+    };
+    let program = async {
+        // The halves do not overlap: these two may run at the same time, on two devices.
+        let scaled = [scale(&opencl, &left, 2.0)?, scale(&wgpu, &right, 3.0)?];
+        // Needs both halves, on a third device in a third context.
+        let summed = host.submit(|cg| {
+            let (v, out) = (cg.read(&data), cg.write(&sums));
+            cg.parallel_for(n / 2, KernelCall::new(kernel("sum_pairs")).buffer(v).buffer(out))
+        })?;
+        // A host task is a command group too, and it goes out of the process while the devices go on.
+        let (mut reader, mut writer) = std::io::pipe()?;
+        let sent = host.submit(|cg| {
+            let sums = cg.read(&sums);
+            cg.host_task(async move |h| {
+                let sums = h.view(&sums)?;
+                std::io::Write::write_all(
+                    &mut writer,
+                    sums[..16].iter().map(|s| *s as u8).collect::<Vec<_>>().as_slice(),
+                )?;
+                Ok(())
+            })
+        })?;
+        sent.await?;
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut reader, &mut bytes)?;
+        summed.await?;
+        windlass::Event::all(scaled).await?;
+        Ok::<_, windlass::Error>((bytes, sums.host_read().await?.to_vec()))
+    };
+    let (bytes, sums) = futures::executor::block_on(program).expect("the program runs");
+    assert_eq!(bytes, (0..16).map(|i| (4 * i + 1) as u32 * 2).map(|s| s as u8).collect::<Vec<_>>());
+    for (i, sum) in sums.iter().enumerate() {
+        let k = if i < n / 4 { 2.0 } else { 3.0 };
+        assert_eq!(*sum, k * (4 * i + 1) as f32, "pair {i}");
+    }
+    // Each half goes to its device and comes back, once.
+    let stats = runtime.stats();
+    assert_eq!((stats.transfers, stats.bytes_moved), (4, 2 * 4 * n as u64));
+}
+
+#[test]
+fn every_pair_of_devices() {
+    let runtime = Runtime::new();
+    let Some(queues) = queues(&runtime) else { return };
+    let kernels = Kernels::new();
+    for from in &queues {
+        for to in &queues {
+            let v = Buffer::<u32>::new(1000);
+            let submit = |queue: &Queue, k: u32| {
+                queue.submit(|cg| {
+                    let v = cg.read_write(&v);
+                    cg.parallel_for(1000, KernelCall::new(kernels.get("churn")).buffer(v).value(k))
+                })
+            };
+            for k in 0..20 {
+                let queue = if k % 2 == 0 { from } else { to };
+                drop(submit(queue, k).expect("it is taken"));
+            }
+            let expected = (0..20).fold(0_u32, |v, k| v.wrapping_mul(31).wrapping_add(k));
+            let v = v.host_read().blocking_wait().expect("all groups are well");
+            assert!(v.iter().all(|v| *v == expected), "{} and {}", from.device(), to.device());
+        }
+    }
+}
+
+#[test]
+fn contexts_are_of_one_platform() {
+    let runtime = Runtime::new();
+    let Some([host, opencl, wgpu]) = queues(&runtime) else { return };
+    for (a, b) in [(&host, &opencl), (&opencl, &wgpu), (&wgpu, &host)] {
+        let refused = Context::new(&[a.device().clone(), b.device().clone()]);
+        assert!(refused.is_err_and(|e| e.is_invalid_input()));
+    }
+}
+
+#[test]
+fn random_programs_on_all() {
+    let runtime = Runtime::new();
+    let Some([host, opencl, wgpu]) = queues(&runtime) else { return };
+    let own = Context::new(&[runtime.host()]).expect("a host context opens");
+    let second = Queue::builder().context(&own).handler(|_| {}).build_blocking().expect("it opens");
+    let in_order = Queue::builder().device(wgpu.device().clone()).in_order().handler(|_| {});
+    let in_order = in_order.build_blocking().expect("it opens");
+    let world = World { places: vec![host, second, opencl, wgpu, in_order], kernels: Kernels::new() };
+    let tally = run(&world, 0..400).unwrap_or_else(|failure| panic!("{failure}"));
+    let stats = runtime.stats();
+    println!("{tally:?}, {stats:?}");
+    assert_eq!(tally.programs, 400);
+    assert!(tally.steps > 4_000 && tally.failed > 400, "{tally:?}");
+    assert!(stats.staged_transfers > 500 && stats.proxies > 100, "{stats:?}");
+}

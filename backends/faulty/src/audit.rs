@@ -1,0 +1,70 @@
+//! Counts of what the runtime has asked for, and of what of it still exists.
+
+use std::cell::Cell;
+
+/// What was called, made and kept; see [`FaultyControl::audit`](crate::FaultyControl::audit).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Audit {
+    /// Contexts, lanes, kernels and allocations (staging included) that exist.
+    pub contexts: usize,
+    /// Lanes that exist.
+    pub lanes: usize,
+    /// Kernels that exist.
+    pub kernels: usize,
+    /// Allocations that exist.
+    pub allocations: usize,
+    /// Staging memory that exists.
+    pub staging: usize,
+    /// Bytes in both.
+    pub bytes: usize,
+    /// Groups that were fed and not reported.
+    pub in_flight: usize,
+    /// Calls of `feed`, refused ones included.
+    pub feeds: u64,
+    /// Calls of `flush`.
+    pub flushes: u64,
+    /// Calls of `arm`.
+    pub arms: u64,
+    /// Calls of `allocate` and `allocate_staging`.
+    pub allocates: u64,
+    /// Calls of `build`.
+    pub builds: u64,
+    /// Calls of all kinds that were made inside [`inside_poll`].
+    pub calls_in_poll: u64,
+    /// Groups that were run, or failed when their turn came.
+    pub ran: u64,
+    /// Verdicts that were given.
+    pub verdicts: u64,
+    /// The most that any lane has held at a time.
+    pub deepest: usize,
+    /// Bytes that copy commands have moved.
+    pub bytes_copied: u64,
+}
+
+impl Audit {
+    /// How many native objects exist.
+    pub fn live(&self) -> usize {
+        self.contexts + self.lanes + self.kernels + self.allocations + self.staging
+    }
+}
+
+thread_local! {
+    static IN_POLL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as being inside a `poll` while `poll` runs: native calls made meanwhile are counted.
+pub fn inside_poll<R>(poll: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IN_POLL.set(self.0);
+        }
+    }
+    let _restore = Restore(IN_POLL.replace(true));
+    poll()
+}
+
+pub(crate) fn is_inside_poll() -> bool {
+    IN_POLL.get()
+}

@@ -1,0 +1,217 @@
+//! Commands as a lane keeps them, and how they run.
+
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{
+    Arg, BackendError, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, Launch, Region,
+};
+use windlass_kernel::{Block, Extent, HostBody, Range, SlotAccess, Span, Word};
+
+use crate::machine::{Shared, Uses};
+use crate::memory::Window;
+
+/// A kernel as a context built it.
+pub(crate) struct FaultyKernel {
+    pub(crate) name: String,
+    pub(crate) body: Arc<dyn HostBody>,
+    pub(crate) context: usize,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl BuiltKernel for FaultyKernel {}
+
+impl Drop for FaultyKernel {
+    fn drop(&mut self) {
+        self.shared.lock().audit.kernels -= 1;
+    }
+}
+
+/// Why a command is not taken.
+pub(crate) enum Refused {
+    /// The runtime has broken the contract.
+    Breach(String),
+    Error(BackendError),
+}
+
+impl From<String> for Refused {
+    fn from(what: String) -> Self {
+        Refused::Breach(what)
+    }
+}
+
+/// A command that is ready to run.
+pub(crate) enum Job {
+    Kernel { body: Arc<dyn HostBody>, range: Range, args: Vec<Bound> },
+    Host(Box<HostLaunch>),
+    Copy(Box<CopyJob>),
+    Fill { to: Window, pattern: SmallVec<[u8; 16]> },
+}
+
+pub(crate) struct CopyJob {
+    from: Window,
+    to: Window,
+}
+
+/// A kernel's argument with its memory.
+pub(crate) struct Bound {
+    window: Window,
+    element: usize,
+    writes: bool,
+    /// A value's own memory.
+    _value: Option<HostMemory>,
+}
+
+impl Job {
+    pub(crate) fn new(command: Command<'_>, context: usize, uses: &mut Uses) -> Result<Self, Refused> {
+        let job = match command {
+            Command::Launch(launch) => kernel(&launch, context)?,
+            Command::Host(launch) => Job::Host(Box::new(launch)),
+            Command::Copy(copy) => Job::Copy(Box::new(copy_job(&copy, context)?)),
+            Command::Fill(Fill { memory, region, pattern }) => {
+                if pattern.is_empty() || !region.width.is_multiple_of(pattern.len()) {
+                    return Err(format!("a fill of {region:?} by a pattern of {}", pattern.len()).into());
+                }
+                let to = Window::new(memory, region, context)?;
+                Job::Fill { to, pattern: SmallVec::from_slice(pattern) }
+            }
+            other => {
+                return Err(Refused::Error(BackendError::Unsupported(format!(
+                    "{other:?} on a scripted device"
+                ))));
+            }
+        };
+        uses.extend(job.windows().filter_map(|w| w.block.clone()));
+        Ok(job)
+    }
+
+    fn windows(&self) -> impl Iterator<Item = &Window> {
+        let list: SmallVec<[&Window; 4]> = match self {
+            Job::Kernel { args, .. } => args.iter().map(|a| &a.window).collect(),
+            Job::Host(_) => SmallVec::new(),
+            Job::Copy(copy) => SmallVec::from_iter([&copy.from, &copy.to]),
+            Job::Fill { to, .. } => SmallVec::from_iter([to]),
+        };
+        list.into_iter()
+    }
+
+    pub(crate) fn run(&self) {
+        match self {
+            Job::Kernel { body, range, args } => {
+                let word = shared_word(args);
+                let spans: SmallVec<[Span; 4]> = args.iter().map(|a| a.span(word)).collect();
+                body.run(Block { items: 0..range.items(), range: *range }, &spans);
+            }
+            Job::Host(launch) => {
+                let HostLaunch { code, range, spans } = &**launch;
+                code.run(Block { items: 0..range.items(), range: *range }, spans);
+            }
+            Job::Copy(copy) => copy.to.copy_from(&copy.from),
+            Job::Fill { to, pattern } => to.fill(pattern),
+        }
+    }
+
+    /// What a command that fails leaves behind: rubbish, wherever it might have written.
+    pub(crate) fn spoil(&self) {
+        const RUBBISH: &[u8] = &[0xa5];
+        match self {
+            Job::Kernel { args, .. } => {
+                args.iter().filter(|a| a.writes).for_each(|a| a.window.fill(RUBBISH));
+            }
+            Job::Host(_) => {}
+            Job::Copy(copy) => copy.to.fill(RUBBISH),
+            Job::Fill { to, .. } => to.fill(RUBBISH),
+        }
+    }
+
+    pub(crate) fn bytes_copied(&self) -> u64 {
+        match self {
+            Job::Copy(copy) => copy.to.region.bytes() as u64,
+            _ => 0,
+        }
+    }
+}
+
+/// The name of the kernel that a command launches.
+pub(crate) fn name_of<'a>(command: &'a Command<'_>) -> Option<&'a str> {
+    let Command::Launch(launch) = command else { return None };
+    (launch.kernel as &dyn Any).downcast_ref::<FaultyKernel>().map(|k| k.name.as_str())
+}
+
+fn copy_job(copy: &CopyBox<'_>, context: usize) -> Result<CopyJob, Refused> {
+    let (a, b) = (&copy.from_region, &copy.to_region);
+    if (a.width, a.rows, a.slices) != (b.width, b.rows, b.slices) {
+        return Err(format!("a copy from {a:?} to {b:?}").into());
+    }
+    let from = Window::new(copy.from, copy.from_region, context)?;
+    let to = Window::new(copy.to, copy.to_region, context)?;
+    Ok(CopyJob { from, to })
+}
+
+fn kernel(launch: &Launch<'_>, context: usize) -> Result<Job, Refused> {
+    let Some(kernel) = (launch.kernel as &dyn Any).downcast_ref::<FaultyKernel>() else {
+        return Err("a kernel that another backend built".to_owned().into());
+    };
+    if kernel.context != context {
+        return Err("a kernel that another context built".to_owned().into());
+    }
+    if launch.range.items() == 0 {
+        return Err("a launch of no work-items".to_owned().into());
+    }
+    let args = launch.args.iter().map(|arg| bind(arg, context)).collect::<Result<_, Refused>>()?;
+    Ok(Job::Kernel { body: kernel.body.clone(), range: launch.range, args })
+}
+
+fn bind(arg: &Arg<'_>, context: usize) -> Result<Bound, Refused> {
+    match arg {
+        Arg::Buffer { memory, region, element, access } => {
+            if *element == 0 || !region.width.is_multiple_of(*element) {
+                return Err(format!("{region:?} as an argument of elements of {element} bytes").into());
+            }
+            let window = Window::new(*memory, *region, context)?;
+            let writes = *access == SlotAccess::ReadWrite;
+            Ok(Bound { window, element: *element, writes, _value: None })
+        }
+        Arg::Value(bytes) => {
+            let memory = HostMemory::zeroed(bytes.len().max(1)).map_err(Refused::Error)?;
+            let window = Window::new(&memory, Region::line(0, memory_bytes(bytes)), context)?;
+            window.fill(bytes);
+            Ok(Bound { window, element: bytes.len().max(1), writes: false, _value: Some(memory) })
+        }
+        other => Err(Refused::Error(BackendError::Unsupported(format!("{other:?} on a scripted device")))),
+    }
+}
+
+fn memory_bytes(value: &[u8]) -> usize {
+    value.len().max(1)
+}
+
+impl Bound {
+    fn first(&self) -> NonNull<u8> {
+        self.window.first()
+    }
+
+    fn span(&self, word: Word) -> Span {
+        let Region { width, rows, slices, row_pitch, slice_pitch, .. } = self.window.region;
+        let size = [slices, rows, width / self.element];
+        let extent = Extent { size, pitch: [slice_pitch / self.element, row_pitch / self.element] };
+        // SAFETY: the window lies in one allocation, which is kept by its block, by this argument or by the runtime
+        // until the point is passed, and was initialised when it was made. The word divides the address and the
+        // element's size: `shared_word` took all arguments of this launch together. Other launches that run at the same
+        // time only read what this one reads: the runtime's promise.
+        unsafe { Span::new(self.first(), extent, self.element, word) }
+    }
+}
+
+/// The largest word that divides the place and the element of every argument.
+fn shared_word(args: &[Bound]) -> Word {
+    let bits = args.iter().fold(8, |bits, a| bits | a.first().addr().get() | a.element);
+    match bits.trailing_zeros() {
+        0 => Word::B1,
+        1 => Word::B2,
+        2 => Word::B4,
+        _ => Word::B8,
+    }
+}

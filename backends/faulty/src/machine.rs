@@ -1,0 +1,286 @@
+//! The state behind all devices of a backend: what was fed, what has run, what was reported. Everything that happens is
+//! an [`Action`], and somebody outside says which comes next.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+use windlass_backend::{BackendError, Failed, LaneNumber, LaneSink, Point, Verdict, Wait};
+
+use crate::audit::{Audit, is_inside_poll};
+use crate::kernel::Job;
+use crate::memory::Block;
+use crate::script::{Script, due};
+
+/// What the backend, its contexts, lanes and allocations, and its controls share.
+pub(crate) struct Shared {
+    machine: Mutex<Machine>,
+    auto: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Machine {
+    pub(crate) script: Script,
+    pub(crate) audit: Audit,
+    pub(crate) breaches: Vec<String>,
+    pub(crate) contexts: Vec<ContextState>,
+    pub(crate) lanes: Vec<LaneState>,
+}
+
+#[derive(Default)]
+pub(crate) struct ContextState {
+    pub(crate) lost: Option<String>,
+    pub(crate) closed: bool,
+}
+
+/// The allocations that a group uses.
+pub(crate) type Uses = SmallVec<[Arc<Block>; 2]>;
+
+/// A group as it was fed.
+pub(crate) struct Group {
+    pub(crate) point: u64,
+    pub(crate) waits: SmallVec<[Wait; 1]>,
+    pub(crate) jobs: SmallVec<[Job; 1]>,
+}
+
+pub(crate) struct LaneState {
+    pub(crate) context: usize,
+    pub(crate) number: LaneNumber,
+    pub(crate) depth: usize,
+    pub(crate) sink: Option<Arc<dyn LaneSink>>,
+    /// Fed and not run.
+    pub(crate) queue: VecDeque<Group>,
+    /// Fed and not reported.
+    pub(crate) unreported: VecDeque<(u64, Uses)>,
+    pub(crate) fed: u64,
+    pub(crate) flushed: u64,
+    pub(crate) done: u64,
+    pub(crate) reported: u64,
+    pub(crate) armed: Vec<u64>,
+    pub(crate) failed: Vec<Failed>,
+    /// A group of it is being run by some thread.
+    pub(crate) busy: bool,
+    /// Stopped by a control.
+    pub(crate) held: bool,
+}
+
+/// One thing that may happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// This lane's next group runs.
+    Run(usize),
+    /// This lane reports.
+    Report(usize),
+}
+
+impl LaneState {
+    pub(crate) fn new(context: usize, number: LaneNumber, depth: usize, sink: Arc<dyn LaneSink>) -> Self {
+        LaneState {
+            context,
+            number,
+            depth,
+            sink: Some(sink),
+            queue: VecDeque::new(),
+            unreported: VecDeque::new(),
+            fed: 0,
+            flushed: 0,
+            done: 0,
+            reported: 0,
+            armed: Vec::new(),
+            failed: Vec::new(),
+            busy: false,
+            held: false,
+        }
+    }
+}
+
+impl Machine {
+    /// Counts a native call.
+    pub(crate) fn called(&mut self) {
+        self.audit.calls_in_poll += u64::from(is_inside_poll());
+    }
+
+    pub(crate) fn find(&self, context: usize, number: LaneNumber) -> Option<&LaneState> {
+        self.lanes.iter().find(|l| l.context == context && l.number == number && l.sink.is_some())
+    }
+
+    fn may_run(&self, lane: &LaneState) -> bool {
+        let passed = |w: &Wait| self.find(lane.context, w.lane).is_none_or(|l| l.done >= w.point.0);
+        !lane.busy
+            && !lane.held
+            && lane.queue.front().is_some_and(|g| g.point <= lane.flushed && g.waits.iter().all(passed))
+    }
+
+    fn may_report(&self, lane: &LaneState) -> bool {
+        let eager = self.script.inside && lane.done > lane.reported;
+        !self.script.delayed && (eager || lane.armed.iter().any(|p| *p <= lane.done))
+    }
+
+    /// Everything that may happen next.
+    pub(crate) fn actions(&self) -> SmallVec<[Action; 8]> {
+        let lanes = || self.lanes.iter().enumerate();
+        let reports = lanes().filter(|(_, l)| self.may_report(l)).map(|(at, _)| Action::Report(at));
+        reports.chain(lanes().filter(|(_, l)| self.may_run(l)).map(|(at, _)| Action::Run(at))).collect()
+    }
+
+    /// How the next group of a lane is to end, where that is not up to itself.
+    fn doom(&mut self, at: usize, group: &Group) -> Option<BackendError> {
+        let script = &mut self.script;
+        if let Some(found) = script.points.iter().position(|(l, p, _)| (*l, *p) == (at, group.point)) {
+            return Some(script.points.swap_remove(found).2);
+        }
+        if group.jobs.is_empty() {
+            return None;
+        }
+        let copy = matches!(group.jobs[..], [Job::Copy(_)]);
+        let of_copies = if copy { due(&mut script.copies) } else { None };
+        of_copies.or(due(&mut script.groups))
+    }
+
+    /// What a lane has to say up to a point it has come to, and to whom.
+    fn verdict(&mut self, at: usize) -> Option<(Arc<dyn LaneSink>, Verdict)> {
+        let exact = self.script.exact;
+        let lane = &mut self.lanes[at];
+        let first = lane.armed.iter().copied().filter(|p| *p <= lane.done).min();
+        let upto = if exact { first.unwrap_or(lane.done).max(lane.reported) } else { lane.done };
+        let (told, kept) = std::mem::take(&mut lane.failed).into_iter().partition(|f| f.last.0 <= upto);
+        lane.failed = kept;
+        lane.armed.retain(|p| *p > upto);
+        lane.reported = upto;
+        let mut over = 0;
+        while let Some((_, uses)) = lane.unreported.pop_front_if(|(point, _)| *point <= upto) {
+            uses.iter().for_each(|block| block.release());
+            over += 1;
+        }
+        let sink = lane.sink.clone();
+        self.audit.in_flight -= over;
+        self.audit.verdicts += 1;
+        Some((sink?, Verdict { upto: Point(upto), failed: told }))
+    }
+
+    /// A context's devices are gone: nothing runs there any more, and everything fed ends so. What was fed is given
+    /// back, since it holds things of the user's, which are not to be dropped under a lock.
+    #[must_use]
+    pub(crate) fn lose(&mut self, context: usize, why: &str) -> Vec<Group> {
+        let mut over = Vec::new();
+        self.contexts[context].lost = Some(why.to_owned());
+        for lane in self.lanes.iter_mut().filter(|l| l.context == context && l.done < l.fed) {
+            over.extend(lane.queue.drain(..));
+            let (first, last) = (Point(lane.done + 1), Point(lane.fed));
+            lane.failed.push(Failed { first, last, error: BackendError::Lost(why.to_owned()) });
+            lane.done = lane.fed;
+        }
+        over
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(auto: bool) -> Self {
+        Shared { machine: Mutex::default(), auto }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn build_called(&self) {
+        let mut machine = self.lock();
+        machine.called();
+        machine.audit.builds += 1;
+    }
+
+    /// The runtime has broken the contract. Kept, since a panic here may be caught on its way.
+    pub(crate) fn breach(&self, what: String) -> ! {
+        self.note_breach(&what);
+        panic!("breach of the backend contract: {what}")
+    }
+
+    /// As [`Shared::breach`], where a panic would do harm.
+    pub(crate) fn note_breach(&self, what: &str) {
+        self.lock().breaches.push(what.to_owned());
+    }
+
+    /// Does one thing; the caller has found it among [`Machine::actions`], and nobody else has been at work since,
+    /// or it is looked at again.
+    pub(crate) fn perform(&self, action: Action) -> bool {
+        match action {
+            Action::Run(at) => self.run(at),
+            Action::Report(at) => self.report(at),
+        }
+    }
+
+    fn run(&self, at: usize) -> bool {
+        let mut machine = self.lock();
+        if !machine.may_run(&machine.lanes[at]) {
+            return false;
+        }
+        let Some(group) = machine.lanes[at].queue.pop_front() else { return false };
+        let doom = machine.doom(at, &group);
+        machine.lanes[at].busy = true;
+        machine.audit.ran += 1;
+        drop(machine);
+        let (point, copied) = (group.point, group.jobs.iter().map(Job::bytes_copied).sum::<u64>());
+        let result = match doom {
+            Some(error) => {
+                group.jobs.iter().for_each(Job::spoil);
+                Err(error)
+            }
+            None => catch_unwind(AssertUnwindSafe(|| group.jobs.iter().for_each(Job::run)))
+                .map_err(|panic| BackendError::Panicked(message(&*panic))),
+        };
+        drop(group);
+        let mut machine = self.lock();
+        machine.audit.bytes_copied += copied;
+        let lane = &mut machine.lanes[at];
+        lane.busy = false;
+        // Its context may have been lost meanwhile: then it is over already.
+        if lane.done < point {
+            lane.done = point;
+            let failed = |error| Failed { first: Point(point), last: Point(point), error };
+            lane.failed.extend(result.err().map(failed));
+        }
+        true
+    }
+
+    /// Reports, asked or not.
+    pub(crate) fn report(&self, at: usize) -> bool {
+        let mut machine = self.lock();
+        let told = machine.verdict(at);
+        drop(machine);
+        told.map(|(sink, verdict)| sink.passed(verdict)).is_some()
+    }
+
+    /// Does everything that may happen, the first possible thing first.
+    pub(crate) fn run_all(&self) -> usize {
+        let mut steps = 0;
+        loop {
+            let Some(action) = self.lock().actions().first().copied() else { return steps };
+            steps += usize::from(self.perform(action));
+        }
+    }
+
+    /// After a native call: some devices go on by themselves.
+    pub(crate) fn after_call(&self) {
+        if self.auto || self.lock().script.inside {
+            self.run_all();
+        }
+    }
+
+    /// Whether groups run without being flushed.
+    pub(crate) fn is_eager(&self, machine: &Machine) -> bool {
+        self.auto || machine.script.inside
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("auto", &self.auto).finish_non_exhaustive()
+    }
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}

@@ -1,0 +1,170 @@
+//! The devices' memory, and windows into any memory that a command names.
+
+use std::any::Any;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use windlass_backend::{Allocation, BackendError, HostMemory, Region};
+
+use crate::machine::Shared;
+
+/// What an allocation owns; groups that use it keep it from being freed under them, and note that it was let go of.
+pub(crate) struct Block {
+    memory: HostMemory,
+    /// Groups that use it, fed and not reported.
+    used: AtomicUsize,
+}
+
+impl Block {
+    pub(crate) fn hold(&self) {
+        self.used.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self) {
+        self.used.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Memory of a context, or staging.
+pub(crate) struct FaultyMemory {
+    pub(crate) block: Arc<Block>,
+    /// The context whose lanes may use it; any, for staging.
+    pub(crate) context: Option<usize>,
+    visible: bool,
+    shared: Arc<Shared>,
+}
+
+impl FaultyMemory {
+    pub(crate) fn new(
+        bytes: usize,
+        context: Option<usize>,
+        visible: bool,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, BackendError> {
+        let block = Block { memory: HostMemory::zeroed(bytes)?, used: AtomicUsize::new(0) };
+        let mut machine = shared.lock();
+        let audit = &mut machine.audit;
+        audit.bytes += bytes;
+        *if context.is_some() { &mut audit.allocations } else { &mut audit.staging } += 1;
+        drop(machine);
+        Ok(FaultyMemory { block: Arc::new(block), context, visible, shared: shared.clone() })
+    }
+}
+
+impl Allocation for FaultyMemory {
+    fn bytes(&self) -> usize {
+        self.block.memory.bytes()
+    }
+
+    fn host_ptr(&self) -> Option<NonNull<u8>> {
+        self.block.memory.host_ptr().filter(|_| self.visible)
+    }
+}
+
+impl Drop for FaultyMemory {
+    fn drop(&mut self) {
+        let mut machine = self.shared.lock();
+        machine.called();
+        machine.audit.bytes -= self.block.memory.bytes();
+        let audit = &mut machine.audit;
+        *if self.context.is_some() { &mut audit.allocations } else { &mut audit.staging } -= 1;
+        // What a lost context has not reported yet will not touch it any more.
+        let lost = self.context.is_some_and(|c| machine.contexts[c].lost.is_some());
+        let lost = lost || self.context.is_none() && machine.contexts.iter().any(|c| c.lost.is_some());
+        drop(machine);
+        let users = self.block.used.load(Ordering::Relaxed);
+        if users > 0 && !lost {
+            self.shared
+                .note_breach(&format!("an allocation was dropped before the verdicts of {users} groups"));
+        }
+    }
+}
+
+/// A box of some memory, checked to lie inside it.
+#[derive(Clone)]
+pub(crate) struct Window {
+    start: NonNull<u8>,
+    pub(crate) region: Region,
+    /// Keeps the devices' own memory; the host's is kept by the runtime.
+    pub(crate) block: Option<Arc<Block>>,
+}
+
+// SAFETY: a window is an address with a shape, and a reference count that is `Send`; those who use the address say why
+// they may.
+unsafe impl Send for Window {}
+// SAFETY: as above.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// An error says what is wrong with it: a breach of the contract.
+    pub(crate) fn new(memory: &dyn Allocation, region: Region, context: usize) -> Result<Self, String> {
+        let end = checked_end(&region);
+        if end.is_none_or(|end| end > memory.bytes()) {
+            return Err(format!("{region:?} of an allocation of {} bytes", memory.bytes()));
+        }
+        let granular = |n: usize| n.is_multiple_of(4);
+        if !granular(region.offset) || !granular(region.width) && end != Some(memory.bytes()) {
+            return Err(format!("{region:?} is not made of granules"));
+        }
+        let (start, block) = match (memory as &dyn Any).downcast_ref::<FaultyMemory>() {
+            Some(own) if own.context.is_some_and(|c| c != context) && !own.visible => {
+                return Err("memory of another context".into());
+            }
+            Some(own) => (own.block.memory.host_ptr(), Some(own.block.clone())),
+            None => (memory.host_ptr(), None),
+        };
+        let start = start.ok_or("memory of another backend, without an address")?;
+        Ok(Window { start, region, block })
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn first(&self) -> NonNull<u8> {
+        // SAFETY: `new` checked that the region, its offset included, ends inside the allocation.
+        unsafe { self.start.add(self.region.offset) }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = *mut u8> {
+        let start = self.start.as_ptr();
+        // SAFETY: a row's offset is not above the region's end, which `new` checked.
+        self.region.row_offsets().map(move |offset| unsafe { start.add(offset) })
+    }
+
+    /// Copies a box of the same shape here.
+    pub(crate) fn copy_from(&self, from: &Window) {
+        for (from, to) in from.rows().zip(self.rows()) {
+            // SAFETY: both rows have `width` bytes inside allocations that live until the point is passed, and nobody
+            // else writes the one or touches the other meanwhile: the runtime's promise.
+            unsafe { ptr::copy(from, to, self.region.width) }
+        }
+    }
+
+    /// Fills the box with a pattern; what of the pattern does not fit at a row's end is left out.
+    pub(crate) fn fill(&self, pattern: &[u8]) {
+        for row in self.rows() {
+            for at in (0..self.region.width).step_by(pattern.len().max(1)) {
+                let len = pattern.len().min(self.region.width - at);
+                // SAFETY: `at + len` is not above the row's width, whose bytes are inside the allocation; the rest is
+                // as for `copy_from`.
+                unsafe { ptr::copy_nonoverlapping(pattern.as_ptr(), row.add(at), len) }
+            }
+        }
+    }
+}
+
+/// `Region::end` in arithmetic that does not wrap.
+fn checked_end(region: &Region) -> Option<usize> {
+    if region.width.checked_mul(region.rows)?.checked_mul(region.slices)? == 0 {
+        return Some(region.offset);
+    }
+    let slices = (region.slices - 1).checked_mul(region.slice_pitch)?;
+    let rows = (region.rows - 1).checked_mul(region.row_pitch)?;
+    region.offset.checked_add(slices)?.checked_add(rows)?.checked_add(region.width)
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block").field("memory", &self.memory).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,260 @@
+//! What a program must do: its items one after the other, on plain vectors.
+
+use super::program::{Deed, Item, Kind, Part, Program, TaskEnd};
+use crate::Memory;
+use crate::kernels::stepped;
+
+/// How an item must end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    Well,
+    /// It was cancelled, or its accessor let go of.
+    Cancelled,
+    /// It failed itself.
+    Failed,
+    /// Something it reads or depends on failed.
+    Doomed,
+    /// Both, and which of them is told first is up to the order of verdicts.
+    Either,
+}
+
+/// How an item uses a part.
+struct Access {
+    part: Part,
+    reads: bool,
+    writes: bool,
+}
+
+/// Where data can be: the heap, or a memory of a context (`None`: the runtime's own of a device).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Heap,
+    Own(Option<usize>, usize),
+    /// What the devices of a context share that work on the heap, or on shared memory.
+    Common(Option<usize>, Memory),
+}
+
+struct Element {
+    value: u32,
+    bad: bool,
+    /// It may be bad, or not: see [`Model::collateral`].
+    maybe: bool,
+    /// Somebody has written it.
+    written: bool,
+    /// Where its newest version is.
+    valid: Vec<Place>,
+}
+
+/// The outcome of all items, and the data at the end.
+pub(super) struct Model {
+    roots: Vec<Vec<Element>>,
+    pub(super) expected: Vec<Expected>,
+    /// What the accessors that read must see.
+    pub(super) seen: Vec<Option<Vec<u32>>>,
+    pub(super) bytes_moved: u64,
+    /// Items that failed with what they did not read, in the way that [`Model::collateral`] allows.
+    pub(super) collateral: u64,
+    /// Roots that something which failed or was cancelled has written.
+    hurt: Vec<bool>,
+}
+
+/// What a buffer with content starts with.
+pub(super) fn initial(root: usize, at: usize) -> u32 {
+    (root * 1000 + at) as u32
+}
+
+impl Model {
+    /// Runs the program; `cancelled` says which items were cancelled in time, and `failed` which were seen to fail.
+    pub(super) fn run(program: &Program, cancelled: &[bool], failed: &[bool]) -> Self {
+        let element = |root: usize, at: usize, data: bool| Element {
+            value: if data { initial(root, at) } else { 0 },
+            bad: false,
+            maybe: false,
+            written: data,
+            valid: data.then_some(Place::Heap).into_iter().collect(),
+        };
+        let roots = program.roots.iter().enumerate();
+        let roots = roots.map(|(r, plan)| (0..plan.len).map(|at| element(r, at, plan.data)).collect());
+        let mut model = Model {
+            roots: roots.collect(),
+            expected: Vec::new(),
+            seen: Vec::new(),
+            bytes_moved: 0,
+            collateral: 0,
+            hurt: vec![false; program.roots.len()],
+        };
+        for (at, item) in program.items.iter().enumerate() {
+            model.item(program, item, cancelled[at], failed[at]);
+        }
+        model
+    }
+
+    /// Whether an item may fail though all that it reads is well. A transfer takes stale neighbours along in one go,
+    /// and while it is on its way all of it fails with a part of it: so does who waits for it.
+    fn collateral(&self, item: &Item, accesses: &[Access]) -> bool {
+        let reads = accesses.iter().filter(|a| a.reads || item.keep);
+        reads.into_iter().any(|a| self.hurt[a.part.root] || self.part(&a.part).any(|e| e.maybe))
+    }
+
+    fn item(&mut self, program: &Program, item: &Item, cancelled: bool, failed: bool) {
+        let accesses = accesses(item);
+        let reads_bad = accesses.iter().any(|a| (a.reads || item.keep) && self.part(&a.part).any(|e| e.bad));
+        let event_bad =
+            item.after.iter().any(|(at, carries)| *carries && self.expected[*at] != Expected::Well);
+        let fails = fails(item);
+        let may_be_doomed = !reads_bad && !event_bad && self.collateral(item, &accesses);
+        let collateral = may_be_doomed && failed && !cancelled;
+        self.collateral += u64::from(collateral && !fails);
+        let doomed = reads_bad || event_bad || collateral;
+        let expected = match (cancelled, doomed, fails) {
+            (true, ..) => Expected::Cancelled,
+            (_, true, true) => Expected::Either,
+            (_, true, false) => Expected::Doomed,
+            (_, false, true) => Expected::Failed,
+            _ => Expected::Well,
+        };
+        let mut seen = None;
+        if expected != Expected::Well {
+            accesses.iter().filter(|a| a.writes).for_each(|a| self.hurt[a.part.root] = true);
+        }
+        match (&expected, &item.kind) {
+            // An accessor that is let go of leaves no trace; a group may be asked not to. Where what it was to have is
+            // bad, though, it counts as the author of a bad version of all its part, like any other writer.
+            (Expected::Cancelled, kind)
+                if !doomed && (item.keep || !matches!(kind, Kind::Device(_) | Kind::Host(..))) =>
+            {
+                for access in accesses.iter().filter(|a| a.writes && may_be_doomed) {
+                    self.part_mut(&access.part).for_each(|e| e.maybe = true);
+                }
+            }
+            (Expected::Well, kind) => {
+                self.arrive(place(program, item), &accesses);
+                if let Kind::Read(part) = kind {
+                    seen = Some(self.part(part).map(|e| e.value).collect());
+                }
+                self.apply(kind);
+            }
+            _ => self.spoil(&accesses),
+        }
+        self.expected.push(expected);
+        self.seen.push(seen);
+    }
+
+    fn part(&self, part: &Part) -> impl Iterator<Item = &Element> {
+        self.roots[part.root][part.lo..part.hi].iter()
+    }
+
+    fn part_mut(&mut self, part: &Part) -> impl Iterator<Item = &mut Element> {
+        self.roots[part.root][part.lo..part.hi].iter_mut()
+    }
+
+    /// Counts what has to be moved for an item, and whom its writes make stale.
+    fn arrive(&mut self, place: Place, accesses: &[Access]) {
+        let mut moved = 0;
+        for access in accesses.iter().filter(|a| a.reads) {
+            for e in self.part_mut(&access.part).filter(|e| e.written && !e.valid.contains(&place)) {
+                e.valid.push(place);
+                moved += 4;
+            }
+        }
+        self.bytes_moved += moved;
+        for access in accesses.iter().filter(|a| a.writes) {
+            for e in self.part_mut(&access.part) {
+                (e.written, e.bad, e.maybe, e.valid) = (true, false, false, vec![place]);
+            }
+        }
+    }
+
+    fn spoil(&mut self, accesses: &[Access]) {
+        for access in accesses.iter().filter(|a| a.writes) {
+            self.part_mut(&access.part).for_each(|e| (e.bad, e.maybe) = (true, false));
+        }
+    }
+
+    fn apply(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Device(deeds) => deeds.iter().for_each(|deed| self.deed(deed)),
+            Kind::Host(part, k, _) | Kind::Write(part, k) => self.deed(&Deed::Step(*part, *k)),
+            Kind::Read(_) => {}
+        }
+    }
+
+    fn deed(&mut self, deed: &Deed) {
+        let set = |(i, e): (usize, &mut Element), k: u32| e.value = (i as u32) * 7 + k;
+        match deed {
+            Deed::Step(part, k) => self.part_mut(part).for_each(|e| e.value = stepped(e.value, *k)),
+            Deed::Set(part, k) => self.part_mut(part).enumerate().for_each(|e| set(e, *k)),
+            Deed::SetHalf(part, k) => {
+                self.part_mut(part).take(part.len().div_ceil(2)).enumerate().for_each(|e| set(e, *k));
+            }
+            Deed::Blend(x, y, k) => {
+                for i in 0..x.len() {
+                    let y = self.roots[y.root][y.lo + i % y.len()].value;
+                    let x = &mut self.roots[x.root][x.lo + i];
+                    x.value = stepped(x.value, y.wrapping_add(*k));
+                }
+            }
+            Deed::Fill(part, v) => self.part_mut(part).for_each(|e| e.value = *v),
+            Deed::Copy(from, to) => {
+                let values: Vec<u32> = self.part(from).map(|e| e.value).collect();
+                self.part_mut(to).zip(values).for_each(|(e, v)| e.value = v);
+            }
+            Deed::Panics(_) | Deed::Refused(_) => {}
+        }
+    }
+
+    /// The runs of a buffer's elements that are all well, all bad, or all perhaps bad: values and whether they may be bad.
+    pub(super) fn runs(&self, root: usize) -> Vec<(Part, Option<Vec<u32>>, bool)> {
+        let mut runs = Vec::new();
+        let mut lo = 0;
+        for run in self.roots[root].chunk_by(|a, b| (a.bad, a.maybe) == (b.bad, b.maybe)) {
+            let part = Part { root, lo, hi: lo + run.len() };
+            let values = (!run[0].bad).then(|| run.iter().map(|e| e.value).collect());
+            runs.push((part, values, run[0].bad || run[0].maybe));
+            lo = part.hi;
+        }
+        runs
+    }
+}
+
+fn fails(item: &Item) -> bool {
+    item.gate == Some(true)
+        || match &item.kind {
+            Kind::Device(deeds) => deeds.iter().any(|d| matches!(d, Deed::Panics(_) | Deed::Refused(_))),
+            Kind::Host(_, _, end) => *end != TaskEnd::Well,
+            _ => false,
+        }
+}
+
+fn accesses(item: &Item) -> Vec<Access> {
+    let access = |part: Part, reads, writes| Access { part, reads, writes };
+    match &item.kind {
+        Kind::Read(part) => vec![access(*part, true, false)],
+        Kind::Write(part, _) | Kind::Host(part, ..) => vec![access(*part, true, true)],
+        Kind::Device(deeds) => deeds
+            .iter()
+            .flat_map(|deed| match deed {
+                Deed::Step(x, _) | Deed::SetHalf(x, _) | Deed::Panics(x) | Deed::Refused(x) => {
+                    vec![access(*x, true, true)]
+                }
+                Deed::Set(x, _) | Deed::Fill(x, _) => vec![access(*x, false, true)],
+                Deed::Blend(x, y, _) => vec![access(*x, true, true), access(*y, true, false)],
+                Deed::Copy(from, to) => vec![access(*from, true, false), access(*to, false, true)],
+            })
+            .collect(),
+    }
+}
+
+fn place(program: &Program, item: &Item) -> Place {
+    if !matches!(item.kind, Kind::Device(_)) {
+        return Place::Heap;
+    }
+    let queue = &program.queues[item.queue];
+    match (program.devices[queue.device], queue.context) {
+        (Memory::Heap, None) => Place::Heap,
+        (Memory::Own | Memory::Visible, context) => Place::Own(context, queue.device),
+        // The runtime's own contexts have one device each.
+        (Memory::Shared, None) => Place::Own(None, queue.device),
+        (memory, context) => Place::Common(context, memory),
+    }
+}

@@ -1,0 +1,277 @@
+//! Random programs as data: a machine, buffers, and what is submitted in which order.
+
+use crate::Memory;
+
+/// Random numbers that are the same everywhere (SplitMix64).
+#[derive(Clone, Debug)]
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub(super) fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`, which is not zero.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() >> 11) as usize % end
+    }
+
+    /// True this often, in percent.
+    pub(super) fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A machine, and what is submitted to it.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) devices: Vec<Memory>,
+    pub(super) lanes: usize,
+    pub(super) depth: usize,
+    pub(super) callbacks: bool,
+    pub(super) slow_allocate: bool,
+    pub(super) exact: bool,
+    pub(super) inside: bool,
+    /// Contexts of the program's own: their devices.
+    pub(super) contexts: Vec<Vec<usize>>,
+    pub(super) queues: Vec<QueuePlan>,
+    pub(super) roots: Vec<RootPlan>,
+    pub(super) items: Vec<Item>,
+    /// Nothing fails, nothing is cancelled: then what is moved is known to the byte.
+    pub(super) tame: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct QueuePlan {
+    /// One of the program's own contexts, or the runtime's own.
+    pub(super) context: Option<usize>,
+    pub(super) device: usize,
+    pub(super) in_order: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct RootPlan {
+    pub(super) len: usize,
+    /// It has content from the start.
+    pub(super) data: bool,
+}
+
+/// A range of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) root: usize,
+    pub(super) lo: usize,
+    pub(super) hi: usize,
+}
+
+/// A command.
+#[derive(Clone, Debug)]
+pub(super) enum Deed {
+    /// `x = x * 31 + k`.
+    Step(Part, u32),
+    /// `x = i * 7 + k`, and nothing is kept.
+    Set(Part, u32),
+    /// The same for the first half, and the rest is kept.
+    SetHalf(Part, u32),
+    /// `x = x * 31 + y + k`.
+    Blend(Part, Part, u32),
+    Fill(Part, u32),
+    /// From the first to the second, which are equally long and apart.
+    Copy(Part, Part),
+    /// A kernel that panics.
+    Panics(Part),
+    /// A kernel that the device does not take.
+    Refused(Part),
+}
+
+/// How a host task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskEnd {
+    Well,
+    Error,
+    Panic,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// A group of commands.
+    Device(Vec<Deed>),
+    /// A host task that steps its part.
+    Host(Part, u32, TaskEnd),
+    /// A host accessor that reads.
+    Read(Part),
+    /// A host accessor that steps its part, or is let go of before it does.
+    Write(Part, u32),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) kind: Kind,
+    pub(super) queue: usize,
+    /// Earlier groups it comes after, and whether their failure is its own.
+    pub(super) after: Vec<(usize, bool)>,
+    /// It waits for a future outside, which may fail.
+    pub(super) gate: Option<bool>,
+    pub(super) keep: bool,
+    /// After how many more items it is cancelled; for an accessor, dropped.
+    pub(super) cancel: Option<usize>,
+    /// Nobody keeps its event.
+    pub(super) detached: bool,
+    /// After how many more items an accessor ends, or the future outside is ready.
+    pub(super) hold: usize,
+    /// How much else happens before the next item.
+    pub(super) lead: usize,
+}
+
+impl Part {
+    pub(super) fn len(&self) -> usize {
+        self.hi - self.lo
+    }
+
+    fn overlaps(&self, other: &Part) -> bool {
+        self.root == other.root && self.lo < other.hi && other.lo < self.hi
+    }
+}
+
+impl Item {
+    pub(super) fn is_group(&self) -> bool {
+        matches!(self.kind, Kind::Device(_) | Kind::Host(..))
+    }
+}
+
+impl Program {
+    pub(super) fn random(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let kinds = [Memory::Heap, Memory::Own, Memory::Own, Memory::Own, Memory::Visible, Memory::Shared];
+        let devices: Vec<_> = (0..1 + rng.below(3)).map(|_| kinds[rng.below(kinds.len())]).collect();
+        let mut contexts = Vec::new();
+        for _ in 0..rng.below(3).saturating_sub(rng.below(2)) {
+            let mut of: Vec<_> = (0..devices.len()).filter(|_| rng.chance(60)).collect();
+            if of.is_empty() {
+                of.push(rng.below(devices.len()));
+            }
+            contexts.push(of);
+        }
+        let queues = (0..1 + rng.below(4)).map(|_| random_queue(&mut rng, &devices, &contexts)).collect();
+        let roots = (0..1 + rng.below(3)).map(|_| RootPlan { len: 1 + rng.below(16), data: rng.chance(60) });
+        let mut program = Program {
+            roots: roots.collect(),
+            devices,
+            lanes: 1 + rng.below(3),
+            depth: 1 + rng.below(4),
+            callbacks: rng.chance(30),
+            slow_allocate: rng.chance(30),
+            exact: rng.chance(30),
+            inside: rng.chance(15),
+            contexts,
+            queues,
+            items: Vec::new(),
+            tame: rng.chance(35),
+        };
+        for at in 0..3 + rng.below(12) {
+            let item = program.random_item(&mut rng, at);
+            program.items.push(item);
+        }
+        program
+    }
+
+    fn random_item(&self, rng: &mut Rng, at: usize) -> Item {
+        let wild = !self.tame;
+        let k = rng.below(1000) as u32;
+        let kind = match rng.below(100) {
+            0..8 => Kind::Read(self.random_part(rng)),
+            8..14 => Kind::Write(self.random_part(rng), k),
+            14..26 => {
+                let end = match rng.below(10) {
+                    0 if wild => TaskEnd::Error,
+                    1 if wild => TaskEnd::Panic,
+                    _ => TaskEnd::Well,
+                };
+                Kind::Host(self.random_part(rng), k, end)
+            }
+            _ => Kind::Device(
+                (0..[1, 1, 1, 1, 2, 2, 0][rng.below(7)]).map(|_| self.random_deed(rng)).collect(),
+            ),
+        };
+        let mut item = Item {
+            kind,
+            queue: rng.below(self.queues.len()),
+            after: Vec::new(),
+            gate: None,
+            keep: false,
+            cancel: (wild && rng.chance(18)).then(|| rng.below(4)),
+            detached: false,
+            hold: rng.below(5),
+            lead: if rng.chance(50) { 0 } else { rng.below(12) },
+        };
+        if item.is_group() {
+            item.gate = rng.chance(12).then(|| wild && rng.chance(25));
+            item.detached = rng.chance(20);
+            item.keep = wild && rng.chance(15);
+            let groups: Vec<usize> = (0..at).filter(|i| self.items[*i].is_group()).collect();
+            // What a cancelled group leaves behind that keeps what was there, and depends on what fails only by
+            // name, is up to the order of the two.
+            if !groups.is_empty() && !item.keep && rng.chance(20) {
+                item.after.push((groups[rng.below(groups.len())], rng.chance(50)));
+            }
+        }
+        item
+    }
+
+    fn random_part(&self, rng: &mut Rng) -> Part {
+        let root = rng.below(self.roots.len());
+        let len = self.roots[root].len;
+        if rng.chance(35) {
+            return Part { root, lo: 0, hi: len };
+        }
+        let (a, b) = (rng.below(len), rng.below(len));
+        Part { root, lo: a.min(b), hi: a.max(b) + 1 }
+    }
+
+    fn random_deed(&self, rng: &mut Rng) -> Deed {
+        let (part, other, k) = (self.random_part(rng), self.random_part(rng), rng.below(1000) as u32);
+        match rng.below(if self.tame { 90 } else { 100 }) {
+            0..25 => Deed::Step(part, k),
+            25..40 => Deed::Set(part, k),
+            40..48 => Deed::SetHalf(part, k),
+            48..70 => Deed::Blend(part, other, k),
+            70..78 => Deed::Fill(part, k),
+            78..90 => {
+                let len = part.len().min(other.len());
+                let from = Part { hi: part.lo + len, ..part };
+                let to = Part { hi: other.lo + len, ..other };
+                if from.overlaps(&to) { Deed::Step(part, k) } else { Deed::Copy(from, to) }
+            }
+            90..95 => Deed::Panics(part),
+            _ => Deed::Refused(part),
+        }
+    }
+
+    /// The same without one item.
+    pub(super) fn without(&self, item: usize) -> Self {
+        let mut less = self.clone();
+        less.items.remove(item);
+        for other in &mut less.items {
+            other.after.retain(|(at, _)| *at != item);
+            other.after.iter_mut().for_each(|(at, _)| *at -= usize::from(*at > item));
+        }
+        less
+    }
+}
+
+fn random_queue(rng: &mut Rng, devices: &[Memory], contexts: &[Vec<usize>]) -> QueuePlan {
+    let context = (!contexts.is_empty() && rng.chance(50)).then(|| rng.below(contexts.len()));
+    let device = match context {
+        Some(context) => contexts[context][rng.below(contexts[context].len())],
+        None => rng.below(devices.len()),
+    };
+    QueuePlan { context, device, in_order: rng.chance(20) }
+}

@@ -1,0 +1,60 @@
+//! What is to go wrong, and when.
+
+use std::task::Waker;
+
+use windlass_backend::BackendError;
+
+/// Something that happens to the n-th of its kind from now on.
+#[derive(Debug)]
+pub(crate) struct Nth<T> {
+    pub(crate) left: usize,
+    pub(crate) what: T,
+}
+
+/// Counts one down; what has come to zero happens now.
+pub(crate) fn due<T>(list: &mut Vec<Nth<T>>) -> Option<T> {
+    let mut found = None;
+    for (at, nth) in list.iter_mut().enumerate() {
+        match nth.left.checked_sub(1) {
+            Some(left) => nth.left = left,
+            None => found = found.or(Some(at)),
+        }
+    }
+    found.map(|at| list.remove(at).what)
+}
+
+/// What a call of `feed` is to do instead of its work.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Error(BackendError),
+    Panic,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) unavailable: Option<String>,
+    pub(crate) open: Option<BackendError>,
+    /// Feeds of groups with commands.
+    pub(crate) feeds: Vec<Nth<Refusal>>,
+    /// Every feed, a barrier's too.
+    pub(crate) all_feeds: Option<BackendError>,
+    /// Groups that launch a kernel of this name.
+    pub(crate) kernels: Vec<(String, BackendError)>,
+    /// Groups with commands, when their turn comes.
+    pub(crate) groups: Vec<Nth<BackendError>>,
+    /// Groups that are a copy and nothing else, when their turn comes.
+    pub(crate) copies: Vec<Nth<BackendError>>,
+    pub(crate) points: Vec<(usize, u64, BackendError)>,
+    pub(crate) allocations: Vec<Nth<()>>,
+    pub(crate) no_staging: bool,
+    pub(crate) bytes_cap: Option<usize>,
+    pub(crate) build: Option<String>,
+    pub(crate) slow_builds: bool,
+    pub(crate) waiting_builds: Vec<Waker>,
+    /// Verdicts wait until they are asked for.
+    pub(crate) delayed: bool,
+    /// Everything runs and is reported inside `feed`, armed or not.
+    pub(crate) inside: bool,
+    /// A verdict covers no more than the earliest point that was armed.
+    pub(crate) exact: bool,
+}

@@ -1,0 +1,20 @@
+//! The runtime on scripted devices, from one thread: every moment can be held still, and made to fail.
+
+#[path = "scenarios/cancel.rs"]
+mod cancel;
+#[path = "scenarios/costs.rs"]
+mod costs;
+#[path = "scenarios/drops.rs"]
+mod drops;
+#[path = "scenarios/ending.rs"]
+mod ending;
+#[path = "scenarios/failures.rs"]
+mod failures;
+#[path = "scenarios/loss.rs"]
+mod loss;
+#[path = "scenarios/order.rs"]
+mod order;
+#[path = "scenarios/rig.rs"]
+mod rig;
+#[path = "scenarios/transfers.rs"]
+mod transfers;

@@ -1,0 +1,276 @@
+//! Bodies over ranges: what a launch's arguments become, and how a range is cut into blocks.
+
+use std::num::NonZero;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{
+    Allocation, Arg, BackendError, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
+};
+use windlass_kernel::{Block, Extent, HostBody, Range, Span, Word};
+use windlass_sync::crew::Blocks;
+
+use crate::memory::{Window, unsupported};
+
+/// A kernel with a host image: its body.
+pub(crate) struct HostKernel {
+    pub(crate) body: Arc<dyn HostBody>,
+}
+
+impl BuiltKernel for HostKernel {}
+
+/// A launch of a kernel with its arguments as spans.
+pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
+    let Some(kernel) = (launch.kernel as &dyn std::any::Any).downcast_ref::<HostKernel>() else {
+        return Err(unsupported("a kernel that another backend built"));
+    };
+    let (values, offsets) = copy_values(launch.args)?;
+    let mut offsets = offsets.into_iter();
+    let mut spans = SmallVec::with_capacity(launch.args.len());
+    for arg in launch.args {
+        spans.push(match arg {
+            Arg::Buffer { memory, region, element, .. } => {
+                buffer_span(*memory, *region, *element, shared_word(launch.args, *memory))?
+            }
+            Arg::Value(bytes) => {
+                let (Some(memory), Some(offset)) = (&values, offsets.next()) else {
+                    unreachable!("each value has a place")
+                };
+                buffer_span(memory, Region::line(offset, bytes.len()), bytes.len().max(1), Word::B8)?
+            }
+            Arg::Local(_) => return Err(unsupported("local memory")),
+            other => return Err(unsupported(&format!("{other:?}"))),
+        });
+    }
+    let body = kernel.body.clone();
+    let code = match values {
+        Some(values) => HostCode::Once(Box::new(WithValues { body, _values: values })),
+        None => HostCode::Shared(body),
+    };
+    Ok(HostLaunch { code, range: launch.range, spans })
+}
+
+/// A body that keeps the memory to which the spans of its value arguments point.
+struct WithValues {
+    body: Arc<dyn HostBody>,
+    _values: HostMemory,
+}
+
+impl HostBody for WithValues {
+    fn run(&self, block: Block, spans: &[Span]) {
+        self.body.run(block, spans)
+    }
+}
+
+/// A launch that falls into several blocks.
+pub(crate) struct Cut {
+    launch: HostLaunch,
+    items: usize,
+    /// Items in a block; not zero.
+    step: usize,
+}
+
+/// Runs a launch on this thread, block after block.
+pub(crate) fn run_alone(launch: &HostLaunch) {
+    let items = launch.range.items();
+    if items == 0 {
+        return;
+    }
+    let step = launch.range.local().map_or(items, |local| work_group_run(local, launch.range.extent()));
+    for first in (0..items).step_by(step) {
+        run_block(launch, first, step, items);
+    }
+}
+
+fn run_block(launch: &HostLaunch, first: usize, step: usize, items: usize) {
+    let items = first..items.min(first.saturating_add(step));
+    launch.code.run(Block { items, range: launch.range }, &launch.spans);
+}
+
+/// How many items go into a block of a range that is worth sharing by this number of cores. See
+/// `Host::shares_ranges` for the rule.
+pub(crate) fn shared_step(range: &Range, cores: usize) -> Result<Option<usize>, BackendError> {
+    let Some(items) = range.checked_items() else {
+        return Err(unsupported("a range whose item count overflows"));
+    };
+    let step = match range.local() {
+        Some(local) => work_group_run(local, range.extent()),
+        None if items < SHARED_ITEMS => return Ok(None),
+        None => items.div_ceil(BLOCKS_PER_CORE * cores).max(BLOCK_ITEMS),
+    };
+    if step == 0 {
+        return Err(unsupported("empty work-groups"));
+    }
+    Ok((cores > 1 && step < items).then_some(step))
+}
+
+impl Cut {
+    /// Blocks of `step` items, which is not zero.
+    pub(crate) fn new(launch: HostLaunch, step: usize) -> Self {
+        Cut { items: launch.range.items(), launch, step }
+    }
+}
+
+impl Blocks for Cut {
+    fn count(&self) -> usize {
+        self.items.div_ceil(self.step)
+    }
+
+    fn run(&self, block: usize) {
+        run_block(&self.launch, block * self.step, self.step, self.items);
+    }
+}
+
+/// Ranges below this are one block: a helper's wake-up costs more than it would take over.
+const SHARED_ITEMS: usize = 16 * 1024;
+/// No block of a shared range is smaller.
+const BLOCK_ITEMS: usize = 4 * 1024;
+/// Blocks for each core: enough that a core that comes late leaves the others little to wait for.
+const BLOCKS_PER_CORE: usize = 4;
+
+/// The shortest run of items, in row-major order, that holds whole work-groups.
+fn work_group_run(local: [usize; 3], extent: [usize; 3]) -> usize {
+    if local[0] > 1 {
+        local[0] * extent[1] * extent[2]
+    } else if local[1] > 1 {
+        local[1] * extent[2]
+    } else {
+        local[2]
+    }
+}
+
+/// Copies the value arguments into one piece of memory, and says where each of them is.
+///
+/// `HostMemory` and not a vector in the launch: spans point into it, and the launch moves.
+fn copy_values(args: &[Arg<'_>]) -> Result<(Option<HostMemory>, SmallVec<[usize; 8]>), BackendError> {
+    let mut offsets = SmallVec::new();
+    let mut end = 0;
+    for arg in args {
+        if let Arg::Value(bytes) = arg {
+            offsets.push(end);
+            end = (end + bytes.len()).next_multiple_of(VALUE_ALIGN);
+        }
+    }
+    if offsets.is_empty() {
+        return Ok((None, offsets));
+    }
+    let memory = HostMemory::zeroed(end.max(1))?;
+    let Some(start) = memory.host_ptr() else { unreachable!("host memory has an address") };
+    let values = args.iter().filter_map(|a| if let Arg::Value(bytes) = a { Some(*bytes) } else { None });
+    for (bytes, offset) in values.zip(&offsets) {
+        // SAFETY: the memory was made long enough for each value at its offset, and nobody else knows it yet.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start.as_ptr().add(*offset), bytes.len()) };
+    }
+    Ok((Some(memory), offsets))
+}
+
+/// Values start at multiples of this, which suits every element type.
+const VALUE_ALIGN: usize = 16;
+
+/// The word for all arguments of a launch that are in one allocation.
+///
+/// An argument says its element's size and not its type, so the word is the largest that divides the sizes, the
+/// places and the pitches of all of them. Other launches may choose another one for the same memory: the runtime does
+/// not run two launches at the same time of which one writes what the other touches, and for loads alone the word
+/// does not matter.
+fn shared_word(args: &[Arg<'_>], memory: &dyn Allocation) -> Word {
+    let base = memory.host_ptr();
+    let mut bits = 8;
+    for arg in args {
+        if let Arg::Buffer { memory, region, element, .. } = arg
+            && memory.host_ptr() == base
+        {
+            bits |= base.map_or(0, |b| b.addr().get()) | region.offset | element;
+        }
+    }
+    largest_word(bits)
+}
+
+/// The largest word that divides all numbers of which `bits` is the union.
+fn largest_word(bits: usize) -> Word {
+    match NonZero::new(bits).map_or(3, |b| b.trailing_zeros()) {
+        0 => Word::B1,
+        1 => Word::B2,
+        2 => Word::B4,
+        _ => Word::B8,
+    }
+}
+
+/// A span over a box of an allocation, by words of at most `word`.
+fn buffer_span(
+    memory: &dyn Allocation,
+    region: Region,
+    element: usize,
+    word: Word,
+) -> Result<Span, BackendError> {
+    let window = Window::new(memory, region)?;
+    let extent = extent(&region, element)
+        .ok_or_else(|| unsupported(&format!("{region:?} as an argument with elements of {element} bytes")))?;
+    let first: NonNull<u8> = window.first();
+    let word = largest_word(word.bytes() | element | first.addr().get());
+    // SAFETY: the window is inside the allocation, which the runtime keeps until the point is passed, and its memory
+    // was initialised when it was made. The word divides address and element, as computed above. All arguments of
+    // this launch in this allocation have the same word: for buffers `shared_word` already divides what the line
+    // above divides by. The runtime orders every other access that matters.
+    Ok(unsafe { Span::new(first, extent, element, word) })
+}
+
+/// A region in elements, if it consists of whole ones.
+fn extent(region: &Region, element: usize) -> Option<Extent> {
+    let whole = |bytes: usize| bytes.checked_div(element).filter(|n| n * element == bytes);
+    // The pitches of a single row or slice mean nothing.
+    let row_pitch = if region.rows > 1 || region.slices > 1 { whole(region.row_pitch)? } else { 0 };
+    let slice_pitch = if region.slices > 1 { whole(region.slice_pitch)? } else { 0 };
+    let size = [region.slices, region.rows, whole(region.width)?];
+    Some(Extent { size, pitch: [slice_pitch, row_pitch] })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_kernel::{LaunchRange, NdRange};
+
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_by_size_and_by_work_groups() {
+        let step = |range: Range, cores| shared_step(&range, cores).expect("the range is fine");
+        assert_eq!(step(16_383.range(), 8), None);
+        assert_eq!(step(16_384.range(), 8), Some(4_096));
+        assert_eq!(step((1 << 20).range(), 8), Some(1 << 15));
+        assert_eq!(step((1 << 20).range(), 1), None);
+        assert_eq!(step(NdRange { global: [8], local: [1] }.range(), 8), Some(1));
+        assert_eq!(step(NdRange { global: [8], local: [8] }.range(), 8), None);
+        assert_eq!(step(NdRange { global: [4, 8], local: [1, 4] }.range(), 8), Some(4));
+        assert_eq!(step(NdRange { global: [4, 8], local: [2, 4] }.range(), 8), Some(16));
+        assert_eq!(step(NdRange { global: [4, 4, 8], local: [2, 1, 4] }.range(), 8), Some(64));
+        assert!(shared_step(&[usize::MAX, 2].range(), 8).is_err());
+        assert!(shared_step(&NdRange { global: [8], local: [0] }.range(), 8).is_err());
+    }
+
+    #[test]
+    fn the_word_divides_what_all_arguments_of_an_allocation_need() {
+        let memory = HostMemory::zeroed(64).expect("64 bytes are there");
+        let other = HostMemory::zeroed(64).expect("64 bytes are there");
+        let arg = |memory, offset, element| Arg::Buffer {
+            memory,
+            region: Region::line(offset, 2 * element),
+            element,
+            access: windlass_kernel::SlotAccess::ReadWrite,
+        };
+        let args = [arg(&memory, 0, 8), arg(&memory, 8, 4), arg(&other, 0, 16)];
+        assert_eq!(shared_word(&args, &memory), Word::B4);
+        assert_eq!(shared_word(&args, &other), Word::B8);
+        assert_eq!(shared_word(&[arg(&memory, 2, 8)], &memory), Word::B2);
+        assert_eq!(shared_word(&[arg(&memory, 0, 3)], &memory), Word::B1);
+    }
+
+    #[test]
+    fn regions_become_extents_of_whole_elements() {
+        let grid = Region { offset: 4, width: 8, rows: 2, slices: 1, row_pitch: 32, slice_pitch: 5 };
+        assert_eq!(extent(&grid, 4), Some(Extent { size: [1, 2, 2], pitch: [0, 8] }));
+        assert_eq!(extent(&grid, 3), None);
+        assert_eq!(extent(&grid, 0), None);
+        assert_eq!(extent(&Region { rows: 1, row_pitch: 3, ..grid }, 4).map(|e| e.len()), Some(2));
+    }
+}

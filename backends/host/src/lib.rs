@@ -1,0 +1,117 @@
+//! The backend of this process's own threads: kernels are host bodies, memory is the heap.
+//!
+//! # Threads
+//!
+//! Each lane has a worker thread, started when the lane is first fed. It runs the lane's groups in order, one after
+//! the other, and no other lane's: as many groups as there are lanes always make progress at the same time, even if
+//! they wait for each other. A worker whose lane is empty looks again a few times, giving way to every other
+//! runnable thread, and then sleeps; feeding a lane whose worker is awake makes no system call.
+//!
+//! A range that is large enough is cut into blocks, which the lane's worker shares with a crew of helper threads, one
+//! for each core but one, that all contexts of a [`Host`] have in common. The worker takes blocks like the helpers do,
+//! so it depends on none of them. How a range is cut is said at [`Host::shares_ranges`].
+//!
+//! Nothing is joined: dropping a lane lets its worker finish what was fed, and a thread asleep at the end of the
+//! process is just gone.
+//!
+//! # What may go wrong
+//!
+//! A body that panics fails the point of its group with [`BackendError::Panicked`]; the group's later commands do not
+//! run, and the lane goes on. A thread that cannot be started is an error of the `feed` that wanted it.
+//!
+//! [`BackendError::Panicked`]: windlass_backend::BackendError::Panicked
+#![warn(missing_docs)]
+
+mod context;
+mod device;
+mod kernel;
+mod lane;
+mod memory;
+mod worker;
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unavailable, async_trait};
+
+use context::HostContext;
+use worker::Helpers;
+
+/// Host devices: this process's threads and its heap.
+///
+/// ```
+/// use windlass_backend::{Backend, MemoryIndex};
+/// use windlass_host::Host;
+/// # futures::executor::block_on(async {
+/// let platforms = Host::new().discover().await.unwrap();
+/// assert_eq!(platforms[0].devices[0].memory, MemoryIndex::Heap);
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Host {
+    devices: usize,
+    lanes: usize,
+    helpers: Arc<Helpers>,
+}
+
+impl Host {
+    /// One device, which works on the heap in place.
+    pub fn new() -> Self {
+        Self::with_devices(1)
+    }
+
+    /// `devices` devices, one at least. The first works on the heap in place; each further one has a memory of its
+    /// own, as a graphics card has: data gets there by copies. They share this machine's cores, so this is for
+    /// programs that want to be tried with several devices.
+    pub fn with_devices(devices: usize) -> Self {
+        let cores = available_parallelism().map_or(1, |n| n.get());
+        Host { devices: devices.max(1), lanes: cores.max(2), helpers: Helpers::new(cores) }
+    }
+
+    /// Sets how many lanes each device has, one at least: how many of its groups can run at the same time. The
+    /// default is the number of cores, and two at least.
+    pub fn with_lanes(mut self, lanes: usize) -> Self {
+        self.lanes = lanes.max(1);
+        self
+    }
+
+    /// Whether ranges are shared between threads: false on a machine with one core.
+    ///
+    /// - A launch without work-groups is shared from 16,384 items on, in blocks of 4,096 items at least, four for
+    ///   each core at most.
+    /// - A launch with work-groups is cut into the shortest runs of items that hold whole work-groups, one run to a
+    ///   block; for a work-group `[1, 1, k]` these are `k` items. It is shared as soon as there are two blocks. So
+    ///   a launch whose items are large pieces of work says so by work-groups of one item.
+    ///
+    /// Everything else runs on the lane's worker: as one block, or, with work-groups, as the blocks named above.
+    pub fn shares_ranges(&self) -> bool {
+        self.helpers.cores() > 1
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Backend for Host {
+    fn id(&self) -> BackendId {
+        BackendId::HOST
+    }
+
+    async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
+        Ok(vec![device::platform(self.devices, self.lanes, self.helpers.cores())])
+    }
+
+    async fn open(&self, platform: usize, devices: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
+        if platform != 0 || devices.iter().any(|&at| at >= self.devices) {
+            let what =
+                format!("devices {devices:?} of platform {platform}: there are {} of one", self.devices);
+            return Err(BackendError::Unsupported(what));
+        }
+        let infos = devices.iter().map(|&at| device::info(at, self.lanes, self.helpers.cores())).collect();
+        Ok(Arc::new(HostContext::new(infos, self.helpers.clone())))
+    }
+}

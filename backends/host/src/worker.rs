@@ -1,0 +1,249 @@
+//! The thread behind a lane, what it takes from its inbox, and the helpers it shares large ranges with.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use smallvec::SmallVec;
+use windlass_backend::{BackendError, Failed, HostLaunch, LaneSink, Point, Verdict};
+use windlass_kernel::Range;
+use windlass_sync::crew::{Crew, Payload, Task};
+use windlass_sync::facade::{Condvar, Mutex, lock};
+use windlass_sync::timeline::{Head, soon};
+
+use crate::context::Timeline;
+use crate::kernel::{Cut, run_alone, shared_step};
+use crate::memory::{CopyRows, FillRows};
+
+/// A command as the worker runs it.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large one is the frequent one, and a box would be one more allocation"
+)]
+pub(crate) enum Work {
+    /// A range for this thread alone.
+    Alone(HostLaunch),
+    /// A range shared with the helpers.
+    Shared(Arc<Task<Cut>>),
+    Copy(CopyRows),
+    Fill(FillRows),
+}
+
+/// All that was fed at one point.
+pub(crate) struct Group {
+    pub(crate) point: Point,
+    /// Points of other lanes that were not passed when the group was fed.
+    pub(crate) waits: SmallVec<[(Arc<Timeline>, u64); 1]>,
+    pub(crate) work: SmallVec<[Work; 1]>,
+}
+
+/// Where a lane's groups wait for its worker.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    state: Mutex<Waiting>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    groups: VecDeque<Group>,
+    /// The worker sleeps, and nobody has woken it.
+    asleep: bool,
+    closed: bool,
+}
+
+impl Inbox {
+    /// Adds a group, and wakes the worker if it sleeps.
+    #[inline]
+    pub(crate) fn push(&self, group: Group) {
+        let mut state = lock(&self.state);
+        state.groups.push_back(group);
+        let asleep = mem::take(&mut state.asleep);
+        drop(state);
+        if asleep {
+            self.woken.notify_one();
+        }
+    }
+
+    /// Ends the worker once it has run everything.
+    pub(crate) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.woken.notify_one();
+    }
+
+    /// Exchanges the empty `batch` for what is there, and says whether that is anything.
+    fn take(&self, batch: &mut VecDeque<Group>) -> bool {
+        mem::swap(&mut lock(&self.state).groups, batch);
+        !batch.is_empty()
+    }
+
+    /// Fills the empty `batch`; false at the end of the lane. Calls `dry` before the thread goes to sleep.
+    fn wait(&self, batch: &mut VecDeque<Group>, dry: impl FnOnce()) -> bool {
+        if self.take(batch) || soon(|| self.take(batch)) {
+            return true;
+        }
+        dry();
+        let mut state = lock(&self.state);
+        while state.groups.is_empty() && !state.closed {
+            state.asleep = true;
+            state = match self.woken.wait(state) {
+                Ok(guard) => guard,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+        state.asleep = false;
+        mem::swap(&mut state.groups, batch);
+        !batch.is_empty()
+    }
+}
+
+/// What a worker needs besides its [`Head`].
+pub(crate) struct Worker {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) sink: Arc<dyn LaneSink>,
+    pub(crate) helpers: Arc<Helpers>,
+}
+
+impl Worker {
+    /// Runs a lane until it is closed and empty.
+    pub(crate) fn run(self, mut head: Head<Failed>) {
+        let sink = &*self.sink;
+        let mut batch = VecDeque::new();
+        while self.inbox.wait(&mut batch, || head.tell_rest(tell(sink))) {
+            for group in &mut batch {
+                for (lane, point) in &group.waits {
+                    lane.wait(*point);
+                }
+                let point = group.point;
+                match self.run_work(&mut group.work) {
+                    Ok(()) => head.advance(point.0, tell(sink)),
+                    Err(payload) => {
+                        let error = BackendError::Panicked(message(payload));
+                        let failure = Failed { first: point, last: point, error };
+                        head.advance_failed(point.0, failure, tell(sink));
+                    }
+                }
+            }
+            batch.clear();
+        }
+    }
+
+    /// Runs a group's commands in order, up to one that panics, and drops them all: when the point is passed, nothing
+    /// of the group is left. That may panic, too.
+    fn run_work(&self, work: &mut SmallVec<[Work; 1]>) -> Result<(), Payload> {
+        let mut ended =
+            catch_unwind(AssertUnwindSafe(|| work.iter().try_for_each(|w| self.run_one(w)))).flatten();
+        // A panic in a drop leaves the commands before that one.
+        while !work.is_empty() {
+            let dropped = catch_unwind(AssertUnwindSafe(|| work.clear()));
+            match dropped {
+                Err(payload) if ended.is_ok() => ended = Err(payload),
+                Err(payload) => drop(message(payload)),
+                Ok(()) => (),
+            }
+        }
+        ended
+    }
+
+    fn run_one(&self, work: &Work) -> Result<(), Payload> {
+        match work {
+            Work::Alone(launch) => run_alone(launch),
+            Work::Shared(task) => self.helpers.run(task)?,
+            Work::Copy(copy) => copy.run(),
+            Work::Fill(fill) => fill.run(),
+        }
+        Ok(())
+    }
+}
+
+/// Calls a sink. One that panics harms nobody but itself: a lane, or a caller of `arm`, goes on.
+pub(crate) fn tell(sink: &dyn LaneSink) -> impl FnMut(u64, Vec<Failed>) {
+    move |upto, failed| {
+        let verdict = Verdict { upto: Point(upto), failed };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| sink.passed(verdict))) {
+            drop(message(payload));
+        }
+    }
+}
+
+/// A panic's message.
+fn message(payload: Payload) -> String {
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => match payload.downcast::<&'static str>() {
+            Ok(text) => (*text).into(),
+            Err(payload) => no_message(payload),
+        },
+    }
+}
+
+/// A payload of another type may panic again when it is dropped, so it is not.
+fn no_message(payload: Box<dyn Any + Send>) -> String {
+    mem::forget(payload);
+    "a panic without a message".into()
+}
+
+/// Threads that help lanes with large ranges: one for each core but one, started at the first such range.
+pub(crate) struct Helpers {
+    cores: usize,
+    crew: Arc<Crew<Cut>>,
+    started: Mutex<bool>,
+}
+
+impl Helpers {
+    pub(crate) fn new(cores: usize) -> Arc<Self> {
+        Arc::new(Helpers { cores, crew: Arc::default(), started: Mutex::new(false) })
+    }
+
+    pub(crate) fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// How many items go into a block of a range, if the helpers are to take part.
+    pub(crate) fn step(&self, range: &Range) -> Result<Option<usize>, BackendError> {
+        shared_step(range, self.cores)
+    }
+
+    /// A launch that is shared with the helpers, in blocks of `step` items.
+    pub(crate) fn share(&self, launch: HostLaunch, step: usize) -> Work {
+        self.start();
+        Work::Shared(Arc::new(Task::new(Cut::new(launch, step))))
+    }
+
+    /// Starts the helpers. One that does not start is one that does not help.
+    fn start(&self) {
+        if mem::replace(&mut *lock(&self.started), true) {
+            return;
+        }
+        for number in 1..self.cores {
+            let crew = self.crew.clone();
+            let _ = spawn(format!("windlass-help-{number}"), move || crew.help());
+        }
+    }
+
+    fn run(&self, task: &Arc<Task<Cut>>) -> Result<(), Payload> {
+        self.crew.run(task)
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.crew.close();
+    }
+}
+
+impl fmt::Debug for Helpers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Helpers").field("cores", &self.cores).finish_non_exhaustive()
+    }
+}
+
+/// Starts a thread that nobody joins.
+pub(crate) fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name).spawn(run).map(drop)
+}

@@ -1,0 +1,151 @@
+//! What single commands do to memory, and which are refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::executor::block_on;
+use smallvec::{SmallVec, smallvec};
+use windlass_backend::{
+    Allocation, Arg, BackendError, Command, Context, CopyBox, Fill, HostMemory, Launch, MemoryObject, Point,
+    Region,
+};
+use windlass_kernel::{
+    Block, HostBody, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, Span, View, ViewMut,
+};
+
+use crate::support::{feed, finish, once, one_lane};
+
+fn bytes(memory: &dyn Allocation) -> Vec<u8> {
+    let start = memory.host_ptr().expect("host memory has an address");
+    // SAFETY: the memory is live and initialised, and every group that used it has ended.
+    unsafe { std::slice::from_raw_parts(start.as_ptr(), memory.bytes()) }.to_vec()
+}
+
+#[test]
+fn boxes_are_copied_in_one_to_three_dimensions() {
+    let (context, lane, told) = one_lane();
+    let from: Vec<u8> = (0..=255).collect();
+    let source = HostMemory::from_vec(from.clone());
+    let line = Region::line(4, 100);
+    let from_grid = Region { offset: 8, width: 4, rows: 3, slices: 1, row_pitch: 16, slice_pitch: 0 };
+    let to_grid = Region { offset: 0, row_pitch: 4, ..from_grid };
+    let from_block = Region { offset: 12, width: 8, rows: 2, slices: 3, row_pitch: 16, slice_pitch: 64 };
+    let to_block = Region { offset: 20, width: 8, rows: 2, slices: 3, row_pitch: 12, slice_pitch: 40 };
+    for (point, (a, b)) in (1..).zip([(line, line), (from_grid, to_grid), (from_block, to_block)]) {
+        let target = context.allocate(0, MemoryObject::Buffer { bytes: 256 }).expect("256 bytes are there");
+        let copy = CopyBox { from: &source, from_region: a, to: &*target, to_region: b };
+        feed(&lane, point, smallvec![Command::Copy(copy)]);
+        finish(&lane, &told, point);
+        let mut expected = vec![0; 256];
+        for (x, y) in a.row_offsets().zip(b.row_offsets()) {
+            expected[y..y + a.width].copy_from_slice(&from[x..x + a.width]);
+        }
+        assert_eq!(bytes(&*target), expected);
+    }
+}
+
+#[test]
+fn boxes_are_filled() {
+    let (_context, lane, told) = one_lane();
+    let memory = HostMemory::zeroed(64).expect("64 bytes are there");
+    let grid = Region { offset: 4, width: 12, rows: 2, slices: 2, row_pitch: 14, slice_pitch: 30 };
+    let fill = |region, pattern| smallvec![Command::Fill(Fill { memory: &memory, region, pattern })];
+    feed(&lane, 1, fill(Region::line(0, 64), &[9]));
+    feed(&lane, 2, fill(grid, &[1, 2, 3, 4]));
+    finish(&lane, &told, 2);
+    let mut expected = vec![9; 64];
+    grid.row_offsets().for_each(|at| expected[at..at + 12].copy_from_slice(&[1, 2, 3, 4].repeat(3)));
+    assert_eq!(bytes(&memory), expected);
+}
+
+/// `out[i] = a[i] * factor` over whatever the spans show.
+struct Scale;
+
+impl HostBody for Scale {
+    fn run(&self, block: Block, spans: &[Span]) {
+        let [a, factor, out] = spans else { panic!("the kernel has three arguments") };
+        // SAFETY: the tests pass two buffers of u32 and a u32, which stay until the point is passed.
+        let (a, factor, out) =
+            unsafe { (View::<u32>::new(*a), View::<u32>::new(*factor), ViewMut::<u32>::new(*out)) };
+        block.items.for_each(|i| out.set(i, a.get(i) * factor.get(0)));
+    }
+}
+
+fn scale(context: &dyn Context) -> Arc<dyn windlass_backend::BuiltKernel> {
+    let slots = [Slot::Buffer(SlotAccess::Read), Slot::Value(4), Slot::Buffer(SlotAccess::ReadWrite)];
+    let kernel = Kernel::new("scale", slots, [KernelImage::host(Arc::new(Scale))]);
+    let image = kernel.image_for(&context.info().devices[0].formats).expect("it has a host image");
+    block_on(context.build(0, &kernel, image)).expect("a host body is built")
+}
+
+#[test]
+fn kernels_see_windows_and_values() {
+    let (context, lane, told) = one_lane();
+    let built = scale(&*context);
+    let a = HostMemory::from_vec((0..64_u32).collect());
+    let out = HostMemory::zeroed(256).expect("256 bytes are there");
+    // A 2 x 3 window of rows of eight, into a line.
+    let window = Region { offset: 4, width: 12, rows: 2, slices: 1, row_pitch: 32, slice_pitch: 64 };
+    let factor = 10_u32.to_ne_bytes();
+    let buffer = |memory, region, access| Arg::Buffer { memory, region, element: 4, access };
+    let args = [
+        buffer(&a, window, SlotAccess::Read),
+        Arg::Value(&factor),
+        buffer(&out, Region::line(8, 24), SlotAccess::ReadWrite),
+    ];
+    feed(&lane, 1, smallvec![Command::Launch(Launch { kernel: &*built, range: 6.range(), args: &args })]);
+    finish(&lane, &told, 1);
+    assert_eq!(told.failures(), []);
+    let out = out.try_into_vec::<u32>().unwrap_or_else(|memory| {
+        bytes(&memory).as_chunks().0.iter().map(|b| u32::from_ne_bytes(*b)).collect()
+    });
+    assert_eq!(out[..9], [0, 0, 10, 20, 30, 90, 100, 110, 0]);
+}
+
+/// An allocation that the host cannot reach.
+struct Remote;
+
+impl Allocation for Remote {
+    fn bytes(&self) -> usize {
+        64
+    }
+
+    fn host_ptr(&self) -> Option<std::ptr::NonNull<u8>> {
+        None
+    }
+}
+
+#[test]
+fn what_cannot_run_is_refused_whole() {
+    let (context, lane, told) = one_lane();
+    let built = scale(&*context);
+    let memory = HostMemory::zeroed(64).expect("64 bytes are there");
+    let ran = Arc::new(AtomicUsize::new(0));
+    let copy =
+        |from, from_region, to_region| Command::Copy(CopyBox { from, from_region, to: &memory, to_region });
+    let (part, whole) = (Region::line(0, 32), Region::line(0, 64));
+    let local = [Arg::Local(16)];
+    let odd = [Arg::Buffer { memory: &memory, region: part, element: 5, access: SlotAccess::Read }];
+    let bad = [
+        copy(&Remote, whole, whole),
+        copy(&memory, part, whole),
+        copy(&memory, Region::line(40, 32), part),
+        copy(&memory, Region { rows: usize::MAX, row_pitch: 2, ..part }, part),
+        Command::Fill(Fill { memory: &memory, region: whole, pattern: &[] }),
+        Command::Fill(Fill { memory: &memory, region: whole, pattern: &[1, 2, 3] }),
+        Command::Launch(Launch { kernel: &*built, range: 1.range(), args: &local }),
+        Command::Launch(Launch { kernel: &*built, range: 1.range(), args: &odd }),
+    ];
+    for (point, bad) in (1..).zip(bad) {
+        let mut commands: SmallVec<[Command<'_>; 1]> = once({
+            let ran = ran.clone();
+            move || ran.fetch_add(1, Ordering::Relaxed)
+        });
+        commands.push(bad);
+        let refused = lane.feed(Point(point), &[], commands);
+        assert!(matches!(refused, Err(BackendError::Unsupported(_))), "{point}: {refused:?}");
+    }
+    feed(&lane, 100, SmallVec::new());
+    finish(&lane, &told, 100);
+    assert_eq!((ran.load(Ordering::Relaxed), told.failures()), (0, vec![]));
+}

@@ -1,0 +1,211 @@
+//! Discovery: what drivers and devices there are, as plain data.
+
+use std::sync::{Mutex, PoisonError};
+
+use opencl3::device as cl;
+use opencl3::platform::platform::{CL_PLATFORM_NAME, CL_PLATFORM_VENDOR, CL_PLATFORM_VERSION};
+use windlass_backend::{
+    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform, Unavailable,
+};
+use windlass_kernel::ImageFormat;
+
+use crate::error;
+use crate::sys::{self, DeviceId, PlatformId};
+
+/// How many lanes one device gets: enough for a copy beside a kernel.
+const LANES: usize = 2;
+
+/// How many groups a lane holds. NVIDIA's driver blocks its caller at the 1,022nd command in flight, so this leaves
+/// room for groups of several commands.
+const LANE_DEPTH: usize = 64;
+
+/// What a buffer costs of a kernel's parameter space: an address and two numbers.
+const BUFFER_PARAMETER: usize = 24;
+
+/// A driver with those of its devices that we can use.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) platform: PlatformId,
+    pub(crate) devices: Vec<DeviceId>,
+}
+
+/// Held while drivers are asked for their devices, which is where they set themselves up. PoCL 3.1 crashes when two
+/// threads do that at once: the second is handed devices that the first has not filled in yet.
+static SETUP: Mutex<()> = Mutex::new(());
+
+/// Loads the loader and asks every driver for its devices.
+pub(crate) fn find() -> Result<Vec<Found>, Unavailable> {
+    let _setup = SETUP.lock().unwrap_or_else(PoisonError::into_inner);
+    let platforms = sys::platforms().map_err(error::unavailable)?;
+    if platforms.is_empty() {
+        return Err(error::no_platform());
+    }
+    Ok(platforms.into_iter().map(devices_of).collect())
+}
+
+/// A driver that cannot list its devices stays in the list, without any, so that positions do not shift.
+fn devices_of(platform: PlatformId) -> Found {
+    let mut devices = platform.devices().unwrap_or_default();
+    devices.retain(|d| version(&d.text(cl::CL_DEVICE_VERSION)) >= (1, 2));
+    Found { platform, devices }
+}
+
+/// Drivers before 1.2 lack calls that we make, and the loader would jump to a null address. The text reads
+/// `OpenCL 3.0 …`.
+fn version(text: &str) -> (u32, u32) {
+    let parse = || {
+        let (major, minor) = text.split_whitespace().nth(1)?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    parse().unwrap_or_default()
+}
+
+/// A driver as plain data.
+pub(crate) fn platform_info(found: &Found) -> Platform {
+    let devices = found.devices.iter().zip(0..).map(|(d, i)| device_info(*d, i)).collect();
+    Platform {
+        name: found.platform.text(CL_PLATFORM_NAME),
+        vendor: found.platform.text(CL_PLATFORM_VENDOR),
+        version: found.platform.text(CL_PLATFORM_VERSION),
+        devices,
+    }
+}
+
+/// A device as plain data, at a position in its platform or context. Devices of one context are not said to share
+/// memory, since OpenCL does not tell whether they do.
+pub(crate) fn device_info(device: DeviceId, position: u32) -> DeviceInfo {
+    let extensions = device.text(cl::CL_DEVICE_EXTENSIONS);
+    let extensions: Vec<&str> = extensions.split_whitespace().collect();
+    let aspects = aspects(device, &extensions);
+    let formats =
+        if aspects.contains(&Aspect::BuiltinOnly) { Vec::new() } else { vec![ImageFormat::OpenClC] };
+    let (atomic_orders, atomic_scopes) = atomics(device);
+    DeviceInfo {
+        name: device.text(cl::CL_DEVICE_NAME),
+        vendor: device.text(cl::CL_DEVICE_VENDOR),
+        driver: device.text(cl::CL_DRIVER_VERSION),
+        kind: kind(device),
+        physical_id: physical_id(device, &extensions),
+        memory_bytes: device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
+        compute_units: size(device, cl::CL_DEVICE_MAX_COMPUTE_UNITS).max(1),
+        aspects,
+        atomic_orders,
+        atomic_scopes,
+        limits: limits(device),
+        formats,
+        memory: MemoryIndex::Own(position),
+        lanes: LANES,
+        lane_depth: LANE_DEPTH,
+    }
+}
+
+fn size(device: DeviceId, what: opencl3::types::cl_device_info) -> usize {
+    device.number(what).and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
+}
+
+fn is_set(device: DeviceId, what: opencl3::types::cl_device_info) -> bool {
+    device.number(what).is_some_and(|n| n != 0)
+}
+
+fn kind(device: DeviceId) -> DeviceKind {
+    let kind = device.number(cl::CL_DEVICE_TYPE).unwrap_or(0);
+    if kind & cl::CL_DEVICE_TYPE_GPU != 0 {
+        let shared = is_set(device, cl::CL_DEVICE_HOST_UNIFIED_MEMORY);
+        if shared { DeviceKind::IntegratedGpu } else { DeviceKind::DiscreteGpu }
+    } else if kind & cl::CL_DEVICE_TYPE_CPU != 0 {
+        DeviceKind::Cpu
+    } else {
+        DeviceKind::Other
+    }
+}
+
+/// The identity that Vulkan shows too. A driver that fills it with zeros has none.
+fn physical_id(device: DeviceId, extensions: &[&str]) -> Option<[u8; 16]> {
+    if !extensions.contains(&"cl_khr_device_uuid") {
+        return None;
+    }
+    let id: [u8; 16] = device.bytes(cl::CL_DEVICE_UUID_KHR).try_into().ok()?;
+    (id != [0; 16]).then_some(id)
+}
+
+/// The profiling clock is not announced: lanes are opened without it, since it slows some drivers down.
+fn aspects(device: DeviceId, extensions: &[&str]) -> Vec<Aspect> {
+    let has = |name: &str| extensions.contains(&name);
+    let full = device.text(cl::CL_DEVICE_PROFILE) != "EMBEDDED_PROFILE";
+    let mut aspects = Vec::new();
+    let mut add = |condition: bool, aspect| aspects.extend(condition.then_some(aspect));
+    add(has("cl_khr_fp16"), Aspect::Fp16);
+    add(has("cl_khr_fp64") || is_set(device, cl::CL_DEVICE_DOUBLE_FP_CONFIG), Aspect::Fp64);
+    add(full || has("cles_khr_int64"), Aspect::Int64);
+    add(has("cl_khr_int64_base_atomics") && has("cl_khr_int64_extended_atomics"), Aspect::Atomic64);
+    add(
+        has("cl_khr_subgroups")
+            || has("cl_intel_subgroups")
+            || is_set(device, cl::CL_DEVICE_MAX_NUM_SUB_GROUPS),
+        Aspect::Subgroups,
+    );
+    add(!is_set(device, cl::CL_DEVICE_COMPILER_AVAILABLE), Aspect::BuiltinOnly);
+    aspects.sort();
+    aspects
+}
+
+/// What OpenCL 3.0 reports, or else what each older version guarantees.
+fn atomics(device: DeviceId) -> (AtomicOrders, AtomicScopes) {
+    let version = version(&device.text(cl::CL_DEVICE_VERSION));
+    match (version, device.number(cl::CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES)) {
+        ((3.., _), Some(bits)) => atomics_of(bits),
+        ((2, _), _) => (AtomicOrders::SequentiallyConsistent, AtomicScopes::Device),
+        _ => (AtomicOrders::Relaxed, AtomicScopes::Device),
+    }
+}
+
+/// The bits speak of OpenCL C 2.0's atomics. Those of OpenCL C 1.2, which every device has, are relaxed and reach
+/// across the device; NVIDIA has no others, and reports no more than work-groups.
+fn atomics_of(bits: u64) -> (AtomicOrders, AtomicScopes) {
+    let has = |bit: u64| bits & bit != 0;
+    let orders = if has(cl::CL_DEVICE_ATOMIC_ORDER_SEQ_CST) {
+        AtomicOrders::SequentiallyConsistent
+    } else if has(cl::CL_DEVICE_ATOMIC_ORDER_ACQ_REL) {
+        AtomicOrders::AcquireRelease
+    } else {
+        AtomicOrders::Relaxed
+    };
+    let scopes =
+        if has(cl::CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES) { AtomicScopes::System } else { AtomicScopes::Device };
+    (orders, scopes)
+}
+
+/// An argument's range may start at any element, since kernels are handed the offset beside the buffer.
+fn limits(device: DeviceId) -> Limits {
+    let allocation = device.number(cl::CL_DEVICE_MAX_MEM_ALLOC_SIZE).unwrap_or(0);
+    Limits {
+        allocation,
+        binding: allocation,
+        binding_offset: 1,
+        bindings: size(device, cl::CL_DEVICE_MAX_PARAMETER_SIZE) / BUFFER_PARAMETER,
+        work_group_items: size(device, cl::CL_DEVICE_MAX_WORK_GROUP_SIZE),
+        local_memory: size(device, cl::CL_DEVICE_LOCAL_MEM_SIZE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_their_text() {
+        assert_eq!(version("OpenCL 3.0 PoCL HSTR: pthread"), (3, 0));
+        assert_eq!(version("OpenCL 1.1"), (1, 1));
+        assert_eq!(version("rubbish"), (0, 0));
+    }
+
+    #[test]
+    fn the_strongest_atomics_count() {
+        let all = cl::CL_DEVICE_ATOMIC_ORDER_RELAXED
+            | cl::CL_DEVICE_ATOMIC_ORDER_ACQ_REL
+            | cl::CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP
+            | cl::CL_DEVICE_ATOMIC_SCOPE_DEVICE;
+        assert_eq!(atomics_of(all), (AtomicOrders::AcquireRelease, AtomicScopes::Device));
+        assert_eq!(atomics_of(0), (AtomicOrders::Relaxed, AtomicScopes::Device));
+    }
+}

@@ -1,0 +1,263 @@
+//! Kernels: OpenCL C text, and how its parameters follow from a kernel's slots.
+//!
+//! # The calling convention
+//!
+//! The parameters of the `__kernel` function stand in the order of the slots:
+//!
+//! - A [`Slot::Buffer`] or [`Slot::Constant`] takes **three** parameters: `__global T *base` (`__constant T *base`),
+//!   `ulong offset`, `ulong len`. The elements are `base[offset]` to `base[offset + len - 1]`, both numbers counting
+//!   elements. An offset beside the buffer, instead of a sub-buffer, leaves ranges free to start anywhere: OpenCL's
+//!   sub-buffers start at multiples of up to 512 bytes. The kernel sees a gapless run; a box with gaps is refused.
+//! - A [`Slot::Value`] takes one parameter of that size.
+//! - A [`Slot::Local`] takes one parameter, `__local T *`.
+//!
+//! OpenCL's dimension 0 varies fastest, as the range's *last* dimension does: over `[rows, columns]`,
+//! `get_global_id(0)` is the column and `get_global_id(1)` the row.
+//!
+//! ```c
+//! __kernel void scale(__global float *v, ulong v_at, ulong v_len, float factor) {
+//!     size_t i = get_global_id(0);
+//!     if (i < v_len) v[v_at + i] *= factor;
+//! }
+//! ```
+//!
+//! The text is compiled without options, that is, as OpenCL C 1.2.
+
+use std::any::Any;
+use std::ffi::CString;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{Arg, BackendError, BuiltKernel, Launch, Region};
+use windlass_kernel::{ImageFormat, Kernel, KernelImage, Range, Slot};
+use windlass_sync::facade::{Mutex, lock};
+
+use crate::lane::Feeding;
+use crate::memory::Memory;
+use crate::sys::{self, Context, DeviceId, Program, Result};
+
+/// A kernel for one device of a context.
+#[derive(Debug)]
+pub(crate) struct Built {
+    /// Locked from the first argument to the enqueueing, since the native kernel holds the arguments and two lanes
+    /// may launch it at once. The sink does not need this lock, so a driver that calls back meanwhile does no harm.
+    kernel: Mutex<sys::Kernel>,
+    name: String,
+    slots: Box<[Slot]>,
+    /// How many work-items of this kernel fit one work-group.
+    work_group_items: usize,
+    context: Arc<Context>,
+    device: usize,
+}
+
+impl BuiltKernel for Built {}
+
+impl Built {
+    /// Compiles an image for the device at this position. Blocks for as long as the compiler takes.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        (device, id): (usize, DeviceId),
+        kernel: &Kernel,
+        image: &KernelImage,
+    ) -> std::result::Result<Self, BackendError> {
+        let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
+        if image.format() != ImageFormat::OpenClC {
+            return Err(BackendError::Unsupported(format!(
+                "a {:?} image on an OpenCL device",
+                image.format()
+            )));
+        }
+        let parameters = parameters(kernel.slots())?;
+        let program = context.program(image.source())?;
+        program.build(id).map_err(|failure| failed(log(&program, id, failure)))?;
+        let entry = CString::new(image.entry())
+            .map_err(|_| failed(format!("`{}` is no name of a kernel", image.entry().escape_debug())))?;
+        let native = program
+            .kernel(&entry)
+            .map_err(|f| failed(format!("no kernel `{}`: {}", image.entry(), BackendError::from(f))))?;
+        let found = native.arguments()?;
+        if found != parameters {
+            let slots = kernel.slots();
+            return Err(failed(format!("it takes {found} parameters, but {slots:?} make {parameters}")));
+        }
+        Ok(Built {
+            work_group_items: native.work_group_items(id)?,
+            kernel: Mutex::new(native),
+            name: kernel.name().into(),
+            slots: kernel.slots().into(),
+            context: Arc::clone(context),
+            device,
+        })
+    }
+}
+
+/// How many parameters the slots make.
+fn parameters(slots: &[Slot]) -> std::result::Result<usize, BackendError> {
+    let of = |slot: &Slot| match slot {
+        Slot::Buffer(_) | Slot::Constant => Ok(3),
+        Slot::Value(_) | Slot::Local(_) => Ok(1),
+        other => Err(BackendError::Unsupported(format!("a kernel with {other:?} on an OpenCL device"))),
+    };
+    slots.iter().map(of).sum()
+}
+
+/// What the compiler said; the failed call, where it said nothing.
+fn log(program: &Program, device: DeviceId, failure: sys::Failure) -> String {
+    let log = program.log(device);
+    if log.is_empty() { BackendError::from(failure).to_string() } else { log }
+}
+
+/// A checked launch.
+pub(crate) struct Launching<'a> {
+    built: &'a Built,
+    args: Vec<Bound<'a>>,
+    /// Extents innermost first, as OpenCL has them.
+    global: SmallVec<[usize; 3]>,
+    local: Option<SmallVec<[usize; 3]>>,
+}
+
+/// An argument as the native calls take it.
+enum Bound<'a> {
+    Buffer { memory: &'a Memory, offset: u64, len: u64 },
+    Value(&'a [u8]),
+    Local(usize),
+}
+
+impl<'a> Launching<'a> {
+    pub(crate) fn plan(
+        context: &Arc<Context>,
+        device: usize,
+        launch: &Launch<'a>,
+    ) -> std::result::Result<Self, BackendError> {
+        let kernel: &dyn Any = launch.kernel;
+        let unsupported = |what: &str| Err(BackendError::Unsupported(what.into()));
+        let Some(built) = kernel.downcast_ref::<Built>() else {
+            return unsupported("a kernel that another backend built");
+        };
+        if !Arc::ptr_eq(&built.context, context) || built.device != device {
+            return unsupported("a kernel that was built for another OpenCL device");
+        }
+        assert_eq!(
+            launch.args.len(),
+            built.slots.len(),
+            "kernel `{}` got other arguments than slots",
+            built.name
+        );
+        let bind = |(slot, arg)| bind(context, &built.name, slot, arg);
+        let args = built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<_, _>>()?;
+        let local = launch.range.local().map(|local| innermost_first(&launch.range, local));
+        if let Some(local) = &local
+            && local.iter().product::<usize>() > built.work_group_items
+        {
+            let (name, most) = (&built.name, built.work_group_items);
+            let what =
+                format!("a work-group of {local:?} for kernel `{name}`, which takes {most} work-items");
+            return Err(BackendError::Unsupported(what));
+        }
+        let global = innermost_first(&launch.range, launch.range.extent());
+        Ok(Launching { built, args, global, local })
+    }
+
+    pub(crate) fn enqueue(&self, feeding: &mut Feeding<'_>) -> Result<()> {
+        feeding.enqueue(|queue, waits| {
+            let mut kernel = lock(&self.built.kernel);
+            let mut at = 0;
+            self.args.iter().try_for_each(|arg| arg.set(&mut kernel, &mut at))?;
+            // SAFETY: whoever made the image promised (`KernelImage::opencl_c`) that the kernel stays inside the
+            // memory of its arguments, which `bind` checked against their allocations.
+            unsafe { queue.launch(&kernel, &self.global, self.local.as_deref(), waits) }
+        })
+    }
+}
+
+impl Bound<'_> {
+    /// Sets the argument's parameters, the first of which is number `at`, and moves on.
+    fn set(&self, kernel: &mut sys::Kernel, at: &mut usize) -> Result<()> {
+        let first = *at;
+        match self {
+            Bound::Buffer { memory, offset, len } => {
+                *at += 3;
+                kernel.set_buffer(first, memory.buffer())?;
+                kernel.set_value(first + 1, &offset.to_ne_bytes())?;
+                kernel.set_value(first + 2, &len.to_ne_bytes())
+            }
+            Bound::Value(bytes) => {
+                *at += 1;
+                kernel.set_value(first, bytes)
+            }
+            Bound::Local(bytes) => {
+                *at += 1;
+                kernel.set_local(first, *bytes)
+            }
+        }
+    }
+}
+
+fn bind<'a>(
+    context: &Arc<Context>,
+    kernel: &str,
+    slot: &Slot,
+    arg: &Arg<'a>,
+) -> std::result::Result<Bound<'a>, BackendError> {
+    match (slot, *arg) {
+        (Slot::Buffer(_) | Slot::Constant, Arg::Buffer { memory, region, element, .. }) => {
+            let (offset, len) = elements(&region, memory.bytes(), element)?;
+            match Memory::of(memory, context)? {
+                Some(memory) => Ok(Bound::Buffer { memory, offset, len }),
+                None => Err(BackendError::Unsupported("a kernel on memory that is not OpenCL's".into())),
+            }
+        }
+        (Slot::Value(size), Arg::Value(bytes)) if bytes.len() == *size => Ok(Bound::Value(bytes)),
+        (Slot::Local(_), Arg::Local(bytes)) => Ok(Bound::Local(bytes)),
+        (slot, arg) => {
+            Err(BackendError::Unsupported(format!("{arg:?} for {slot:?} of OpenCL kernel `{kernel}`")))
+        }
+    }
+}
+
+/// Where a region starts, and how long it is, in elements.
+fn elements(region: &Region, bytes: usize, element: usize) -> std::result::Result<(u64, u64), BackendError> {
+    assert!(region.end() <= bytes, "{region:?} leaves an allocation of {bytes}");
+    let whole =
+        element != 0 && region.offset.is_multiple_of(element) && region.bytes().is_multiple_of(element);
+    if !whole || !region.is_contiguous() {
+        let what = format!("{region:?} of {element}-byte elements for a kernel in OpenCL C");
+        return Err(BackendError::Unsupported(what));
+    }
+    Ok(((region.offset / element) as u64, (region.bytes() / element) as u64))
+}
+
+/// The extents in OpenCL's order, one for each dimension of the range.
+fn innermost_first(range: &Range, extents: [usize; 3]) -> SmallVec<[usize; 3]> {
+    extents.into_iter().rev().take(range.dims()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_kernel::{LaunchRange, NdRange, SlotAccess};
+
+    use super::*;
+
+    #[test]
+    fn a_buffer_takes_three_parameters() {
+        let slots = [Slot::Buffer(SlotAccess::Read), Slot::Value(4), Slot::Local(64), Slot::Constant];
+        assert_eq!(parameters(&slots), Ok(8));
+        assert!(matches!(parameters(&[Slot::Image]), Err(BackendError::Unsupported(_))));
+    }
+
+    #[test]
+    fn the_last_dimension_is_the_first() {
+        let range = NdRange { global: [6, 8], local: [2, 4] }.range();
+        assert_eq!(innermost_first(&range, range.extent()).as_slice(), [8, 6]);
+        assert_eq!(innermost_first(&range, range.local().expect("it is given")).as_slice(), [4, 2]);
+        assert_eq!(innermost_first(&5.range(), 5.range().extent()).as_slice(), [5]);
+    }
+
+    #[test]
+    fn regions_are_counted_in_elements() {
+        assert_eq!(elements(&Region::line(16, 32), 64, 8), Ok((2, 4)));
+        assert!(elements(&Region::line(4, 32), 64, 8).is_err(), "it starts inside an element");
+        let gaps = Region { offset: 0, width: 8, rows: 2, slices: 1, row_pitch: 16, slice_pitch: 32 };
+        assert!(elements(&gaps, 64, 8).is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! Lanes: one in-order command queue each.
+//!
+//! # Waits between lanes
+//!
+//! A wait on another lane's point becomes a native wait on the last event at or before it. If that event has ended
+//! already, well or badly, there is nothing to wait for. The other queue is flushed first, as OpenCL demands.
+//!
+//! One part of the contract is out of OpenCL's reach: a command whose wait list holds an event that *fails later* is
+//! ended by the driver with an error instead of run. The waiting group then fails too, with
+//! `CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST`, although it should only be ordered behind. Commands that fail
+//! after they were enqueued are rare enough (a crashed kernel, a lost device) to accept that.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use smallvec::SmallVec;
+use windlass_backend::{BackendError, Command, Lane, LaneNumber, LaneSink, Point, Wait};
+use windlass_sync::facade::{Mutex, lock};
+
+use crate::event::{Group, Progress};
+use crate::kernel;
+use crate::memory::{self, Transfer};
+use crate::sys::{Context, Event, Failure, Queue, Result, WaitList};
+
+/// The lanes of a context, by the numbers that waits call them.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    by_number: Mutex<HashMap<LaneNumber, Weak<Stream>>>,
+}
+
+impl Lanes {
+    /// The lane of this number; `None` once it was dropped, which happens only after its last verdict.
+    fn get(&self, number: LaneNumber) -> Option<Arc<Stream>> {
+        lock(&self.by_number).get(&number)?.upgrade()
+    }
+
+    fn add(&self, number: LaneNumber, stream: &Arc<Stream>) {
+        let mut lanes = lock(&self.by_number);
+        lanes.retain(|_, stream| stream.strong_count() != 0);
+        lanes.insert(number, Arc::downgrade(stream));
+    }
+}
+
+/// A queue and how far it has come.
+struct Stream {
+    queue: Queue,
+    progress: Arc<Progress>,
+}
+
+impl Stream {
+    /// Hands everything to the device, unless that was done up to `point`.
+    fn flush(&self, point: Point) {
+        let Some(fed) = self.progress.unflushed(point) else { return };
+        match self.queue.flush() {
+            Ok(()) => self.progress.flushed(fed),
+            Err(failure) => self.flush_by_force(fed, failure),
+        }
+    }
+
+    /// A queue that cannot be flushed is most likely a lost device. But its commands may hold host memory, which the
+    /// runtime frees once they are reported; so make sure that none of them runs any more, by waiting if need be.
+    #[cold]
+    fn flush_by_force(&self, fed: Point, failure: Failure) {
+        match self.queue.finish() {
+            Ok(()) => self.progress.flushed(fed),
+            Err(_) => {
+                let error = BackendError::from(failure);
+                self.progress.lose(BackendError::Lost(error.to_string()));
+            }
+        }
+    }
+}
+
+/// A lane.
+pub(crate) struct OpenClLane {
+    stream: Arc<Stream>,
+    context: Arc<Context>,
+    lanes: Arc<Lanes>,
+    device: usize,
+}
+
+impl OpenClLane {
+    pub(crate) fn open(
+        context: Arc<Context>,
+        lanes: Arc<Lanes>,
+        (device, queue): (usize, Queue),
+        number: LaneNumber,
+        sink: Arc<dyn LaneSink>,
+    ) -> Self {
+        let stream = Arc::new(Stream { queue, progress: Arc::new(Progress::new(sink)) });
+        lanes.add(number, &stream);
+        OpenClLane { stream, context, lanes, device }
+    }
+
+    /// The groups of other lanes that must have ended, with their queues flushed. Those that have are left out.
+    fn awaited(&self, waits: &[Wait]) -> Result<SmallVec<[Arc<Group>; 2]>> {
+        let mut groups = SmallVec::new();
+        for wait in waits {
+            let Some(stream) = self.lanes.get(wait.lane) else { continue };
+            let Some(group) = stream.progress.group_at(wait.point) else { continue };
+            if last(&group).status()? > 0 {
+                stream.flush(group.point);
+                groups.push(group);
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Checks a command and prepares its native calls, of which it makes none.
+    fn plan<'a>(&self, command: &Command<'a>) -> std::result::Result<Step<'a>, BackendError> {
+        match command {
+            Command::Launch(launch) => {
+                kernel::Launching::plan(&self.context, self.device, launch).map(Step::Launch)
+            }
+            Command::Copy(copy) => Transfer::plan(&self.context, copy).map(Step::Copy),
+            Command::Fill(fill) => memory::Filling::plan(&self.context, fill).map(Step::Fill),
+            Command::Host(_) => unsupported("host code on an OpenCL device"),
+            _ => unsupported("this command"),
+        }
+    }
+}
+
+fn unsupported<T>(what: &str) -> std::result::Result<T, BackendError> {
+    Err(BackendError::Unsupported(format!("{what} (OpenCL)")))
+}
+
+/// The event that ends a group which has any.
+fn last(group: &Group) -> &Event {
+    group.events.last().expect("only groups with events are looked up")
+}
+
+/// A checked command.
+enum Step<'a> {
+    Launch(kernel::Launching<'a>),
+    Copy(Transfer<'a>),
+    Fill(memory::Filling<'a>),
+}
+
+impl Step<'_> {
+    fn enqueue(&self, feeding: &mut Feeding<'_>) -> Result<()> {
+        match self {
+            Step::Launch(launch) => launch.enqueue(feeding),
+            Step::Copy(copy) => copy.enqueue(feeding),
+            Step::Fill(fill) => fill.enqueue(feeding),
+        }
+    }
+}
+
+/// A group that is being enqueued.
+pub(crate) struct Feeding<'a> {
+    queue: &'a Queue,
+    waits: WaitList<'a>,
+    events: SmallVec<[Event; 1]>,
+    sources: Vec<Vec<u8>>,
+}
+
+impl Feeding<'_> {
+    /// Enqueues one native command. Only the group's first has waits: the queue is in-order.
+    pub(crate) fn enqueue(
+        &mut self,
+        command: impl FnOnce(&Queue, &WaitList<'_>) -> Result<Event>,
+    ) -> Result<()> {
+        let event = command(self.queue, &self.waits)?;
+        self.waits.clear();
+        self.events.push(event);
+        Ok(())
+    }
+
+    /// Keeps host memory, which a command is to read, until the group has ended.
+    pub(crate) fn keep(&mut self, source: Vec<u8>) -> *const u8 {
+        let start = source.as_ptr();
+        self.sources.push(source);
+        start
+    }
+
+    /// A barrier: behind waits a marker carries it, else the group before it does.
+    fn barrier(&mut self) -> Result<()> {
+        if self.waits.is_empty() { Ok(()) } else { self.enqueue(Queue::marker) }
+    }
+}
+
+impl Lane for OpenClLane {
+    fn feed(
+        &self,
+        point: Point,
+        waits: &[Wait],
+        commands: SmallVec<[Command<'_>; 1]>,
+    ) -> std::result::Result<(), BackendError> {
+        let progress = &self.stream.progress;
+        progress.sweep();
+        if let Some(lost) = progress.lost() {
+            return Err(lost);
+        }
+        let steps: SmallVec<[Step<'_>; 1]> =
+            commands.iter().map(|c| self.plan(c)).collect::<std::result::Result<_, _>>()?;
+        let awaited = self.awaited(waits)?;
+        let mut list = WaitList::default();
+        awaited.iter().for_each(|group| list.push(last(group)));
+        let mut feeding =
+            Feeding { queue: &self.stream.queue, waits: list, events: SmallVec::new(), sources: Vec::new() };
+        let mut fed = steps.iter().try_for_each(|step| step.enqueue(&mut feeding));
+        if fed.is_ok() && feeding.events.is_empty() {
+            fed = feeding.barrier();
+        }
+        let Feeding { events, sources, .. } = feeding;
+        let error = fed.err().map(BackendError::from);
+        if events.is_empty()
+            && let Some(error) = error
+        {
+            return Err(error);
+        }
+        // What was enqueued cannot be taken back, so a group that broke off in the middle is fed, and fails.
+        progress.fed(Group { point, events, error, sources });
+        Ok(())
+    }
+
+    fn flush(&self) {
+        self.stream.progress.sweep();
+        self.stream.flush(Point(u64::MAX));
+    }
+
+    fn arm(&self, point: Point) {
+        let progress = &self.stream.progress;
+        progress.sweep();
+        match progress.group_at(point) {
+            // A barrier may stand behind groups that have been reported, and is then passed as well.
+            None => return progress.settle(point),
+            Some(_) if progress.lost().is_some() => return progress.settle(point),
+            Some(group) => self.watch(last(&group), point),
+        }
+        self.stream.flush(point);
+    }
+}
+
+impl OpenClLane {
+    /// Reports `point` once the event has ended.
+    fn watch(&self, event: &Event, point: Point) {
+        let progress = Arc::clone(&self.stream.progress);
+        if event.when_ended(move || progress.ended(point)).is_err() {
+            self.wait_for(event, point);
+        }
+    }
+
+    /// A driver that refuses a callback has run out of host memory at best. Waiting here is wrong, but reporting the
+    /// point before it was passed, or never, would be worse.
+    #[cold]
+    fn wait_for(&self, event: &Event, point: Point) {
+        // A failed wait says that the command failed, which settling finds out for itself.
+        let _ = event.wait();
+        self.stream.progress.settle(point);
+    }
+}
+
+impl Drop for OpenClLane {
+    /// The runtime drops a lane after its last verdict, so there is nothing to wait for. Should it not have asked for
+    /// one, the memory that commands read must outlive them all the same.
+    fn drop(&mut self) {
+        let progress = &self.stream.progress;
+        if progress.is_idle() || self.stream.queue.finish().is_ok() {
+            progress.clear();
+        } else {
+            // Nobody can say what a queue that cannot be finished still reads, so that memory is given up.
+            std::mem::forget(Arc::clone(progress));
+        }
+    }
+}
+
+impl fmt::Debug for OpenClLane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClLane").field("device", &self.device).finish_non_exhaustive()
+    }
+}

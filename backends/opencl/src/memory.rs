@@ -1,0 +1,125 @@
+//! Memory: what a context allocates, and the copies and fills that work on it.
+
+mod copy;
+mod fill;
+
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use windlass_backend::{Allocation, BackendError, Region};
+
+use crate::error;
+use crate::sys::{Buffer, Context, Mapped, Queue, Result, WaitList};
+
+pub(crate) use copy::Transfer;
+pub(crate) use fill::Filling;
+
+/// The granule that allocations are rounded up to, which lets kernels use them by words.
+const GRANULE: usize = 4;
+
+/// Memory of a context. The driver keeps it until the commands that use it have ended.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    buffer: Buffer,
+    bytes: usize,
+    /// The size as the driver knows it.
+    size: usize,
+    context: Arc<Context>,
+}
+
+impl Memory {
+    /// Memory that reads as zeros. Waits for the device, which also makes a driver that allocates at first use say
+    /// now whether it has room.
+    pub(crate) fn zeroed(
+        context: &Arc<Context>,
+        queue: &Queue,
+        bytes: usize,
+    ) -> std::result::Result<Self, BackendError> {
+        let size = bytes.checked_next_multiple_of(GRANULE).ok_or(BackendError::OutOfMemory { bytes })?;
+        let buffer = zeroed_buffer(context, queue, size).map_err(|f| error::allocation(f, bytes))?;
+        Ok(Memory { buffer, bytes, size, context: Arc::clone(context) })
+    }
+
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The memory behind an allocation, if it is of this context; `None` for memory of another kind.
+    pub(crate) fn of<'a>(
+        allocation: &'a dyn Allocation,
+        context: &Arc<Context>,
+    ) -> std::result::Result<Option<&'a Memory>, BackendError> {
+        let allocation: &dyn Any = allocation;
+        match allocation.downcast_ref::<Memory>() {
+            Some(memory) if !Arc::ptr_eq(&memory.context, context) => {
+                Err(BackendError::Unsupported("memory of another OpenCL context".into()))
+            }
+            found => Ok(found),
+        }
+    }
+}
+
+fn zeroed_buffer(context: &Context, queue: &Queue, size: usize) -> Result<Buffer> {
+    let buffer = context.buffer(size)?;
+    let filled = queue.fill(&buffer, &[0; GRANULE], 0, size, &WaitList::default())?;
+    queue.flush()?;
+    filled.wait()?;
+    Ok(buffer)
+}
+
+impl Allocation for Memory {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn host_ptr(&self) -> Option<NonNull<u8>> {
+        None
+    }
+}
+
+/// The runtime names only boxes inside their allocations. The driver checks its own memory, but nobody checks the
+/// host's, so this holds for both.
+fn assert_inside(region: &Region, allocation: &dyn Allocation) {
+    assert!(region.end() <= allocation.bytes(), "{region:?} leaves an allocation of {}", allocation.bytes());
+}
+
+/// Host memory that a discrete device's driver pinned: copies through it run at the bus's full speed.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    mapped: Mapped,
+    bytes: usize,
+    queue: Arc<Queue>,
+}
+
+impl Staging {
+    /// `None` where the driver gives no such memory.
+    pub(crate) fn zeroed(context: &Context, queue: &Arc<Queue>, bytes: usize) -> Option<Self> {
+        let buffer = context.host_buffer(bytes).ok()?;
+        let mapped = queue.map(buffer, bytes).ok()?;
+        // SAFETY: the driver mapped `bytes` bytes at this address for reading and writing, and nobody else knows it.
+        unsafe { mapped.address.write_bytes(0, bytes) };
+        Some(Staging { mapped, bytes, queue: Arc::clone(queue) })
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Drops of allocations may block. A driver that refuses leaks the mapping, which nobody can use any more.
+        let _ = self.queue.unmap(&self.mapped);
+    }
+}
+
+impl Allocation for Staging {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn host_ptr(&self) -> Option<NonNull<u8>> {
+        Some(self.mapped.address)
+    }
+}

@@ -1,0 +1,245 @@
+//! Owners of OpenCL's objects. Each holds one reference and gives it back when dropped.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::{self, NonNull};
+
+use opencl3::command_queue::{
+    create_command_queue, enqueue_map_buffer, enqueue_unmap_mem_object, finish, flush, release_command_queue,
+};
+use opencl3::context::context::{CL_CONTEXT_PLATFORM, create_context, release_context};
+use opencl3::error_codes::CL_MAP_FAILURE;
+use opencl3::event::{
+    CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, get_event_info, release_event, set_event_callback,
+    wait_for_events,
+};
+use opencl3::kernel::{
+    CL_KERNEL_NUM_ARGS, CL_KERNEL_WORK_GROUP_SIZE, create_kernel, get_kernel_data,
+    get_kernel_work_group_data, release_kernel, set_kernel_arg,
+};
+use opencl3::memory::{
+    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, create_buffer, release_mem_object,
+};
+use opencl3::program::{
+    CL_PROGRAM_BUILD_LOG, build_program, create_program_with_source, get_program_build_data, release_program,
+};
+use opencl3::types::{
+    CL_BLOCKING, cl_command_queue, cl_context, cl_context_properties, cl_event, cl_int, cl_kernel, cl_mem,
+    cl_mem_flags, cl_program, cl_uint,
+};
+
+use super::{DeviceId, Failure, PlatformId, Result, WaitList, named};
+
+macro_rules! owner {
+    ($($(#[$doc:meta])* $name:ident: $raw:ident, $release:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) struct $name(pub(super) $raw);
+
+        // SAFETY: the handle is an address that only the driver looks behind, and OpenCL's calls may come from any
+        // thread at any time; the one exception, setting a kernel's arguments, takes `&mut self`.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: this owner holds one reference and gives it back once. A driver that refuses leaks the
+                // object; nobody could do anything about it here.
+                let _ = unsafe { $release(self.0) };
+            }
+        }
+    )*};
+}
+
+owner! {
+    /// Devices opened together.
+    Context: cl_context, release_context;
+    /// An in-order command queue.
+    Queue: cl_command_queue, release_command_queue;
+    /// Memory of a context.
+    Buffer: cl_mem, release_mem_object;
+    /// A program's text and what was built from it.
+    Program: cl_program, release_program;
+    /// A kernel with the arguments that were set last.
+    Kernel: cl_kernel, release_kernel;
+    /// How far one command has come.
+    Event: cl_event, release_event;
+}
+
+impl Context {
+    pub(crate) fn new(platform: PlatformId, devices: &[DeviceId]) -> Result<Self> {
+        let devices: Vec<_> = devices.iter().map(|d| d.0).collect();
+        let properties: [cl_context_properties; 3] =
+            [CL_CONTEXT_PLATFORM, platform.0 as cl_context_properties, 0];
+        let context = create_context(&devices, properties.as_ptr(), None, ptr::null_mut());
+        named("clCreateContext", context).map(Context)
+    }
+
+    pub(crate) fn queue(&self, device: DeviceId) -> Result<Queue> {
+        // OpenCL 1.x's call, since a driver of that age may lack the later one and its table entry would be null.
+        // SAFETY: both handles are live; a device of another context is refused.
+        let queue = unsafe { create_command_queue(self.0, device.0, 0) };
+        named("clCreateCommandQueue", queue).map(Queue)
+    }
+
+    pub(crate) fn buffer(&self, bytes: usize) -> Result<Buffer> {
+        self.create_buffer(CL_MEM_READ_WRITE, bytes)
+    }
+
+    /// Memory that the host reaches fastest, where the driver distinguishes.
+    pub(crate) fn host_buffer(&self, bytes: usize) -> Result<Buffer> {
+        self.create_buffer(CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes)
+    }
+
+    fn create_buffer(&self, flags: cl_mem_flags, bytes: usize) -> Result<Buffer> {
+        // SAFETY: the flags name no host memory, so none is passed.
+        let buffer = unsafe { create_buffer(self.0, flags, bytes, ptr::null_mut()) };
+        named("clCreateBuffer", buffer).map(Buffer)
+    }
+
+    pub(crate) fn program(&self, source: &str) -> Result<Program> {
+        let program = create_program_with_source(self.0, &[source]);
+        named("clCreateProgramWithSource", program).map(Program)
+    }
+}
+
+impl Program {
+    pub(crate) fn build(&self, device: DeviceId) -> Result<()> {
+        named("clBuildProgram", build_program(self.0, &[device.0], c"", None, ptr::null_mut()))
+    }
+
+    /// What the compiler said.
+    pub(crate) fn log(&self, device: DeviceId) -> String {
+        let log = get_program_build_data(self.0, device.0, CL_PROGRAM_BUILD_LOG);
+        super::text(log.unwrap_or_default())
+    }
+
+    pub(crate) fn kernel(&self, entry: &CStr) -> Result<Kernel> {
+        named("clCreateKernel", create_kernel(self.0, entry)).map(Kernel)
+    }
+}
+
+impl Kernel {
+    /// How many arguments the kernel takes.
+    pub(crate) fn arguments(&self) -> Result<usize> {
+        let bytes = named("clGetKernelInfo", get_kernel_data(self.0, CL_KERNEL_NUM_ARGS))?;
+        Ok(bytes.try_into().map_or(0, cl_uint::from_ne_bytes) as usize)
+    }
+
+    /// How many work-items of this kernel fit one work-group.
+    pub(crate) fn work_group_items(&self, device: DeviceId) -> Result<usize> {
+        let bytes = get_kernel_work_group_data(self.0, device.0, CL_KERNEL_WORK_GROUP_SIZE);
+        Ok(named("clGetKernelWorkGroupInfo", bytes)?.try_into().map_or(0, usize::from_ne_bytes))
+    }
+
+    pub(crate) fn set_buffer(&mut self, at: usize, buffer: &Buffer) -> Result<()> {
+        let handle = buffer.0;
+        // SAFETY: the value is a live buffer's handle, read during the call.
+        unsafe { self.set(at, size_of::<cl_mem>(), ptr::from_ref(&handle).cast()) }
+    }
+
+    pub(crate) fn set_value(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the slice's bytes are live, and read during the call.
+        unsafe { self.set(at, bytes.len(), bytes.as_ptr().cast()) }
+    }
+
+    pub(crate) fn set_local(&mut self, at: usize, bytes: usize) -> Result<()> {
+        // SAFETY: no value means local memory of this size.
+        unsafe { self.set(at, bytes, ptr::null()) }
+    }
+
+    /// # Safety
+    /// `value` is null or shows `bytes` readable bytes.
+    unsafe fn set(&mut self, at: usize, bytes: usize, value: *const c_void) -> Result<()> {
+        // SAFETY: the kernel is live and nobody else sets its arguments, since `self` is unique; the value is
+        // readable by the caller's promise. A size or kind that the kernel does not declare is refused.
+        named("clSetKernelArg", unsafe { set_kernel_arg(self.0, at as cl_uint, bytes, value) })
+    }
+}
+
+impl Queue {
+    /// Hands everything enqueued to the device.
+    pub(crate) fn flush(&self) -> Result<()> {
+        named("clFlush", flush(self.0))
+    }
+
+    /// Waits until everything enqueued has ended.
+    pub(crate) fn finish(&self) -> Result<()> {
+        named("clFinish", finish(self.0))
+    }
+
+    /// Maps a whole buffer for reading and writing. Waits for it.
+    pub(crate) fn map(&self, buffer: Buffer, bytes: usize) -> Result<Mapped> {
+        let mut address = ptr::null_mut();
+        let (flags, none) = (CL_MAP_READ | CL_MAP_WRITE, WaitList::default());
+        let (count, list) = none.parts();
+        // SAFETY: the buffer is live and `address` outlives the call, which waits for the mapping.
+        let event = unsafe {
+            enqueue_map_buffer(self.0, buffer.0, CL_BLOCKING, flags, 0, bytes, &mut address, count, list)
+        };
+        let _mapping = Event::owned("clEnqueueMapBuffer", event)?;
+        let nowhere = Failure { call: "clEnqueueMapBuffer", code: CL_MAP_FAILURE };
+        Ok(Mapped { address: NonNull::new(address.cast()).ok_or(nowhere)?, buffer })
+    }
+
+    /// Ends a mapping, and waits until it has ended.
+    pub(crate) fn unmap(&self, mapped: &Mapped) -> Result<()> {
+        let (count, list) = WaitList::default().parts();
+        // SAFETY: the address is where this buffer was mapped by `map`.
+        let event = unsafe {
+            enqueue_unmap_mem_object(self.0, mapped.buffer.0, mapped.address.as_ptr().cast(), count, list)
+        };
+        Event::owned("clEnqueueUnmapMemObject", event)?.wait()
+    }
+}
+
+/// A buffer that the host reaches at an address.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) address: NonNull<u8>,
+    buffer: Buffer,
+}
+
+// SAFETY: the address belongs to the buffer, which any thread may use; whoever dereferences it says why they may.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Event {
+    /// Takes over the event that an enqueueing call gave out.
+    pub(super) fn owned(call: &'static str, event: std::result::Result<cl_event, cl_int>) -> Result<Self> {
+        named(call, event).map(Event)
+    }
+
+    /// The command's status: above zero while it has not ended, zero when it has, an error's code when it failed.
+    pub(crate) fn status(&self) -> Result<cl_int> {
+        // opencl3 gives this answer as an `Int`, whatever the driver does, so the conversion does not panic.
+        named("clGetEventInfo", get_event_info(self.0, CL_EVENT_COMMAND_EXECUTION_STATUS)).map(cl_int::from)
+    }
+
+    /// Waits until the command has ended.
+    pub(crate) fn wait(&self) -> Result<()> {
+        named("clWaitForEvents", wait_for_events(&[self.0]))
+    }
+
+    /// Calls `then` once the command has ended: on a thread of the driver's, or on this one before the call returns.
+    /// So no lock may be held here that `then` takes. Where the driver refuses, `then` is dropped.
+    pub(crate) fn when_ended<F: FnOnce() + Send + 'static>(&self, then: F) -> Result<()> {
+        let data = Box::into_raw(Box::new(then)).cast::<c_void>();
+        let set = set_event_callback(self.0, CL_COMPLETE, call_once::<F>, data);
+        if let Err(code) = set {
+            // SAFETY: the driver refused, so it never calls back, and the box is still ours alone.
+            drop(unsafe { Box::from_raw(data.cast::<F>()) });
+            return Err(Failure { call: "clSetEventCallback", code });
+        }
+        Ok(())
+    }
+}
+
+/// Where the driver calls back. A panic of `then` would end the process here: it could not unwind into the driver.
+extern "C" fn call_once<F: FnOnce()>(_: cl_event, _: cl_int, data: *mut c_void) {
+    // SAFETY: `when_ended` registered this function together with a box of `F`, and a driver calls back at most once
+    // for each registration, so the box is taken back once.
+    let then = unsafe { Box::from_raw(data.cast::<F>()) };
+    then();
+}

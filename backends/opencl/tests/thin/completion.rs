@@ -1,0 +1,229 @@
+//! Verdicts: when they come, and what they cover.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{
+    Allocation, Arg, BuiltKernel, DeviceKind, HostMemory, LaneNumber, Point, Region, Wait,
+};
+use windlass_kernel::{LaunchRange, Slot, SlotAccess};
+
+use crate::rig::{Line, Rig, bytes_of, copy, fill, kernel, launch, rigs, words};
+
+/// A kernel that takes a while: each round needs the one before.
+const CHURN: &str = "
+__kernel void churn(__global uint *v, ulong v_at, ulong v_len, uint rounds) {
+    uint x = v[v_at];
+    for (uint i = 0; i < rounds; i++) x = x * 1664525u + 1013904223u;
+    v[v_at] = x;
+}";
+
+const ROUNDS: u32 = 20_000_000;
+
+fn churned() -> u32 {
+    (0..ROUNDS).fold(0_u32, |x, _| x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
+}
+
+struct Churn {
+    built: Arc<dyn BuiltKernel>,
+    memory: Arc<dyn Allocation>,
+}
+
+impl Churn {
+    fn new(rig: &Rig) -> Self {
+        let slots = [Slot::Buffer(SlotAccess::ReadWrite), Slot::Value(4)];
+        Churn { built: rig.build(&kernel("churn", &slots, CHURN)).expect("it builds"), memory: rig.memory(4) }
+    }
+
+    fn feed(&self, line: &Line, point: u64) {
+        let region = Region::line(0, 4);
+        let access = SlotAccess::ReadWrite;
+        let rounds = ROUNDS.to_ne_bytes();
+        let args = [Arg::Buffer { memory: &*self.memory, region, element: 4, access }, Arg::Value(&rounds)];
+        line.feed(point, &[], launch(&*self.built, 1.range(), &args)).expect("it is fed");
+    }
+}
+
+fn wait(lane: u32, point: u64) -> Wait {
+    Wait { lane: LaneNumber(lane), point: Point(point) }
+}
+
+fn barrier(line: &Line, point: u64, waits: &[Wait]) {
+    line.lane.feed(Point(point), waits, SmallVec::new()).expect("a barrier is fed");
+}
+
+#[test]
+fn a_point_is_reported_once_it_is_passed_and_armed() {
+    for rig in rigs() {
+        let line = rig.line(0);
+        let churn = Churn::new(&rig);
+        churn.feed(&line, 3);
+        churn.feed(&line, 5);
+        line.lane.flush();
+        line.lane.arm(Point(3));
+        line.sink.wait(Point(3));
+        let verdicts = line.sink.verdicts();
+        assert_eq!((verdicts.len(), verdicts[0].upto), (1, Point(3)), "only what was armed is reported");
+        line.lane.arm(Point(5));
+        line.sink.wait(Point(5));
+        assert_eq!(line.sink.verdicts().len(), 2);
+        // Armed again after it was reported: reported again.
+        line.lane.arm(Point(5));
+        line.sink.wait_for(3);
+        assert_eq!(line.sink.verdicts()[2].upto, Point(5));
+        assert!(line.sink.failed().is_empty());
+    }
+}
+
+#[test]
+fn arming_after_completion_reports_too() {
+    for rig in rigs() {
+        let line = rig.line(0);
+        let memory = rig.memory(4);
+        for point in 1..=3 {
+            line.feed(point, &[], fill(&*memory, Region::line(0, 4), &[1])).expect("it is fed");
+        }
+        line.lane.flush();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(line.sink.verdicts().is_empty(), "nothing was armed");
+        for point in 1..=3 {
+            line.lane.arm(Point(point));
+            line.sink.wait(Point(point));
+        }
+        let reported: Vec<_> = line.sink.verdicts().iter().map(|v| v.upto).collect();
+        assert_eq!(reported, [Point(1), Point(2), Point(3)]);
+    }
+}
+
+#[test]
+fn a_lane_waits_for_another() {
+    for rig in rigs() {
+        let (a, b) = (rig.line(0), rig.line(1));
+        let churn = Churn::new(&rig);
+        churn.feed(&a, 10);
+        let host = HostMemory::zeroed(4).expect("there is room");
+        let whole = Region::line(0, 4);
+        // Points may be skipped: 12 is passed when 10 is.
+        b.feed(1, &[wait(0, 12)], copy(&*churn.memory, whole, &host, whole)).expect("it is fed");
+        // Lane a is flushed by the wait, or b could wait for ever on some drivers.
+        b.finish(1);
+        assert_eq!(words(&bytes_of(&host)), [churned()], "{}", rig.name);
+        // Waits for what has ended, for what nobody fed, and for a lane that is gone are over.
+        a.finish(10);
+        drop(a);
+        let over = [wait(0, 10), wait(1, 0), wait(7, 1)];
+        b.feed(2, &over, fill(&*churn.memory, whole, &[1])).expect("it is fed");
+        b.finish(2);
+        assert!(b.sink.failed().is_empty());
+    }
+}
+
+#[test]
+fn barriers_pass_behind_what_they_follow() {
+    for rig in rigs() {
+        let (a, b) = (rig.line(0), rig.line(1));
+        // Nothing to wait for: passed at once.
+        barrier(&a, 1, &[]);
+        a.lane.arm(Point(1));
+        a.sink.wait_for(1);
+        assert_eq!(a.sink.verdicts()[0].upto, Point(1));
+        let churn = Churn::new(&rig);
+        churn.feed(&a, 2);
+        barrier(&a, 3, &[]);
+        barrier(&b, 1, &[wait(0, 3)]);
+        let (host, whole) = (HostMemory::zeroed(4).expect("there is room"), Region::line(0, 4));
+        b.feed(2, &[], copy(&*churn.memory, whole, &host, whole)).expect("it is fed");
+        b.finish(2);
+        assert_eq!(words(&bytes_of(&host)), [churned()], "{}", rig.name);
+        a.finish(3);
+        assert_eq!(a.sink.verdicts().last().expect("it was reported").upto, Point(3));
+    }
+}
+
+#[test]
+fn verdicts_rise_under_arming_from_many_threads() {
+    const POINTS: u64 = 2_000;
+    for rig in rigs() {
+        let line = rig.line(0);
+        let memory = rig.memory(4);
+        std::thread::scope(|scope| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            scope.spawn(|| {
+                let sender = sender;
+                for point in 1..=POINTS {
+                    line.feed(point, &[], fill(&*memory, Region::line(0, 4), &[1])).expect("it is fed");
+                    sender.send(point).expect("the other thread arms");
+                    if point % 64 == 0 {
+                        line.finish(point);
+                    }
+                }
+            });
+            scope.spawn(|| {
+                let receiver = receiver;
+                receiver.iter().for_each(|point| line.lane.arm(Point(point)));
+            });
+        });
+        line.finish(POINTS);
+        let reported: Vec<_> = line.sink.verdicts().iter().map(|v| v.upto).collect();
+        assert!(reported.is_sorted(), "{reported:?}");
+        assert_eq!(reported.last(), Some(&Point(POINTS)));
+    }
+}
+
+#[test]
+fn a_lane_may_go_with_work_that_nobody_asked_about() {
+    for rig in rigs() {
+        let line = rig.line(0);
+        let churn = Churn::new(&rig);
+        churn.feed(&line, 1);
+        // A pattern that is written from memory which the lane holds.
+        let memory = rig.memory(12);
+        line.feed(2, &[], fill(&*memory, Region::line(0, 12), &[1, 2, 3])).expect("it is fed");
+        let sink = line.sink.clone();
+        drop(line);
+        assert!(sink.verdicts().is_empty());
+        let other = rig.line(0);
+        assert_eq!(other.download(1, &*memory), [1, 2, 3].repeat(4));
+    }
+}
+
+/// Set in the process that `a_crashed_kernel_is_a_lost_device` starts.
+const CHILD: &str = "WINDLASS_TEST_CRASH";
+
+/// Writes far outside its buffer: on a GPU a fault of the kernel's, on a CPU one of this process.
+const CRASH: &str = "
+__kernel void crash(__global uint *v, ulong v_at, ulong v_len) { v[v_at + (1ul << 44)] = 1; }";
+
+/// In a process of its own, since a crash may take other contexts of the process with it.
+#[test]
+fn a_crashed_kernel_is_a_lost_device() {
+    let status = std::process::Command::new(std::env::current_exe().expect("the test has a path"))
+        .args(["--exact", "completion::alone_with_a_crash", "--nocapture"])
+        .env(CHILD, "1")
+        .status()
+        .expect("the test starts again");
+    assert!(status.success());
+}
+
+#[test]
+fn alone_with_a_crash() {
+    let gpus = rigs().into_iter().filter(|r| r.context.info().devices[0].kind == DeviceKind::DiscreteGpu);
+    for rig in gpus.filter(|_| std::env::var_os(CHILD).is_some()) {
+        let (a, b) = (rig.line(0), rig.line(1));
+        let slots = [Slot::Buffer(SlotAccess::ReadWrite)];
+        let built = rig.build(&kernel("crash", &slots, CRASH)).expect("it builds");
+        let (memory, region) = (rig.memory(64), Region::line(0, 64));
+        let access = SlotAccess::ReadWrite;
+        let args = [Arg::Buffer { memory: &*memory, region, element: 4, access }];
+        a.feed(1, &[], launch(&*built, 1.range(), &args)).expect("it is fed");
+        a.feed(2, &[], fill(&*memory, region, &[1])).expect("it is fed");
+        b.feed(1, &[wait(0, 2)], fill(&*memory, region, &[1])).expect("it is fed");
+        b.finish(1);
+        a.finish(2);
+        assert_eq!(a.sink.failed()[0].first, Point(1));
+        let failed = [a.sink.failed(), b.sink.failed()].concat();
+        assert!(failed.iter().all(|f| f.error.is_lost()), "{failed:?}");
+        let fed = a.feed(3, &[], fill(&*memory, region, &[1]));
+        assert!(fed.as_ref().is_err_and(|e| e.is_lost()), "{fed:?}");
+    }
+}

@@ -1,0 +1,189 @@
+//! Devices to test on, and a sink that waits.
+
+use std::env;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use futures::executor::block_on;
+use smallvec::{SmallVec, smallvec};
+use windlass_backend::{
+    Allocation, Arg, Backend, BackendError, BuiltKernel, Command, Context, CopyBox, Failed, Fill, HostMemory,
+    Lane, LaneNumber, LaneSink, Launch, MemoryObject, Point, Region, Verdict, Wait,
+};
+use windlass_kernel::{Kernel, KernelImage, Range, Slot};
+use windlass_opencl::OpenCl;
+
+/// Far longer than anything here takes, so that a lost verdict is an error and not a hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A sink that keeps all verdicts.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    verdicts: Mutex<Vec<Verdict>>,
+    changed: Condvar,
+}
+
+impl LaneSink for Sink {
+    fn passed(&self, verdict: Verdict) {
+        self.verdicts.lock().unwrap().push(verdict);
+        self.changed.notify_all();
+    }
+}
+
+impl Sink {
+    /// Waits for a verdict that covers `point`.
+    pub(crate) fn wait(&self, point: Point) {
+        self.wait_until(&format!("{point:?}"), |all| all.iter().any(|v| v.upto >= point));
+    }
+
+    /// Waits for this many verdicts.
+    pub(crate) fn wait_for(&self, count: usize) {
+        self.wait_until(&format!("verdict {count}"), |all| all.len() >= count);
+    }
+
+    fn wait_until(&self, what: &str, done: impl Fn(&[Verdict]) -> bool) {
+        let verdicts = self.verdicts.lock().unwrap();
+        let (verdicts, timeout) =
+            self.changed.wait_timeout_while(verdicts, PATIENCE, |all| !done(all)).unwrap();
+        assert!(!timeout.timed_out(), "{what} never came; verdicts so far: {:?}", *verdicts);
+    }
+
+    pub(crate) fn verdicts(&self) -> Vec<Verdict> {
+        self.verdicts.lock().unwrap().clone()
+    }
+
+    /// All failures of all verdicts.
+    pub(crate) fn failed(&self) -> Vec<Failed> {
+        self.verdicts().into_iter().flat_map(|v| v.failed).collect()
+    }
+}
+
+/// One device, opened alone.
+pub(crate) struct Rig {
+    pub(crate) context: Arc<dyn Context>,
+    pub(crate) name: String,
+}
+
+/// A lane with its sink.
+pub(crate) struct Line {
+    pub(crate) lane: Arc<dyn Lane>,
+    pub(crate) sink: Arc<Sink>,
+}
+
+/// All devices of all drivers. Without a driver the tests have nothing to say, and say so.
+pub(crate) fn rigs() -> Vec<Rig> {
+    let backend = OpenCl::new();
+    let platforms = match block_on(backend.discover()) {
+        Ok(platforms) => platforms,
+        Err(why) => {
+            let required = ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|name| env::var_os(name).is_some());
+            assert!(!required, "this machine must have an OpenCL driver: {why}");
+            // Past the capturing of the test's output, so that it is seen.
+            let _ = writeln!(io::stderr(), "\n##### SKIPPED, nothing was tested: {why} #####\n");
+            return Vec::new();
+        }
+    };
+    let open = |platform: usize, device: usize| {
+        let context = block_on(backend.open(platform, &[device])).expect("a discovered device opens");
+        let name = platforms[platform].devices[device].name.clone();
+        Rig { context, name }
+    };
+    let positions = (0..platforms.len()).flat_map(|p| (0..platforms[p].devices.len()).map(move |d| (p, d)));
+    positions.map(|(p, d)| open(p, d)).collect()
+}
+
+impl Rig {
+    pub(crate) fn line(&self, number: u32) -> Line {
+        let sink = Arc::new(Sink::default());
+        let lane = self.context.open_lane(0, LaneNumber(number), sink.clone()).expect("a lane opens");
+        Line { lane, sink }
+    }
+
+    pub(crate) fn memory(&self, bytes: usize) -> Arc<dyn Allocation> {
+        self.context.allocate(0, MemoryObject::Buffer { bytes }).expect("there is room")
+    }
+
+    pub(crate) fn build(&self, kernel: &Kernel) -> Result<Arc<dyn BuiltKernel>, BackendError> {
+        block_on(self.context.build(0, kernel, &kernel.images()[0]))
+    }
+
+    /// Memory that holds these bytes.
+    pub(crate) fn upload(&self, line: &Line, point: u64, bytes: &[u8]) -> Arc<dyn Allocation> {
+        let (memory, host) = (self.memory(bytes.len()), HostMemory::from_vec(bytes.to_vec()));
+        let whole = Region::line(0, bytes.len());
+        line.run(point, copy(&host, whole, &*memory, whole));
+        memory
+    }
+}
+
+impl Line {
+    pub(crate) fn feed(&self, point: u64, waits: &[Wait], command: Command<'_>) -> Result<(), BackendError> {
+        self.lane.feed(Point(point), waits, smallvec![command])
+    }
+
+    pub(crate) fn feed_all(
+        &self,
+        point: u64,
+        commands: SmallVec<[Command<'_>; 1]>,
+    ) -> Result<(), BackendError> {
+        self.lane.feed(Point(point), &[], commands)
+    }
+
+    /// Arms a point, and waits for it.
+    pub(crate) fn finish(&self, point: u64) {
+        self.lane.flush();
+        self.lane.arm(Point(point));
+        self.sink.wait(Point(point));
+    }
+
+    /// Runs one command, which must succeed.
+    pub(crate) fn run(&self, point: u64, command: Command<'_>) {
+        self.feed(point, &[], command).expect("the command is fine");
+        self.finish(point);
+        assert!(self.sink.failed().is_empty(), "{:?}", self.sink.failed());
+    }
+
+    /// What the memory holds.
+    pub(crate) fn download(&self, point: u64, memory: &dyn Allocation) -> Vec<u8> {
+        let host = HostMemory::zeroed(memory.bytes()).expect("there is room");
+        let whole = Region::line(0, memory.bytes());
+        self.run(point, copy(memory, whole, &host, whole));
+        bytes_of(&host)
+    }
+}
+
+/// What host memory holds.
+pub(crate) fn bytes_of(host: &dyn Allocation) -> Vec<u8> {
+    let start = host.host_ptr().expect("it is host memory");
+    // SAFETY: the memory is live and initialised, and the command that wrote it was reported.
+    unsafe { std::slice::from_raw_parts(start.as_ptr(), host.bytes()) }.to_vec()
+}
+
+pub(crate) fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect()
+}
+
+pub(crate) fn copy<'a>(
+    from: &'a dyn Allocation,
+    from_region: Region,
+    to: &'a dyn Allocation,
+    to_region: Region,
+) -> Command<'a> {
+    Command::Copy(CopyBox { from, from_region, to, to_region })
+}
+
+pub(crate) fn fill<'a>(memory: &'a dyn Allocation, region: Region, pattern: &'a [u8]) -> Command<'a> {
+    Command::Fill(Fill { memory, region, pattern })
+}
+
+pub(crate) fn launch<'a>(kernel: &'a dyn BuiltKernel, range: Range, args: &'a [Arg<'a>]) -> Command<'a> {
+    Command::Launch(Launch { kernel, range, args })
+}
+
+/// A kernel of one image in OpenCL C.
+pub(crate) fn kernel(entry: &str, slots: &[Slot], text: &str) -> Kernel {
+    // SAFETY: the tests' kernels stay inside their arguments.
+    let image = unsafe { KernelImage::opencl_c(entry, text) };
+    Kernel::new(entry, slots.iter().copied(), [image])
+}

@@ -1,0 +1,143 @@
+//! A context over one device.
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_backend::{
+    Allocation, BackendError, BuiltKernel, Context, ContextInfo, DeviceInfo, Lane, LaneNumber, LaneSink,
+    MemoryIndex, MemoryObject, async_trait,
+};
+use windlass_kernel::{Kernel, KernelImage};
+
+use crate::error::{Faults, failed, guarded, unsupported};
+use crate::lane::WgpuLane;
+use crate::memory::{DeviceMemory, padded};
+use crate::submit::Worker;
+use crate::{device, exit, kernel};
+
+/// What every part of the backend needs of a device.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) limits: wgpu::Limits,
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl Gpu {
+    /// Runs native calls, and returns what they reported or how they panicked.
+    pub(crate) fn guarded<T>(
+        &self,
+        call: &'static str,
+        work: impl FnOnce() -> Result<T, BackendError>,
+    ) -> Result<T, BackendError> {
+        guarded(&self.device, &self.faults, call, work)
+    }
+}
+
+/// A wgpu device, opened. Behind `dyn Context`, this is what a downcast through `Any` finds.
+pub struct WgpuContext {
+    info: ContextInfo,
+    gpu: Arc<Gpu>,
+    worker: Arc<Worker>,
+}
+
+impl WgpuContext {
+    /// Opens a device with its own limits, and the features that this backend knows.
+    pub(crate) async fn open(adapter: &wgpu::Adapter, info: DeviceInfo) -> Result<Self, BackendError> {
+        let limits = adapter.limits();
+        let wanted = wgpu::DeviceDescriptor {
+            label: Some("windlass"),
+            required_features: device::features(adapter),
+            required_limits: limits.clone(),
+            ..Default::default()
+        };
+        let opened = adapter.request_device(&wanted).await;
+        let (device, queue) = opened.map_err(|e| failed("Adapter::request_device", e.to_string()))?;
+        exit::watch();
+        let faults = Faults::watch(&device);
+        let gpu = Arc::new(Gpu { device, queue, limits, faults });
+        Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu })
+    }
+
+    /// The native device. Work submitted to it directly is unknown to the lanes; do not `destroy` it or its buffers.
+    pub fn device(&self) -> &wgpu::Device {
+        &self.gpu.device
+    }
+
+    /// Refuses positions other than that of the one device.
+    fn only(&self, device: usize) -> Result<(), BackendError> {
+        if device == 0 { Ok(()) } else { unsupported(format!("device {device} of a context over one")) }
+    }
+}
+
+/// Atomics, lanes and memory are those of the one device, which is at position 0 here.
+fn context_info(mut device: DeviceInfo) -> ContextInfo {
+    device.memory = MemoryIndex::Own(0);
+    ContextInfo {
+        // `passed` runs on our waiter thread, or in the runtime's own call of `arm`.
+        feeds_from_sink: true,
+        arms_freely: true,
+        // Takes well under a millisecond, also while another thread waits for the device.
+        allocate_blocks: false,
+        atomic_orders: device.atomic_orders,
+        atomic_scopes: device.atomic_scopes,
+        devices: vec![device],
+    }
+}
+
+impl fmt::Debug for WgpuContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WgpuContext").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Context for WgpuContext {
+    fn info(&self) -> &ContextInfo {
+        &self.info
+    }
+
+    /// Any number of lanes would work, one after the other: they share the submitter.
+    fn open_lane(
+        &self,
+        device: usize,
+        _number: LaneNumber,
+        sink: Arc<dyn LaneSink>,
+    ) -> Result<Arc<dyn Lane>, BackendError> {
+        self.only(device)?;
+        Ok(Arc::new(WgpuLane::new(Arc::clone(&self.gpu), Arc::clone(&self.worker), sink)))
+    }
+
+    fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.only(device)?;
+        let MemoryObject::Buffer { bytes } = object else {
+            return unsupported(format!("{object:?} on a wgpu device"));
+        };
+        let most = self.gpu.limits.max_buffer_size;
+        if bytes as u64 > most || padded(bytes) as u64 > most {
+            return unsupported(format!("an allocation of {bytes} bytes, the device takes {most}"));
+        }
+        let created =
+            self.gpu.guarded("Device::create_buffer", || Ok(DeviceMemory::create(&self.gpu.device, bytes)));
+        match created {
+            Ok(memory) => Ok(Arc::new(memory)),
+            Err(BackendError::OutOfMemory { .. }) => Err(BackendError::OutOfMemory { bytes }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn build(
+        &self,
+        device: usize,
+        kernel: &Kernel,
+        image: &KernelImage,
+    ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
+        self.only(device)?;
+        Ok(Arc::new(kernel::build(&self.gpu, kernel, image)?))
+    }
+
+    async fn close(&self) {
+        self.worker.close();
+    }
+}

@@ -1,0 +1,175 @@
+//! Discovery: which Vulkan devices there are, as plain data.
+
+use std::thread;
+
+use wgpu::{Backends, DeviceType, Features};
+use windlass_backend::{
+    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform, Unavailable,
+};
+use windlass_kernel::ImageFormat;
+
+/// wgpu bounds nothing here; enough to keep a device busy, few enough to cancel the rest.
+const LANE_DEPTH: usize = 64;
+
+/// A platform with the adapters behind its devices, in the same order.
+pub(crate) struct Found {
+    pub(crate) platform: Platform,
+    pub(crate) adapters: Vec<wgpu::Adapter>,
+}
+
+/// Loads the Vulkan loader, where there is one.
+pub(crate) fn load() -> wgpu::Instance {
+    let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
+    wanted.backends = Backends::VULKAN;
+    // The default depends on the build profile; a validation layer that is installed by chance must not.
+    wanted.flags = wgpu::InstanceFlags::empty();
+    wgpu::Instance::new(wanted)
+}
+
+/// Lists the adapters, one platform for each driver, in the order in which the loader names them.
+pub(crate) async fn find(instance: &wgpu::Instance) -> Result<Vec<Found>, Unavailable> {
+    let mut found: Vec<Found> = Vec::new();
+    for adapter in instance.enumerate_adapters(Backends::VULKAN).await {
+        let computes = wgpu::DownlevelFlags::COMPUTE_SHADERS;
+        if !adapter.get_downlevel_capabilities().flags.contains(computes) {
+            continue;
+        }
+        let about = adapter.get_info();
+        let at = found.iter().position(|f| f.platform.name == about.driver).unwrap_or_else(|| {
+            found.push(Found { platform: platform(&about), adapters: Vec::new() });
+            found.len() - 1
+        });
+        let Found { platform, adapters } = &mut found[at];
+        platform.devices.push(describe(&adapter, about, platform.devices.len()));
+        adapters.push(adapter);
+    }
+    if found.is_empty() { Err(missing()) } else { Ok(found) }
+}
+
+/// wgpu does not tell a missing loader from a loader without drivers: neither gives an instance.
+fn missing() -> Unavailable {
+    Unavailable {
+        reason: "there is no Vulkan loader, or it finds no driver with a device that computes".into(),
+        remedy: "install the loader (libvulkan1 on Debian, vulkan-loader on Fedora) and the device's Vulkan driver \
+                 (for a CPU: Mesa's lavapipe); a driver elsewhere is named by its manifest in VK_DRIVER_FILES"
+            .into(),
+    }
+}
+
+fn platform(about: &wgpu::AdapterInfo) -> Platform {
+    Platform {
+        name: about.driver.clone(),
+        vendor: vendor(about.vendor),
+        version: format!("Vulkan, {}", about.driver_info),
+        devices: Vec::new(),
+    }
+}
+
+/// What this backend asks of a device beyond the core, where the device has it.
+pub(crate) fn features(adapter: &wgpu::Adapter) -> Features {
+    let wanted = Features::SHADER_F16
+        | Features::SHADER_F64
+        | Features::SHADER_I16
+        | Features::SHADER_INT64
+        | Features::SHADER_INT64_ATOMIC_MIN_MAX
+        | Features::SHADER_INT64_ATOMIC_ALL_OPS
+        | Features::SHADER_FLOAT32_ATOMIC
+        | Features::SUBGROUP
+        | Features::SUBGROUP_BARRIER;
+    adapter.features() & wanted
+}
+
+fn describe(adapter: &wgpu::Adapter, about: wgpu::AdapterInfo, position: usize) -> DeviceInfo {
+    let kind = kind(about.device_type);
+    DeviceInfo {
+        vendor: vendor(about.vendor),
+        name: about.name,
+        driver: format!("{} {}", about.driver, about.driver_info),
+        kind,
+        physical_id: None,
+        memory_bytes: memory_bytes(adapter),
+        compute_units: compute_units(kind),
+        aspects: aspects(features(adapter)),
+        // WGSL's atomics are relaxed, and reach all of the device's work-items.
+        atomic_orders: AtomicOrders::Relaxed,
+        atomic_scopes: AtomicScopes::Device,
+        limits: limits(&adapter.limits()),
+        formats: vec![ImageFormat::Wgsl],
+        memory: MemoryIndex::Own(position as u32),
+        lanes: 1,
+        lane_depth: LANE_DEPTH,
+    }
+}
+
+fn limits(limits: &wgpu::Limits) -> Limits {
+    Limits {
+        allocation: limits.max_buffer_size & !3,
+        binding: limits.max_storage_buffer_binding_size,
+        // A binding starts where the device wants it; the kernel is handed the rest of the offset in elements.
+        binding_offset: wgpu::COPY_BUFFER_ALIGNMENT as usize,
+        bindings: limits.max_storage_buffers_per_shader_stage as usize,
+        work_group_items: limits
+            .max_compute_invocations_per_workgroup
+            .min(limits.max_compute_workgroup_size_x) as usize,
+        local_memory: limits.max_compute_workgroup_storage_size as usize,
+    }
+}
+
+fn aspects(features: Features) -> Vec<Aspect> {
+    let table = [
+        (Features::SHADER_F16, Aspect::Fp16),
+        (Features::SHADER_F64, Aspect::Fp64),
+        (Features::SHADER_INT64, Aspect::Int64),
+        (Features::SHADER_INT64_ATOMIC_ALL_OPS, Aspect::Atomic64),
+        (Features::SUBGROUP, Aspect::Subgroups),
+    ];
+    let mut aspects: Vec<_> = table
+        .into_iter()
+        .filter(|(feature, _)| features.contains(*feature))
+        .map(|(_, aspect)| aspect)
+        .collect();
+    aspects.sort();
+    aspects
+}
+
+fn kind(of: DeviceType) -> DeviceKind {
+    match of {
+        DeviceType::Cpu => DeviceKind::Cpu,
+        DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,
+        DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
+        DeviceType::VirtualGpu | DeviceType::Other => DeviceKind::Other,
+    }
+}
+
+/// Vulkan does not say how many units a GPU has; of a CPU the process knows.
+fn compute_units(kind: DeviceKind) -> usize {
+    match kind {
+        DeviceKind::Cpu => thread::available_parallelism().map_or(1, |n| n.get()),
+        _ => 1,
+    }
+}
+
+/// The bytes in the device's own heaps, which wgpu itself does not show; zero where that is not known.
+fn memory_bytes(adapter: &wgpu::Adapter) -> u64 {
+    const DEVICE_LOCAL: u32 = 1;
+    // SAFETY: the handle is only read from, and dropped before the adapter.
+    let Some(native) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return 0 };
+    let instance = native.shared_instance().raw_instance();
+    // SAFETY: the physical device is the instance's own, and the adapter keeps the instance alive.
+    let memory = unsafe { instance.get_physical_device_memory_properties(native.raw_physical_device()) };
+    let heaps = memory.memory_heaps.iter().take(memory.memory_heap_count as usize);
+    heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0).map(|heap| heap.size).sum()
+}
+
+fn vendor(id: u32) -> String {
+    match id {
+        0x1002 => "AMD".into(),
+        0x106b => "Apple".into(),
+        0x10de => "NVIDIA".into(),
+        0x13b5 => "Arm".into(),
+        0x5143 => "Qualcomm".into(),
+        0x8086 => "Intel".into(),
+        0x1_0005 => "Mesa".into(),
+        other => format!("vendor {other:#06x}"),
+    }
+}

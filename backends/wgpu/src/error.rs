@@ -1,0 +1,114 @@
+//! wgpu's errors as [`BackendError`]s, and the loss of a device.
+//!
+//! wgpu reports most errors beside the call: to the innermost error scope of the calling thread, else to a handler.
+//! [`guarded`] puts scopes around a piece of work, so an error belongs to that work. A lost device is told to neither:
+//! calls then do nothing, submissions are dropped, and their callbacks run as if all were well. Only the loss callback
+//! tells, so whoever believes in a success looks at [`Faults::lost`] first.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use windlass_backend::BackendError;
+
+use crate::exit;
+
+/// What went wrong with a device beside any call.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    lost: OnceLock<String>,
+    /// An error outside all scopes. There should be none; if there is one, it must not get lost.
+    stray: Mutex<Option<BackendError>>,
+}
+
+impl Faults {
+    /// Collects what `device` reports from now on. wgpu's own handler would panic.
+    pub(crate) fn watch(device: &wgpu::Device) -> Arc<Self> {
+        let faults = Arc::new(Faults::default());
+        let loss = Arc::clone(&faults);
+        device.set_device_lost_callback(move |reason, message| loss.lose(&format!("{reason:?} {message}")));
+        let strays = Arc::clone(&faults);
+        device.on_uncaptured_error(Arc::new(move |error| {
+            *lock(&strays.stray) = Some(native("a wgpu call", error));
+        }));
+        faults
+    }
+
+    /// Takes note of the loss; the first reason stands.
+    pub(crate) fn lose(&self, why: &str) {
+        // The first reason stands, so a refused second one is as it should be.
+        let _ = self.lost.set(why.trim().to_owned());
+    }
+
+    /// The error of a lost device, if it is lost.
+    pub(crate) fn lost(&self) -> Option<BackendError> {
+        self.lost.get().map(|why| BackendError::Lost(why.clone()))
+    }
+
+    /// The last error that no scope caught, once.
+    pub(crate) fn take_stray(&self) -> Option<BackendError> {
+        lock(&self.stray).take()
+    }
+}
+
+/// Runs native calls, and returns what they reported or how they panicked.
+pub(crate) fn guarded<T>(
+    device: &wgpu::Device,
+    faults: &Faults,
+    call: &'static str,
+    work: impl FnOnce() -> Result<T, BackendError>,
+) -> Result<T, BackendError> {
+    let _inside = exit::enter();
+    let filters =
+        [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::Internal];
+    let scopes = filters.map(|filter| device.push_error_scope(filter));
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    // Scopes are popped innermost first. At most one of them holds the first error; which one hardly matters.
+    let reported = scopes.into_iter().rev().filter_map(|scope| at_once(scope.pop()).flatten()).last();
+    if let Some(lost) = faults.lost() {
+        return Err(lost);
+    }
+    if let Some(error) = reported {
+        return Err(native(call, error));
+    }
+    outcome.unwrap_or_else(|panic| Err(panicked(call, &*panic)))
+}
+
+/// A wgpu error in the runtime's terms. Where memory ran out, wgpu does not say how much was asked for.
+fn native(call: &'static str, error: wgpu::Error) -> BackendError {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => BackendError::OutOfMemory { bytes: 0 },
+        other => failed(call, other.to_string()),
+    }
+}
+
+/// A native call that failed; wgpu has no error codes.
+pub(crate) fn failed(call: &'static str, message: impl Into<String>) -> BackendError {
+    BackendError::Native { call, code: -1, message: message.into() }
+}
+
+/// A native call that panicked.
+pub(crate) fn panicked(call: &'static str, panic: &(dyn Any + Send)) -> BackendError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    failed(call, format!("panicked: {}", text.unwrap_or("without a message")))
+}
+
+pub(crate) fn unsupported<T>(what: impl Into<String>) -> Result<T, BackendError> {
+    Err(BackendError::Unsupported(what.into()))
+}
+
+/// The output of a future that is ready at its first poll, as wgpu's are on native targets.
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Locks. Nothing under our locks can leave a value half changed, so a panic elsewhere does not spoil it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

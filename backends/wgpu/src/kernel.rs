@@ -1,0 +1,187 @@
+//! Kernels: what WGSL text must look like, and how a launch binds its arguments.
+//!
+//! # The convention
+//!
+//! A kernel has slots of the kinds `Buffer` and `Value`. All its bindings are in group 0:
+//!
+//! - Binding `i` is the `i`-th `Slot::Buffer`, in the order of the slots, as a storage buffer: `read` or `read_write`
+//!   as its `SlotAccess` says.
+//! - Binding `N`, with `N` the number of buffer slots, is one uniform buffer that holds, as consecutive words:
+//!   1. for each buffer slot two `u32`: the offset of its first element, counted in elements from the start of the
+//!      binding, and its length in elements;
+//!   2. the launch's extents as three `u32`, outermost first, unused leading ones 1;
+//!   3. each `Slot::Value`'s bytes, in the order of the slots, each padded to a whole word.
+//!
+//!   The words are not aligned further, so a wider value is declared as its scalars (four `f32`, not a `vec4<f32>`).
+//!   The whole is padded to 16 bytes.
+//!
+//! The entry point's work-group size is one-dimensional, `@workgroup_size(S)` with a literal or constant `S`. Groups
+//! are counted along x, and along y too where there are more than one dimension takes, so a kernel finds its place by
+//!
+//! ```wgsl
+//! let at = (group.y * groups.x + group.x) * S + local.x;
+//! ```
+//!
+//! with `group` the `workgroup_id`, `groups` the `num_workgroups` and `local` the `local_invocation_id`. The last
+//! groups may reach beyond the launch: a kernel compares `at` with its extents, and each index with the slot's length.
+//! A binding may show elements before and after the slot's own, so neither `arrayLength` nor wgpu's own bounds checks
+//! know where the slot ends.
+//!
+//! # Two arguments on one allocation
+//!
+//! wgpu tracks how a dispatch uses a buffer for the buffer as a whole, so two arguments that use one allocation in
+//! different ways are refused, even on disjoint ranges. Such a launch takes a second pipeline, built when it is first
+//! needed, in which every storage binding is `read_write`. That pipeline comes from the parsed module with the access
+//! replaced; the text is not touched.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+use wgpu::naga;
+use windlass_backend::{BackendError, BuiltKernel};
+use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
+
+use crate::context::Gpu;
+use crate::error::unsupported;
+
+/// A kernel that was built for one device.
+#[derive(Debug)]
+pub(crate) struct WgpuKernel(pub(crate) Arc<Built>);
+
+impl BuiltKernel for WgpuKernel {}
+
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) name: Box<str>,
+    pub(crate) slots: Box<[Slot]>,
+    entry: Box<str>,
+    module: naga::Module,
+    /// Work-items of one work-group.
+    pub(crate) group: u32,
+    declared: Pipeline,
+    /// The form for arguments that share an allocation, once one was asked for.
+    shared: OnceLock<Pipeline>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) layout: wgpu::BindGroupLayout,
+    pub(crate) pipeline: wgpu::ComputePipeline,
+}
+
+/// Builds a kernel, and says what its text lacks where it cannot.
+pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<WgpuKernel, BackendError> {
+    if image.format() != ImageFormat::Wgsl {
+        return unsupported(format!("a kernel in {:?} on a wgpu device", image.format()));
+    }
+    let refuse = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
+    let module =
+        naga::front::wgsl::parse_str(image.source()).map_err(|e| refuse(e.emit_to_string(image.source())))?;
+    let group = group_size(&module, image.entry()).map_err(refuse)?;
+    let accesses = accesses(gpu, kernel)?;
+    let source = wgpu::ShaderSource::Wgsl(Cow::Borrowed(image.source()));
+    let declared = gpu
+        .guarded("Device::create_compute_pipeline", || Ok(pipeline(gpu, source, image.entry(), &accesses)))
+        .map_err(|error| if error.is_lost() { error } else { refuse(error.to_string()) })?;
+    Ok(WgpuKernel(Arc::new(Built {
+        name: kernel.name().into(),
+        slots: kernel.slots().into(),
+        entry: image.entry().into(),
+        module,
+        group,
+        declared,
+        shared: OnceLock::new(),
+    })))
+}
+
+/// The access of each buffer slot.
+fn accesses(gpu: &Gpu, kernel: &Kernel) -> Result<SmallVec<[SlotAccess; 8]>, BackendError> {
+    let mut accesses = SmallVec::new();
+    for slot in kernel.slots() {
+        match slot {
+            Slot::Buffer(access) => accesses.push(*access),
+            Slot::Value(_) => {}
+            other => return unsupported(format!("{other:?} of kernel `{}` on a wgpu device", kernel.name())),
+        }
+    }
+    let most = gpu.limits.max_storage_buffers_per_shader_stage as usize;
+    if accesses.len() > most {
+        return unsupported(format!(
+            "kernel `{}` has {} buffers, the device takes {most}",
+            kernel.name(),
+            accesses.len()
+        ));
+    }
+    Ok(accesses)
+}
+
+/// Work-items of one work-group, read from the entry point.
+fn group_size(module: &naga::Module, entry: &str) -> Result<u32, String> {
+    let is_entry = |e: &&naga::EntryPoint| e.name == entry && e.stage == naga::ShaderStage::Compute;
+    let Some(point) = module.entry_points.iter().find(is_entry) else {
+        return Err(format!("there is no compute entry point `{entry}`"));
+    };
+    match (point.workgroup_size, &point.workgroup_size_overrides) {
+        (_, Some(_)) => Err("the work-group size is an override; it must be a constant".into()),
+        ([size, 1, 1], None) if size > 0 => Ok(size),
+        (size, None) => Err(format!("the work-group size is {size:?}; only the first may differ from 1")),
+    }
+}
+
+/// Creates the pipeline, under the caller's error scopes. The layout is ours, since one derived from the text would
+/// lack the bindings that the kernel does not use.
+fn pipeline(gpu: &Gpu, source: wgpu::ShaderSource<'_>, entry: &str, accesses: &[SlotAccess]) -> Pipeline {
+    let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(entry), source });
+    let storage =
+        |access: &SlotAccess| wgpu::BufferBindingType::Storage { read_only: *access == SlotAccess::Read };
+    let types = accesses.iter().map(storage).chain([wgpu::BufferBindingType::Uniform]);
+    let entries: Vec<_> = types.zip(0..).map(|(ty, binding)| layout_entry(binding, ty)).collect();
+    let layout = gpu
+        .device
+        .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+    let whole = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label: None,
+        bind_group_layouts: &[Some(&layout)],
+        immediate_size: 0,
+    });
+    let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: Some(entry),
+        layout: Some(&whole),
+        module: &module,
+        entry_point: Some(entry),
+        compilation_options: wgpu::PipelineCompilationOptions::default(),
+        cache: None,
+    });
+    Pipeline { layout, pipeline }
+}
+
+fn layout_entry(binding: u32, ty: wgpu::BufferBindingType) -> wgpu::BindGroupLayoutEntry {
+    wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+        count: None,
+    }
+}
+
+impl Built {
+    /// The pipeline for arguments that each have an allocation of their own, or for others. To be called under error
+    /// scopes.
+    pub(crate) fn pipeline(&self, gpu: &Gpu, shared: bool) -> &Pipeline {
+        if !shared {
+            return &self.declared;
+        }
+        self.shared.get_or_init(|| {
+            let mut module = self.module.clone();
+            for (_, global) in module.global_variables.iter_mut() {
+                if let naga::AddressSpace::Storage { access } = &mut global.space {
+                    *access |= naga::StorageAccess::LOAD | naga::StorageAccess::STORE;
+                }
+            }
+            let buffers = self.slots.iter().filter(|slot| matches!(slot, Slot::Buffer(_))).count();
+            let source = wgpu::ShaderSource::Naga(Cow::Owned(module));
+            pipeline(gpu, source, &self.entry, &vec![SlotAccess::ReadWrite; buffers])
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! Launches: arguments checked and laid out as [`crate::kernel`] says.
+
+use std::any::Any;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{Arg, BackendError, Launch, Region};
+use windlass_kernel::{Range, Slot, SlotAccess};
+
+use crate::context::Gpu;
+use crate::encode::Stage;
+use crate::error::{failed, unsupported};
+use crate::kernel::{Built, Pipeline, WgpuKernel};
+use crate::memory::{DeviceMemory, padded};
+
+/// A launch whose arguments were checked and laid out.
+#[derive(Debug)]
+pub(crate) struct Dispatch {
+    kernel: Arc<Built>,
+    bindings: SmallVec<[Binding; 4]>,
+    /// Whether two bindings use one buffer in different ways.
+    shared: bool,
+    parameters: Vec<u8>,
+    groups: [u32; 2],
+}
+
+/// The part of a buffer that one argument shows.
+#[derive(Debug)]
+struct Binding {
+    buffer: wgpu::Buffer,
+    access: SlotAccess,
+    start: u64,
+    size: NonZeroU64,
+    /// Offset and length of the argument in elements, the offset from `start`.
+    elements: [u32; 2],
+}
+
+impl Dispatch {
+    /// Checks a launch. No native call is made.
+    pub(crate) fn new(gpu: &Gpu, launch: &Launch<'_>) -> Result<Self, BackendError> {
+        let Some(WgpuKernel(kernel)) = (launch.kernel as &dyn Any).downcast_ref() else {
+            return unsupported("a kernel that another backend built");
+        };
+        if kernel.slots.len() != launch.args.len() {
+            return unsupported(format!(
+                "{} arguments for the {} slots of kernel `{}`",
+                launch.args.len(),
+                kernel.slots.len(),
+                kernel.name
+            ));
+        }
+        let mut bindings = SmallVec::new();
+        let mut values = Vec::new();
+        for (slot, arg) in kernel.slots.iter().zip(launch.args) {
+            match (slot, arg) {
+                (Slot::Buffer(access), Arg::Buffer { memory, region, element, .. }) => {
+                    let Some(memory) = DeviceMemory::of(*memory) else {
+                        return unsupported("a kernel argument that is not in the device's memory");
+                    };
+                    bindings.push(Binding::new(gpu, memory, *region, *element, *access)?);
+                }
+                (Slot::Value(bytes), Arg::Value(value)) if value.len() == *bytes => {
+                    values.extend_from_slice(value);
+                    values.resize(padded(values.len()), 0);
+                }
+                _ => return unsupported(format!("{arg:?} for {slot:?} of kernel `{}`", kernel.name)),
+            }
+        }
+        Ok(Dispatch {
+            shared: mixed(&bindings),
+            parameters: parameters(gpu, &bindings, launch.range, &values)?,
+            groups: groups(gpu, launch.range, kernel.group)?,
+            kernel: Arc::clone(kernel),
+            bindings,
+        })
+    }
+
+    /// Records the launch.
+    pub(crate) fn record(
+        &self,
+        gpu: &Gpu,
+        stage: &mut Stage,
+        pass: &mut wgpu::ComputePass<'_>,
+    ) -> Result<(), BackendError> {
+        let mut piece = stage.arguments.piece(&gpu.device, self.parameters.len())?;
+        piece.write(0, &self.parameters);
+        let Some(size) = NonZeroU64::new(self.parameters.len() as u64) else {
+            return Err(failed("Device::create_bind_group", "a launch without parameters"));
+        };
+        let parameters = (&piece.buffer, piece.offset, size);
+        let buffers = self.bindings.iter().map(|b| (&b.buffer, b.start, b.size)).chain([parameters]);
+        let entries: SmallVec<[_; 8]> = buffers.zip(0..).map(|(part, at)| bind_entry(at, part)).collect();
+        let Pipeline { layout, pipeline } = self.kernel.pipeline(gpu, self.shared);
+        let descriptor = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
+        let group = gpu.device.create_bind_group(&descriptor);
+        pass.set_pipeline(pipeline);
+        pass.set_bind_group(0, &group, &[]);
+        pass.dispatch_workgroups(self.groups[0], self.groups[1], 1);
+        Ok(())
+    }
+}
+
+fn bind_entry(
+    binding: u32,
+    (buffer, offset, size): (&wgpu::Buffer, u64, NonZeroU64),
+) -> wgpu::BindGroupEntry<'_> {
+    let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: Some(size) });
+    wgpu::BindGroupEntry { binding, resource }
+}
+
+fn mixed(bindings: &[Binding]) -> bool {
+    let differs = |a: &Binding, b: &Binding| a.buffer == b.buffer && a.access != b.access;
+    bindings.iter().enumerate().any(|(i, a)| bindings[i + 1..].iter().any(|b| differs(a, b)))
+}
+
+impl Binding {
+    fn new(
+        gpu: &Gpu,
+        memory: &DeviceMemory,
+        region: Region,
+        element: usize,
+        access: SlotAccess,
+    ) -> Result<Self, BackendError> {
+        let buffer = memory.buffer();
+        if !region.is_contiguous() {
+            return unsupported(format!("a kernel argument with gaps between its rows, {region:?}"));
+        }
+        if element == 0 || region.end() as u64 > buffer.size() {
+            return unsupported(format!(
+                "elements of {element} bytes in {region:?} of {} bytes",
+                buffer.size()
+            ));
+        }
+        // WGSL wants room for one element even where the argument shows none.
+        let first = if region.bytes() == 0 { 0 } else { region.offset };
+        let align = gpu.limits.min_storage_buffer_offset_alignment as usize;
+        let Some(start) = start(first, element, align) else {
+            return unsupported(format!(
+                "an argument at byte {first}: no multiple of {align}, where the device lets bindings start, is a whole \
+                 number of elements of {element} bytes before it"
+            ));
+        };
+        let end = padded((first + region.bytes().max(element)).min(buffer.size() as usize));
+        let size = (end - start) as u64;
+        let most = gpu.limits.max_storage_buffer_binding_size;
+        if size > most {
+            return unsupported(format!(
+                "an argument that binds {size} bytes, the device binds {most} at most"
+            ));
+        }
+        let Some(size) = NonZeroU64::new(size) else { return unsupported("an argument without memory") };
+        let elements = [words((first - start) / element)?, words(region.bytes() / element)?];
+        Ok(Binding { buffer: buffer.clone(), access, start: start as u64, size, elements })
+    }
+}
+
+/// The last multiple of `align` at or before `offset` from which `offset` is a whole number of elements away.
+fn start(offset: usize, element: usize, align: usize) -> Option<usize> {
+    let last = offset / align * align;
+    // Distances repeat after as many steps as an element has bytes, at most.
+    (0..=last / align)
+        .take(element)
+        .map(|step| last - step * align)
+        .find(|start| (offset - start).is_multiple_of(element))
+}
+
+fn words(number: usize) -> Result<u32, BackendError> {
+    u32::try_from(number)
+        .or_else(|_| unsupported(format!("{number} elements or work-items, more than 32 bits count")))
+}
+
+/// The uniform buffer's bytes.
+fn parameters(gpu: &Gpu, bindings: &[Binding], range: Range, values: &[u8]) -> Result<Vec<u8>, BackendError> {
+    let mut bytes = Vec::with_capacity(bindings.len() * 8 + 12 + values.len() + 15);
+    let offsets = bindings.iter().flat_map(|binding| binding.elements);
+    for word in offsets {
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    for extent in range.extent() {
+        bytes.extend_from_slice(&words(extent)?.to_ne_bytes());
+    }
+    bytes.extend_from_slice(values);
+    bytes.resize(bytes.len().next_multiple_of(16), 0);
+    let most = gpu.limits.max_uniform_buffer_binding_size;
+    if bytes.len() as u64 > most {
+        return unsupported(format!("{} bytes of plain values, the device takes {most}", bytes.len()));
+    }
+    Ok(bytes)
+}
+
+/// How many work-groups cover the range, along x and along y.
+fn groups(gpu: &Gpu, range: Range, group: u32) -> Result<[u32; 2], BackendError> {
+    if range.local().is_some_and(|local| local != [1, 1, group as usize]) {
+        return unsupported(format!(
+            "work-groups of {:?} for a kernel whose work-groups are {group}",
+            range.local()
+        ));
+    }
+    let Some(items) = range.checked_items() else {
+        return unsupported("more work-items than can be counted");
+    };
+    let count = words(items)?.div_ceil(group);
+    let most = gpu.limits.max_compute_workgroups_per_dimension;
+    let rows = count.div_ceil(most).max(1);
+    if rows > most {
+        return unsupported(format!("{count} work-groups, the device takes {most} times {most}"));
+    }
+    Ok([count.div_ceil(rows), rows])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::start;
+
+    #[test]
+    fn a_binding_starts_where_the_device_and_the_elements_allow() {
+        assert_eq!(start(0, 4, 32), Some(0));
+        assert_eq!(start(100, 4, 32), Some(96));
+        assert_eq!(start(120, 12, 32), Some(96), "24 bytes are two elements");
+        assert_eq!(start(108, 12, 32), Some(96), "12 bytes are one element");
+        assert_eq!(start(100, 12, 32), Some(64), "36 bytes are three elements, 4 are none");
+        assert_eq!(start(6, 4, 32), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Device memory, and boxes of device and host memory as owned values that outlive `feed`.
+
+use std::any::Any;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use windlass_backend::{Allocation, BackendError, Region};
+
+use crate::error::unsupported;
+
+/// wgpu copies whole words.
+const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
+
+/// Bytes rounded up to the words that wgpu copies.
+pub(crate) fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(WORD)
+}
+
+/// An allocation in device memory: a buffer, up to three bytes larger than was asked for.
+#[derive(Debug)]
+pub(crate) struct DeviceMemory {
+    buffer: wgpu::Buffer,
+    bytes: usize,
+}
+
+impl DeviceMemory {
+    /// Creates the buffer. wgpu gives zeros for what was never written.
+    pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Self {
+        let buffer = device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size: padded(bytes.max(1)) as u64,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        DeviceMemory { buffer, bytes }
+    }
+
+    /// What is behind an allocation of this backend.
+    pub(crate) fn of(allocation: &dyn Allocation) -> Option<&Self> {
+        (allocation as &dyn Any).downcast_ref()
+    }
+
+    pub(crate) fn buffer(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+}
+
+impl Allocation for DeviceMemory {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn host_ptr(&self) -> Option<NonNull<u8>> {
+        None
+    }
+}
+
+/// A box of a device buffer. wgpu itself keeps the buffer for as long as a submission uses it.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceBox {
+    pub(crate) buffer: wgpu::Buffer,
+    pub(crate) region: Region,
+}
+
+/// Whether a box of device memory is read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+impl DeviceBox {
+    /// The box, where wgpu can copy it word by word without touching what is outside.
+    pub(crate) fn new(memory: &DeviceMemory, region: Region, how: Use) -> Result<Self, BackendError> {
+        inside(memory, region)?;
+        let rows = region.rows * region.slices;
+        let steps = (rows > 1 && !region.row_pitch.is_multiple_of(WORD))
+            || (region.slices > 1 && !region.slice_pitch.is_multiple_of(WORD));
+        if steps || !region.offset.is_multiple_of(WORD) {
+            return unsupported(format!("rows of {region:?} do not start at multiples of {WORD} bytes"));
+        }
+        // The last word of a row takes bytes along that are not the row's: harmless where they are read, and where
+        // they are the buffer's padding.
+        let ragged = !region.width.is_multiple_of(WORD);
+        if how == Use::Write && ragged && (rows > 1 || region.end() != memory.bytes) {
+            return unsupported(format!("rows of {region:?} end inside a word of {WORD} bytes"));
+        }
+        Ok(DeviceBox { buffer: memory.buffer.clone(), region })
+    }
+}
+
+/// Breaches of the contract that would read or write outside an allocation are refused, not passed on.
+fn inside(memory: &dyn Allocation, region: Region) -> Result<(), BackendError> {
+    if region.end() > memory.bytes() {
+        return unsupported(format!("{region:?} ends outside its allocation of {} bytes", memory.bytes()));
+    }
+    Ok(())
+}
+
+/// A box of host memory, to be read or written on our own threads before its point is passed.
+#[derive(Debug)]
+pub(crate) struct HostBox {
+    start: NonNull<u8>,
+    region: Region,
+}
+
+// SAFETY: a host box is an address with a shape. By the backend contract the memory behind it may be used from any
+// thread until its point is passed, and the runtime leaves it alone until then.
+unsafe impl Send for HostBox {}
+
+impl HostBox {
+    /// The box, where `allocation` is host memory that holds all of it.
+    pub(crate) fn new(allocation: &dyn Allocation, region: Region) -> Result<Self, BackendError> {
+        let Some(start) = allocation.host_ptr() else {
+            return unsupported("an allocation that is neither of this backend nor host memory");
+        };
+        inside(allocation, region)?;
+        Ok(HostBox { start, region })
+    }
+
+    /// Calls `each` with every row, in order. To be called only before the box's point is passed.
+    pub(crate) fn read_rows(&self, mut each: impl FnMut(&[u8])) {
+        for offset in self.region.row_offsets() {
+            // SAFETY: `new` checked that every row lies inside the allocation, whose memory is initialised. The
+            // runtime keeps it alive, and unchanged where a command reads it, until the point is passed, which is
+            // reported after this call.
+            each(unsafe { slice::from_raw_parts(self.start.as_ptr().add(offset), self.region.width) });
+        }
+    }
+
+    /// Writes every row from `rows`, where each starts `stride` bytes after the one before. To be called only before
+    /// the box's point is passed.
+    pub(crate) fn write_rows(&self, rows: &[u8], stride: usize) {
+        for (offset, row) in self.region.row_offsets().zip(rows.chunks(stride)) {
+            let row = &row[..self.region.width];
+            // SAFETY: `new` checked that every row lies inside the allocation. The runtime keeps it alive and touches
+            // no byte of the box until the point is passed, which is reported after this call. `row` is memory of a
+            // wgpu mapping, hence another allocation.
+            unsafe { ptr::copy_nonoverlapping(row.as_ptr(), self.start.as_ptr().add(offset), row.len()) };
+        }
+    }
+
+    /// The addresses from the first to the last byte, gaps between rows included.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = self.start.addr().get();
+        start + self.region.offset..start + self.region.end()
+    }
+}
+
+/// Whether two ranges of addresses share one.
+pub(crate) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}

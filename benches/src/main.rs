@@ -1,0 +1,55 @@
+//! What Windlass costs, as ratios to what there is below it, measured side by side in one run.
+//!
+//! `cargo xtask bench` prints the table. Rows that are about single costs run pinned to one CPU, in a child process
+//! under `taskset`, because wake-ups on small virtual machines are bimodal; rows about bandwidth run on all of them.
+//! Each figure is the median of several alternating runs.
+
+mod bandwidth;
+mod busy;
+mod heap;
+mod null;
+mod table;
+mod tasks;
+mod wake;
+
+use std::process::{Command, ExitCode};
+
+use table::Table;
+
+#[global_allocator]
+static HEAP: heap::Counting = heap::Counting;
+
+fn main() -> ExitCode {
+    let quick = std::env::args().any(|a| a == "--quick");
+    let scale = if quick { 1 } else { 10 };
+    if std::env::args().any(|a| a == "--pinned") {
+        let mut table = Table::default();
+        tasks::rows(&mut table, scale);
+        wake::rows(&mut table, scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
+    table::head();
+    if !pinned_child(quick) {
+        eprintln!("no `taskset` here: the rows that want one CPU were measured on all of them");
+        let mut table = Table::default();
+        tasks::rows(&mut table, scale);
+        wake::rows(&mut table, scale);
+        table.print();
+    }
+    let mut table = Table::default();
+    busy::rows(&mut table, scale);
+    bandwidth::rows(&mut table, scale);
+    table.print();
+    ExitCode::SUCCESS
+}
+
+fn pinned_child(quick: bool) -> bool {
+    let Ok(program) = std::env::current_exe() else { return false };
+    let mut child = Command::new("taskset");
+    child.args(["-c", "0"]).arg(program).arg("--pinned");
+    if quick {
+        child.arg("--quick");
+    }
+    child.status().is_ok_and(|s| s.success())
+}

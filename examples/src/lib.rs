@@ -1,0 +1,2 @@
+//! The README's code, as documentation tests.
+#![doc = include_str!("../../README.md")]

@@ -1,0 +1,83 @@
+//! Every example runs to its end, with drivers and without; each checks its own results.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Runs a program and returns what it printed; fails if it does.
+fn run(program: PathBuf, env: &[(&str, &str)]) -> String {
+    let missing = || format!("{} is not there: run the whole package's tests", program.display());
+    assert!(program.exists(), "{}", missing());
+    let output = Command::new(&program).env_remove("WINDLASS_DEVICE").envs(env.iter().copied()).output();
+    let Output { status, stdout, stderr } = output.expect("the program starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{}: {status}\n{stdout}\n{stderr}", program.display());
+    stdout.into_owned()
+}
+
+/// Cargo builds examples beside the tests, in a folder of their own.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let profile = test.ancestors().nth(2).expect("tests are built in `deps`");
+    profile.join("examples").join(name)
+}
+
+fn tour() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_tour"))
+}
+
+/// Loaders look for drivers where there are none.
+const NO_DRIVERS: &[(&str, &str)] = &[
+    ("OCL_ICD_VENDORS", "/nonexistent/"),
+    ("OPENCL_VENDOR_PATH", "/nonexistent/"),
+    ("VK_DRIVER_FILES", "/nonexistent/none.json"),
+    ("VK_ICD_FILENAMES", "/nonexistent/none.json"),
+];
+
+#[test]
+fn the_tour() {
+    let said = run(tour(), &[]);
+    for expected in
+        ["Devices", "host", "[ 64/64] frames sent", "192 groups, 64 of them host tasks", "as it should be"]
+    {
+        assert!(said.contains(expected), "`{expected}` is not in\n{said}");
+    }
+}
+
+#[test]
+fn the_tour_without_drivers() {
+    let said = run(tour(), NO_DRIVERS);
+    for backend in ["opencl", "wgpu"] {
+        let line = said.lines().find(|line| line.trim_start().starts_with(backend));
+        let line = line.unwrap_or_else(|| panic!("{backend} is not reported in\n{said}"));
+        assert!(line.contains("is missing: "), "{line}");
+    }
+    assert!(said.contains("as it should be"), "{said}");
+}
+
+#[test]
+fn the_tour_on_a_device_that_is_not_there() {
+    let said = run(tour(), &[("WINDLASS_DEVICE", "host:7")]);
+    assert!(said.contains("WINDLASS_DEVICE asks for host:7"), "{said}");
+}
+
+#[test]
+fn quickstart() {
+    assert!(run(example("quickstart"), &[]).contains("y[0] = 5"));
+}
+
+#[test]
+fn many_devices() {
+    assert!(run(example("many_devices"), &[]).contains("all sums are right"));
+}
+
+#[test]
+fn many_devices_without_drivers() {
+    let said = run(example("many_devices"), NO_DRIVERS);
+    assert!(said.contains("a second context of the host takes its place"), "{said}");
+    assert!(said.contains("all sums are right"), "{said}");
+}
+
+#[test]
+fn cancel() {
+    assert!(run(example("cancel"), &[]).contains("never more than"));
+}

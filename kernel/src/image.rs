@@ -1,0 +1,188 @@
+//! A kernel as a set of images: the same computation in the languages of several devices.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::HostBody;
+
+/// The language or binary form of a kernel image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ImageFormat {
+    /// WGSL text, for wgpu.
+    Wgsl,
+    /// OpenCL C text.
+    OpenClC,
+    /// SPIR-V words of the kernel flavour, for OpenCL.
+    SpirV,
+    /// CUDA C++ text.
+    CudaC,
+    /// PTX text.
+    Ptx,
+    /// A kernel that the device has built in; the entry point is its name.
+    Builtin,
+    /// A body for host devices.
+    Host,
+}
+
+/// How a kernel uses the memory behind one of its buffer parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SlotAccess {
+    /// It only reads.
+    Read,
+    /// It may read and write.
+    ReadWrite,
+}
+
+/// What a kernel expects at one position of its argument list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Slot {
+    /// A range of a buffer in the device's global memory.
+    Buffer(SlotAccess),
+    /// Read-only memory that the device may cache as constant.
+    Constant,
+    /// An image object.
+    Image,
+    /// A sampler object.
+    Sampler,
+    /// Local memory of this many bytes, shared by one work-group.
+    Local(usize),
+    /// A plain value of this many bytes.
+    Value(usize),
+    /// A raw device pointer.
+    Pointer,
+}
+
+/// One form of a kernel, with the name of its entry point.
+#[derive(Clone)]
+pub struct KernelImage {
+    pub(crate) format: ImageFormat,
+    pub(crate) entry: Arc<str>,
+    pub(crate) code: Arc<[u8]>,
+    pub(crate) body: Option<Arc<dyn HostBody>>,
+}
+
+impl KernelImage {
+    /// A kernel in WGSL. wgpu checks it and bounds every access, so a faulty one gives wrong values and no more.
+    pub fn wgsl(entry: &str, text: &str) -> Self {
+        Self::text(ImageFormat::Wgsl, entry, text)
+    }
+
+    /// A kernel in OpenCL C.
+    ///
+    /// # Safety
+    /// The kernel must stay inside the memory of its arguments and write only through parameters declared
+    /// [`SlotAccess::ReadWrite`]: on a CPU device it runs inside this process.
+    pub unsafe fn opencl_c(entry: &str, text: &str) -> Self {
+        Self::text(ImageFormat::OpenClC, entry, text)
+    }
+
+    /// A kernel as a body that host devices call.
+    pub fn host(body: Arc<dyn HostBody>) -> Self {
+        KernelImage { format: ImageFormat::Host, entry: "host".into(), code: Arc::new([]), body: Some(body) }
+    }
+
+    fn text(format: ImageFormat, entry: &str, text: &str) -> Self {
+        KernelImage { format, entry: entry.into(), code: text.as_bytes().into(), body: None }
+    }
+
+    /// The image's language.
+    pub fn format(&self) -> ImageFormat {
+        self.format
+    }
+
+    /// The name of the entry point in the code.
+    pub fn entry(&self) -> &str {
+        &self.entry
+    }
+
+    /// The code as bytes; for the text formats, UTF-8. Empty for host bodies and built-in kernels.
+    pub fn code(&self) -> &[u8] {
+        &self.code
+    }
+
+    /// The code of a text format; empty for the others.
+    pub fn source(&self) -> &str {
+        std::str::from_utf8(&self.code).unwrap_or_default()
+    }
+
+    /// The body, for [`ImageFormat::Host`].
+    pub fn body(&self) -> Option<&Arc<dyn HostBody>> {
+        self.body.as_ref()
+    }
+}
+
+impl fmt::Debug for KernelImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelImage")
+            .field("format", &self.format)
+            .field("entry", &self.entry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A kernel: a name, the parameters it takes, and a set of images of which one must suit the device.
+///
+/// Cheap to clone; clones are the same kernel, so a device builds it once.
+///
+/// ```
+/// use windlass_kernel::{Kernel, KernelImage, Slot, SlotAccess};
+/// let image = KernelImage::wgsl("main", "@compute @workgroup_size(64) fn main() {}");
+/// let kernel = Kernel::new("nothing", [Slot::Buffer(SlotAccess::ReadWrite)], [image]);
+/// assert_eq!(kernel.name(), "nothing");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    inner: Arc<KernelInner>,
+}
+
+#[derive(Debug)]
+struct KernelInner {
+    name: Box<str>,
+    slots: Box<[Slot]>,
+    images: Box<[KernelImage]>,
+}
+
+impl Kernel {
+    /// A kernel from its parts.
+    pub fn new(
+        name: &str,
+        slots: impl IntoIterator<Item = Slot>,
+        images: impl IntoIterator<Item = KernelImage>,
+    ) -> Self {
+        Kernel {
+            inner: Arc::new(KernelInner {
+                name: name.into(),
+                slots: slots.into_iter().collect(),
+                images: images.into_iter().collect(),
+            }),
+        }
+    }
+
+    /// The name that errors and traces use.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// What the kernel expects, in order.
+    pub fn slots(&self) -> &[Slot] {
+        &self.inner.slots
+    }
+
+    /// The forms in which it exists.
+    pub fn images(&self) -> &[KernelImage] {
+        &self.inner.images
+    }
+
+    /// The first image in one of the formats that a device takes, in the device's order of preference.
+    pub fn image_for(&self, formats: &[ImageFormat]) -> Option<&KernelImage> {
+        formats.iter().find_map(|f| self.inner.images.iter().find(|i| i.format == *f))
+    }
+
+    /// A number that is the same for clones and different for other live kernels: the key of a build cache, which
+    /// must hold a clone so that the number is not given out again.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.inner) as *const () as usize
+    }
+}

@@ -1,0 +1,229 @@
+//! A backend with one lane whose groups end when the model says so, in the middle of a native call if need be.
+//!
+//! It is the other side of the runtime's protocols, so its own state is kept under a model's mutex, which it lets go of
+//! before it reports. It checks the contract's half that is the runtime's: one thread feeds at a time, points rise.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass::{Queue, Runtime};
+use windlass_backend::{
+    Allocation, Aspect, AtomicOrders, AtomicScopes, Backend, BackendError, BackendId, BuiltKernel, Command,
+    Context, ContextInfo, DeviceInfo, DeviceKind, HostMemory, Lane, LaneNumber, LaneSink, Limits,
+    MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, Wait, async_trait,
+};
+use windlass_sync::facade::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+
+/// How the lane behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// Groups end inside the call that feeds them, and are reported there.
+    AtOnce,
+    /// Groups end when [`Device::finish`] is called, inside a driver's callback: no native call is allowed there.
+    ByCallback,
+    /// The same, on a thread of the backend's own.
+    ByThread,
+}
+
+/// The only device, as the model sees it.
+#[derive(Debug)]
+pub struct Device {
+    habit: Habit,
+    depth: usize,
+    state: Mutex<State>,
+    /// Threads inside `feed`, changed with a load and a store.
+    feeding: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    sink: Option<Arc<dyn LaneSink>>,
+    fed: u64,
+    passed: u64,
+    armed: Vec<u64>,
+    commands: usize,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("fed", &self.fed).field("passed", &self.passed).finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// A runtime that is driven by hand, over this device only, with a queue.
+    pub fn runtime(habit: Habit, depth: usize) -> (Runtime, Queue, Arc<Device>) {
+        let device = Arc::new(Device {
+            habit,
+            depth,
+            state: Mutex::new(State::default()),
+            feeding: AtomicUsize::new(0),
+        });
+        let backend = Script(device.clone());
+        let runtime = Runtime::builder().backend(backend).only_given_backends().manual().build();
+        let queue = Queue::builder().runtime(&runtime).build_blocking();
+        (runtime, queue.expect("the script is always there"), device)
+    }
+
+    /// Ends everything that was fed; reports it if that was asked for.
+    pub fn finish(&self) {
+        self.finish_upto(u64::MAX);
+    }
+
+    /// Ends what was fed at or below a point, counted from 1.
+    pub fn finish_upto(&self, point: u64) {
+        let mut state = lock(&self.state);
+        state.passed = state.fed.min(point).max(state.passed);
+        report(state);
+    }
+
+    /// How many commands were fed.
+    pub fn commands(&self) -> usize {
+        lock(&self.state).commands
+    }
+
+    /// Whether everything that was fed has ended.
+    pub fn is_idle(&self) -> bool {
+        let state = lock(&self.state);
+        state.passed == state.fed
+    }
+}
+
+/// Tells the runtime how far the lane is, if it wants to know.
+fn report(mut state: MutexGuard<'_, State>) {
+    let (passed, asked) = (state.passed, state.armed.len());
+    state.armed.retain(|point| *point > passed);
+    let sink = state.sink.clone().filter(|_| state.armed.len() < asked);
+    drop(state);
+    if let Some(sink) = sink {
+        sink.passed(Verdict::ok(Point(passed)));
+    }
+}
+
+/// The backend.
+struct Script(Arc<Device>);
+
+#[async_trait]
+impl Backend for Script {
+    fn id(&self) -> BackendId {
+        BackendId::new("script")
+    }
+
+    async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
+        let text = String::new;
+        Ok(vec![Platform {
+            name: text(),
+            vendor: text(),
+            version: text(),
+            devices: vec![info(self.0.depth)],
+        }])
+    }
+
+    async fn open(&self, _: usize, _: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
+        let info = ContextInfo {
+            devices: vec![info(self.0.depth)],
+            feeds_from_sink: self.0.habit != Habit::ByCallback,
+            arms_freely: true,
+            allocate_blocks: false,
+            atomic_orders: AtomicOrders::Relaxed,
+            atomic_scopes: AtomicScopes::System,
+        };
+        Ok(Arc::new(Opened { device: self.0.clone(), info }))
+    }
+}
+
+/// Works on the heap, and takes closures: so nothing is ever copied or built.
+fn info(depth: usize) -> DeviceInfo {
+    DeviceInfo {
+        name: "script".into(),
+        vendor: String::new(),
+        driver: String::new(),
+        kind: DeviceKind::Other,
+        physical_id: None,
+        memory_bytes: 0,
+        compute_units: 1,
+        aspects: vec![Aspect::HostBodies],
+        atomic_orders: AtomicOrders::Relaxed,
+        atomic_scopes: AtomicScopes::System,
+        limits: Limits::default(),
+        formats: Vec::new(),
+        memory: MemoryIndex::Heap,
+        lanes: 1,
+        lane_depth: depth,
+    }
+}
+
+struct Opened {
+    device: Arc<Device>,
+    info: ContextInfo,
+}
+
+#[async_trait]
+impl Context for Opened {
+    fn info(&self) -> &ContextInfo {
+        &self.info
+    }
+
+    fn open_lane(
+        &self,
+        _: usize,
+        _: LaneNumber,
+        sink: Arc<dyn LaneSink>,
+    ) -> Result<Arc<dyn Lane>, BackendError> {
+        lock(&self.device.state).sink = Some(sink);
+        Ok(Arc::new(Line(self.device.clone())))
+    }
+
+    fn allocate(&self, _: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
+        match object {
+            MemoryObject::Buffer { bytes } => Ok(Arc::new(HostMemory::zeroed(bytes)?)),
+            other => Err(BackendError::Unsupported(format!("{other:?}"))),
+        }
+    }
+
+    async fn build(
+        &self,
+        _: usize,
+        _: &windlass::kernel::Kernel,
+        _: &windlass::kernel::KernelImage,
+    ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
+        Err(BackendError::Unsupported("kernels".into()))
+    }
+}
+
+/// The only lane.
+struct Line(Arc<Device>);
+
+impl Lane for Line {
+    fn feed(
+        &self,
+        point: Point,
+        _: &[Wait],
+        commands: SmallVec<[Command<'_>; 1]>,
+    ) -> Result<(), BackendError> {
+        let device = &self.0;
+        assert_eq!(device.feeding.load(Ordering::Relaxed), 0, "one thread feeds at a time");
+        device.feeding.store(1, Ordering::Relaxed);
+        let mut state = lock(&device.state);
+        assert!(point.0 > state.fed, "points rise");
+        state.fed = point.0;
+        state.commands += commands.len();
+        if device.habit == Habit::AtOnce {
+            state.passed = point.0;
+            state.armed.push(point.0);
+            report(state);
+        } else {
+            drop(state);
+        }
+        device.feeding.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn flush(&self) {}
+
+    fn arm(&self, point: Point) {
+        let mut state = lock(&self.0.state);
+        state.armed.push(point.0);
+        report(state);
+    }
+}

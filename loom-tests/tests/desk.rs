@@ -1,0 +1,159 @@
+//! The inbox and the desk.
+#![cfg(windlass_loom)]
+
+use windlass_loom_tests::model;
+use windlass_sync::desk::{Clerk, Desk};
+use windlass_sync::facade::{Arc, AtomicUsize, Ordering, thread};
+use windlass_sync::inbox::Inbox;
+
+/// A message with something inside that only the message itself publishes.
+struct Letter {
+    from: usize,
+    number: usize,
+    written: AtomicUsize,
+}
+
+fn letter(from: usize, number: usize) -> Letter {
+    let letter = Letter { from, number, written: AtomicUsize::new(0) };
+    letter.written.store(1, Ordering::Relaxed);
+    letter
+}
+
+/// Every message arrives once, whole, and in the order of its sender.
+///
+/// - Broken in `Inbox::push`, `Relaxed` for `Release`: loom reports a causality violation, the letter read while it is
+///   being written.
+/// - Broken in `Inbox::take`, `Relaxed` for `Acquire` in the swap and in `is_empty`: the same.
+/// - Broken in `Inbox::take`, a load and a store for the swap: "every letter arrives" does not hold.
+/// - Broken in `Inbox::push`, a load and a store for the exchange: the same.
+#[test]
+fn letters_arrive_once_and_whole() {
+    model(|| {
+        let inbox = Arc::new(Inbox::default());
+        inbox.push(letter(0, 1));
+        let senders = [1, 2].map(|from| {
+            let inbox = inbox.clone();
+            thread::spawn(move || {
+                inbox.push(letter(from, 1));
+                if from == 1 {
+                    inbox.push(letter(from, 2));
+                }
+            })
+        });
+        let mut letters = inbox.take();
+        assert!(letters.iter().all(|l| l.written.load(Ordering::Relaxed) == 1), "the letter is whole");
+        senders.into_iter().for_each(|s| s.join().expect("a sender does not panic"));
+        letters.extend(inbox.take());
+        let of = |from| letters.iter().filter(|l| l.from == from).map(|l| l.number).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1), of(2)), (vec![1], vec![1, 2], vec![1]), "every letter arrives, in order");
+        assert!(inbox.is_empty());
+    });
+}
+
+/// What has been worked off, by number.
+type State = Vec<usize>;
+
+/// Counts what it worked off itself.
+#[derive(Default)]
+struct Counter(usize);
+
+impl Clerk<State, Letter> for Counter {
+    fn mail(&mut self, state: &mut State, message: Letter) {
+        assert_eq!(message.written.load(Ordering::Relaxed), 1, "the letter is whole");
+        state.push(message.number);
+        self.0 += 1;
+    }
+}
+
+fn worked_off(desk: &Desk<State, Letter>) -> State {
+    let mut late = Counter::default();
+    let state = desk.sit(&mut late, |state, _| state.clone());
+    assert_eq!(late.0, 0, "nothing was left lying");
+    state
+}
+
+/// The feared race: a poster finds the seat taken just as the sitter gets up. The message is worked off before both
+/// have gone, by one of them.
+///
+/// - Broken in `Desk::tend`, without the fence: "one of the two works it off" finds 0.
+/// - Broken in `Desk::sit`, without the call of `tend`: the same.
+#[test]
+fn a_message_is_never_left_lying() {
+    model(|| {
+        let desk = Arc::new(Desk::new(State::new()));
+        let poster = {
+            let desk = desk.clone();
+            thread::spawn(move || {
+                let mut clerk = Counter::default();
+                desk.post(letter(1, 1), &mut clerk);
+                clerk.0
+            })
+        };
+        let mut clerk = Counter::default();
+        desk.sit(&mut clerk, |_, _| ());
+        let by_poster = poster.join().expect("the poster does not panic");
+        assert_eq!(clerk.0 + by_poster, 1, "one of the two works it off");
+        assert_eq!(worked_off(&desk), [1]);
+    });
+}
+
+/// A poster that works off its message is the sitter for another one.
+///
+/// Broken in `Desk::tend`, no second look after the mail was worked off: "nothing was left lying" finds 1.
+#[test]
+fn a_poster_that_finds_a_poster_at_the_desk() {
+    model(|| {
+        let desk = Arc::new(Desk::new(State::new()));
+        let other = {
+            let desk = desk.clone();
+            thread::spawn(move || {
+                desk.post(letter(1, 1), &mut Counter::default());
+            })
+        };
+        desk.post(letter(2, 2), &mut Counter::default());
+        other.join().expect("a poster does not panic");
+        let mut state = worked_off(&desk);
+        state.sort_unstable();
+        assert_eq!(state, [1, 2]);
+    });
+}
+
+/// Two posters and a sitter.
+///
+/// Broken in `Desk::tend`, without the fence: "nothing was left lying" finds 2.
+#[test]
+fn two_posters_and_a_sitter() {
+    model(|| {
+        let desk = Arc::new(Desk::new(State::new()));
+        let posters = [1, 2].map(|number| {
+            let desk = desk.clone();
+            thread::spawn(move || {
+                desk.post(letter(number, number), &mut Counter::default());
+            })
+        });
+        desk.sit(&mut Counter::default(), |_, _| ());
+        posters.into_iter().for_each(|p| p.join().expect("a poster does not panic"));
+        let mut state = worked_off(&desk);
+        state.sort_unstable();
+        assert_eq!(state, [1, 2]);
+    });
+}
+
+/// A message that was left for somebody who is about to sit down is worked off before that one's own work.
+///
+/// Broken in `Desk::sit`, the mail worked off after `work`: "the mail comes first" does not hold.
+#[test]
+fn the_mail_comes_before_the_work() {
+    model(|| {
+        let desk = Arc::new(Desk::new(State::new()));
+        let other = {
+            let desk = desk.clone();
+            thread::spawn(move || desk.post(letter(2, 2), &mut Counter::default()))
+        };
+        desk.leave(letter(1, 1));
+        let seen = desk.sit(&mut Counter::default(), |state, _| state.clone());
+        assert!(seen.contains(&1), "the mail comes first: {seen:?}");
+        other.join().expect("the poster does not panic");
+        assert_eq!(worked_off(&desk).len(), 2);
+    });
+}

@@ -1,0 +1,208 @@
+//! The host lanes' primitives: timelines and the crew.
+//!
+//! Run with `RUSTFLAGS="--cfg windlass_loom" cargo test -p windlass-loom-tests --release --target-dir target/loom`.
+#![cfg(windlass_loom)]
+
+use loom::model::Builder;
+use windlass_sync::crew::{Blocks, Crew, Task};
+use windlass_sync::facade::{Arc, AtomicUsize, Mutex, Ordering, lock, thread};
+use windlass_sync::timeline::Timeline;
+
+fn model(run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(run);
+}
+
+/// What was told, report by report.
+type Told = Arc<Mutex<Vec<(u64, Vec<u64>)>>>;
+
+fn teller(told: &Told) -> impl FnMut(u64, Vec<u64>) + use<> {
+    let told = told.clone();
+    move |upto, failed| lock(&told).push((upto, failed))
+}
+
+/// Arming races with passing: the point is told, by one side or the other, whichever is last.
+///
+/// Broken in `Timeline::arm`, `self.announce() >= point` left out of the condition: "point 2 is told" does not hold.
+#[test]
+fn an_armed_point_is_told() {
+    model(|| {
+        let told = Told::default();
+        let (timeline, mut head) = Timeline::new();
+        let tell = teller(&told);
+        let worker = thread::spawn(move || {
+            let mut tell = tell;
+            head.advance(1, &mut tell);
+            head.advance(2, &mut tell);
+        });
+        timeline.arm(2, teller(&told));
+        worker.join().expect("the worker does not panic");
+        assert!(lock(&told).iter().any(|(upto, _)| *upto == 2), "point 2 is told");
+    });
+}
+
+/// Two threads arm while points pass: both are told, and what a group wrote is seen by who learns of its point.
+///
+/// Broken in `Timeline::swap`, `Relaxed` for `AcqRel`: the assertion on `wrote` finds 0.
+#[test]
+fn two_arms_are_told_and_see_what_was_done() {
+    model(|| {
+        let told = Told::default();
+        let wrote = Arc::new(AtomicUsize::new(0));
+        let (timeline, mut head) = Timeline::new();
+        let others = {
+            let (timeline, told, wrote) = (timeline.clone(), told.clone(), wrote.clone());
+            thread::spawn(move || {
+                timeline.arm(1, teller(&told));
+                if timeline.passed() == 1 {
+                    assert_eq!(wrote.load(Ordering::Relaxed), 1);
+                }
+            })
+        };
+        let worker = {
+            let told = told.clone();
+            thread::spawn(move || {
+                wrote.store(1, Ordering::Relaxed);
+                head.advance(1, teller(&told));
+            })
+        };
+        timeline.arm(1, teller(&told));
+        others.join().expect("nothing there panics");
+        worker.join().expect("the worker does not panic");
+        assert!(!lock(&told).is_empty());
+    });
+}
+
+/// A report that covers a failed point never comes before the one that names the failure, and it is named once.
+///
+/// - Broken in `Waiting::take_duty`, `duty` returned without `&& !self.naming`: the reports are `(1, [])`, `(1, [1])`.
+/// - Broken in `Head::advance_failed`, the lock let go between the swap and the push: the only report is `(1, [])`.
+/// - Broken in `Waiting::take_duty`, the line that sets `owed` left out: "who arms is told after that" does not hold.
+#[test]
+fn a_failure_is_named_in_time_and_once() {
+    model(|| {
+        let told = Told::default();
+        let (timeline, mut head) = Timeline::new();
+        timeline.arm(1, teller(&told));
+        let worker = {
+            let told = told.clone();
+            thread::spawn(move || {
+                head.advance_failed(1, 1, teller(&told));
+                head.tell_rest(teller(&told));
+            })
+        };
+        let before = lock(&told).len();
+        timeline.arm(1, teller(&told));
+        worker.join().expect("the worker does not panic");
+        let told = lock(&told);
+        assert!(told.len() > before, "who arms is told after that: {told:?}");
+        assert_eq!(told[0], (1, vec![1]), "the first report names the failure: {told:?}");
+        assert!(told[1..].iter().all(|(_, failed)| failed.is_empty()), "no other does: {told:?}");
+    });
+}
+
+/// A sleeper of another lane wakes, and sees what was done before its point.
+///
+/// Broken in `Timeline::wait`, `self.passed()` for `self.announce()`: loom reports a deadlock.
+#[test]
+fn a_sleeper_wakes() {
+    model(|| {
+        let wrote = Arc::new(AtomicUsize::new(0));
+        let (timeline, mut head) = Timeline::<()>::new();
+        let worker = {
+            let wrote = wrote.clone();
+            thread::spawn(move || {
+                head.advance(1, |_, _| ());
+                wrote.store(7, Ordering::Relaxed);
+                head.advance(2, |_, _| ());
+            })
+        };
+        let other = {
+            let timeline = timeline.clone();
+            thread::spawn(move || timeline.wait(1))
+        };
+        timeline.wait(2);
+        assert_eq!(wrote.load(Ordering::Relaxed), 7);
+        other.join().expect("it only waits");
+        worker.join().expect("the worker does not panic");
+    });
+}
+
+/// Counts the runs of each block.
+struct Counts(Arc<Vec<AtomicUsize>>);
+
+impl Blocks for Counts {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn run(&self, block: usize) {
+        // A load and a store: loom sees it if two threads run one block.
+        let runs = self.0[block].load(Ordering::Relaxed);
+        self.0[block].store(runs + 1, Ordering::Relaxed);
+    }
+}
+
+/// Each block runs once; its effects are visible to the owner, who has the task for itself afterwards.
+fn owner(crew: &Crew<Counts>, blocks: usize) {
+    let runs = Arc::new((0..blocks).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
+    let task = Arc::new(Task::new(Counts(runs.clone())));
+    assert!(crew.run(&task).is_ok());
+    assert_eq!(Arc::strong_count(&task), 1, "no helper holds the task");
+    assert!(runs.iter().all(|r| r.load(Ordering::Relaxed) == 1), "{runs:?}");
+}
+
+/// Broken in `Task::work`, a load and a store for `fetch_add`: the assertion on `runs` does not hold.
+#[test]
+fn an_owner_and_a_helper_run_each_block_once() {
+    model(|| {
+        let crew = Arc::new(Crew::new());
+        let helper = {
+            let crew = crew.clone();
+            thread::spawn(move || crew.help())
+        };
+        owner(&crew, 2);
+        crew.close();
+        helper.join().expect("the helper does not panic");
+    });
+}
+
+/// - Broken in `Crew::take_back`, no loop around `wait`: a helper still holds the task.
+/// - Broken in `Crew::help`, the task dropped only after the lock was let go behind `leave`: the same.
+#[test]
+fn two_helpers_come_and_go() {
+    model(|| {
+        let crew = Arc::new(Crew::new());
+        let helpers = [(), ()].map(|()| {
+            let crew = crew.clone();
+            thread::spawn(move || crew.help())
+        });
+        owner(&crew, 3);
+        crew.close();
+        for helper in helpers {
+            helper.join().expect("the helper does not panic");
+        }
+    });
+}
+
+/// Broken in `Crew::take_back`, `swap_remove(0)` for the position: an owner takes back the other's offer, and its own
+/// task is still held by the crew.
+#[test]
+fn two_owners_share_a_helper() {
+    model(|| {
+        let crew = Arc::new(Crew::new());
+        let helper = {
+            let crew = crew.clone();
+            thread::spawn(move || crew.help())
+        };
+        let other = {
+            let crew = crew.clone();
+            thread::spawn(move || owner(&crew, 2))
+        };
+        owner(&crew, 2);
+        other.join().expect("the other owner's checks hold");
+        crew.close();
+        helper.join().expect("the helper does not panic");
+    });
+}

@@ -1,0 +1,309 @@
+//! Buffers: data that belongs to no device, and is wherever it is needed.
+
+mod region;
+mod root;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{HostMemory, Region as Bytes};
+use windlass_kernel::{DeviceCopy, Word};
+
+pub use region::{Region, Shape};
+pub(crate) use root::Root;
+
+use crate::engine::{Box3, Mode};
+use crate::error::{Error, Result};
+use crate::host_access::{HostReadFuture, HostWriteFuture};
+use crate::shell::Inner;
+use crate::shell::work::Binding;
+
+/// Elements in one to three dimensions, row-major, of a fixed size.
+///
+/// A buffer belongs to no context: groups on any device of a runtime use it, and the runtime moves what is stale. It
+/// belongs to the runtime that uses it first. Clones and ranges are handles to the same data; the memory is freed
+/// when the last of them is gone and the last group that uses it has ended. Memory that was never written reads as
+/// zeros.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::new()?;
+/// let numbers = Buffer::from(vec![1_u32, 2, 3, 4]);
+/// queue.submit(|cg| {
+///     let numbers = cg.read_write(&numbers);
+///     cg.host_for(4, numbers, |item, numbers| numbers.set(item.id(0), numbers.get(item.id(0)) * 10))
+/// })?;
+/// assert_eq!(numbers.range(1..3).host_read().blocking_wait()?.to_vec(), [20, 30]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Buffer<T, const D: usize = 1> {
+    root: Arc<Root>,
+    window: Window,
+    marker: PhantomData<fn() -> T>,
+}
+
+/// A box of a root's elements, outermost first.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    lo: [usize; 3],
+    size: [usize; 3],
+    /// Why this is no window: told when it is used, so that views chain without `?`.
+    problem: Option<Arc<str>>,
+}
+
+/// What a submission needs to know of a window.
+pub(crate) type Pieces = SmallVec<[(Box3, Mode); 3]>;
+
+impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
+    /// A buffer that reads as zeros. No memory is taken before it is used.
+    ///
+    /// ```
+    /// use windlass::Buffer;
+    /// let line = Buffer::<f32>::new(1024);
+    /// let grid = Buffer::<f32, 2>::new([480, 640]);
+    /// assert_eq!((line.len(), grid.len()), (1024, 480 * 640));
+    /// ```
+    pub fn new(shape: impl Shape<D>) -> Self {
+        Self::with_root(shape.extent(), None)
+    }
+
+    /// A buffer of this shape with these elements, whose memory is taken over.
+    ///
+    /// ```
+    /// use windlass::Buffer;
+    /// assert!(Buffer::<u8, 2>::with_shape([2, 3], vec![0; 6]).is_ok());
+    /// assert!(Buffer::<u8, 2>::with_shape([2, 3], vec![0; 7]).unwrap_err().is_invalid_input());
+    /// ```
+    pub fn with_shape(shape: impl Shape<D>, elements: Vec<T>) -> Result<Self> {
+        let extent = shape.extent();
+        let expected = extent.iter().try_fold(1_usize, |n, e| n.checked_mul(*e));
+        if expected != Some(elements.len()) {
+            let len = elements.len();
+            return Err(Error::invalid(format!("{len} elements do not fill a buffer of shape {extent:?}")));
+        }
+        Ok(Self::with_root(extent, Some(HostMemory::from_vec(elements))))
+    }
+
+    fn with_root(extent: [usize; D], data: Option<HostMemory>) -> Self {
+        const { assert!(size_of::<T>() != 0, "elements of no size cannot live in a buffer") };
+        const { assert!(D >= 1 && D <= 3, "buffers have one to three dimensions") };
+        let mut shape = [1; 3];
+        shape[3 - D..].copy_from_slice(&extent);
+        let bytes = shape.iter().try_fold(size_of::<T>(), |n, e| n.checked_mul(*e));
+        let problem = bytes
+            .filter(|b| *b <= isize::MAX as usize)
+            .is_none()
+            .then(|| format!("a buffer of shape {extent:?} does not fit any memory").into());
+        if problem.is_some() {
+            shape = [1, 1, 0];
+        }
+        let root = Root::new(shape, size_of::<T>(), Word::of::<T>(), data);
+        Buffer {
+            root: Arc::new(root),
+            window: Window { lo: [0; 3], size: shape, problem },
+            marker: PhantomData,
+        }
+    }
+
+    /// A part of the buffer, which is a buffer itself: a range, or a tuple of ranges, one for each dimension. One that
+    /// lies outside is refused when it is used.
+    ///
+    /// ```
+    /// use windlass::Buffer;
+    /// let grid = Buffer::<u32, 2>::new([4, 6]);
+    /// assert_eq!(grid.range((1..3, 2..)).shape(), [2, 4]);
+    /// assert_eq!(Buffer::<u32>::new(10).range(..5).range(3..).len(), 2);
+    /// ```
+    pub fn range(&self, region: impl Region<D>) -> Buffer<T, D> {
+        let mut window = self.window.clone();
+        for (i, (from, to)) in region.bounds(self.shape()).into_iter().enumerate() {
+            let d = 3 - D + i;
+            if from > to || to > window.size[d] {
+                let (size, shape) = (window.size[d], self.shape());
+                window.problem.get_or_insert_with(|| {
+                    let what = format!(
+                        "range {from}..{to} is outside 0..{size}, dimension {i} of a buffer {shape:?}"
+                    );
+                    what.into()
+                });
+                continue;
+            }
+            window.lo[d] += from;
+            window.size[d] = to - from;
+        }
+        Buffer { root: self.root.clone(), window, marker: PhantomData }
+    }
+
+    /// How many elements it has.
+    pub fn len(&self) -> usize {
+        self.window.size.iter().product()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its extents, outermost first.
+    pub fn shape(&self) -> [usize; D] {
+        std::array::from_fn(|i| self.window.size[3 - D + i])
+    }
+
+    /// Waits until the data is on the host, and lends it for reading. Groups that write it wait until the guard is
+    /// dropped. It takes its place in the order at the first poll.
+    ///
+    /// ```
+    /// # async fn f() -> windlass::Result<()> {
+    /// let buffer = windlass::Buffer::from(vec![1, 2, 3]);
+    /// let values = buffer.host_read().await?;
+    /// assert_eq!(values[..], [1, 2, 3]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn host_read(&self) -> HostReadFuture<T, D> {
+        HostReadFuture::new(self.clone())
+    }
+
+    /// Waits until the data is on the host and nobody uses it, and lends it for reading and writing. Groups that touch
+    /// it wait until the guard is dropped.
+    ///
+    /// ```
+    /// # async fn f() -> windlass::Result<()> {
+    /// let buffer = windlass::Buffer::<f32>::new(4);
+    /// buffer.host_write().await?.fill(1.5);
+    /// assert_eq!(buffer.into_vec().await?, [1.5; 4]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn host_write(&self) -> HostWriteFuture<T, D> {
+        HostWriteFuture::new(self.clone())
+    }
+
+    /// Why some of this data does not exist, if that is so: the group that should have written it has failed. Reading it
+    /// fails with the same cause; writing all of it heals it.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::on(Device::host())?;
+    /// let data = Buffer::<u32>::new(4);
+    /// let bad = queue.submit(|cg| {
+    ///     let data = cg.write(&data);
+    ///     cg.host_for(4, data, |_, _| panic!("a mistake"))
+    /// })?;
+    /// assert!(bad.blocking_wait().unwrap_err().is_panic());
+    /// assert!(data.poison().unwrap().is_panic());
+    /// queue.submit(|cg| cg.fill(&cg.write(&data), 7))?.blocking_wait()?;
+    /// assert!(data.poison().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn poison(&self) -> Option<Error> {
+        let inner = self.root.owner()?;
+        let root = self.binding(inner).ok()?.root;
+        let pieces = self.pieces(Mode::Read);
+        inner.enter(|state, _| {
+            pieces
+                .iter()
+                .find_map(|(bounds, _)| state.engine.poison(root, bounds))
+                .map(|cause| cause.0.clone())
+        })
+    }
+
+    /// The data as a vector, once everything that was submitted before has ended. Without a copy, where this is the
+    /// last handle and the data came from a vector.
+    ///
+    /// ```
+    /// # use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::builder().build().await?;
+    /// let data = Buffer::from(vec![1_u32; 8]);
+    /// queue.submit(|cg| cg.fill(&cg.write(&data.range(..4)), 7))?;
+    /// assert_eq!(data.into_vec().await?, [7, 7, 7, 7, 1, 1, 1, 1]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn into_vec(self) -> impl Future<Output = Result<Vec<T>>> + Send {
+        let access = self.host_write();
+        let Buffer { root, window, .. } = self;
+        async move {
+            let whole = window.lo == [0; 3] && window.size == root.shape();
+            let guard = access.await?;
+            match whole && Arc::strong_count(&root) == 1 {
+                true => Ok(guard.take_vec()),
+                false => Ok(guard.to_vec()),
+            }
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Arc<Root> {
+        &self.root
+    }
+
+    /// The window as bytes of its root, once bound.
+    pub(crate) fn binding(&self, inner: &Arc<Inner>) -> Result<Binding> {
+        if let Some(problem) = &self.window.problem {
+            return Err(Error::invalid(&**problem));
+        }
+        let root = self.root.bind(inner)?;
+        Ok(Binding { root, region: self.bytes(), element: size_of::<T>() as u32, word: self.root.word() })
+    }
+
+    fn bytes(&self) -> Bytes {
+        let Window { lo, size, .. } = &self.window;
+        let [_, rows, row] = self.root.shape();
+        let element = size_of::<T>();
+        Bytes {
+            offset: ((lo[0] * rows + lo[1]) * row + lo[2]) * element,
+            width: size[2] * element,
+            rows: size[1],
+            slices: size[0],
+            row_pitch: row * element,
+            slice_pitch: rows * row * element,
+        }
+    }
+
+    /// The window in the engine's units, with the mode that each piece is used in.
+    pub(crate) fn pieces(&self, mode: Mode) -> Pieces {
+        self.root.pieces(self.window.lo, self.window.size, self.bytes(), mode)
+    }
+}
+
+impl<T: DeviceCopy> Buffer<T, 1> {
+    /// A buffer with a copy of these elements.
+    ///
+    /// ```
+    /// let buffer = windlass::Buffer::from_slice(&[1_u16, 2, 3]);
+    /// assert_eq!(buffer.len(), 3);
+    /// ```
+    pub fn from_slice(elements: &[T]) -> Self {
+        Self::from(elements.to_vec())
+    }
+}
+
+impl<T: DeviceCopy> From<Vec<T>> for Buffer<T, 1> {
+    /// Takes over the vector's memory; nothing is copied.
+    fn from(elements: Vec<T>) -> Self {
+        Self::with_root([elements.len()], Some(HostMemory::from_vec(elements)))
+    }
+}
+
+impl<T, const D: usize> Clone for Buffer<T, D> {
+    fn clone(&self) -> Self {
+        Buffer { root: self.root.clone(), window: self.window.clone(), marker: PhantomData }
+    }
+}
+
+impl<T, const D: usize> fmt::Debug for Buffer<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape = &self.window.size[3 - D..];
+        f.debug_struct("Buffer").field("element", &std::any::type_name::<T>()).field("shape", &shape).finish()
+    }
+}

@@ -1,0 +1,126 @@
+//! The identity behind all handles to one buffer.
+
+use std::sync::{Arc, OnceLock};
+
+use windlass_backend::{Allocation, HostMemory, Region as Bytes};
+use windlass_kernel::Word;
+use windlass_sync::facade::{Mutex, lock};
+
+use super::Pieces;
+use crate::engine::{Box3, Mode, RootId};
+use crate::error::{Error, Kind, Result};
+use crate::shell::{Chores, Inner};
+
+/// Order and validity are exact to this many bytes.
+const GRANULE: usize = 4;
+
+/// Shape, type and, once used, its place in a runtime.
+#[derive(Debug)]
+pub(crate) struct Root {
+    shape: [usize; 3],
+    element: usize,
+    word: Word,
+    bound: OnceLock<(Arc<Inner>, RootId)>,
+    data: Mutex<Option<HostMemory>>,
+}
+
+impl Root {
+    pub(super) fn new(shape: [usize; 3], element: usize, word: Word, data: Option<HostMemory>) -> Self {
+        Root { shape, element, word, bound: OnceLock::new(), data: Mutex::new(data) }
+    }
+
+    pub(super) fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    pub(super) fn word(&self) -> Word {
+        self.word
+    }
+
+    fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.element
+    }
+
+    /// Whether elements are whole granules, so that boxes of elements are what the engine tracks. Else it tracks
+    /// granules of the bytes in a line.
+    fn is_granular(&self) -> bool {
+        self.element.is_multiple_of(GRANULE)
+    }
+
+    /// The runtime that used the buffer first.
+    pub(crate) fn owner(&self) -> Option<&Arc<Inner>> {
+        self.bound.get().map(|(inner, _)| inner)
+    }
+
+    /// Binds the buffer to a runtime, or checks that it is bound to this one.
+    pub(super) fn bind(&self, inner: &Arc<Inner>) -> Result<RootId> {
+        let (owner, root) = match self.bound.get() {
+            Some(bound) => bound,
+            None => self.bind_first(inner),
+        };
+        match Arc::ptr_eq(owner, inner) {
+            true => Ok(*root),
+            false => Err(Error::new(Kind::OtherRuntime)),
+        }
+    }
+
+    /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn at the
+    /// desk leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
+    fn bind_first(&self, inner: &Arc<Inner>) -> &(Arc<Inner>, RootId) {
+        let mut chores = Chores::default();
+        let mut data = lock(&self.data);
+        let bound = self.bound.get_or_init(|| {
+            let data = data.take().map(|m| Arc::new(m) as Arc<dyn Allocation>);
+            let bytes = self.bytes();
+            let (extent, unit) = match self.is_granular() {
+                true => (Box3 { lo: [0; 3], hi: self.shape }, self.element),
+                false => (Box3::line(0, bytes.div_ceil(GRANULE)), GRANULE),
+            };
+            let root = inner.sit(&mut chores, |state, _| state.engine.add_root(extent, unit, bytes, data));
+            (inner.clone(), root)
+        });
+        drop(data);
+        inner.perform(&mut chores);
+        bound
+    }
+
+    /// A window in the engine's units. Where a use that does not want what was there ends inside a granule, that
+    /// granule's other bytes are somebody else's: there the use keeps them, and so needs them.
+    pub(super) fn pieces(&self, lo: [usize; 3], size: [usize; 3], bytes: Bytes, mode: Mode) -> Pieces {
+        if size.contains(&0) {
+            return Pieces::new();
+        }
+        if self.is_granular() {
+            let hi = [0, 1, 2].map(|d| lo[d] + size[d]);
+            return one(Box3 { lo, hi }, mode);
+        }
+        let (start, end) = (bytes.offset, bytes.end());
+        let whole_end = if end == self.bytes() { end.div_ceil(GRANULE) } else { end / GRANULE };
+        let (outer, inner) = ((start / GRANULE, end.div_ceil(GRANULE)), (start.div_ceil(GRANULE), whole_end));
+        let kept = match mode {
+            Mode::Write => Mode::WriteKeep,
+            Mode::ReadWriteUninit => Mode::ReadWrite,
+            other => return one(Box3::line(outer.0, outer.1), other),
+        };
+        if !bytes.is_contiguous() || inner.0 >= inner.1 {
+            return one(Box3::line(outer.0, outer.1), kept);
+        }
+        let pieces = [(outer.0, inner.0, kept), (inner.0, inner.1, mode), (inner.1, outer.1, kept)];
+        pieces.into_iter().filter(|(a, b, _)| a < b).map(|(a, b, m)| (Box3::line(a, b), m)).collect()
+    }
+}
+
+/// A single piece, without the cost of an iterator: this is on the way of every submission.
+fn one(bounds: Box3, mode: Mode) -> Pieces {
+    let mut pieces = Pieces::new();
+    pieces.push((bounds, mode));
+    pieces
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if let Some((inner, root)) = self.bound.take() {
+            inner.enter(|state, turn| state.engine.release_root(root, turn));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Kernels as contexts build them: off every executor, single flight, kept as long as the context.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use windlass_backend::{BuiltKernel, Context as NativeContext};
+use windlass_kernel::Kernel;
+use windlass_sync::cell::{EventCell, Registration};
+use windlass_sync::facade::{Mutex, lock};
+
+use crate::error::{Error, Result};
+use crate::shell::Inner;
+
+/// A kernel that is being built, or has been.
+#[derive(Debug)]
+pub(crate) struct Built {
+    cell: EventCell<Result<Arc<dyn BuiltKernel>>>,
+    /// Keeps the kernel's number from being given out again.
+    _kernel: Kernel,
+}
+
+impl Built {
+    /// The kernel, if it has been built and that went well.
+    pub(crate) fn ready(&self) -> Option<Arc<dyn BuiltKernel>> {
+        self.cell.get()?.ok()
+    }
+
+    /// How the build went, if it is over.
+    pub(crate) fn outcome(&self) -> Option<Result<Arc<dyn BuiltKernel>>> {
+        self.cell.get()
+    }
+}
+
+/// Waits for a build.
+#[derive(Debug)]
+pub(crate) struct WaitBuilt {
+    built: Arc<Built>,
+    registration: Registration,
+}
+
+impl WaitBuilt {
+    pub(crate) fn new(built: Arc<Built>) -> Self {
+        WaitBuilt { built, registration: Registration::default() }
+    }
+}
+
+impl Future for WaitBuilt {
+    type Output = Result<Arc<dyn BuiltKernel>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        this.built.cell.poll_simply(&mut this.registration, cx)
+    }
+}
+
+/// A context's kernels, by kernel and by the device's position.
+#[derive(Debug, Default)]
+pub(crate) struct Builds {
+    table: Mutex<HashMap<(usize, usize), Arc<Built>>>,
+}
+
+impl Builds {
+    /// The kernel for a device; starts its build if nobody has. `image` was chosen among those the device takes.
+    pub(crate) fn get(
+        &self,
+        inner: &Arc<Inner>,
+        native: &Arc<dyn NativeContext>,
+        device: usize,
+        kernel: &Kernel,
+    ) -> Result<Arc<Built>> {
+        let formats = &native.info().devices[device].formats;
+        let Some(image) = kernel.image_for(formats).cloned() else {
+            let has: Vec<_> = kernel.images().iter().map(|i| i.format()).collect();
+            return Err(Error::unsupported(format!(
+                "kernel `{}` has images in {has:?}, and {} takes {formats:?}",
+                kernel.name(),
+                native.info().devices[device].name
+            )));
+        };
+        let mut table = lock(&self.table);
+        let built = match table.entry((kernel.id(), device)) {
+            Entry::Occupied(entry) => return Ok(entry.get().clone()),
+            Entry::Vacant(entry) => {
+                let built = Built { cell: EventCell::new(()), _kernel: kernel.clone() };
+                entry.insert(Arc::new(built)).clone()
+            }
+        };
+        drop(table);
+        let (task, native, kernel) = (inner.clone(), native.clone(), kernel.clone());
+        let result = built.clone();
+        inner.gates.spawn(async move {
+            task.enter(|state, _| state.counters.builds += 1);
+            let name = kernel.name().to_owned();
+            let made = task
+                .off_thread(move || futures_lite::future::block_on(native.build(device, &kernel, &image)))
+                .await
+                .map_err(|e| Error::backend(e, format!("building kernel `{name}`")));
+            if let Some(woken) = result.cell.complete(made) {
+                woken.wake();
+            }
+        });
+        Ok(built)
+    }
+}

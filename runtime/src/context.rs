@@ -1,0 +1,179 @@
+//! Contexts: devices that were opened together.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use windlass_backend::{Aspect, Context as NativeContext, LaneNumber, MemoryIndex};
+use windlass_kernel::Kernel;
+
+use crate::build::{Builds, Built};
+use crate::device::{Device, DeviceData};
+use crate::engine::{DeviceId, HEAP, MemoryId};
+use crate::error::{Error, Result};
+use crate::runtime::Runtime;
+use crate::shell::sink::Sink;
+use crate::shell::{Inner, LaneShell};
+
+/// Devices of one platform that were opened together: they share kernels, and what one has written another can read
+/// without the host.
+///
+/// Queues that are built without a context share the runtime's own context of their device. A context of your own has
+/// memory of its own.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let host = Device::host();
+/// let context = Context::new(&[host.clone()])?;
+/// let queue = Queue::in_context(&context, &host)?;
+/// # drop(queue);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Context {
+    runtime: Runtime,
+    shared: Arc<ContextShared>,
+}
+
+/// A native context with its devices and lanes in the engine.
+#[derive(Debug)]
+pub(crate) struct ContextShared {
+    native: Arc<dyn NativeContext>,
+    builds: Builds,
+    devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
+}
+
+/// One device of a context, as queues use it.
+#[derive(Debug)]
+pub(crate) struct DeviceSlot {
+    pub(crate) device: Device,
+    pub(crate) id: DeviceId,
+    position: usize,
+    context: Arc<ContextShared>,
+}
+
+impl DeviceSlot {
+    pub(crate) fn runs_host_bodies(&self) -> bool {
+        self.device.has(Aspect::HostBodies)
+    }
+
+    pub(crate) fn build(&self, inner: &Arc<Inner>, kernel: &Kernel) -> Result<Arc<Built>> {
+        self.context.builds.get(inner, &self.context.native, self.position, kernel)
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        Context { runtime: self.device.runtime().clone(), shared: self.context.clone() }
+    }
+}
+
+impl Context {
+    /// Opens a context over devices of one platform. Opening blocks: this is for `main`.
+    pub fn new(devices: &[Device]) -> Result<Context> {
+        let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
+        let of_platform = |d: &Device| (d.data.at.0, d.data.at.1);
+        if let Some(other) = devices.iter().find(|d| of_platform(d) != of_platform(first)) {
+            return Err(Error::invalid(format!(
+                "{first} and {other} are of different platforms, and a context has devices of one"
+            )));
+        }
+        let runtime = first.runtime().clone();
+        let data: Vec<_> = devices.iter().map(|d| d.data.clone()).collect();
+        let shared = ContextShared::open(&runtime, &data, false)?;
+        Ok(Context { runtime, shared })
+    }
+
+    /// Opens a context over devices of one platform.
+    pub async fn open(devices: &[Device]) -> Result<Context> {
+        let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
+        let (inner, devices) = (first.runtime().inner().clone(), devices.to_vec());
+        inner.off_thread(move || Context::new(&devices)).await
+    }
+
+    /// Its devices.
+    pub fn devices(&self) -> Vec<Device> {
+        let devices = self.shared.devices.get().map(Vec::as_slice).unwrap_or_default();
+        devices.iter().map(|(data, _)| Device::new(self.runtime.clone(), data.clone())).collect()
+    }
+
+    /// The runtime it belongs to.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    pub(crate) fn slot(&self, device: &Device) -> Result<Arc<DeviceSlot>> {
+        ContextShared::slot(&self.shared, device)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("devices", &self.devices()).finish()
+    }
+}
+
+impl ContextShared {
+    /// Opens a native context, and makes its devices, memories and lanes known to the engine. Only the runtime's own
+    /// context of a host device works on the heap in place; every other has memory of its own.
+    pub(crate) fn open(runtime: &Runtime, devices: &[Arc<DeviceData>], own: bool) -> Result<Arc<Self>> {
+        let (backend, platform, _) = devices[0].at;
+        let positions: Vec<usize> = devices.iter().map(|d| d.at.2).collect();
+        let native = runtime.open_native(backend, platform, &positions)?;
+        let shared = Arc::new(ContextShared { native, builds: Builds::default(), devices: OnceLock::new() });
+        let ids = shared.register(runtime.inner(), own)?;
+        let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
+        Ok(shared)
+    }
+
+    fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
+        let infos = &self.native.info().devices;
+        let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
+        let ids: Vec<(DeviceId, Vec<crate::engine::LaneId>)> = inner.enter(|state, _| {
+            let context = state.engine.add_context();
+            let mut ids = Vec::new();
+            for info in infos {
+                let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
+                let memory = known.unwrap_or_else(|| match (own, info.memory) {
+                    (true, MemoryIndex::Heap) => HEAP,
+                    _ => state.engine.add_memory(info.has(Aspect::HostBodies)),
+                });
+                memories.push((info.memory, memory));
+                let device = state.engine.add_device(context, memory);
+                let lanes = (0..info.lanes.max(1)).map(|_| {
+                    let lane = state.engine.add_lane(device, info.lane_depth.max(1));
+                    state.reserve_lane(lane);
+                    lane
+                });
+                let lanes = lanes.collect();
+                ids.push((device, lanes));
+            }
+            ids
+        });
+        let mut number = 0;
+        for (position, (_, lanes)) in ids.iter().enumerate() {
+            for &lane in lanes {
+                let sink =
+                    Sink { inner: Arc::downgrade(inner), lane, may_feed: self.native.info().feeds_from_sink };
+                let lane_number = LaneNumber(number);
+                number += 1;
+                let native = self
+                    .native
+                    .open_lane(position, lane_number, Arc::new(sink))
+                    .map_err(|e| Error::backend(e, "opening a lane"))?;
+                let context = self.native.clone();
+                inner.set_lane(LaneShell { id: lane, native, context, number: lane_number });
+            }
+        }
+        Ok(ids.into_iter().map(|(id, _)| id).collect())
+    }
+
+    pub(crate) fn slot(this: &Arc<Self>, device: &Device) -> Result<Arc<DeviceSlot>> {
+        let devices = this.devices.get().map(Vec::as_slice).unwrap_or_default();
+        let position = devices.iter().position(|(data, _)| data.at == device.data.at);
+        let Some(position) = position else {
+            return Err(Error::invalid(format!("{device} is not a device of this context")));
+        };
+        let id = devices[position].1;
+        Ok(Arc::new(DeviceSlot { device: device.clone(), id, position, context: this.clone() }))
+    }
+}

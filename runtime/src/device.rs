@@ -1,0 +1,339 @@
+//! Devices and platforms: what there is, and how to choose.
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_backend::{Aspect, BackendId, DeviceInfo, DeviceKind};
+
+use crate::error::{Error, Kind, Result};
+use crate::runtime::Runtime;
+
+/// A device that some backend offers. Cheap to clone.
+///
+/// ```
+/// use windlass::Device;
+/// # fn main() -> windlass::Result<()> {
+/// for device in Device::all()? {
+///     println!("{device:#}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Device {
+    runtime: Runtime,
+    pub(crate) data: Arc<DeviceData>,
+}
+
+/// A device as discovery found it.
+#[derive(Debug)]
+pub(crate) struct DeviceData {
+    pub(crate) backend: BackendId,
+    /// Positions of the backend in the runtime, of the platform in the backend, of the device in the platform.
+    pub(crate) at: (usize, usize, usize),
+    pub(crate) platform: String,
+    pub(crate) info: DeviceInfo,
+}
+
+impl Device {
+    pub(crate) fn new(runtime: Runtime, data: Arc<DeviceData>) -> Self {
+        Device { runtime, data }
+    }
+
+    /// All devices of the process's default runtime. Discovery blocks: this is for `main`.
+    pub fn all() -> Result<Vec<Device>> {
+        Runtime::global().devices_here()
+    }
+
+    /// All devices of the process's default runtime.
+    pub async fn discover() -> Result<Vec<Device>> {
+        Runtime::global().devices().await
+    }
+
+    /// The best device by a selector's score. Discovery blocks: this is for `main`; elsewhere give the selector to
+    /// [`Queue::builder`](crate::Queue::builder).
+    pub fn select(selector: Selector) -> Result<Device> {
+        Runtime::global().select_here(selector)
+    }
+
+    /// This process's own threads: always there.
+    ///
+    /// ```
+    /// assert_eq!(windlass::Device::host().backend().as_str(), "host");
+    /// ```
+    #[cfg(feature = "host")]
+    pub fn host() -> Device {
+        Runtime::global().host()
+    }
+
+    /// The runtime that found it.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The backend that offers it.
+    pub fn backend(&self) -> &BackendId {
+        &self.data.backend
+    }
+
+    /// The name of its platform.
+    pub fn platform_name(&self) -> &str {
+        &self.data.platform
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.data.info.name
+    }
+
+    /// What kind of hardware it is.
+    pub fn kind(&self) -> DeviceKind {
+        self.data.info.kind
+    }
+
+    /// Everything that is known of it.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.data.info
+    }
+
+    /// Whether it has a feature.
+    pub fn has(&self, aspect: Aspect) -> bool {
+        self.data.info.has(aspect)
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        self.runtime.is_same(&other.runtime) && self.data.at == other.data.at
+    }
+}
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DeviceData { backend, info, platform, .. } = &*self.data;
+        write!(f, "{} ({backend}, {})", info.name, info.kind)?;
+        if f.alternate() {
+            let memory = info.memory_bytes >> 20;
+            write!(f, ": {platform}, {} units, {memory} MiB, {:?}", info.compute_units, info.aspects)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
+
+/// A driver's devices.
+#[derive(Clone, Debug)]
+pub struct Platform {
+    backend: BackendId,
+    name: String,
+    vendor: String,
+    version: String,
+    devices: Vec<Device>,
+}
+
+impl Platform {
+    pub(crate) fn new(backend: BackendId, of: &windlass_backend::Platform, devices: Vec<Device>) -> Self {
+        let windlass_backend::Platform { name, vendor, version, .. } = of.clone();
+        Platform { backend, name, vendor, version, devices }
+    }
+
+    /// All platforms of the process's default runtime, those without devices included. Discovery blocks: this is for
+    /// `main`.
+    ///
+    /// ```
+    /// assert!(windlass::Platform::all().iter().any(|p| p.backend().as_str() == "host"));
+    /// ```
+    pub fn all() -> Vec<Platform> {
+        Runtime::global().platforms_here()
+    }
+
+    /// The backend it belongs to.
+    pub fn backend(&self) -> &BackendId {
+        &self.backend
+    }
+
+    /// The driver's name for itself.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Who made it.
+    pub fn vendor(&self) -> &str {
+        &self.vendor
+    }
+
+    /// The native API's version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Its devices; there may be none.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+}
+
+type Score = dyn Fn(&Device) -> Option<i64> + Send + Sync;
+
+/// How to choose a device: what it must be, and which is best.
+///
+/// ```
+/// use windlass::{Aspect, Device, Selector};
+/// let host = Selector::backend("host").aspect(Aspect::HostBodies);
+/// assert!(Device::select(host).is_ok());
+/// let nothing = Selector::new().score(|_| None);
+/// assert!(Device::select(nothing).unwrap_err().is_unavailable());
+/// ```
+#[derive(Clone, Default)]
+pub struct Selector {
+    backend: Option<BackendId>,
+    aspects: Vec<Aspect>,
+    score: Option<Arc<Score>>,
+}
+
+impl fmt::Debug for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Selector")
+            .field("backend", &self.backend)
+            .field("aspects", &self.aspects)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Selector {
+    /// Any device; the best by the default score.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Devices of one backend.
+    pub fn backend(name: &str) -> Self {
+        Selector { backend: Some(name.to_owned().into()), ..Self::default() }
+    }
+
+    /// Only devices with this feature.
+    pub fn aspect(mut self, aspect: Aspect) -> Self {
+        self.aspects.push(aspect);
+        self
+    }
+
+    /// Your own score: the highest wins, `None` rules out. Ties go to the one found first.
+    pub fn score(mut self, score: impl Fn(&Device) -> Option<i64> + Send + Sync + 'static) -> Self {
+        self.score = Some(Arc::new(score));
+        self
+    }
+
+    /// What this selector gives a device; `None` if it is ruled out. Without a score of your own: GPUs before this
+    /// process's own threads, and these before CPUs behind a driver.
+    pub fn score_of(&self, device: &Device) -> Option<i64> {
+        if self.backend.as_ref().is_some_and(|b| b != device.backend()) {
+            return None;
+        }
+        if !self.aspects.iter().all(|a| device.has(*a)) {
+            return None;
+        }
+        match &self.score {
+            Some(score) => score(device),
+            None => Some(match device.kind() {
+                DeviceKind::DiscreteGpu => 1000,
+                DeviceKind::IntegratedGpu => 800,
+                DeviceKind::Host => 500,
+                DeviceKind::Cpu => 300,
+                _ => 100,
+            }),
+        }
+    }
+
+    pub(crate) fn choose(&self, devices: Vec<Device>, missing: &[(BackendId, String)]) -> Result<Device> {
+        if let Some(wanted) = &self.backend
+            && let Some((backend, reason)) = missing.iter().find(|(b, _)| b == wanted)
+        {
+            return Err(Error::new(Kind::Unavailable { backend: backend.clone(), reason: reason.clone() }));
+        }
+        let count = devices.len();
+        let scored = devices.into_iter().filter_map(|d| Some((self.score_of(&d)?, d)));
+        // `max_by_key` takes the last of equals; the first found is wanted.
+        let best = scored.rev_first().max_by_key(|(score, _)| *score);
+        best.map(|(_, device)| device).ok_or_else(|| {
+            Error::new(Kind::NoDevice(format!("none of {count} devices is what {self:?} asks for")))
+        })
+    }
+}
+
+/// An iterator from the back, for those that cannot be reversed themselves.
+trait RevFirst: Iterator + Sized {
+    fn rev_first(self) -> std::iter::Rev<std::vec::IntoIter<Self::Item>> {
+        self.collect::<Vec<_>>().into_iter().rev()
+    }
+}
+impl<I: Iterator> RevFirst for I {}
+
+/// What `WINDLASS_DEVICE` asks for: a backend, and which of its devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    pub(crate) backend: BackendId,
+    pub(crate) index: Option<usize>,
+}
+
+impl Wish {
+    /// Reads `backend` or `backend:n`.
+    pub(crate) fn parse(text: &str) -> Result<Wish> {
+        let wrong = || {
+            Error::invalid(format!(
+                "WINDLASS_DEVICE is `{text}`; it must be a backend (`host`, `opencl`, `wgpu`) or a backend and the \
+                 number of one of its devices, as in `opencl:1`"
+            ))
+        };
+        let (backend, index) = match text.split_once(':') {
+            Some((backend, index)) => (backend, Some(index.parse().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        match backend.is_empty() || backend.chars().any(char::is_whitespace) {
+            true => Err(wrong()),
+            false => Ok(Wish { backend: backend.to_owned().into(), index }),
+        }
+    }
+
+    /// The devices that it leaves.
+    pub(crate) fn leave(&self, devices: Vec<Device>) -> Result<Vec<Device>> {
+        let of_backend: Vec<_> = devices.into_iter().filter(|d| *d.backend() == self.backend).collect();
+        let found = of_backend.len();
+        let left: Vec<_> = match self.index {
+            None => of_backend,
+            Some(index) => of_backend.into_iter().skip(index).take(1).collect(),
+        };
+        match left.is_empty() {
+            false => Ok(left),
+            true => Err(Error::new(Kind::NoDevice(format!(
+                "WINDLASS_DEVICE asks for {}{}, and that backend has {found} devices here",
+                self.backend,
+                self.index.map(|i| format!(":{i}")).unwrap_or_default(),
+            )))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_18_device_variable() {
+        let wish = |backend: &'static str, index| Wish { backend: BackendId::new(backend), index };
+        assert_eq!(Wish::parse("opencl").unwrap(), wish("opencl", None));
+        assert_eq!(Wish::parse("wgpu:2").unwrap(), wish("wgpu", Some(2)));
+        for bad in ["", ":1", "opencl:", "opencl:x", "opencl:-1", "open cl"] {
+            let error = Wish::parse(bad).unwrap_err();
+            assert!(
+                error.is_invalid_input() && error.to_string().contains("WINDLASS_DEVICE"),
+                "{bad}: {error}"
+            );
+        }
+    }
+}

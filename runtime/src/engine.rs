@@ -1,0 +1,501 @@
+//! The engine decides: which group waits for which, which bytes move, which lane runs what, what fails with what.
+//!
+//! It is tables of typed ids and nothing else: no threads, no clock, no atomics, no device handles, no user code. The
+//! shell calls it under one lock with what happened (*planned / opened / fed / passed / cancelled*) and works off the
+//! [`Turn`] it fills, after letting go of it.
+//!
+//! # Nodes
+//!
+//! A node is a group, a step of a transfer, a host task, or a host accessor's guard. Its life:
+//!
+//! 1. *Gated*: `gates` counts what keeps it from being queued: predecessors that need the host (through a proxy),
+//!    predecessors in its own context that have not been fed, an outside future, memory to come.
+//! 2. *Queued*: on its lane's feed list. Everything it waits for natively has been fed, or stands before it in this
+//!    list. Host-side nodes have no lane: when their last gate opens, the shell is told to start them.
+//! 3. *Feeding*, then *fed*: it has a point; the shell is making, then has made, the native call.
+//! 4. *Passed*: its lane's verdict covers it, but not yet the verdicts of all that it read (`unsettled`).
+//! 5. Settled: gone from the table. What it wrote is marked, those that wait are opened or doomed, its event resolves.
+//!
+//! A node that is cancelled or doomed (something it reads has failed) takes the same path with an empty command list:
+//! others rely on the order *through* it, so it must not leave early.
+//!
+//! # Data
+//!
+//! A root buffer is a partition into [`cells`]: boxes with one history. A cell knows its newest version (who
+//! wrote it, whether it is poisoned) and each replica's state (valid or stale, last writer, epochs of readers since).
+//! Versions carry data and failure; replicas carry hazards. Validity advances when a group is planned, not when it
+//! runs, so later groups plan against the future.
+//!
+//! # Edges
+//!
+//! An edge inside one native context costs a wait on the other lane's point, or nothing on the same lane. All others
+//! are proxies, one for each (source, target context), which the shell runs as futures. What must fail together has an
+//! edge with [`DATA`](edges::DATA) or [`EVENT`](edges::EVENT).
+
+mod access;
+mod boxes;
+mod cells;
+mod edges;
+mod epoch;
+mod guard;
+mod hazard;
+mod ids;
+mod lanes;
+mod mutant;
+#[cfg(any(test, feature = "mutants"))]
+pub(crate) mod oracle;
+mod plan;
+mod record;
+mod settle;
+mod stall;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod turn;
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+pub(crate) use access::{Access, Mode, merge};
+pub(crate) use boxes::Box3;
+use cells::Cells;
+use edges::{Edge, NONE};
+use epoch::{Epoch, EpochId};
+pub(crate) use guard::GuardPlan;
+pub(crate) use ids::{ContextId, DeviceId, HEAP, Id, LaneId, MemoryId, Table};
+pub(crate) use lanes::{Fed, Popped};
+#[allow(unreachable_pub, reason = "public where the oracle is")]
+pub use mutant::Mutant;
+pub(crate) use plan::{After, Plan};
+pub(crate) use record::{Record, Recorded};
+pub(crate) use settle::Cancelled;
+pub(crate) use stall::Held;
+pub(crate) use transfer::{Step, Transfer};
+pub(crate) use turn::{Settled, Staged, Turn};
+
+/// What the engine carries for its owner without looking inside.
+pub(crate) trait Shell: Sized + 'static {
+    /// What a node does.
+    type Work: fmt::Debug;
+    /// Why something failed; equal when it is the same failure.
+    type Cause: Clone + PartialEq + fmt::Debug;
+    /// An allocation.
+    type Memory: Clone + fmt::Debug;
+
+    /// The work of a step of a transfer.
+    fn transfer(step: Transfer) -> Self::Work;
+}
+
+pub(crate) type NodeId = Id<NodeTag>;
+pub(crate) type RootId = Id<RootTag>;
+pub(crate) type ProxyId = Id<ProxyTag>;
+
+/// Marks ids of nodes.
+#[derive(Debug)]
+pub(crate) enum NodeTag {}
+/// Marks ids of roots.
+#[derive(Debug)]
+pub(crate) enum RootTag {}
+/// Marks ids of proxies.
+#[derive(Debug)]
+pub(crate) enum ProxyTag {}
+
+/// Where a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the host side: host tasks and guards, which no lane runs.
+    Host,
+    /// On one of a device's lanes.
+    Device(DeviceId),
+}
+
+/// Among which nodes native waits work: those of one native context. The host side has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Realm {
+    Host,
+    Context(ContextId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Gated,
+    Queued(LaneId),
+    Feeding(LaneId, u64),
+    Fed(LaneId, u64),
+    Passed,
+    Running,
+}
+
+/// How a node's life is going to end, where that is not well.
+#[derive(Clone, Debug, PartialEq)]
+enum End<C> {
+    /// It failed itself.
+    Failed(C),
+    /// Something it reads failed.
+    Doomed(C),
+    /// It was cancelled. Its output is what was there before, or `leaves` says why it is nothing.
+    Cancelled { cause: C, leaves: Option<C> },
+}
+
+/// How a node ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome<C> {
+    /// Well, and everything it read was well.
+    Done,
+    /// It failed itself.
+    Failed(C),
+    /// It did not count, because something it read had failed.
+    Doomed(C),
+    /// It was cancelled before it was fed.
+    Cancelled(C),
+}
+
+/// What a node does with a box of a root.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) root: RootId,
+    pub(crate) memory: MemoryId,
+    writes: bool,
+}
+
+struct Node<S: Shell> {
+    work: Option<S::Work>,
+    end: Option<End<S::Cause>>,
+    place: Place,
+    state: State,
+    gates: u32,
+    /// Nodes whose data this one reads, planned and not settled.
+    unsettled: u32,
+    took_down: u32,
+    /// The tick in which it was planned.
+    planned_at: u32,
+    /// Edges to those that read what this one writes.
+    out: u32,
+    /// Edges to those held back until this one has been fed.
+    out_fed: u32,
+    wanted: bool,
+    is_transfer: bool,
+    /// A cancelled node of this kind leaves what was there before as its output.
+    keeps_previous: bool,
+    uses: SmallVec<[Use; 2]>,
+    /// Nodes of its own realm whose verdicts it waits for, as far as they had not settled when it was planned.
+    reads: SmallVec<[NodeId; 2]>,
+    /// Points of other lanes to wait for natively.
+    waits: epoch::LastPoints,
+    /// Epochs it reads in.
+    epochs: SmallVec<[EpochId; 2]>,
+    /// Proxies that carry this node's end elsewhere.
+    proxies: Vec<(Realm, ProxyId)>,
+}
+
+struct Proxy {
+    waiting: u32,
+}
+
+/// An allocation of a root in one memory.
+#[derive(Debug)]
+enum Slot<M> {
+    /// Asked for; the edges lead to those that wait.
+    Pending(u32),
+    Ready(M),
+}
+
+struct Root<S: Shell> {
+    cells: Cells<S::Cause>,
+    extent: Box3,
+    bytes: usize,
+    /// Bytes in one element of a box.
+    unit: usize,
+    slots: SmallVec<[(MemoryId, Slot<S::Memory>); 1]>,
+    guards: Vec<(NodeId, Box3, bool)>,
+    users: u32,
+    released: bool,
+}
+
+struct Device {
+    context: ContextId,
+    memory: MemoryId,
+    lanes: SmallVec<[LaneId; 2]>,
+}
+
+struct Memory {
+    /// A device that works on this memory, for transfers to run on; the heap may have none.
+    device: Option<DeviceId>,
+    /// The host can read and write it directly.
+    addressable: bool,
+}
+
+struct Context<C> {
+    lost: Option<C>,
+}
+
+struct Lane {
+    device: DeviceId,
+    depth: usize,
+    list: VecDeque<NodeId>,
+    in_flight: VecDeque<(u64, NodeId)>,
+    last_point: u64,
+    passed: u64,
+    /// The last point that was armed for the lane's own sake.
+    sentinel: u64,
+    /// Somebody holds the feed token: takes nodes from the list and makes their native calls.
+    held: bool,
+}
+
+/// Counts for observers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) transfers: u64,
+    pub(crate) bytes_moved: u64,
+    pub(crate) proxies: u64,
+    pub(crate) nodes_visited: u64,
+}
+
+/// See the module documentation.
+pub(crate) struct Engine<S: Shell> {
+    nodes: Table<NodeTag, Node<S>>,
+    roots: Table<RootTag, Root<S>>,
+    proxies: Table<ProxyTag, Proxy>,
+    epochs: Slab<Epoch>,
+    edges: Slab<Edge>,
+    contexts: Vec<Context<S::Cause>>,
+    devices: Vec<Device>,
+    memories: Vec<Memory>,
+    lanes: Vec<Lane>,
+    tally: Tally,
+    ticks: u32,
+    scratch: hazard::Preds,
+    /// Nodes that came to their turn only to end there.
+    pending: Vec<NodeId>,
+    record: Option<Box<Record>>,
+    mutant: Option<Mutant>,
+}
+
+impl<S: Shell> fmt::Debug for Engine<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("nodes", &self.nodes.len()).field("roots", &self.roots.len()).finish()
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    pub(crate) fn new() -> Self {
+        Engine {
+            nodes: Table::new(),
+            roots: Table::new(),
+            proxies: Table::new(),
+            epochs: Slab::new(),
+            edges: Slab::new(),
+            contexts: Vec::new(),
+            devices: Vec::new(),
+            memories: vec![Memory { device: None, addressable: true }],
+            lanes: Vec::new(),
+            tally: Tally::default(),
+            ticks: 0,
+            scratch: hazard::Preds::default(),
+            pending: Vec::new(),
+            record: None,
+            mutant: None,
+        }
+    }
+
+    /// Whether a deliberate fault is switched on. Constant `false` without the feature.
+    #[inline(always)]
+    fn is(&self, mutant: Mutant) -> bool {
+        cfg!(feature = "mutants") && self.mutant == Some(mutant)
+    }
+
+    /// As many as there are, or one with this deliberate fault.
+    #[inline(always)]
+    fn all_but_with(&self, mutant: Mutant) -> usize {
+        if self.is(mutant) { 1 } else { usize::MAX }
+    }
+
+    #[cfg(any(test, feature = "mutants"))]
+    pub(crate) fn set_mutant(&mut self, mutant: Option<Mutant>) {
+        self.mutant = mutant;
+        self.nodes.forgetful = self.is(Mutant::SlotReusedEarly);
+    }
+
+    /// Starts to keep every node and edge, for tests that compare them.
+    pub(crate) fn start_record(&mut self) {
+        self.record = Some(Box::default());
+    }
+
+    pub(crate) fn record(&self) -> Option<&Record> {
+        self.record.as_deref()
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    pub(crate) fn live_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn live_roots(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// Everything else that is kept for nodes: edges, epochs and proxies, zero when nothing is outstanding.
+    pub(crate) fn live_links(&self) -> usize {
+        self.edges.len() + self.proxies.len() + self.epochs.iter().filter(|(_, e)| !e.is_over()).count()
+    }
+
+    pub(crate) fn add_context(&mut self) -> ContextId {
+        self.contexts.push(Context { lost: None });
+        ContextId((self.contexts.len() - 1) as u32)
+    }
+
+    pub(crate) fn add_memory(&mut self, addressable: bool) -> MemoryId {
+        self.memories.push(Memory { device: None, addressable });
+        MemoryId((self.memories.len() - 1) as u32)
+    }
+
+    pub(crate) fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {
+        let id = DeviceId(self.devices.len() as u32);
+        self.devices.push(Device { context, memory, lanes: SmallVec::new() });
+        self.memories[memory.0 as usize].device.get_or_insert(id);
+        id
+    }
+
+    pub(crate) fn add_lane(&mut self, device: DeviceId, depth: usize) -> LaneId {
+        let id = LaneId(self.lanes.len() as u32);
+        self.lanes.push(Lane {
+            device,
+            depth,
+            list: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            last_point: 0,
+            passed: 0,
+            sentinel: 0,
+            held: false,
+        });
+        self.devices[device.0 as usize].lanes.push(id);
+        id
+    }
+
+    pub(crate) fn device_memory(&self, device: DeviceId) -> MemoryId {
+        self.devices[device.0 as usize].memory
+    }
+
+    /// Why a device's context is lost, if it is.
+    pub(crate) fn lost(&self, device: DeviceId) -> Option<&S::Cause> {
+        self.contexts[self.devices[device.0 as usize].context.0 as usize].lost.as_ref()
+    }
+
+    /// A root buffer of this shape. With `data` its content stands in the heap already; without, it has never been
+    /// written.
+    pub(crate) fn add_root(
+        &mut self,
+        extent: Box3,
+        unit: usize,
+        bytes: usize,
+        data: Option<S::Memory>,
+    ) -> RootId {
+        let written = data.is_some();
+        let slots = data.map(|m| (HEAP, Slot::Ready(m))).into_iter().collect();
+        let cells = Cells::new(extent, written);
+        self.roots.insert(Root {
+            cells,
+            extent,
+            bytes,
+            unit,
+            slots,
+            guards: Vec::new(),
+            users: 0,
+            released: false,
+        })
+    }
+
+    /// The last handle is gone: the root goes when its last user does.
+    pub(crate) fn release_root(&mut self, root: RootId, turn: &mut Turn<S>) {
+        self.roots[root].released = true;
+        self.reap_root(root, turn);
+    }
+
+    fn reap_root(&mut self, id: RootId, turn: &mut Turn<S>) {
+        let Some(root) = self.roots.get(id) else { return };
+        if root.released && (root.users == 0 || self.is(Mutant::RootGoesEarly)) {
+            let Some(mut root) = self.roots.remove(id) else { return };
+            root.cells.drop_epochs(&mut self.epochs);
+            turn.freed.extend(root.slots.into_iter().filter_map(|(_, slot)| match slot {
+                Slot::Ready(memory) => Some(memory),
+                Slot::Pending(_) => None,
+            }));
+        }
+    }
+
+    fn realm(&self, place: Place) -> Realm {
+        match place {
+            Place::Host => Realm::Host,
+            Place::Device(d) => Realm::Context(self.devices[d.0 as usize].context),
+        }
+    }
+
+    fn memory_of(&self, place: Place) -> MemoryId {
+        match place {
+            Place::Host => HEAP,
+            Place::Device(d) => self.device_memory(d),
+        }
+    }
+
+    pub(crate) fn work_mut(&mut self, node: NodeId) -> Option<&mut S::Work> {
+        self.nodes.get_mut(node)?.work.as_mut()
+    }
+
+    /// The work of all nodes.
+    pub(crate) fn works(&self) -> impl Iterator<Item = &S::Work> {
+        self.nodes.iter().filter_map(|(_, node)| node.work.as_ref())
+    }
+
+    /// Host accessors that wait for their memory.
+    pub(crate) fn unstarted_guards(&self) -> Vec<NodeId> {
+        let waits = |id: &NodeId| self.nodes.get(*id).is_some_and(|n| n.state == State::Gated);
+        self.roots.iter().flat_map(|(_, root)| root.guards.iter().map(|(id, ..)| *id)).filter(waits).collect()
+    }
+
+    /// The allocation of a root in a memory, if it has been made.
+    pub(crate) fn allocation(&self, root: RootId, memory: MemoryId) -> Option<&S::Memory> {
+        self.roots.get(root)?.slots.iter().find_map(|(m, slot)| match slot {
+            Slot::Ready(found) if *m == memory => Some(found),
+            _ => None,
+        })
+    }
+
+    /// A root's extent in its units, the bytes of a unit, and the bytes of all.
+    pub(crate) fn shape(&self, root: RootId) -> Option<(Box3, usize, usize)> {
+        self.roots.get(root).map(|r| (r.extent, r.unit, r.bytes))
+    }
+
+    pub(crate) fn uses(&self, node: NodeId) -> &[Use] {
+        self.nodes.get(node).map_or(&[], |n| &n.uses)
+    }
+
+    /// Gives a node that is about to be planned an empty body.
+    fn fresh_node(&mut self, place: Place, work: S::Work) -> NodeId {
+        self.nodes.insert(Node {
+            work: Some(work),
+            end: None,
+            place,
+            state: State::Gated,
+            gates: 0,
+            unsettled: 0,
+            took_down: 0,
+            planned_at: self.ticks,
+            out: NONE,
+            out_fed: NONE,
+            wanted: false,
+            is_transfer: false,
+            keeps_previous: false,
+            uses: SmallVec::new(),
+            reads: SmallVec::new(),
+            waits: SmallVec::new(),
+            epochs: SmallVec::new(),
+            proxies: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! A root's partition into cells: boxes whose bytes share one history.
+//!
+//! The cells are disjoint and cover the root. An access carves the cells it overlaps so that its edge is an edge of
+//! theirs, changes the state of those inside, and joins what has become equal. On a line the cells stand in order and
+//! are found by bisection; grids are scanned. A buffer that is used as a whole has one cell.
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::boxes::Box3;
+use super::epoch::{Epoch, EpochId};
+use super::ids::{MemoryId, Table};
+use super::{Node, NodeId, NodeTag, Shell};
+
+/// What is known of the newest version of a cell's bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Content<C> {
+    /// Nobody has ever written them: they read as zeros everywhere, and are never moved.
+    Never,
+    /// Some replica holds them, or will.
+    Written,
+    /// The group that should have written them failed.
+    Poisoned(C),
+}
+
+/// One memory's copy of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Replica {
+    pub(super) memory: MemoryId,
+    /// Holds the newest version, or will once all that is planned has run.
+    pub(super) valid: bool,
+    /// The last node to write this copy, a transfer included, while it is not settled.
+    pub(super) writer: Option<NodeId>,
+    /// The last group to write it, which guards wait for and not for a transfer since, while it is not settled.
+    pub(super) group: Option<NodeId>,
+    /// Readers of this copy since then.
+    pub(super) epochs: SmallVec<[EpochId; 1]>,
+}
+
+impl Replica {
+    fn new(memory: MemoryId, valid: bool) -> Self {
+        Replica { memory, valid, writer: None, group: None, epochs: SmallVec::new() }
+    }
+
+    fn has_users(&self) -> bool {
+        self.writer.is_some() || self.group.is_some() || !self.epochs.is_empty()
+    }
+}
+
+/// A box with one history.
+#[derive(Clone, Debug)]
+pub(super) struct Cell<C> {
+    pub(super) bounds: Box3,
+    pub(super) content: Content<C>,
+    /// The group that wrote the newest version, while it is not settled.
+    pub(super) author: Option<NodeId>,
+    pub(super) replicas: SmallVec<[Replica; 1]>,
+}
+
+impl<C: Clone + PartialEq> Cell<C> {
+    pub(super) fn replica(&self, memory: MemoryId) -> Option<&Replica> {
+        self.replicas.iter().find(|r| r.memory == memory)
+    }
+
+    pub(super) fn replica_mut(&mut self, memory: MemoryId) -> &mut Replica {
+        let at = self.replicas.iter().position(|r| r.memory == memory).unwrap_or_else(|| {
+            let valid = matches!(self.content, Content::Never);
+            self.replicas.push(Replica::new(memory, valid));
+            self.replicas.len() - 1
+        });
+        &mut self.replicas[at]
+    }
+
+    /// Whether a reader in this memory needs a transfer first.
+    pub(super) fn is_stale(&self, memory: MemoryId) -> bool {
+        matches!(self.content, Content::Written) && !self.replica(memory).is_some_and(|r| r.valid)
+    }
+
+    /// Memories that hold the newest version.
+    pub(super) fn sources(&self) -> impl Iterator<Item = MemoryId> {
+        self.replicas.iter().filter(|r| r.valid).map(|r| r.memory)
+    }
+
+    /// No replica holds the newest version.
+    pub(super) fn is_nowhere(&self) -> bool {
+        !self.replicas.iter().any(|r| r.valid)
+    }
+
+    /// Equal but for where they are.
+    fn same_state(&self, other: &Self) -> bool {
+        self.author == other.author && self.content == other.content && self.replicas == other.replicas
+    }
+}
+
+/// The partition of one root.
+#[derive(Debug, Clone)]
+pub(super) struct Cells<C> {
+    list: Vec<Cell<C>>,
+    line: bool,
+}
+
+/// Positions of cells in the partition.
+pub(super) type Inside = SmallVec<[usize; 4]>;
+
+impl<C> Default for Cells<C> {
+    fn default() -> Self {
+        Cells { list: Vec::new(), line: true }
+    }
+}
+
+impl<C: Clone + PartialEq> Cells<C> {
+    pub(super) fn new(extent: Box3, in_heap: bool) -> Self {
+        let line = extent.hi[0] - extent.lo[0] <= 1 && extent.hi[1] - extent.lo[1] <= 1;
+        let replica = Replica::new(super::HEAP, true);
+        let (content, replicas) = match in_heap {
+            true => (Content::Written, SmallVec::from_iter([replica])),
+            false => (Content::Never, SmallVec::new()),
+        };
+        let list = match extent.is_empty() {
+            true => Vec::new(),
+            false => vec![Cell { bounds: extent, content, author: None, replicas }],
+        };
+        Cells { list, line }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn get(&self, at: usize) -> &Cell<C> {
+        &self.list[at]
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> &mut Cell<C> {
+        &mut self.list[at]
+    }
+
+    /// Cells that share a byte with `bounds`.
+    pub(super) fn overlapping(&self, bounds: &Box3) -> Inside {
+        // This runs several times for every access of every group: plain pushes cost a fraction of a `collect`.
+        let mut inside = Inside::new();
+        if let [only] = &self.list[..] {
+            if only.bounds.overlaps(bounds) {
+                inside.push(0);
+            }
+        } else if self.line && !bounds.is_empty() {
+            let mut at = self.list.partition_point(|c| c.bounds.hi[2] <= bounds.lo[2]);
+            while at < self.list.len() && self.list[at].bounds.lo[2] < bounds.hi[2] {
+                inside.push(at);
+                at += 1;
+            }
+        } else if !self.line {
+            inside.extend((0..self.list.len()).filter(|&i| self.list[i].bounds.overlaps(bounds)));
+        }
+        inside
+    }
+
+    /// Whether a reader of this box in `memory` needs a transfer; for roots of one history, without a search.
+    pub(super) fn may_be_stale(&self, memory: MemoryId) -> bool {
+        match &self.list[..] {
+            [only] => only.is_stale(memory),
+            _ => true,
+        }
+    }
+
+    /// Splits cells so that each lies inside `bounds` or outside, and says which lie inside.
+    pub(super) fn carve(&mut self, bounds: &Box3, epochs: &mut Slab<Epoch>) -> Inside {
+        let touched = self.overlapping(bounds);
+        if touched.iter().all(|&i| bounds.contains(&self.list[i].bounds)) {
+            return touched;
+        }
+        for &i in touched.iter().rev() {
+            let cell = &mut self.list[i];
+            if bounds.contains(&cell.bounds) {
+                continue;
+            }
+            let inside = cell.bounds.intersection(bounds);
+            let outside = cell.bounds.without(&inside);
+            cell.bounds = inside;
+            for outside in outside.into_iter().rev() {
+                let piece = Cell { bounds: outside, ..self.list[i].clone() };
+                for epoch in piece.replicas.iter().flat_map(|r| &r.epochs) {
+                    epochs[epoch.0 as usize].cells += 1;
+                }
+                match self.line {
+                    true => self.list.insert(i + usize::from(outside.lo[2] > inside.lo[2]), piece),
+                    false => self.list.push(piece),
+                }
+            }
+        }
+        self.overlapping(bounds)
+    }
+
+    /// Forgets what has settled in these cells, and joins those that have become equal.
+    pub(super) fn tidy<S: Shell<Cause = C>>(
+        &mut self,
+        inside: Inside,
+        nodes: &Table<NodeTag, Node<S>>,
+        epochs: &mut Slab<Epoch>,
+    ) {
+        for &i in &inside {
+            forget_settled(&mut self.list[i], nodes, epochs);
+        }
+        if self.list.len() == 1 {
+            return;
+        }
+        if self.line {
+            let (first, last) = match (inside.first(), inside.last()) {
+                (Some(&first), Some(&last)) => (first.saturating_sub(1), (last + 1).min(self.list.len() - 1)),
+                _ => return,
+            };
+            for edge in [first, last] {
+                forget_settled(&mut self.list[edge], nodes, epochs);
+            }
+            self.join_line(first, last, epochs);
+        } else {
+            self.join_grid(inside, epochs);
+        }
+    }
+
+    fn join_line(&mut self, first: usize, last: usize, epochs: &mut Slab<Epoch>) {
+        let mut keep = first;
+        for i in first + 1..=last {
+            let (head, tail) = self.list.split_at_mut(i);
+            if head[keep].same_state(&tail[0]) {
+                head[keep].bounds.hi[2] = tail[0].bounds.hi[2];
+                leave_epochs(&tail[0], epochs);
+            } else {
+                keep += 1;
+                self.list.swap(keep, i);
+            }
+        }
+        self.list.drain(keep + 1..=last);
+    }
+
+    /// Joins pairs of equal cells, of which one was touched, until there are none: a cell that was cut for an access
+    /// grows back together with its surroundings once they share a history again.
+    fn join_grid(&mut self, inside: Inside, epochs: &mut Slab<Epoch>) {
+        let mut grown: SmallVec<[Box3; 4]> = inside.iter().map(|&i| self.list[i].bounds).collect();
+        // Boxes that go round in a whirl join to no pair, but all at once to what they were cut from.
+        if let (true, Some(hull)) = (inside.len() > 2, hull(&grown)) {
+            let first = &self.list[inside[0]];
+            if inside.iter().all(|&i| self.list[i].same_state(first)) {
+                for &i in inside[1..].iter().rev() {
+                    leave_epochs(&self.list[i], epochs);
+                    self.list.swap_remove(i);
+                }
+                self.list[inside[0]].bounds = hull;
+                grown = SmallVec::from_iter([hull]);
+            }
+        }
+        while let Some(bounds) = grown.pop() {
+            let Some(i) = self.list.iter().position(|c| c.bounds == bounds) else { continue };
+            let cell = &self.list[i];
+            let partner = self.list.iter().enumerate().find_map(|(j, other)| {
+                let both = cell.bounds.joined(&other.bounds)?;
+                (i != j && cell.same_state(other)).then_some((j, both))
+            });
+            if let Some((j, both)) = partner {
+                leave_epochs(&self.list[j], epochs);
+                self.list[i].bounds = both;
+                self.list.swap_remove(j);
+                grown.push(both);
+            }
+        }
+    }
+
+    /// The root is going: its cells leave their epochs.
+    pub(super) fn drop_epochs(&mut self, epochs: &mut Slab<Epoch>) {
+        for cell in self.list.drain(..) {
+            leave_epochs(&cell, epochs);
+        }
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Cell<C>> {
+        self.list.iter_mut()
+    }
+}
+
+/// The box that these disjoint boxes fill, if they fill one.
+fn hull(boxes: &[Box3]) -> Option<Box3> {
+    let (first, rest) = boxes.split_first()?;
+    let all = rest.iter().fold(*first, |all, b| Box3 {
+        lo: [0, 1, 2].map(|d| all.lo[d].min(b.lo[d])),
+        hi: [0, 1, 2].map(|d| all.hi[d].max(b.hi[d])),
+    });
+    (boxes.iter().map(Box3::volume).sum::<usize>() == all.volume()).then_some(all)
+}
+
+fn forget_settled<S: Shell>(
+    cell: &mut Cell<S::Cause>,
+    nodes: &Table<NodeTag, Node<S>>,
+    epochs: &mut Slab<Epoch>,
+) {
+    let live = |id: &Option<NodeId>| id.is_some_and(|id| nodes.contains(id));
+    if !live(&cell.author) {
+        cell.author = None;
+    }
+    for replica in &mut cell.replicas {
+        if !live(&replica.writer) {
+            replica.writer = None;
+        }
+        if !live(&replica.group) {
+            replica.group = None;
+        }
+        replica.epochs.retain(|epoch| {
+            let over = epochs[epoch.0 as usize].is_over();
+            if over {
+                Epoch::leave(*epoch, epochs);
+            }
+            !over
+        });
+    }
+    let never = matches!(cell.content, Content::Never);
+    // A replica with no history is the same as none: stale once written, valid while never written.
+    cell.replicas.retain(|r| r.has_users() || (r.valid && !never));
+    cell.replicas.sort_unstable_by_key(|r| r.memory);
+}
+
+fn leave_epochs<C>(cell: &Cell<C>, epochs: &mut Slab<Epoch>) {
+    for epoch in cell.replicas.iter().flat_map(|r| &r.epochs) {
+        Epoch::leave(*epoch, epochs);
+    }
+}

@@ -1,0 +1,77 @@
+//! Host accessors: guards that hold a box from the moment they have it until they are dropped.
+//!
+//! A guard is the one user that conflicts by region on every replica. It waits for everybody before it who conflicts,
+//! wherever they work, and everybody after it who conflicts waits for it.
+
+use super::boxes::Box3;
+use super::edges::NOTHING;
+use super::{Access, Engine, HEAP, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Slot, Turn};
+
+/// A host accessor to be planned.
+#[derive(Debug)]
+pub(crate) struct GuardPlan<W> {
+    pub(crate) root: RootId,
+    pub(crate) bounds: Box3,
+    pub(crate) mode: Mode,
+    pub(crate) work: W,
+}
+
+impl<S: Shell> Engine<S> {
+    /// Gives up a root's memory in the heap to the only user that is left of it.
+    pub(crate) fn take_heap(&mut self, root: RootId) -> Option<S::Memory> {
+        let entry = self.roots.get_mut(root).filter(|r| r.users == 1)?;
+        let at = entry.slots.iter().position(|(m, slot)| *m == HEAP && matches!(slot, Slot::Ready(_)))?;
+        match entry.slots.swap_remove(at).1 {
+            Slot::Ready(memory) => Some(memory),
+            Slot::Pending(_) => None,
+        }
+    }
+
+    /// Takes a host accessor in, at this place of the submission order. The shell is told to start it when it may
+    /// have the memory, and ends it with [`Engine::finish_host`].
+    pub(crate) fn plan_guard(&mut self, plan: GuardPlan<S::Work>, turn: &mut Turn<S>) -> NodeId {
+        let GuardPlan { root, bounds, mode, work } = plan;
+        let id = self.fresh_node(Place::Host, work);
+        self.note_node(id, Recorded::Guard);
+        self.nodes[id].keeps_previous = true;
+        let mut preds = std::mem::take(&mut self.scratch);
+        preds.clear();
+        if !self.is(Mutant::GuardDoesNotWait) {
+            self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
+        }
+        let access = Access { root, bounds, mode };
+        if !self.doom_by_content(id, &access) {
+            self.fetch(&[access], HEAP, turn);
+        }
+        self.apply(id, root, bounds, mode, HEAP, &mut preds);
+        self.use_root(id, root, HEAP, mode.writes());
+        self.roots[root].guards.push((id, bounds, mode.writes()));
+        let gates = self.missing_memory(id, turn);
+        self.attach(id, &mut preds, gates, turn);
+        self.scratch = preds;
+        self.finish_pending(turn);
+        id
+    }
+
+    /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers are none: they change
+    /// no data, and where one wrote a copy last, the group that wrote it before counts.
+    fn users_everywhere(
+        &mut self,
+        root: RootId,
+        bounds: &Box3,
+        exclusive: bool,
+        preds: &mut super::hazard::Preds,
+    ) {
+        let cells = std::mem::take(&mut self.roots[root].cells);
+        for i in cells.overlapping(bounds) {
+            for replica in &cells.get(i).replicas {
+                let transfers = self.is(Mutant::GuardWaitsForTransfers);
+                preds.node(if transfers { replica.writer } else { replica.group }, NOTHING);
+                if exclusive {
+                    replica.epochs.iter().for_each(|e| self.after_epoch(*e, preds));
+                }
+            }
+        }
+        self.roots[root].cells = cells;
+    }
+}

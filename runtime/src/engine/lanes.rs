@@ -1,0 +1,249 @@
+//! Lanes: which one a group goes to, what is fed next, and what a verdict ends.
+//!
+//! A lane's feed list holds groups in the order in which they became ready. Whoever holds the lane's feed token (the
+//! `held` flag, changed only under the engine's lock) pops groups, makes their native calls in that order with the
+//! engine let go of, and confirms them. Only then do groups on other lanes learn their points: a native wait on
+//! something not yet recorded would be no wait at all.
+
+use smallvec::SmallVec;
+
+use super::epoch::see;
+use super::ids::{ContextId, DeviceId, LaneId, MemoryId};
+use super::{End, Engine, Lane, Mutant, NodeId, Place, Shell, State, Turn};
+
+/// A group to be fed.
+#[derive(Debug)]
+pub(crate) struct Popped {
+    pub(crate) node: NodeId,
+    pub(crate) point: u64,
+    /// Points of other lanes of the context to wait for.
+    pub(crate) waits: SmallVec<[(LaneId, u64); 1]>,
+    /// Whether its commands are to run. If not, it is fed without any: others rely on the order through it.
+    pub(crate) live: bool,
+}
+
+/// What came of a native call.
+#[derive(Debug)]
+pub(crate) struct Fed<C> {
+    pub(crate) node: NodeId,
+    /// The backend would not take it; a barrier was fed in its place.
+    pub(crate) refused: Option<C>,
+}
+
+impl Lane {
+    pub(super) fn has_room(&self) -> bool {
+        !self.list.is_empty() && self.in_flight.len() < self.depth
+    }
+
+    fn load(&self) -> usize {
+        self.list.len() + self.in_flight.len()
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    fn lane(&mut self, id: LaneId) -> &mut Lane {
+        &mut self.lanes[id.0 as usize]
+    }
+
+    /// The lane of a predecessor that is its lane's last entry, else an idle one, else the least loaded.
+    pub(super) fn choose_lane(&self, device: DeviceId, node: NodeId) -> LaneId {
+        let lanes = &self.devices[device.0 as usize].lanes;
+        let follows = self.nodes[node].waits.iter().find(|(lane, point)| {
+            let entry = &self.lanes[lane.0 as usize];
+            entry.last_point == *point && entry.list.is_empty() && lanes.contains(lane)
+        });
+        if let Some((lane, _)) = follows {
+            return *lane;
+        }
+        let least = lanes.iter().min_by_key(|l| self.lanes[l.0 as usize].load());
+        *least.unwrap_or_else(|| unreachable!("a device has lanes before it is given work"))
+    }
+
+    /// Takes the lane's feed token, if it is free and there is something to feed.
+    pub(crate) fn hold_lane(&mut self, lane: LaneId) -> bool {
+        let lane = self.lane(lane);
+        !lane.held && lane.has_room() && {
+            lane.held = true;
+            true
+        }
+    }
+
+    /// Gives the feed token back.
+    pub(crate) fn release_lane(&mut self, lane: LaneId) {
+        self.lane(lane).held = false;
+    }
+
+    /// The next group to feed, for the token's holder.
+    pub(crate) fn pop(&mut self, id: LaneId) -> Option<Popped> {
+        let from_the_end = self.is(Mutant::FeedFromTheEnd);
+        let no_depth = self.is(Mutant::DepthIgnored);
+        let lane = self.lane(id);
+        if !lane.has_room() && !no_depth {
+            return None;
+        }
+        let node = if from_the_end { lane.list.pop_back() } else { lane.list.pop_front() }?;
+        lane.last_point += 1;
+        let point = lane.last_point;
+        lane.in_flight.push_back((point, node));
+        let entry = &mut self.nodes[node];
+        entry.state = State::Feeding(id, point);
+        let live = entry.end.is_none();
+        let mut waits = std::mem::take(&mut entry.waits);
+        if !waits.is_empty() {
+            waits.retain(|(l, point)| *l != id && *point > self.lanes[l.0 as usize].passed);
+        }
+        Some(Popped { node, point, waits, live })
+    }
+
+    /// The native calls of these groups have been made.
+    pub(crate) fn confirm(&mut self, fed: impl IntoIterator<Item = Fed<S::Cause>>, turn: &mut Turn<S>) {
+        let armed = !self.is(Mutant::NotArmed);
+        for Fed { node: id, refused } in fed {
+            // Its context may have been lost while the native call was being made: then it is gone, or has passed.
+            let Some(node) = self.nodes.get_mut(id) else { continue };
+            let State::Feeding(lane, point) = node.state else { continue };
+            node.state = State::Fed(lane, point);
+
+            let over = point <= self.lanes[lane.0 as usize].passed;
+            if node.wanted && !over && armed {
+                turn.arm.push((lane, point));
+            }
+            if let Some(cause) = refused {
+                self.fail(id, cause);
+            }
+            self.count_fed(id, Some((lane, point)), turn);
+            if over {
+                self.finish(id, turn);
+            }
+        }
+        self.finish_pending(turn);
+    }
+
+    /// A node has been fed, or never will be: those that waited for that go on.
+    pub(super) fn count_fed(&mut self, id: NodeId, at: Option<(LaneId, u64)>, turn: &mut Turn<S>) {
+        let node = &mut self.nodes[id];
+        let behind = std::mem::replace(&mut node.out_fed, super::edges::NONE);
+        let epochs = node.epochs.clone();
+        let realm = self.realm(self.nodes[id].place);
+        let one_point = self.is(Mutant::EpochKeepsOnePoint);
+        self.open_list(behind, at, turn);
+        for epoch in epochs {
+            let entry = &mut self.epochs[epoch.0 as usize];
+            let wanted = entry.wanted;
+            let group = entry.group(realm);
+            group.unfed -= 1;
+            if let Some((lane, point)) = at {
+                if one_point {
+                    group.last.clear();
+                }
+                see(&mut group.last, lane, point);
+                if wanted {
+                    turn.arm.push((lane, point));
+                }
+            }
+            if group.unfed == 0 {
+                let last = group.last.clone();
+                let waiting = std::mem::replace(&mut group.waiting, super::edges::NONE);
+                self.open_epoch(waiting, &last, turn);
+            }
+        }
+    }
+
+    fn open_epoch(&mut self, mut head: u32, last: &[(LaneId, u64)], turn: &mut Turn<S>) {
+        while head != super::edges::NONE {
+            let edge = self.edges.remove(head as usize);
+            head = edge.next;
+            for &(lane, point) in last {
+                self.wait_natively(edge.to, lane, point);
+            }
+            self.open_gate(edge.to, turn);
+        }
+    }
+
+    /// Everything on this lane up to `upto` has ended; `failure` says which of it badly.
+    pub(crate) fn passed(
+        &mut self,
+        lane: LaneId,
+        upto: u64,
+        mut failure: impl FnMut(u64) -> Option<S::Cause>,
+        turn: &mut Turn<S>,
+    ) {
+        self.lane(lane).passed = self.lane(lane).passed.max(upto);
+        while let Some(&(point, id)) = self.lane(lane).in_flight.front().filter(|(point, _)| *point <= upto) {
+            self.lane(lane).in_flight.pop_front();
+            let node = &mut self.nodes[id];
+            if let Some(cause) = failure(point) {
+                node.end.get_or_insert(End::Failed(cause));
+            }
+            // While its native call is still being made nobody knows whether it was taken: `confirm` ends it.
+            let feeding = matches!(node.state, State::Feeding(..));
+            if !feeding || self.is(Mutant::VerdictBeforeConfirm) {
+                self.finish(id, turn);
+            }
+        }
+        self.finish_pending(turn);
+        if self.lane(lane).has_room() {
+            turn.lane_ready(lane);
+        }
+    }
+
+    /// The point to arm so that the lane is settled, and refilled before it runs dry: halfway through what is in
+    /// flight while more stands on the list, else the last. None while an earlier sentinel is still out. Its node is
+    /// told as well.
+    pub(crate) fn sentinel(&mut self, id: LaneId) -> Option<(u64, NodeId)> {
+        let lane = self.lane(id);
+        if lane.sentinel > lane.passed {
+            return None;
+        }
+        let at = match lane.list.is_empty() {
+            true => lane.in_flight.len().checked_sub(1)?,
+            false => lane.in_flight.len() / 2,
+        };
+        let (point, node) = *lane.in_flight.get(at)?;
+        lane.sentinel = point;
+        Some((point, node))
+    }
+
+    /// A lane that works on a memory, if any does.
+    pub(crate) fn lane_of_memory(&self, memory: MemoryId) -> Option<LaneId> {
+        let device = self.memories[memory.0 as usize].device?;
+        self.devices[device.0 as usize].lanes.first().copied()
+    }
+
+    /// A lane of the device that a node is for.
+    pub(crate) fn any_lane_of(&self, node: NodeId) -> Option<LaneId> {
+        match self.nodes.get(node)?.place {
+            Place::Host => None,
+            Place::Device(device) => self.devices[device.0 as usize].lanes.first().copied(),
+        }
+    }
+
+    /// The position of a lane's device among those of its context.
+    pub(crate) fn device_position(&self, lane: LaneId) -> usize {
+        let device = self.lanes[lane.0 as usize].device;
+        let context = self.devices[device.0 as usize].context;
+        self.devices[..device.0 as usize].iter().filter(|d| d.context == context).count()
+    }
+
+    pub(crate) fn context_of(&self, lane: LaneId) -> ContextId {
+        self.devices[self.lanes[lane.0 as usize].device.0 as usize].context
+    }
+
+    /// Whether there is something to feed to a lane, and room for it.
+    pub(crate) fn wants_feed(&self, lane: LaneId) -> bool {
+        self.lanes[lane.0 as usize].has_room()
+    }
+
+    /// How many groups stand on a lane's list, not yet fed.
+    pub(crate) fn listed(&self, lane: LaneId) -> usize {
+        self.lanes[lane.0 as usize].list.len()
+    }
+
+    /// The cause for which a node's context is lost.
+    pub(super) fn lost_under(&self, id: NodeId) -> Option<S::Cause> {
+        match self.nodes[id].place {
+            Place::Host => None,
+            Place::Device(device) => self.lost(device).cloned(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A second account of what the engine has to do, and random programs on which the two must agree.
+//!
+//! A program is a machine (contexts, memories, devices, lanes), buffers, and a list of groups and host accessors. It
+//! is planned by the engine and *run* by a simulation that does what shell, drivers, devices and host would, in a
+//! random order that obeys only what the engine enforces: the order of a lane's list, native waits, gates. Checked:
+//!
+//! - [`account`]: edges, transfers, bytes and outcomes against a brute-force account of decisions 3 to 5, which keeps
+//!   its books for every single element;
+//! - [`world`]: what every group saw, and what is left, against sequential execution;
+//! - [`drive`]: that everything ends, and nothing is left over.
+
+mod account;
+mod drive;
+mod fewest;
+mod program;
+mod rng;
+mod world;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::Mutant;
+pub(super) use drive::Sim;
+use program::Program;
+use rng::mix;
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Programs.
+    pub programs: u64,
+    /// Groups, host accessors and steps of transfers.
+    pub nodes: u64,
+    /// Edges between them.
+    pub edges: u64,
+    /// Transfers.
+    pub transfers: u64,
+    /// Bytes that they moved, at one byte an element.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Stats {
+    fn add_assign(&mut self, other: Self) {
+        self.programs += other.programs;
+        self.nodes += other.nodes;
+        self.edges += other.edges;
+        self.transfers += other.transfers;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A program on which the engine and the account differ, made as small as it goes.
+pub struct Failure {
+    /// Names the program.
+    pub seed: u64,
+    /// What is wrong.
+    pub what: String,
+    /// The smallest program found that shows it, and what happened.
+    pub reproduction: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}: {}\n{}", self.seed, self.what, self.reproduction)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Something that is wrong.
+#[derive(Debug)]
+struct Fault(String);
+
+impl Fault {
+    fn new(what: impl Into<String>) -> Self {
+        Fault(what.into())
+    }
+}
+
+/// Runs the program with this seed, on the engine as it is or with a deliberate fault.
+///
+/// # Errors
+///
+/// The smallest program found on which the engine is wrong.
+pub fn engine(seed: u64, mutant: Option<Mutant>) -> Result<Stats, Failure> {
+    let program = Program::random(seed);
+    match attempt(&program, seed, mutant, None) {
+        Ok(stats) => Ok(stats),
+        Err(_) => Err(shrink(program, seed, mutant)),
+    }
+}
+
+/// Whether the engine is right on the program with this seed, without looking for a smaller one if not.
+#[must_use]
+pub fn engine_agrees(seed: u64, mutant: Option<Mutant>) -> bool {
+    attempt(&Program::random(seed), seed, mutant, None).is_ok()
+}
+
+/// The same with nobody looking at edges: whether groups see the right data, and leave it.
+#[cfg(test)]
+#[must_use]
+pub(super) fn engine_agrees_on_data(seed: u64, mutant: Option<Mutant>) -> bool {
+    let program = Program::random(seed);
+    let mut drive = drive::Drive::new(&program, seed, mutant);
+    drive.account.blind = true;
+    guarded(&mut drive).is_ok()
+}
+
+fn attempt(
+    program: &Program,
+    schedule: u64,
+    mutant: Option<Mutant>,
+    log: Option<&mut Vec<String>>,
+) -> Result<Stats, Fault> {
+    let mut drive = drive::Drive::new(program, schedule, mutant);
+    drive.log = log.is_some().then(Vec::new);
+    let result = guarded(&mut drive);
+    if let (Some(log), Some(lines)) = (log, drive.log.take()) {
+        *log = lines;
+    }
+    result
+}
+
+/// A panic is a fault like others.
+fn guarded(drive: &mut drive::Drive<'_>) -> Result<Stats, Fault> {
+    catch_unwind(AssertUnwindSafe(|| drive.run())).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err(Fault(format!("panic: {}", text.unwrap_or_default())))
+    })
+}
+
+/// Drops items, and what is special about them, for as long as the engine is still wrong.
+fn shrink(mut program: Program, seed: u64, mutant: Option<Mutant>) -> Failure {
+    let mut schedule = seed;
+    let fails = |program: &Program, schedule: u64| {
+        (0..12u64)
+            .map(|i| if i == 0 { schedule } else { mix(schedule, i) })
+            .find(|s| attempt(program, *s, mutant, None).is_err())
+    };
+    let mut smaller = true;
+    while std::mem::take(&mut smaller) {
+        let mut at = program.items.len();
+        while at > 0 {
+            at -= 1;
+            let without = std::iter::once(program.without(at));
+            let candidates = without.chain((0..Program::SIMPLER).filter_map(|w| program.simpler(at, w)));
+            for candidate in candidates.collect::<Vec<_>>() {
+                if let Some(found) = fails(&candidate, schedule) {
+                    (program, schedule, smaller) = (candidate, found, true);
+                    break;
+                }
+            }
+            at = at.min(program.items.len());
+        }
+    }
+    let mut log = Vec::new();
+    let what = match attempt(&program, schedule, mutant, Some(&mut log)) {
+        Ok(_) => "passes when it is run again".to_owned(),
+        Err(Fault(what)) => what,
+    };
+    let machine = format!("{:?}\n{:?}\n{:?}", program.memories, program.devices, program.roots);
+    let items: Vec<String> = program.items.iter().enumerate().map(|(i, x)| format!("{i}: {x:?}")).collect();
+    let rest = format!("loss {:?}, bad copies {}", program.loss, program.bad_copies);
+    let reproduction = format!("{machine}\n{rest}\n{}\n{}", items.join("\n"), log.join("\n"));
+    Failure { seed, what, reproduction }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_programs_agree() {
+        let count = std::env::var("WINDLASS_ORACLE").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+        let mut all = Stats::default();
+        for seed in 0..count {
+            all += engine(seed, None).unwrap_or_else(|failure| panic!("{failure}"));
+        }
+        println!("{all:?}");
+    }
+}

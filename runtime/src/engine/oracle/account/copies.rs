@@ -1,0 +1,107 @@
+//! Transfers: that they are right, all that is needed, and no more; and what they do to the copies.
+
+use super::*;
+
+impl Account<'_> {
+    /// What moves is what is stale, all of it and nothing else, and in the fewest pieces.
+    pub(super) fn check_copies(&mut self, item: usize, at: usize, copies: &[Transfer]) -> Result<(), Fault> {
+        let memory = self.program.memory_of(item);
+        let mut missing: Vec<u16> = vec![0; self.elements.len()];
+        let mut poisoned = false;
+        for (e, _) in self.needs[item].iter().filter(|(_, n)| n.old) {
+            let element = &self.elements[*e];
+            poisoned |= matches!(element.content, Content::Poisoned(_) | Content::Lost);
+            if element.content == Content::Written && element.current & 1 << memory == 0 {
+                missing[*e] = element.current;
+            }
+        }
+        if poisoned {
+            return match copies {
+                [] => Ok(()),
+                _ => Err(Fault::new("a group that was doomed when it was planned moves data")),
+            };
+        }
+        let mut base = 0;
+        for root in &self.program.roots {
+            let sources = &missing[base..base + root.len()];
+            let needed = fewest(root, sources);
+            let range = base..base + root.len();
+            let steps = (at + 1..self.nodes.len()).filter(|&n| match self.nodes[n].what {
+                What::Copy(copy) => {
+                    copy.step != Step::Upload && self.nodes[n].elements.iter().all(|e| range.contains(e))
+                }
+                What::Item(_) => false,
+            });
+            let made = steps.count();
+            if made != needed {
+                return Err(Fault::new(format!("{made} transfers where {needed} are enough")));
+            }
+            base += root.len();
+        }
+        for (i, copy) in copies.iter().enumerate() {
+            let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
+            if to != memory {
+                return Err(Fault::new("a transfer to where nobody needs it"));
+            }
+            if copy.step == Step::Upload {
+                let ahead = &copies[i.wrapping_sub(1)];
+                let pair = Transfer { step: Step::Upload, ..*ahead } == *copy && ahead.step == Step::Download;
+                pair.then_some(()).ok_or_else(|| Fault::new("an upload without its download"))?;
+                continue;
+            }
+            if self.is_staged(from, to) != (copy.step == Step::Download) {
+                return Err(Fault::new("a transfer takes the wrong way"));
+            }
+            self.transfers += 1;
+            let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
+            for &e in &self.nodes[at + 1 + i].elements {
+                self.moved += unit as u64;
+                if missing[e] & 1 << from == 0 {
+                    return Err(Fault::new(
+                        "a transfer of what is not stale, or from where it is not current",
+                    ));
+                }
+                missing[e] = 0;
+            }
+        }
+        match missing.iter().any(|s| *s != 0) {
+            true => Err(Fault::new("something stale is not moved")),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn is_staged(&self, from: usize, to: usize) -> bool {
+        let memory = |m: usize| self.program.memories.get(m.wrapping_sub(1));
+        match (memory(from), memory(to)) {
+            (Some(a), Some(b)) => a.context != b.context && !a.addressable && !b.addressable,
+            _ => false,
+        }
+    }
+
+    /// The two nodes are one and the same if the transfer takes one step.
+    pub(super) fn enter_copy(&mut self, reader: usize, writer: usize) {
+        let What::Copy(copy) = self.nodes[reader].what else { return };
+        let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
+        let (mut before, mut reads, mut overwrites) = (0, 0, 0);
+        for &e in &self.nodes[reader].elements {
+            let element = &mut self.elements[e];
+            let source = &mut element.users[from];
+            before |= source.writers;
+            reads |= source.last.map_or(0, bit);
+            source.readers |= bit(reader);
+            let target = &mut element.users[to];
+            overwrites |= target.readers | target.writers;
+            target.writers |= bit(writer);
+            target.last = Some(writer);
+            element.current |= 1 << to;
+        }
+        self.nodes[reader].reads = reads;
+        if reader != writer {
+            self.close(reader, before);
+            self.nodes[writer].reads = bit(reader);
+            self.close(writer, overwrites | bit(reader));
+        } else {
+            self.close(reader, before | overwrites);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How nodes end, by decision 3, and what that makes of the data.
+
+use super::*;
+
+impl Account<'_> {
+    /// The engine says that a node has ended.
+    pub(in super::super) fn settled(&mut self, at: usize, outcome: Outcome<u32>) -> Result<(), Fault> {
+        let node = &self.nodes[at];
+        if node.settled.is_some() {
+            return Err(Fault::new(format!("{at} ends twice")));
+        }
+        if let Some(other) = members(node.reads | node.shares).find(|n| self.nodes[*n].settled.is_none()) {
+            return Err(Fault::new(format!("{at} ends before {other}, whose data it reads")));
+        }
+        self.over |= node.before | bit(at);
+        self.nodes[at].settled = Some(outcome);
+        let fate = self.fate(at);
+        self.nodes[at].fate = Some(fate);
+        if fate == Fate::Bad {
+            self.fail(at);
+        }
+        Ok(())
+    }
+
+    /// What a failed node wrote is no longer current.
+    pub(super) fn fail(&mut self, at: usize) {
+        match self.nodes[at].what {
+            What::Item(_) => {
+                for element in self.elements.iter_mut().filter(|e| e.author == Some(at)) {
+                    if element.content == Content::Written {
+                        element.content = Content::Poisoned(at);
+                    }
+                }
+            }
+            What::Copy(copy) if copy.step != Step::Download => {
+                let to = copy.to.0 as usize;
+                for &e in &self.nodes[at].elements {
+                    let element = &mut self.elements[e];
+                    if element.users[to].last == Some(at) {
+                        element.current &= !(1 << to);
+                        if element.content == Content::Written && element.current == 0 {
+                            element.content = Content::Poisoned(at);
+                        }
+                    }
+                }
+            }
+            What::Copy(_) => {}
+        }
+    }
+
+    /// A context is lost, and these nodes in it, which had not ended.
+    pub(in super::super) fn lost(&mut self, context: usize) {
+        for (i, memory) in self.program.memories.iter().enumerate() {
+            if memory.context != context {
+                continue;
+            }
+            for element in &mut self.elements {
+                element.current &= !(2 << i);
+                if element.content == Content::Written && element.current == 0 {
+                    element.content = Content::Lost;
+                }
+            }
+        }
+    }
+
+    /// Whether a node was asked to share the failure of another, which had not ended then.
+    pub(in super::super) fn shares(&self, at: usize, other: usize) -> bool {
+        self.nodes[at].shares & bit(other) != 0
+    }
+
+    /// How a node counts for those who read what it writes.
+    pub(in super::super) fn fate(&self, at: usize) -> Fate {
+        let node = &self.nodes[at];
+        if let Some(fate) = node.fate {
+            return fate;
+        }
+        let bad = node.own_failure || self.has_bad_input(at);
+        let kept = match node.what {
+            What::Item(item) => node.cancelled && self.program.items[item].keep,
+            What::Copy(_) => false,
+        };
+        match (node.cancelled, bad) {
+            (false, false) => Fate::Done,
+            (true, false) if kept => Fate::Kept,
+            _ => Fate::Bad,
+        }
+    }
+
+    /// Whether something it reads has failed, or something whose failure it was asked to share.
+    pub(in super::super) fn has_bad_input(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        node.reads_lost
+            || members(node.reads).any(|n| self.fate(n) == Fate::Bad)
+            || members(node.shares).any(|n| self.fate(n) != Fate::Done)
+    }
+
+    /// The outcome that the engine gave is one that this account allows.
+    pub(in super::super) fn check_outcome(&self, at: usize, any_loss: bool) -> Result<(), Fault> {
+        let node = &self.nodes[at];
+        let input = self.has_bad_input(at);
+        let wrong = |what: &str| Err(Fault::new(format!("{at} is {:?}, but {what}", node.settled)));
+        match &node.settled {
+            None => wrong("everything is over"),
+            Some(Outcome::Done) if node.cancelled => wrong("it was cancelled"),
+            Some(Outcome::Done) if node.own_failure || input => wrong("something failed"),
+            Some(Outcome::Done) => Ok(()),
+            Some(Outcome::Failed(_)) if !node.own_failure => wrong("it did not fail itself"),
+            Some(Outcome::Doomed(_)) if !input => wrong("nothing it reads failed"),
+            Some(Outcome::Cancelled(_)) if !node.cancelled => wrong("nobody cancelled it"),
+            Some(Outcome::Doomed(cause)) if !any_loss => match self.is_cause(at, *cause) {
+                true => Ok(()),
+                false => wrong("for another reason"),
+            },
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether a failure is that of a node whose data is read, directly or not.
+    pub(super) fn is_cause(&self, at: usize, cause: u32) -> bool {
+        let mut all = self.nodes[at].reads | self.nodes[at].shares;
+        let mut todo = all;
+        while todo != 0 {
+            let next = members(todo).fold(0, |set, n| set | self.nodes[n].reads | self.nodes[n].shares);
+            todo = next & !all;
+            all |= next;
+        }
+        let bad = |n: usize| self.nodes[n].own_failure || self.nodes[n].cancelled;
+        match cause as usize {
+            n if n < self.nodes.len() => all & bit(n) != 0 && bad(n),
+            _ => members(all).any(bad),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The host's side: gates, allocations, host tasks, guards, cancelling, a context that is lost.
+
+use super::*;
+
+impl Drive<'_> {
+    pub(super) fn open(&mut self, i: usize) -> Result<(), Fault> {
+        let id = self.gates.swap_remove(i);
+        let at = self.at(id)?;
+        let What::Item(item) = self.account.nodes[at].what else { return Ok(()) };
+        let spec = &self.program.items[item];
+        let sick = spec.gate_fails
+            || spec.after.iter().any(|(other, carries)| {
+                let node = self.account.node_of(*other);
+                *carries
+                    && node.is_some_and(|n| {
+                        let node = &self.account.nodes[at];
+                        node.settled.is_none()
+                            && !self.account.shares(at, n)
+                            && self.account.fate(n) != Fate::Done
+                    })
+            });
+        if sick {
+            self.account.nodes[at].own_failure = true;
+            self.engine.fail(id, at as u32);
+        }
+        self.engine.open(id, &mut self.turn);
+        Ok(())
+    }
+
+    pub(super) fn allocate(&mut self, i: usize) {
+        let (root, memory) = self.allocations.swap_remove(i);
+        let (r, m) = (root.sort_key().0 as usize, memory.0 as usize);
+        let waiting = self.slots[r][m].take().unwrap_or_default();
+        let lost = m > 0
+            && self.any_loss
+            && self.program.loss.is_some_and(|(c, _)| self.program.memories[m - 1].context == c);
+        let bad = lost || self.rng.chance(self.program.bad_allocations);
+        let made = if bad { Err(NO_MEMORY) } else { Ok(0) };
+        if bad {
+            waiting.iter().for_each(|&at| {
+                self.account.nodes[at].own_failure |= self.account.nodes[at].settled.is_none();
+            });
+        } else {
+            self.ready[r][m] = true;
+            self.allocated += 1;
+        }
+        self.note(|_| format!("  of {root:?} in {memory:?}: {made:?}, for {waiting:?}"));
+        self.engine.allocated(root, memory, made, &mut self.turn);
+    }
+
+    /// A host task runs; a guard begins, or ends.
+    pub(super) fn host(&mut self, i: usize) -> Result<(), Fault> {
+        let Running { id, at, seen } = self.running[i];
+        let What::Item(item) = self.account.nodes[at].what else { return Ok(()) };
+        let guard = self.program.items[item].kind == Kind::Guard;
+        let needs = &self.account.needs[item];
+        if guard && seen.is_none() {
+            self.check_guards(at, item)?;
+            self.running[i].seen = Some(self.world.look(needs, 0));
+            return Ok(());
+        }
+        self.running.swap_remove(i);
+        let fails = self.fails[at];
+        if fails {
+            self.account.nodes[at].own_failure = true;
+            self.world.spoil(needs.iter().filter(|(_, n)| n.new).map(|(e, _)| *e), 0, at);
+        } else if let Some(seen) = seen {
+            if self.world.look(needs, 0) != seen {
+                return Err(Fault::new(format!("what {at} holds changed under it")));
+            }
+            self.world.write(item, needs, 0, seen);
+            self.seen[item] = Some(seen);
+        } else {
+            self.check_guards(at, item)?;
+            let needs = &self.account.needs[item];
+            self.seen[item] = Some(self.world.run(item, needs, 0));
+        }
+        let result = if fails { Err(at as u32) } else { Ok(()) };
+        self.engine.finish_host(id, result, &mut self.turn);
+        Ok(())
+    }
+
+    /// Nobody who conflicts with a guard runs while it is held.
+    pub(super) fn check_guards(&self, at: usize, item: usize) -> Result<(), Fault> {
+        for held in self.running.iter().filter(|r| r.seen.is_some()) {
+            let What::Item(guard) = self.account.nodes[held.at].what else { continue };
+            let conflict = self.account.needs[guard].iter().any(|(e, theirs)| {
+                self.account.needs[item].iter().any(|(f, ours)| e == f && (theirs.new || ours.new))
+            });
+            if conflict {
+                return Err(Fault::new(format!("{at} runs while {} is held", held.at)));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn cancel(&mut self, i: usize) -> Result<(), Fault> {
+        let item = self.cancels.swap_remove(i);
+        let Some(at) = self.account.node_of(item) else { return Ok(()) };
+        let given = self.lanes.iter().any(|l| l.fed.iter().any(|e| e.at == at));
+        let started = given || self.running.iter().any(|r| r.at == at);
+        let settled = self.account.nodes[at].settled.is_some();
+        let certain = settled || self.account.fate(at) == Fate::Bad;
+        let answer = self.engine.cancel(self.ids[at], at as u32, &mut self.turn);
+        self.note(|_| format!("  cancel {at}: {answer:?}"));
+        let right = match answer {
+            Cancelled::Skipped => {
+                // If its device is lost, it would have failed for that alone, and now does not.
+                self.account.nodes[at].own_failure = false;
+                self.account.nodes[at].cancelled = true;
+                !started && !settled
+            }
+            Cancelled::TooLate => started && !settled,
+            Cancelled::Done => certain,
+        };
+        right.then_some(()).ok_or_else(|| Fault::new(format!("cancelling {at} says {answer:?}")))
+    }
+
+    pub(super) fn lose(&mut self) {
+        let Some(context) = self.loss.take() else { return };
+        self.any_loss = true;
+        for at in 0..self.ids.len() {
+            let passed = self.lanes.iter().any(|l| l.fed[..l.reported].iter().any(|e| e.at == at));
+            let there = |(_, m): &(usize, usize)| *m > 0 && self.program.memories[*m - 1].context == context;
+            let node = &self.account.nodes[at];
+            let runs_there = self.contexts[at] == Some(context) && !node.cancelled;
+            let hit = runs_there || self.places(at).iter().any(there);
+            if node.settled.is_none() && !passed && hit {
+                self.account.nodes[at].own_failure = true;
+            }
+        }
+        for (i, memory) in self.program.memories.iter().enumerate() {
+            if memory.context == context {
+                self.ready.iter_mut().for_each(|slots| slots[i + 1] = false);
+            }
+        }
+        self.engine.lose(ContextId(context as u32), LOST, &mut self.turn);
+        self.account.lost(context);
+        for lane in self.lanes.iter_mut().filter(|l| l.context == context) {
+            lane.lost = true;
+            lane.called = false;
+            lane.executed = lane.fed.len();
+            lane.reported = lane.fed.len();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Lanes: feeding, native calls, devices that run what they were given, verdicts.
+
+use super::*;
+
+impl Drive<'_> {
+    pub(super) fn feed(&mut self, l: usize) -> Result<(), Fault> {
+        let id = LaneId(l as u32);
+        if !self.lanes[l].held {
+            if !self.engine.hold_lane(id) {
+                self.lanes[l].called = false;
+                return Ok(());
+            }
+            self.lanes[l].held = true;
+        }
+        let Some(popped) = self.engine.pop(id) else {
+            self.lanes[l].called = false;
+            return Ok(());
+        };
+        let at = self.at(popped.node)?;
+        self.note(|_| {
+            format!("  feeds {at} at {} behind {:?}, live: {}", popped.point, popped.waits, popped.live)
+        });
+        let lane = &self.lanes[l];
+        if popped.point != lane.fed.len() as u64 + 1 {
+            return Err(Fault::new("a point out of order"));
+        }
+        if lane.fed.len() + 1 - lane.reported > lane.depth {
+            return Err(Fault::new("a lane is fed beyond its depth"));
+        }
+        let unknown = |(lane, point): &(LaneId, u64)| self.lanes[lane.0 as usize].confirmed < *point as usize;
+        if popped.waits.iter().any(unknown) {
+            return Err(Fault::new("a native wait for what has not been recorded"));
+        }
+        for (root, memory) in self.places(at) {
+            let there = self.engine.allocation(self.roots[root], MemoryId(memory as u32)).is_some();
+            if popped.live && !there {
+                return Err(Fault::new(format!("{at} is fed without its memory")));
+            }
+        }
+        let refused = popped.live
+            && match self.account.nodes[at].what {
+                What::Item(item) => self.program.items[item].refused,
+                What::Copy(_) => false,
+            };
+        let (waits, live) = (popped.waits.to_vec(), popped.live);
+        self.lanes[l].fed.push(Entry { id: popped.node, at, waits, live, refused });
+        Ok(())
+    }
+
+    pub(super) fn confirm(&mut self, l: usize) {
+        let lane = &mut self.lanes[l];
+        let left = lane.fed.len() - lane.confirmed;
+        if left == 0 {
+            lane.held = false;
+            self.engine.release_lane(LaneId(l as u32));
+            return;
+        }
+        let count = 1 + self.rng.below(left);
+        let from = lane.confirmed;
+        lane.confirmed += count;
+        let mut fed = Vec::new();
+        for entry in &lane.fed[from..from + count] {
+            if entry.refused {
+                self.account.nodes[entry.at].own_failure |= self.account.nodes[entry.at].settled.is_none();
+            }
+            fed.push(Fed { node: entry.id, refused: entry.refused.then_some(entry.at as u32) });
+        }
+        self.engine.confirm(fed, &mut self.turn);
+    }
+
+    pub(super) fn execute(&mut self, l: usize) -> Result<(), Fault> {
+        let lane = &mut self.lanes[l];
+        let entry = &lane.fed[lane.executed];
+        lane.executed += 1;
+        let (at, runs) = (entry.at, entry.live && !entry.refused);
+        if !runs {
+            return Ok(());
+        }
+        let fails = self.fails[at];
+        match self.account.nodes[at].what {
+            What::Item(item) => {
+                self.check_guards(at, item)?;
+                let memory = self.program.memory_of(item);
+                let needs = &self.account.needs[item];
+                if fails {
+                    let written = needs.iter().filter(|(_, n)| n.new).map(|(e, _)| *e);
+                    self.world.spoil(written, memory, at);
+                } else {
+                    self.seen[item] = Some(self.world.run(item, needs, memory));
+                }
+            }
+            What::Copy(copy) => self.copy(at, copy, fails),
+        }
+        Ok(())
+    }
+
+    pub(super) fn copy(&mut self, at: usize, copy: Transfer, fails: bool) {
+        let Node { elements, .. } = &self.account.nodes[at];
+        let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
+        match copy.step {
+            _ if fails && copy.step != Step::Download => self.world.spoil(elements.iter().copied(), to, at),
+            Step::Direct => {
+                for &e in elements {
+                    self.world.tokens[to][e] = self.world.tokens[from][e];
+                }
+            }
+            Step::Download => {
+                let tokens = elements.iter().map(|&e| self.world.tokens[from][e]).collect();
+                if let Some(staging) = self.staging.iter_mut().find(|s| s.at == at) {
+                    staging.tokens = tokens;
+                }
+            }
+            Step::Upload => {
+                let id = self.ids[at];
+                if let Some(i) = self.staging.iter().position(|s| s.upload == id) {
+                    for (&e, token) in elements.iter().zip(&self.staging[i].tokens) {
+                        self.world.tokens[to][e] = *token;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn report(&mut self, l: usize) {
+        let lane = &mut self.lanes[l];
+        let from = lane.reported;
+        let least = lane.armed_end().filter(|_| self.program.lazy).unwrap_or(lane.reported + 1);
+        lane.reported = least + self.rng.below(lane.executed - least + 1);
+        let upto = lane.reported as u64;
+        let failing = |entry: &Entry| entry.live && !entry.refused && self.fails[entry.at];
+        for entry in lane.fed[from..lane.reported].iter().filter(|e| failing(e)) {
+            self.account.nodes[entry.at].own_failure |= self.account.nodes[entry.at].settled.is_none();
+        }
+        let fed = &lane.fed;
+        let failure = |point: u64| {
+            let entry = &fed[point as usize - 1];
+            failing(entry).then_some(entry.at as u32)
+        };
+        self.engine.passed(LaneId(l as u32), upto, failure, &mut self.turn);
+    }
+}

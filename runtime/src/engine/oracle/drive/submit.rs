@@ -1,0 +1,185 @@
+//! Submitting: what is planned with an item, and whether the engine asks for the memory it needs.
+
+use super::*;
+
+impl Drive<'_> {
+    pub(super) fn submit(&mut self, item: usize) -> Result<(), Fault> {
+        let spec = &self.program.items[item];
+        let lost = |d: usize| self.engine.lost(DeviceId(d as u32)).is_some();
+        let device = match spec.kind {
+            Kind::Group(Some(device)) if lost(device) => return Ok(()),
+            Kind::Group(device) => device,
+            Kind::Guard => None,
+        };
+        let first = self.ids.len();
+        let id = match spec.kind {
+            Kind::Guard => {
+                let (root, bounds, mode) = spec.accesses[0];
+                let plan = GuardPlan { root: self.roots[root], bounds, mode, work: Work::Item };
+                self.engine.plan_guard(plan, &mut self.turn)
+            }
+            Kind::Group(_) => self.submit_group(item, device),
+        };
+        let record = self.engine.record().ok_or_else(|| Fault::new("no record"))?;
+        let copies: Vec<Transfer> = record.nodes[first + 1..]
+            .iter()
+            .filter_map(|n| match n {
+                Recorded::Transfer(copy) => Some(*copy),
+                _ => None,
+            })
+            .collect();
+        if record.nodes.len() > MOST {
+            return Err(Fault::new("too many nodes"));
+        }
+        let result = self.account.planned(item, &copies, &record.edges[self.edges..]);
+        self.edges = record.edges.len();
+        self.ids.push(id);
+        self.fails.push(spec.fails);
+        for (i, _) in copies.iter().enumerate() {
+            let at = first + 1 + i;
+            let seed = mix(mix(0xc0_b1e5, item as u64), i as u64);
+            self.fails.push(self.program.bad_copies > 0 && Rng::new(seed).chance(self.program.bad_copies));
+            self.ids.push(record.id(at).ok_or_else(|| Fault::new("a node without an id"))?);
+        }
+        self.note(|s| {
+            let nodes: Vec<String> =
+                (first..s.ids.len()).map(|n| format!("\n    {n}: {}", s.name(n))).collect();
+            format!("submit item {item}: {:?}{}", s.program.items[item].accesses, nodes.concat())
+        });
+        result?;
+        if spec.awaited {
+            self.awaited.push(id);
+            self.engine.want(id, &mut self.turn);
+        }
+        for at in first..self.ids.len() {
+            self.contexts.push(self.context_of(at));
+        }
+        self.expect_allocations(first)?;
+        if spec.cancelled {
+            self.cancels.push(item);
+        }
+        self.absorb()
+    }
+
+    pub(super) fn name(&self, at: usize) -> String {
+        match self.account.nodes[at].what {
+            What::Item(item) => format!("{:?} of item {item}", self.program.items[item].kind),
+            What::Copy(c) => format!("{:?} {:?} -> {:?} {:?}", c.step, c.from, c.to, c.bounds),
+        }
+    }
+
+    pub(super) fn submit_group(&mut self, item: usize, device: Option<usize>) -> NodeId {
+        let spec = &self.program.items[item];
+        let mut accesses = smallvec::SmallVec::new();
+        for root in 0..self.roots.len() {
+            for (_, bounds, mode) in spec.accesses.iter().filter(|a| a.0 == root) {
+                merge(&mut accesses, Access { root: self.roots[root], bounds: *bounds, mode: *mode });
+            }
+        }
+        let earlier = |i: &usize| self.account.node_of(*i);
+        let after: Vec<After> = spec
+            .after
+            .iter()
+            .filter_map(|(i, carries)| {
+                earlier(i).map(|n| After { node: self.ids[n], carries_failure: *carries })
+            })
+            .collect();
+        let bad_after = spec.after.iter().any(|(i, carries)| {
+            *carries
+                && earlier(i).is_some_and(|n| {
+                    self.account.nodes[n].settled.is_some() && self.account.fate(n) != Fate::Done
+                })
+        });
+        let in_order = spec.queue.and_then(|q| self.account.in_queue(q)).map(|n| self.ids[n]);
+        let outside = spec.gates + u32::from(bad_after);
+        let plan = Plan {
+            device: device.map(|d| DeviceId(d as u32)),
+            accesses: &accesses,
+            after: &after,
+            in_order,
+            gates: outside,
+            doomed: None,
+            keep_previous: spec.keep,
+            work: Work::Item,
+        };
+        let id = self.engine.plan(plan, &mut self.turn);
+        // The last gate of a group whose predecessor had failed already fails it.
+        (0..outside).for_each(|_| self.gates.push(id));
+        id
+    }
+
+    /// The engine asked for just those allocations that are missing.
+    pub(super) fn expect_allocations(&mut self, first: usize) -> Result<(), Fault> {
+        let mut expected = Vec::new();
+        for at in first..self.ids.len() {
+            for (root, memory) in self.places(at) {
+                if self.ready[root][memory] {
+                    continue;
+                }
+                let waiting = self.slots[root][memory].get_or_insert_with(|| {
+                    expected.push((self.roots[root], MemoryId(memory as u32)));
+                    Vec::new()
+                });
+                waiting.push(at);
+            }
+        }
+        let mut asked: Vec<_> = self.turn.allocate.iter().map(|(r, m, _)| (*r, *m)).collect();
+        let key = |(r, m): &(RootId, MemoryId)| (r.sort_key(), *m);
+        asked.sort_by_key(key);
+        expected.sort_by_key(key);
+        match asked == expected {
+            true => Ok(()),
+            false => Err(Fault::new(format!("asks for {asked:?} where {expected:?} is missing"))),
+        }
+    }
+
+    /// The allocations that a node works on.
+    pub(super) fn places(&self, at: usize) -> Vec<(usize, usize)> {
+        let mut places: Vec<_> = match self.account.nodes[at].what {
+            What::Item(item) => {
+                let memory = self.program.memory_of(item);
+                let guard = self.program.items[item].kind == Kind::Guard;
+                let used = |(root, bounds, _): &&(usize, _, _)| {
+                    guard || self.program.roots[*root].elements(bounds).next().is_some()
+                };
+                self.program.items[item].accesses.iter().filter(used).map(|a| (a.0, memory)).collect()
+            }
+            What::Copy(c) => {
+                let root = c.root.sort_key().0 as usize;
+                let (from, to) = (c.from.0 as usize, c.to.0 as usize);
+                match c.step {
+                    Step::Direct => vec![(root, from), (root, to)],
+                    Step::Download => vec![(root, from)],
+                    Step::Upload => vec![(root, to)],
+                }
+            }
+        };
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// The context a node runs in.
+    pub(super) fn context_of(&self, at: usize) -> Option<usize> {
+        let of = |device: usize| self.program.devices[device].context;
+        let alive = |d: &usize| self.engine.lost(DeviceId(*d as u32)).is_none();
+        let devices = &self.program.devices;
+        let first = |memory: usize| devices.iter().position(|d| d.memory == memory).filter(alive);
+        match self.account.nodes[at].what {
+            What::Item(item) => match self.program.items[item].kind {
+                Kind::Group(Some(device)) => Some(of(device)),
+                _ => None,
+            },
+            What::Copy(c) => {
+                let (from, to) = (c.from.0 as usize, c.to.0 as usize);
+                let open = |m: usize| m == 0 || self.program.memories[m - 1].addressable;
+                let at_source = match c.step {
+                    Step::Direct => first(to).is_none() || !open(from) && open(to),
+                    Step::Download => true,
+                    Step::Upload => false,
+                };
+                first(if at_source { from } else { to }).map(of)
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Contents of memories, element by element, and what sequential execution makes of them.
+
+use super::program::{Need, Program};
+use super::rng::mix;
+
+/// How an item counts for those after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Done,
+    /// Its output is what was there before.
+    Kept,
+    Bad,
+}
+
+/// The bytes of all roots in every memory, one number for each element.
+pub(super) struct World {
+    pub(super) tokens: Vec<Vec<u64>>,
+}
+
+/// What is left by sequential execution.
+pub(super) struct Sequential {
+    /// What each item saw, where it counts.
+    pub(super) seen: Vec<Option<u64>>,
+    /// What every element holds in the end; none where the newest version failed.
+    pub(super) tokens: Vec<Option<u64>>,
+}
+
+impl World {
+    pub(super) fn new(program: &Program) -> Self {
+        let mut heap = Vec::new();
+        for (at, root) in program.roots.iter().enumerate() {
+            heap.extend((0..root.len()).map(|e| if root.data { mix(at as u64, e as u64) } else { 0 }));
+        }
+        let rest = vec![vec![0; heap.len()]; program.memories.len()];
+        World { tokens: std::iter::once(heap).chain(rest).collect() }
+    }
+
+    /// Runs an item on a memory; says what it saw.
+    pub(super) fn run(&mut self, item: usize, needs: &[(usize, Need)], memory: usize) -> u64 {
+        let seen = look(needs, |e| self.tokens[memory][e]);
+        self.write(item, needs, memory, seen);
+        seen
+    }
+
+    pub(super) fn look(&self, needs: &[(usize, Need)], memory: usize) -> u64 {
+        look(needs, |e| self.tokens[memory][e])
+    }
+
+    pub(super) fn write(&mut self, item: usize, needs: &[(usize, Need)], memory: usize, seen: u64) {
+        for (e, token) in writes(item, needs, seen) {
+            self.tokens[memory][e] = token;
+        }
+    }
+
+    /// What something that fails leaves behind.
+    pub(super) fn spoil(&mut self, elements: impl Iterator<Item = usize>, memory: usize, by: usize) {
+        for e in elements {
+            self.tokens[memory][e] = mix(0xbad_0bad ^ by as u64, e as u64);
+        }
+    }
+
+    /// All items one at a time in the order of their submission.
+    pub(super) fn sequential(
+        program: &Program,
+        needs: &[Vec<(usize, Need)>],
+        fates: &[Option<Fate>],
+    ) -> Sequential {
+        let mut tokens: Vec<Option<u64>> = World::new(program).tokens[0].iter().map(|t| Some(*t)).collect();
+        let mut seen = vec![None; fates.len()];
+        for (item, fate) in fates.iter().enumerate() {
+            match fate {
+                None | Some(Fate::Kept) => {}
+                Some(Fate::Bad) => {
+                    needs[item].iter().filter(|(_, n)| n.new).for_each(|(e, _)| tokens[*e] = None);
+                }
+                Some(Fate::Done) => {
+                    let saw = look(&needs[item], |e| tokens[e].unwrap_or(0));
+                    seen[item] = Some(saw);
+                    writes(item, &needs[item], saw).for_each(|(e, token)| tokens[e] = Some(token));
+                }
+            }
+        }
+        Sequential { seen, tokens }
+    }
+}
+
+fn look(needs: &[(usize, Need)], token: impl Fn(usize) -> u64) -> u64 {
+    needs.iter().filter(|(_, n)| n.look).fold(0, |all, (e, _)| mix(all, token(*e)))
+}
+
+fn writes(item: usize, needs: &[(usize, Need)], seen: u64) -> impl Iterator<Item = (usize, u64)> {
+    let chosen =
+        move |e: usize, need: &Need| need.new && !(need.partial && mix(item as u64, e as u64) & 1 == 0);
+    needs
+        .iter()
+        .filter(move |(e, need)| chosen(*e, need))
+        .map(move |(e, _)| (*e, mix(mix(seen, item as u64), *e as u64)))
+}

@@ -1,0 +1,256 @@
+//! Planning: what a group waits for, what has to move first, and what its writes make of the data.
+
+use smallvec::SmallVec;
+
+use super::boxes::{Box3, Piece, cover};
+use super::cells::{Cells, Content};
+use super::ids::{DeviceId, MemoryId};
+use super::{
+    Access, End, Engine, HEAP, Mode, Mutant, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use,
+    edges,
+};
+
+/// An explicit predecessor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After {
+    pub(crate) node: NodeId,
+    /// Its failure is ours.
+    pub(crate) carries_failure: bool,
+}
+
+/// A group to be planned.
+#[derive(Debug)]
+pub(crate) struct Plan<'a, W, C> {
+    /// The device to run on; none for host tasks.
+    pub(crate) device: Option<DeviceId>,
+    /// What it touches; requirements on one root stand together.
+    pub(crate) accesses: &'a [Access],
+    pub(crate) after: &'a [After],
+    /// The group before it in its in-order queue.
+    pub(crate) in_order: Option<NodeId>,
+    /// Things outside that hold it back: each is one later call of `open`.
+    pub(crate) gates: u32,
+    /// If it is cancelled, what was there before remains the newest version. Its writes are planned as keeping ones,
+    /// so that what was there before is at hand.
+    pub(crate) keep_previous: bool,
+    /// Something it depends on explicitly had failed before.
+    pub(crate) doomed: Option<C>,
+    pub(crate) work: W,
+}
+
+impl<S: Shell> Engine<S> {
+    /// Takes a group in, at this place of the submission order. Never fails: what can be refused was refused before.
+    pub(crate) fn plan(&mut self, plan: Plan<'_, S::Work, S::Cause>, turn: &mut Turn<S>) -> NodeId {
+        let place = plan.device.map_or(Place::Host, Place::Device);
+        let id = self.fresh_node(place, plan.work);
+        self.nodes[id].keeps_previous = plan.keep_previous;
+        self.nodes[id].end = plan.doomed.map(End::Doomed);
+        self.note_node(id, Recorded::Group);
+        let memory = self.memory_of(place);
+        let mut preds = std::mem::take(&mut self.scratch);
+        preds.clear();
+        let mut planned: SmallVec<[Access; 2]> = SmallVec::new();
+        let accesses = match plan.keep_previous {
+            false => plan.accesses,
+            true => {
+                planned.extend(plan.accesses.iter().map(|a| Access { mode: kept(a.mode), ..*a }));
+                &planned[..]
+            }
+        };
+        // What is doomed will not run: nothing is moved for it.
+        let doomed = accesses.iter().any(|access| self.doom_by_content(id, access));
+        if !doomed || self.is(Mutant::DoomedMoves) {
+            for of_root in accesses.chunk_by(|a, b| a.root == b.root) {
+                self.fetch(of_root, memory, turn);
+            }
+        }
+        for &Access { root, bounds, mode } in accesses {
+            self.apply(id, root, bounds, mode, memory, &mut preds);
+            self.use_root(id, root, memory, mode.writes());
+        }
+        for after in plan.after.iter().filter(|_| !self.is(Mutant::DropExplicit)) {
+            let carries = after.carries_failure || self.is(Mutant::AfterEndFails);
+            preds.node(Some(after.node), if carries { edges::EVENT } else { edges::NOTHING });
+        }
+        preds.node(plan.in_order.filter(|_| !self.is(Mutant::InOrderForgets)), edges::NOTHING);
+        let gates = plan.gates + self.missing_memory(id, turn);
+        self.attach(id, &mut preds, gates, turn);
+        self.scratch = preds;
+        self.finish_pending(turn);
+        id
+    }
+
+    /// Plans the transfers that bring what these requirements read into `memory`.
+    pub(super) fn fetch(&mut self, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
+        let root = accesses[0].root;
+        if !self.roots[root].cells.may_be_stale(memory) && !cfg!(feature = "mutants") {
+            return;
+        }
+        let mut cells = std::mem::take(&mut self.roots[root].cells);
+        let mut stale: SmallVec<[(Box3, SmallVec<[MemoryId; 4]>); 4]> = SmallVec::new();
+        for access in accesses {
+            if !self.fetches(access.mode) {
+                continue;
+            }
+            for at in cells.overlapping(&access.bounds) {
+                let cell = cells.get(at);
+                let never = matches!(cell.content, Content::Never) && self.is(Mutant::FetchNeverWritten);
+                let widen = self.is(Mutant::WidenTransfers) && cells.len() > 1;
+                if cell.is_stale(memory) || never || widen && !matches!(cell.content, Content::Poisoned(_)) {
+                    let sources: SmallVec<_> = match never {
+                        true => SmallVec::from_slice(&[HEAP]),
+                        false => cell.sources().take(self.all_but_with(Mutant::FirstSourceOnly)).collect(),
+                    };
+                    stale.push((cell.bounds.intersection(&access.bounds), sources));
+                }
+            }
+        }
+        for (bounds, source) in self.shortest(&stale, memory) {
+            self.transfer(root, &mut cells, source, memory, bounds, turn);
+        }
+        self.roots[root].cells = cells;
+    }
+
+    fn fetches(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Write | Mode::ReadWriteUninit => self.is(Mutant::FetchForNoInit),
+            Mode::WriteKeep => !self.is(Mutant::NoFetchForKeep),
+            _ => true,
+        }
+    }
+
+    /// The fewest boxes, each with one source, that cover what is stale.
+    fn shortest(
+        &self,
+        stale: &[(Box3, SmallVec<[MemoryId; 4]>)],
+        target: MemoryId,
+    ) -> SmallVec<[(Box3, MemoryId); 2]> {
+        match stale {
+            [] => return SmallVec::new(),
+            [(bounds, sources)] => return sources.iter().min().map(|m| (*bounds, *m)).into_iter().collect(),
+            _ => {}
+        }
+        let mut memories: Vec<MemoryId> = stale.iter().flat_map(|(_, s)| s.iter().copied()).collect();
+        memories.retain(|m| *m != target);
+        memories.sort_unstable();
+        memories.dedup();
+        memories.truncate(64);
+        let colours = |sources: &[MemoryId]| {
+            memories.iter().enumerate().filter(|(_, m)| sources.contains(m)).map(|(i, _)| 1 << i).sum::<u64>()
+        };
+        let pieces: Vec<Piece> = stale
+            .iter()
+            .map(|(bounds, sources)| Piece { bounds: *bounds, colours: colours(sources) })
+            .filter(|p| p.colours != 0)
+            .collect();
+        let covered: Vec<_> = match (self.is(Mutant::SplitTransfers), pieces.is_empty()) {
+            (_, true) => return SmallVec::new(),
+            (true, _) => pieces.iter().flat_map(|p| cover(std::slice::from_ref(p))).collect(),
+            (false, _) => cover(&pieces),
+        };
+        covered.into_iter().map(|c| (c.bounds, memories[c.colour as usize])).collect()
+    }
+
+    /// Enters one use of a box: collects what it comes after, and leaves it as what later uses come after.
+    pub(super) fn apply(
+        &mut self,
+        id: NodeId,
+        root: RootId,
+        bounds: Box3,
+        mode: Mode,
+        memory: MemoryId,
+        preds: &mut super::hazard::Preds,
+    ) {
+        self.guards_ahead(root, &bounds, mode.writes(), preds);
+        let mut cells = std::mem::take(&mut self.roots[root].cells);
+        let bounds_of_use = match self.is(Mutant::RangesConflict) {
+            true => Box3 { lo: [0; 3], hi: [usize::MAX; 3] },
+            false => bounds,
+        };
+        for i in cells.overlapping(&bounds_of_use) {
+            self.tally.nodes_visited += 1;
+            self.hazards(cells.get(i), memory, mode, preds);
+        }
+        let inside = match self.is(Mutant::NoSplit) {
+            true => cells.overlapping(&bounds),
+            false => cells.carve(&bounds, &mut self.epochs),
+        };
+        if mode.writes() {
+            self.enter_version(&mut cells, &inside, memory, id);
+        } else {
+            self.enter_reader(&mut cells, &inside, memory, id);
+        }
+        cells.tidy(inside, &self.nodes, &mut self.epochs);
+        self.roots[root].cells = cells;
+    }
+
+    pub(super) fn use_root(&mut self, id: NodeId, root: RootId, memory: MemoryId, writes: bool) {
+        self.roots[root].users += 1;
+        self.nodes[id].uses.push(Use { root, memory, writes });
+    }
+
+    /// One gate for each allocation that a node works on and that is not there yet; asks for those nobody asked for.
+    pub(super) fn missing_memory(&mut self, id: NodeId, turn: &mut Turn<S>) -> u32 {
+        let mut missing = 0;
+        let ungated = self.is(Mutant::NoGateForMemory);
+        for i in 0..self.nodes[id].uses.len() {
+            let Use { root, memory, .. } = self.nodes[id].uses[i];
+            let entry = &mut self.roots[root];
+            let bytes = entry.bytes;
+            let at = entry.slots.iter().position(|(m, _)| *m == memory).unwrap_or_else(|| {
+                entry.slots.push((memory, Slot::Pending(edges::NONE)));
+                turn.allocate.push((root, memory, bytes));
+                entry.slots.len() - 1
+            });
+            if let (_, Slot::Pending(waiting)) = &mut entry.slots[at]
+                && !ungated
+            {
+                edges::push(&mut self.edges, waiting, id, edges::GATE);
+                missing += 1;
+            }
+        }
+        missing
+    }
+
+    /// The shell has made an allocation, or has not been able to.
+    pub(crate) fn allocated(
+        &mut self,
+        root: RootId,
+        memory: MemoryId,
+        made: Result<S::Memory, S::Cause>,
+        turn: &mut Turn<S>,
+    ) {
+        let slot = |root: &Root<S>| root.slots.iter().position(|(m, _)| *m == memory);
+        let Some((entry, at)) = self.roots.get_mut(root).and_then(|r| slot(r).map(|at| (r, at))) else {
+            return turn.freed.extend(made);
+        };
+        let failed = made.as_ref().err().cloned();
+        let before = match made {
+            Ok(made) => std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)),
+            // The next user asks again: memory may have become free.
+            Err(_) => entry.slots.swap_remove(at).1,
+        };
+        let Slot::Pending(waiting) = before else { return };
+        if let Some(cause) = failed {
+            self.doom_list(waiting, &cause);
+        }
+        self.open_list(waiting, None, turn);
+        self.finish_pending(turn);
+    }
+}
+
+/// A write that leaves what was there before where it does not write.
+fn kept(mode: Mode) -> Mode {
+    match mode {
+        Mode::Write => Mode::WriteKeep,
+        Mode::ReadWriteUninit => Mode::ReadWrite,
+        other => other,
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    /// The cells of a root, for tests and dumps.
+    pub(crate) fn cells_of(&self, root: RootId) -> usize {
+        self.roots.get(root).map_or(0, |r| Cells::len(&r.cells))
+    }
+}

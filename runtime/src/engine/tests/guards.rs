@@ -1,0 +1,91 @@
+//! Host accessors: guards conflict by region, on every allocation.
+
+use super::*;
+
+#[test]
+fn decision_17_a_read_guard_holds_back_writers_only() {
+    let mut s = Script::new();
+    let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
+    let b = s.data(64);
+    let guard = s.guard("guard", b, line(0..32), Mode::Read);
+    assert_eq!(s.started, [guard]);
+    let reader = s.group("reader").on(dev1).reads(b).submit();
+    let elsewhere = s.group("elsewhere").on(dev2).uses(b, line(0..64), Mode::Write).submit();
+    let beside = s.group("beside").on(dev1).uses(b, line(32..48), Mode::Write).submit();
+    assert!(s.ordered(guard, elsewhere), "also a write that wants nothing of what the guard sees");
+    assert!(!s.ordered(guard, reader) && !s.ordered(guard, beside));
+    let fed = s.fed_nodes();
+    assert!(fed.contains(&reader) && fed.contains(&beside) && !fed.contains(&elsewhere));
+    s.finish(guard);
+    assert_eq!(s.fed_nodes(), [elsewhere]);
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn decision_17_a_write_guard_holds_back_everybody() {
+    let mut s = Script::new();
+    let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
+    let b = s.data(64);
+    let guard = s.guard("guard", b, line(0..32), Mode::ReadWrite);
+    let reader = s.group("reader").on(dev1).uses(b, line(0..8), Mode::Read).submit();
+    let writer = s.group("writer").on(dev2).uses(b, line(8..16), Mode::Write).submit();
+    let second = s.guard("second", b, line(16..24), Mode::Read);
+    let beside = s.group("beside").on(dev2).uses(b, line(32..64), Mode::Write).submit();
+    for behind in [reader, writer, second] {
+        assert!(s.ordered(guard, behind));
+    }
+    assert_eq!(s.fed_nodes(), [beside]);
+    assert_eq!(s.started, [guard]);
+    s.finish(guard);
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn decision_17_a_guard_waits_for_those_before_it_on_every_allocation() {
+    let mut s = Script::new();
+    let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
+    let b = s.buffer(64);
+    let first = s.group("first").on(dev1).writes(b).submit();
+    let second = s.group("second").on(dev2).writes(b).submit();
+    let reader = s.group("reader").on(dev2).reads(b).submit();
+    let guard = s.guard("guard", b, line(0..64), Mode::Read);
+    assert!(s.ordered(first, guard) && s.ordered(second, guard));
+    assert!(!s.ordered(reader, guard));
+    let overwrites = s.guard("overwrites", b, line(0..64), Mode::Write);
+    assert!(s.ordered(reader, overwrites) && s.ordered(guard, overwrites));
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn decision_17_a_read_guard_does_not_wait_for_copies_to_devices() {
+    // A slow device must not keep the host from data that is current in the heap.
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let b = s.data(64);
+    let reader = s.group("reader").on(gpu).reads(b).submit();
+    let [(upload, _)] = s.moved()[..] else { panic!("one copy") };
+    let guard = s.guard("guard", b, line(0..64), Mode::Read);
+    assert!(!s.ordered(upload, guard) && !s.ordered(reader, guard));
+    assert_eq!(s.started, [guard]);
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn a_guard_on_failed_data_never_starts() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let b = s.buffer(64);
+    let writer = s.group("writer").on(gpu).writes(b).submit();
+    let early = s.guard("early", b, line(0..64), Mode::Read);
+    s.feed_all();
+    s.fail(writer, "broken");
+    let late = s.guard("late", b, line(0..64), Mode::ReadWrite);
+    s.run_to_the_end();
+    assert_eq!(s.end(early), Some(&Outcome::Doomed("broken")));
+    assert_eq!(s.end(late), Some(&Outcome::Doomed("broken")));
+    s.assert_empty();
+}

@@ -1,0 +1,120 @@
+//! Transfers: nodes of their own, that read one replica and write another, shared by all who need them.
+
+use super::boxes::Box3;
+use super::cells::Cells;
+use super::edges::{self, DATA};
+use super::hazard::Preds;
+use super::ids::{DeviceId, MemoryId};
+use super::{Engine, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Staged, Turn};
+
+/// One step of moving a box of a root from one memory to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    pub(crate) root: RootId,
+    pub(crate) from: MemoryId,
+    pub(crate) to: MemoryId,
+    pub(crate) bounds: Box3,
+    pub(crate) step: Step,
+}
+
+/// Which step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The whole way in one copy.
+    Direct,
+    /// Into host staging.
+    Download,
+    /// Out of host staging.
+    Upload,
+}
+
+enum Route {
+    Direct(DeviceId),
+    Staged { from: DeviceId, to: DeviceId },
+}
+
+impl<S: Shell> Engine<S> {
+    /// A device that can copy between these memories alone, or one for each half of the way.
+    fn route(&self, from: MemoryId, to: MemoryId) -> Option<Route> {
+        let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
+        let context = |d: DeviceId| self.devices[d.0 as usize].context;
+        // The heap outlives the devices that share it.
+        let alive = |d: &DeviceId| self.lost(*d).is_none() || self.is(Mutant::LostDeviceCopies);
+        match (source.device.filter(alive), target.device.filter(alive)) {
+            (_, Some(d)) if source.addressable => Some(Route::Direct(d)),
+            (Some(d), _) if target.addressable => Some(Route::Direct(d)),
+            (Some(s), Some(t)) if context(s) == context(t) => Some(Route::Direct(t)),
+            (Some(from), Some(to)) => Some(Route::Staged { from, to }),
+            // A memory that no device works on is the heap, which is addressable.
+            _ => None,
+        }
+    }
+
+    /// Plans the move of a box, all of whose bytes are valid in `from` and stale in `to`.
+    pub(super) fn transfer(
+        &mut self,
+        root: RootId,
+        cells: &mut Cells<S::Cause>,
+        from: MemoryId,
+        to: MemoryId,
+        bounds: Box3,
+        turn: &mut Turn<S>,
+    ) {
+        let Some(route) = self.route(from, to) else { return };
+        let inside = cells.carve(&bounds, &mut self.epochs);
+        let mut preds = Preds::default();
+        for &i in &inside {
+            self.hazards(cells.get(i), from, Mode::Read, &mut preds);
+        }
+        let bytes = bounds.volume() * self.roots[root].unit;
+        self.tally.transfers += 1;
+        self.tally.bytes_moved += bytes as u64;
+        let step = |step| Transfer { root, from, to, bounds, step };
+        let (reader, writer) = match route {
+            Route::Direct(device) => {
+                let node = self.transfer_node(device, step(Step::Direct));
+                (node, node)
+            }
+            Route::Staged { from, to } => {
+                let download = self.transfer_node(from, step(Step::Download));
+                let upload = self.transfer_node(to, step(Step::Upload));
+                (download, upload)
+            }
+        };
+        if !self.is(Mutant::TransferDoesNotRead) {
+            self.enter_reader(cells, &inside, from, reader);
+        }
+        self.use_root(reader, root, from, false);
+        if reader != writer {
+            // The host holds both: the download until there is staging, the upload until the download has ended.
+            let gates = self.missing_memory(reader, turn) + 1;
+            self.attach(reader, &mut preds, gates, turn);
+            preds = Preds::default();
+            edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
+            self.nodes[writer].unsettled += 1;
+            self.note_edge(reader, writer);
+            turn.staged.push(Staged { download: reader, upload: writer, bytes });
+        }
+        let upload_only = reader != writer && self.is(Mutant::UploadIgnoresTargetUsers);
+        if !self.is(Mutant::TransferIgnoresTargetUsers) && !upload_only {
+            for &i in &inside {
+                self.hazards(cells.get(i), to, Mode::Write, &mut preds);
+            }
+        }
+        self.enter_writer(cells, &inside, to, writer);
+        if self.is(Mutant::ForgetTransfer) || self.is(Mutant::ValidityAtCompletion) {
+            inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);
+        }
+        self.use_root(writer, root, to, true);
+        let gates = self.missing_memory(writer, turn) + u32::from(reader != writer);
+        self.attach(writer, &mut preds, gates, turn);
+        cells.tidy(inside, &self.nodes, &mut self.epochs);
+    }
+
+    fn transfer_node(&mut self, device: DeviceId, step: Transfer) -> NodeId {
+        let id = self.fresh_node(Place::Device(device), S::transfer(step));
+        self.nodes[id].is_transfer = true;
+        self.note_node(id, Recorded::Transfer(step));
+        id
+    }
+}

@@ -1,0 +1,246 @@
+//! The crate's one error type.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_backend::{BackendError, BackendId};
+
+/// What everything here returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of any kind that user code may return from a host task or an outside future.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Anything that can go wrong: cheap to clone, one type for the whole crate.
+///
+/// Its kinds are not part of the interface; the predicates are. `source` leads to the cause where there is one: to
+/// the user's own error for a host task, to the root for a dependency that failed.
+///
+/// ```
+/// use windlass::{Buffer, Queue, Runtime};
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::new()?;
+/// let x = Buffer::<f32>::new(4);
+/// let error = queue.submit(|cg| {
+///     cg.read(&x.range(2..9));
+///     Ok(())
+/// });
+/// assert!(error.unwrap_err().is_invalid_input());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Error {
+    kind: Arc<Kind>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Invalid(String),
+    Unsupported(String),
+    Unavailable { backend: BackendId, reason: String },
+    NoDevice(String),
+    OtherRuntime,
+    Aliased(String),
+    Saturated { limit: u32 },
+    WouldBlock,
+    Cancelled,
+    DependencyFailed { root: Error },
+    Backend { error: BackendError, doing: String },
+    HostTask(BoxError),
+    HostTaskPanicked(String),
+    RuntimeGone,
+    ShutDown,
+    Timeout(String),
+    Other(BoxError),
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Error { kind: Arc::new(kind) }
+    }
+
+    pub(crate) fn invalid(what: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid(what.into()))
+    }
+
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+        Self::new(Kind::Unsupported(what.into()))
+    }
+
+    pub(crate) fn backend(error: BackendError, doing: impl Into<String>) -> Self {
+        Self::new(Kind::Backend { error, doing: doing.into() })
+    }
+
+    /// An error of the caller's own.
+    ///
+    /// ```
+    /// let error = windlass::Error::other("the network is down");
+    /// assert_eq!(error.to_string(), "the network is down");
+    /// ```
+    pub fn other(error: impl Into<BoxError>) -> Self {
+        Self::new(Kind::Other(error.into()))
+    }
+
+    pub(crate) fn is_same(&self, other: &Error) -> bool {
+        Arc::ptr_eq(&self.kind, &other.kind)
+    }
+
+    /// The caller asked for something that makes no sense: a range outside its buffer, arguments that do not fit, a
+    /// buffer of another runtime.
+    pub fn is_invalid_input(&self) -> bool {
+        matches!(*self.kind, Kind::Invalid(_) | Kind::OtherRuntime | Kind::Aliased(_))
+    }
+
+    /// Two mutable views, or a mutable and a shared one, of overlapping memory.
+    pub fn is_aliased(&self) -> bool {
+        matches!(*self.kind, Kind::Aliased(_))
+    }
+
+    /// The device or backend cannot do what was asked.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(*self.kind, Kind::Unsupported(_) | Kind::Backend { error: BackendError::Unsupported(_), .. })
+    }
+
+    /// There is no such device, or its backend cannot be used here.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(*self.kind, Kind::Unavailable { .. } | Kind::NoDevice(_))
+    }
+
+    /// The work was cancelled before it ran.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(*self.kind, Kind::Cancelled)
+    }
+
+    /// Something that this work reads, or explicitly depends on, has failed; see [`Error::root`].
+    pub fn is_dependency_failed(&self) -> bool {
+        matches!(*self.kind, Kind::DependencyFailed { .. })
+    }
+
+    /// The failure at the root of a dependency's failure; for all other errors, the error itself.
+    pub fn root(&self) -> &Error {
+        match &*self.kind {
+            Kind::DependencyFailed { root } => root.root(),
+            _ => self,
+        }
+    }
+
+    /// The device is gone.
+    pub fn is_device_lost(&self) -> bool {
+        matches!(&*self.root().kind, Kind::Backend { error: BackendError::Lost(_), .. })
+    }
+
+    /// There was not enough memory.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(&*self.root().kind, Kind::Backend { error: BackendError::OutOfMemory { .. }, .. })
+    }
+
+    /// The queue's limit of groups in flight is reached.
+    pub fn is_saturated(&self) -> bool {
+        matches!(*self.kind, Kind::Saturated { .. })
+    }
+
+    /// Waiting here would block the executor that has to make the progress waited for.
+    pub fn is_would_block(&self) -> bool {
+        matches!(*self.kind, Kind::WouldBlock)
+    }
+
+    /// The async runtime that a host task or an outside future ran on has ended.
+    pub fn is_runtime_gone(&self) -> bool {
+        matches!(*self.kind, Kind::RuntimeGone)
+    }
+
+    /// The Windlass runtime has been shut down.
+    pub fn is_shut_down(&self) -> bool {
+        matches!(*self.kind, Kind::ShutDown)
+    }
+
+    /// A host kernel or a host task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(
+            *self.kind,
+            Kind::HostTaskPanicked(_) | Kind::Backend { error: BackendError::Panicked(_), .. }
+        )
+    }
+
+    /// A deadline passed.
+    pub fn is_timeout(&self) -> bool {
+        matches!(*self.kind, Kind::Timeout(_))
+    }
+
+    /// What the backend reported, where a backend did.
+    pub fn backend_error(&self) -> Option<&BackendError> {
+        match &*self.kind {
+            Kind::Backend { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.kind {
+            Kind::Invalid(what) | Kind::NoDevice(what) | Kind::Timeout(what) => f.write_str(what),
+            Kind::Unsupported(what) => write!(f, "not supported: {what}"),
+            Kind::Unavailable { backend, reason } => write!(f, "backend `{backend}` cannot be used here: {reason}"),
+            Kind::OtherRuntime => f.write_str(
+                "a buffer belongs to the runtime that used it first, and this one was used by another runtime",
+            ),
+            Kind::Aliased(what) => write!(f, "overlapping views: {what}"),
+            Kind::Saturated { limit } => {
+                write!(f, "the queue has its limit of {limit} groups in flight; wait with `queue.ready().await`")
+            }
+            Kind::WouldBlock => f.write_str(
+                "waiting here would block the runtime that has to make progress; use `.await`, or a multi-thread runtime",
+            ),
+            Kind::Cancelled => f.write_str("the work was cancelled"),
+            Kind::DependencyFailed { root } => write!(f, "something this work depends on has failed: {root}"),
+            Kind::Backend { error, doing } => write!(f, "{doing}: {error}"),
+            Kind::HostTask(error) => write!(f, "a host task failed: {error}"),
+            Kind::HostTaskPanicked(message) => write!(f, "a host task panicked: {message}"),
+            Kind::RuntimeGone => f.write_str("the async runtime that this host task or future ran on has ended"),
+            Kind::ShutDown => f.write_str("the Windlass runtime has been shut down"),
+            Kind::Other(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("windlass::Error").field(&*self.kind).finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &*self.kind {
+            Kind::DependencyFailed { root } => Some(root),
+            Kind::Backend { error, .. } => Some(error),
+            Kind::HostTask(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::other(error)
+    }
+}
+
+impl From<tokio::time::error::Elapsed> for Error {
+    fn from(elapsed: tokio::time::error::Elapsed) -> Self {
+        Error::new(Kind::Timeout(elapsed.to_string()))
+    }
+}
+
+/// Why a node failed, as the engine carries it: equal when it is the same failure.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause(pub(crate) Error);
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_same(&other.0)
+    }
+}

@@ -1,0 +1,271 @@
+//! Events: submitted work as a future.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::FusedFuture;
+use pin_project::pin_project;
+use windlass_sync::cell::{Polled, Registration};
+
+use crate::engine::Cancelled;
+use crate::error::{Error, Kind, Result};
+use crate::shell::event::EventInner;
+
+/// A submitted group, as a future: it resolves when the group has ended, and everything it read was well.
+///
+/// Clones stand for the same group. The work runs whether anybody awaits it or not; dropping an event cancels nothing
+/// and blocks nobody. An error that no clone has returned goes to the queue's handler.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::new()?;
+/// let event = queue.submit(|_| Ok(()))?;
+/// event.blocking_wait()?;
+/// assert_eq!(event.status(), Status::Done);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Event {
+    pub(crate) inner: Arc<EventInner>,
+    registration: Registration,
+    done: bool,
+}
+
+/// How far a group has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// It has not ended.
+    Pending,
+    /// It has ended well.
+    Done,
+    /// It has failed, or was cancelled.
+    Failed,
+}
+
+/// What came of a wish to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// The group had not started; it will not run, and its event says so.
+    Skipped,
+    /// The group is with the device, or its host task has started: it runs to its end.
+    TooLate,
+    /// The group had ended.
+    Done,
+}
+
+impl Event {
+    pub(crate) fn new(inner: Arc<EventInner>) -> Self {
+        Event { inner, registration: Registration::default(), done: false }
+    }
+
+    /// How far the group has come, without waiting.
+    pub fn status(&self) -> Status {
+        match self.inner.cell.get() {
+            None => Status::Pending,
+            Some(Ok(())) => Status::Done,
+            Some(Err(_)) => Status::Failed,
+        }
+    }
+
+    /// Blocks the thread until the group has ended.
+    ///
+    /// On a worker of a multi-thread tokio runtime, tokio is told, so that its other tasks go on. On a current-thread
+    /// tokio runtime nothing could go on, so there this is an error if the group has not ended.
+    pub fn blocking_wait(&self) -> Result<()> {
+        if let Some(result) = self.inner.cell.get() {
+            return self.returned(result);
+        }
+        block_on(self.clone())
+    }
+
+    /// Asks that the group be skipped. It acts on the group, so every clone sees it.
+    ///
+    /// What a skipped group would have written counts as failed to those who read it, unless the group was submitted
+    /// with [`CommandGroup::on_cancel`](crate::CommandGroup::on_cancel).
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::new()?;
+    /// let event = queue.submit(|cg| {
+    ///     cg.after(std::future::pending::<windlass::Result<()>>());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(event.cancel(), Cancel::Skipped);
+    /// assert!(event.blocking_wait().unwrap_err().is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel(&self) -> Cancel {
+        match self.inner.cancel() {
+            Cancelled::Skipped => Cancel::Skipped,
+            Cancelled::TooLate => Cancel::TooLate,
+            Cancelled::Done => Cancel::Done,
+        }
+    }
+
+    /// A future of the same group that cancels it if it is dropped before it is done: for requests whose client may
+    /// hang up.
+    ///
+    /// ```
+    /// # use windlass::prelude::*;
+    /// /// Whoever drops this future, a time-out for instance, cancels the group.
+    /// async fn request(queue: &Queue, data: &Buffer<f32>) -> windlass::Result<()> {
+    ///     let event = queue.submit(|cg| {
+    ///         cg.on_cancel(OnCancel::KeepPrevious);
+    ///         let data = cg.read_write(data);
+    ///         cg.host_for(1, data, |_, data| data.set(0, 1.0))
+    ///     })?;
+    ///     event.cancel_on_drop().await
+    /// }
+    /// # futures::executor::block_on(request(&Queue::new().unwrap(), &Buffer::new(1))).unwrap();
+    /// ```
+    pub fn cancel_on_drop(self) -> CancelOnDrop {
+        CancelOnDrop { event: self }
+    }
+
+    /// An event of all these groups: resolves when every one has ended, with the first error in their order.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::new()?;
+    /// let events = [queue.submit(|_| Ok(()))?, queue.submit(|_| Ok(()))?];
+    /// futures::executor::block_on(Event::all(events))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn all(events: impl IntoIterator<Item = Event>) -> AllEvents {
+        let events = events.into_iter().collect();
+        AllEvents { all: futures::future::join_all::<Vec<Event>>(events) }
+    }
+
+    fn returned(&self, result: Result<()>) -> Result<()> {
+        if result.is_err() {
+            self.inner.is_observed();
+        }
+        result
+    }
+}
+
+impl Future for Event {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let this = self.get_mut();
+        match this.inner.cell.poll(&mut this.registration, cx.waker()) {
+            Polled::Ready(result) => {
+                this.done = true;
+                Poll::Ready(this.returned(result))
+            }
+            Polled::Pending { first } => {
+                if first {
+                    this.inner.is_wanted();
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl FusedFuture for Event {
+    fn is_terminated(&self) -> bool {
+        self.done
+    }
+}
+
+impl Clone for Event {
+    fn clone(&self) -> Self {
+        Event::new(self.inner.clone())
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.inner.cell.forget(&mut self.registration);
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").field("status", &self.status()).field("submitted_at", &self.inner.at).finish()
+    }
+}
+
+/// See [`Event::cancel_on_drop`].
+#[must_use = "dropping this cancels the group"]
+#[derive(Debug)]
+pub struct CancelOnDrop {
+    event: Event,
+}
+
+impl CancelOnDrop {
+    /// The event again, without the cancelling.
+    pub fn into_event(self) -> Event {
+        let mut this = self;
+        this.event.done = true;
+        this.event.clone()
+    }
+}
+
+impl Future for CancelOnDrop {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.event).poll(cx)
+    }
+}
+
+impl FusedFuture for CancelOnDrop {
+    fn is_terminated(&self) -> bool {
+        self.event.is_terminated()
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if !self.event.done {
+            self.event.cancel();
+        }
+    }
+}
+
+/// See [`Event::all`].
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+#[derive(Debug)]
+pub struct AllEvents {
+    #[pin]
+    all: futures::future::JoinAll<Event>,
+}
+
+impl Future for AllEvents {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.project().all.poll(cx).map(|results| results.into_iter().collect())
+    }
+}
+
+/// Blocks on one of our futures, where blocking harms nobody.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|h| h.runtime_flavor()) {
+        Err(_) => futures_lite::future::block_on(future),
+        Ok(RuntimeFlavor::MultiThread) => {
+            tokio::task::block_in_place(|| futures_lite::future::block_on(future))
+        }
+        Ok(_) => {
+            // It may be done, or about to be without this thread's help; one look does not block.
+            let mut future = std::pin::pin!(future);
+            match future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
+                Poll::Ready(result) => result,
+                Poll::Pending => Err(Error::new(Kind::WouldBlock)),
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Command groups: what a submission touches, waits for and does.
+
+mod accessor;
+mod builder;
+mod kernel_call;
+mod launch;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_kernel::{DeviceCopy, IndexRange, LaunchRange, bytes_of};
+
+use accessor::Window as _;
+pub use accessor::{Accessor, Atomic, Read, ReadWrite, ReadWriteUninit, Write, WriteKeep};
+pub(crate) use builder::Builder;
+pub use kernel_call::KernelCall;
+pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
+
+use crate::buffer::Buffer;
+use crate::context::DeviceSlot;
+use crate::engine::Mode;
+use crate::error::{BoxError, Error, Result};
+use crate::event::Event;
+use crate::host_task::Host;
+use crate::shell::Inner;
+use crate::shell::work::{Planned, PlannedCopy, PlannedFill};
+
+/// What a group leaves behind when it is cancelled before it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnCancel {
+    /// What it would have written counts as failed to those who read it.
+    #[default]
+    Fail,
+    /// What was there before stays current: one client that hangs up does not spoil a shared buffer. The group's
+    /// writes are planned as ones that keep what they do not touch, so what was there before is fetched.
+    KeepPrevious,
+}
+
+/// One submission in the making: requirements on data, things to wait for, and commands.
+///
+/// The closure given to [`Queue::submit`](crate::Queue::submit) receives one, and fills it on the caller's thread. The
+/// lifetime marks the group: an accessor cannot leave its group, and a host task cannot borrow what the closure's
+/// frame owns.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::new()?;
+/// let (x, y) = (Buffer::from(vec![1_u32; 64]), Buffer::<u32>::new(64));
+/// let event = queue.submit(|cg| {
+///     cg.name("double");
+///     cg.copy(&cg.read(&x), &cg.write(&y))?;
+///     cg.host_for(64, cg.read_write(&y), |item, y| y.set(item.id(0), y.get(item.id(0)) * 2))
+/// })?;
+/// event.blocking_wait()?;
+/// assert_eq!(y.host_read().blocking_wait()?[..], [2; 64]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct CommandGroup<'g> {
+    inner: Arc<Inner>,
+    slot: Arc<DeviceSlot>,
+    pub(crate) builder: RefCell<Builder<'g>>,
+    /// Invariant: the brands of two groups do not convert into each other.
+    brand: PhantomData<Cell<&'g ()>>,
+}
+
+impl fmt::Debug for CommandGroup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandGroup").field("builder", &self.builder).finish_non_exhaustive()
+    }
+}
+
+impl<'g> CommandGroup<'g> {
+    pub(crate) fn new(inner: Arc<Inner>, slot: Arc<DeviceSlot>) -> Self {
+        CommandGroup { inner, slot, builder: RefCell::default(), brand: PhantomData }
+    }
+
+    /// The group reads the data.
+    pub fn read<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Read<'g, T, D> {
+        Read::new(self.require(buffer, Mode::Read))
+    }
+
+    /// The group writes some of the data, and what it does not write stays.
+    pub fn write_keep<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> WriteKeep<'g, T, D> {
+        WriteKeep::new(self.require(buffer, Mode::WriteKeep))
+    }
+
+    /// The group reads and writes the data.
+    pub fn read_write<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> ReadWrite<'g, T, D> {
+        ReadWrite::new(self.require(buffer, Mode::ReadWrite))
+    }
+
+    /// The group writes the data; what was there is not wanted, and is not moved.
+    pub fn write<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Write<'g, T, D> {
+        Write::new(self.require(buffer, Mode::Write))
+    }
+
+    /// The group reads and writes the data, and what was there is not wanted: before it is written, reading gives some
+    /// valid value.
+    pub fn read_write_uninit<T: DeviceCopy, const D: usize>(
+        &self,
+        buffer: &Buffer<T, D>,
+    ) -> ReadWriteUninit<'g, T, D> {
+        ReadWriteUninit::new(self.require(buffer, Mode::ReadWriteUninit))
+    }
+
+    /// The group's work-items update the data by atomic operations.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::on(Device::host())?;
+    /// let count = Buffer::<u32>::new(1);
+    /// queue.submit(|cg| {
+    ///     let count = cg.atomic(&count);
+    ///     cg.host_for(1000, count, |item, count| {
+    ///         if item.id(0) % 10 == 0 {
+    ///             count.fetch_add(0, 1);
+    ///         }
+    ///     })
+    /// })?;
+    /// assert_eq!(count.host_read().blocking_wait()?[0], 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn atomic<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Atomic<'g, T, D> {
+        Atomic::new(self.require(buffer, Mode::Atomic))
+    }
+
+    /// Registers the requirement. A problem is kept for the end of the closure: accessors nest in expressions.
+    fn require<T: DeviceCopy, const D: usize>(
+        &self,
+        buffer: &Buffer<T, D>,
+        mode: Mode,
+    ) -> Option<crate::shell::work::Binding> {
+        let mut builder = self.builder.borrow_mut();
+        match buffer.binding(&self.inner) {
+            Ok(binding) => {
+                builder.require(buffer.root(), binding.root, buffer.pieces(mode));
+                Some(binding)
+            }
+            Err(problem) => {
+                builder.refuse(problem);
+                None
+            }
+        }
+    }
+
+    /// The group runs after this event's group, and fails if that fails.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::new()?;
+    /// let first = queue.submit(|cg| cg.host_task(async |_| Err("no".into())))?;
+    /// let second = queue.submit(|cg| {
+    ///     cg.depends_on(&first);
+    ///     Ok(())
+    /// })?;
+    /// assert!(second.blocking_wait().unwrap_err().is_dependency_failed());
+    /// assert!(first.blocking_wait().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn depends_on(&self, event: &Event) {
+        self.builder.borrow_mut().after_event(&self.inner, event, true);
+    }
+
+    /// The group runs after this event's group has ended, however it has.
+    pub fn after_end(&self, event: &Event) {
+        self.builder.borrow_mut().after_event(&self.inner, event, false);
+    }
+
+    /// The group runs after this future is done, and fails if its output is an error or it panics. The future is
+    /// polled on the tokio runtime that is current here, else on Windlass's executor for user code, and is dropped
+    /// if the group is cancelled.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::new()?;
+    /// let (send, receive) = futures::channel::oneshot::channel::<()>();
+    /// let event = queue.submit(|cg| {
+    ///     cg.after(receive);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(event.status(), Status::Pending);
+    /// send.send(()).unwrap();
+    /// event.blocking_wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn after<E: Into<BoxError>>(&self, future: impl Future<Output = Result<(), E>> + Send + 'static) {
+        let future = Box::pin(async move { future.await.map_err(Into::into) });
+        self.builder.borrow_mut().outside.push(future);
+    }
+
+    /// What the group leaves behind if it is cancelled.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::new()?;
+    /// let shared = Buffer::from(vec![1_u32; 8]);
+    /// let request = queue.submit(|cg| {
+    ///     cg.on_cancel(OnCancel::KeepPrevious);
+    ///     cg.after(std::future::pending::<windlass::Result<()>>());
+    ///     cg.fill(&cg.write(&shared), 9)
+    /// })?;
+    /// request.cancel();
+    /// assert_eq!(shared.host_read().blocking_wait()?[..], [1; 8]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_cancel(&self, what: OnCancel) {
+        self.builder.borrow_mut().keep_previous = what == OnCancel::KeepPrevious;
+    }
+
+    /// A name for traces and reports.
+    pub fn name(&self, name: impl Into<std::borrow::Cow<'static, str>>) {
+        self.builder.borrow_mut().name = Some(name.into());
+    }
+
+    /// Runs a kernel over a range.
+    pub fn parallel_for(&self, range: impl LaunchRange, call: KernelCall<'g>) -> Result<()> {
+        let range = range.range();
+        launch::check_range(&range)?;
+        let planned = call.plan(&self.inner, &self.slot, range)?;
+        match range.items() {
+            // The requirements stand, and there is nothing to run.
+            0 => Ok(()),
+            _ => self.push(planned),
+        }
+    }
+
+    /// Runs a closure for every item of a range, on a host device. `args` is an accessor or a tuple of them; the
+    /// closure gets a view for each, through which it reads and writes elements by index: outside the accessor's range
+    /// a read gives zero and a write does nothing. Items run at the same time on several threads; two that touch one
+    /// element race, harmlessly.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::on(Device::host())?;
+    /// let (x, y) = (Buffer::from(vec![1.0_f32; 100]), Buffer::<f32>::new(100));
+    /// queue.submit(|cg| {
+    ///     let args = (cg.read(&x), cg.write(&y));
+    ///     cg.host_for(100, args, |item, (x, y)| y.set(item.id(0), x.get(item.id(0)) + item.id(0) as f32))
+    /// })?;
+    /// assert_eq!(y.host_read().blocking_wait()?[99], 100.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host_for<R, A, F>(&self, range: R, args: A, body: F) -> Result<()>
+    where
+        R: IndexRange,
+        A: HostArgs<'g>,
+        F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
+    {
+        launch::check_range(&range.range())?;
+        self.host_device("host_for")?;
+        let windows = args.windows()?.0;
+        match range.range().items() {
+            0 => Ok(()),
+            _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>(range, windows, body)))),
+        }
+    }
+
+    /// Runs a closure over blocks of elements, on a host device: plain slices, which the compiler vectorises. `args` is
+    /// an accessor or a tuple of them. Accessors that write are cut into blocks, and the closure gets each block's own
+    /// part of them as `&mut [T]`; those that only read it gets whole, as `&[T]`. Blocks are multiples of `granule`
+    /// elements, and how large they are is up to the runtime.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::on(Device::host())?;
+    /// let (x, y) = (Buffer::from(vec![1.0_f32; 1000]), Buffer::from(vec![2.0_f32; 1000]));
+    /// queue.submit(|cg| {
+    ///     let args = (cg.read(&x), cg.read_write(&y));
+    ///     cg.host_chunks(1, args, |chunk, (x, y)| {
+    ///         for (y, x) in y.iter_mut().zip(&x[chunk.range()]) {
+    ///             *y += 3.0 * x;
+    ///         }
+    ///     })
+    /// })?;
+    /// assert!(y.host_read().blocking_wait()?.iter().all(|&v| v == 5.0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host_chunks<A, F>(&self, granule: usize, args: A, body: F) -> Result<()>
+    where
+        A: ChunkArgs<'g>,
+        F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync + 'g,
+    {
+        self.host_device("host_chunks")?;
+        let windows = args.chunk_windows()?.0;
+        let items = launch::check_chunks(granule, &windows)?;
+        match items {
+            0 => Ok(()),
+            _ => {
+                let windows = windows.into_iter().map(|(w, _)| w).collect();
+                self.push(Planned::Host(Some(launch::chunk_body::<A, F>(granule, items, windows, body))))
+            }
+        }
+    }
+
+    /// Copies elements from one accessor to another of the same shape.
+    pub fn copy<'a, T, A, B>(&self, from: &'a A, to: &'a B) -> Result<()>
+    where
+        T: DeviceCopy,
+        A: Accessor<'g, Elem = T>,
+        B: Accessor<'g, Elem = T>,
+    {
+        let (Some(from), Some(to)) = (from.binding(), to.binding()) else { return Ok(()) };
+        accessor::check_modes(from_mode::<A>(), from_mode::<B>())?;
+        let shape = |b: &crate::shell::work::Binding| (b.region.width, b.region.rows, b.region.slices);
+        if shape(&from) != shape(&to) {
+            return Err(Error::invalid(format!(
+                "a copy of {} elements does not fit a destination of {}, or their shapes differ",
+                from.len(),
+                to.len()
+            )));
+        }
+        if from.overlaps(&to) {
+            return Err(Error::invalid("a copy's source and destination overlap"));
+        }
+        match from.region.bytes() {
+            0 => Ok(()),
+            _ => self.push(Planned::Copy(Box::new(PlannedCopy { from, to }))),
+        }
+    }
+
+    /// Sets all elements of an accessor.
+    pub fn fill<T: DeviceCopy, A: Accessor<'g, Elem = T>>(&self, to: &A, value: T) -> Result<()> {
+        let Some(binding) = to.binding() else { return Ok(()) };
+        accessor::check_modes(Mode::Read, from_mode::<A>())?;
+        match binding.region.bytes() {
+            0 => Ok(()),
+            _ => {
+                let pattern = SmallVec::from_slice(bytes_of(&value));
+                self.push(Planned::Fill(Box::new(PlannedFill { to: binding, pattern })))
+            }
+        }
+    }
+
+    /// Runs an async closure on the host, with the group's data: on the tokio runtime that is current here, else on
+    /// Windlass's executor for user code. It is the only command of its group, and may await whatever it likes while
+    /// devices go on with other work.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::new()?;
+    /// let data = Buffer::from(vec![1_u32, 2, 3]);
+    /// queue.submit(|cg| {
+    ///     let data = cg.read_write(&data);
+    ///     cg.host_task(async move |host| {
+    ///         let mut data = data;
+    ///         host.view_mut(&mut data)?[0] = 7;
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// assert_eq!(data.host_read().blocking_wait()?[..], [7, 2, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host_task<F, Fut>(&self, task: F) -> Result<()>
+    where
+        F: FnOnce(Host<'g>) -> Fut + Send + 'g,
+        Fut: Future<Output = Result<(), BoxError>> + Send + 'g,
+    {
+        let command = crate::host_task::command(task);
+        self.builder.borrow_mut().host_task(command)
+    }
+
+    fn push(&self, command: Planned<'g>) -> Result<()> {
+        self.builder.borrow_mut().command(command)
+    }
+
+    fn host_device(&self, what: &str) -> Result<()> {
+        match self.slot.runs_host_bodies() {
+            true => Ok(()),
+            false => Err(Error::unsupported(format!(
+                "`{what}` runs closures of this program, which {} does not: use a queue on a host device",
+                self.slot.device
+            ))),
+        }
+    }
+}
+
+fn from_mode<'g, A: Accessor<'g>>() -> Mode {
+    A::MODE.0
+}

@@ -1,0 +1,134 @@
+//! Accessors: a group's typed claims on buffers.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use windlass_kernel::DeviceCopy;
+
+use crate::engine::Mode;
+use crate::error::{Error, Result};
+use crate::shell::work::Binding;
+
+/// How an accessor uses its data; for the crate's own use.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "only the crate itself looks inside")]
+pub struct AccessMode(pub(crate) Mode);
+
+/// A window of an accessor; for the crate's own use.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "only the crate itself looks inside")]
+pub struct AccessWindow(pub(crate) Option<Binding>);
+
+/// What all accessors have in common.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an accessor of this group",
+    note = "pass `cg.read(&buffer)` or another accessor; a buffer itself cannot be passed"
+)]
+pub trait Accessor<'g>: sealed::Sealed {
+    /// The element type.
+    type Elem: DeviceCopy;
+    #[doc(hidden)]
+    const MODE: AccessMode;
+    #[doc(hidden)]
+    fn window(&self) -> AccessWindow;
+}
+
+/// The accessor's window, where its requirement was accepted.
+pub(crate) trait Window<'g>: Accessor<'g> {
+    fn binding(&self) -> Option<Binding> {
+        self.window().0
+    }
+}
+impl<'g, A: Accessor<'g>> Window<'g> for A {}
+
+pub(crate) mod sealed {
+    #[allow(unnameable_types, reason = "sealing is what this trait is for")]
+    pub trait Sealed {}
+}
+
+macro_rules! accessors {
+    ($($(#[doc = $doc:literal])* $name:ident $mode:ident)*) => {$(
+        $(#[doc = $doc])*
+        ///
+        /// It belongs to its group: it can be given to that group's commands, and to nothing else.
+        pub struct $name<'g, T, const D: usize = 1> {
+            binding: Option<Binding>,
+            brand: PhantomData<(fn(&'g ()) -> &'g (), fn() -> T)>,
+        }
+
+        impl<T: DeviceCopy, const D: usize> $name<'_, T, D> {
+            pub(super) fn new(binding: Option<Binding>) -> Self {
+                $name { binding, brand: PhantomData }
+            }
+
+            /// How many elements it shows.
+            pub fn len(&self) -> usize {
+                self.binding.map_or(0, |b| b.len())
+            }
+
+            /// Whether it shows none.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+
+        impl<T, const D: usize> sealed::Sealed for $name<'_, T, D> {}
+        impl<T, const D: usize> sealed::Sealed for &$name<'_, T, D> {}
+
+        impl<'g, T: DeviceCopy, const D: usize> Accessor<'g> for $name<'g, T, D> {
+            type Elem = T;
+            const MODE: AccessMode = AccessMode(Mode::$mode);
+            fn window(&self) -> AccessWindow {
+                AccessWindow(self.binding)
+            }
+        }
+
+        impl<'g, T: DeviceCopy, const D: usize> Accessor<'g> for &$name<'g, T, D> {
+            type Elem = T;
+            const MODE: AccessMode = AccessMode(Mode::$mode);
+            fn window(&self) -> AccessWindow {
+                AccessWindow(self.binding)
+            }
+        }
+
+        impl<T, const D: usize> fmt::Debug for $name<'_, T, D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("len", &self.binding.map_or(0, |b| b.len())).finish()
+            }
+        }
+    )*};
+}
+accessors! {
+    /// Data that a group reads.
+    Read Read
+    /// Data that a group writes in part.
+    WriteKeep WriteKeep
+    /// Data that a group reads and writes.
+    ReadWrite ReadWrite
+    /// Data that a group overwrites.
+    Write Write
+    /// Data that a group overwrites, then reads.
+    ReadWriteUninit ReadWriteUninit
+    /// Data that a group's work-items update atomically.
+    Atomic Atomic
+}
+
+impl<T, const D: usize> Clone for Read<'_, T, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, const D: usize> Copy for Read<'_, T, D> {}
+
+/// A source must be readable, a destination writable.
+pub(super) fn check_modes(from: Mode, to: Mode) -> Result<()> {
+    if !from.reads() && from != Mode::ReadWriteUninit {
+        return Err(Error::invalid("a copy's source was required for writing only: use `cg.read` for it"));
+    }
+    match to.writes() {
+        true => Ok(()),
+        false => Err(Error::invalid("a destination was required for reading only: use `cg.write` for it")),
+    }
+}

@@ -1,0 +1,137 @@
+//! What a group's closure leaves behind, and what of it the engine is told.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::buffer::{Pieces, Root};
+use crate::engine::{Access, After, RootId, merge};
+use crate::error::{Cause, Error, Result};
+use crate::event::Event;
+use crate::shell::event::EventInner;
+use crate::shell::host_side::HostTaskCommand;
+use crate::shell::outside::Outside;
+use crate::shell::work::Planned;
+use crate::shell::{Inner, Signal};
+
+/// A group being described.
+#[derive(Default)]
+pub(crate) struct Builder<'g> {
+    problem: Option<Error>,
+    /// Keeps the buffers until the group is planned; from then on the engine counts it as their user.
+    roots: SmallVec<[Arc<Root>; 2]>,
+    pub(crate) accesses: SmallVec<[Access; 2]>,
+    pub(crate) commands: SmallVec<[Planned<'g>; 1]>,
+    pub(crate) is_host_task: bool,
+    pub(crate) after: SmallVec<[(Arc<EventInner>, bool); 1]>,
+    pub(crate) outside: Vec<Outside>,
+    pub(crate) keep_previous: bool,
+    pub(crate) name: Option<Cow<'static, str>>,
+}
+
+impl fmt::Debug for Builder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("accesses", &self.accesses)
+            .field("commands", &self.commands)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'g> Builder<'g> {
+    pub(super) fn refuse(&mut self, problem: Error) {
+        self.problem.get_or_insert(problem);
+    }
+
+    pub(super) fn require(&mut self, root: &Arc<Root>, id: RootId, pieces: Pieces) {
+        if !self.accesses.iter().any(|a| a.root == id) {
+            self.roots.push(root.clone());
+        }
+        for (bounds, mode) in pieces {
+            merge(&mut self.accesses, Access { root: id, bounds, mode });
+        }
+    }
+
+    pub(super) fn after_event(&mut self, inner: &Arc<Inner>, event: &Event, carries_failure: bool) {
+        if !Arc::ptr_eq(event.inner.inner(), inner) {
+            return self
+                .refuse(Error::invalid("an event of another runtime: await it with `cg.after(event)`"));
+        }
+        self.after.push((event.inner.clone(), carries_failure));
+    }
+
+    pub(super) fn command(&mut self, command: Planned<'g>) -> Result<()> {
+        if self.is_host_task {
+            return Err(Error::invalid("a host task is the only command of its group"));
+        }
+        self.commands.push(command);
+        Ok(())
+    }
+
+    pub(super) fn host_task(&mut self, command: HostTaskCommand<'g>) -> Result<()> {
+        if !self.commands.is_empty() {
+            return Err(Error::invalid("a host task is the only command of its group"));
+        }
+        self.is_host_task = true;
+        self.commands.push(Planned::HostTask(Box::new(command)));
+        Ok(())
+    }
+}
+
+impl Builder<'_> {
+    /// The first thing that was wrong with the group: with one of its accessors, or in its closure's own words.
+    pub(crate) fn check(&mut self, returned: Result<()>) -> Result<()> {
+        match self.problem.take() {
+            Some(problem) => Err(problem),
+            None => {
+                returned?;
+                // The engine wants the requirements on one root to stand together; of two they do.
+                if self.accesses.len() > 2 {
+                    self.accesses.sort_by_key(|a| a.root.sort_key());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Explicit predecessors as the engine knows them, and the failure of one that has ended already. Called at the
+    /// desk, where a node that is gone has told its event.
+    pub(crate) fn predecessors(&self) -> (SmallVec<[After; 1]>, Option<Cause>) {
+        let mut nodes = SmallVec::new();
+        let mut doomed = None;
+        for (event, carries_failure) in &self.after {
+            match event.cell.get() {
+                Some(Err(error)) if *carries_failure => {
+                    doomed.get_or_insert_with(|| Cause(error.root().clone()));
+                }
+                _ => {}
+            }
+            if let Some(node) = event.node() {
+                nodes.push(After { node, carries_failure: *carries_failure });
+            }
+        }
+        (nodes, doomed)
+    }
+
+    /// What ends the outside futures when the group is cancelled.
+    pub(crate) fn cancel_signal(&self) -> Option<Arc<Signal>> {
+        (!self.outside.is_empty()).then(|| Arc::new(Signal::new(())))
+    }
+
+    /// Kernels that are not built yet: gates. A build that has failed is an error here and now.
+    pub(crate) fn unbuilt(&self) -> Result<SmallVec<[Arc<crate::build::Built>; 1]>> {
+        let mut unbuilt = SmallVec::new();
+        for command in &self.commands {
+            if let Planned::Kernel(launch) = command {
+                match launch.built.outcome() {
+                    None => unbuilt.push(launch.built.clone()),
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Err(error),
+                }
+            }
+        }
+        Ok(unbuilt)
+    }
+}

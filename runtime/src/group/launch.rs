@@ -1,0 +1,365 @@
+//! The two safe forms of host kernels: closures over checked atomic views, and closures over disjoint slices.
+
+use std::ops;
+
+use smallvec::SmallVec;
+use windlass_kernel::{
+    AtomicView, Block, DeviceCopy, HostBody, IndexRange, LaunchRange, Range, Span, View, ViewMut,
+};
+
+use super::accessor::{Accessor, Atomic, Read, ReadWrite, ReadWriteUninit, Window as _, Write, WriteKeep};
+use crate::error::{Error, Kind, Result};
+use crate::host_view;
+use crate::shell::work::{Binding, PlannedBody};
+
+/// Refuses ranges whose items cannot be counted, and work-groups that do not divide them.
+pub(super) fn check_range(range: &Range) -> Result<()> {
+    if range.checked_items().is_none() {
+        return Err(Error::invalid(format!(
+            "a range of {:?} has more work-items than can be counted",
+            range.extent()
+        )));
+    }
+    let Some(local) = range.local() else { return Ok(()) };
+    let divides = |d: usize| local[d] != 0 && range.extent()[d].is_multiple_of(local[d]);
+    match (0..3).all(divides) || range.items() == 0 {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "work-groups of {local:?} do not divide a range of {:?}",
+            range.extent()
+        ))),
+    }
+}
+
+/// An accessor as an argument of [`CommandGroup::host_for`](super::CommandGroup::host_for).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an accessor of this group",
+    note = "pass `cg.read(&buffer)` or another accessor, or a tuple of them; a buffer itself cannot be passed"
+)]
+pub trait HostArg<'g>: Accessor<'g> {
+    /// What the closure gets for it.
+    type View<'v>: Copy;
+    #[doc(hidden)]
+    fn view<'v>(window: &'v HostWindow) -> Self::View<'v>;
+}
+
+/// A window of memory for the length of one call; for the crate's own use.
+#[derive(Debug)]
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "only the crate itself looks inside")]
+pub struct HostWindow(pub(crate) Span);
+
+macro_rules! host_arg {
+    ($($accessor:ident $view:ident $wrap:ident)*) => {$(
+        impl<'g, T: DeviceCopy, const D: usize> HostArg<'g> for $accessor<'g, T, D> {
+            type View<'v> = $view<'v, T>;
+            fn view<'v>(window: &'v HostWindow) -> $view<'v, T> {
+                host_view::$wrap(&window.0)
+            }
+        }
+    )*};
+}
+host_arg! {
+    Read View shared
+    WriteKeep ViewMut shared_mut
+    ReadWrite ViewMut shared_mut
+    Write ViewMut shared_mut
+    ReadWriteUninit ViewMut shared_mut
+    Atomic AtomicView atomic
+}
+
+/// One accessor, or a tuple of up to eight.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of a host kernel",
+    note = "pass `cg.read(&buffer)` or another accessor, or a tuple of them; a buffer itself cannot be passed"
+)]
+pub trait HostArgs<'g>: 'g {
+    /// What the closure gets.
+    type Views<'v>;
+    #[doc(hidden)]
+    fn windows(&self) -> Result<Windows>;
+    #[doc(hidden)]
+    fn views<'v>(windows: &'v [HostWindow]) -> Self::Views<'v>;
+}
+
+/// The windows of all arguments.
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "only the crate itself looks inside")]
+#[derive(Debug)]
+pub struct Windows(pub(crate) SmallVec<[Binding; 2]>);
+
+/// An accessor that was refused has no window, and its group fails for that reason; this one is never shown.
+fn refused() -> Error {
+    Error::invalid("an accessor of this group was refused")
+}
+
+impl<'g, A: HostArg<'g> + 'g> HostArgs<'g> for A {
+    type Views<'v> = A::View<'v>;
+    fn windows(&self) -> Result<Windows> {
+        let mut windows = SmallVec::new();
+        windows.push(self.binding().ok_or_else(refused)?);
+        Ok(Windows(windows))
+    }
+    fn views<'v>(windows: &'v [HostWindow]) -> A::View<'v> {
+        A::view(&windows[0])
+    }
+}
+
+/// No arguments: the closure works on what it captured.
+impl<'g> HostArgs<'g> for () {
+    type Views<'v> = ();
+    fn windows(&self) -> Result<Windows> {
+        Ok(Windows(SmallVec::new()))
+    }
+    fn views(_: &[HostWindow]) {}
+}
+
+macro_rules! host_args {
+    ($(($($a:ident $i:tt)*))*) => {$(
+        impl<'g, $($a: HostArg<'g> + 'g),*> HostArgs<'g> for ($($a,)*) {
+            type Views<'v> = ($($a::View<'v>,)*);
+            fn windows(&self) -> Result<Windows> {
+                let mut windows = SmallVec::new();
+                $(windows.push(self.$i.binding().ok_or_else(refused)?);)*
+                Ok(Windows(windows))
+            }
+            fn views<'v>(windows: &'v [HostWindow]) -> Self::Views<'v> {
+                ($($a::view(&windows[$i]),)*)
+            }
+        }
+        impl<'g, $($a: ChunkArg<'g> + 'g),*> ChunkArgs<'g> for ($($a,)*) {
+            type Parts<'v> = ($($a::Part<'v>,)*);
+            fn chunk_windows(&self) -> Result<ChunkWindows> {
+                Ok(ChunkWindows(SmallVec::from_iter([$((self.$i.binding().ok_or_else(refused)?, $a::WRITES)),*])))
+            }
+            fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> Self::Parts<'v> {
+                ($($a::part(&windows[$i], chunk),)*)
+            }
+        }
+    )*};
+}
+host_args! {
+    (A 0)
+    (A 0 B 1)
+    (A 0 B 1 C 2)
+    (A 0 B 1 C 2 E 3)
+    (A 0 B 1 C 2 E 3 F 4)
+    (A 0 B 1 C 2 E 3 F 4 G 5)
+    (A 0 B 1 C 2 E 3 F 4 G 5 H 6)
+    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7)
+}
+
+struct ForBody<R, A, F> {
+    range: R,
+    windows: SmallVec<[Binding; 2]>,
+    body: F,
+    args: std::marker::PhantomData<fn() -> A>,
+}
+
+impl<'g, R, A, F> HostBody for ForBody<R, A, F>
+where
+    R: IndexRange,
+    A: HostArgs<'g>,
+    F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync,
+{
+    fn run(&self, block: Block, spans: &[Span]) {
+        let windows: SmallVec<[HostWindow; 4]> = spans.iter().map(|s| HostWindow(*s)).collect();
+        for linear in block.items {
+            (self.body)(self.range.item(linear), A::views(&windows));
+        }
+    }
+}
+
+impl<'g, R, A, F> PlannedBody for ForBody<R, A, F>
+where
+    R: IndexRange,
+    A: HostArgs<'g>,
+    F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync,
+{
+    fn range(&self) -> Range {
+        self.range.range()
+    }
+
+    fn windows(&self) -> &[Binding] {
+        &self.windows
+    }
+}
+
+pub(super) fn for_body<'g, R, A, F>(
+    range: R,
+    windows: SmallVec<[Binding; 2]>,
+    body: F,
+) -> Box<dyn PlannedBody + 'g>
+where
+    R: IndexRange,
+    A: HostArgs<'g>,
+    F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
+{
+    Box::new(ForBody::<R, A, F> { range, windows, body, args: std::marker::PhantomData })
+}
+
+/// One block of a [`CommandGroup::host_chunks`](super::CommandGroup::host_chunks) launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    range: ops::Range<usize>,
+    total: usize,
+}
+
+impl Chunk {
+    /// The elements of this block.
+    pub fn range(&self) -> ops::Range<usize> {
+        self.range.clone()
+    }
+
+    /// Elements in the whole launch.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+}
+
+/// An accessor as an argument of [`CommandGroup::host_chunks`](super::CommandGroup::host_chunks).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an accessor that can be cut into slices",
+    note = "pass `cg.read(&buffer)`, `cg.write(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
+)]
+pub trait ChunkArg<'g>: Accessor<'g> {
+    /// What the closure gets for it: the whole, or its block's part.
+    type Part<'v>;
+    #[doc(hidden)]
+    const WRITES: bool;
+    #[doc(hidden)]
+    fn part<'v>(window: &'v HostWindow, chunk: &Chunk) -> Self::Part<'v>;
+}
+
+impl<'g, T: DeviceCopy> ChunkArg<'g> for Read<'g, T> {
+    type Part<'v> = &'v [T];
+    const WRITES: bool = false;
+    fn part<'v>(window: &'v HostWindow, _: &Chunk) -> &'v [T] {
+        host_view::whole(&window.0)
+    }
+}
+
+macro_rules! chunk_arg {
+    ($($accessor:ident)*) => {$(
+        impl<'g, T: DeviceCopy> ChunkArg<'g> for $accessor<'g, T> {
+            type Part<'v> = &'v mut [T];
+            const WRITES: bool = true;
+            fn part<'v>(window: &'v HostWindow, chunk: &Chunk) -> &'v mut [T] {
+                host_view::part(&window.0, chunk.range())
+            }
+        }
+    )*};
+}
+chunk_arg!(WriteKeep ReadWrite Write ReadWriteUninit);
+
+/// One accessor, or a tuple of up to eight.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of `host_chunks`",
+    note = "pass `cg.read(&buffer)`, `cg.write(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
+)]
+pub trait ChunkArgs<'g>: 'g {
+    /// What the closure gets.
+    type Parts<'v>;
+    #[doc(hidden)]
+    fn chunk_windows(&self) -> Result<ChunkWindows>;
+    #[doc(hidden)]
+    fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> Self::Parts<'v>;
+}
+
+/// The windows of all arguments, with whether each is cut.
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "only the crate itself looks inside")]
+#[derive(Debug)]
+pub struct ChunkWindows(pub(crate) SmallVec<[(Binding, bool); 2]>);
+
+impl<'g, A: ChunkArg<'g> + 'g> ChunkArgs<'g> for A {
+    type Parts<'v> = A::Part<'v>;
+    fn chunk_windows(&self) -> Result<ChunkWindows> {
+        Ok(ChunkWindows(SmallVec::from_iter([(self.binding().ok_or_else(refused)?, A::WRITES)])))
+    }
+    fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> A::Part<'v> {
+        A::part(&windows[0], chunk)
+    }
+}
+
+/// Checks what makes handing out slices sound: those that are cut are of one length and overlap nothing. Returns the
+/// number of granules.
+pub(super) fn check_chunks(granule: usize, windows: &[(Binding, bool)]) -> Result<usize> {
+    let mut cut = windows.iter().filter(|(_, writes)| *writes).map(|(w, _)| w.len());
+    let len = match cut.next() {
+        Some(len) => len,
+        None => windows.iter().map(|(w, _)| w.len()).max().unwrap_or(0),
+    };
+    if let Some(other) = cut.find(|l| *l != len) {
+        return Err(Error::invalid(format!(
+            "accessors that are cut into blocks have {len} and {other} elements"
+        )));
+    }
+    if granule == 0 || !len.is_multiple_of(granule) {
+        return Err(Error::invalid(format!("{len} elements cannot be cut into blocks of {granule}")));
+    }
+    if windows.iter().any(|(w, _)| !w.region.is_contiguous()) {
+        return Err(Error::invalid(
+            "a part of a grid whose rows do not follow each other cannot be shown as a slice",
+        ));
+    }
+    for (i, (a, a_writes)) in windows.iter().enumerate() {
+        for (b, b_writes) in &windows[i + 1..] {
+            if (*a_writes || *b_writes) && a.overlaps(b) {
+                let what =
+                    "two accessors of `host_chunks` share elements, and one of them writes; use `host_for`";
+                return Err(Error::new(Kind::Aliased(what.into())));
+            }
+        }
+    }
+    Ok(len / granule)
+}
+
+struct ChunkBody<A, F> {
+    granule: usize,
+    items: usize,
+    windows: SmallVec<[Binding; 2]>,
+    body: F,
+    args: std::marker::PhantomData<fn() -> A>,
+}
+
+impl<'g, A, F> HostBody for ChunkBody<A, F>
+where
+    A: ChunkArgs<'g>,
+    F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync,
+{
+    fn run(&self, block: Block, spans: &[Span]) {
+        let windows: SmallVec<[HostWindow; 4]> = spans.iter().map(|s| HostWindow(*s)).collect();
+        let range = block.items.start * self.granule..block.items.end * self.granule;
+        let chunk = Chunk { range, total: self.items * self.granule };
+        let parts = A::parts(&windows, &chunk);
+        (self.body)(chunk, parts);
+    }
+}
+
+impl<'g, A, F> PlannedBody for ChunkBody<A, F>
+where
+    A: ChunkArgs<'g>,
+    F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync,
+{
+    fn range(&self) -> Range {
+        self.items.range()
+    }
+
+    fn windows(&self) -> &[Binding] {
+        &self.windows
+    }
+}
+
+pub(super) fn chunk_body<'g, A, F>(
+    granule: usize,
+    items: usize,
+    windows: SmallVec<[Binding; 2]>,
+    body: F,
+) -> Box<dyn PlannedBody + 'g>
+where
+    A: ChunkArgs<'g>,
+    F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync + 'g,
+{
+    Box::new(ChunkBody::<A, F> { granule, items, windows, body, args: std::marker::PhantomData })
+}

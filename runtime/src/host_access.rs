@@ -1,0 +1,241 @@
+//! Host accessors: data on loan to the program, as guards.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use windlass_backend::{Allocation, HostMemory};
+use windlass_kernel::DeviceCopy;
+use windlass_sync::cell::Registration;
+
+use crate::buffer::Buffer;
+use crate::engine::{Box3, Cancelled, GuardPlan, Mode, NodeId};
+use crate::error::{Cause, Error, Kind, Result};
+use crate::host_view::Held;
+use crate::runtime::Runtime;
+use crate::shell::Inner;
+use crate::shell::host_side::GuardCell;
+use crate::shell::work::{Binding, Work};
+
+/// A guard's place in the order, given back when this is dropped.
+#[derive(Debug)]
+struct Place {
+    inner: Arc<Inner>,
+    node: NodeId,
+    guard: Arc<GuardCell>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let cause = Cause(Error::new(Kind::Cancelled));
+        self.inner.enter(|state, turn| {
+            // Before it has the memory it leaves without a trace; after that it ends like any user of the data.
+            if state.engine.cancel(self.node, cause, turn) == Cancelled::TooLate {
+                state.engine.finish_host(self.node, Ok(()), turn);
+            }
+        });
+    }
+}
+
+/// The common half of the two futures: takes its place at the first poll, then waits for the memory.
+struct Acquire<T, const D: usize> {
+    buffer: Buffer<T, D>,
+    mode: Mode,
+    at: &'static Location<'static>,
+    place: Option<(Place, Binding)>,
+    registration: Registration,
+}
+
+impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
+    fn new(buffer: Buffer<T, D>, mode: Mode, at: &'static Location<'static>) -> Self {
+        Acquire { buffer, mode, at, place: None, registration: Registration::default() }
+    }
+
+    fn take_place(&self) -> Result<(Place, Binding)> {
+        let inner = match self.buffer.root().owner() {
+            Some(inner) => inner.clone(),
+            None => Runtime::global().inner().clone(),
+        };
+        let binding = self.buffer.binding(&inner)?;
+        let guard = Arc::new(GuardCell::new(binding.root, self.at));
+        let mut bounds = self.buffer.pieces(self.mode).into_iter().map(|(bounds, _)| bounds);
+        let node = inner.enter_from_poll(|state, turn| {
+            Inner::check_open(state)?;
+            let work = Work::Guard(guard.clone());
+            let bounds = bounds.next().unwrap_or(Box3::line(0, 0));
+            let plan = GuardPlan { root: binding.root, bounds, mode: self.mode, work };
+            Ok::<_, Error>(state.engine.plan_guard(plan, turn))
+        })?;
+        inner.watch.start(&inner);
+        Ok((Place { inner, node, guard }, binding))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Guarded>> {
+        if self.place.is_none() {
+            match self.take_place() {
+                Ok(place) => self.place = Some(place),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        let Some((place, binding)) = &self.place else { return Poll::Pending };
+        std::task::ready!(place.guard.cell.poll_simply(&mut self.registration, cx))?;
+        let memory = place.guard.take_memory();
+        let span = memory.as_deref().and_then(|m| binding.span(m));
+        let held = Held::new(span, memory);
+        let place = self.place.take().map(|(place, _)| place);
+        Poll::Ready(Ok(Guarded { held, place }))
+    }
+}
+
+impl<T, const D: usize> Drop for Acquire<T, D> {
+    fn drop(&mut self) {
+        if let Some((place, _)) = &self.place {
+            place.guard.cell.forget(&mut self.registration);
+        }
+    }
+}
+
+/// Memory and place of a guard that was granted: the memory goes first.
+#[derive(Debug)]
+struct Guarded {
+    held: Held,
+    place: Option<Place>,
+}
+
+macro_rules! guard {
+    ($(#[doc = $doc:literal])* $guard:ident $(#[doc = $future_doc:literal])* $future:ident $mode:ident) => {
+        $(#[doc = $future_doc])*
+        #[must_use = "futures do nothing unless awaited"]
+        pub struct $future<T, const D: usize = 1> {
+            acquire: Acquire<T, D>,
+        }
+
+        impl<T: DeviceCopy, const D: usize> $future<T, D> {
+            #[track_caller]
+            pub(crate) fn new(buffer: Buffer<T, D>) -> Self {
+                $future { acquire: Acquire::new(buffer, Mode::$mode, Location::caller()) }
+            }
+
+            /// Blocks the thread until the guard is there.
+            pub fn blocking_wait(self) -> Result<$guard<T, D>> {
+                crate::event::block_on(self)
+            }
+        }
+
+        impl<T: DeviceCopy, const D: usize> Future for $future<T, D> {
+            type Output = Result<$guard<T, D>>;
+            fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+                let this = self.get_mut();
+                let guarded = std::task::ready!(this.acquire.poll(cx))?;
+                let copy = (!guarded.held.is_contiguous()).then(|| guarded.held.gather());
+                let shape = this.acquire.buffer.shape();
+                Poll::Ready(Ok($guard { copy, guarded, shape, marker: PhantomData }))
+            }
+        }
+
+        impl<T, const D: usize> fmt::Debug for $future<T, D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($future)).field("buffer", &self.acquire.buffer).finish()
+            }
+        }
+
+        $(#[doc = $doc])*
+        ///
+        /// The guard is owned: it may cross `await`s, tasks and threads, and keeps alive what it needs. Groups that
+        /// conflict with it wait until it is dropped.
+        #[must_use = "dropping the guard gives the data back"]
+        pub struct $guard<T: DeviceCopy, const D: usize = 1> {
+            /// A part of a grid whose rows do not follow each other is shown as a copy.
+            copy: Option<Vec<T>>,
+            guarded: Guarded,
+            shape: [usize; D],
+            marker: PhantomData<fn() -> T>,
+        }
+
+        impl<T: DeviceCopy, const D: usize> $guard<T, D> {
+            /// The extents of what it shows, outermost first.
+            pub fn shape(&self) -> [usize; D] {
+                self.shape
+            }
+
+            /// The elements as bytes.
+            pub fn as_bytes(&self) -> &[u8] {
+                windlass_kernel::slice_bytes(self)
+            }
+        }
+
+        impl<T: DeviceCopy, const D: usize> Deref for $guard<T, D> {
+            type Target = [T];
+            fn deref(&self) -> &[T] {
+                match &self.copy {
+                    Some(copy) => copy,
+                    None => self.guarded.held.slice(),
+                }
+            }
+        }
+
+        impl<T: DeviceCopy + fmt::Debug, const D: usize> fmt::Debug for $guard<T, D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&**self, f)
+            }
+        }
+    };
+}
+
+guard! {
+    /// Data on loan for reading; row-major.
+    HostRead
+    /// See [`Buffer::host_read`].
+    HostReadFuture Read
+}
+guard! {
+    /// Data on loan for reading and writing; row-major.
+    HostWrite
+    /// See [`Buffer::host_write`].
+    HostWriteFuture ReadWrite
+}
+
+impl<T: DeviceCopy, const D: usize> DerefMut for HostWrite<T, D> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.copy {
+            Some(copy) => copy,
+            None => self.guarded.held.slice_mut(),
+        }
+    }
+}
+
+impl<T: DeviceCopy, const D: usize> Drop for HostWrite<T, D> {
+    fn drop(&mut self) {
+        if let Some(copy) = self.copy.take() {
+            self.guarded.held.scatter(&copy);
+        }
+    }
+}
+
+impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
+    /// Takes the buffer's memory itself as a vector; for the last handle of a buffer, used as a whole.
+    pub(crate) fn take_vec(mut self) -> Vec<T> {
+        let Some(place) = self.guarded.place.take() else { return self.to_vec() };
+        let taken = place.inner.enter(|state, _| state.engine.take_heap(place.guard.root));
+        let Some(memory) = taken else { return self.to_vec() };
+        // The guard's own reference goes first, so that what the engine gave up is the only one.
+        self.guarded.held = Held::new(None, None);
+        unwrap_memory(memory)
+    }
+}
+
+/// The vector inside an allocation that came from one, or a copy of what is in it.
+fn unwrap_memory<T: DeviceCopy>(memory: Arc<dyn Allocation>) -> Vec<T> {
+    let any: Arc<dyn std::any::Any + Send + Sync> = memory.clone();
+    drop(memory);
+    let host = any.downcast::<HostMemory>().map_err(drop).and_then(|m| Arc::try_unwrap(m).map_err(drop));
+    match host.map(HostMemory::try_into_vec::<T>) {
+        Ok(Ok(vec)) => vec,
+        Ok(Err(memory)) => crate::host_view::copy_out(&memory),
+        Err(()) => Vec::new(),
+    }
+}

@@ -1,0 +1,127 @@
+//! Host tasks: async closures that are groups.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::Allocation;
+use windlass_kernel::DeviceCopy;
+use windlass_sync::facade::Mutex;
+
+use crate::engine::RootId;
+use crate::error::{BoxError, Error, Kind, Result};
+use crate::group::{Accessor, ReadWrite, ReadWriteUninit, Write, WriteKeep};
+use crate::host_view::{HostView, HostViewMut, Lent};
+use crate::shell::host_side::HostTaskCommand;
+use crate::shell::work::Binding;
+
+/// The memory that a host task works on.
+#[derive(Debug)]
+pub(crate) struct HostMemoryTable {
+    memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>,
+}
+
+impl HostMemoryTable {
+    pub(crate) fn new(memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>) -> Self {
+        HostMemoryTable { memory }
+    }
+
+    fn of(&self, binding: &Binding) -> Option<&dyn Allocation> {
+        self.memory.iter().find(|(root, _)| *root == binding.root).map(|(_, m)| &**m)
+    }
+}
+
+/// A running host task's access to its group's data.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::new()?;
+/// let (x, y) = (Buffer::from(vec![1_u32, 2, 3]), Buffer::<u32>::new(3));
+/// queue.submit(|cg| {
+///     let (x, mut y) = (cg.read(&x), cg.write(&y));
+///     cg.host_task(async move |host| {
+///         let (x, mut y) = (host.view(&x)?, host.view_mut(&mut y)?);
+///         y.copy_from_slice(&x);
+///         Ok(())
+///     })
+/// })?;
+/// assert_eq!(y.host_read().blocking_wait()?[..], [1, 2, 3]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Host<'g> {
+    table: HostMemoryTable,
+    lent: Mutex<Lent>,
+    brand: PhantomData<fn(&'g ()) -> &'g ()>,
+}
+
+impl fmt::Debug for Host<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}
+
+/// An accessor that writes: all but [`Read`](crate::Read) and [`Atomic`](crate::Atomic).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not write",
+    note = "require the data by `cg.read_write(&buffer)`, `cg.write(&buffer)` or another accessor that writes"
+)]
+pub trait WriteAccessor<'g>: Accessor<'g> {}
+impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for WriteKeep<'g, T, D> {}
+impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for ReadWrite<'g, T, D> {}
+impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for Write<'g, T, D> {}
+impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for ReadWriteUninit<'g, T, D> {}
+
+impl<'g> Host<'g> {
+    /// The accessor's elements, to read. An error where a mutable view of some of them is out.
+    pub fn view<'a, A: Accessor<'g>>(&'a self, accessor: &'a A) -> Result<HostView<'a, A::Elem>> {
+        let span = self.span(accessor)?;
+        HostView::lend(span, &self.lent).ok_or_else(|| taken(&span))
+    }
+
+    /// The accessor's elements, to write. An error where another view of some of them is out.
+    pub fn view_mut<'a, A: WriteAccessor<'g>>(
+        &'a self,
+        accessor: &'a mut A,
+    ) -> Result<HostViewMut<'a, A::Elem>> {
+        let span = self.span(accessor)?;
+        HostViewMut::lend(span, &self.lent).ok_or_else(|| taken(&span))
+    }
+
+    fn span<A: Accessor<'g>>(&self, accessor: &A) -> Result<windlass_kernel::Span> {
+        let gone = || Error::invalid("this accessor has no memory: its requirement was refused");
+        let binding = accessor.window().0.ok_or_else(gone)?;
+        if binding.region.bytes() == 0 {
+            return Ok(crate::shell::work::empty_span(&binding));
+        }
+        self.table.of(&binding).and_then(|m| binding.span(m)).ok_or_else(gone)
+    }
+}
+
+fn taken(span: &windlass_kernel::Span) -> Error {
+    match span.is_contiguous() {
+        true => Error::new(Kind::Aliased(
+            "another view of these elements is out, and one of the two writes".into(),
+        )),
+        false => Error::unsupported(
+            "a part of a grid whose rows do not follow each other cannot be shown as a slice",
+        ),
+    }
+}
+
+/// Packs a task for its group.
+pub(crate) fn command<'g, F, Fut>(task: F) -> HostTaskCommand<'g>
+where
+    F: FnOnce(Host<'g>) -> Fut + Send + 'g,
+    Fut: Future<Output = Result<(), BoxError>> + Send + 'g,
+{
+    HostTaskCommand {
+        start: Box::new(move |table| {
+            Box::pin(async move { task(Host { table, lent: Mutex::default(), brand: PhantomData }).await })
+        }),
+        runtime: tokio::runtime::Handle::try_current().ok(),
+    }
+}

@@ -1,0 +1,454 @@
+//! Queues: where groups are submitted.
+
+use std::fmt;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use smallvec::SmallVec;
+use windlass_sync::cell::EventCell;
+use windlass_sync::credits::Place;
+use windlass_sync::drain::{Tide, Watch};
+
+use crate::context::{Context, DeviceSlot};
+use crate::device::{Device, Selector};
+use crate::engine::Plan;
+use crate::error::{Error, Kind, Result};
+use crate::event::Event;
+use crate::group::{Builder, CommandGroup};
+use crate::runtime::Runtime;
+use crate::shell::Inner;
+use crate::shell::chores::wake_all;
+use crate::shell::event::{EventInner, Note};
+use crate::shell::queue::QueueCore;
+use crate::shell::report::{AsyncError, Handler};
+use crate::shell::work::Work;
+
+/// Where groups are submitted: a cheap handle to one device of one context.
+///
+/// Groups run in an order that the data demands, and else at the same time. Dropping a queue blocks nobody and cancels
+/// nothing.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::new()?;
+/// println!("running on {}", queue.device());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Queue {
+    runtime: Runtime,
+    slot: Arc<DeviceSlot>,
+    core: Arc<QueueCore>,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("device", &self.slot.device)
+            .field("core", &self.core)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Groups in flight before [`Queue::ready`] waits, unless the builder says otherwise.
+const DEFAULT_LIMIT: u32 = 1024;
+
+impl Queue {
+    /// A queue on the best device there is. Discovery and opening block: this is for `main`. Elsewhere use
+    /// [`Queue::builder`].
+    pub fn new() -> Result<Queue> {
+        Queue::builder().build_blocking()
+    }
+
+    /// A queue on a device. Opening a device blocks: this is for `main`. Elsewhere use [`Queue::builder`].
+    pub fn on(device: Device) -> Result<Queue> {
+        Queue::builder().device(device).build_blocking()
+    }
+
+    /// A queue on a device of an open context.
+    pub fn in_context(context: &Context, device: &Device) -> Result<Queue> {
+        Queue::builder().context(context).device(device.clone()).build_blocking()
+    }
+
+    /// A queue to be configured.
+    pub fn builder() -> QueueBuilder {
+        QueueBuilder::default()
+    }
+
+    /// The device its groups run on.
+    pub fn device(&self) -> &Device {
+        &self.slot.device
+    }
+
+    /// The context it belongs to.
+    pub fn context(&self) -> Context {
+        self.slot.context()
+    }
+
+    /// The runtime it belongs to.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Whether its groups run in the order of submission.
+    pub fn is_in_order(&self) -> bool {
+        self.core.is_in_order()
+    }
+
+    /// Submits a group: runs the closure once, here and now, and never waits for a device. What can be refused is
+    /// refused here; everything else that goes wrong comes out of the event.
+    #[track_caller]
+    pub fn submit<F>(&self, group: F) -> Result<Event>
+    where
+        F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
+    {
+        self.core.credits.take();
+        self.submit_paid(group, Location::caller())
+    }
+
+    /// Submits a group unless the queue has its limit in flight.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().max_in_flight(1).build_blocking()?;
+    /// let first = queue.submit(|cg| {
+    ///     cg.after(std::future::pending::<windlass::Result<()>>());
+    ///     Ok(())
+    /// })?;
+    /// assert!(queue.try_submit(|_| Ok(())).unwrap_err().is_saturated());
+    /// # first.cancel();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn try_submit<F>(&self, group: F) -> Result<Event>
+    where
+        F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
+    {
+        if !self.core.credits.try_take() {
+            return Err(Error::new(Kind::Saturated { limit: self.core.limit }));
+        }
+        self.submit_paid(group, Location::caller())
+    }
+
+    /// Waits while too much is in flight on this queue, and reserves a place. Waiters are served in order.
+    ///
+    /// ```
+    /// # use windlass::prelude::*;
+    /// # async fn f(queue: Queue) -> windlass::Result<()> {
+    /// queue.ready().await.submit(|_| Ok(()))?.await
+    /// # }
+    /// # futures::executor::block_on(f(Queue::new().unwrap())).unwrap();
+    /// ```
+    pub fn ready(&self) -> Ready<'_> {
+        Ready { queue: self, place: Place::default() }
+    }
+
+    /// Waits until everything has ended that was submitted to this queue before the first poll.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::builder().build().await?;
+    /// for _ in 0..10 {
+    ///     // Nobody awaits it: it runs all the same.
+    ///     let _ = queue.submit(|cg| cg.host_task(async |_| Ok(())))?;
+    /// }
+    /// queue.drained().await;
+    /// assert_eq!(queue.in_flight(), 0);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub fn drained(&self) -> Drained {
+        Drained { core: self.core.clone(), watch: Watch::default() }
+    }
+
+    /// How many of the groups submitted to this queue have not ended.
+    pub fn in_flight(&self) -> u64 {
+        self.core.drain.under_way()
+    }
+
+    /// Submits a group whose credit has been taken.
+    fn submit_paid<F>(&self, group: F, at: &'static Location<'static>) -> Result<Event>
+    where
+        F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
+    {
+        let refund = Refund { core: Some(&self.core), tide: self.core.drain.begin() };
+        let inner = self.runtime.inner();
+        let cg = CommandGroup::new(inner.clone(), self.slot.clone());
+        let returned = group(&cg);
+        let mut builder = cg.builder.borrow_mut();
+        builder.check(returned)?;
+        let event = self.plan(inner, &mut builder, refund.tide, at)?;
+        refund.keep();
+        Ok(event)
+    }
+
+    fn plan(
+        &self,
+        inner: &Arc<Inner>,
+        prepared: &mut Builder<'static>,
+        tide: Tide,
+        at: &'static Location<'static>,
+    ) -> Result<Event> {
+        let unbuilt = prepared.unbuilt()?;
+        let cancel = prepared.cancel_signal();
+        let commands = std::mem::take(&mut prepared.commands);
+        let name = prepared.name.take().map(Box::from);
+        let cell = EventCell::new(Note::new(commands, name, cancel.clone()));
+        let event = Arc::new(EventInner { cell, queue: self.core.clone(), tide, at });
+        let core = &self.core;
+        let node = inner.enter(|state, turn| {
+            Inner::check_open(state)?;
+            if let Some(cause) = state.engine.lost(self.slot.id).filter(|_| !prepared.is_host_task) {
+                return Err(cause.0.clone());
+            }
+            let (after, doomed) = match prepared.after.is_empty() {
+                true => (SmallVec::new(), None),
+                false => prepared.predecessors(),
+            };
+            let work = Work::Group(event.clone());
+            let plan = Plan {
+                device: (!prepared.is_host_task).then_some(self.slot.id),
+                accesses: &prepared.accesses,
+                after: &after,
+                in_order: core.tail(),
+                gates: (prepared.outside.len() + unbuilt.len()) as u32,
+                keep_previous: prepared.keep_previous,
+                doomed,
+                work,
+            };
+            // The event learns its node before anything can end it: we still sit at the desk.
+            let node = state.engine.plan(plan, turn);
+            event.cell.note(|note, _| note.node = Some(node));
+            core.set_tail(node);
+            state.counters.submitted += 1;
+            Ok(node)
+        })?;
+        if !prepared.outside.is_empty() || prepared.is_host_task {
+            inner.watch.start(inner);
+        }
+        for built in unbuilt {
+            inner.spawn_build_gate(node, built);
+        }
+        if let Some(cancel) = cancel {
+            let runtime = tokio::runtime::Handle::try_current().ok();
+            for future in prepared.outside.drain(..) {
+                inner.spawn_outside(node, future, cancel.clone(), runtime.clone());
+            }
+        }
+        Ok(Event::new(event))
+    }
+}
+
+/// Takes back that a group has begun unless it was planned, also where the user's closure panics.
+struct Refund<'a> {
+    core: Option<&'a Arc<QueueCore>>,
+    tide: Tide,
+}
+
+impl Refund<'_> {
+    fn keep(mut self) {
+        self.core = None;
+    }
+}
+
+impl Drop for Refund<'_> {
+    fn drop(&mut self) {
+        if let Some(core) = self.core {
+            wake_all(core.ended(self.tide));
+        }
+    }
+}
+
+/// See [`Queue::ready`].
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct Ready<'q> {
+    queue: &'q Queue,
+    place: Place,
+}
+
+impl<'q> Future for Ready<'q> {
+    type Output = Slot<'q>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Slot<'q>> {
+        let this = self.get_mut();
+        this.queue
+            .core
+            .credits
+            .poll_take(&mut this.place, cx.waker())
+            .map(|()| Slot { queue: this.queue, used: false })
+    }
+}
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        wake_all(self.queue.core.credits.forget(&mut self.place));
+    }
+}
+
+/// A reserved place in a queue, given back when it is dropped unused.
+#[must_use = "dropping the slot gives its place back"]
+#[derive(Debug)]
+pub struct Slot<'q> {
+    queue: &'q Queue,
+    used: bool,
+}
+
+impl Slot<'_> {
+    /// Submits a group in this place; see [`Queue::submit`].
+    #[track_caller]
+    pub fn submit<F>(mut self, group: F) -> Result<Event>
+    where
+        F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
+    {
+        self.used = true;
+        self.queue.submit_paid(group, Location::caller())
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if !self.used {
+            wake_all(self.queue.core.credits.give(1));
+        }
+    }
+}
+
+/// See [`Queue::drained`].
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct Drained {
+    core: Arc<QueueCore>,
+    watch: Watch,
+}
+
+impl Future for Drained {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        this.core.drain.poll(&mut this.watch, cx.waker())
+    }
+}
+
+impl Drop for Drained {
+    fn drop(&mut self) {
+        self.core.drain.forget(&mut self.watch);
+    }
+}
+
+/// A queue to be built.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # async fn f() -> windlass::Result<()> {
+/// let queue = Queue::builder().device(Device::host()).in_order().max_in_flight(256).build().await?;
+/// assert!(queue.is_in_order());
+/// # Ok(()) }
+/// # futures::executor::block_on(f()).unwrap();
+/// ```
+#[derive(Debug, Default)]
+pub struct QueueBuilder {
+    runtime: Option<Runtime>,
+    device: Option<Device>,
+    selector: Option<Selector>,
+    context: Option<Context>,
+    in_order: bool,
+    limit: Option<u32>,
+    handler: Option<Handler>,
+}
+
+impl QueueBuilder {
+    /// The runtime, where it is not the process's default one.
+    pub fn runtime(mut self, runtime: &Runtime) -> Self {
+        self.runtime = Some(runtime.clone());
+        self
+    }
+
+    /// The device, where it is not the best there is.
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// How to choose the device.
+    pub fn select(mut self, selector: Selector) -> Self {
+        self.selector = Some(selector);
+        self
+    }
+
+    /// The context, where it is not the runtime's own of that device.
+    pub fn context(mut self, context: &Context) -> Self {
+        self.context = Some(context.clone());
+        self
+    }
+
+    /// Groups run one after the other, in the order of submission.
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
+    /// How many groups may be in flight before [`Queue::ready`] waits.
+    pub fn max_in_flight(mut self, groups: u32) -> Self {
+        self.limit = Some(groups);
+        self
+    }
+
+    /// Who is told of errors that nobody awaited.
+    pub fn handler(mut self, handler: impl Fn(&[AsyncError]) + Send + Sync + 'static) -> Self {
+        self.handler = Some(Handler(Arc::new(handler)));
+        self
+    }
+
+    /// Builds the queue; discovers and opens what is needed on a blocking pool.
+    pub async fn build(self) -> Result<Queue> {
+        let runtime = self.runtime_of();
+        let inner = runtime.clone();
+        inner.inner().off_thread(move || self.build_here(runtime)).await
+    }
+
+    /// Builds the queue on this thread, which blocks as long as drivers take: for `main`.
+    pub fn build_blocking(self) -> Result<Queue> {
+        let runtime = self.runtime_of();
+        self.build_here(runtime)
+    }
+
+    fn runtime_of(&self) -> Runtime {
+        match (&self.runtime, &self.context, &self.device) {
+            (Some(runtime), ..) => runtime.clone(),
+            (None, Some(context), _) => context.runtime().clone(),
+            (None, None, Some(device)) => device.runtime().clone(),
+            (None, None, None) => Runtime::global(),
+        }
+    }
+
+    fn build_here(self, runtime: Runtime) -> Result<Queue> {
+        if self.limit == Some(0) {
+            return Err(Error::invalid("a queue that may have no group in flight could never run one"));
+        }
+        let device = match (self.device, &self.context) {
+            (Some(device), _) => device,
+            (None, Some(context)) => context.devices().swap_remove(0),
+            (None, None) => runtime.select_here(self.selector.unwrap_or_default())?,
+        };
+        let slot = match &self.context {
+            Some(context) => context.slot(&device)?,
+            None => runtime.default_slot(&device)?,
+        };
+        let core = QueueCore::new(
+            runtime.inner().clone(),
+            self.limit.unwrap_or(DEFAULT_LIMIT),
+            self.in_order,
+            self.handler,
+        );
+        Ok(Queue { runtime, slot, core: Arc::new(core) })
+    }
+}

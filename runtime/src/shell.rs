@@ -1,0 +1,204 @@
+//! The shell acts: it puts the engine behind one lock, makes the native calls that the engine asks for, runs what the
+//! host has to do as futures, and resolves events.
+//!
+//! Every entry has the same shape. [`Inner::enter`] sits down at the desk (the engine's lock, with an inbox for those
+//! who may not wait for it), calls the engine, and takes along what the engine asked for as [`Chores`]. After it has
+//! got up, [`Inner::perform`] does the chores: nothing native and nothing foreign ever runs under the lock.
+//!
+//! Feeding a lane is the one chore that takes several turns: while somebody holds the lane's feed token (a flag in
+//! the engine, so it changes hands under the lock), it pops groups, makes their native calls outside the lock, and
+//! sits down again to confirm them and pop more. A submitter that finds the token taken leaves its group on the lane's
+//! list. The feared race, a group left on the list just as the holder gives up, cannot happen: the holder gives the
+//! token back in the same turn at the desk in which it found the list empty.
+
+pub(crate) mod chores;
+pub(crate) mod event;
+mod feed;
+pub(crate) mod host_side;
+mod memory;
+pub(crate) mod outside;
+mod proxy;
+pub(crate) mod queue;
+pub(crate) mod report;
+pub(crate) mod sink;
+mod staging;
+pub(crate) mod work;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_backend::{Allocation, Context as NativeContext, Lane, LaneNumber, Verdict};
+use windlass_sync::cell::EventCell;
+use windlass_sync::desk::Desk;
+use windlass_sync::executor::Executor;
+
+use crate::engine::{Engine, LaneId, NodeId, ProxyId, Shell, Transfer};
+use crate::error::{Cause, Error};
+use crate::stall::Watch;
+pub(crate) use chores::Chores;
+use work::Work;
+
+/// The engine, told what our work is.
+#[derive(Debug)]
+pub(crate) struct Windlass;
+
+impl Shell for Windlass {
+    type Work = Work;
+    type Cause = Cause;
+    type Memory = Arc<dyn Allocation>;
+
+    fn transfer(step: Transfer) -> Work {
+        Work::Transfer(Box::new(work::TransferWork { step, staging: None }))
+    }
+}
+
+/// A one-shot signal between the desk and a future on the executor.
+pub(crate) type Signal = EventCell<()>;
+
+/// What callbacks and polls tell the desk.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// A lane reports.
+    Passed(LaneId, Verdict),
+    /// Somebody waits for this node.
+    Want(NodeId),
+}
+
+/// What is kept under the lock.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) engine: Engine<Windlass>,
+    /// Native ends by the engine's lane ids; open from the moment a queue can reach the lane.
+    lanes: Vec<Option<Arc<LaneShell>>>,
+    proxies: HashMap<ProxyId, Arc<Signal>>,
+    /// Steps of staged transfers whose end a future waits for.
+    steps: HashMap<NodeId, Arc<Signal>>,
+    /// No more submissions are taken.
+    pub(crate) closed: bool,
+    pub(crate) counters: Counters,
+}
+
+/// What has been done, counted under the lock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) submitted: u64,
+    pub(crate) settled: u64,
+    pub(crate) fed: u64,
+    pub(crate) armed: u64,
+    pub(crate) staged: u64,
+    pub(crate) builds: u64,
+    pub(crate) host_tasks: u64,
+    pub(crate) allocations: u64,
+    pub(crate) live_steps: u64,
+}
+
+/// A lane with its backend's end.
+#[derive(Debug)]
+pub(crate) struct LaneShell {
+    pub(crate) id: LaneId,
+    pub(crate) native: Arc<dyn Lane>,
+    pub(crate) context: Arc<dyn NativeContext>,
+    /// What other lanes of its context call it.
+    pub(crate) number: LaneNumber,
+}
+
+/// Everything that a runtime is. User handles hold it; so does every group in flight, through its event.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) desk: Desk<State, Mail>,
+    /// Gates, proxies, steps of transfers, builds.
+    pub(crate) gates: Executor,
+    /// User code that came without a runtime.
+    pub(crate) user: Executor,
+    pub(crate) reporter: report::Reporter,
+    pub(crate) reaper: memory::Reaper,
+    mailman: proxy::Mailman,
+    pub(crate) watch: Watch,
+    /// Driven by hand: nothing here starts a thread.
+    pub(crate) manual: bool,
+}
+
+impl Inner {
+    pub(crate) fn new(manual: bool, stall_after: Duration) -> Arc<Self> {
+        let threads = usize::from(!manual);
+        let state = State {
+            engine: Engine::new(),
+            lanes: Vec::new(),
+            proxies: HashMap::new(),
+            steps: HashMap::new(),
+            closed: false,
+            counters: Counters::default(),
+        };
+        Arc::new_cyclic(|weak| {
+            let gates = Executor::new("windlass-gates", threads);
+            Inner {
+                desk: Desk::new(state),
+                mailman: proxy::Mailman::new(weak.clone()),
+                watch: Watch::new(stall_after),
+                gates,
+                user: Executor::new("windlass-user", threads),
+                reporter: report::Reporter::default(),
+                reaper: memory::Reaper::default(),
+                manual,
+            }
+        })
+    }
+
+    /// Puts a lane's native end in its place.
+    pub(crate) fn set_lane(&self, lane: LaneShell) {
+        let mut chores = Chores::default();
+        self.desk.sit(&mut chores, |state, _| {
+            let at = lane.id.0 as usize;
+            state.lanes[at] = Some(Arc::new(lane));
+        });
+    }
+
+    /// Refuses what comes after shutdown.
+    pub(crate) fn check_open(state: &State) -> Result<(), Error> {
+        match state.closed {
+            true => Err(Error::new(crate::error::Kind::ShutDown)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// Makes room for a lane whose native end is being opened.
+    pub(crate) fn reserve_lane(&mut self, lane: LaneId) {
+        debug_assert_eq!(lane.0 as usize, self.lanes.len());
+        self.lanes.push(None);
+    }
+
+    fn lane(&self, lane: LaneId) -> &Arc<LaneShell> {
+        match &self.lanes[lane.0 as usize] {
+            Some(lane) => lane,
+            None => unreachable!("a lane is opened before anything is submitted to its device"),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.gates.close();
+        self.user.close();
+        let mut chores = Chores::default();
+        let lanes = self.desk.sit(&mut chores, |state, _| std::mem::take(&mut state.lanes));
+        // Native objects are closed where that may block, and by nobody if the process ends first.
+        let close = move || {
+            let mut contexts: Vec<Arc<dyn NativeContext>> = Vec::new();
+            for lane in lanes.into_iter().flatten() {
+                if !contexts.iter().any(|c| Arc::ptr_eq(c, &lane.context)) {
+                    contexts.push(lane.context.clone());
+                }
+            }
+            for context in contexts {
+                futures_lite::future::block_on(context.close());
+            }
+        };
+        match self.manual {
+            true => close(),
+            false => blocking::unblock(close).detach(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What an event is inside: one cell, and what has to be known when it resolves.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_sync::cell::EventCell;
+use windlass_sync::drain::Tide;
+
+use super::chores::{Woken, shielded};
+use super::queue::QueueCore;
+use super::report::AsyncError;
+use super::work::Planned;
+use super::{Inner, Signal};
+use crate::engine::{Cancelled, NodeId};
+use crate::error::{Cause, Error, Kind, Result};
+
+/// The state behind every clone of an event. The engine's node holds one reference until it has settled; when the
+/// last goes, an error that no handle has returned is reported.
+#[derive(Debug)]
+pub(crate) struct EventInner {
+    pub(crate) cell: EventCell<Result<()>, Note>,
+    pub(crate) queue: Arc<QueueCore>,
+    pub(crate) tide: Tide,
+    /// Where the group was submitted.
+    pub(crate) at: &'static Location<'static>,
+}
+
+/// What the cell carries beside its value.
+#[derive(Debug)]
+pub(crate) struct Note {
+    pub(crate) node: Option<NodeId>,
+    /// The lane will report this event's point without being asked.
+    armed: bool,
+    /// A handle has returned the error.
+    observed: bool,
+    /// The error is of this group itself, and took down this many others.
+    root: Option<u32>,
+    /// Ends the group's outside futures.
+    pub(crate) cancel: Option<Arc<Signal>>,
+    pub(crate) name: Option<Box<str>>,
+    /// What the group does, until it is fed.
+    commands: SmallVec<[Planned<'static>; 1]>,
+}
+
+impl Note {
+    pub(crate) fn new(
+        commands: SmallVec<[Planned<'static>; 1]>,
+        name: Option<Box<str>>,
+        cancel: Option<Arc<Signal>>,
+    ) -> Self {
+        Note { node: None, armed: false, observed: false, root: None, cancel, name, commands }
+    }
+}
+
+impl EventInner {
+    /// The lane's sentinel stands on this event.
+    pub(super) fn is_armed(&self) {
+        self.cell.note(|note, _| note.armed = true);
+    }
+
+    /// Somebody waits for the first time: the lane is asked to report, unless it will anyway.
+    pub(crate) fn is_wanted(&self) {
+        let node = self.cell.note(|note, _| note.node.filter(|_| !std::mem::replace(&mut note.armed, true)));
+        if let Some(node) = node {
+            self.inner().want(node);
+        }
+    }
+
+    pub(crate) fn is_observed(&self) {
+        self.cell.note(|note, _| note.observed = true);
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.queue.inner
+    }
+
+    pub(super) fn take_commands(&self) -> SmallVec<[Planned<'static>; 1]> {
+        self.cell.note(|note, _| std::mem::take(&mut note.commands))
+    }
+
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        self.cell.note(|note, _| note.node)
+    }
+
+    /// The group has ended.
+    pub(super) fn settle(&self, result: Result<()>, took_down: u32, woken: &mut Woken) {
+        if let Err(error) = &result {
+            let root = !error.is_dependency_failed() && !error.is_cancelled();
+            self.cell.note(|note, _| note.root = root.then_some(took_down));
+        }
+        woken.cells.extend(self.cell.complete(result));
+        woken.single.extend(self.queue.ended(self.tide));
+    }
+
+    /// Nobody wants the group any more.
+    pub(crate) fn cancel(self: &Arc<Self>) -> Cancelled {
+        let Some(node) = self.node() else { return Cancelled::Done };
+        let error = Error::new(Kind::Cancelled);
+        let outcome = self.inner().enter(|state, turn| {
+            let outcome = state.engine.cancel(node, Cause(error.clone()), turn);
+            if outcome == Cancelled::Skipped {
+                state.engine.want(node, turn);
+            }
+            outcome
+        });
+        if outcome == Cancelled::Skipped {
+            self.drop_outside();
+            let woken = self.cell.complete(Err(error));
+            woken.into_iter().for_each(|w| shielded(|| w.wake()));
+        }
+        outcome
+    }
+
+    /// Tells now what is certain of a group that has not started: the runtime ends, and what the group waits for may
+    /// never come.
+    pub(crate) fn end_early(&self) {
+        let Some(node) = self.node() else { return };
+        let Some((Cause(cause), doomed)) = self.inner().enter(|state, _| state.engine.certain_end(node))
+        else {
+            return;
+        };
+        let error = if doomed { Error::new(Kind::DependencyFailed { root: cause }) } else { cause };
+        let woken = self.cell.complete(Err(error));
+        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+    }
+
+    /// The group's outside futures, if it has any, are dropped: it does not run any more.
+    pub(crate) fn drop_outside(&self) {
+        let cancel = self.cell.note(|note, _| note.cancel.take());
+        let woken = cancel.and_then(|signal| signal.complete(()));
+        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+    }
+}
+
+impl Drop for EventInner {
+    fn drop(&mut self) {
+        let unobserved = self.cell.note(|note, _| note.root.filter(|_| !note.observed));
+        let (Some(took_down), Some(Err(error))) = (unobserved, self.cell.get()) else { return };
+        let handler = self.queue.handler();
+        self.inner().reporter.report(self.inner(), handler, AsyncError::new(error, took_down, self.at));
+    }
+}

@@ -1,0 +1,356 @@
+//! Feeding: making the native calls of groups that the engine has popped.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{
+    Allocation, Arg, BackendError, BuiltKernel, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Point,
+    Region, Wait,
+};
+
+use super::work::{Binding, Planned, PlannedArg, PlannedBody, Work, empty_span};
+use super::{Chores, Inner, LaneShell, State, sink};
+use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, Popped, RootId, Step, Transfer};
+use crate::error::{Cause, Error};
+
+/// How many groups one holder of a lane's token feeds before it leaves the rest to the executor: enough for a full
+/// native depth, and a bound on what a submitter does for others.
+const SHARE: usize = 256;
+
+/// How many are popped in one turn at the desk.
+const BATCH: usize = 32;
+
+/// Groups of one lane, popped by the thread that holds its token.
+#[derive(Debug)]
+pub(super) struct Feeding {
+    lane: Arc<LaneShell>,
+    batch: SmallVec<[ToFeed; 1]>,
+}
+
+/// A popped group with everything that its native calls need.
+#[derive(Debug)]
+pub(super) struct ToFeed {
+    node: NodeId,
+    point: Point,
+    waits: SmallVec<[Wait; 1]>,
+    job: Job,
+    memory: SmallVec<[(RootId, MemoryId, Arc<dyn Allocation>); 2]>,
+}
+
+/// What to feed.
+#[derive(Debug)]
+enum Job {
+    /// Nothing: a barrier, or a group that does not run any more.
+    Barrier,
+    Commands(SmallVec<[Planned<'static>; 1]>),
+    Transfer(Box<Move>),
+}
+
+/// A step of a transfer in bytes.
+#[derive(Debug)]
+struct Move {
+    step: Transfer,
+    from: Region,
+    to: Region,
+    staging: Option<Arc<dyn Allocation>>,
+}
+
+impl Feeding {
+    pub(super) fn new(lane: Arc<LaneShell>, batch: SmallVec<[ToFeed; 1]>) -> Self {
+        Feeding { lane, batch }
+    }
+}
+
+impl State {
+    /// Takes groups for the holder of the lane's token, with their commands and memory.
+    pub(super) fn pop_batch(&mut self, lane: LaneId) -> SmallVec<[ToFeed; 1]> {
+        let mut batch = SmallVec::new();
+        while batch.len() < BATCH
+            && let Some(popped) = self.engine.pop(lane)
+        {
+            let entry = self.outfit(popped);
+            batch.push(entry);
+        }
+        self.counters.fed += batch.len() as u64;
+        batch
+    }
+
+    fn outfit(&mut self, Popped { node, point, waits, live }: Popped) -> ToFeed {
+        let mut native_waits = SmallVec::new();
+        for (lane, point) in waits {
+            native_waits.push(Wait { lane: self.lane(lane).number, point: Point(point) });
+        }
+        let mut memory = SmallVec::new();
+        for used in self.engine.uses(node) {
+            if let Some(allocation) = self.engine.allocation(used.root, used.memory) {
+                memory.push((used.root, used.memory, allocation.clone()));
+            }
+        }
+        let job = match self.engine.work_mut(node) {
+            // What a group that does not run any more would have done is dropped with its work, when it settles.
+            Some(Work::Group(event)) if live => {
+                let commands = event.take_commands();
+                if commands.is_empty() { Job::Barrier } else { Job::Commands(commands) }
+            }
+            Some(Work::Transfer(transfer)) if live => {
+                let (step, staging) = (transfer.step, transfer.staging.take());
+                let region = self
+                    .engine
+                    .shape(step.root)
+                    .map(|(extent, unit, bytes)| region_of(&step.bounds, &extent, unit, bytes));
+                region.map_or(Job::Barrier, |region| {
+                    let compact = compact(&region);
+                    let (from, to) = match step.step {
+                        Step::Direct => (region, region),
+                        Step::Download => (region, compact),
+                        Step::Upload => (compact, region),
+                    };
+                    Job::Transfer(Box::new(Move { step, from, to, staging }))
+                })
+            }
+            _ => Job::Barrier,
+        };
+        ToFeed { node, point: Point(point), waits: native_waits, job, memory }
+    }
+
+    /// The lane's sentinel: the point whose passing settles and refills the lane, if none is armed already.
+    pub(super) fn sentinel(&mut self, lane: &Arc<LaneShell>, chores: &mut Chores) {
+        let Some((point, node)) = self.engine.sentinel(lane.id) else { return };
+        if let Some(Work::Group(event)) = self.engine.work_mut(node) {
+            event.is_armed();
+        }
+        self.counters.armed += 1;
+        chores.arm.push((lane.clone(), point));
+    }
+}
+
+impl Inner {
+    /// Feeds popped groups, then more of the same lane, until the lane is full, its list is empty, or this thread has
+    /// done its share.
+    pub(super) fn feed(self: &Arc<Self>, feeding: Feeding, chores: &mut Chores) {
+        let Feeding { lane, mut batch } = feeding;
+        let mut fed = 0;
+        let mut all_quiet = false;
+        let mut dead = None;
+        while !all_quiet {
+            fed += batch.len();
+            let confirmed: SmallVec<[Fed<Cause>; 1]> = sink::quietly(|| {
+                let confirmed = batch.drain(..).map(|entry| feed_one(&lane, entry, &mut dead)).collect();
+                lane.native.flush();
+                confirmed
+            });
+            let handed_over = fed >= SHARE;
+            self.desk.sit(chores, |state, chores| {
+                state.engine.confirm(confirmed, &mut chores.turn);
+                if let Some(cause) = dead.take() {
+                    let context = state.engine.context_of(lane.id);
+                    state.engine.lose(context, cause, &mut chores.turn);
+                }
+                if !handed_over {
+                    batch = state.pop_batch(lane.id);
+                }
+                if batch.is_empty() {
+                    state.sentinel(&lane, chores);
+                    state.engine.release_lane(lane.id);
+                    all_quiet = true;
+                }
+                state.file(chores);
+            });
+        }
+        if fed >= SHARE {
+            self.feed_elsewhere(vec![lane.id], SmallVec::new());
+        }
+    }
+
+    /// Leaves lanes to be fed, and points to be armed, to the executor.
+    pub(super) fn feed_elsewhere(
+        self: &Arc<Self>,
+        lanes: Vec<LaneId>,
+        arm: SmallVec<[(Arc<LaneShell>, u64); 1]>,
+    ) {
+        let inner = self.clone();
+        self.gates.spawn(async move {
+            for (lane, point) in arm {
+                sink::quietly(|| lane.native.arm(Point(point)));
+            }
+            inner.enter(|_, turn| turn.ready_lanes.extend(lanes));
+        });
+    }
+}
+
+/// Makes one group's native call. A backend that refuses or panics has its group fail; a barrier takes its place, so
+/// that what is ordered through the group stays ordered. A lane that says it is lost, or takes not even a barrier, is
+/// `dead`: no verdict of it would ever cover this point, so its context counts as lost from here on.
+fn feed_one(lane: &Arc<LaneShell>, entry: ToFeed, dead: &mut Option<Cause>) -> Fed<Cause> {
+    let ToFeed { node, point, waits, job, memory } = entry;
+    let barrier = |waits: &[Wait]| lane.native.feed(point, waits, SmallVec::new());
+    let attempt = catch_unwind(AssertUnwindSafe(|| match job {
+        Job::Barrier => barrier(&waits),
+        Job::Commands(commands) => feed_commands(lane, point, &waits, commands, &memory),
+        Job::Transfer(transfer) => feed_transfer(lane, point, &waits, &transfer, &memory),
+    }));
+    let refused = match attempt {
+        Ok(Ok(())) => return Fed { node, refused: None },
+        Ok(Err(error)) => error,
+        Err(panic) => BackendError::Panicked(panic_message(&*panic)),
+    };
+    let lost = |error: BackendError| match error.is_lost() {
+        true => error,
+        false => BackendError::Lost(format!("its lane takes nothing any more: {error}")),
+    };
+    let replaced = match refused.is_lost() {
+        true => Err(refused.clone()),
+        false => catch_unwind(AssertUnwindSafe(|| barrier(&waits)))
+            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic)))),
+    };
+    let doing = "handing a group to the device";
+    if let Err(error) = replaced {
+        dead.get_or_insert_with(|| Cause(Error::backend(lost(error), doing)));
+    }
+    let cause = Cause(Error::backend(refused, doing));
+    Fed { node, refused: Some(cause) }
+}
+
+fn feed_transfer(
+    lane: &LaneShell,
+    point: Point,
+    waits: &[Wait],
+    transfer: &Move,
+    memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
+) -> Result<(), BackendError> {
+    let Move { step, from: from_region, to: to_region, staging } = transfer;
+    let staging = staging.as_deref();
+    let find = |wanted: MemoryId| memory.iter().find(|(_, m, _)| *m == wanted).map(|(_, _, a)| &**a);
+    let (from, to) = match step.step {
+        Step::Direct => (find(step.from), find(step.to)),
+        Step::Download => (find(step.from), staging),
+        Step::Upload => (staging, find(step.to)),
+    };
+    let (Some(from), Some(to)) = (from, to) else { return Err(gone()) };
+    let copy = CopyBox { from, from_region: *from_region, to, to_region: *to_region };
+    lane.native.feed(point, waits, SmallVec::from_iter([Command::Copy(copy)]))
+}
+
+fn feed_commands(
+    lane: &LaneShell,
+    point: Point,
+    waits: &[Wait],
+    mut commands: SmallVec<[Planned<'static>; 1]>,
+    memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
+) -> Result<(), BackendError> {
+    let find = |binding: &Binding| {
+        memory.iter().find(|(root, ..)| *root == binding.root).map(|(_, _, a)| &**a).ok_or_else(gone)
+    };
+    // The one command of most groups on host devices needs no side tables.
+    if let [Planned::Host(body)] = &mut commands[..] {
+        let launch = body.take().map(|body| bind(body, &find)).ok_or_else(gone)??;
+        return lane.native.feed(point, waits, SmallVec::from_buf([Command::Host(launch)]));
+    }
+    // Closures move into the lane; everything else is lent for the call.
+    let mut bodies = SmallVec::<[HostLaunch; 1]>::new();
+    for command in &mut commands {
+        if let Planned::Host(body) = command
+            && let Some(body) = body.take()
+        {
+            bodies.push(bind(body, &find)?);
+        }
+    }
+    let arguments =
+        commands.iter().map(|c| arguments(c, &find)).collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
+    let mut bodies = bodies.into_iter();
+    let native = commands.iter().zip(&arguments).map(|(command, args)| match command {
+        Planned::Host(_) => bodies.next().map(Command::Host).ok_or_else(gone),
+        Planned::Kernel(launch) => {
+            let kernel = args.kernel.as_deref().ok_or_else(gone)?;
+            Ok(Command::Launch(Launch { kernel, range: launch.range, args: &args.list }))
+        }
+        Planned::Copy(copy) => Ok(Command::Copy(CopyBox {
+            from: find(&copy.from)?,
+            from_region: copy.from.region,
+            to: find(&copy.to)?,
+            to_region: copy.to.region,
+        })),
+        Planned::Fill(fill) => Ok(Command::Fill(Fill {
+            memory: find(&fill.to)?,
+            region: fill.to.region,
+            pattern: &fill.pattern,
+        })),
+        Planned::HostTask(_) => Err(BackendError::Unsupported("a host task on a lane".into())),
+    });
+    let native = native.collect::<Result<SmallVec<[Command<'_>; 1]>, _>>()?;
+    lane.native.feed(point, waits, native)
+}
+
+/// A host body with its memory.
+fn bind<'a>(
+    body: Box<dyn PlannedBody>,
+    find: &impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
+) -> Result<HostLaunch, BackendError> {
+    let mut spans = SmallVec::new();
+    for window in body.windows() {
+        spans.push(match window.region.bytes() {
+            0 => empty_span(window),
+            _ => window.span(find(window)?).ok_or_else(not_host)?,
+        });
+    }
+    Ok(HostLaunch { range: body.range(), code: HostCode::Once(body), spans })
+}
+
+/// A kernel as the context built it, and its arguments; empty for other commands.
+#[derive(Default)]
+struct Arguments<'a> {
+    kernel: Option<Arc<dyn BuiltKernel>>,
+    list: SmallVec<[Arg<'a>; 4]>,
+}
+
+fn arguments<'a>(
+    command: &'a Planned<'static>,
+    find: &impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
+) -> Result<Arguments<'a>, BackendError> {
+    let Planned::Kernel(launch) = command else { return Ok(Arguments::default()) };
+    let list = launch.args.iter().map(|arg| {
+        Ok(match arg {
+            PlannedArg::Buffer(binding, access) => Arg::Buffer {
+                memory: find(binding)?,
+                region: binding.region,
+                element: binding.element as usize,
+                access: *access,
+            },
+            PlannedArg::Value(bytes) => Arg::Value(bytes),
+            PlannedArg::Local(bytes) => Arg::Local(*bytes),
+        })
+    });
+    Ok(Arguments { kernel: launch.built.ready(), list: list.collect::<Result<_, BackendError>>()? })
+}
+
+fn gone() -> BackendError {
+    BackendError::Unsupported("memory that is not there: a defect of the runtime".into())
+}
+
+fn not_host() -> BackendError {
+    BackendError::Unsupported("a host body over memory that the host cannot reach".into())
+}
+
+/// The bytes of a box of a root. The last unit of a root may be cut short by its end.
+fn region_of(bounds: &Box3, extent: &Box3, unit: usize, bytes: usize) -> Region {
+    let row = extent.hi[2] * unit;
+    let slice = extent.hi[1] * row;
+    let offset = bounds.lo[0] * slice + bounds.lo[1] * row + bounds.lo[2] * unit;
+    let width = ((bounds.hi[2] - bounds.lo[2]) * unit).min(bytes - offset);
+    let (rows, slices) = (bounds.hi[1] - bounds.lo[1], bounds.hi[0] - bounds.lo[0]);
+    Region { offset, width, rows, slices, row_pitch: row, slice_pitch: slice }
+}
+
+/// The same box without gaps, from the start of staging memory.
+fn compact(region: &Region) -> Region {
+    let Region { width, rows, slices, .. } = *region;
+    Region { offset: 0, width, rows, slices, row_pitch: width, slice_pitch: width * rows }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into())
+}

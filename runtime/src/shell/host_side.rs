@@ -1,0 +1,196 @@
+//! What runs on the host side: host tasks on the user's runtime, and host accessors that are handed their memory.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use smallvec::SmallVec;
+use windlass_backend::Allocation;
+use windlass_sync::cell::EventCell;
+use windlass_sync::facade::{Mutex, lock};
+
+use super::chores::Woken;
+use super::feed::panic_message;
+use super::work::{Planned, Work};
+use super::{Chores, Inner};
+use crate::engine::{NodeId, RootId};
+use crate::error::{BoxError, Cause, Error, Kind, Result};
+use crate::host_task::HostMemoryTable;
+
+/// The future of a host task, with the memory it works on inside.
+pub(crate) type TaskFuture<'g> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'g>>;
+
+/// Starts a host task on its memory.
+pub(crate) type StartTask<'g> = Box<dyn FnOnce(HostMemoryTable) -> TaskFuture<'g> + Send + 'g>;
+
+/// A host task before it has its memory.
+pub(crate) struct HostTaskCommand<'g> {
+    pub(crate) start: StartTask<'g>,
+    /// The runtime that was current at submit.
+    pub(crate) runtime: Option<tokio::runtime::Handle>,
+}
+
+impl fmt::Debug for HostTaskCommand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostTaskCommand").finish_non_exhaustive()
+    }
+}
+
+/// A host accessor on its way to its memory.
+#[derive(Debug)]
+pub(crate) struct GuardCell {
+    pub(crate) root: RootId,
+    /// Where the accessor was asked for.
+    pub(crate) at: &'static Location<'static>,
+    pub(crate) cell: EventCell<Result<()>>,
+    memory: Mutex<Option<Arc<dyn Allocation>>>,
+}
+
+impl GuardCell {
+    pub(crate) fn new(root: RootId, at: &'static Location<'static>) -> Self {
+        GuardCell { root, at, cell: EventCell::new(()), memory: Mutex::new(None) }
+    }
+
+    /// The guard may have its memory; a guard over nothing has none.
+    fn grant(&self, memory: Option<Arc<dyn Allocation>>, woken: &mut Woken) {
+        *lock(&self.memory) = memory;
+        woken.cells.extend(self.cell.complete(Ok(())));
+    }
+
+    pub(crate) fn take_memory(&self) -> Option<Arc<dyn Allocation>> {
+        lock(&self.memory).take()
+    }
+
+    /// The guard's node is over. Normally the guard has had its memory long since; if it never had, this says why.
+    pub(super) fn ended(&self, result: Result<()>, woken: &mut Woken) {
+        let error = result.err().unwrap_or_else(|| Error::new(Kind::Cancelled));
+        woken.cells.extend(self.cell.complete(Err(error)));
+    }
+}
+
+/// What a host-side node needs to start.
+enum Start {
+    Guard(Arc<GuardCell>, Option<Arc<dyn Allocation>>),
+    Task(Box<HostTaskCommand<'static>>, HostMemoryTable),
+    /// A group with nothing to do on the host: a barrier.
+    Nothing,
+}
+
+impl Inner {
+    /// A host-side node has nothing left to wait for.
+    pub(super) fn start_host_side(self: &Arc<Self>, node: NodeId, chores: &mut Chores) {
+        let start = self.sit(chores, |state, _| {
+            let heap = |root: RootId| state.engine.allocation(root, crate::engine::HEAP).cloned();
+            let memory: SmallVec<[_; 2]> =
+                state.engine.uses(node).iter().map(|u| (u.root, heap(u.root))).collect();
+            match state.engine.work_mut(node) {
+                Some(Work::Guard(guard)) => {
+                    Start::Guard(guard.clone(), memory.into_iter().find_map(|(_, m)| m))
+                }
+                Some(Work::Group(event)) => match event.take_commands().pop() {
+                    Some(Planned::HostTask(task)) => {
+                        state.counters.host_tasks += 1;
+                        let memory = memory.into_iter().filter_map(|(root, m)| Some((root, m?))).collect();
+                        let table = HostMemoryTable::new(memory);
+                        Start::Task(task, table)
+                    }
+                    _ => Start::Nothing,
+                },
+                _ => Start::Nothing,
+            }
+        });
+        match start {
+            Start::Guard(guard, memory) => guard.grant(memory, &mut chores.woken),
+            Start::Nothing => {
+                self.sit(chores, |state, turn| state.engine.finish_host(node, Ok(()), turn));
+            }
+            Start::Task(task, memory) => self.spawn_task(node, *task, memory),
+        }
+    }
+
+    fn spawn_task(self: &Arc<Self>, node: NodeId, task: HostTaskCommand<'static>, memory: HostMemoryTable) {
+        let finish = Finish { inner: self.clone(), node, result: None };
+        let future = HostTask { state: TaskState::New(task.start, memory), finish };
+        match task.runtime {
+            // On a runtime that has ended the future is dropped here and now, and its drop guard tells.
+            Some(runtime) => drop(runtime.spawn(future)),
+            None => self.user.spawn(future),
+        }
+    }
+}
+
+enum TaskState {
+    New(StartTask<'static>, HostMemoryTable),
+    Running(TaskFuture<'static>),
+    Over,
+}
+
+/// A host task as the user's runtime polls it. However it ends, by itself, by a panic, by being dropped with its
+/// runtime, its node ends too: `state` is dropped before `finish`, so the user's code no longer holds any memory then.
+struct HostTask {
+    state: TaskState,
+    finish: Finish,
+}
+
+impl Future for HostTask {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            if let TaskState::New(..) = this.state
+                && let TaskState::New(start, memory) = std::mem::replace(&mut this.state, TaskState::Over)
+            {
+                this.state = TaskState::Running(start(memory));
+            }
+            match &mut this.state {
+                TaskState::Running(future) => future.as_mut().poll(cx),
+                _ => Poll::Ready(Ok(())),
+            }
+        }));
+        let result = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => result.map_err(|e| Error::new(Kind::HostTask(e))),
+            Err(panic) => Err(Error::new(Kind::HostTaskPanicked(panic_message(&*panic)))),
+        };
+        let over = std::mem::replace(&mut this.state, TaskState::Over);
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(over)));
+        let result = match dropped {
+            Ok(()) => result,
+            Err(panic) => result.and(Err(Error::new(Kind::HostTaskPanicked(panic_message(&*panic))))),
+        };
+        this.finish.result = Some(result);
+        this.finish.tell();
+        Poll::Ready(())
+    }
+}
+
+/// Ends the node exactly once.
+struct Finish {
+    inner: Arc<Inner>,
+    node: NodeId,
+    result: Option<Result<()>>,
+}
+
+impl Finish {
+    fn tell(&mut self) {
+        if let Some(result) = self.result.take() {
+            let result = result.map_err(Cause);
+            self.inner.enter(|state, turn| state.engine.finish_host(self.node, result, turn));
+        }
+    }
+}
+
+impl Drop for HostTask {
+    fn drop(&mut self) {
+        if matches!(self.state, TaskState::Over) {
+            return;
+        }
+        let over = std::mem::replace(&mut self.state, TaskState::Over);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(over)));
+        self.finish.result = Some(Err(Error::new(Kind::RuntimeGone)));
+        self.finish.tell();
+    }
+}

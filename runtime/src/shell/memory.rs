@@ -1,0 +1,128 @@
+//! Making and freeing allocations, off every path that must not block.
+
+use std::sync::Arc;
+
+use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject};
+use windlass_sync::facade::{Mutex, lock};
+
+use super::{Chores, Inner};
+use crate::engine::{HEAP, MemoryId, RootId};
+use crate::error::{Cause, Error};
+
+/// Host memory up to this size is freed where it is dropped: the allocator gives it back to itself, not to the
+/// operating system.
+const SMALL: usize = 128 << 10;
+
+impl Inner {
+    /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
+    pub(super) fn allocate(
+        self: &Arc<Self>,
+        root: RootId,
+        memory: MemoryId,
+        bytes: usize,
+        chores: &mut Chores,
+    ) {
+        let heap = move || HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>);
+        if memory == HEAP {
+            let made = named(heap(), bytes);
+            return self.sit(chores, |state, turn| {
+                state.counters.allocations += 1;
+                state.engine.allocated(root, memory, made, turn);
+            });
+        }
+        let owner = self.sit(chores, |state, _| {
+            state.counters.allocations += 1;
+            let lane = state.engine.lane_of_memory(memory)?;
+            Some((state.lane(lane).context.clone(), state.engine.device_position(lane)))
+        });
+        let blocks = chores.in_callback || owner.as_ref().is_some_and(|(c, _)| c.info().allocate_blocks);
+        let object = MemoryObject::Buffer { bytes };
+        let make = move || match owner {
+            Some((context, device)) => context.allocate(device, object),
+            None => heap(),
+        };
+        if !blocks {
+            let made = named(make(), bytes);
+            return self.sit(chores, |state, turn| state.engine.allocated(root, memory, made, turn));
+        }
+        let inner = self.clone();
+        self.gates.spawn(async move {
+            let made = named(inner.off_thread(make).await, bytes);
+            inner.enter(|state, turn| state.engine.allocated(root, memory, made, turn));
+        });
+    }
+
+    /// Runs something that may block where that harms nobody; in a runtime that is driven by hand, here.
+    pub(crate) async fn off_thread<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        match self.manual {
+            true => work(),
+            false => blocking::unblock(work).await,
+        }
+    }
+}
+
+fn named(
+    made: Result<Arc<dyn Allocation>, BackendError>,
+    bytes: usize,
+) -> Result<Arc<dyn Allocation>, Cause> {
+    made.map_err(|error| Cause(Error::backend(error, format!("allocating {bytes} bytes for a buffer"))))
+}
+
+/// Drops allocations on a thread that may block.
+#[derive(Debug, Default)]
+pub(crate) struct Reaper {
+    queue: Arc<Mutex<Queue>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    dead: Vec<Arc<dyn Allocation>>,
+    at_work: bool,
+}
+
+impl Reaper {
+    /// Frees what needs no thread of its own here, and the rest on the blocking pool; in a runtime that is driven by
+    /// hand, on its executor, so that no `poll` or `drop` makes a native call there either.
+    pub(crate) fn take(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>, inner: &Inner) {
+        for memory in dead {
+            // Host memory of a backend's own (pinned, for one) takes a native call to free.
+            let heap = (&*memory as &dyn std::any::Any).is::<HostMemory>();
+            if heap && memory.bytes() <= SMALL {
+                drop(memory);
+            } else if inner.manual {
+                inner.gates.spawn(async move { drop(memory) });
+            } else {
+                self.bury(memory);
+            }
+        }
+    }
+
+    fn bury(&self, memory: Arc<dyn Allocation>) {
+        let mut queue = lock(&self.queue);
+        queue.dead.push(memory);
+        if std::mem::replace(&mut queue.at_work, true) {
+            return;
+        }
+        drop(queue);
+        let queue = self.queue.clone();
+        blocking::unblock(move || {
+            loop {
+                let mut entry = lock(&queue);
+                let dead = std::mem::take(&mut entry.dead);
+                entry.at_work = !dead.is_empty();
+                drop(entry);
+                if dead.is_empty() {
+                    return;
+                }
+                drop(dead);
+            }
+        })
+        .detach();
+    }
+
+    /// Allocations that wait to be freed.
+    pub(crate) fn waiting(&self) -> usize {
+        let queue = lock(&self.queue);
+        queue.dead.len() + usize::from(queue.at_work)
+    }
+}

@@ -1,0 +1,98 @@
+//! Things outside the engine that hold a group back: a user's future, a kernel that is being built.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::feed::panic_message;
+use super::proxy::Signalled;
+use super::{Inner, Signal};
+use crate::build::{Built, WaitBuilt};
+use crate::engine::NodeId;
+use crate::error::{BoxError, Cause, Error, Kind, Result};
+
+/// A user's future that a group waits for.
+pub(crate) type Outside = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+
+impl Inner {
+    /// Waits for a user's future where user code runs. However it ends, the gate opens.
+    pub(crate) fn spawn_outside(
+        self: &Arc<Self>,
+        node: NodeId,
+        future: Outside,
+        cancelled: Arc<Signal>,
+        runtime: Option<tokio::runtime::Handle>,
+    ) {
+        let gate = Gate { inner: self.clone(), node, result: Some(Err(Error::new(Kind::RuntimeGone))) };
+        let waiting = Waiting { future: Some(future), cancelled: Signalled::new(cancelled), gate };
+        match runtime {
+            Some(runtime) => drop(runtime.spawn(waiting)),
+            None => self.user.spawn(waiting),
+        }
+    }
+
+    /// Waits for a build on the executor.
+    pub(crate) fn spawn_build_gate(self: &Arc<Self>, node: NodeId, built: Arc<Built>) {
+        let inner = self.clone();
+        self.gates.spawn(async move {
+            let result = WaitBuilt::new(built).await.map(|_| ());
+            drop(Gate { inner, node, result: Some(result) });
+        });
+    }
+}
+
+/// Opens one gate of a node when it is dropped, after failing the node if need be.
+struct Gate {
+    inner: Arc<Inner>,
+    node: NodeId,
+    result: Option<Result<()>>,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let Some(result) = self.result.take() else { return };
+        self.inner.enter(|state, turn| {
+            if let Err(error) = result {
+                state.engine.fail(self.node, Cause(error));
+            }
+            state.engine.open(self.node, turn);
+        });
+    }
+}
+
+/// The user's future, until it is done, has panicked, its group is cancelled, or its runtime has ended.
+struct Waiting {
+    future: Option<Outside>,
+    cancelled: Signalled,
+    gate: Gate,
+}
+
+impl Future for Waiting {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        if Pin::new(&mut this.cancelled).poll(cx).is_ready() {
+            this.gate.result = Some(Ok(()));
+            this.drop_future();
+            return Poll::Ready(());
+        }
+        let Some(future) = &mut this.future else { return Poll::Ready(()) };
+        let result = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => result.map_err(|e| Error::new(Kind::HostTask(e))),
+            Err(panic) => Err(Error::new(Kind::HostTaskPanicked(panic_message(&*panic)))),
+        };
+        this.gate.result = Some(result);
+        this.drop_future();
+        Poll::Ready(())
+    }
+}
+
+impl Waiting {
+    fn drop_future(&mut self) {
+        let future = self.future.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+    }
+}

@@ -1,0 +1,71 @@
+//! What a queue is inside: credits, a count to drain, a handler, and the tail of its order.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use windlass_sync::credits::Credits;
+use windlass_sync::drain::{Drain, Tide};
+use windlass_sync::facade::{Mutex, lock};
+
+use super::Inner;
+use super::report::Handler;
+use crate::engine::NodeId;
+
+/// See the module documentation.
+pub(crate) struct QueueCore {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) credits: Credits,
+    pub(crate) limit: u32,
+    pub(crate) drain: Drain,
+    handler: Option<Handler>,
+    /// The last group, where groups run in the order of submission. Changed only at the desk.
+    tail: Option<Mutex<Option<NodeId>>>,
+}
+
+impl fmt::Debug for QueueCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueCore").field("credits", &self.credits).finish_non_exhaustive()
+    }
+}
+
+impl QueueCore {
+    pub(crate) fn new(inner: Arc<Inner>, limit: u32, in_order: bool, handler: Option<Handler>) -> Self {
+        QueueCore {
+            inner,
+            credits: Credits::new(i64::from(limit)),
+            limit,
+            drain: Drain::default(),
+            handler,
+            tail: in_order.then(|| Mutex::new(None)),
+        }
+    }
+
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.tail.is_some()
+    }
+
+    pub(crate) fn tail(&self) -> Option<NodeId> {
+        self.tail.as_ref().and_then(|tail| *lock(tail))
+    }
+
+    pub(crate) fn set_tail(&self, node: NodeId) {
+        if let Some(tail) = &self.tail {
+            *lock(tail) = Some(node);
+        }
+    }
+
+    pub(super) fn handler(&self) -> Option<Handler> {
+        self.handler.clone()
+    }
+
+    /// A group has ended: its credit is free, and somebody may have waited for that.
+    pub(crate) fn ended(&self, tide: Tide) -> Vec<Waker> {
+        let mut woken = self.credits.give(1);
+        woken.extend(self.drain.end(tide, 1));
+        woken
+    }
+}
+
+/// A handler of errors that nobody observed.
+pub(crate) type SharedHandler = Arc<dyn Fn(&[super::report::AsyncError]) + Send + Sync>;

@@ -1,0 +1,142 @@
+//! What a node of the engine is to the shell: a group's commands with their places in memory, a step of a transfer, a
+//! host accessor.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{Allocation, Region};
+use windlass_kernel::{Extent, HostBody, Range, SlotAccess, Span, Word};
+
+use super::event::EventInner;
+use super::host_side::{GuardCell, HostTaskCommand};
+use crate::build::Built;
+use crate::engine::{RootId, Transfer};
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A submitted group: its event carries what it does.
+    Group(Arc<EventInner>),
+    Transfer(Box<TransferWork>),
+    Guard(Arc<GuardCell>),
+}
+
+/// A step of a transfer, with its staging memory where it has some.
+#[derive(Debug)]
+pub(crate) struct TransferWork {
+    pub(crate) step: Transfer,
+    pub(crate) staging: Option<Arc<dyn Allocation>>,
+}
+
+/// A window of a root: which bytes, of what elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding {
+    pub(crate) root: RootId,
+    pub(crate) region: Region,
+    pub(crate) element: u32,
+    pub(crate) word: Word,
+}
+
+impl Binding {
+    /// How many elements the window shows.
+    pub(crate) fn len(&self) -> usize {
+        self.region.bytes() / self.element as usize
+    }
+
+    fn extent(&self) -> Extent {
+        let element = self.element as usize;
+        let Region { width, rows, slices, row_pitch, slice_pitch, .. } = self.region;
+        Extent { size: [slices, rows, width / element], pitch: [slice_pitch / element, row_pitch / element] }
+    }
+
+    /// Whether two windows of one root share a byte.
+    pub(crate) fn overlaps(&self, other: &Binding) -> bool {
+        if self.root != other.root || self.region.bytes() == 0 || other.region.bytes() == 0 {
+            return false;
+        }
+        let (a, b) = (&self.region, &other.region);
+        if a.end() <= b.offset || b.end() <= a.offset {
+            return false;
+        }
+        if a.is_contiguous() && b.is_contiguous() {
+            return true;
+        }
+        a.row_offsets().any(|x| b.row_offsets().any(|y| x < y + b.width && y < x + a.width))
+    }
+
+    /// The window in host memory.
+    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<Span> {
+        let start = memory.host_ptr()?;
+        debug_assert!(self.region.end() <= memory.bytes());
+        // SAFETY: prepare checked the window against the root's size, which is the allocation's, so the offset stays
+        // inside. The allocation lives until the node that uses it has settled; the engine keeps conflicting users
+        // apart, and all of them use the root's one word. Host memory is aligned for every word that a root can have:
+        // fresh memory by more than a word, a vector's by its element's own alignment, from which the word was taken.
+        Some(unsafe {
+            Span::new(start.add(self.region.offset), self.extent(), self.element as usize, self.word)
+        })
+    }
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Debug)]
+pub(crate) enum PlannedArg {
+    Buffer(Binding, SlotAccess),
+    Value(SmallVec<[u8; 16]>),
+    Local(usize),
+}
+
+/// A command of a group before it meets its memory.
+pub(crate) enum Planned<'g> {
+    /// Taken when it is fed.
+    Host(Option<Box<dyn PlannedBody + 'g>>),
+    Kernel(Box<PlannedKernel>),
+    Copy(Box<PlannedCopy>),
+    Fill(Box<PlannedFill>),
+    HostTask(Box<HostTaskCommand<'g>>),
+}
+
+/// A host body that knows its range and its memory.
+pub(crate) trait PlannedBody: HostBody {
+    fn range(&self) -> Range;
+    fn windows(&self) -> &[Binding];
+}
+
+/// A kernel and its arguments.
+pub(crate) struct PlannedKernel {
+    pub(crate) range: Range,
+    pub(crate) args: SmallVec<[PlannedArg; 4]>,
+    pub(crate) built: Arc<Built>,
+}
+
+/// A copy between windows of one shape.
+pub(crate) struct PlannedCopy {
+    pub(crate) from: Binding,
+    pub(crate) to: Binding,
+}
+
+/// A window filled with a pattern.
+pub(crate) struct PlannedFill {
+    pub(crate) to: Binding,
+    pub(crate) pattern: SmallVec<[u8; 16]>,
+}
+
+impl fmt::Debug for Planned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Planned::Host(_) => "Host",
+            Planned::Kernel(_) => "Kernel",
+            Planned::Copy(_) => "Copy",
+            Planned::Fill(_) => "Fill",
+            Planned::HostTask(_) => "HostTask",
+        })
+    }
+}
+
+/// The view of a window without a byte.
+pub(crate) fn empty_span(binding: &Binding) -> Span {
+    let start = std::ptr::NonNull::<u64>::dangling().cast();
+    // SAFETY: no byte is inside the window, and the address is aligned for every word.
+    unsafe { Span::new(start, Extent::line(0), binding.element as usize, binding.word) }
+}

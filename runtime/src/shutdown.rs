@@ -1,0 +1,94 @@
+//! Ending a runtime.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use crate::engine::Cancelled;
+use crate::error::{Cause, Error, Kind};
+use crate::runtime::Remaining;
+use crate::shell::Inner;
+use crate::shell::chores::shielded;
+use crate::shell::event::EventInner;
+use crate::shell::host_side::GuardCell;
+use crate::shell::work::Work;
+
+/// How often an ending runtime looks again: nothing reports "everything has ended", and this is no hot path.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// Takes no more, waits, then cancels.
+pub(crate) async fn shutdown(inner: &Arc<Inner>, deadline: Instant) -> Remaining {
+    close(inner);
+    while live(inner) > 0 && Instant::now() < deadline {
+        pause(inner, LOOK_AGAIN.min(deadline.saturating_duration_since(Instant::now()))).await;
+    }
+    abort(inner)
+}
+
+/// Takes no more, and cancels all that has not been handed to a device or started.
+pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
+    close(inner);
+    let events: Vec<Arc<EventInner>> = inner.enter(|state, _| {
+        let works = state.engine.works();
+        works
+            .filter_map(|work| match work {
+                Work::Group(event) => Some(event.clone()),
+                _ => None,
+            })
+            .collect()
+    });
+    for event in events {
+        if event.cancel() == Cancelled::Done {
+            // Its end was certain before, but it may still wait for a guard, or for a future that is never ready.
+            event.end_early();
+            event.drop_outside();
+        }
+    }
+    end_accessors(inner);
+    Remaining { groups: live(inner) }
+}
+
+/// Ends the host accessors that wait for their memory. They are told here: their nodes keep their places in the order,
+/// perhaps behind a guard that the program never gives back.
+fn end_accessors(inner: &Arc<Inner>) {
+    let error = Error::new(Kind::ShutDown);
+    let cells: Vec<Arc<GuardCell>> = inner.enter(|state, turn| {
+        let engine = &mut state.engine;
+        let guards = engine.unstarted_guards().into_iter().filter_map(|guard| {
+            let _: Cancelled = engine.cancel(guard, Cause(error.clone()), turn);
+            match engine.work_mut(guard) {
+                Some(Work::Guard(cell)) => Some(cell.clone()),
+                _ => None,
+            }
+        });
+        guards.collect()
+    });
+    for cell in cells {
+        let woken = cell.cell.complete(Err(error.clone()));
+        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+    }
+}
+
+fn close(inner: &Arc<Inner>) {
+    inner.enter(|state, _| state.closed = true);
+}
+
+fn live(inner: &Arc<Inner>) -> usize {
+    inner.enter(|state, _| state.engine.live_nodes())
+}
+
+/// Lets others go on for a while, under any executor.
+async fn pause(inner: &Arc<Inner>, length: std::time::Duration) {
+    if inner.manual {
+        let mut yielded = false;
+        return std::future::poll_fn(move |cx| match std::mem::replace(&mut yielded, true) {
+            true => Poll::Ready(()),
+            false => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+    blocking::unblock(move || std::thread::sleep(length)).await;
+}

@@ -1,0 +1,10 @@
+//! The same for kernels made of images.
+use windlass::KernelCall;
+use windlass::kernel::Kernel;
+use windlass::prelude::*;
+
+fn call(kernel: &Kernel, x: &Buffer<u32>) {
+    let _ = KernelCall::new(kernel).buffer(x);
+}
+
+fn main() {}

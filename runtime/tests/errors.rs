@@ -1,0 +1,219 @@
+//! Decision 18: who is told of an error, and how often.
+
+#[path = "common/rig.rs"]
+mod rig;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rig::{Gate, Rig, Told, bump, contents, fails, look, put, until, wait};
+use windlass::prelude::*;
+
+fn spoil(queue: &Queue, x: &Buffer<u32>, why: &'static str) -> Event {
+    let event = queue.submit(|cg| {
+        let x = cg.read_write(x);
+        cg.host_for(1, x, move |_, _| panic!("{why}"))
+    });
+    event.unwrap()
+}
+
+#[test]
+fn d18_the_handler_hears_an_unobserved_root_once_with_what_it_took_down() {
+    let rig = Rig::with_lanes(1);
+    let x = Buffer::from(vec![0_u32; 8]);
+    let gate = Gate::new();
+    let root = rig.queue.submit(|cg| {
+        cg.after(gate.opened());
+        let x = cg.read_write(&x);
+        cg.host_for(1, x, |_, _| panic!("the root"))
+    });
+    let root_line = line!() - 5;
+    let dependents: Vec<_> = (0..5).map(|_| bump(&rig.queue, &x)).collect();
+    let elsewhere = bump(&rig.elsewhere(), &x);
+    drop((root, dependents, elsewhere));
+    gate.open();
+    until("the handler is told", || !rig.told.so_far().is_empty());
+    let told = rig.told.up_to_now(&rig.queue);
+    assert_eq!(told.len(), 1, "dependents are silent: {told:?}");
+    assert!(told[0].error().to_string().contains("the root"));
+    assert_eq!(told[0].took_down(), 6);
+    assert_eq!((told[0].location().file(), told[0].location().line()), (file!(), root_line));
+    rig.settle();
+}
+
+#[test]
+fn d18_an_observed_error_is_not_told() {
+    let rig = Rig::with_lanes(1);
+    assert!(wait(fails(&rig.queue, "awaited")).is_err());
+    let waited = fails(&rig.queue, "waited for");
+    assert!(waited.blocking_wait().is_err());
+    let joined = Event::all([fails(&rig.queue, "in a set"), fails(&rig.queue, "in the same set")]);
+    assert!(wait(joined).is_err());
+    drop(waited);
+    assert!(rig.told.up_to_now(&rig.queue).is_empty());
+}
+
+#[test]
+fn d18_one_handle_that_returned_it_is_enough_and_a_kept_one_delays_the_telling() {
+    let rig = Rig::with_lanes(1);
+    let seen = fails(&rig.queue, "seen");
+    let clone = seen.clone();
+    assert!(wait(seen).is_err());
+    drop(clone);
+    let kept = fails(&rig.queue, "kept");
+    until("it has failed", || kept.status() == Status::Failed);
+    assert!(
+        rig.told.up_to_now(&rig.queue).is_empty(),
+        "its last handle is not gone, and may still return it"
+    );
+    drop(kept);
+    until("the handler is told", || !rig.told.so_far().is_empty());
+    let told = rig.told.up_to_now(&rig.queue);
+    assert!(
+        told.len() == 1 && told[0].error().to_string().contains("kept"),
+        "a look at the status is not to hear it"
+    );
+}
+
+#[test]
+fn d18_a_dependent_of_an_observed_root_is_silent() {
+    let rig = Rig::with_lanes(1);
+    let x = Buffer::from(vec![0_u32; 8]);
+    let root = spoil(&rig.queue, &x, "the root");
+    drop((0..5).map(|_| bump(&rig.queue, &x)).collect::<Vec<_>>());
+    assert!(wait(root).is_err());
+    // Those that come after it has failed are silent as well.
+    drop(bump(&rig.queue, &x));
+    assert!(wait(x.host_read()).is_err());
+    assert!(rig.told.up_to_now(&rig.queue).is_empty());
+}
+
+#[test]
+fn d18_a_cancellation_is_no_error() {
+    let rig = Rig::with_lanes(1);
+    let x = Buffer::from(vec![0_u32; 8]);
+    let gate = Gate::new();
+    let event = rig.queue.submit(|cg| {
+        cg.after(gate.opened());
+        cg.read_write(&x);
+        Ok(())
+    });
+    drop(bump(&rig.queue, &x));
+    assert_eq!(event.unwrap().cancel(), Cancel::Skipped);
+    assert!(wait(x.host_read()).is_err());
+    assert!(rig.told.up_to_now(&rig.queue).is_empty());
+    rig.settle();
+}
+
+#[test]
+fn d18_the_queues_handler_comes_before_the_runtimes() {
+    let rig = Rig::new();
+    let told = Told::default();
+    let queue = Queue::builder().device(rig.device.clone()).handler(told.handler()).build_blocking().unwrap();
+    drop(fails(&queue, "for the queue"));
+    until("the queue's handler is told", || told.so_far().len() == 1);
+    assert!(rig.told.up_to_now(&rig.queue).is_empty());
+    // A handler outlives the handles of its queue as long as the queue's groups do.
+    let gate = Gate::new();
+    let last = queue.submit(|cg| {
+        cg.after(gate.opened());
+        cg.host_for(1, (), |_, ()| panic!("after the queue is gone"))
+    });
+    drop((last, queue));
+    gate.open();
+    until("the queue's handler is told", || told.so_far().len() == 2);
+}
+
+#[test]
+fn d18_errors_come_in_batches_and_none_is_lost() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let batches = Arc::new(AtomicUsize::new(0));
+    let rig = Rig::new();
+    let (errors, calls) = (count.clone(), batches.clone());
+    let handler = move |batch: &[windlass::AsyncError]| {
+        assert!(!batch.is_empty());
+        errors.fetch_add(batch.len(), Ordering::SeqCst);
+        calls.fetch_add(1, Ordering::SeqCst);
+    };
+    let queue = Queue::builder().device(rig.device.clone()).handler(handler).build_blocking().unwrap();
+    let gate = Gate::new();
+    for _ in 0..1000 {
+        drop(queue.submit(|cg| {
+            let opened = gate.opened();
+            cg.after(async move { opened.await.and(Err(windlass::Error::other("each for itself"))) });
+            Ok(())
+        }));
+    }
+    gate.open();
+    until("all are told", || count.load(Ordering::SeqCst) == 1000);
+    assert!(batches.load(Ordering::SeqCst) <= 1000);
+    rig.settle();
+    assert_eq!(count.load(Ordering::SeqCst), 1000);
+}
+
+#[test]
+fn d18_a_handler_that_panics_harms_nobody() {
+    let rig = Rig::new();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let bad = move |_: &[windlass::AsyncError]| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        panic!("the handler");
+    };
+    let queue = Queue::builder().device(rig.device.clone()).handler(bad).build_blocking().unwrap();
+    for round in 1..=3 {
+        drop(fails(&queue, "for the bad handler"));
+        until("the handler is called", || calls.load(Ordering::SeqCst) == round);
+    }
+    let told = rig.told.clone();
+    drop(fails(&rig.queue, "for the good one"));
+    until("the other handler is told", || told.so_far().len() == 1);
+    let x = Buffer::from(vec![1_u32; 4]);
+    wait(bump(&queue, &x)).unwrap();
+    assert_eq!(contents(&x), [2; 4]);
+}
+
+#[test]
+fn d18_a_handler_may_submit() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 4]);
+    let (queue, cell) = (rig.queue.clone(), x.clone());
+    let repair = move |_: &[windlass::AsyncError]| drop(put(&queue, &cell, 7));
+    let fragile = Queue::builder().device(rig.device.clone()).handler(repair).build_blocking().unwrap();
+    drop(spoil(&fragile, &x, "no"));
+    until("the handler has repaired it", || {
+        let (event, seen) = look(&rig.queue, &x);
+        wait(event).is_ok() && *seen.lock().unwrap() == [7; 4]
+    });
+}
+
+#[test]
+fn d18_the_default_handler_logs_and_a_subscriber_that_panics_harms_nobody() {
+    struct Grumpy(Arc<AtomicUsize>);
+    impl tracing::Subscriber for Grumpy {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::ERROR
+        }
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("the subscriber");
+        }
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+    let logged = Arc::new(AtomicUsize::new(0));
+    tracing::subscriber::set_global_default(Grumpy(logged.clone())).unwrap();
+    let runtime = Runtime::new();
+    let queue = Queue::on(runtime.host()).unwrap();
+    for round in 1..=3 {
+        drop(fails(&queue, "for the log"));
+        until("it is logged", || logged.load(Ordering::SeqCst) == round);
+    }
+    let x = Buffer::from(vec![1_u32; 4]);
+    wait(bump(&queue, &x)).unwrap();
+}

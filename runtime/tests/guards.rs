@@ -1,0 +1,226 @@
+//! Decision 17: host accessors.
+
+#[path = "common/rig.rs"]
+mod rig;
+
+use std::task::Poll;
+
+use rig::{Gate, Hold, Rig, bump, contents, look, poll_once, put, until, wait};
+use windlass::prelude::*;
+
+fn send_and_static<T: Send + 'static>(value: T) -> T {
+    value
+}
+
+#[test]
+fn d17_a_future_never_polled_is_nothing() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![1_u32; 8]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let before = rig.stats();
+    let never = x.host_write();
+    wait(bump(&rig.queue, &x)).unwrap();
+    assert_eq!(rig.stats().live_nodes, 0, "a future that was not polled has no place in the order");
+    drop(never);
+    assert_eq!(rig.stats().settled, before.settled + 1);
+    assert_eq!(contents(&x), [3; 8]);
+}
+
+#[test]
+fn d17_a_future_takes_its_place_at_the_first_poll() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 8]);
+    wait(put(&rig.queue, &x, 1)).unwrap();
+    let mut early = x.host_read();
+    let late = x.host_read();
+    // The first is polled before the write, the other after it.
+    let Poll::Ready(guard) = poll_once(&mut early) else { panic!("the data is at hand") };
+    let event = put(&rig.queue, &x, 2);
+    assert_eq!(guard.unwrap()[..], [1; 8]);
+    assert_eq!(wait(late).unwrap()[..], [2; 8]);
+    wait(event).unwrap();
+}
+
+#[test]
+fn d17_dropped_early_leaves_no_trace() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![1_u32; 8]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let gate = Gate::new();
+    let gated = rig
+        .queue
+        .submit(|cg| {
+            cg.after(gate.opened());
+            let x = cg.read_write(&x);
+            cg.host_for(8, x, |item, x| x.set(item.id(0), x.get(item.id(0)) * 10))
+        })
+        .unwrap();
+    for _ in 0..100 {
+        let (mut read, mut write) = (x.host_read(), x.host_write());
+        assert!(poll_once(&mut read).is_pending() && poll_once(&mut write).is_pending());
+    }
+    let after = bump(&rig.queue, &x);
+    gate.open();
+    wait(gated).unwrap();
+    wait(after).unwrap();
+    rig.settle();
+    assert_eq!(contents(&x), [21; 8]);
+    assert!(rig.told.up_to_now(&rig.queue).is_empty(), "an accessor that was dropped is no error");
+}
+
+#[test]
+fn d17_a_read_guard_holds_back_writers_only() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![7_u32; 8]);
+    let guard = wait(async { wait(bump(&rig.queue, &x)).and(x.host_read().await) }).unwrap();
+    let (reader, seen) = look(&rig.queue, &x);
+    wait(reader).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [8; 8]);
+    let second = wait(x.host_read()).unwrap();
+    let writer = bump(&rig.queue, &x);
+    // A group that the guard does not concern passes the writer.
+    let y = Buffer::from(vec![0_u32; 8]);
+    wait(bump(&rig.queue, &y)).unwrap();
+    assert_eq!(writer.status(), Status::Pending);
+    assert_eq!(guard[..], second[..]);
+    drop(guard);
+    assert_eq!(writer.status(), Status::Pending, "the second guard still holds it back");
+    drop(second);
+    wait(writer).unwrap();
+    assert_eq!(contents(&x), [9; 8]);
+}
+
+#[test]
+fn d17_a_write_guard_holds_back_everybody() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 8]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let mut guard = wait(x.host_write()).unwrap();
+    let (reader, seen) = look(&rig.queue, &x);
+    let elsewhere = rig.elsewhere();
+    let (far, far_seen) = look(&elsewhere, &x);
+    let overwrite = put(&elsewhere, &x.range(4..), 5);
+    guard[0] = 40;
+    let mut other = x.host_read();
+    assert!(poll_once(&mut other).is_pending());
+    assert_eq!([reader.status(), far.status(), overwrite.status()], [Status::Pending; 3]);
+    drop(guard);
+    wait(Event::all([reader, far, overwrite])).unwrap();
+    let expected = [40, 1, 1, 1, 1, 1, 1, 1];
+    assert_eq!((&*seen.lock().unwrap(), &*far_seen.lock().unwrap()), (&expected.into(), &expected.into()));
+    assert_eq!(wait(other).unwrap()[..], [40, 1, 1, 1, 5, 5, 5, 5]);
+}
+
+#[test]
+fn d17_guards_conflict_by_region() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 20]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let guard = wait(x.range(..10).host_write()).unwrap();
+    wait(bump(&rig.queue, &x.range(10..))).unwrap();
+    let other = wait(x.range(10..).host_write()).unwrap();
+    assert_eq!((guard[0], other[0]), (1, 2));
+    // Guards are the exception to decision 4: even a write elsewhere that wants nothing of it waits.
+    let far = put(&rig.elsewhere(), &x.range(..10), 9);
+    assert_eq!(far.status(), Status::Pending);
+    drop(guard);
+    wait(far).unwrap();
+    drop(other);
+    assert_eq!(contents(&x)[8..12], [9, 9, 2, 2]);
+}
+
+#[test]
+fn d17_a_guard_is_send_and_static_and_keeps_alive_what_it_needs() {
+    let guard = {
+        let rig = Rig::new();
+        let x = Buffer::from(vec![3_u32; 1 << 16]);
+        wait(bump(&rig.queue, &x)).unwrap();
+        send_and_static(wait(x.host_read()).unwrap())
+    };
+    // Its buffer, queue and runtime handles are gone.
+    let sum = std::thread::spawn(move || guard.iter().map(|&v| u64::from(v)).sum::<u64>());
+    assert_eq!(sum.join().unwrap(), 4 << 16);
+}
+
+#[test]
+fn d17_a_kept_guard_is_ended_by_abort() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![3_u32; 8]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let kept = wait(x.host_write()).unwrap();
+    let behind = bump(&rig.queue, &x);
+    let further = bump(&rig.elsewhere(), &x);
+    let mut pending = x.host_read();
+    assert!(poll_once(&mut pending).is_pending());
+    rig.runtime.abort();
+    for event in [behind, further] {
+        assert!(wait(event).unwrap_err().root().is_cancelled(), "what waits for the guard is resolved");
+    }
+    assert!(wait(pending).unwrap_err().is_shut_down(), "and so is an accessor behind it");
+    assert_eq!(kept[..], [4; 8], "the memory stays good");
+    drop(kept);
+    until("nothing remains", || rig.runtime.abort().groups == 0);
+}
+
+#[test]
+fn d17_a_kept_guard_is_ended_by_shutdown() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![3_u32; 8]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let kept = wait(x.host_read()).unwrap();
+    let behind = bump(&rig.queue, &x);
+    let mut pending = x.host_write();
+    assert!(poll_once(&mut pending).is_pending());
+    let left = wait(rig.runtime.shutdown(std::time::Duration::from_millis(20)));
+    assert!(left.groups > 0, "the guard is still out");
+    assert!(wait(behind).unwrap_err().is_cancelled());
+    assert!(wait(pending).unwrap_err().is_shut_down());
+    drop(kept);
+    until("nothing remains", || rig.runtime.abort().groups == 0);
+}
+
+/// Decision 17 wants no trace of it. What is left of it today is its place in the order, which others may rely on: a
+/// reader that comes later waits until what the accessor waited for has ended. It waits for nothing else.
+#[test]
+fn d17_a_write_accessor_that_gave_up_keeps_its_place_in_the_order_and_nothing_more() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![3_u32; 8]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let hold = Hold::new();
+    let inside = hold.clone();
+    let reader = rig
+        .queue
+        .submit(|cg| {
+            let x = cg.read(&x);
+            cg.host_for(1, x, move |_, _| inside.here())
+        })
+        .unwrap();
+    hold.wait_until_entered();
+    let mut write = x.host_write();
+    assert!(poll_once(&mut write).is_pending());
+    drop(write);
+    let (mut second, _) = look(&rig.queue, &x);
+    assert!(poll_once(&mut second).is_pending(), "if it passes now, decision 17 is met: say so here");
+    hold.let_go();
+    wait(reader).unwrap();
+    wait(second).unwrap();
+}
+
+#[test]
+fn d17_a_poisoned_buffer_says_so_to_its_readers_and_is_healed_by_a_write() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 8]);
+    let bad = rig
+        .queue
+        .submit(|cg| {
+            let x = cg.read_write(&x);
+            cg.host_for(1, x, |_, _| panic!("no"))
+        })
+        .unwrap();
+    assert!(wait(bad).unwrap_err().is_panic());
+    let error = wait(x.host_read()).unwrap_err();
+    assert!(error.is_dependency_failed() && error.root().is_panic());
+    wait(put(&rig.queue, &x, 4)).unwrap();
+    assert_eq!(contents(&x), [4; 8]);
+    rig.settle();
+}

@@ -1,0 +1,139 @@
+//! The event cell: one completion, any number of waiters.
+//!
+//! A waiter registers its waker and looks at the value under the same lock, and the completer sets the value and takes
+//! the wakers under that lock: whoever comes second sees the first. Wakers are foreign code, so the completer gets
+//! them back and calls them after it has let go of everything.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
+
+use crate::facade::{Mutex, lock};
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct EventCell<T, N = ()> {
+    inner: Mutex<Inner<T, N>>,
+}
+
+#[derive(Debug)]
+struct Inner<T, N> {
+    value: Option<T>,
+    waiters: Slab<Waker>,
+    /// Somebody has waited at least once.
+    awaited: bool,
+    note: N,
+}
+
+/// A waiter's registration. Give it back to [`EventCell::forget`] when the waiter goes away.
+#[derive(Debug, Default)]
+pub struct Registration(Option<usize>);
+
+/// The wakers of a completed cell, to be woken once nothing is held.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Wakers(Slab<Waker>);
+
+impl Wakers {
+    /// Whether nobody waited.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Wakes every waiter, those after one whose waker panics as well; the first panic goes on after that.
+    pub fn wake(self) {
+        let mut panicked = None;
+        for (_, waker) in self.0 {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                panicked.get_or_insert(panic);
+            }
+        }
+        if let Some(panic) = panicked {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// What a poll found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Polled<T> {
+    /// The cell is complete.
+    Ready(T),
+    /// It is not; the waker is registered. `first` says that nobody had ever waited before.
+    Pending {
+        /// Nobody had waited before.
+        first: bool,
+    },
+}
+
+impl<T: Clone, N> EventCell<T, N> {
+    /// An incomplete cell, with a note for its owner.
+    pub fn new(note: N) -> Self {
+        EventCell { inner: Mutex::new(Inner { value: None, waiters: Slab::new(), awaited: false, note }) }
+    }
+
+    /// Completes the cell. The first completion counts; a later one changes nothing and returns `None`.
+    pub fn complete(&self, value: T) -> Option<Wakers> {
+        let mut inner = lock(&self.inner);
+        if inner.value.is_some() {
+            return None;
+        }
+        inner.value = Some(value);
+        Some(Wakers(std::mem::take(&mut inner.waiters)))
+    }
+
+    /// The value, if the cell is complete.
+    pub fn get(&self) -> Option<T> {
+        lock(&self.inner).value.clone()
+    }
+
+    /// Looks at the value, or registers the waker, replacing the one that this registration had before.
+    pub fn poll(&self, registration: &mut Registration, waker: &Waker) -> Polled<T> {
+        let mut inner = lock(&self.inner);
+        if let Some(value) = &inner.value {
+            registration.0 = None;
+            return Polled::Ready(value.clone());
+        }
+        let old = match registration.0.and_then(|key| inner.waiters.get_mut(key)) {
+            Some(registered) if registered.will_wake(waker) => None,
+            Some(registered) => Some(std::mem::replace(registered, waker.clone())),
+            None => {
+                registration.0 = Some(inner.waiters.insert(waker.clone()));
+                None
+            }
+        };
+        let first = !std::mem::replace(&mut inner.awaited, true);
+        drop(inner);
+        // A waker's drop is foreign code as well.
+        drop(old);
+        Polled::Pending { first }
+    }
+
+    /// [`EventCell::poll`] for waiters that do not care who was first.
+    pub fn poll_simply(&self, registration: &mut Registration, cx: &mut Context<'_>) -> Poll<T> {
+        match self.poll(registration, cx.waker()) {
+            Polled::Ready(value) => Poll::Ready(value),
+            Polled::Pending { .. } => Poll::Pending,
+        }
+    }
+
+    /// The waiter goes away.
+    pub fn forget(&self, registration: &mut Registration) {
+        let Some(key) = registration.0.take() else { return };
+        let waker = lock(&self.inner).waiters.try_remove(key);
+        drop(waker);
+    }
+
+    /// How many waiters are registered.
+    pub fn waiters(&self) -> usize {
+        lock(&self.inner).waiters.len()
+    }
+
+    /// Reads or changes the owner's note, with whether anybody has waited.
+    pub fn note<R>(&self, look: impl FnOnce(&mut N, bool) -> R) -> R {
+        let mut inner = lock(&self.inner);
+        let awaited = inner.awaited;
+        look(&mut inner.note, awaited)
+    }
+}

@@ -1,0 +1,293 @@
+//! Helpers for work that falls into blocks: the owner of a task works it off, and idle helpers join in.
+//!
+//! A task is worked off even if no helper ever comes: the owner takes blocks like everybody else. So a task whose
+//! blocks wait for another task's cannot keep that one from ending, however few helpers there are.
+//!
+//! Blocks are given out by one atomic counter, which orders nothing. What orders is the crew's lock: a helper enters a
+//! task and leaves it under the lock, and [`Crew::run`] returns after it saw, under the lock, that all have left.
+//! By then no helper holds the task any more, so its body is dropped by its owner, when the owner says so.
+
+use std::any::Any;
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::facade::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock};
+use crate::timeline::soon;
+
+/// Work that falls into blocks, which may run at the same time.
+pub trait Blocks: Send + Sync {
+    /// How many blocks there are.
+    fn count(&self) -> usize;
+
+    /// Runs block `block`; called once for each.
+    fn run(&self, block: usize);
+}
+
+/// What a block panicked with.
+pub type Payload = Box<dyn Any + Send>;
+
+/// A body with the number of its next block. It is run once.
+pub struct Task<B> {
+    body: B,
+    next: AtomicUsize,
+    panic: Mutex<Option<Payload>>,
+}
+
+impl<B: Blocks> Task<B> {
+    /// A task of which no block has run.
+    pub fn new(body: B) -> Self {
+        Task { body, next: AtomicUsize::new(0), panic: Mutex::new(None) }
+    }
+
+    /// Takes blocks and runs them until none is left. After a panic none is.
+    fn work(&self) {
+        let count = self.body.count();
+        loop {
+            // Relaxed: the counter only makes sure that each block has one taker. Each thread goes beyond `count` by
+            // one at most, so it does not wrap.
+            let block = self.next.fetch_add(1, Ordering::Relaxed);
+            if block >= count {
+                return;
+            }
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.body.run(block))) {
+                self.next.fetch_max(count, Ordering::Relaxed);
+                self.keep(payload);
+            }
+        }
+    }
+
+    /// Keeps the first payload. Another one may panic when it is dropped, so it is not.
+    fn keep(&self, payload: Payload) {
+        let mut slot = lock(&self.panic);
+        match *slot {
+            None => *slot = Some(payload),
+            Some(_) => mem::forget(payload),
+        }
+    }
+
+    /// How many blocks nobody has taken; a hint.
+    fn left(&self) -> usize {
+        self.body.count().saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+}
+
+/// Threads that help with tasks, and the tasks that want help.
+pub struct Crew<B> {
+    state: Mutex<State<B>>,
+    /// Idle helpers sleep here.
+    offered: Condvar,
+    /// Owners sleep here until their last helper has left.
+    left: Condvar,
+}
+
+struct State<B> {
+    offers: Vec<Offer<B>>,
+    idle: usize,
+    closed: bool,
+}
+
+struct Offer<B> {
+    task: Arc<Task<B>>,
+    helpers: usize,
+}
+
+impl<B> State<B> {
+    fn position(&self, task: &Arc<Task<B>>) -> usize {
+        match self.offers.iter().position(|o| Arc::ptr_eq(&o.task, task)) {
+            Some(at) => at,
+            None => unreachable!("only its owner takes an offer back, after the last helper left"),
+        }
+    }
+}
+
+impl<B: Blocks> Crew<B> {
+    /// A crew without helpers. Each thread that calls [`Crew::help`] is one.
+    pub fn new() -> Self {
+        Crew {
+            state: Mutex::new(State { offers: Vec::new(), idle: 0, closed: false }),
+            offered: Condvar::new(),
+            left: Condvar::new(),
+        }
+    }
+
+    /// Runs all blocks of `task`, on this thread and on helpers that are idle, and returns when all have ended. The
+    /// error is the first panic; blocks that had not started by then do not run.
+    pub fn run(&self, task: &Arc<Task<B>>) -> Result<(), Payload> {
+        let shared = task.left() > 1;
+        if shared {
+            self.offer(task);
+        }
+        task.work();
+        if shared {
+            self.take_back(task);
+        }
+        match lock(&task.panic).take() {
+            Some(payload) => Err(payload),
+            None => Ok(()),
+        }
+    }
+
+    fn offer(&self, task: &Arc<Task<B>>) {
+        let mut state = lock(&self.state);
+        state.offers.push(Offer { task: task.clone(), helpers: 0 });
+        let idle = state.idle > 0;
+        drop(state);
+        if idle {
+            // One is enough: each helper that comes wakes the next (see `enter`).
+            self.offered.notify_one();
+        }
+    }
+
+    fn take_back(&self, task: &Arc<Task<B>>) {
+        let alone = |state: &State<B>| state.offers[state.position(task)].helpers == 0;
+        if !alone(&lock(&self.state)) {
+            soon(|| alone(&lock(&self.state)));
+        }
+        let mut state = lock(&self.state);
+        while !alone(&state) {
+            state = wait(&self.left, state);
+        }
+        let at = state.position(task);
+        state.offers.swap_remove(at);
+    }
+
+    /// Helps until the crew is closed.
+    pub fn help(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(task) = self.enter(&mut state) {
+                drop(state);
+                task.work();
+                state = lock(&self.state);
+                self.leave(&mut state, task);
+            } else if state.closed {
+                return;
+            } else {
+                state.idle += 1;
+                state = wait(&self.offered, state);
+                state.idle -= 1;
+            }
+        }
+    }
+
+    fn enter(&self, state: &mut State<B>) -> Option<Arc<Task<B>>> {
+        let idle = state.idle;
+        let offer = state.offers.iter_mut().find(|o| o.task.left() > 0)?;
+        offer.helpers += 1;
+        if idle > 0 && offer.task.left() > 1 {
+            self.offered.notify_one();
+        }
+        Some(offer.task.clone())
+    }
+
+    /// Lets go of the task. The offer holds it too, and the owner cannot take that back before the lock is free: so
+    /// this is never the last reference.
+    fn leave(&self, state: &mut State<B>, task: Arc<Task<B>>) {
+        let at = state.position(&task);
+        drop(task);
+        state.offers[at].helpers -= 1;
+        if state.offers[at].helpers == 0 {
+            // All: several owners may sleep here.
+            self.left.notify_all();
+        }
+    }
+
+    /// Sends the helpers home once they find nothing to do.
+    pub fn close(&self) {
+        lock(&self.state).closed = true;
+        self.offered.notify_all();
+    }
+}
+
+impl<B: Blocks> Default for Crew<B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    match condvar.wait(guard) {
+        Ok(guard) => guard,
+        Err(poisoned) => poisoned.into_inner(),
+    }
+}
+
+impl<B> fmt::Debug for Task<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl<B> fmt::Debug for Crew<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = lock(&self.state);
+        f.debug_struct("Crew").field("offers", &state.offers.len()).field("idle", &state.idle).finish()
+    }
+}
+
+#[cfg(all(test, not(windlass_loom)))]
+mod tests {
+    use super::*;
+    use crate::facade::thread;
+
+    /// Counts the runs of each block; one of them may panic.
+    struct Counts {
+        runs: Vec<AtomicUsize>,
+        bad: Option<usize>,
+    }
+
+    impl Blocks for Counts {
+        fn count(&self) -> usize {
+            self.runs.len()
+        }
+
+        fn run(&self, block: usize) {
+            self.runs[block].fetch_add(1, Ordering::Relaxed);
+            assert!(self.bad != Some(block), "block {block} is bad");
+        }
+    }
+
+    fn counts(count: usize, bad: Option<usize>) -> Arc<Task<Counts>> {
+        Arc::new(Task::new(Counts { runs: (0..count).map(|_| AtomicUsize::new(0)).collect(), bad }))
+    }
+
+    fn with_helpers(helpers: usize, owner: impl Fn(&Crew<Counts>) + Sync) {
+        let crew = Crew::new();
+        thread::scope(|s| {
+            for _ in 0..helpers {
+                s.spawn(|| crew.help());
+            }
+            let owners = [s.spawn(|| owner(&crew)), s.spawn(|| owner(&crew))];
+            let ended = owners.map(|o| o.join());
+            crew.close();
+            for end in ended {
+                end.expect("the owner's checks hold");
+            }
+        });
+    }
+
+    #[test]
+    fn each_block_runs_once_and_the_owner_is_left_alone_with_the_task() {
+        with_helpers(3, |crew| {
+            for round in 0..200 {
+                let mut task = counts(round, None);
+                assert!(crew.run(&task).is_ok());
+                let task = Arc::get_mut(&mut task).expect("no helper holds the task any more");
+                assert!(task.body.runs.iter_mut().all(|r| *r.get_mut() == 1));
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_ends_the_task_and_not_the_crew() {
+        with_helpers(2, |crew| {
+            for _ in 0..20 {
+                let task = counts(64, Some(5));
+                let payload = crew.run(&task).expect_err("block 5 panics");
+                assert_eq!(payload.downcast_ref::<String>().map(|s| s.as_str()), Some("block 5 is bad"));
+                assert!(crew.run(&counts(64, None)).is_ok());
+            }
+        });
+    }
+}

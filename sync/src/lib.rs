@@ -1,0 +1,15 @@
+//! Internal to Windlass, with no promise to anyone else: the cells everything waits on, and the executor's core.
+//!
+//! All hand-written atomics of the project live here (kernel memory excepted), one atomic word to a file, its bits
+//! named. Every primitive is modelled in `loom-tests/`.
+#![warn(missing_docs)]
+
+pub mod cell;
+pub mod credits;
+pub mod crew;
+pub mod desk;
+pub mod drain;
+pub mod executor;
+pub mod facade;
+pub mod inbox;
+pub mod timeline;

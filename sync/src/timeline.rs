@@ -1,0 +1,368 @@
+//! How far a lane has come, who waits for it, and who tells what failed.
+//!
+//! One thread, the holder of the [`Head`], advances a timeline. Any thread may sleep until a point is passed
+//! ([`Timeline::wait`]) or ask to have it told ([`Timeline::arm`]).
+//!
+//! # Why nobody is forgotten
+//!
+//! There is one atomic word, `word`, and every change of it is a read-modify-write, so all changes have one order.
+//!
+//! - Who wants a point takes the lock, sets `NEWS`, and looks at the passed point in the value that this very
+//!   operation replaced. If the point is passed there, nothing has to be remembered. Otherwise the wish goes on a
+//!   list before the lock is let go.
+//! - The head swaps in the new point, which also clears `NEWS`. If the replaced value had `NEWS`, it takes the lock
+//!   (and so sees the wish on its list) and learns the lowest point that anybody wants, `next`. Until `NEWS` is set
+//!   again it needs no lock to know that a point below `next` interests nobody.
+//!
+//! Of the two operations on the word one is first. If it is the swap, the other side sees the point as passed. If it
+//! is the setting of `NEWS`, the head sees the bit, then the wish. There is no third case.
+//!
+//! # Why a failure is told in time
+//!
+//! A failure is put on the list under the lock that also covers the swap of its point, and whoever tells takes the
+//! passed point and the list under that lock: a report never names a failure above its point, nor misses one below.
+//!
+//! Reports are told with no lock held, by several threads at once: one without failures may arrive in any order. But
+//! while a report that names failures is being told (`naming`), a later one must not overtake it: who would tell one
+//! leaves that to the thread that is at it (`owed`). And who comes back from inside `tell` with a passed point leaves
+//! it to its own outer call (`Teller::again`), so that calls do not pile up on the stack. In both cases the thread that
+//! is left with the duty looks for it, under the lock, before it stops.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::mem;
+
+use crate::facade::thread::{self, ThreadId};
+use crate::facade::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, lock};
+
+/// Bit 0: somebody put a wish on a list since the head last looked.
+const NEWS: u64 = 1;
+/// The other bits: the last point that was passed.
+const POINT_SHIFT: u32 = 1;
+
+/// The progress of one lane. Points are below 2^63 and start above 0. `F` is what is known about a failed point.
+pub struct Timeline<F> {
+    word: AtomicU64,
+    waiting: Mutex<Waiting<F>>,
+    woken: Condvar,
+}
+
+struct Waiting<F> {
+    /// Points to be told, lowest first.
+    armed: BinaryHeap<Reverse<u64>>,
+    /// Points that threads sleep for, lowest first.
+    sleepers: BinaryHeap<Reverse<u64>>,
+    /// Failures that no report has named.
+    failed: Vec<F>,
+    /// The point of the last report.
+    told: u64,
+    /// The threads that are telling.
+    tellers: Vec<Teller>,
+    /// One of them is naming failures.
+    naming: bool,
+    /// That one has to tell again.
+    owed: bool,
+}
+
+struct Teller {
+    thread: ThreadId,
+    /// It has to tell, or to tell again.
+    again: bool,
+}
+
+impl<F> Waiting<F> {
+    /// Whether the teller at `at` has to tell now. While another one names failures it has not; then that one owes it.
+    fn take_duty(&mut self, at: usize) -> bool {
+        let duty = mem::take(&mut self.tellers[at].again);
+        self.owed |= duty && self.naming;
+        duty && !self.naming
+    }
+
+    fn teller(&self, thread: ThreadId) -> Option<usize> {
+        self.tellers.iter().position(|t| t.thread == thread)
+    }
+
+    /// Takes over what the others left to the thread that named failures.
+    fn stop_naming(&mut self, thread: ThreadId) {
+        self.naming = false;
+        if mem::take(&mut self.owed)
+            && let Some(at) = self.teller(thread)
+        {
+            self.tellers[at].again = true;
+        }
+    }
+
+    /// What a report says now.
+    fn take_report(&mut self, upto: u64) -> Vec<F> {
+        pop_due(&mut self.armed, upto);
+        self.told = upto;
+        mem::take(&mut self.failed)
+    }
+}
+
+/// The right to advance a timeline: there is one for each.
+pub struct Head<F> {
+    timeline: Arc<Timeline<F>>,
+    /// No wish that the head has seen is below this point.
+    next: u64,
+}
+
+impl<F> Timeline<F> {
+    /// A timeline at point 0, and its head.
+    pub fn new() -> (Arc<Self>, Head<F>) {
+        let waiting = Waiting {
+            armed: BinaryHeap::new(),
+            sleepers: BinaryHeap::new(),
+            failed: Vec::new(),
+            told: 0,
+            tellers: Vec::new(),
+            naming: false,
+            owed: false,
+        };
+        let timeline =
+            Timeline { word: AtomicU64::new(0), waiting: Mutex::new(waiting), woken: Condvar::new() };
+        let timeline = Arc::new(timeline);
+        (timeline.clone(), Head { timeline, next: u64::MAX })
+    }
+
+    /// The last point that was passed; all that led to it is visible to the caller.
+    pub fn passed(&self) -> u64 {
+        // Acquire: pairs with the head's swap.
+        self.word.load(Ordering::Acquire) >> POINT_SHIFT
+    }
+
+    /// Blocks until `point` is passed.
+    pub fn wait(&self, point: u64) {
+        if self.passed() >= point || soon(|| self.passed() >= point) {
+            return;
+        }
+        let mut waiting = lock(&self.waiting);
+        if self.announce() >= point {
+            return;
+        }
+        waiting.sleepers.push(Reverse(point));
+        while self.passed() < point {
+            waiting = match self.woken.wait(waiting) {
+                Ok(guard) => guard,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+    }
+
+    /// Asks for a call of `tell` once `point` is passed: by this thread if it is, else by the head's. `tell` must not
+    /// panic. It is called with no lock held and may come back to this timeline.
+    pub fn arm(&self, point: u64, tell: impl FnMut(u64, Vec<F>)) {
+        let mut waiting = lock(&self.waiting);
+        // The load saves the head a useless look at the lists; the decision is `announce`'s.
+        if self.passed() >= point || self.announce() >= point {
+            self.report(waiting, tell);
+        } else {
+            waiting.armed.push(Reverse(point));
+        }
+    }
+
+    /// Says that a list is about to change, and returns the point that was passed at that moment. Only under the lock.
+    fn announce(&self) -> u64 {
+        // Release: keeps the head's earlier swap visible to who acquires this value. Acquire: the caller may see the
+        // point as passed.
+        self.word.fetch_or(NEWS, Ordering::AcqRel) >> POINT_SHIFT
+    }
+
+    /// Moves the word on, and says whether there was news. Only the head does this.
+    #[inline]
+    fn swap(&self, point: u64) -> bool {
+        debug_assert!(point < 1 << 63, "points have 63 bits");
+        // Release: what the group wrote is visible to who reads the point. Acquire: not needed for the lists, which the
+        // lock orders, but it lets the head rely on all that was done before an announcement.
+        let old = self.word.swap(point << POINT_SHIFT, Ordering::AcqRel);
+        debug_assert!(old >> POINT_SHIFT < point, "points rise");
+        old & NEWS != 0
+    }
+
+    /// Wakes the sleepers that are due, tells if an armed point is due, and returns the lowest point wanted next.
+    fn grant<'a>(
+        &'a self,
+        mut waiting: MutexGuard<'a, Waiting<F>>,
+        point: u64,
+        tell: impl FnMut(u64, Vec<F>),
+    ) -> u64 {
+        if pop_due(&mut waiting.sleepers, point) {
+            self.woken.notify_all();
+        }
+        let due = pop_due(&mut waiting.armed, point);
+        let lowest = |wishes: &BinaryHeap<Reverse<u64>>| wishes.peek().map_or(u64::MAX, |p| p.0);
+        let next = lowest(&waiting.armed).min(lowest(&waiting.sleepers));
+        if due {
+            self.report(waiting, tell);
+        }
+        next
+    }
+
+    /// Tells the present state, and again as long as that is this thread's duty.
+    fn report<'a>(&'a self, mut waiting: MutexGuard<'a, Waiting<F>>, mut tell: impl FnMut(u64, Vec<F>)) {
+        let me = thread::current().id();
+        if let Some(outer) = waiting.teller(me) {
+            waiting.tellers[outer].again = true;
+            return;
+        }
+        waiting.tellers.push(Teller { thread: me, again: true });
+        // Others come and go meanwhile, so this thread's place is looked up each time.
+        while let Some(at) = waiting.teller(me) {
+            if !waiting.take_duty(at) {
+                waiting.tellers.swap_remove(at);
+                return;
+            }
+            let upto = self.passed();
+            let failed = waiting.take_report(upto);
+            let names = !failed.is_empty();
+            waiting.naming = names;
+            drop(waiting);
+            tell(upto, failed);
+            waiting = lock(&self.waiting);
+            if names {
+                waiting.stop_naming(me);
+            }
+        }
+    }
+}
+
+impl<F> Head<F> {
+    /// Passes `point`, which rises from call to call, and calls `tell` if that makes an armed point due.
+    ///
+    /// `tell` is called as in [`Timeline::arm`].
+    #[inline]
+    pub fn advance(&mut self, point: u64, tell: impl FnMut(u64, Vec<F>)) {
+        if self.timeline.swap(point) || point >= self.next {
+            let waiting = lock(&self.timeline.waiting);
+            self.next = self.timeline.grant(waiting, point, tell);
+        }
+    }
+
+    /// As [`Head::advance`], for a point that failed.
+    pub fn advance_failed(&mut self, point: u64, failure: F, tell: impl FnMut(u64, Vec<F>)) {
+        let mut waiting = lock(&self.timeline.waiting);
+        waiting.failed.push(failure);
+        self.timeline.swap(point);
+        self.next = self.timeline.grant(waiting, point, tell);
+    }
+
+    /// Tells what no report has covered, asked for or not.
+    pub fn tell_rest(&mut self, tell: impl FnMut(u64, Vec<F>)) {
+        let waiting = lock(&self.timeline.waiting);
+        if waiting.told < self.timeline.passed() {
+            self.timeline.report(waiting, tell);
+        }
+    }
+}
+
+/// Takes off all wishes up to `point`, and says whether there were any.
+fn pop_due(wishes: &mut BinaryHeap<Reverse<u64>>, point: u64) -> bool {
+    let before = wishes.len();
+    while wishes.peek().is_some_and(|p| p.0 <= point) {
+        wishes.pop();
+    }
+    wishes.len() < before
+}
+
+/// How often a thread looks again before it goes to sleep: about as long, in all, as going to sleep and being woken
+/// would cost it. Measured on two cores: one look halves the cost of a stream of tiny groups, and more than a few
+/// change nothing but the processor time that a lone group takes.
+const LOOKS: usize = 8;
+
+/// Gives `ready` a short while to come true before the caller goes to sleep, and says whether it did.
+///
+/// It hands the processor to any other runnable thread between two looks, so it takes time from nobody.
+pub fn soon(mut ready: impl FnMut() -> bool) -> bool {
+    if cfg!(windlass_loom) {
+        return false;
+    }
+    (0..LOOKS).any(|_| {
+        thread::yield_now();
+        ready()
+    })
+}
+
+impl<F> fmt::Debug for Timeline<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeline").field("passed", &self.passed()).finish()
+    }
+}
+
+impl<F> fmt::Debug for Head<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head").field("timeline", &self.timeline).finish()
+    }
+}
+
+#[cfg(all(test, not(windlass_loom)))]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn only_armed_points_are_told() {
+        let told = RefCell::new(Vec::new());
+        let tell = |upto, failed: Vec<&'static str>| told.borrow_mut().push((upto, failed));
+        let (timeline, mut head) = Timeline::new();
+        head.advance(1, tell);
+        timeline.arm(3, tell);
+        head.advance(2, tell);
+        assert_eq!(*told.borrow(), []);
+        head.advance(4, tell);
+        head.advance(5, tell);
+        assert_eq!(*told.borrow(), [(4, vec![])], "the first point at or above the armed one, once");
+        timeline.arm(2, tell);
+        assert_eq!(*told.borrow(), [(4, vec![]), (5, vec![])], "a passed point is told at once");
+    }
+
+    #[test]
+    fn a_failure_is_named_by_the_next_report() {
+        let told = RefCell::new(Vec::new());
+        let tell = |upto, failed: Vec<&'static str>| told.borrow_mut().push((upto, failed));
+        let (timeline, mut head) = Timeline::new();
+        head.advance_failed(1, "one", tell);
+        head.advance(2, tell);
+        timeline.arm(1, tell);
+        head.advance_failed(3, "three", tell);
+        head.tell_rest(tell);
+        head.tell_rest(tell);
+        assert_eq!(*told.borrow(), [(2, vec!["one"]), (3, vec!["three"])]);
+    }
+
+    #[test]
+    fn who_arms_while_being_told_is_told_after_it() {
+        let (timeline, mut head) = Timeline::<()>::new();
+        timeline.arm(1, |_, _| unreachable!("not passed"));
+        let mut told = 0;
+        let depth = RefCell::new(0);
+        head.advance(1, |_, _| {
+            assert_eq!(depth.replace(1), 0, "reports do not nest");
+            told += 1;
+            if told < 3 {
+                timeline.arm(1, |_, _| unreachable!("another thread, or frame, is telling"));
+            }
+            depth.replace(0);
+        });
+        assert_eq!(told, 3);
+    }
+
+    #[test]
+    fn sleepers_wake() {
+        let (timeline, mut head) = Timeline::<()>::new();
+        thread::scope(|s| {
+            for point in [1, 500, 1000] {
+                let timeline = &timeline;
+                s.spawn(move || timeline.wait(point));
+            }
+            for point in 1..=1000 {
+                if point % 300 == 0 {
+                    thread::sleep(std::time::Duration::from_millis(1));
+                }
+                head.advance(point, |_, _| ());
+            }
+        });
+        assert_eq!(timeline.passed(), 1000);
+    }
+}

@@ -1,0 +1,96 @@
+//! What is checked, and how.
+
+use crate::process::Process;
+use crate::steps::Steps;
+use crate::{Result, drivers, tidy, tools};
+
+/// The profile of all checks: optimised, so that the oracle's counts are affordable, and with debug assertions. One
+/// profile for all of them means that every dependency is compiled once.
+const PROFILE: &str = "--profile ci";
+
+/// Random programs that every change has to get right.
+const ORACLE: u64 = 100_000;
+
+/// Everything that has to pass before a change lands.
+pub(crate) fn ci() -> Result<()> {
+    let mut steps = Steps::default();
+    steps.step("format", || Process::cargo().words("fmt --all --check").run());
+    steps.step("the repository's rules", || tidy::report(&crate::root()));
+    steps.step("licences, bans, sources", deny);
+    steps.step("unused dependencies", machete);
+    steps.step("clippy", || {
+        let all = Process::cargo().words("clippy --workspace --all-targets --all-features").words(PROFILE);
+        all.words("-- -D warnings").run()
+    });
+    steps.step("clippy, host backend alone", || {
+        Process::cargo().words("clippy -p windlass").words(PROFILE).words("-- -D warnings").run()
+    });
+    steps.step("clippy, no backend", || {
+        let bare = Process::cargo().words("clippy -p windlass --no-default-features").words(PROFILE);
+        bare.words("-- -D warnings").run()
+    });
+    steps.step("documentation", || {
+        let doc = Process::cargo().words("doc --workspace --all-features --no-deps --document-private-items");
+        doc.words(PROFILE).env("RUSTDOCFLAGS", "-D warnings").run()
+    });
+    tests(&mut steps);
+    steps.finish()
+}
+
+/// Every test.
+pub(crate) fn test() -> Result<()> {
+    let mut steps = Steps::default();
+    tests(&mut steps);
+    steps.finish()
+}
+
+fn tests(steps: &mut Steps) {
+    steps.step("drivers", drivers::setup);
+    steps.step("tests", || {
+        // All suites run even if one fails: one run is to show everything that is wrong.
+        Process::cargo().words("test --workspace --all-features --no-fail-fast").words(PROFILE).run()
+    });
+    steps.step("oracle", || random_programs(ORACLE));
+    steps.step("loom models", loom);
+}
+
+/// The model checks: the same sources under our own cfg, in a target folder of their own so that the two builds do not
+/// undo each other.
+pub(crate) fn loom() -> Result<()> {
+    let loom =
+        Process::cargo().words("test --release --package windlass-loom-tests --target-dir target/loom");
+    loom.env("RUSTFLAGS", "--cfg windlass_loom").run()
+}
+
+/// Licences, bans and sources of all dependencies.
+pub(crate) fn deny() -> Result<()> {
+    tools::DENY.ready()?.words("--workspace --all-features check bans licenses sources").run()
+}
+
+/// Dependencies that nothing uses.
+fn machete() -> Result<()> {
+    tools::MACHETE.ready()?.args(["--with-metadata", "."]).run()
+}
+
+/// The table of ratios beside the raw bases.
+pub(crate) fn bench(rest: &[String]) -> Result<()> {
+    Process::cargo().words("run --release --package windlass-benches --").args(rest).run()
+}
+
+/// Random programs through every oracle: the tests whose names begin so read how many from `WINDLASS_ORACLE`.
+pub(crate) fn oracle(rest: &[String]) -> Result<()> {
+    let count = match rest {
+        [] => 1_000_000,
+        [count] => {
+            count.replace('_', "").parse().map_err(|_| format!("`{count}` is no number of programs"))?
+        }
+        _ => return Err("usage: cargo xtask oracle [N]".into()),
+    };
+    random_programs(count)
+}
+
+fn random_programs(count: u64) -> Result<()> {
+    // All members, although few have an oracle: other features of shared dependencies would be another build.
+    let tests = Process::cargo().words("test --workspace --all-features --lib --tests").words(PROFILE);
+    tests.words("-- --nocapture random_programs").env("WINDLASS_ORACLE", count.to_string()).run()
+}

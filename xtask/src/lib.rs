@@ -1,0 +1,53 @@
+//! The repository's chores, as `cargo xtask <command>`.
+//!
+//! Plain Rust on the standard library, so that it builds at once on a machine that has only Rust. Whatever else is
+//! needed, it installs or says how to.
+
+mod checks;
+mod drivers;
+mod process;
+mod steps;
+pub mod tidy;
+mod tools;
+
+use std::path::{Path, PathBuf};
+
+/// What went wrong, in words for the person at the terminal.
+pub type Result<T, E = String> = std::result::Result<T, E>;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  setup       install what the tests need: an OpenCL and a Vulkan driver for the CPU, and their loaders
+  test        setup, then every test: unit, integration, documentation, examples, oracle, loom models
+  ci          what has to pass before a change lands: format, lints, dependencies, documentation, test
+  loom        the loom models alone
+  oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
+  bench       the table of ratios beside the raw bases; further arguments go to the benches
+  deny        licences, bans and sources of all dependencies
+  tidy        the repository's own rules";
+
+/// Runs one command.
+pub fn run(command: &str, rest: &[String]) -> Result<()> {
+    match command {
+        "setup" => drivers::setup(),
+        "test" => checks::test(),
+        "ci" => checks::ci(),
+        "loom" => checks::loom(),
+        "oracle" => checks::oracle(rest),
+        "bench" => checks::bench(rest),
+        "deny" => checks::deny(),
+        "tidy" => tidy::report(&root()),
+        "" | "help" | "-h" | "--help" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(format!("there is no command `{other}`\n\n{USAGE}")),
+    }
+}
+
+/// The workspace's root folder.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}

@@ -1,0 +1,65 @@
+//! Running other programs.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use crate::Result;
+
+/// A command whose line is printed before it runs, and whose output goes where ours does.
+pub(crate) struct Process {
+    command: Command,
+    line: String,
+}
+
+impl Process {
+    pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
+        let line = program.as_ref().to_string_lossy().into_owned();
+        let mut command = Command::new(program);
+        command.current_dir(crate::root());
+        Process { command, line }
+    }
+
+    /// The cargo that runs us.
+    pub(crate) fn cargo() -> Self {
+        let mut process = Process::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        process.line = "cargo".to_owned();
+        process
+    }
+
+    pub(crate) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        for arg in args {
+            self.line.push(' ');
+            self.line.push_str(&arg.as_ref().to_string_lossy());
+            self.command.arg(arg);
+        }
+        self
+    }
+
+    /// The arguments in one string, separated by blanks.
+    pub(crate) fn words(self, words: &str) -> Self {
+        self.args(words.split_whitespace())
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.line = format!("{name}={:?} {}", value.as_ref().to_string_lossy(), self.line);
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it, and fails if it does.
+    pub(crate) fn run(mut self) -> Result<()> {
+        println!("$ {}", self.line);
+        let status = self.command.stdin(Stdio::null()).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("`{}` failed: {status}", self.line)),
+            Err(error) => Err(format!("`{}` could not be started: {error}", self.line)),
+        }
+    }
+
+    /// What it prints, if it can be run and succeeds.
+    pub(crate) fn output(mut self) -> Option<String> {
+        let output = self.command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}

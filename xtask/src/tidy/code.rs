@@ -1,0 +1,139 @@
+//! Rules about Rust sources.
+
+use super::Breach;
+use super::tree::{File, Tree, is_comment};
+
+/// Lines that a source may have. The aim is 400; at this many it surely holds a second idea.
+const LINES: usize = 600;
+
+pub(super) fn short_files(tree: &Tree) -> Vec<Breach> {
+    let lines = |file: &File| file.text.lines().count();
+    let long = tree.rust().filter(|file| lines(file) > LINES);
+    long.map(|file| format!("{} has {} lines, more than {LINES}", file.path, lines(file))).collect()
+}
+
+pub(super) fn no_mod_files(tree: &Tree) -> Vec<Breach> {
+    // What several integration tests share is `tests/common/…`, which cargo would take for a test of its own if it
+    // were a file in `tests/`.
+    let mod_files = tree.rust().filter(|file| file.path.ends_with("/mod.rs"));
+    mod_files.map(|file| file.path.clone()).collect()
+}
+
+/// Where atomics may be written by hand: the cells, and memory that work-items share.
+const ATOMICS: &[&str] = &["sync/src/", "kernel/src/memory.rs", "kernel/src/view.rs"];
+
+/// Crates that test others with the means a stranger has: they count with plain atomics.
+const TESTERS: &[&str] = &["backends/faulty/", "backends/conformance/"];
+
+pub(super) fn atomics(tree: &Tree) -> Vec<Breach> {
+    let elsewhere = tree.shipped().filter(|file| !starts_with(file, ATOMICS) && !starts_with(file, TESTERS));
+    let words = ["std::sync::atomic", "core::sync::atomic", "loom::"];
+    elsewhere.flat_map(|file| mentions(file, &words, "outside sync/")).collect()
+}
+
+/// Where `unsafe` may stand: the cells, what a kernel's memory is, native calls, and the two places where the runtime
+/// turns that memory into slices.
+const UNSAFE: &[&str] = &[
+    "sync/src/",
+    "kernel/src/memory.rs",
+    "kernel/src/view.rs",
+    "kernel/src/image.rs",
+    "backends/api/src/memory.rs",
+    "backends/host/src/",
+    "backends/opencl/src/",
+    "backends/wgpu/src/",
+    "backends/faulty/src/",
+    "backends/conformance/src/kernels",
+    "runtime/src/host_view.rs",
+    "runtime/src/shell/work.rs",
+];
+
+pub(super) fn unsafe_places(tree: &Tree) -> Vec<Breach> {
+    let elsewhere = tree.shipped().filter(|file| !starts_with(file, UNSAFE));
+    elsewhere
+        .flat_map(|file| {
+            let lines = file.code().filter(|(_, line)| has_word(line, "unsafe"));
+            lines.map(|(at, _)| file.at(at, "unsafe code outside its places")).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// How far above an unsafe block its reason may begin.
+const REASON_WITHIN: usize = 12;
+
+pub(super) fn safety_comments(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for file in tree.rust() {
+        let lines: Vec<&str> = file.text.lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let opens =
+                ["unsafe {", "unsafe impl", "unsafe extern"].iter().any(|start| has_word(line, start));
+            if !opens || is_comment(line) || line.contains('"') {
+                continue;
+            }
+            let above = &lines[i.saturating_sub(REASON_WITHIN)..=i];
+            if !above.iter().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
+                breaches.push(file.at(i + 1, "an unsafe block without a `// SAFETY:` above it"));
+            }
+        }
+    }
+    breaches
+}
+
+pub(super) fn finished(tree: &Tree) -> Vec<Breach> {
+    // This rule and its tests have to name them.
+    let others = tree.rust().filter(|file| !file.path.starts_with("xtask/") || !file.path.contains("/tidy"));
+    let words = ["todo!(", "unimplemented!(", "dbg!(", "FIXME", "XXX", "#[ignore"];
+    others.flat_map(|file| mentions(file, &words, "is left in the code")).collect()
+}
+
+pub(super) fn pure_engine(tree: &Tree) -> Vec<Breach> {
+    let engine = tree.rust().filter(|file| {
+        let inside = file.path == "runtime/src/engine.rs" || file.path.starts_with("runtime/src/engine/");
+        let tests = ["runtime/src/engine/oracle", "runtime/src/engine/tests"];
+        inside && !tests.iter().any(|aside| file.path.starts_with(aside))
+    });
+    let words = [
+        "std::thread",
+        "std::time",
+        "Mutex",
+        "sync::atomic",
+        "Arc<",
+        "windlass_backend",
+        "windlass_sync",
+        "async ",
+        "tokio",
+        "Future",
+        "unsafe",
+    ];
+    engine.flat_map(|file| mentions(file, &words, "in the engine, which only decides")).collect()
+}
+
+pub(super) fn backends_in_one_place(tree: &Tree) -> Vec<Breach> {
+    let runtime = tree.shipped().filter(|file| file.path.starts_with("runtime/src/"));
+    let others = runtime.filter(|file| file.path != "runtime/src/runtime.rs");
+    let words = ["windlass_host::", "windlass_opencl::", "windlass_wgpu::"];
+    others.flat_map(|file| mentions(file, &words, "outside runtime.rs")).collect()
+}
+
+fn starts_with(file: &File, places: &[&str]) -> bool {
+    places.iter().any(|place| file.path.starts_with(place))
+}
+
+/// The lines of code that have one of these words.
+fn mentions(file: &File, words: &[&str], what: &str) -> Vec<Breach> {
+    let found = |line: &str| words.iter().find(|word| line.contains(**word)).copied();
+    let lines = file.code().filter_map(|(at, line)| Some((at, found(line)?)));
+    lines.map(|(at, word)| file.at(at, &format!("`{word}` {what}"))).collect()
+}
+
+/// Whether the text stands in the line, and not as the end of a longer word.
+fn has_word(line: &str, text: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(text).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + text.len()..].chars().next();
+        let ends = text.ends_with(|c: char| !is_part(c)) || !after.is_some_and(is_part);
+        !before.is_some_and(is_part) && ends
+    })
+}

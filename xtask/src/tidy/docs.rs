@@ -1,0 +1,88 @@
+//! Rules about documents: what they say of the code has to be so.
+
+use super::Breach;
+use super::tree::Tree;
+
+/// Where each class of tests is described.
+const TESTING: &str = "docs/testing.md";
+
+pub(super) fn links(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for file in tree.ending(".md") {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (i, line) in file.text.lines().enumerate() {
+            for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let target = target.split('#').next().unwrap_or_default();
+                let outside = target.is_empty() || target.contains("://");
+                // Of files that are no text, such as licences, only the name's form is known.
+                if !outside && target.contains('.') && !tree.has(&join(folder, target)) {
+                    breaches.push(file.at(i + 1, &format!("links to `{target}`, which is not there")));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// A path from a folder, with `..` worked off.
+fn join(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Every `name` in the last column of a table of `docs/testing.md` is a test function, or a file of tests.
+pub(super) fn tests_exist(tree: &Tree) -> Vec<Breach> {
+    let Some(text) = tree.text(TESTING) else { return vec![format!("{TESTING} is not there")] };
+    let mut breaches = Vec::new();
+    let mut tests_in_last = false;
+    for (i, line) in text.lines().enumerate() {
+        let Some(row) = line.trim().strip_prefix('|') else {
+            tests_in_last = false;
+            continue;
+        };
+        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default().trim();
+        if last == "tests" {
+            tests_in_last = true;
+        } else if tests_in_last {
+            let names = last.split('`').skip(1).step_by(2);
+            let unknown = names.filter(|name| !is_test(tree, name));
+            breaches.extend(unknown.map(|name| format!("{TESTING}:{}: there is no test `{name}`", i + 1)));
+        }
+    }
+    breaches
+}
+
+fn is_test(tree: &Tree, name: &str) -> bool {
+    if name.contains('/') {
+        return tree.has(name);
+    }
+    let function = name.rsplit("::").next().unwrap_or(name);
+    // A generated test is named by its row in a macro or a table.
+    let forms = [
+        format!("fn {function}("),
+        format!("fn {function}<"),
+        format!("({function}"),
+        format!("\"{function}\""),
+        format!("    {function},"),
+    ];
+    tree.rust().any(|file| forms.iter().any(|form| file.text.contains(form.as_str())))
+}
+
+pub(super) fn mutants_listed(tree: &Tree) -> Vec<Breach> {
+    let (Some(faults), Some(text)) = (tree.text("runtime/src/engine/mutant.rs"), tree.text(TESTING)) else {
+        return vec!["runtime/src/engine/mutant.rs or docs/testing.md is not there".into()];
+    };
+    let listed = |name: &str| text.contains(&format!("`{name}`"));
+    let names = faults.lines().skip_while(|line| line.trim() != "mutants! {").skip(1).map(str::trim);
+    let names = names.take_while(|line| *line != "}").filter(|line| !line.starts_with("//"));
+    names.filter(|name| !listed(name)).map(|name| format!("{TESTING}: does not list `{name}`")).collect()
+}
