@@ -1,7 +1,8 @@
 //! A backend with one lane whose groups end when the model says so, in the middle of a native call if need be.
 //!
 //! It is the other side of the runtime's protocols, so its own state is kept under a model's mutex, which it lets go of
-//! before it reports. It checks the contract's half that is the runtime's: one thread feeds at a time, points rise.
+//! before it reports. It checks the contract's half that is the runtime's: one thread feeds at a time, points
+//! rise, and only what was fed is armed.
 
 use std::sync::Arc;
 
@@ -223,6 +224,7 @@ impl Lane for Line {
 
     fn arm(&self, point: Point) {
         let mut state = lock(&self.0.state);
+        assert!(point.0 <= state.fed, "only what was fed is armed");
         state.armed.push(point.0);
         report(state);
     }

@@ -32,8 +32,8 @@
 //!
 //! # Completion
 //!
-//! - [`Lane::arm`] asks for one call of [`LaneSink::passed`] as soon as the given point has been passed (at once, if
-//!   it has been). Each armed point gets a call, or is covered by a later point's call. Nothing is reported
+//! - [`Lane::arm`] asks for one call of [`LaneSink::passed`] as soon as the given point, which was fed, has been passed (at
+//!   once, if it has been). Each armed point gets a call, or is covered by a later point's call. Nothing is reported
 //!   unless it was armed, except at the backend's own liking.
 //! - A [`Verdict`] covers all points up to its own. It names every failure among those not covered by an earlier
 //!   verdict of that lane. Where a driver shows failure only per command, keep each command's event until its status

@@ -129,6 +129,11 @@ impl Progress {
         table.live.range(..end).rev().find(|g| !g.events.is_empty()).cloned()
     }
 
+    /// Whether something was fed at or above `point`.
+    pub(crate) fn has_fed(&self, point: Point) -> bool {
+        lock(&self.table).fed >= Some(point)
+    }
+
     /// The last fed point, unless everything up to `point` was handed to the device.
     pub(crate) fn unflushed(&self, point: Point) -> Option<Point> {
         let table = lock(&self.table);

@@ -223,6 +223,10 @@ impl Lane for OpenClLane {
     fn arm(&self, point: Point) {
         let progress = &self.stream.progress;
         progress.sweep();
+        // To the table a point that was never fed looks like one that has been passed, which would be the worst answer.
+        if !progress.has_fed(point) {
+            return;
+        }
         match progress.group_at(point) {
             // A barrier may stand behind groups that have been reported, and is then passed as well.
             None => return progress.settle(point),

@@ -68,9 +68,10 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Gives the feed token back.
-    pub(crate) fn release_lane(&mut self, lane: LaneId) {
+    /// Gives the feed token back: everything that was popped has been confirmed.
+    pub(crate) fn release_lane(&mut self, lane: LaneId, turn: &mut Turn<S>) {
         self.lane(lane).held = false;
+        self.place_sentinel(lane, turn);
     }
 
     /// The next group to feed, for the token's holder.
@@ -182,26 +183,31 @@ impl<S: Shell> Engine<S> {
             }
         }
         self.finish_pending(turn);
-        if self.lane(lane).has_room() {
-            turn.lane_ready(lane);
+        // Who refills the lane places its sentinel, with more in flight to choose from.
+        match self.lane(lane).has_room() {
+            true => turn.lane_ready(lane),
+            false => self.place_sentinel(lane, turn),
         }
     }
 
-    /// The point to arm so that the lane is settled, and refilled before it runs dry: halfway through what is in
-    /// flight while more stands on the list, else the last. None while an earlier sentinel is still out. Its node is
-    /// told as well.
-    pub(crate) fn sentinel(&mut self, id: LaneId) -> Option<(u64, NodeId)> {
+    /// Has a point armed so that the lane is settled, and refilled before it runs dry: halfway through what is in
+    /// flight while more stands on the list, else the last. Not while an earlier sentinel is still out. And not while
+    /// somebody holds the feed token: the native call of what is in flight may then be still to come, and a lane knows
+    /// nothing of a point that it was not fed. The holder places the sentinel when it gives the token back.
+    fn place_sentinel(&mut self, id: LaneId, turn: &mut Turn<S>) {
+        let unfed = self.is(Mutant::ArmedBeforeFed);
         let lane = self.lane(id);
-        if lane.sentinel > lane.passed {
-            return None;
+        if lane.held && !unfed || lane.sentinel > lane.passed {
+            return;
         }
         let at = match lane.list.is_empty() {
-            true => lane.in_flight.len().checked_sub(1)?,
+            true => lane.in_flight.len().wrapping_sub(1),
             false => lane.in_flight.len() / 2,
         };
-        let (point, node) = *lane.in_flight.get(at)?;
-        lane.sentinel = point;
-        Some((point, node))
+        if let Some(&(point, node)) = lane.in_flight.get(at) {
+            lane.sentinel = point;
+            turn.sentinels.push((id, point, node));
+        }
     }
 
     /// A lane that works on a memory, if any does.
@@ -227,11 +233,6 @@ impl<S: Shell> Engine<S> {
 
     pub(crate) fn context_of(&self, lane: LaneId) -> ContextId {
         self.devices[self.lanes[lane.0 as usize].device.0 as usize].context
-    }
-
-    /// Whether there is something to feed to a lane, and room for it.
-    pub(crate) fn wants_feed(&self, lane: LaneId) -> bool {
-        self.lanes[lane.0 as usize].has_room()
     }
 
     /// How many groups stand on a lane's list, not yet fed.

@@ -126,6 +126,8 @@ mutants! {
     InputsNotWanted
     /// Nobody asks for the verdict of an awaited group.
     NotArmed
+    /// A lane is asked to report a point while the native call there is still being made.
+    ArmedBeforeFed
     /// An id that outlives its slot names whoever came next.
     SlotReusedEarly
     /// Several transfers come from a source where fewer would do.

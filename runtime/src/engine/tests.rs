@@ -58,6 +58,8 @@ struct Script {
     transfers: Vec<(NodeId, Transfer)>,
     noted: usize,
     armed: Vec<(LaneId, u64)>,
+    /// Points armed for the lanes' own sake.
+    sentinels: Vec<(LaneId, u64)>,
     freed: usize,
 }
 
@@ -96,6 +98,7 @@ impl Script {
             transfers: Vec::new(),
             noted: 0,
             armed: Vec::new(),
+            sentinels: Vec::new(),
             freed: 0,
         }
     }
@@ -170,6 +173,7 @@ impl Script {
             self.turn.ready_lanes.clear();
             self.turn.proxies.clear();
             self.armed.extend(self.turn.arm.drain(..));
+            self.sentinels.extend(self.turn.sentinels.drain(..).map(|(lane, point, _)| (lane, point)));
             self.freed += self.turn.freed.drain(..).count();
             self.fired.append(&mut self.turn.fired);
             self.asked.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
@@ -231,7 +235,7 @@ impl Script {
     fn confirm(&mut self, lane: LaneId, given: &[Given]) {
         let fed = given.iter().map(|g| Fed { node: g.node, refused: None });
         self.engine.confirm(fed.collect::<Vec<_>>(), &mut self.turn);
-        self.engine.release_lane(lane);
+        self.engine.release_lane(lane, &mut self.turn);
         self.absorb();
     }
 

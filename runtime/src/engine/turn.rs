@@ -24,6 +24,8 @@ pub(crate) struct Turn<S: Shell> {
     pub(crate) allocate: Vec<(RootId, MemoryId, usize)>,
     /// Points somebody on the host waits for.
     pub(crate) arm: SmallVec<[(LaneId, u64); 2]>,
+    /// Points that settle and refill their lanes, with the nodes there.
+    pub(crate) sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
     /// Allocations that nothing uses any more.
     pub(crate) freed: Vec<S::Memory>,
 }
@@ -57,6 +59,7 @@ impl<S: Shell> Turn<S> {
             staged: Vec::new(),
             allocate: Vec::new(),
             arm: SmallVec::new(),
+            sentinels: SmallVec::new(),
             freed: Vec::new(),
         }
     }

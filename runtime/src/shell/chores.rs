@@ -57,14 +57,7 @@ impl Default for Chores {
 impl Clerk<State, Mail> for Chores {
     fn mail(&mut self, state: &mut State, message: Mail) {
         match message {
-            Mail::Passed(lane, verdict) => {
-                state.passed(lane, verdict, &mut self.turn);
-                // Who refills the lane arms it, with more in flight to choose from.
-                if !state.engine.wants_feed(lane) {
-                    let lane = state.lane(lane).clone();
-                    state.sentinel(&lane, self);
-                }
-            }
+            Mail::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
             Mail::Want(node) => state.engine.want(node, &mut self.turn),
         }
         state.file(self);
@@ -141,11 +134,16 @@ impl State {
                 chores.feeding.push(Feeding::new(self.lane(lane).clone(), batch));
             }
         }
-        for lane in 0..chores.turn.arm.len() {
-            let (lane, point) = chores.turn.arm[lane];
+        let Turn { arm, sentinels, .. } = &mut chores.turn;
+        for (lane, point, node) in sentinels.drain(..) {
+            // Whoever waits for this group need not ask for its verdict.
+            if let Some(Work::Group(event)) = self.engine.work_mut(node) {
+                event.is_armed();
+            }
+            self.counters.armed += 1;
             chores.arm.push((self.lane(lane).clone(), point));
         }
-        chores.turn.arm.clear();
+        chores.arm.extend(arm.drain(..).map(|(lane, point)| (self.lane(lane).clone(), point)));
     }
 }
 

@@ -113,16 +113,6 @@ impl State {
         };
         ToFeed { node, point: Point(point), waits: native_waits, job, memory }
     }
-
-    /// The lane's sentinel: the point whose passing settles and refills the lane, if none is armed already.
-    pub(super) fn sentinel(&mut self, lane: &Arc<LaneShell>, chores: &mut Chores) {
-        let Some((point, node)) = self.engine.sentinel(lane.id) else { return };
-        if let Some(Work::Group(event)) = self.engine.work_mut(node) {
-            event.is_armed();
-        }
-        self.counters.armed += 1;
-        chores.arm.push((lane.clone(), point));
-    }
 }
 
 impl Inner {
@@ -151,8 +141,7 @@ impl Inner {
                     batch = state.pop_batch(lane.id);
                 }
                 if batch.is_empty() {
-                    state.sentinel(&lane, chores);
-                    state.engine.release_lane(lane.id);
+                    state.engine.release_lane(lane.id, &mut chores.turn);
                     all_quiet = true;
                 }
                 state.file(chores);

@@ -60,6 +60,7 @@ struct SimLane {
     confirmed: usize,
     /// Points the engine wants to hear of.
     armed: Vec<u64>,
+    sentinel: u64,
     executed: usize,
     reported: usize,
     depth: usize,
@@ -68,6 +69,14 @@ struct SimLane {
 }
 
 impl SimLane {
+    /// A driver can report only what it has been given.
+    fn has_recorded(&self, point: u64) -> Result<(), Fault> {
+        match self.confirmed < point as usize {
+            true => Err(Fault::new(format!("point {point} is armed before it is fed"))),
+            false => Ok(()),
+        }
+    }
+
     /// The first point that was asked for, has been executed, and has not been reported.
     fn armed_end(&self) -> Option<usize> {
         let due = |p: &usize| self.reported < *p && *p <= self.executed;
@@ -235,8 +244,13 @@ impl<'a> Drive<'a> {
             self.running.push(Running { id, at, seen: None });
         }
         self.turn.proxies.clear();
-        for (lane, point) in self.turn.arm.drain(..) {
+        for (lane, point) in std::mem::take(&mut self.turn.arm) {
+            self.lanes[lane.0 as usize].has_recorded(point)?;
             self.lanes[lane.0 as usize].armed.push(point);
+        }
+        for (lane, point, _) in std::mem::take(&mut self.turn.sentinels) {
+            self.lanes[lane.0 as usize].has_recorded(point)?;
+            self.lanes[lane.0 as usize].sentinel = point;
         }
         self.fired.append(&mut self.turn.fired);
         for staged in std::mem::take(&mut self.turn.staged) {
@@ -270,7 +284,10 @@ impl<'a> Drive<'a> {
     /// Nothing else can happen: a lane's sentinel brings the verdicts that nobody has asked for. Nobody waits for
     /// them.
     fn sentinel(&mut self) -> Result<bool, Fault> {
-        let late = |l: &usize| self.lanes[*l].reported < self.lanes[*l].executed;
+        let late = |l: &usize| {
+            let lane = &self.lanes[*l];
+            (lane.reported + 1..=lane.executed).contains(&(lane.sentinel as usize))
+        };
         let Some(l) = (0..self.lanes.len()).find(late) else { return Ok(false) };
         self.note(|_| format!("sentinel of {l}"));
         self.report(l);

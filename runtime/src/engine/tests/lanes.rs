@@ -99,7 +99,7 @@ fn decision_2_native_depth_is_bounded() {
     let nodes: Vec<_> = roots.iter().map(|r| s.group("g").on(gpu).writes(*r).submit()).collect();
     assert_eq!(s.fed_nodes(), nodes[..4]);
     // More stands on the list, so the sentinel is halfway through what is in flight.
-    assert_eq!((s.engine.listed(lane), s.engine.sentinel(lane).map(|(point, _)| point)), (6, Some(3)));
+    assert_eq!((s.engine.listed(lane), s.sentinels.as_slice()), (6, &[(lane, 3)][..]));
     // What is not fed can still be cancelled.
     assert_eq!(s.cancel(nodes[9]), Cancelled::Skipped);
     assert_eq!(s.cancel(nodes[0]), Cancelled::TooLate);
@@ -160,11 +160,32 @@ fn decision_9_a_refusal_fails_the_group_even_if_the_verdict_was_faster() {
     assert_eq!(s.end(refused), None);
     let fed = [Fed { node: refused, refused: Some("no") }, Fed { node: reader, refused: None }];
     s.engine.confirm(fed, &mut s.turn);
-    s.engine.release_lane(lane);
+    s.engine.release_lane(lane, &mut s.turn);
     s.absorb();
     assert_eq!(s.end(refused), Some(&Outcome::Failed("no")));
     s.pass(reader);
     assert_eq!(s.end(reader), Some(&Outcome::Doomed("no")));
+    s.assert_empty();
+}
+
+#[test]
+fn a_lane_is_asked_to_report_only_what_it_was_fed() {
+    // A verdict arrives while another thread is still making the native call of the next group.
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let lane = s.lanes_of(gpu)[0];
+    let (a, b) = (s.buffer(4), s.buffer(4));
+    let first = s.group("first").on(gpu).writes(a).submit();
+    s.feed(lane);
+    assert_eq!(std::mem::take(&mut s.sentinels), [(lane, 1)]);
+    let second = s.group("second").on(gpu).writes(b).submit();
+    let given = s.pop(lane);
+    assert_eq!(given[0].node, second);
+    s.pass(first);
+    assert_eq!(s.sentinels, [], "the call of the second is still being made");
+    s.confirm(lane, &given);
+    assert_eq!(s.sentinels, [(lane, 2)]);
+    s.run_to_the_end();
     s.assert_empty();
 }
 

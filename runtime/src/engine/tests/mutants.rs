@@ -60,6 +60,7 @@ const FOUND: &[(Mutant, u64)] = &[
     (Mutant::InputsNotWanted, 7),
     (Mutant::NotArmed, 5),
     (Mutant::SlotReusedEarly, 1),
+    (Mutant::ArmedBeforeFed, 0),
     (Mutant::FirstSourceOnly, 2),
 ];
 

@@ -52,7 +52,7 @@ impl Drive<'_> {
         let left = lane.fed.len() - lane.confirmed;
         if left == 0 {
             lane.held = false;
-            self.engine.release_lane(LaneId(l as u32));
+            self.engine.release_lane(LaneId(l as u32), &mut self.turn);
             return;
         }
         let count = 1 + self.rng.below(left);
