@@ -38,7 +38,6 @@ mod ops;
 mod stage;
 mod submit;
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unavailable, async_trait};
@@ -51,12 +50,14 @@ pub use context::WgpuContext;
 /// use windlass_backend::{Backend, BackendId};
 /// assert_eq!(windlass_wgpu::Wgpu::new().id(), BackendId::WGPU);
 /// ```
-#[derive(Default)]
-pub struct Wgpu {
-    /// Kept once it has shown an adapter, since loading the drivers takes long; not before, so that a driver which
-    /// was put in place meanwhile is found.
-    instance: Mutex<Option<wgpu::Instance>>,
-}
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Wgpu {}
+
+/// The process's instance. Kept once it has shown an adapter, since loading the drivers takes long; not before, so that
+/// a driver which was put in place meanwhile is found. Then it is never dropped: with its last instance a driver is
+/// unloaded, and a process that ends at that moment, on another thread, calls exit handlers that are no longer there.
+static INSTANCE: Mutex<Option<wgpu::Instance>> = Mutex::new(None);
 
 impl Wgpu {
     /// The backend. Nothing is loaded yet.
@@ -66,17 +67,11 @@ impl Wgpu {
 
     /// The platforms as they are now.
     async fn platforms(&self) -> Result<Vec<device::Found>, Unavailable> {
-        let known = error::lock(&self.instance).clone();
+        let known = error::lock(&INSTANCE).clone();
         let instance = known.unwrap_or_else(device::load);
         let found = device::find(&instance).await?;
-        *error::lock(&self.instance) = Some(instance);
+        *error::lock(&INSTANCE) = Some(instance);
         Ok(found)
-    }
-}
-
-impl fmt::Debug for Wgpu {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wgpu").finish_non_exhaustive()
     }
 }
 
