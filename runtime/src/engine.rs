@@ -80,6 +80,8 @@ pub(crate) use turn::{Settled, Staged, Turn};
 pub(crate) trait Shell: Sized + 'static {
     /// What a node does.
     type Work: fmt::Debug;
+    /// What a node has to be given when it is fed or started; nothing by default.
+    type Load: Default + fmt::Debug;
     /// Why something failed; equal when it is the same failure.
     type Cause: Clone + PartialEq + fmt::Debug;
     /// An allocation.
@@ -163,6 +165,7 @@ pub(crate) struct Use {
 
 struct Node<S: Shell> {
     work: Option<S::Work>,
+    load: S::Load,
     end: Option<End<S::Cause>>,
     place: Place,
     state: State,
@@ -267,7 +270,8 @@ pub(crate) struct Engine<S: Shell> {
     lanes: Vec<Lane>,
     tally: Tally,
     ticks: u32,
-    scratch: hazard::Preds,
+    /// Room for the predecessors of the node that is being planned.
+    scratch: Option<Box<hazard::Preds>>,
     /// Nodes that came to their turn only to end there.
     pending: Vec<NodeId>,
     record: Option<Box<Record>>,
@@ -294,7 +298,7 @@ impl<S: Shell> Engine<S> {
             lanes: Vec::new(),
             tally: Tally::default(),
             ticks: 0,
-            scratch: hazard::Preds::default(),
+            scratch: None,
             pending: Vec::new(),
             record: None,
             mutant: None,
@@ -447,6 +451,11 @@ impl<S: Shell> Engine<S> {
         self.nodes.get_mut(node)?.work.as_mut()
     }
 
+    /// What is to be done at this node; taken once.
+    pub(crate) fn take_load(&mut self, node: NodeId) -> S::Load {
+        self.nodes.get_mut(node).map(|node| std::mem::take(&mut node.load)).unwrap_or_default()
+    }
+
     /// The work of all nodes.
     pub(crate) fn works(&self) -> impl Iterator<Item = &S::Work> {
         self.nodes.iter().filter_map(|(_, node)| node.work.as_ref())
@@ -476,9 +485,10 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Gives a node that is about to be planned an empty body.
-    fn fresh_node(&mut self, place: Place, work: S::Work) -> NodeId {
-        self.nodes.insert(Node {
-            work: Some(work),
+    fn fresh_node(&mut self, place: Place, work: impl FnOnce(NodeId) -> S::Work) -> NodeId {
+        let id = self.nodes.insert(Node {
+            work: None,
+            load: S::Load::default(),
             end: None,
             place,
             state: State::Gated,
@@ -496,6 +506,8 @@ impl<S: Shell> Engine<S> {
             waits: SmallVec::new(),
             epochs: SmallVec::new(),
             proxies: Vec::new(),
-        })
+        });
+        self.nodes[id].work = Some(work(id));
+        id
     }
 }

@@ -21,12 +21,11 @@ pub use kernel_call::KernelCall;
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 
 use crate::buffer::Buffer;
-use crate::context::DeviceSlot;
 use crate::engine::Mode;
 use crate::error::{BoxError, Error, Result};
 use crate::event::Event;
 use crate::host_task::Host;
-use crate::shell::Inner;
+use crate::shell::queue::QueueCore;
 use crate::shell::work::{Planned, PlannedCopy, PlannedFill};
 
 /// What a group leaves behind when it is cancelled before it ran.
@@ -63,8 +62,7 @@ pub enum OnCancel {
 /// # }
 /// ```
 pub struct CommandGroup<'g> {
-    inner: Arc<Inner>,
-    slot: Arc<DeviceSlot>,
+    pub(crate) queue: Arc<QueueCore>,
     pub(crate) builder: RefCell<Builder<'g>>,
     /// Invariant: the brands of two groups do not convert into each other.
     brand: PhantomData<Cell<&'g ()>>,
@@ -77,8 +75,8 @@ impl fmt::Debug for CommandGroup<'_> {
 }
 
 impl<'g> CommandGroup<'g> {
-    pub(crate) fn new(inner: Arc<Inner>, slot: Arc<DeviceSlot>) -> Self {
-        CommandGroup { inner, slot, builder: RefCell::default(), brand: PhantomData }
+    pub(crate) fn new(queue: Arc<QueueCore>) -> Self {
+        CommandGroup { queue, builder: RefCell::default(), brand: PhantomData }
     }
 
     /// The group reads the data.
@@ -140,7 +138,7 @@ impl<'g> CommandGroup<'g> {
         mode: Mode,
     ) -> Option<crate::shell::work::Binding> {
         let mut builder = self.builder.borrow_mut();
-        match buffer.binding(&self.inner) {
+        match buffer.binding(&self.queue.inner) {
             Ok(binding) => {
                 builder.require(buffer.root(), binding.root, buffer.pieces(mode));
                 Some(binding)
@@ -169,12 +167,12 @@ impl<'g> CommandGroup<'g> {
     /// # }
     /// ```
     pub fn depends_on(&self, event: &Event) {
-        self.builder.borrow_mut().after_event(&self.inner, event, true);
+        self.builder.borrow_mut().after_event(&self.queue.inner, event, true);
     }
 
     /// The group runs after this event's group has ended, however it has.
     pub fn after_end(&self, event: &Event) {
-        self.builder.borrow_mut().after_event(&self.inner, event, false);
+        self.builder.borrow_mut().after_event(&self.queue.inner, event, false);
     }
 
     /// The group runs after this future is done, and fails if its output is an error or it panics. The future is
@@ -231,7 +229,7 @@ impl<'g> CommandGroup<'g> {
     pub fn parallel_for(&self, range: impl LaunchRange, call: KernelCall<'g>) -> Result<()> {
         let range = range.range();
         launch::check_range(&range)?;
-        let planned = call.plan(&self.inner, &self.slot, range)?;
+        let planned = call.plan(&self.queue.inner, &self.queue.slot, range)?;
         match range.items() {
             // The requirements stand, and there is nothing to run.
             0 => Ok(()),
@@ -385,11 +383,11 @@ impl<'g> CommandGroup<'g> {
     }
 
     fn host_device(&self, what: &str) -> Result<()> {
-        match self.slot.runs_host_bodies() {
+        match self.queue.slot.runs_host_bodies() {
             true => Ok(()),
             false => Err(Error::unsupported(format!(
                 "`{what}` runs closures of this program, which {} does not: use a queue on a host device",
-                self.slot.device
+                self.queue.slot.device
             ))),
         }
     }

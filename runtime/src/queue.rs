@@ -11,7 +11,7 @@ use windlass_sync::cell::EventCell;
 use windlass_sync::credits::Place;
 use windlass_sync::drain::{Tide, Watch};
 
-use crate::context::{Context, DeviceSlot};
+use crate::context::Context;
 use crate::device::{Device, Selector};
 use crate::engine::Plan;
 use crate::error::{Error, Kind, Result};
@@ -41,14 +41,13 @@ use crate::shell::work::Work;
 #[derive(Clone)]
 pub struct Queue {
     runtime: Runtime,
-    slot: Arc<DeviceSlot>,
     core: Arc<QueueCore>,
 }
 
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
-            .field("device", &self.slot.device)
+            .field("device", &self.core.slot.device)
             .field("core", &self.core)
             .finish_non_exhaustive()
     }
@@ -81,12 +80,12 @@ impl Queue {
 
     /// The device its groups run on.
     pub fn device(&self) -> &Device {
-        &self.slot.device
+        &self.core.slot.device
     }
 
     /// The context it belongs to.
     pub fn context(&self) -> Context {
-        self.slot.context()
+        self.core.slot.context()
     }
 
     /// The runtime it belongs to.
@@ -179,67 +178,69 @@ impl Queue {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         let refund = Refund { core: Some(&self.core), tide: self.core.drain.begin() };
-        let inner = self.runtime.inner();
-        let cg = CommandGroup::new(inner.clone(), self.slot.clone());
+        let cg = CommandGroup::new(self.core.clone());
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
         builder.check(returned)?;
-        let event = self.plan(inner, &mut builder, refund.tide, at)?;
+        let event = self.plan(cg.queue, &mut builder, refund.tide, at)?;
         refund.keep();
         Ok(event)
     }
 
     fn plan(
         &self,
-        inner: &Arc<Inner>,
+        core: Arc<QueueCore>,
         prepared: &mut Builder<'static>,
         tide: Tide,
         at: &'static Location<'static>,
     ) -> Result<Event> {
+        let inner = self.runtime.inner();
         let unbuilt = prepared.unbuilt()?;
         let cancel = prepared.cancel_signal();
-        let commands = std::mem::take(&mut prepared.commands);
+        let load = std::mem::take(&mut prepared.commands);
         let name = prepared.name.take().map(Box::from);
-        let cell = EventCell::new(Note::new(commands, name, cancel.clone()));
-        let event = Arc::new(EventInner { cell, queue: self.core.clone(), tide, at });
-        let core = &self.core;
-        let node = inner.enter(|state, turn| {
+        let note = Note::new(name, cancel.clone());
+        let event = inner.enter(|state, turn| {
             Inner::check_open(state)?;
-            if let Some(cause) = state.engine.lost(self.slot.id).filter(|_| !prepared.is_host_task) {
+            if let Some(cause) = state.engine.lost(core.slot.id).filter(|_| !prepared.is_host_task) {
                 return Err(cause.0.clone());
             }
             let (after, doomed) = match prepared.after.is_empty() {
                 true => (SmallVec::new(), None),
                 false => prepared.predecessors(),
             };
-            let work = Work::Group(event.clone());
             let plan = Plan {
-                device: (!prepared.is_host_task).then_some(self.slot.id),
+                device: (!prepared.is_host_task).then_some(core.slot.id),
                 accesses: &prepared.accesses,
                 after: &after,
                 in_order: core.tail(),
                 gates: (prepared.outside.len() + unbuilt.len()) as u32,
                 keep_previous: prepared.keep_previous,
                 doomed,
-                work,
+                load,
             };
-            // The event learns its node before anything can end it: we still sit at the desk.
-            let node = state.engine.plan(plan, turn);
-            event.cell.note(|note, _| note.node = Some(node));
-            core.set_tail(node);
+            let mut planned = None;
+            let work = |node| {
+                let cell = EventCell::new(note);
+                let event = planned.insert(Arc::new(EventInner { cell, node, queue: core, tide, at }));
+                Work::Group(event.clone())
+            };
+            let node = state.engine.plan(plan, work, turn);
+            self.core.set_tail(node);
             state.counters.submitted += 1;
-            Ok(node)
+            Ok(planned)
         })?;
+        let Some(event) = event else { unreachable!("planning asks for the work") };
         if !prepared.outside.is_empty() || prepared.is_host_task {
             inner.watch.start(inner);
         }
         for built in unbuilt {
-            inner.spawn_build_gate(node, built);
+            inner.spawn_build_gate(event.node, built);
         }
         if let Some(cancel) = cancel {
             let runtime = tokio::runtime::Handle::try_current().ok();
             for future in prepared.outside.drain(..) {
-                inner.spawn_outside(node, future, cancel.clone(), runtime.clone());
+                inner.spawn_outside(event.node, future, cancel.clone(), runtime.clone());
             }
         }
         Ok(Event::new(event))
@@ -445,10 +446,11 @@ impl QueueBuilder {
         };
         let core = QueueCore::new(
             runtime.inner().clone(),
+            slot,
             self.limit.unwrap_or(DEFAULT_LIMIT),
             self.in_order,
             self.handler,
         );
-        Ok(Queue { runtime, slot, core: Arc::new(core) })
+        Ok(Queue { runtime, core: Arc::new(core) })
     }
 }

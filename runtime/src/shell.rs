@@ -28,6 +28,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use windlass_backend::{Allocation, Context as NativeContext, Lane, LaneNumber, Verdict};
 use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
@@ -37,7 +38,7 @@ use crate::engine::{Engine, LaneId, NodeId, ProxyId, Shell, Transfer};
 use crate::error::{Cause, Error};
 use crate::stall::Watch;
 pub(crate) use chores::Chores;
-use work::Work;
+use work::{Planned, Work};
 
 /// The engine, told what our work is.
 #[derive(Debug)]
@@ -45,6 +46,7 @@ pub(crate) struct Windlass;
 
 impl Shell for Windlass {
     type Work = Work;
+    type Load = SmallVec<[Planned<'static>; 1]>;
     type Cause = Cause;
     type Memory = Arc<dyn Allocation>;
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
-use crate::facade::{Mutex, lock};
+use crate::facade::{Mutex, get_mut, lock};
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -123,6 +123,12 @@ impl<T: Clone, N> EventCell<T, N> {
         let Some(key) = registration.0.take() else { return };
         let waker = lock(&self.inner).waiters.try_remove(key);
         drop(waker);
+    }
+
+    /// The value and the owner's note, for who has the cell to itself.
+    pub fn parts_mut(&mut self) -> (&mut Option<T>, &mut N) {
+        let inner = get_mut(&mut self.inner);
+        (&mut inner.value, &mut inner.note)
     }
 
     /// How many waiters are registered.

@@ -67,7 +67,10 @@ impl Root {
     /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn at the
     /// desk leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
     fn bind_first(&self, inner: &Arc<Inner>) -> &(Arc<Inner>, RootId) {
-        let mut chores = Chores::default();
+        Chores::with(false, |chores| self.bind_at_the_desk(inner, chores))
+    }
+
+    fn bind_at_the_desk(&self, inner: &Arc<Inner>, chores: &mut Chores) -> &(Arc<Inner>, RootId) {
         let mut data = lock(&self.data);
         let bound = self.bound.get_or_init(|| {
             let data = data.take().map(|m| Arc::new(m) as Arc<dyn Allocation>);
@@ -76,11 +79,11 @@ impl Root {
                 true => (Box3 { lo: [0; 3], hi: self.shape }, self.element),
                 false => (Box3::line(0, bytes.div_ceil(GRANULE)), GRANULE),
             };
-            let root = inner.sit(&mut chores, |state, _| state.engine.add_root(extent, unit, bytes, data));
+            let root = inner.sit(chores, |state, _| state.engine.add_root(extent, unit, bytes, data));
             (inner.clone(), root)
         });
         drop(data);
-        inner.perform(&mut chores);
+        inner.perform(chores);
         bound
     }
 

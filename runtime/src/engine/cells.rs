@@ -23,6 +23,16 @@ pub(super) enum Content<C> {
     Poisoned(C),
 }
 
+impl<C> Content<C> {
+    /// Why there is nothing, if that is so.
+    pub(super) fn poison(&self) -> Option<&C> {
+        match self {
+            Content::Poisoned(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
 /// One memory's copy of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replica {
@@ -40,6 +50,11 @@ pub(super) struct Replica {
 impl Replica {
     fn new(memory: MemoryId, valid: bool) -> Self {
         Replica { memory, valid, writer: None, group: None, epochs: SmallVec::new() }
+    }
+
+    /// A replica with no history is the same as none: stale once written, valid while never written.
+    fn is_needed(&self, never_written: bool) -> bool {
+        self.has_users() || self.valid && !never_written
     }
 
     fn has_users(&self) -> bool {
@@ -155,12 +170,17 @@ impl<C: Clone + PartialEq> Cells<C> {
         inside
     }
 
+    /// The one cell of a root that has one history, as most have.
+    pub(super) fn only(&self) -> Option<&Cell<C>> {
+        match &self.list[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Whether a reader of this box in `memory` needs a transfer; for roots of one history, without a search.
     pub(super) fn may_be_stale(&self, memory: MemoryId) -> bool {
-        match &self.list[..] {
-            [only] => only.is_stale(memory),
-            _ => true,
-        }
+        self.only().is_none_or(|cell| cell.is_stale(memory))
     }
 
     /// Splits cells so that each lies inside `bounds` or outside, and says which lie inside.
@@ -194,14 +214,14 @@ impl<C: Clone + PartialEq> Cells<C> {
     /// Forgets what has settled in these cells, and joins those that have become equal.
     pub(super) fn tidy<S: Shell<Cause = C>>(
         &mut self,
-        inside: Inside,
+        inside: &[usize],
         nodes: &Table<NodeTag, Node<S>>,
         epochs: &mut Slab<Epoch>,
     ) {
-        for &i in &inside {
+        for &i in inside {
             forget_settled(&mut self.list[i], nodes, epochs);
         }
-        if self.list.len() == 1 {
+        if self.list.len() <= 1 {
             return;
         }
         if self.line {
@@ -235,7 +255,7 @@ impl<C: Clone + PartialEq> Cells<C> {
 
     /// Joins pairs of equal cells, of which one was touched, until there are none: a cell that was cut for an access
     /// grows back together with its surroundings once they share a history again.
-    fn join_grid(&mut self, inside: Inside, epochs: &mut Slab<Epoch>) {
+    fn join_grid(&mut self, inside: &[usize], epochs: &mut Slab<Epoch>) {
         let mut grown: SmallVec<[Box3; 4]> = inside.iter().map(|&i| self.list[i].bounds).collect();
         // Boxes that go round in a whirl join to no pair, but all at once to what they were cut from.
         if let (true, Some(hull)) = (inside.len() > 2, hull(&grown)) {
@@ -292,29 +312,32 @@ fn forget_settled<S: Shell>(
     nodes: &Table<NodeTag, Node<S>>,
     epochs: &mut Slab<Epoch>,
 ) {
-    let live = |id: &Option<NodeId>| id.is_some_and(|id| nodes.contains(id));
-    if !live(&cell.author) {
-        cell.author = None;
-    }
-    for replica in &mut cell.replicas {
-        if !live(&replica.writer) {
-            replica.writer = None;
-        }
-        if !live(&replica.group) {
-            replica.group = None;
-        }
-        replica.epochs.retain(|epoch| {
-            let over = epochs[epoch.0 as usize].is_over();
-            if over {
-                Epoch::leave(*epoch, epochs);
-            }
-            !over
-        });
-    }
+    // The group that has just been entered is often all of them.
+    let known = cell.author.filter(|id| nodes.contains(*id));
+    let live = |id: Option<NodeId>| id.filter(|id| known == Some(*id) || nodes.contains(*id));
+    cell.author = known;
     let never = matches!(cell.content, Content::Never);
-    // A replica with no history is the same as none: stale once written, valid while never written.
-    cell.replicas.retain(|r| r.has_users() || (r.valid && !never));
-    cell.replicas.sort_unstable_by_key(|r| r.memory);
+    let mut all_needed = true;
+    for replica in &mut cell.replicas {
+        replica.writer = live(replica.writer);
+        replica.group = live(replica.group);
+        if !replica.epochs.is_empty() {
+            replica.epochs.retain(|epoch| {
+                let over = epochs[epoch.0 as usize].is_over();
+                if over {
+                    Epoch::leave(*epoch, epochs);
+                }
+                !over
+            });
+        }
+        all_needed &= replica.is_needed(never);
+    }
+    if !all_needed {
+        cell.replicas.retain(|r| r.is_needed(never));
+    }
+    if cell.replicas.len() > 1 {
+        cell.replicas.sort_unstable_by_key(|r| r.memory);
+    }
 }
 
 fn leave_epochs<C>(cell: &Cell<C>, epochs: &mut Slab<Epoch>) {

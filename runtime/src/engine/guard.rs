@@ -31,11 +31,10 @@ impl<S: Shell> Engine<S> {
     /// have the memory, and ends it with [`Engine::finish_host`].
     pub(crate) fn plan_guard(&mut self, plan: GuardPlan<S::Work>, turn: &mut Turn<S>) -> NodeId {
         let GuardPlan { root, bounds, mode, work } = plan;
-        let id = self.fresh_node(Place::Host, work);
+        let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
         self.nodes[id].keeps_previous = true;
-        let mut preds = std::mem::take(&mut self.scratch);
-        preds.clear();
+        let mut preds = self.take_scratch();
         if !self.is(Mutant::GuardDoesNotWait) {
             self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
         }
@@ -48,7 +47,7 @@ impl<S: Shell> Engine<S> {
         self.roots[root].guards.push((id, bounds, mode.writes()));
         let gates = self.missing_memory(id, turn);
         self.attach(id, &mut preds, gates, turn);
-        self.scratch = preds;
+        self.scratch = Some(preds);
         self.finish_pending(turn);
         id
     }

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::cells::{Cell, Cells, Content, Inside};
+use super::cells::{Cell, Cells, Content};
 use super::edges::{DATA, NOTHING};
 use super::ids::MemoryId;
 use super::{Access, End, Engine, Epoch, EpochId, Mode, Mutant, NodeId, RootId, Shell};
@@ -54,6 +54,13 @@ impl Preds {
 }
 
 impl<S: Shell> Engine<S> {
+    /// Room for the predecessors of a node, to be given back.
+    pub(super) fn take_scratch(&mut self) -> Box<Preds> {
+        let mut preds = self.scratch.take().unwrap_or_default();
+        preds.clear();
+        preds
+    }
+
     /// Adds what a use of these cells in `memory` comes after: the last writer of this copy, and for a write the
     /// readers since. Failure comes along if the use reads.
     pub(super) fn hazards(&mut self, cell: &Cell<S::Cause>, memory: MemoryId, mode: Mode, preds: &mut Preds) {
@@ -103,7 +110,7 @@ impl<S: Shell> Engine<S> {
     pub(super) fn enter_reader(
         &mut self,
         cells: &mut Cells<S::Cause>,
-        inside: &Inside,
+        inside: &[usize],
         memory: MemoryId,
         node: NodeId,
     ) {
@@ -112,12 +119,14 @@ impl<S: Shell> Engine<S> {
             cells.get_mut(i).replica_mut(memory);
         }
         let too_much = self.is(Mutant::EpochJoinsTooMuch);
-        let shared = cells.get_mut(first).replica_mut(memory).epochs.clone().into_iter().find(|id| {
+        let joins = |id: &&EpochId| {
             let epoch = &self.epochs[id.0 as usize];
+            let covers = |&i: &usize| cells.get(i).replica(memory).is_some_and(|r| r.epochs.contains(id));
             !epoch.closed
                 && (too_much || epoch.cells as usize == inside.len())
-                && inside.iter().all(|&i| cells.get(i).replica(memory).is_some_and(|r| r.epochs.contains(id)))
-        });
+                && (inside.len() == 1 || inside.iter().all(covers))
+        };
+        let shared = cells.get(first).replica(memory).and_then(|r| r.epochs.iter().find(joins).copied());
         let id = shared.unwrap_or_else(|| {
             let id = EpochId(self.epochs.insert(Epoch::new(inside.len())) as u32);
             for &i in inside {
@@ -139,7 +148,7 @@ impl<S: Shell> Engine<S> {
     pub(super) fn enter_writer(
         &mut self,
         cells: &mut Cells<S::Cause>,
-        inside: &Inside,
+        inside: &[usize],
         memory: MemoryId,
         node: NodeId,
     ) {
@@ -157,7 +166,7 @@ impl<S: Shell> Engine<S> {
     pub(super) fn enter_version(
         &mut self,
         cells: &mut Cells<S::Cause>,
-        inside: &Inside,
+        inside: &[usize],
         memory: MemoryId,
         node: NodeId,
     ) {
@@ -177,14 +186,16 @@ impl<S: Shell> Engine<S> {
 
     /// A node that reads a poisoned version is doomed from the start. Says whether this one is.
     pub(super) fn doom_by_content(&mut self, node: NodeId, access: &Access) -> bool {
+        if !access.mode.reads() {
+            return false;
+        }
         let cells = &self.roots[access.root].cells;
-        let poison =
-            cells.overlapping(&access.bounds).into_iter().find_map(|i| match &cells.get(i).content {
-                Content::Poisoned(cause) if access.mode.reads() => Some(cause.clone()),
-                _ => None,
-            });
-        let doomed = poison.is_some();
-        self.nodes[node].end = self.nodes[node].end.take().or(poison.map(End::Doomed));
-        doomed
+        let poison = match cells.only() {
+            Some(cell) => cell.content.poison(),
+            None => cells.overlapping(&access.bounds).into_iter().find_map(|i| cells.get(i).content.poison()),
+        };
+        let Some(cause) = poison.cloned() else { return false };
+        self.nodes[node].end.get_or_insert(End::Doomed(cause));
+        true
     }
 }

@@ -61,11 +61,15 @@ impl<S: Shell> Engine<S> {
 
     /// Takes the lane's feed token, if it is free and there is something to feed.
     pub(crate) fn hold_lane(&mut self, lane: LaneId) -> bool {
-        let lane = self.lane(lane);
-        !lane.held && lane.has_room() && {
-            lane.held = true;
-            true
-        }
+        let may = self.may_hold(lane);
+        self.lane(lane).held |= may;
+        may
+    }
+
+    /// Whether the lane's feed token is free, and there is something to feed.
+    pub(crate) fn may_hold(&self, lane: LaneId) -> bool {
+        let lane = &self.lanes[lane.0 as usize];
+        !lane.held && lane.has_room()
     }
 
     /// Gives the feed token back: everything that was popped has been confirmed.
@@ -124,11 +128,15 @@ impl<S: Shell> Engine<S> {
     pub(super) fn count_fed(&mut self, id: NodeId, at: Option<(LaneId, u64)>, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
         let behind = std::mem::replace(&mut node.out_fed, super::edges::NONE);
-        let epochs = node.epochs.clone();
-        let realm = self.realm(self.nodes[id].place);
-        let one_point = self.is(Mutant::EpochKeepsOnePoint);
+        let (place, epochs) = (node.place, node.epochs.len());
         self.open_list(behind, at, turn);
-        for epoch in epochs {
+        if epochs == 0 {
+            return;
+        }
+        let realm = self.realm(place);
+        let one_point = self.is(Mutant::EpochKeepsOnePoint);
+        for i in 0..epochs {
+            let epoch = self.nodes[id].epochs[i];
             let entry = &mut self.epochs[epoch.0 as usize];
             let wanted = entry.wanted;
             let group = entry.group(realm);

@@ -20,7 +20,7 @@ pub(crate) struct After {
 
 /// A group to be planned.
 #[derive(Debug)]
-pub(crate) struct Plan<'a, W, C> {
+pub(crate) struct Plan<'a, S: Shell> {
     /// The device to run on; none for host tasks.
     pub(crate) device: Option<DeviceId>,
     /// What it touches; requirements on one root stand together.
@@ -34,21 +34,28 @@ pub(crate) struct Plan<'a, W, C> {
     /// so that what was there before is at hand.
     pub(crate) keep_previous: bool,
     /// Something it depends on explicitly had failed before.
-    pub(crate) doomed: Option<C>,
-    pub(crate) work: W,
+    pub(crate) doomed: Option<S::Cause>,
+    pub(crate) load: S::Load,
 }
 
 impl<S: Shell> Engine<S> {
     /// Takes a group in, at this place of the submission order. Never fails: what can be refused was refused before.
-    pub(crate) fn plan(&mut self, plan: Plan<'_, S::Work, S::Cause>, turn: &mut Turn<S>) -> NodeId {
+    /// `work` is told the node's name.
+    pub(crate) fn plan(
+        &mut self,
+        plan: Plan<'_, S>,
+        work: impl FnOnce(NodeId) -> S::Work,
+        turn: &mut Turn<S>,
+    ) -> NodeId {
         let place = plan.device.map_or(Place::Host, Place::Device);
-        let id = self.fresh_node(place, plan.work);
-        self.nodes[id].keeps_previous = plan.keep_previous;
-        self.nodes[id].end = plan.doomed.map(End::Doomed);
+        let id = self.fresh_node(place, work);
+        let node = &mut self.nodes[id];
+        node.load = plan.load;
+        node.keeps_previous = plan.keep_previous;
+        node.end = plan.doomed.map(End::Doomed);
         self.note_node(id, Recorded::Group);
         let memory = self.memory_of(place);
-        let mut preds = std::mem::take(&mut self.scratch);
-        preds.clear();
+        let mut preds = self.take_scratch();
         let mut planned: SmallVec<[Access; 2]> = SmallVec::new();
         let accesses = match plan.keep_previous {
             false => plan.accesses,
@@ -75,7 +82,7 @@ impl<S: Shell> Engine<S> {
         preds.node(plan.in_order.filter(|_| !self.is(Mutant::InOrderForgets)), edges::NOTHING);
         let gates = plan.gates + self.missing_memory(id, turn);
         self.attach(id, &mut preds, gates, turn);
-        self.scratch = preds;
+        self.scratch = Some(preds);
         self.finish_pending(turn);
         id
     }
@@ -161,27 +168,60 @@ impl<S: Shell> Engine<S> {
         memory: MemoryId,
         preds: &mut super::hazard::Preds,
     ) {
-        self.guards_ahead(root, &bounds, mode.writes(), preds);
-        let mut cells = std::mem::take(&mut self.roots[root].cells);
+        let entry = &mut self.roots[root];
+        let mut cells = std::mem::take(&mut entry.cells);
+        if !entry.guards.is_empty() {
+            self.guards_ahead(root, &bounds, mode.writes(), preds);
+        }
+        if cells.only().is_some_and(|cell| bounds.contains(&cell.bounds)) {
+            // A root of one history, used as a whole: nothing to search for, to cut or to join.
+            self.tally.nodes_visited += 1;
+            self.hazards(cells.get(0), memory, mode, preds);
+            self.enter(&mut cells, &[0], memory, mode, id);
+        } else {
+            self.apply_to_part(id, &mut cells, &bounds, mode, memory, preds);
+        }
+        self.roots[root].cells = cells;
+    }
+
+    fn apply_to_part(
+        &mut self,
+        id: NodeId,
+        cells: &mut Cells<S::Cause>,
+        bounds: &Box3,
+        mode: Mode,
+        memory: MemoryId,
+        preds: &mut super::hazard::Preds,
+    ) {
         let bounds_of_use = match self.is(Mutant::RangesConflict) {
             true => Box3 { lo: [0; 3], hi: [usize::MAX; 3] },
-            false => bounds,
+            false => *bounds,
         };
         for i in cells.overlapping(&bounds_of_use) {
             self.tally.nodes_visited += 1;
             self.hazards(cells.get(i), memory, mode, preds);
         }
         let inside = match self.is(Mutant::NoSplit) {
-            true => cells.overlapping(&bounds),
-            false => cells.carve(&bounds, &mut self.epochs),
+            true => cells.overlapping(bounds),
+            false => cells.carve(bounds, &mut self.epochs),
         };
+        self.enter(cells, &inside, memory, mode, id);
+    }
+
+    fn enter(
+        &mut self,
+        cells: &mut Cells<S::Cause>,
+        inside: &[usize],
+        memory: MemoryId,
+        mode: Mode,
+        id: NodeId,
+    ) {
         if mode.writes() {
-            self.enter_version(&mut cells, &inside, memory, id);
+            self.enter_version(cells, inside, memory, id);
         } else {
-            self.enter_reader(&mut cells, &inside, memory, id);
+            self.enter_reader(cells, inside, memory, id);
         }
         cells.tidy(inside, &self.nodes, &mut self.epochs);
-        self.roots[root].cells = cells;
     }
 
     pub(super) fn use_root(&mut self, id: NodeId, root: RootId, memory: MemoryId, writes: bool) {

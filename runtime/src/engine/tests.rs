@@ -32,6 +32,7 @@ enum Job {
 
 impl Shell for Play {
     type Work = Job;
+    type Load = ();
     type Cause = &'static str;
     type Memory = u32;
 

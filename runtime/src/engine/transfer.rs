@@ -108,11 +108,11 @@ impl<S: Shell> Engine<S> {
         self.use_root(writer, root, to, true);
         let gates = self.missing_memory(writer, turn) + u32::from(reader != writer);
         self.attach(writer, &mut preds, gates, turn);
-        cells.tidy(inside, &self.nodes, &mut self.epochs);
+        cells.tidy(&inside, &self.nodes, &mut self.epochs);
     }
 
     fn transfer_node(&mut self, device: DeviceId, step: Transfer) -> NodeId {
-        let id = self.fresh_node(Place::Device(device), S::transfer(step));
+        let id = self.fresh_node(Place::Device(device), |_| S::transfer(step));
         self.nodes[id].is_transfer = true;
         self.note_node(id, Recorded::Transfer(step));
         id

@@ -35,6 +35,8 @@ pub(crate) struct Turn<S: Shell> {
 pub(crate) struct Settled<S: Shell> {
     pub(crate) node: NodeId,
     pub(crate) work: S::Work,
+    /// Empty unless it never ran.
+    pub(crate) load: S::Load,
     pub(crate) outcome: Outcome<S::Cause>,
     /// How many nodes this one's own failure has taken down.
     pub(crate) took_down: u32,
@@ -64,6 +66,11 @@ impl<S: Shell> Turn<S> {
         }
     }
 
+    /// Whether there is something in it that concerns proxies or staged transfers.
+    pub(crate) fn has_links(&self) -> bool {
+        !(self.proxies.is_empty() && self.fired.is_empty() && self.staged.is_empty())
+    }
+
     pub(super) fn lane_ready(&mut self, lane: LaneId) {
         if !self.ready_lanes.contains(&lane) {
             self.ready_lanes.push(lane);
@@ -78,5 +85,6 @@ pub(super) fn settled<S: Shell>(
     outcome: Outcome<S::Cause>,
 ) -> Option<Settled<S>> {
     let work = node.work.take()?;
-    Some(Settled { node: id, work, outcome, took_down: node.took_down })
+    let load = std::mem::take(&mut node.load);
+    Some(Settled { node: id, work, load, outcome, took_down: node.took_down })
 }

@@ -108,9 +108,7 @@ impl Builder<'_> {
                 }
                 _ => {}
             }
-            if let Some(node) = event.node() {
-                nodes.push(After { node, carries_failure: *carries_failure });
-            }
+            nodes.push(After { node: event.node, carries_failure: *carries_failure });
         }
         (nodes, doomed)
     }

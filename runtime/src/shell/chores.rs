@@ -1,5 +1,6 @@
 //! What a turn at the desk leaves to be done once nobody sits there any more.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
@@ -8,19 +9,27 @@ use smallvec::SmallVec;
 use windlass_backend::Verdict;
 use windlass_sync::cell::Wakers;
 use windlass_sync::desk::Clerk;
+use windlass_sync::facade::thread_local;
 
-use super::feed::{Feeding, panic_message};
+use super::feed::{ToFeed, panic_message};
 use super::work::{Planned, Work};
 use super::{Inner, LaneShell, Mail, Signal, State, Windlass, sink};
-use crate::engine::{LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
+use crate::engine::{Fed, LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
 use crate::error::{Cause, Error, Kind};
 
 /// The engine's turn, and what the desk's own tables add to it.
 #[derive(Debug)]
 pub(crate) struct Chores {
     pub(super) turn: Turn<Windlass>,
-    /// Groups popped from lanes whose token this thread now holds.
-    pub(super) feeding: SmallVec<[Feeding; 1]>,
+    /// The lane whose feed token this thread has been given, with the groups that were popped from it.
+    pub(super) lane: Option<Arc<LaneShell>>,
+    pub(super) batch: Vec<ToFeed>,
+    /// The native calls that were made since the last turn.
+    pub(super) fed: Vec<Fed<Cause>>,
+    /// This thread is feeding a lane, and takes no other.
+    pub(super) is_feeding: bool,
+    /// Lanes that this thread looks at when it is through with that one.
+    pub(super) more: SmallVec<[LaneId; 2]>,
     /// Lanes to be fed, and points to be armed, by somebody who may make native calls.
     pub(super) elsewhere: Vec<LaneId>,
     pub(super) arm: SmallVec<[(Arc<LaneShell>, u64); 1]>,
@@ -29,7 +38,7 @@ pub(crate) struct Chores {
     /// Work of nodes that have ended, to be dropped.
     over: Vec<Work>,
     /// Commands that never ran, to be dropped.
-    unused: Vec<Planned<'static>>,
+    unused: Vec<SmallVec<[Planned<'static>; 1]>>,
     proxies: Vec<(ProxyId, Arc<Signal>)>,
     staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
     /// Native calls are not allowed here: this is a driver's callback, or a `poll`.
@@ -40,7 +49,11 @@ impl Default for Chores {
     fn default() -> Self {
         Chores {
             turn: Turn::new(),
-            feeding: SmallVec::new(),
+            lane: None,
+            batch: Vec::new(),
+            fed: Vec::new(),
+            is_feeding: false,
+            more: SmallVec::new(),
             elsewhere: Vec::new(),
             arm: SmallVec::new(),
             signals: Vec::new(),
@@ -89,8 +102,21 @@ impl State {
         }
     }
 
-    /// Turns ids into things, while the tables are at hand.
+    /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
     pub(super) fn file(&mut self, chores: &mut Chores) {
+        if chores.turn.has_links() {
+            self.file_links(chores);
+        }
+        if !chores.turn.settled.is_empty() {
+            self.file_settled(chores);
+        }
+        if !chores.turn.ready_lanes.is_empty() {
+            self.file_lanes(chores);
+        }
+        self.file_points(chores);
+    }
+
+    fn file_links(&mut self, chores: &mut Chores) {
         let Chores { turn, .. } = chores;
         for proxy in turn.proxies.drain(..) {
             let signal = Arc::new(Signal::new(()));
@@ -108,6 +134,10 @@ impl State {
             self.counters.live_steps += 1;
             chores.staged.push((staged, down, up));
         }
+    }
+
+    fn file_settled(&mut self, chores: &mut Chores) {
+        let Chores { turn, .. } = chores;
         if !self.steps.is_empty() {
             for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
                 chores.signals.extend(self.steps.remove(&settled.node));
@@ -115,25 +145,32 @@ impl State {
         }
         self.counters.settled += turn.settled.len() as u64;
         for settled in turn.settled.drain(..) {
-            let fed = matches!(settled.outcome, Outcome::Done);
-            let work = resolve(settled, &mut chores.woken);
-            if let (Work::Group(event), false) = (&work, fed) {
-                chores.unused.extend(event.take_commands());
+            let (work, load) = resolve(settled, &mut chores.woken);
+            if !load.is_empty() {
+                chores.unused.push(load);
             }
             chores.over.push(work);
         }
-        self.file_lanes(chores);
     }
 
     fn file_lanes(&mut self, chores: &mut Chores) {
-        for lane in std::mem::take(&mut chores.turn.ready_lanes) {
+        for at in 0..chores.turn.ready_lanes.len() {
+            let lane = chores.turn.ready_lanes[at];
             if chores.in_callback {
                 chores.elsewhere.push(lane);
+            } else if !self.engine.may_hold(lane) {
+                // Who holds it looks at its list before giving it back.
+            } else if chores.is_feeding || chores.lane.is_some() {
+                chores.more.push(lane);
             } else if self.engine.hold_lane(lane) {
-                let batch = self.pop_batch(lane);
-                chores.feeding.push(Feeding::new(self.lane(lane).clone(), batch));
+                self.pop_batch(lane, &mut chores.batch);
+                chores.lane = Some(self.lane(lane).clone());
             }
         }
+        chores.turn.ready_lanes.clear();
+    }
+
+    fn file_points(&mut self, chores: &mut Chores) {
         let Turn { arm, sentinels, .. } = &mut chores.turn;
         for (lane, point, node) in sentinels.drain(..) {
             // Whoever waits for this group need not ask for its verdict.
@@ -143,17 +180,20 @@ impl State {
             self.counters.armed += 1;
             chores.arm.push((self.lane(lane).clone(), point));
         }
-        chores.arm.extend(arm.drain(..).map(|(lane, point)| (self.lane(lane).clone(), point)));
+        for (lane, point) in arm.drain(..) {
+            chores.arm.push((self.lane(lane).clone(), point));
+        }
     }
 }
 
 impl Inner {
     /// Calls the engine, then does what it asks for.
     pub(crate) fn enter<R>(self: &Arc<Self>, work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R) -> R {
-        let mut chores = Chores::default();
-        let result = self.sit(&mut chores, work);
-        self.perform(&mut chores);
-        result
+        Chores::with(false, |chores| {
+            let result = self.sit(chores, work);
+            self.perform(chores);
+            result
+        })
     }
 
     /// [`Inner::enter`] for a `poll`: native calls are left to the executor.
@@ -161,10 +201,11 @@ impl Inner {
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
     ) -> R {
-        let mut chores = Chores { in_callback: true, ..Chores::default() };
-        let result = self.sit(&mut chores, work);
-        self.perform(&mut chores);
-        result
+        Chores::with(true, |chores| {
+            let result = self.sit(chores, work);
+            self.perform(chores);
+            result
+        })
     }
 
     pub(crate) fn sit<R>(
@@ -183,32 +224,45 @@ impl Inner {
     /// this thread holds nothing when it runs them.
     pub(crate) fn perform(self: &Arc<Self>, chores: &mut Chores) {
         loop {
-            for signal in chores.signals.drain(..) {
-                chores.woken.cells.extend(signal.complete(()));
+            if !chores.has_only_native_calls() {
+                self.perform_rest(chores);
             }
-            self.start_futures(chores);
-            for (root, memory, bytes) in std::mem::take(&mut chores.turn.allocate) {
-                self.allocate(root, memory, bytes, chores);
+            if !chores.arm.is_empty() {
+                self.arm(chores);
             }
-            for node in std::mem::take(&mut chores.turn.start) {
-                self.start_host_side(node, chores);
-            }
-            self.reaper.take(std::mem::take(&mut chores.turn.freed), self);
-            self.arm(chores);
-            match chores.feeding.pop() {
-                Some(feeding) => self.feed(feeding, chores),
-                None if chores.is_done() => break,
+            match chores.lane.take() {
+                Some(lane) => self.feed(&lane, chores),
+                None if !chores.more.is_empty() => {
+                    let more = std::mem::take(&mut chores.more);
+                    self.sit(chores, |_, turn| turn.ready_lanes.extend(more));
+                }
+                None if chores.arm.is_empty() && chores.has_only_native_calls() => break,
                 None => {}
             }
         }
-        std::mem::take(&mut chores.woken).wake();
+        chores.woken.wake();
         // What user code left in a group (a closure's captures, the last handle of an event) is foreign code as well.
-        for command in chores.unused.drain(..) {
+        for command in chores.unused.drain(..).flatten() {
             shielded(|| drop(command));
         }
         for work in chores.over.drain(..) {
             shielded(|| drop(work));
         }
+    }
+
+    /// What is rarely asked for.
+    fn perform_rest(self: &Arc<Self>, chores: &mut Chores) {
+        for signal in chores.signals.drain(..) {
+            chores.woken.cells.extend(signal.complete(()));
+        }
+        self.start_futures(chores);
+        for (root, memory, bytes) in std::mem::take(&mut chores.turn.allocate) {
+            self.allocate(root, memory, bytes, chores);
+        }
+        for node in std::mem::take(&mut chores.turn.start) {
+            self.start_host_side(node, chores);
+        }
+        self.reaper.take(std::mem::take(&mut chores.turn.freed), self);
     }
 
     fn start_futures(self: &Arc<Self>, chores: &mut Chores) {
@@ -242,25 +296,54 @@ impl Inner {
     }
 }
 
+/// Lists that have grown beyond this are not kept.
+const KEPT: usize = 64;
+
+thread_local! {
+    /// A thread's chores between two turns: empty lists that keep their room.
+    static SPARE: Cell<Option<Box<Chores>>> = const { Cell::new(None) };
+}
+
 impl Chores {
-    fn is_done(&self) -> bool {
+    /// Lends this thread's chores for some turns. Who comes back here from inside, by foreign code that a chore ran, gets
+    /// others.
+    pub(crate) fn with<R>(in_callback: bool, work: impl FnOnce(&mut Chores) -> R) -> R {
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        let mut chores = spare.unwrap_or_default();
+        chores.in_callback = in_callback;
+        let result = work(&mut chores);
+        if chores.is_small() {
+            let _ = SPARE.try_with(|spare| spare.set(Some(chores)));
+        }
+        result
+    }
+
+    fn is_small(&self) -> bool {
+        let lists =
+            [self.over.capacity(), self.batch.capacity(), self.fed.capacity(), self.unused.capacity()];
+        let woken = [self.woken.cells.capacity(), self.woken.single.capacity()];
+        let most = lists.into_iter().chain(woken).max().max(Some(self.turn.settled.capacity()));
+        most.is_some_and(|most| most <= KEPT)
+    }
+
+    /// Nothing is to be done but to feed and to arm lanes, if that.
+    fn has_only_native_calls(&self) -> bool {
         let turn = &self.turn;
-        self.feeding.is_empty()
-            && self.elsewhere.is_empty()
-            && self.arm.is_empty()
+        self.elsewhere.is_empty()
             && self.signals.is_empty()
             && self.proxies.is_empty()
             && self.staged.is_empty()
             && turn.allocate.is_empty()
             && turn.start.is_empty()
             && turn.freed.is_empty()
+            && !(self.in_callback && !self.arm.is_empty())
     }
 }
 
 /// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
 /// The wakers, and whatever the work still holds of the user's, are left for later.
-fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> Work {
-    let Settled { work, outcome, took_down, .. } = settled;
+fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, SmallVec<[Planned<'static>; 1]>) {
+    let Settled { work, load, outcome, took_down, .. } = settled;
     let result = match outcome {
         Outcome::Done => Ok(()),
         Outcome::Failed(Cause(error)) | Outcome::Cancelled(Cause(error)) => Err(error),
@@ -271,7 +354,7 @@ fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> Work {
         Work::Guard(guard) => guard.ended(result, woken),
         Work::Transfer(_) => {}
     }
-    work
+    (work, load)
 }
 
 /// Wakers to be woken when nothing is held.
@@ -282,13 +365,11 @@ pub(crate) struct Woken {
 }
 
 impl Woken {
-    pub(crate) fn wake(self) {
-        for cell in self.cells {
-            if !cell.is_empty() {
-                shielded(|| cell.wake());
-            }
+    pub(crate) fn wake(&mut self) {
+        for cell in self.cells.drain(..) {
+            shielded(|| cell.wake());
         }
-        wake_all(self.single);
+        wake_all(self.single.drain(..));
     }
 }
 

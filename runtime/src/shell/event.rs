@@ -3,14 +3,12 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use windlass_sync::cell::EventCell;
 use windlass_sync::drain::Tide;
 
 use super::chores::{Woken, shielded};
 use super::queue::QueueCore;
 use super::report::AsyncError;
-use super::work::Planned;
 use super::{Inner, Signal};
 use crate::engine::{Cancelled, NodeId};
 use crate::error::{Cause, Error, Kind, Result};
@@ -20,6 +18,8 @@ use crate::error::{Cause, Error, Kind, Result};
 #[derive(Debug)]
 pub(crate) struct EventInner {
     pub(crate) cell: EventCell<Result<()>, Note>,
+    /// What the engine calls the group.
+    pub(crate) node: NodeId,
     pub(crate) queue: Arc<QueueCore>,
     pub(crate) tide: Tide,
     /// Where the group was submitted.
@@ -27,9 +27,8 @@ pub(crate) struct EventInner {
 }
 
 /// What the cell carries beside its value.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Note {
-    pub(crate) node: Option<NodeId>,
     /// The lane will report this event's point without being asked.
     armed: bool,
     /// A handle has returned the error.
@@ -39,17 +38,11 @@ pub(crate) struct Note {
     /// Ends the group's outside futures.
     pub(crate) cancel: Option<Arc<Signal>>,
     pub(crate) name: Option<Box<str>>,
-    /// What the group does, until it is fed.
-    commands: SmallVec<[Planned<'static>; 1]>,
 }
 
 impl Note {
-    pub(crate) fn new(
-        commands: SmallVec<[Planned<'static>; 1]>,
-        name: Option<Box<str>>,
-        cancel: Option<Arc<Signal>>,
-    ) -> Self {
-        Note { node: None, armed: false, observed: false, root: None, cancel, name, commands }
+    pub(crate) fn new(name: Option<Box<str>>, cancel: Option<Arc<Signal>>) -> Self {
+        Note { name, cancel, ..Note::default() }
     }
 }
 
@@ -61,9 +54,8 @@ impl EventInner {
 
     /// Somebody waits for the first time: the lane is asked to report, unless it will anyway.
     pub(crate) fn is_wanted(&self) {
-        let node = self.cell.note(|note, _| note.node.filter(|_| !std::mem::replace(&mut note.armed, true)));
-        if let Some(node) = node {
-            self.inner().want(node);
+        if !self.cell.note(|note, _| std::mem::replace(&mut note.armed, true)) {
+            self.inner().want(self.node);
         }
     }
 
@@ -75,27 +67,19 @@ impl EventInner {
         &self.queue.inner
     }
 
-    pub(super) fn take_commands(&self) -> SmallVec<[Planned<'static>; 1]> {
-        self.cell.note(|note, _| std::mem::take(&mut note.commands))
-    }
-
-    pub(crate) fn node(&self) -> Option<NodeId> {
-        self.cell.note(|note, _| note.node)
-    }
-
     /// The group has ended.
     pub(super) fn settle(&self, result: Result<()>, took_down: u32, woken: &mut Woken) {
         if let Err(error) = &result {
             let root = !error.is_dependency_failed() && !error.is_cancelled();
             self.cell.note(|note, _| note.root = root.then_some(took_down));
         }
-        woken.cells.extend(self.cell.complete(result));
+        woken.cells.extend(self.cell.complete(result).filter(|w| !w.is_empty()));
         woken.single.extend(self.queue.ended(self.tide));
     }
 
     /// Nobody wants the group any more.
     pub(crate) fn cancel(self: &Arc<Self>) -> Cancelled {
-        let Some(node) = self.node() else { return Cancelled::Done };
+        let node = self.node;
         let error = Error::new(Kind::Cancelled);
         let outcome = self.inner().enter(|state, turn| {
             let outcome = state.engine.cancel(node, Cause(error.clone()), turn);
@@ -115,7 +99,7 @@ impl EventInner {
     /// Tells now what is certain of a group that has not started: the runtime ends, and what the group waits for may
     /// never come.
     pub(crate) fn end_early(&self) {
-        let Some(node) = self.node() else { return };
+        let node = self.node;
         let Some((Cause(cause), doomed)) = self.inner().enter(|state, _| state.engine.certain_end(node))
         else {
             return;
@@ -135,8 +119,10 @@ impl EventInner {
 
 impl Drop for EventInner {
     fn drop(&mut self) {
-        let unobserved = self.cell.note(|note, _| note.root.filter(|_| !note.observed));
-        let (Some(took_down), Some(Err(error))) = (unobserved, self.cell.get()) else { return };
+        let (value, note) = self.cell.parts_mut();
+        let (Some(took_down), Some(Err(error))) = (note.root.filter(|_| !note.observed), value.take()) else {
+            return;
+        };
         let handler = self.queue.handler();
         self.inner().reporter.report(self.inner(), handler, AsyncError::new(error, took_down, self.at));
     }

@@ -21,13 +21,6 @@ const SHARE: usize = 256;
 /// How many are popped in one turn at the desk.
 const BATCH: usize = 32;
 
-/// Groups of one lane, popped by the thread that holds its token.
-#[derive(Debug)]
-pub(super) struct Feeding {
-    lane: Arc<LaneShell>,
-    batch: SmallVec<[ToFeed; 1]>,
-}
-
 /// A popped group with everything that its native calls need.
 #[derive(Debug)]
 pub(super) struct ToFeed {
@@ -56,16 +49,9 @@ struct Move {
     staging: Option<Arc<dyn Allocation>>,
 }
 
-impl Feeding {
-    pub(super) fn new(lane: Arc<LaneShell>, batch: SmallVec<[ToFeed; 1]>) -> Self {
-        Feeding { lane, batch }
-    }
-}
-
 impl State {
     /// Takes groups for the holder of the lane's token, with their commands and memory.
-    pub(super) fn pop_batch(&mut self, lane: LaneId) -> SmallVec<[ToFeed; 1]> {
-        let mut batch = SmallVec::new();
+    pub(super) fn pop_batch(&mut self, lane: LaneId, batch: &mut Vec<ToFeed>) {
         while batch.len() < BATCH
             && let Some(popped) = self.engine.pop(lane)
         {
@@ -73,7 +59,6 @@ impl State {
             batch.push(entry);
         }
         self.counters.fed += batch.len() as u64;
-        batch
     }
 
     fn outfit(&mut self, Popped { node, point, waits, live }: Popped) -> ToFeed {
@@ -89,8 +74,8 @@ impl State {
         }
         let job = match self.engine.work_mut(node) {
             // What a group that does not run any more would have done is dropped with its work, when it settles.
-            Some(Work::Group(event)) if live => {
-                let commands = event.take_commands();
+            Some(Work::Group(_)) if live => {
+                let commands = self.engine.take_load(node);
                 if commands.is_empty() { Job::Barrier } else { Job::Commands(commands) }
             }
             Some(Work::Transfer(transfer)) if live => {
@@ -118,36 +103,30 @@ impl State {
 impl Inner {
     /// Feeds popped groups, then more of the same lane, until the lane is full, its list is empty, or this thread has
     /// done its share.
-    pub(super) fn feed(self: &Arc<Self>, feeding: Feeding, chores: &mut Chores) {
-        let Feeding { lane, mut batch } = feeding;
-        let mut fed = 0;
-        let mut all_quiet = false;
-        let mut dead = None;
-        while !all_quiet {
-            fed += batch.len();
-            let confirmed: SmallVec<[Fed<Cause>; 1]> = sink::quietly(|| {
-                let confirmed = batch.drain(..).map(|entry| feed_one(&lane, entry, &mut dead)).collect();
-                lane.native.flush();
-                confirmed
-            });
-            let handed_over = fed >= SHARE;
+    pub(super) fn feed(self: &Arc<Self>, lane: &Arc<LaneShell>, chores: &mut Chores) {
+        let mut count = 0;
+        chores.is_feeding = true;
+        while chores.is_feeding {
+            count += chores.batch.len();
+            let handed_over = count >= SHARE;
+            let dead = make_calls(lane, &mut chores.batch, &mut chores.fed);
             self.desk.sit(chores, |state, chores| {
-                state.engine.confirm(confirmed, &mut chores.turn);
-                if let Some(cause) = dead.take() {
+                state.engine.confirm(chores.fed.drain(..), &mut chores.turn);
+                if let Some(cause) = dead {
                     let context = state.engine.context_of(lane.id);
                     state.engine.lose(context, cause, &mut chores.turn);
                 }
                 if !handed_over {
-                    batch = state.pop_batch(lane.id);
+                    state.pop_batch(lane.id, &mut chores.batch);
                 }
-                if batch.is_empty() {
+                if chores.batch.is_empty() {
                     state.engine.release_lane(lane.id, &mut chores.turn);
-                    all_quiet = true;
+                    chores.is_feeding = false;
                 }
                 state.file(chores);
             });
         }
-        if fed >= SHARE {
+        if count >= SHARE {
             self.feed_elsewhere(vec![lane.id], SmallVec::new());
         }
     }
@@ -168,10 +147,20 @@ impl Inner {
     }
 }
 
+/// Makes the native calls of popped groups. What it returns is why the lane is dead, if it is.
+fn make_calls(lane: &LaneShell, batch: &mut Vec<ToFeed>, fed: &mut Vec<Fed<Cause>>) -> Option<Cause> {
+    let mut dead = None;
+    sink::quietly(|| {
+        fed.extend(batch.drain(..).map(|entry| feed_one(lane, entry, &mut dead)));
+        lane.native.flush();
+    });
+    dead
+}
+
 /// Makes one group's native call. A backend that refuses or panics has its group fail; a barrier takes its place, so
 /// that what is ordered through the group stays ordered. A lane that says it is lost, or takes not even a barrier, is
 /// `dead`: no verdict of it would ever cover this point, so its context counts as lost from here on.
-fn feed_one(lane: &Arc<LaneShell>, entry: ToFeed, dead: &mut Option<Cause>) -> Fed<Cause> {
+fn feed_one(lane: &LaneShell, entry: ToFeed, dead: &mut Option<Cause>) -> Fed<Cause> {
     let ToFeed { node, point, waits, job, memory } = entry;
     let barrier = |waits: &[Wait]| lane.native.feed(point, waits, SmallVec::new());
     let attempt = catch_unwind(AssertUnwindSafe(|| match job {

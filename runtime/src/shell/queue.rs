@@ -10,11 +10,14 @@ use windlass_sync::facade::{Mutex, lock};
 
 use super::Inner;
 use super::report::Handler;
+use crate::context::DeviceSlot;
 use crate::engine::NodeId;
 
 /// See the module documentation.
 pub(crate) struct QueueCore {
     pub(crate) inner: Arc<Inner>,
+    /// The device it is on.
+    pub(crate) slot: Arc<DeviceSlot>,
     pub(crate) credits: Credits,
     pub(crate) limit: u32,
     pub(crate) drain: Drain,
@@ -30,9 +33,16 @@ impl fmt::Debug for QueueCore {
 }
 
 impl QueueCore {
-    pub(crate) fn new(inner: Arc<Inner>, limit: u32, in_order: bool, handler: Option<Handler>) -> Self {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        slot: Arc<DeviceSlot>,
+        limit: u32,
+        in_order: bool,
+        handler: Option<Handler>,
+    ) -> Self {
         QueueCore {
             inner,
+            slot,
             credits: Credits::new(i64::from(limit)),
             limit,
             drain: Drain::default(),

@@ -55,9 +55,9 @@ impl LaneSink for Sink {
             LEFT_MAIL.with(|left| left.set(true));
             return inner.desk.leave(mail);
         }
-        let mut chores = Chores::default();
-        chores.in_callback = !self.may_feed;
-        inner.desk.post(mail, &mut chores);
-        inner.perform(&mut chores);
+        Chores::with(!self.may_feed, |chores| {
+            inner.desk.post(mail, chores);
+            inner.perform(chores);
+        });
     }
 }

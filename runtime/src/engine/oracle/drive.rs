@@ -30,6 +30,7 @@ pub(in super::super) enum Work {
 
 impl Shell for Sim {
     type Work = Work;
+    type Load = ();
     type Cause = u32;
     type Memory = u32;
 

@@ -77,9 +77,9 @@ impl Group<'_> {
             gates: self.gates,
             doomed: None,
             keep_previous: self.keep,
-            work: Job::Named(self.name),
+            load: (),
         };
-        let id = self.script.engine.plan(plan, &mut self.script.turn);
+        let id = self.script.engine.plan(plan, |_| Job::Named(self.name), &mut self.script.turn);
         self.script.absorb();
         id
     }

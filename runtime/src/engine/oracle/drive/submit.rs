@@ -100,9 +100,9 @@ impl Drive<'_> {
             gates: outside,
             doomed: None,
             keep_previous: spec.keep,
-            work: Work::Item,
+            load: (),
         };
-        let id = self.engine.plan(plan, &mut self.turn);
+        let id = self.engine.plan(plan, |_| Work::Item, &mut self.turn);
         // The last gate of a group whose predecessor had failed already fails it.
         (0..outside).for_each(|_| self.gates.push(id));
         id
