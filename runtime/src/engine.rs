@@ -89,6 +89,11 @@ pub(crate) trait Shell: Sized + 'static {
 
     /// The work of a step of a transfer.
     fn transfer(step: Transfer) -> Self::Work;
+
+    /// Heap memory that is so small that making it here and now costs less than asking for it. None by default.
+    fn small_heap(_bytes: usize) -> Option<Self::Memory> {
+        None
+    }
 }
 
 pub(crate) type NodeId = Id<NodeTag>;
@@ -255,6 +260,8 @@ pub(crate) struct Tally {
     pub(crate) bytes_moved: u64,
     pub(crate) proxies: u64,
     pub(crate) nodes_visited: u64,
+    /// Allocations that were made at once.
+    pub(crate) small_heaps: u64,
 }
 
 /// See the module documentation.

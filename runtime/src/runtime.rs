@@ -244,7 +244,7 @@ impl Runtime {
                 staged_transfers: counters.staged,
                 builds: counters.builds,
                 host_tasks: counters.host_tasks,
-                allocations: counters.allocations,
+                allocations: counters.allocations + tally.small_heaps,
                 nodes_visited: tally.nodes_visited,
                 tasks_spawned: executor.spawned - mailmen as u64,
                 live_tasks: executor.live - mailmen,

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, Context as NativeContext, Lane, LaneNumber, Verdict};
+use windlass_backend::{Allocation, Context as NativeContext, HostMemory, Lane, LaneNumber, Verdict};
 use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
 use windlass_sync::executor::Executor;
@@ -39,6 +39,9 @@ use crate::error::{Cause, Error};
 use crate::stall::Watch;
 pub(crate) use chores::Chores;
 use work::{Planned, Work};
+
+/// A page: to clear it takes less time than two more turns at the desk.
+const SMALL_HEAP: usize = 4096;
 
 /// The engine, told what our work is.
 #[derive(Debug)]
@@ -52,6 +55,11 @@ impl Shell for Windlass {
 
     fn transfer(step: Transfer) -> Work {
         Work::Transfer(Box::new(work::TransferWork { step, staging: None }))
+    }
+
+    fn small_heap(bytes: usize) -> Option<Arc<dyn Allocation>> {
+        let small = (bytes <= SMALL_HEAP).then(|| HostMemory::zeroed(bytes).ok()).flatten();
+        small.map(|memory| Arc::new(memory) as Arc<dyn Allocation>)
     }
 }
 

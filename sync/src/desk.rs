@@ -79,7 +79,11 @@ impl<S, M> Desk<S, M> {
         self.inbox.is_empty();
     }
 
+    #[inline]
     fn work_off(&self, seat: &mut MutexGuard<'_, S>, clerk: &mut impl Clerk<S, M>) {
+        if self.inbox.is_empty() {
+            return;
+        }
         for message in self.inbox.take() {
             clerk.mail(seat, message);
         }

@@ -86,6 +86,11 @@ impl<C: Clone + PartialEq> Cell<C> {
         &mut self.replicas[at]
     }
 
+    /// Whether there may be something to forget that matters.
+    pub(super) fn needs_tidying(&self) -> bool {
+        !matches!(&self.replicas[..], [only] if only.epochs.len() <= 1)
+    }
+
     /// Whether a reader in this memory needs a transfer first.
     pub(super) fn is_stale(&self, memory: MemoryId) -> bool {
         matches!(self.content, Content::Written) && !self.replica(memory).is_some_and(|r| r.valid)

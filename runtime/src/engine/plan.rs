@@ -178,6 +178,10 @@ impl<S: Shell> Engine<S> {
             self.tally.nodes_visited += 1;
             self.hazards(cells.get(0), memory, mode, preds);
             self.enter(&mut cells, &[0], memory, mode, id);
+            // Who has settled since may stay named: ids that outlive their nodes name nothing.
+            if cells.get(0).needs_tidying() {
+                cells.tidy(&[0], &self.nodes, &mut self.epochs);
+            }
         } else {
             self.apply_to_part(id, &mut cells, &bounds, mode, memory, preds);
         }
@@ -206,6 +210,7 @@ impl<S: Shell> Engine<S> {
             false => cells.carve(bounds, &mut self.epochs),
         };
         self.enter(cells, &inside, memory, mode, id);
+        cells.tidy(&inside, &self.nodes, &mut self.epochs);
     }
 
     fn enter(
@@ -221,7 +226,6 @@ impl<S: Shell> Engine<S> {
         } else {
             self.enter_reader(cells, inside, memory, id);
         }
-        cells.tidy(inside, &self.nodes, &mut self.epochs);
     }
 
     pub(super) fn use_root(&mut self, id: NodeId, root: RootId, memory: MemoryId, writes: bool) {
@@ -238,8 +242,12 @@ impl<S: Shell> Engine<S> {
             let entry = &mut self.roots[root];
             let bytes = entry.bytes;
             let at = entry.slots.iter().position(|(m, _)| *m == memory).unwrap_or_else(|| {
-                entry.slots.push((memory, Slot::Pending(edges::NONE)));
-                turn.allocate.push((root, memory, bytes));
+                let small = (memory == HEAP).then(|| S::small_heap(bytes)).flatten();
+                self.tally.small_heaps += u64::from(small.is_some());
+                entry.slots.push((memory, small.map_or(Slot::Pending(edges::NONE), Slot::Ready)));
+                if matches!(entry.slots.last(), Some((_, Slot::Pending(_)))) {
+                    turn.allocate.push((root, memory, bytes));
+                }
                 entry.slots.len() - 1
             });
             if let (_, Slot::Pending(waiting)) = &mut entry.slots[at]

@@ -32,9 +32,11 @@ impl<S: Shell> Engine<S> {
             }
             return;
         }
-        let mut ended: SmallVec<[NodeId; 4]> = SmallVec::from_iter([id]);
-        while let Some(id) = ended.pop() {
+        let mut ended: SmallVec<[NodeId; 4]> = SmallVec::new();
+        let mut next = Some(id);
+        while let Some(id) = next {
             self.settle(id, &mut ended, turn);
+            next = ended.pop();
         }
     }
 
@@ -74,16 +76,24 @@ impl<S: Shell> Engine<S> {
         }
         self.release_readers(id, ended);
         let Some(mut node) = self.nodes.remove(id) else { return };
-        turn.fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
-        self.leave_epochs(&node, turn);
-        turn.settled.extend(turn::settled(id, &mut node, outcome));
-        for Use { root, .. } in node.uses {
+        if !node.proxies.is_empty() {
+            turn.fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
+        }
+        if !node.epochs.is_empty() {
+            self.leave_epochs(&node, turn);
+        }
+        if let Some(settled) = turn::settled(id, &mut node, outcome) {
+            turn.settled.push(settled);
+        }
+        for &Use { root, .. } in &node.uses {
             let entry = &mut self.roots[root];
             entry.users -= 1;
             if !entry.guards.is_empty() {
                 entry.guards.retain(|(guard, ..)| *guard != id);
             }
-            self.reap_root(root, turn);
+            if entry.released {
+                self.reap_root(root, turn);
+            }
         }
     }
 
