@@ -20,6 +20,11 @@ impl Table {
         self.rows.push([what.into(), nanoseconds(ours), base_text, ratio, budget.into()]);
     }
 
+    /// What a cost is above a base that it contains.
+    pub(crate) fn above(&mut self, what: &str, ours: f64, base: f64, budget: &str) {
+        self.rows.push([what.into(), nanoseconds(ours - base), nanoseconds(base), "".into(), budget.into()]);
+    }
+
     /// Anything else.
     pub(crate) fn text(&mut self, what: &str, ours: String, base: String, ratio: String, budget: &str) {
         self.rows.push([what.into(), ours, base, ratio, budget.into()]);

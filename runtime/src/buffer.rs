@@ -7,7 +7,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use windlass_backend::{HostMemory, Region as Bytes};
 use windlass_kernel::{DeviceCopy, Word};
 
@@ -54,9 +53,6 @@ pub(crate) struct Window {
     /// Why this is no window: told when it is used, so that views chain without `?`.
     problem: Option<Arc<str>>,
 }
-
-/// What a submission needs to know of a window.
-pub(crate) type Pieces = SmallVec<[(Box3, Mode); 3]>;
 
 impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// A buffer that reads as zeros. No memory is taken before it is used.
@@ -206,14 +202,15 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     pub fn poison(&self) -> Option<Error> {
         let inner = self.root.owner()?;
-        let root = self.binding(inner).ok()?.root;
-        let pieces = self.pieces(Mode::Read);
-        inner.enter(|state, _| {
-            pieces
-                .iter()
-                .find_map(|(bounds, _)| state.engine.poison(root, bounds))
-                .map(|cause| cause.0.clone())
-        })
+        let binding = self.binding(inner).ok()?;
+        let mut cause = None;
+        self.pieces(&binding, Mode::Read, |bounds, _| {
+            cause = cause.take().or_else(|| {
+                inner
+                    .enter(|state, _| state.engine.poison(binding.root, &bounds).map(|cause| cause.0.clone()))
+            });
+        });
+        cause
     }
 
     /// The data as a vector, once everything that was submitted before has ended. Without a copy, where this is the
@@ -271,8 +268,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     }
 
     /// The window in the engine's units, with the mode that each piece is used in.
-    pub(crate) fn pieces(&self, mode: Mode) -> Pieces {
-        self.root.pieces(self.window.lo, self.window.size, self.bytes(), mode)
+    pub(crate) fn pieces(&self, binding: &Binding, mode: Mode, each: impl FnMut(Box3, Mode)) {
+        self.root.pieces(self.window.lo, self.window.size, &binding.region, mode, each);
     }
 }
 

@@ -140,7 +140,8 @@ impl<'g> CommandGroup<'g> {
         let mut builder = self.builder.borrow_mut();
         match buffer.binding(&self.queue.inner) {
             Ok(binding) => {
-                builder.require(buffer.root(), binding.root, buffer.pieces(mode));
+                builder.keep(buffer.root(), binding.root);
+                buffer.pieces(&binding, mode, |bounds, mode| builder.require(binding.root, bounds, mode));
                 Some(binding)
             }
             Err(problem) => {

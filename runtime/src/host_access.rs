@@ -62,11 +62,11 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         };
         let binding = self.buffer.binding(&inner)?;
         let guard = Arc::new(GuardCell::new(binding.root, self.at));
-        let mut bounds = self.buffer.pieces(self.mode).into_iter().map(|(bounds, _)| bounds);
+        let mut bounds = Box3::line(0, 0);
+        self.buffer.pieces(&binding, self.mode, |piece, _| bounds = piece);
         let node = inner.enter_from_poll(|state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
-            let bounds = bounds.next().unwrap_or(Box3::line(0, 0));
             let plan = GuardPlan { root: binding.root, bounds, mode: self.mode, work };
             Ok::<_, Error>(state.engine.plan_guard(plan, turn))
         })?;

@@ -6,7 +6,6 @@ use windlass_backend::{Allocation, HostMemory, Region as Bytes};
 use windlass_kernel::Word;
 use windlass_sync::facade::{Mutex, lock};
 
-use super::Pieces;
 use crate::engine::{Box3, Mode, RootId};
 use crate::error::{Error, Kind, Result};
 use crate::shell::{Chores, Inner};
@@ -89,13 +88,20 @@ impl Root {
 
     /// A window in the engine's units. Where a use that does not want what was there ends inside a granule, that
     /// granule's other bytes are somebody else's: there the use keeps them, and so needs them.
-    pub(super) fn pieces(&self, lo: [usize; 3], size: [usize; 3], bytes: Bytes, mode: Mode) -> Pieces {
+    pub(super) fn pieces(
+        &self,
+        lo: [usize; 3],
+        size: [usize; 3],
+        bytes: &Bytes,
+        mode: Mode,
+        mut each: impl FnMut(Box3, Mode),
+    ) {
         if size.contains(&0) {
-            return Pieces::new();
+            return;
         }
         if self.is_granular() {
             let hi = [0, 1, 2].map(|d| lo[d] + size[d]);
-            return one(Box3 { lo, hi }, mode);
+            return each(Box3 { lo, hi }, mode);
         }
         let (start, end) = (bytes.offset, bytes.end());
         let whole_end = if end == self.bytes() { end.div_ceil(GRANULE) } else { end / GRANULE };
@@ -103,21 +109,17 @@ impl Root {
         let kept = match mode {
             Mode::Write => Mode::WriteKeep,
             Mode::ReadWriteUninit => Mode::ReadWrite,
-            other => return one(Box3::line(outer.0, outer.1), other),
+            other => return each(Box3::line(outer.0, outer.1), other),
         };
         if !bytes.is_contiguous() || inner.0 >= inner.1 {
-            return one(Box3::line(outer.0, outer.1), kept);
+            return each(Box3::line(outer.0, outer.1), kept);
         }
-        let pieces = [(outer.0, inner.0, kept), (inner.0, inner.1, mode), (inner.1, outer.1, kept)];
-        pieces.into_iter().filter(|(a, b, _)| a < b).map(|(a, b, m)| (Box3::line(a, b), m)).collect()
+        for (a, b, mode) in [(outer.0, inner.0, kept), (inner.0, inner.1, mode), (inner.1, outer.1, kept)] {
+            if a < b {
+                each(Box3::line(a, b), mode);
+            }
+        }
     }
-}
-
-/// A single piece, without the cost of an iterator: this is on the way of every submission.
-fn one(bounds: Box3, mode: Mode) -> Pieces {
-    let mut pieces = Pieces::new();
-    pieces.push((bounds, mode));
-    pieces
 }
 
 impl Drop for Root {

@@ -43,9 +43,8 @@ impl<S: Shell> Engine<S> {
             self.fetch(&[access], HEAP, turn);
         }
         self.apply(id, root, bounds, mode, HEAP, &mut preds);
-        self.use_root(id, root, HEAP, mode.writes());
+        let gates = self.use_root(id, root, HEAP, mode.writes(), turn);
         self.roots[root].guards.push((id, bounds, mode.writes()));
-        let gates = self.missing_memory(id, turn);
         self.attach(id, &mut preds, gates, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);

@@ -5,8 +5,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
-use slab::Slab;
-
 /// An id into the [`Table`] whose ids `T` marks.
 pub(crate) struct Id<T> {
     index: u32,
@@ -45,8 +43,14 @@ impl<T> fmt::Debug for Id<T> {
 }
 
 /// Slots that are used again, and ids that notice. `K` marks the ids, so that one table's are not another's.
+///
+/// Slots lie in chunks that never move: a table that grows copies nothing, and has room for no more than a chunk beyond
+/// what it holds.
 pub(crate) struct Table<K, T> {
-    slots: Slab<(u32, T)>,
+    chunks: Vec<Box<[Slot<T>; CHUNK]>>,
+    /// The first of the vacant slots, which are chained.
+    vacant: u32,
+    len: usize,
     generation: u32,
     /// For a deliberate fault: takes an id for whoever has its slot.
     #[cfg(any(test, feature = "mutants"))]
@@ -54,10 +58,28 @@ pub(crate) struct Table<K, T> {
     marker: PhantomData<fn() -> K>,
 }
 
+enum Slot<T> {
+    /// Leads to the next vacant one.
+    Vacant(u32),
+    /// With its generation.
+    Taken(u32, T),
+}
+
+/// Slots of a chunk.
+const CHUNK: usize = 64;
+
+/// The end of the chain of vacant slots.
+const NO_SLOT: u32 = u32::MAX;
+
+/// A table of this many slots or more gives its memory back when it has emptied.
+const LARGE: usize = 4096;
+
 impl<K, T> Table<K, T> {
     pub(crate) fn new() -> Self {
         Table {
-            slots: Slab::new(),
+            chunks: Vec::new(),
+            vacant: NO_SLOT,
+            len: 0,
             generation: 0,
             #[cfg(any(test, feature = "mutants"))]
             forgetful: false,
@@ -65,21 +87,47 @@ impl<K, T> Table<K, T> {
         }
     }
 
-    /// Whether the slot that an id names is still the one it was given for.
+    /// Whether ids are taken for whoever has their slot.
     #[inline(always)]
-    fn names(&self, id: Id<K>, generation: u32) -> bool {
+    fn is_forgetful(&self) -> bool {
         #[cfg(any(test, feature = "mutants"))]
-        if self.forgetful {
-            return true;
-        }
-        id.generation == generation
+        return self.forgetful;
+        #[cfg(not(any(test, feature = "mutants")))]
+        false
+    }
+
+    fn slot(&self, index: u32) -> Option<&Slot<T>> {
+        Some(&self.chunks.get(index as usize / CHUNK)?[index as usize % CHUNK])
+    }
+
+    fn slot_mut(&mut self, index: u32) -> Option<&mut Slot<T>> {
+        Some(&mut self.chunks.get_mut(index as usize / CHUNK)?[index as usize % CHUNK])
     }
 
     pub(crate) fn insert(&mut self, value: T) -> Id<K> {
         self.generation = self.generation.wrapping_add(1);
-        let index = self.slots.insert((self.generation, value));
-        let index = u32::try_from(index).unwrap_or_else(|_| unreachable!("memory ends before 2^32 slots do"));
+        self.len += 1;
+        if self.vacant == NO_SLOT {
+            self.grow();
+        }
+        let (index, taken) = (self.vacant, Slot::Taken(self.generation, value));
+        let before = self.slot_mut(index).map(|slot| std::mem::replace(slot, taken));
+        let Some(Slot::Vacant(next)) = before else { unreachable!("the chain leads through vacant slots") };
+        self.vacant = next;
         Id { index, generation: self.generation, marker: PhantomData }
+    }
+
+    /// Adds a chunk of vacant slots.
+    #[cold]
+    fn grow(&mut self) {
+        let first = u32::try_from(self.chunks.len() * CHUNK)
+            .unwrap_or_else(|_| unreachable!("memory ends before 2^32 slots do"));
+        let last = first + CHUNK as u32 - 1;
+        let slots: Vec<_> =
+            (first..=last).map(|i| Slot::Vacant(if i < last { i + 1 } else { NO_SLOT })).collect();
+        let chunk = slots.into_boxed_slice().try_into();
+        self.chunks.push(chunk.unwrap_or_else(|_| unreachable!("there is one slot for each number")));
+        self.vacant = first;
     }
 
     pub(crate) fn contains(&self, id: Id<K>) -> bool {
@@ -87,37 +135,46 @@ impl<K, T> Table<K, T> {
     }
 
     pub(crate) fn get(&self, id: Id<K>) -> Option<&T> {
-        match self.slots.get(id.index as usize) {
-            Some((generation, value)) if self.names(id, *generation) => Some(value),
+        match self.slot(id.index) {
+            Some(Slot::Taken(generation, value)) if self.is_forgetful() || id.generation == *generation => {
+                Some(value)
+            }
             _ => None,
         }
     }
 
     pub(crate) fn get_mut(&mut self, id: Id<K>) -> Option<&mut T> {
-        let generation = self.slots.get(id.index as usize)?.0;
-        if !self.names(id, generation) {
-            return None;
+        let forgetful = self.is_forgetful();
+        match self.slot_mut(id.index) {
+            Some(Slot::Taken(generation, value)) if forgetful || id.generation == *generation => Some(value),
+            _ => None,
         }
-        self.slots.get_mut(id.index as usize).map(|(_, value)| value)
     }
 
     pub(crate) fn remove(&mut self, id: Id<K>) -> Option<T> {
         self.get(id)?;
-        let (_, value) = self.slots.remove(id.index as usize);
+        let vacant = Slot::Vacant(self.vacant);
+        let Slot::Taken(_, value) = std::mem::replace(self.slot_mut(id.index)?, vacant) else { return None };
+        self.vacant = id.index;
+        self.len -= 1;
         // A table that was large once gives its memory back when it has emptied; a small one keeps its few pages.
-        if self.slots.is_empty() && self.slots.capacity() > 4096 {
-            self.slots.shrink_to_fit();
+        if self.len == 0 && self.chunks.len() * CHUNK > LARGE {
+            self.chunks = Vec::new();
+            self.vacant = NO_SLOT;
         }
         Some(value)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.len
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id<K>, &T)> {
-        self.slots.iter().map(|(i, (generation, v))| {
-            (Id { index: i as u32, generation: *generation, marker: PhantomData }, v)
+        self.chunks.iter().flat_map(|chunk| chunk.iter()).zip(0..).filter_map(|(slot, index)| match slot {
+            Slot::Taken(generation, value) => {
+                Some((Id { index, generation: *generation, marker: PhantomData }, value))
+            }
+            Slot::Vacant(_) => None,
         })
     }
 }

@@ -71,16 +71,16 @@ impl<S: Shell> Engine<S> {
                 self.fetch(of_root, memory, turn);
             }
         }
+        let mut gates = plan.gates;
         for &Access { root, bounds, mode } in accesses {
             self.apply(id, root, bounds, mode, memory, &mut preds);
-            self.use_root(id, root, memory, mode.writes());
+            gates += self.use_root(id, root, memory, mode.writes(), turn);
         }
         for after in plan.after.iter().filter(|_| !self.is(Mutant::DropExplicit)) {
             let carries = after.carries_failure || self.is(Mutant::AfterEndFails);
             preds.node(Some(after.node), if carries { edges::EVENT } else { edges::NOTHING });
         }
         preds.node(plan.in_order.filter(|_| !self.is(Mutant::InOrderForgets)), edges::NOTHING);
-        let gates = plan.gates + self.missing_memory(id, turn);
         self.attach(id, &mut preds, gates, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);
@@ -228,36 +228,39 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    pub(super) fn use_root(&mut self, id: NodeId, root: RootId, memory: MemoryId, writes: bool) {
-        self.roots[root].users += 1;
+    /// Notes that a node uses a root's allocation in `memory`. Returns one gate if that is not there yet; asks for it if
+    /// nobody has.
+    pub(super) fn use_root(
+        &mut self,
+        id: NodeId,
+        root: RootId,
+        memory: MemoryId,
+        writes: bool,
+        turn: &mut Turn<S>,
+    ) -> u32 {
         self.nodes[id].uses.push(Use { root, memory, writes });
-    }
-
-    /// One gate for each allocation that a node works on and that is not there yet; asks for those nobody asked for.
-    pub(super) fn missing_memory(&mut self, id: NodeId, turn: &mut Turn<S>) -> u32 {
-        let mut missing = 0;
         let ungated = self.is(Mutant::NoGateForMemory);
-        for i in 0..self.nodes[id].uses.len() {
-            let Use { root, memory, .. } = self.nodes[id].uses[i];
-            let entry = &mut self.roots[root];
-            let bytes = entry.bytes;
-            let at = entry.slots.iter().position(|(m, _)| *m == memory).unwrap_or_else(|| {
-                let small = (memory == HEAP).then(|| S::small_heap(bytes)).flatten();
-                self.tally.small_heaps += u64::from(small.is_some());
-                entry.slots.push((memory, small.map_or(Slot::Pending(edges::NONE), Slot::Ready)));
-                if matches!(entry.slots.last(), Some((_, Slot::Pending(_)))) {
-                    turn.allocate.push((root, memory, bytes));
+        let entry = &mut self.roots[root];
+        entry.users += 1;
+        let at = match entry.slots.iter().position(|(m, _)| *m == memory) {
+            Some(at) => at,
+            None => {
+                let small = (memory == HEAP).then(|| S::small_heap(entry.bytes)).flatten();
+                match &small {
+                    Some(_) => self.tally.small_heaps += 1,
+                    None => turn.allocate.push((root, memory, entry.bytes)),
                 }
+                entry.slots.push((memory, small.map_or(Slot::Pending(edges::NONE), Slot::Ready)));
                 entry.slots.len() - 1
-            });
-            if let (_, Slot::Pending(waiting)) = &mut entry.slots[at]
-                && !ungated
-            {
-                edges::push(&mut self.edges, waiting, id, edges::GATE);
-                missing += 1;
             }
+        };
+        match &mut entry.slots[at].1 {
+            Slot::Pending(waiting) if !ungated => {
+                edges::push(&mut self.edges, waiting, id, edges::GATE);
+                1
+            }
+            _ => 0,
         }
-        missing
     }
 
     /// The shell has made an allocation, or has not been able to.

@@ -84,16 +84,16 @@ impl<S: Shell> Engine<S> {
         if !self.is(Mutant::TransferDoesNotRead) {
             self.enter_reader(cells, &inside, from, reader);
         }
-        self.use_root(reader, root, from, false);
+        let mut gates = self.use_root(reader, root, from, false, turn);
         if reader != writer {
             // The host holds both: the download until there is staging, the upload until the download has ended.
-            let gates = self.missing_memory(reader, turn) + 1;
-            self.attach(reader, &mut preds, gates, turn);
+            self.attach(reader, &mut preds, gates + 1, turn);
             preds = Preds::default();
             edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
             self.nodes[writer].unsettled += 1;
             self.note_edge(reader, writer);
             turn.staged.push(Staged { download: reader, upload: writer, bytes });
+            gates = 1;
         }
         let upload_only = reader != writer && self.is(Mutant::UploadIgnoresTargetUsers);
         if !self.is(Mutant::TransferIgnoresTargetUsers) && !upload_only {
@@ -105,8 +105,7 @@ impl<S: Shell> Engine<S> {
         if self.is(Mutant::ForgetTransfer) || self.is(Mutant::ValidityAtCompletion) {
             inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);
         }
-        self.use_root(writer, root, to, true);
-        let gates = self.missing_memory(writer, turn) + u32::from(reader != writer);
+        gates += self.use_root(writer, root, to, true, turn);
         self.attach(writer, &mut preds, gates, turn);
         cells.tidy(&inside, &self.nodes, &mut self.epochs);
     }

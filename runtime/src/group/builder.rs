@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::buffer::{Pieces, Root};
-use crate::engine::{Access, After, RootId, merge};
+use crate::buffer::Root;
+use crate::engine::{Access, After, Box3, Mode, RootId, merge};
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
 use crate::shell::event::EventInner;
@@ -45,13 +45,15 @@ impl<'g> Builder<'g> {
         self.problem.get_or_insert(problem);
     }
 
-    pub(super) fn require(&mut self, root: &Arc<Root>, id: RootId, pieces: Pieces) {
+    /// The group uses this root, and so keeps it until it is planned.
+    pub(super) fn keep(&mut self, root: &Arc<Root>, id: RootId) {
         if !self.accesses.iter().any(|a| a.root == id) {
             self.roots.push(root.clone());
         }
-        for (bounds, mode) in pieces {
-            merge(&mut self.accesses, Access { root: id, bounds, mode });
-        }
+    }
+
+    pub(super) fn require(&mut self, root: RootId, bounds: Box3, mode: Mode) {
+        merge(&mut self.accesses, Access { root, bounds, mode });
     }
 
     pub(super) fn after_event(&mut self, inner: &Arc<Inner>, event: &Event, carries_failure: bool) {

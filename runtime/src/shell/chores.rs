@@ -240,8 +240,15 @@ impl Inner {
                 None => {}
             }
         }
+        if !chores.over.is_empty() || !chores.woken.is_empty() {
+            Self::let_go(chores);
+        }
+    }
+
+    /// Wakes, and drops what has ended. What user code left in a group (a closure's captures, the last handle of an
+    /// event) is foreign code as well.
+    fn let_go(chores: &mut Chores) {
         chores.woken.wake();
-        // What user code left in a group (a closure's captures, the last handle of an event) is foreign code as well.
         for command in chores.unused.drain(..).flatten() {
             shielded(|| drop(command));
         }
@@ -365,6 +372,10 @@ pub(crate) struct Woken {
 }
 
 impl Woken {
+    fn is_empty(&self) -> bool {
+        self.cells.is_empty() && self.single.is_empty()
+    }
+
     pub(crate) fn wake(&mut self) {
         for cell in self.cells.drain(..) {
             shielded(|| cell.wake());
