@@ -71,6 +71,26 @@ fn two_submitters_and_a_lane_that_holds_one_group() {
     two_submitters(1);
 }
 
+/// The verdict of one group arrives while another thread is making the native call of the next: whatever is armed then,
+/// the lane has been fed (the script checks). Seen to fail when sentinels were placed with no regard to the feed token.
+#[test]
+fn a_verdict_arrives_while_the_next_group_is_being_fed() {
+    model(|| {
+        let (runtime, queue, device) = Device::runtime(Habit::ByThread, 3);
+        let first = accepted(&queue);
+        let completion = {
+            let device = device.clone();
+            thread::spawn(move || device.finish_upto(1))
+        };
+        let second = accepted(&queue);
+        join(completion);
+        assert_eq!([&first, &second].map(|e| e.status()), [Status::Done, Status::Pending]);
+        settle(&runtime, &device);
+        assert_eq!(second.status(), Status::Done);
+        all_gone(&runtime, &queue);
+    });
+}
+
 /// A verdict from another thread meets a waiter. The lane's sentinel stands further on, so nobody would report this
 /// group's end if the waiter did not ask.
 fn waiting(habit: Habit) {
