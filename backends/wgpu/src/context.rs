@@ -10,16 +10,17 @@ use windlass_backend::{
 use windlass_kernel::{Kernel, KernelImage};
 
 use crate::error::{Faults, failed, guarded, unsupported};
+use crate::exit::Native;
 use crate::lane::WgpuLane;
 use crate::memory::{DeviceMemory, padded};
 use crate::submit::Worker;
-use crate::{device, exit, kernel};
+use crate::{device, kernel};
 
 /// What every part of the backend needs of a device.
 #[derive(Debug)]
 pub(crate) struct Gpu {
-    pub(crate) device: wgpu::Device,
-    pub(crate) queue: wgpu::Queue,
+    pub(crate) device: Native<wgpu::Device>,
+    pub(crate) queue: Native<wgpu::Queue>,
     pub(crate) limits: wgpu::Limits,
     pub(crate) faults: Arc<Faults>,
 }
@@ -54,8 +55,8 @@ impl WgpuContext {
         };
         let opened = adapter.request_device(&wanted).await;
         let (device, queue) = opened.map_err(|e| failed("Adapter::request_device", e.to_string()))?;
-        exit::watch();
         let faults = Faults::watch(&device);
+        let (device, queue) = (Native::new(device), Native::new(queue));
         let gpu = Arc::new(Gpu { device, queue, limits, faults });
         Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu })
     }

@@ -1,5 +1,6 @@
 //! Discovery: which Vulkan devices there are, as plain data.
 
+use std::sync::Arc;
 use std::thread;
 
 use wgpu::{Backends, DeviceType, Features};
@@ -7,6 +8,8 @@ use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform, Unavailable,
 };
 use windlass_kernel::ImageFormat;
+
+use crate::exit::Native;
 
 /// wgpu bounds nothing here; enough to keep a device busy, few enough to cancel the rest.
 const LANE_DEPTH: usize = 64;
@@ -18,12 +21,12 @@ pub(crate) struct Found {
 }
 
 /// Loads the Vulkan loader, where there is one.
-pub(crate) fn load() -> wgpu::Instance {
+pub(crate) fn load() -> Arc<Native<wgpu::Instance>> {
     let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
     wanted.backends = Backends::VULKAN;
     // The default depends on the build profile; a validation layer that is installed by chance must not.
     wanted.flags = wgpu::InstanceFlags::empty();
-    wgpu::Instance::new(wanted)
+    Arc::new(Native::new(wgpu::Instance::new(wanted)))
 }
 
 /// Lists the adapters, one platform for each driver, in the order in which the loader names them.

@@ -4,7 +4,7 @@
 //! NVIDIA's does. Nobody can be asked to join our threads first, so they stay away by themselves:
 //!
 //! 1. Whoever makes native calls on a thread that the exit may overtake holds an [`Inside`] meanwhile, and lets go of
-//!    it every now and then where the call is a long one.
+//!    it every now and then where the call is a long one. Objects that live long are dropped so too ([`Native`]).
 //! 2. A handler that runs at exit, before what the driver registered when it was loaded earlier, closes the door: who
 //!    comes later stays outside for ever, and the handler waits a bounded time for those inside.
 //!
@@ -12,6 +12,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::{Condvar, Mutex, Once, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -65,6 +66,32 @@ impl Drop for Inside {
                 LEFT.notify_all();
             }
         }
+    }
+}
+
+/// A native object whose drop makes native calls, on whatever thread it comes to that. The last of an instance's
+/// unloads its driver: where that met the exit, handlers were called that were no longer mapped.
+#[derive(Debug)]
+pub(crate) struct Native<T>(Option<T>);
+
+impl<T> Native<T> {
+    pub(crate) fn new(object: T) -> Self {
+        Native(Some(object))
+    }
+}
+
+impl<T> Deref for Native<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+    }
+}
+
+impl<T> Drop for Native<T> {
+    fn drop(&mut self) {
+        let _inside = enter();
+        drop(self.0.take());
     }
 }
 

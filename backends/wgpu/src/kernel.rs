@@ -44,6 +44,7 @@ use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
 
 use crate::context::Gpu;
 use crate::error::unsupported;
+use crate::exit::Native;
 
 /// A kernel that was built for one device.
 #[derive(Debug)]
@@ -66,8 +67,8 @@ pub(crate) struct Built {
 
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    pub(crate) layout: wgpu::BindGroupLayout,
-    pub(crate) pipeline: wgpu::ComputePipeline,
+    pub(crate) layout: Native<wgpu::BindGroupLayout>,
+    pub(crate) pipeline: Native<wgpu::ComputePipeline>,
 }
 
 /// Builds a kernel, and says what its text lacks where it cannot.
@@ -153,7 +154,7 @@ fn pipeline(gpu: &Gpu, source: wgpu::ShaderSource<'_>, entry: &str, accesses: &[
         compilation_options: wgpu::PipelineCompilationOptions::default(),
         cache: None,
     });
-    Pipeline { layout, pipeline }
+    Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
 }
 
 fn layout_entry(binding: u32, ty: wgpu::BufferBindingType) -> wgpu::BindGroupLayoutEntry {

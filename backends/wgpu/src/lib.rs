@@ -38,11 +38,13 @@ mod ops;
 mod stage;
 mod submit;
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unavailable, async_trait};
 
 pub use context::WgpuContext;
+use exit::Native;
 
 /// The backend of Vulkan devices.
 ///
@@ -50,14 +52,12 @@ pub use context::WgpuContext;
 /// use windlass_backend::{Backend, BackendId};
 /// assert_eq!(windlass_wgpu::Wgpu::new().id(), BackendId::WGPU);
 /// ```
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct Wgpu {}
-
-/// The process's instance. Kept once it has shown an adapter, since loading the drivers takes long; not before, so that
-/// a driver which was put in place meanwhile is found. Then it is never dropped: with its last instance a driver is
-/// unloaded, and a process that ends at that moment, on another thread, calls exit handlers that are no longer there.
-static INSTANCE: Mutex<Option<wgpu::Instance>> = Mutex::new(None);
+#[derive(Default)]
+pub struct Wgpu {
+    /// Kept once it has shown an adapter, since loading the drivers takes long; not before, so that a driver which
+    /// was put in place meanwhile is found.
+    instance: Mutex<Option<Arc<Native<wgpu::Instance>>>>,
+}
 
 impl Wgpu {
     /// The backend. Nothing is loaded yet.
@@ -67,11 +67,18 @@ impl Wgpu {
 
     /// The platforms as they are now.
     async fn platforms(&self) -> Result<Vec<device::Found>, Unavailable> {
-        let known = error::lock(&INSTANCE).clone();
+        let known = error::lock(&self.instance).clone();
         let instance = known.unwrap_or_else(device::load);
         let found = device::find(&instance).await?;
-        *error::lock(&INSTANCE) = Some(instance);
+        exit::watch();
+        *error::lock(&self.instance) = Some(instance);
         Ok(found)
+    }
+}
+
+impl fmt::Debug for Wgpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wgpu").finish_non_exhaustive()
     }
 }
 

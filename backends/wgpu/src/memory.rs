@@ -8,6 +8,7 @@ use std::slice;
 use windlass_backend::{Allocation, BackendError, Region};
 
 use crate::error::unsupported;
+use crate::exit::Native;
 
 /// wgpu copies whole words.
 const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
@@ -20,7 +21,7 @@ pub(crate) fn padded(bytes: usize) -> usize {
 /// An allocation in device memory: a buffer, up to three bytes larger than was asked for.
 #[derive(Debug)]
 pub(crate) struct DeviceMemory {
-    buffer: wgpu::Buffer,
+    buffer: Native<wgpu::Buffer>,
     bytes: usize,
 }
 
@@ -33,7 +34,7 @@ impl DeviceMemory {
             usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        DeviceMemory { buffer, bytes }
+        DeviceMemory { buffer: Native::new(buffer), bytes }
     }
 
     /// What is behind an allocation of this backend.
