@@ -27,8 +27,6 @@ pub struct Tally {
     pub well: u64,
     /// Those that failed, or were doomed by others.
     pub failed: u64,
-    /// Those among them that failed with a transfer that took bad neighbours of their data along.
-    pub collateral: u64,
     /// Those that were cancelled.
     pub cancelled: u64,
     /// Transfers.
@@ -49,7 +47,6 @@ impl std::ops::AddAssign for Tally {
         self.items += other.items;
         self.well += other.well;
         self.failed += other.failed;
-        self.collateral += other.collateral;
         self.cancelled += other.cancelled;
         self.transfers += other.transfers;
         self.staged += other.staged;

@@ -78,14 +78,14 @@ impl Box3 {
     }
 }
 
-/// A piece to be covered, with the set of colours (sources) that could serve it, as bits.
-#[derive(Clone, Copy, Debug)]
+/// A piece to be covered, and the colours (sources) that could serve it.
+#[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub(crate) bounds: Box3,
-    pub(crate) colours: u64,
+    pub(crate) colours: SmallVec<[u32; 4]>,
 }
 
-/// A box of a cover, and the colour that serves all of it (its bit's position).
+/// A box of a cover, and the colour that serves all of it: the lowest that can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covered {
     pub(crate) bounds: Box3,
@@ -98,22 +98,24 @@ const SEARCH_WORK: usize = 200_000;
 const SEARCH_BLOCKS: usize = 64;
 /// The most blocks a grid may have. Pieces that share few coordinates make grids far larger than themselves.
 const GRID_BLOCKS: usize = 1 << 14;
+/// The most colours a grid may have: a block's are the bits of a word.
+const GRID_COLOURS: usize = u64::BITS as usize;
 
 /// Partitions disjoint pieces into boxes, each of one colour: the fewest possible on a line and on small grids, few
-/// everywhere.
+/// everywhere. A piece that no colour serves is left out.
 pub(crate) fn cover(pieces: &[Piece]) -> Vec<Covered> {
-    let covered = |p: &Piece| Covered { bounds: p.bounds, colour: p.colours.trailing_zeros() };
+    let covered = |p: &Piece| Some(Covered { bounds: p.bounds, colour: *p.colours.iter().min()? });
     let [first, rest @ ..] = pieces else { return Vec::new() };
     let same = |d: usize| {
         rest.iter().all(|p| (p.bounds.lo[d], p.bounds.hi[d]) == (first.bounds.lo[d], first.bounds.hi[d]))
     };
     match [same(0), same(1), same(2)] {
-        [true, true, _] => runs(pieces, 2).iter().map(covered).collect(),
-        [true, _, true] => runs(pieces, 1).iter().map(covered).collect(),
-        [_, true, true] => runs(pieces, 0).iter().map(covered).collect(),
+        [true, true, _] => runs(pieces, 2).iter().filter_map(covered).collect(),
+        [true, _, true] => runs(pieces, 1).iter().filter_map(covered).collect(),
+        [_, true, true] => runs(pieces, 0).iter().filter_map(covered).collect(),
         _ => match Grid::new(pieces) {
             Some(grid) => grid.search(),
-            None => runs(&runs(&runs(pieces, 2), 1), 0).iter().map(covered).collect(),
+            None => runs(&runs(&runs(pieces, 2), 1), 0).iter().filter_map(covered).collect(),
         },
     }
 }
@@ -127,10 +129,11 @@ fn runs(pieces: &[Piece], d: usize) -> Vec<Piece> {
     let mut runs: Vec<Piece> = Vec::new();
     for piece in sorted {
         if let Some(last) = runs.last_mut()
-            && last.colours & piece.colours != 0
+            && last.colours.iter().any(|c| piece.colours.contains(c))
             && let Some(both) = last.bounds.joined(&piece.bounds)
         {
-            *last = Piece { bounds: both, colours: last.colours & piece.colours };
+            last.bounds = both;
+            last.colours.retain(|c| piece.colours.contains(c));
         } else {
             runs.push(piece);
         }
@@ -141,7 +144,9 @@ fn runs(pieces: &[Piece], d: usize) -> Vec<Piece> {
 /// The pieces on the grid of their own coordinates: every piece is a set of whole grid blocks.
 struct Grid {
     cuts: [Vec<usize>; 3],
-    /// Colours per block; zero where nothing is to be covered.
+    /// All colours, in their order.
+    known: Vec<u32>,
+    /// Per block, those of all colours that could serve it, as bits; zero where nothing is to be covered.
     colours: Vec<u64>,
 }
 
@@ -158,7 +163,7 @@ struct Search {
 }
 
 impl Grid {
-    /// None if it would be too large.
+    /// None if it would be too large, or too colourful.
     fn new(pieces: &[Piece]) -> Option<Self> {
         let cuts = std::array::from_fn(|d| {
             let mut cuts: Vec<usize> = pieces.iter().flat_map(|p| [p.bounds.lo[d], p.bounds.hi[d]]).collect();
@@ -166,9 +171,12 @@ impl Grid {
             cuts.dedup();
             cuts
         });
-        let mut grid = Grid { cuts, colours: Vec::new() };
+        let mut known: Vec<u32> = pieces.iter().flat_map(|p| p.colours.iter().copied()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let mut grid = Grid { cuts, known, colours: Vec::new() };
         let blocks = grid.extent(0).saturating_mul(grid.extent(1)).saturating_mul(grid.extent(2));
-        if blocks > GRID_BLOCKS {
+        if blocks > GRID_BLOCKS || grid.known.len() > GRID_COLOURS {
             return None;
         }
         grid.colours = vec![0; blocks];
@@ -176,9 +184,11 @@ impl Grid {
             let at = |d: usize, x: usize| grid.cuts[d].partition_point(|&c| c < x);
             let lo = [0, 1, 2].map(|d| at(d, piece.bounds.lo[d]));
             let hi = [0, 1, 2].map(|d| at(d, piece.bounds.hi[d]));
+            let bit = |c: &u32| 1 << grid.known.partition_point(|k| k < c);
+            let colours = piece.colours.iter().map(bit).fold(0, |all, c| all | c);
             for block in (Blocks { lo, hi }).each() {
                 let i = grid.index(block);
-                grid.colours[i] = piece.colours;
+                grid.colours[i] = colours;
             }
         }
         Some(grid)
@@ -202,8 +212,10 @@ impl Grid {
             lo: [0, 1, 2].map(|d| self.cuts[d][b.lo[d]]),
             hi: [0, 1, 2].map(|d| self.cuts[d][b.hi[d]]),
         };
-        let covered =
-            |(b, colours): &(Blocks, u64)| Covered { bounds: bounds(*b), colour: colours.trailing_zeros() };
+        let covered = |(b, colours): &(Blocks, u64)| Covered {
+            bounds: bounds(*b),
+            colour: self.known[colours.trailing_zeros() as usize],
+        };
         search.best.iter().map(covered).collect()
     }
 
@@ -305,12 +317,15 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    fn piece(lo: usize, hi: usize, colours: u64) -> Piece {
-        Piece { bounds: Box3::line(lo, hi), colours }
+    fn piece(lo: usize, hi: usize, colours: &[u32]) -> Piece {
+        Piece { bounds: Box3::line(lo, hi), colours: colours.into() }
     }
 
     fn flat(y: std::ops::Range<usize>, x: std::ops::Range<usize>) -> Piece {
-        Piece { bounds: Box3 { lo: [0, y.start, x.start], hi: [1, y.end, x.end] }, colours: 1 }
+        Piece {
+            bounds: Box3 { lo: [0, y.start, x.start], hi: [1, y.end, x.end] },
+            colours: [0].as_slice().into(),
+        }
     }
 
     #[test]
@@ -325,7 +340,8 @@ mod tests {
     #[test]
     fn a_line_takes_the_longest_common_source() {
         // 0..4 from either, 4..8 only from source 1, 8..10 only from source 0; 12..14 apart.
-        let cover = cover(&[piece(0, 4, 3), piece(4, 8, 2), piece(8, 10, 1), piece(12, 14, 3)]);
+        let cover =
+            cover(&[piece(0, 4, &[0, 1]), piece(4, 8, &[1]), piece(8, 10, &[0]), piece(12, 14, &[0, 1])]);
         let boxes: Vec<_> = cover.iter().map(|c| (c.bounds.lo[2], c.bounds.hi[2], c.colour)).collect();
         assert_eq!(boxes, [(0, 8, 1), (8, 10, 0), (12, 14, 0)]);
     }
@@ -344,10 +360,21 @@ mod tests {
 
     #[test]
     fn large_covers_are_found_in_bounded_time_and_depth() {
-        let comb: Vec<_> = (0..100_000).map(|i| piece(2 * i, 2 * i + 1, 1)).collect();
+        let comb: Vec<_> = (0..100_000).map(|i| piece(2 * i, 2 * i + 1, &[0])).collect();
         assert_eq!(cover(&comb).len(), 100_000);
-        let split: Vec<_> = (0..100_000).map(|i| piece(i, i + 1, 1)).collect();
+        let split: Vec<_> = (0..100_000).map(|i| piece(i, i + 1, &[0])).collect();
         assert_eq!(cover(&split).len(), 1);
+        let colourful: Vec<_> = (0..1_000).map(|i| piece(i, i + 1, &[i as u32 / 10, 500])).collect();
+        assert_eq!(cover(&colourful).len(), 1);
+        // More colours than a grid may have: apart where each tile has its own, together where they share one as well.
+        let tile = |i: usize, colours: &[u32]| Piece {
+            colours: colours.into(),
+            ..flat(i / 10..i / 10 + 1, i % 10..i % 10 + 1)
+        };
+        let tiles: Vec<_> = (0..100).map(|i| tile(i, &[i as u32])).collect();
+        assert_eq!(cover(&tiles).len(), 100);
+        let tiles: Vec<_> = (0..100).map(|i| tile(i, &[i as u32, 100])).collect();
+        assert_eq!(cover(&tiles), [Covered { bounds: flat(0..10, 0..10).bounds, colour: 100 }]);
         let chessboard: Vec<_> = (0..10_000).filter(|i| (i / 100 + i % 100) % 2 == 0).collect();
         let fields: Vec<_> =
             chessboard.iter().map(|i| flat(i / 100..i / 100 + 1, i % 100..i % 100 + 1)).collect();

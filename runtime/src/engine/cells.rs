@@ -62,6 +62,21 @@ impl Replica {
     }
 }
 
+/// Where the newest version of a cell can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) memory: MemoryId,
+    /// Who writes this copy, while that is not settled: with it fails whoever reads from here. It is the author, or a
+    /// transfer, which has one such source itself.
+    pub(super) pending: Option<NodeId>,
+}
+
+impl Source {
+    pub(super) fn sort_key(&self) -> (MemoryId, Option<(u32, u32)>) {
+        (self.memory, self.pending.map(NodeId::sort_key))
+    }
+}
+
 /// A box with one history.
 #[derive(Clone, Debug)]
 pub(super) struct Cell<C> {
@@ -96,9 +111,9 @@ impl<C: Clone + PartialEq> Cell<C> {
         matches!(self.content, Content::Written) && !self.replica(memory).is_some_and(|r| r.valid)
     }
 
-    /// Memories that hold the newest version.
-    pub(super) fn sources(&self) -> impl Iterator<Item = MemoryId> {
-        self.replicas.iter().filter(|r| r.valid).map(|r| r.memory)
+    /// What holds the newest version, or will.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
+        self.replicas.iter().filter(|r| r.valid).map(|r| Source { memory: r.memory, pending: r.writer })
     }
 
     /// No replica holds the newest version.

@@ -191,7 +191,8 @@ impl<S: Shell> Engine<S> {
         }
         let cells = &self.roots[access.root].cells;
         let poison = match cells.only() {
-            Some(cell) => cell.content.poison(),
+            // A guard's box may be empty, and then reads nothing.
+            Some(cell) => cell.content.poison().filter(|_| cell.bounds.overlaps(&access.bounds)),
             None => cells.overlapping(&access.bounds).into_iter().find_map(|i| cells.get(i).content.poison()),
         };
         let Some(cause) = poison.cloned() else { return false };

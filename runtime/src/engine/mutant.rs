@@ -132,4 +132,6 @@ mutants! {
     SlotReusedEarly
     /// Several transfers come from a source where fewer would do.
     FirstSourceOnly
+    /// A transfer carries versions that may fail apart.
+    JoinAcrossAuthors
 }

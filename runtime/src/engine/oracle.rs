@@ -103,7 +103,8 @@ pub fn engine_agrees(seed: u64, mutant: Option<Mutant>) -> bool {
     attempt(&Program::random(seed), seed, mutant, None).is_ok()
 }
 
-/// The same with nobody looking at edges: whether groups see the right data, and leave it.
+/// The same with nobody looking at edges, nor at what goes in one transfer: whether groups see the right data, leave it,
+/// and end as they should.
 #[cfg(test)]
 #[must_use]
 pub(super) fn engine_agrees_on_data(seed: u64, mutant: Option<Mutant>) -> bool {

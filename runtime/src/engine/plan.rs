@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::boxes::{Box3, Piece, cover};
-use super::cells::{Cells, Content};
+use super::cells::{Cell, Cells, Content, Source};
 use super::ids::{DeviceId, MemoryId};
 use super::{
     Access, End, Engine, HEAP, Mode, Mutant, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use,
@@ -37,6 +37,9 @@ pub(crate) struct Plan<'a, S: Shell> {
     pub(crate) doomed: Option<S::Cause>,
     pub(crate) load: S::Load,
 }
+
+/// Where a stale piece can be had.
+type Sources = SmallVec<[Source; 4]>;
 
 impl<S: Shell> Engine<S> {
     /// Takes a group in, at this place of the submission order. Never fails: what can be refused was refused before.
@@ -94,7 +97,7 @@ impl<S: Shell> Engine<S> {
             return;
         }
         let mut cells = std::mem::take(&mut self.roots[root].cells);
-        let mut stale: SmallVec<[(Box3, SmallVec<[MemoryId; 4]>); 4]> = SmallVec::new();
+        let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
         for access in accesses {
             if !self.fetches(access.mode) {
                 continue;
@@ -104,18 +107,29 @@ impl<S: Shell> Engine<S> {
                 let never = matches!(cell.content, Content::Never) && self.is(Mutant::FetchNeverWritten);
                 let widen = self.is(Mutant::WidenTransfers) && cells.len() > 1;
                 if cell.is_stale(memory) || never || widen && !matches!(cell.content, Content::Poisoned(_)) {
-                    let sources: SmallVec<_> = match never {
-                        true => SmallVec::from_slice(&[HEAP]),
-                        false => cell.sources().take(self.all_but_with(Mutant::FirstSourceOnly)).collect(),
+                    let sources: Sources = match never {
+                        true => SmallVec::from_slice(&[Source { memory: HEAP, pending: None }]),
+                        false => self.sources(cell, memory),
                     };
                     stale.push((cell.bounds.intersection(&access.bounds), sources));
                 }
             }
         }
-        for (bounds, source) in self.shortest(&stale, memory) {
+        for (bounds, source) in self.shortest(&stale) {
             self.transfer(root, &mut cells, source, memory, bounds, turn);
         }
         self.roots[root].cells = cells;
+    }
+
+    /// Where a cell can be had other than in `target`, and who may yet fail to write it there.
+    fn sources(&self, cell: &Cell<S::Cause>, target: MemoryId) -> Sources {
+        let joins = self.is(Mutant::JoinAcrossAuthors);
+        let may_fail = |id: &NodeId| self.nodes.contains(*id) && !joins;
+        cell.sources()
+            .take(self.all_but_with(Mutant::FirstSourceOnly))
+            .filter(|s| s.memory != target)
+            .map(|s| Source { pending: s.pending.filter(may_fail), ..s })
+            .collect()
     }
 
     fn fetches(&self, mode: Mode) -> bool {
@@ -126,36 +140,31 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// The fewest boxes, each with one source, that cover what is stale.
-    fn shortest(
-        &self,
-        stale: &[(Box3, SmallVec<[MemoryId; 4]>)],
-        target: MemoryId,
-    ) -> SmallVec<[(Box3, MemoryId); 2]> {
+    /// The fewest boxes, each with one source, that cover what is stale. What may fail apart is not of one source: whoever
+    /// reads a part of what a transfer carries is not to fail for the rest of it.
+    fn shortest(&self, stale: &[(Box3, Sources)]) -> SmallVec<[(Box3, MemoryId); 2]> {
         match stale {
             [] => return SmallVec::new(),
-            [(bounds, sources)] => return sources.iter().min().map(|m| (*bounds, *m)).into_iter().collect(),
+            [(bounds, sources)] => {
+                let first = sources.iter().map(|s| s.memory).min();
+                return first.map(|memory| (*bounds, memory)).into_iter().collect();
+            }
             _ => {}
         }
-        let mut memories: Vec<MemoryId> = stale.iter().flat_map(|(_, s)| s.iter().copied()).collect();
-        memories.retain(|m| *m != target);
-        memories.sort_unstable();
-        memories.dedup();
-        memories.truncate(64);
-        let colours = |sources: &[MemoryId]| {
-            memories.iter().enumerate().filter(|(_, m)| sources.contains(m)).map(|(i, _)| 1 << i).sum::<u64>()
+        let mut known: Vec<Source> = stale.iter().flat_map(|(_, s)| s.iter().copied()).collect();
+        known.sort_unstable_by_key(Source::sort_key);
+        known.dedup();
+        let colour = |s: &Source| known.partition_point(|k| k.sort_key() < s.sort_key()) as u32;
+        let piece = |(bounds, sources): &(Box3, Sources)| Piece {
+            bounds: *bounds,
+            colours: sources.iter().map(colour).collect(),
         };
-        let pieces: Vec<Piece> = stale
-            .iter()
-            .map(|(bounds, sources)| Piece { bounds: *bounds, colours: colours(sources) })
-            .filter(|p| p.colours != 0)
-            .collect();
-        let covered: Vec<_> = match (self.is(Mutant::SplitTransfers), pieces.is_empty()) {
-            (_, true) => return SmallVec::new(),
-            (true, _) => pieces.iter().flat_map(|p| cover(std::slice::from_ref(p))).collect(),
-            (false, _) => cover(&pieces),
+        let pieces: Vec<Piece> = stale.iter().map(piece).collect();
+        let covered: Vec<_> = match self.is(Mutant::SplitTransfers) {
+            true => pieces.iter().flat_map(|p| cover(std::slice::from_ref(p))).collect(),
+            false => cover(&pieces),
         };
-        covered.into_iter().map(|c| (c.bounds, memories[c.colour as usize])).collect()
+        covered.into_iter().map(|c| (c.bounds, known[c.colour as usize].memory)).collect()
     }
 
     /// Enters one use of a box: collects what it comes after, and leaves it as what later uses come after.

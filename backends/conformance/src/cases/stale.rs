@@ -99,12 +99,12 @@ pub(super) async fn stale_ranges_only(s: &Subject) -> Verdict {
 
 pub(super) async fn adjacent_ranges_in_one_transfer(s: &Subject) -> Verdict {
     let (v, out) = (s.known_away(64).await?, Buffer::<u32>::new(64));
-    s.count(&s.home, &v.range(10..20), 100)?;
-    s.count(&s.home, &v.range(30..40), 300)?;
-    s.count(&s.second, &v.range(20..30), 200)?;
+    s.count(&s.home, &v.range(10..20), 100)?.await?;
+    s.count(&s.home, &v.range(30..40), 300)?.await?;
+    s.count(&s.second, &v.range(20..30), 200)?.await?;
     let before = s.tally();
     s.copy(&s.away, &v, &out)?;
-    ensure_eq!(s.moved_since(before), moves(1, 30));
+    ensure_eq!(s.moved_since(before), moves(1, 30), "none of the three can fail any more");
     let mut expected = counted(0, 64);
     for (at, base) in [(10, 100), (20, 200), (30, 300)] {
         expected[at..at + 10].copy_from_slice(&counted(base, 10));

@@ -42,15 +42,11 @@ impl Thread {
 }
 
 /// What may fail, and when that is known.
-///
-/// A transfer moves several versions at once where that makes for fewer transfers, and it fails as a whole: a group
-/// that reads only the good part of it fails too if the other part turns out bad after it was planned. Until that is
-/// told apart, programs in which failure comes late use buffers as a whole, so that each transfer has one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Nothing fails and nothing is cancelled.
     Tame,
-    /// Failures come to be known when others have long been planned behind them. Buffers are used as a whole.
+    /// Failures come to be known when others have long been planned behind them.
     Late,
     /// Each failure is awaited before the next step.
     Told,
@@ -139,9 +135,6 @@ impl Maker<'_> {
     fn window(&mut self, in_a_row: bool) -> Window {
         let buffer = self.rng.below(self.thread.buffers.len());
         let [rows, columns] = self.thread.buffers[buffer].shape;
-        if self.kind == Kind::Late {
-            return Window { buffer, lo: [0, 0], size: [rows, columns] };
-        }
         let mut part = |extent: usize| match self.rng.below(3) {
             0 => (0, extent),
             _ => {
@@ -165,8 +158,7 @@ impl Maker<'_> {
         for _ in 0..8 {
             let (mut a, mut b) = (self.window(in_a_row), self.window(in_a_row));
             let size = [a.size[0].min(b.size[0]), a.size[1].min(b.size[1])];
-            let whole = size == a.size && size == b.size;
-            if in_a_row && size[0] > 1 && a.size[1] != b.size[1] || self.kind == Kind::Late && !whole {
+            if in_a_row && size[0] > 1 && a.size[1] != b.size[1] {
                 continue;
             }
             (a.size, b.size) = (size, size);

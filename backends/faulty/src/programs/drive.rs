@@ -276,8 +276,7 @@ impl<'p> Run<'p> {
 
     /// The end: compares everything with the model, and leaves nothing.
     fn judge(mut self) -> Result<Tally, String> {
-        let failed: Vec<bool> = self.handles.iter().map(Handle::has_failed).collect();
-        let model = Model::run(self.program, &self.cancelled, &failed);
+        let model = Model::run(self.program, &self.cancelled);
         let mut tally = Tally { programs: 1, items: self.program.items.len() as u64, ..Tally::default() };
         let (mut least, mut most) = (0, 0);
         for (at, expected) in model.expected.iter().enumerate() {
@@ -291,9 +290,10 @@ impl<'p> Run<'p> {
                 Handle::Event(event) if event.status() == Status::Pending => {
                     return wrong(format!("{at} is pending at the end"));
                 }
-                Handle::Event(_) if self.program.items[at].detached => {
-                    if failed[at] != (*expected != Expected::Well) {
-                        return wrong(format!("{at} has failed: {}, and not {expected:?}", failed[at]));
+                Handle::Event(event) if self.program.items[at].detached => {
+                    let failed = event.status() == Status::Failed;
+                    if failed != (*expected != Expected::Well) {
+                        return wrong(format!("{at} has failed: {failed}, and not {expected:?}"));
                     }
                     least += usize::from(*expected == Expected::Failed);
                     most += usize::from(matches!(expected, Expected::Failed | Expected::Either));
@@ -310,14 +310,13 @@ impl<'p> Run<'p> {
             }
         }
         for root in 0..self.program.roots.len() {
-            for (part, values, may_be_bad) in model.runs(root) {
-                self.compare(&part, values, may_be_bad)?;
+            for (part, values) in model.runs(root) {
+                self.compare(&part, values)?;
             }
         }
         let stats = self.runtime.stats();
         (tally.transfers, tally.staged, tally.proxies, tally.fed) =
             (stats.transfers, stats.staged_transfers, stats.proxies, stats.fed);
-        tally.collateral = model.collateral;
         self.handles.clear();
         self.gates.clear();
         self.buffers.clear();
@@ -331,7 +330,7 @@ impl<'p> Run<'p> {
         Ok(tally)
     }
 
-    fn compare(&mut self, part: &Part, values: Option<Vec<u32>>, may_be_bad: bool) -> Result<(), String> {
+    fn compare(&mut self, part: &Part, values: Option<Vec<u32>>) -> Result<(), String> {
         let mut accessor = read(self.part(part));
         accessor.end.set(true);
         self.handles.push(Handle::Accessor(accessor));
@@ -341,7 +340,7 @@ impl<'p> Run<'p> {
         accessor = last;
         match (accessor.seen, values) {
             (Some(Ok(seen)), Some(values)) if seen == values => Ok(()),
-            (Some(Err(e)), _) if may_be_bad && e.is_dependency_failed() => Ok(()),
+            (Some(Err(e)), None) if e.is_dependency_failed() => Ok(()),
             (seen, values) => wrong(format!("{part:?} is {seen:?} at the end, and not {values:?}")),
         }
     }
@@ -360,16 +359,6 @@ impl<'p> Run<'p> {
         match breaches.is_empty() {
             true => Ok(()),
             false => wrong(format!("{breaches:?}")),
-        }
-    }
-}
-
-impl Handle {
-    fn has_failed(&self) -> bool {
-        match self {
-            Handle::Event(event) => event.status() == Status::Failed,
-            Handle::Detached => false,
-            Handle::Accessor(accessor) => matches!(accessor.seen, Some(Err(_))),
         }
     }
 }

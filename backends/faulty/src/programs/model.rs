@@ -37,8 +37,6 @@ enum Place {
 struct Element {
     value: u32,
     bad: bool,
-    /// It may be bad, or not: see [`Model::collateral`].
-    maybe: bool,
     /// Somebody has written it.
     written: bool,
     /// Where its newest version is.
@@ -52,10 +50,6 @@ pub(super) struct Model {
     /// What the accessors that read must see.
     pub(super) seen: Vec<Option<Vec<u32>>>,
     pub(super) bytes_moved: u64,
-    /// Items that failed with what they did not read, in the way that [`Model::collateral`] allows.
-    pub(super) collateral: u64,
-    /// Roots that something which failed or was cancelled has written.
-    hurt: Vec<bool>,
 }
 
 /// What a buffer with content starts with.
@@ -64,49 +58,31 @@ pub(super) fn initial(root: usize, at: usize) -> u32 {
 }
 
 impl Model {
-    /// Runs the program; `cancelled` says which items were cancelled in time, and `failed` which were seen to fail.
-    pub(super) fn run(program: &Program, cancelled: &[bool], failed: &[bool]) -> Self {
+    /// Runs the program; `cancelled` says which items were cancelled in time.
+    pub(super) fn run(program: &Program, cancelled: &[bool]) -> Self {
         let element = |root: usize, at: usize, data: bool| Element {
             value: if data { initial(root, at) } else { 0 },
             bad: false,
-            maybe: false,
             written: data,
             valid: data.then_some(Place::Heap).into_iter().collect(),
         };
         let roots = program.roots.iter().enumerate();
         let roots = roots.map(|(r, plan)| (0..plan.len).map(|at| element(r, at, plan.data)).collect());
-        let mut model = Model {
-            roots: roots.collect(),
-            expected: Vec::new(),
-            seen: Vec::new(),
-            bytes_moved: 0,
-            collateral: 0,
-            hurt: vec![false; program.roots.len()],
-        };
+        let mut model =
+            Model { roots: roots.collect(), expected: Vec::new(), seen: Vec::new(), bytes_moved: 0 };
         for (at, item) in program.items.iter().enumerate() {
-            model.item(program, item, cancelled[at], failed[at]);
+            model.item(program, item, cancelled[at]);
         }
         model
     }
 
-    /// Whether an item may fail though all that it reads is well. A transfer takes stale neighbours along in one go,
-    /// and while it is on its way all of it fails with a part of it: so does who waits for it.
-    fn collateral(&self, item: &Item, accesses: &[Access]) -> bool {
-        let reads = accesses.iter().filter(|a| a.reads || item.keep);
-        reads.into_iter().any(|a| self.hurt[a.part.root] || self.part(&a.part).any(|e| e.maybe))
-    }
-
-    fn item(&mut self, program: &Program, item: &Item, cancelled: bool, failed: bool) {
+    fn item(&mut self, program: &Program, item: &Item, cancelled: bool) {
         let accesses = accesses(item);
         let reads_bad = accesses.iter().any(|a| (a.reads || item.keep) && self.part(&a.part).any(|e| e.bad));
         let event_bad =
             item.after.iter().any(|(at, carries)| *carries && self.expected[*at] != Expected::Well);
-        let fails = fails(item);
-        let may_be_doomed = !reads_bad && !event_bad && self.collateral(item, &accesses);
-        let collateral = may_be_doomed && failed && !cancelled;
-        self.collateral += u64::from(collateral && !fails);
-        let doomed = reads_bad || event_bad || collateral;
-        let expected = match (cancelled, doomed, fails) {
+        let doomed = reads_bad || event_bad;
+        let expected = match (cancelled, doomed, fails(item)) {
             (true, ..) => Expected::Cancelled,
             (_, true, true) => Expected::Either,
             (_, true, false) => Expected::Doomed,
@@ -114,19 +90,11 @@ impl Model {
             _ => Expected::Well,
         };
         let mut seen = None;
-        if expected != Expected::Well {
-            accesses.iter().filter(|a| a.writes).for_each(|a| self.hurt[a.part.root] = true);
-        }
         match (&expected, &item.kind) {
             // An accessor that is let go of leaves no trace; a group may be asked not to. Where what it was to have is
             // bad, though, it counts as the author of a bad version of all its part, like any other writer.
             (Expected::Cancelled, kind)
-                if !doomed && (item.keep || !matches!(kind, Kind::Device(_) | Kind::Host(..))) =>
-            {
-                for access in accesses.iter().filter(|a| a.writes && may_be_doomed) {
-                    self.part_mut(&access.part).for_each(|e| e.maybe = true);
-                }
-            }
+                if !doomed && (item.keep || !matches!(kind, Kind::Device(_) | Kind::Host(..))) => {}
             (Expected::Well, kind) => {
                 self.arrive(place(program, item), &accesses);
                 if let Kind::Read(part) = kind {
@@ -160,14 +128,14 @@ impl Model {
         self.bytes_moved += moved;
         for access in accesses.iter().filter(|a| a.writes) {
             for e in self.part_mut(&access.part) {
-                (e.written, e.bad, e.maybe, e.valid) = (true, false, false, vec![place]);
+                (e.written, e.bad, e.valid) = (true, false, vec![place]);
             }
         }
     }
 
     fn spoil(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|a| a.writes) {
-            self.part_mut(&access.part).for_each(|e| (e.bad, e.maybe) = (true, false));
+            self.part_mut(&access.part).for_each(|e| e.bad = true);
         }
     }
 
@@ -203,14 +171,14 @@ impl Model {
         }
     }
 
-    /// The runs of a buffer's elements that are all well, all bad, or all perhaps bad: values and whether they may be bad.
-    pub(super) fn runs(&self, root: usize) -> Vec<(Part, Option<Vec<u32>>, bool)> {
+    /// The runs of a buffer's elements that are all well or all bad, with the values of those that are well.
+    pub(super) fn runs(&self, root: usize) -> Vec<(Part, Option<Vec<u32>>)> {
         let mut runs = Vec::new();
         let mut lo = 0;
-        for run in self.roots[root].chunk_by(|a, b| (a.bad, a.maybe) == (b.bad, b.maybe)) {
+        for run in self.roots[root].chunk_by(|a, b| a.bad == b.bad) {
             let part = Part { root, lo, hi: lo + run.len() };
             let values = (!run[0].bad).then(|| run.iter().map(|e| e.value).collect());
-            runs.push((part, values, run[0].bad || run[0].maybe));
+            runs.push((part, values));
             lo = part.hi;
         }
         runs

@@ -36,7 +36,8 @@ fn members(mut set: Set) -> impl Iterator<Item = usize> {
 enum Content {
     Never,
     Written,
-    Poisoned(usize),
+    /// By one of these.
+    Poisoned(Set),
     /// Its only copy was in a context that is lost.
     Lost,
 }
@@ -46,6 +47,8 @@ struct Users {
     readers: Set,
     writers: Set,
     last: Option<usize>,
+    /// Whose version this copy holds, and the steps of transfers that brought it here.
+    lineage: Set,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +80,8 @@ pub(super) struct Node {
     before: Set,
     /// All that the engine put before it, directly or not.
     engine: Set,
-    /// Whose output it reads.
+    /// Who wrote what it reads, and what brought just that: the lineage of every element, and nothing that a transfer
+    /// has taken along beside it.
     reads: Set,
     /// Whose failure it was asked to share.
     shares: Set,
@@ -103,7 +107,7 @@ pub(super) struct Account<'a> {
     last_in_queue: [Option<usize>; 2],
     pub(super) transfers: u64,
     pub(super) moved: u64,
-    /// Nobody looks at edges: wrong ones have to show in the data.
+    /// Nobody looks at edges, nor at what goes in one transfer: what is wrong has to show in data and outcomes.
     pub(super) blind: bool,
 }
 
@@ -207,10 +211,10 @@ impl<'a> Account<'a> {
             }
             if need.old {
                 match element.content {
-                    Content::Poisoned(by) => reads |= bit(by),
+                    Content::Poisoned(by) => reads |= by,
                     Content::Lost => self.nodes[at].reads_lost = true,
                     Content::Written if element.current & 1 << memory != 0 => {
-                        reads |= users.last.map_or(0, bit);
+                        reads |= users.lineage;
                     }
                     // It is doomed for something else.
                     Content::Written | Content::Never => {}
@@ -223,6 +227,7 @@ impl<'a> Account<'a> {
             if need.new {
                 users.writers |= bit(at);
                 users.last = Some(at);
+                users.lineage = bit(at);
                 *writers |= bit(at);
                 element.content = Content::Written;
                 element.author = Some(at);

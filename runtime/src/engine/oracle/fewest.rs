@@ -1,9 +1,10 @@
-//! The fewest boxes that move a set of elements, each box from one memory, by trying everything.
+//! The fewest boxes that move a set of elements, each box from one source, by trying everything.
 
+use super::account::Set;
 use super::program::Root;
 
-/// `sources` holds a set of memories for each element that is to be moved, and nothing for the others.
-pub(super) fn fewest(root: &Root, sources: &[u16]) -> usize {
+/// `sources` holds a set of sources for each element that is to be moved, and nothing for the others.
+pub(super) fn fewest(root: &Root, sources: &[Set]) -> usize {
     if root.dims[0] == 1 && root.dims[1] == 1 {
         return on_a_line(sources);
     }
@@ -14,14 +15,14 @@ pub(super) fn fewest(root: &Root, sources: &[u16]) -> usize {
 }
 
 /// The fewest for each prefix of the line, one element after the other.
-fn on_a_line(sources: &[u16]) -> usize {
+fn on_a_line(sources: &[Set]) -> usize {
     let mut fewest = vec![0; sources.len() + 1];
     for end in 1..=sources.len() {
         if sources[end - 1] == 0 {
             fewest[end] = fewest[end - 1];
             continue;
         }
-        let (mut common, mut best) = (u16::MAX, usize::MAX);
+        let (mut common, mut best) = (Set::MAX, usize::MAX);
         for from in (0..end).rev() {
             common &= sources[from];
             if common == 0 {
@@ -34,7 +35,7 @@ fn on_a_line(sources: &[u16]) -> usize {
     fewest[sources.len()]
 }
 
-fn descend(root: &Root, sources: &[u16], open: u32, taken: usize, best: &mut usize) {
+fn descend(root: &Root, sources: &[Set], open: u32, taken: usize, best: &mut usize) {
     if open == 0 {
         *best = (*best).min(taken);
         return;
@@ -49,7 +50,7 @@ fn descend(root: &Root, sources: &[u16], open: u32, taken: usize, best: &mut usi
         for y in (lo[1] + 1..=root.dims[1]).rev() {
             for x in (lo[2] + 1..=root.dims[2]).rev() {
                 let bounds = super::super::Box3 { lo, hi: [z, y, x] };
-                let (mut set, mut common, mut whole) = (0u32, u16::MAX, true);
+                let (mut set, mut common, mut whole) = (0u32, Set::MAX, true);
                 for e in root.elements(&bounds) {
                     whole &= open & 1 << e != 0;
                     set |= 1 << e;

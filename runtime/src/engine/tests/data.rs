@@ -198,8 +198,82 @@ fn fewest_transfers_never_cross_a_current_byte() {
     let b = s.data(100);
     s.group("hole").on(gpu).uses(b, line(40..50), Mode::Write).submit();
     s.group("two").uses(b, line(90..95), Mode::ReadWrite).submit();
+    s.run_to_the_end();
     s.group("reader").on(gpu).reads(b).submit();
     assert_eq!(s.moved_boxes(), [(0, 40), (50, 100)], "one transfer over versions of one source");
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn invariant_10_a_transfer_carries_one_groups_failure() {
+    // "both" reads what two groups wrote side by side; "low only" reads one of them, by the transfers made for "both".
+    let mut s = Script::new();
+    let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
+    let b = s.data(96);
+    let low = s.group("low").on(dev1).uses(b, line(0..32), Mode::Write).submit();
+    let high = s.group("high").on(dev1).uses(b, line(32..64), Mode::Write).submit();
+    let both = s.group("both").on(dev2).reads(b).submit();
+    assert_eq!(
+        s.moved_boxes(),
+        [(0, 32), (32, 64), (64, 96)],
+        "nor does what has settled go with what may fail"
+    );
+    let low_only = s.group("low only").on(dev2).uses(b, line(0..32), Mode::Read).submit();
+    let rest = s.group("rest").on(dev2).uses(b, line(64..96), Mode::Read).submit();
+    assert!(s.moved().is_empty());
+    s.feed_all();
+    s.pass(low);
+    s.fail(high, "broken");
+    s.run_to_the_end();
+    assert_eq!(s.end(both), Some(&Outcome::Doomed("broken")));
+    assert!(s.is_done(low_only) && s.is_done(rest), "they read nothing of what failed");
+    s.assert_empty();
+}
+
+#[test]
+fn invariant_10_a_copy_of_a_copy_carries_one_transfers_failure() {
+    // The low half is on its way to dev1 when both halves are wanted next door: should it not arrive, the high half
+    // is there all the same.
+    let mut s = Script::new();
+    let dev1 = s.device(1, 64);
+    let context = s.context_of(dev1);
+    let dev2 = s.device_in(context, 1, 64);
+    let b = s.buffer(64);
+    s.group("low").on(dev2).uses(b, line(0..32), Mode::Write).submit();
+    s.group("high").on(dev1).uses(b, line(32..64), Mode::Write).submit();
+    s.run_to_the_end();
+    s.group("brings low").on(dev1).uses(b, line(0..32), Mode::Read).submit();
+    let [(transfer, _)] = s.moved()[..] else { panic!("one step") };
+    let both = s.group("both").reads(b).submit();
+    assert_eq!(s.moved_boxes(), [(0, 32), (32, 64)]);
+    let high_only = s.group("high only").uses(b, line(32..64), Mode::Read).submit();
+    s.feed_all();
+    s.fail(transfer, "broken");
+    s.run_to_the_end();
+    assert_eq!(s.end(both), Some(&Outcome::Doomed("broken")));
+    assert!(s.is_done(high_only));
+    s.assert_empty();
+}
+
+#[test]
+fn invariant_11_what_cannot_fail_apart_goes_together() {
+    let mut s = Script::new();
+    let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
+    let b = s.buffer(96);
+    s.group("one").on(dev1).uses(b, line(0..64), Mode::Write).submit();
+    s.group("reader").on(dev1).uses(b, line(16..32), Mode::Read).submit();
+    s.group("other").on(dev1).uses(b, line(64..96), Mode::Write).submit();
+    assert_eq!(s.engine.cells_of(b), 4);
+    s.group("elsewhere").on(dev2).reads(b).submit();
+    assert_eq!(
+        s.moved_boxes(),
+        [(0, 64), (64, 96)],
+        "all that one group wrote, whoever has read parts of it"
+    );
+    s.run_to_the_end();
+    s.group("host").reads(b).submit();
+    assert_eq!(s.moved_boxes(), [(0, 96)], "and all that has settled");
     s.run_to_the_end();
     s.assert_empty();
 }

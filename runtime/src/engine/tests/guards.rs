@@ -89,3 +89,17 @@ fn a_guard_on_failed_data_never_starts() {
     assert_eq!(s.end(late), Some(&Outcome::Doomed("broken")));
     s.assert_empty();
 }
+
+#[test]
+fn a_guard_of_nothing_does_not_share_a_failure() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let b = s.buffer(64);
+    let writer = s.group("writer").on(gpu).writes(b).submit();
+    s.feed_all();
+    s.fail(writer, "broken");
+    let guard = s.guard("guard", b, line(8..8), Mode::Read);
+    s.run_to_the_end();
+    assert!(s.is_done(guard), "it reads no byte of what failed");
+    s.assert_empty();
+}

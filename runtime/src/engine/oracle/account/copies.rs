@@ -3,16 +3,18 @@
 use super::*;
 
 impl Account<'_> {
-    /// What moves is what is stale, all of it and nothing else, and in the fewest pieces.
+    /// What moves is what is stale, all of it and nothing else, and in the fewest pieces that do not fail for each other.
     pub(super) fn check_copies(&mut self, item: usize, at: usize, copies: &[Transfer]) -> Result<(), Fault> {
         let memory = self.program.memory_of(item);
         let mut missing: Vec<u16> = vec![0; self.elements.len()];
-        let mut poisoned = false;
+        let mut sources: Vec<Set> = vec![0; self.elements.len()];
+        let (mut poisoned, mut known) = (false, Vec::new());
         for (e, _) in self.needs[item].iter().filter(|(_, n)| n.old) {
             let element = &self.elements[*e];
             poisoned |= matches!(element.content, Content::Poisoned(_) | Content::Lost);
             if element.content == Content::Written && element.current & 1 << memory == 0 {
                 missing[*e] = element.current;
+                sources[*e] = self.sources(*e, &mut known);
             }
         }
         if poisoned {
@@ -23,9 +25,8 @@ impl Account<'_> {
         }
         let mut base = 0;
         for root in &self.program.roots {
-            let sources = &missing[base..base + root.len()];
-            let needed = fewest(root, sources);
             let range = base..base + root.len();
+            let needed = fewest(root, &sources[range.clone()]);
             let steps = (at + 1..self.nodes.len()).filter(|&n| match self.nodes[n].what {
                 What::Copy(copy) => {
                     copy.step != Step::Upload && self.nodes[n].elements.iter().all(|e| range.contains(e))
@@ -33,7 +34,7 @@ impl Account<'_> {
                 What::Item(_) => false,
             });
             let made = steps.count();
-            if made != needed {
+            if made != needed && !self.blind {
                 return Err(Fault::new(format!("{made} transfers where {needed} are enough")));
             }
             base += root.len();
@@ -54,7 +55,13 @@ impl Account<'_> {
             }
             self.transfers += 1;
             let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
-            for &e in &self.nodes[at + 1 + i].elements {
+            let elements = &self.nodes[at + 1 + i].elements;
+            if elements.iter().any(|&e| self.pending(e, from) != self.pending(elements[0], from))
+                && !self.blind
+            {
+                return Err(Fault::new("a transfer of what fails apart"));
+            }
+            for &e in elements {
                 self.moved += unit as u64;
                 if missing[e] & 1 << from == 0 {
                     return Err(Fault::new(
@@ -68,6 +75,24 @@ impl Account<'_> {
             true => Err(Fault::new("something stale is not moved")),
             false => Ok(()),
         }
+    }
+
+    /// Who will have written this copy, and has not ended: the only one that can fail whoever reads it from there.
+    fn pending(&self, e: usize, memory: usize) -> Option<usize> {
+        self.elements[e].users[memory].last.filter(|n| self.nodes[*n].settled.is_none())
+    }
+
+    /// Where an element can be had, and whose failure it would share there, as positions among all that is `known`.
+    fn sources(&self, e: usize, known: &mut Vec<(usize, Option<usize>)>) -> Set {
+        let current = (0..u16::BITS as usize).filter(|m| self.elements[e].current & 1 << m != 0);
+        current.fold(0, |set, memory| {
+            let source = (memory, self.pending(e, memory));
+            let at = known.iter().position(|k| *k == source).unwrap_or(known.len());
+            if at == known.len() {
+                known.push(source);
+            }
+            set | bit(at)
+        })
     }
 
     pub(super) fn is_staged(&self, from: usize, to: usize) -> bool {
@@ -87,18 +112,20 @@ impl Account<'_> {
             let element = &mut self.elements[e];
             let source = &mut element.users[from];
             before |= source.writers;
-            reads |= source.last.map_or(0, bit);
+            let lineage = source.lineage;
+            reads |= lineage;
             source.readers |= bit(reader);
             let target = &mut element.users[to];
             overwrites |= target.readers | target.writers;
             target.writers |= bit(writer);
             target.last = Some(writer);
+            target.lineage = lineage | bit(reader) | bit(writer);
             element.current |= 1 << to;
         }
         self.nodes[reader].reads = reads;
         if reader != writer {
             self.close(reader, before);
-            self.nodes[writer].reads = bit(reader);
+            self.nodes[writer].reads = reads | bit(reader);
             self.close(writer, overwrites | bit(reader));
         } else {
             self.close(reader, before | overwrites);

@@ -28,18 +28,18 @@ impl Account<'_> {
             What::Item(_) => {
                 for element in self.elements.iter_mut().filter(|e| e.author == Some(at)) {
                     if element.content == Content::Written {
-                        element.content = Content::Poisoned(at);
+                        element.content = Content::Poisoned(bit(at));
                     }
                 }
             }
             What::Copy(copy) if copy.step != Step::Download => {
-                let to = copy.to.0 as usize;
+                let (to, lineage) = (copy.to.0 as usize, self.nodes[at].reads);
                 for &e in &self.nodes[at].elements {
                     let element = &mut self.elements[e];
                     if element.users[to].last == Some(at) {
                         element.current &= !(1 << to);
                         if element.content == Content::Written && element.current == 0 {
-                            element.content = Content::Poisoned(at);
+                            element.content = Content::Poisoned(lineage | bit(at));
                         }
                     }
                 }
@@ -90,8 +90,17 @@ impl Account<'_> {
     pub(in super::super) fn has_bad_input(&self, at: usize) -> bool {
         let node = &self.nodes[at];
         node.reads_lost
-            || members(node.reads).any(|n| self.fate(n) == Fate::Bad)
+            || members(node.reads).any(|n| self.spoils(n))
             || members(node.shares).any(|n| self.fate(n) != Fate::Done)
+    }
+
+    /// Whether one of a lineage spoils what has come by it. A transfer does so only if it fails by itself: what it took
+    /// along beside this is no concern of those that read this.
+    fn spoils(&self, at: usize) -> bool {
+        match self.nodes[at].what {
+            What::Item(_) => self.fate(at) == Fate::Bad,
+            What::Copy(_) => self.nodes[at].own_failure,
+        }
     }
 
     /// The outcome that the engine gave is one that this account allows.
@@ -120,7 +129,8 @@ impl Account<'_> {
         let mut all = self.nodes[at].reads | self.nodes[at].shares;
         let mut todo = all;
         while todo != 0 {
-            let next = members(todo).fold(0, |set, n| set | self.nodes[n].reads | self.nodes[n].shares);
+            let items = members(todo).filter(|n| matches!(self.nodes[*n].what, What::Item(_)));
+            let next = items.fold(0, |set, n| set | self.nodes[n].reads | self.nodes[n].shares);
             todo = next & !all;
             all |= next;
         }
