@@ -186,6 +186,7 @@ struct Node<S: Shell> {
     out_fed: u32,
     wanted: bool,
     is_transfer: bool,
+    is_guard: bool,
     /// A cancelled node of this kind leaves what was there before as its output.
     keeps_previous: bool,
     uses: SmallVec<[Use; 2]>,
@@ -507,6 +508,7 @@ impl<S: Shell> Engine<S> {
             out_fed: NONE,
             wanted: false,
             is_transfer: false,
+            is_guard: false,
             keeps_previous: false,
             uses: SmallVec::new(),
             reads: SmallVec::new(),

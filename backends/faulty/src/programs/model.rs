@@ -114,18 +114,18 @@ impl Model {
             _ => Expected::Well,
         };
         let mut seen = None;
-        if expected != Expected::Well {
+        let accessor = matches!(item.kind, Kind::Read(_) | Kind::Write(..));
+        if expected != Expected::Well && !accessor {
             accesses.iter().filter(|a| a.writes).for_each(|a| self.hurt[a.part.root] = true);
         }
         match (&expected, &item.kind) {
-            // An accessor that is let go of leaves no trace; a group may be asked not to. Where what it was to have is
-            // bad, though, it counts as the author of a bad version of all its part, like any other writer.
-            (Expected::Cancelled, kind)
-                if !doomed && (item.keep || !matches!(kind, Kind::Device(_) | Kind::Host(..))) =>
-            {
-                for access in accesses.iter().filter(|a| a.writes && may_be_doomed) {
-                    self.part_mut(&access.part).for_each(|e| e.maybe = true);
-                }
+            // A group may be asked to leave no trace of what was cancelled. Where what it was to have is bad, though, it
+            // counts as the author of a bad version of all its part, like any other writer.
+            (Expected::Cancelled, _) if !doomed && item.keep => self.doubt(&accesses, may_be_doomed),
+            // An accessor that is let go of or refused leaves none: what is bad was bad before. Only a copy of the rest
+            // that somebody wanted after it may have failed together with one of the bad part.
+            (Expected::Cancelled | Expected::Doomed, _) if accessor => {
+                self.doubt(&accesses, doomed || may_be_doomed);
             }
             (Expected::Well, kind) => {
                 self.arrive(place(program, item), &accesses);
@@ -162,6 +162,13 @@ impl Model {
             for e in self.part_mut(&access.part) {
                 (e.written, e.bad, e.maybe, e.valid) = (true, false, false, vec![place]);
             }
+        }
+    }
+
+    /// Whether it `may` be that what these write is bad is up to what failed together with what.
+    fn doubt(&mut self, accesses: &[Access], may: bool) {
+        for access in accesses.iter().filter(|a| a.writes && may) {
+            self.part_mut(&access.part).for_each(|e| e.maybe = true);
         }
     }
 

@@ -94,6 +94,7 @@ impl Account<'_> {
             target.writers |= bit(writer);
             target.last = Some(writer);
             element.current |= 1 << to;
+            element.forget(to);
         }
         self.nodes[reader].reads = reads;
         if reader != writer {
