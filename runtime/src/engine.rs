@@ -370,7 +370,10 @@ impl<S: Shell> Engine<S> {
     pub(crate) fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
         self.devices.push(Device { context, memory, lanes: SmallVec::new() });
-        self.memories[memory.0 as usize].device.get_or_insert(id);
+        let there = self.memories[memory.0 as usize].device;
+        if there.is_none_or(|device| self.lost(device).is_some()) {
+            self.memories[memory.0 as usize].device = Some(id);
+        }
         id
     }
 
