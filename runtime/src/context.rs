@@ -1,16 +1,18 @@
 //! Contexts: devices that were opened together.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use windlass_backend::{Aspect, Context as NativeContext, LaneNumber, MemoryIndex};
+use windlass_backend::{Aspect, BackendError, Context as NativeContext, LaneNumber, MemoryIndex};
 use windlass_kernel::Kernel;
 
 use crate::build::{Builds, Built};
 use crate::device::{Device, DeviceData};
-use crate::engine::{DeviceId, HEAP, MemoryId};
-use crate::error::{Error, Result};
+use crate::engine::{DeviceId, HEAP, LaneId, MemoryId};
+use crate::error::{Cause, Error, Result};
 use crate::runtime::Runtime;
+use crate::shell::feed::panic_message;
 use crate::shell::sink::Sink;
 use crate::shell::{Inner, LaneShell};
 
@@ -119,6 +121,11 @@ impl ContextShared {
         let (backend, platform, _) = devices[0].at;
         let positions: Vec<usize> = devices.iter().map(|d| d.at.2).collect();
         let native = runtime.open_native(backend, platform, &positions)?;
+        let opened = native.info().devices.len();
+        if opened != devices.len() {
+            let wrong = format!("a context of {opened} devices where {} were asked for", devices.len());
+            return Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
+        }
         let shared = Arc::new(ContextShared { native, builds: Builds::default(), devices: OnceLock::new() });
         let ids = shared.register(runtime.inner(), own)?;
         let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
@@ -128,7 +135,7 @@ impl ContextShared {
     fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
         let infos = &self.native.info().devices;
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
-        let ids: Vec<(DeviceId, Vec<crate::engine::LaneId>)> = inner.enter(|state, _| {
+        let ids: Vec<(DeviceId, Vec<LaneId>)> = inner.enter(|state, _| {
             let context = state.engine.add_context();
             let mut ids = Vec::new();
             for info in infos {
@@ -149,22 +156,31 @@ impl ContextShared {
             }
             ids
         });
-        let mut number = 0;
-        for (position, (_, lanes)) in ids.iter().enumerate() {
-            for &lane in lanes {
-                let sink =
-                    Sink { inner: Arc::downgrade(inner), lane, may_feed: self.native.info().feeds_from_sink };
-                let lane_number = LaneNumber(number);
-                number += 1;
-                let native = self
-                    .native
-                    .open_lane(position, lane_number, Arc::new(sink))
-                    .map_err(|e| Error::backend(e, "opening a lane"))?;
-                let context = self.native.clone();
-                inner.set_lane(LaneShell { id: lane, native, context, number: lane_number });
-            }
+        if let Err(error) = self.open_lanes(inner, &ids) {
+            // The engine knows the devices already: nobody may count on them.
+            inner.enter(|state, turn| {
+                for lane in ids.iter().flat_map(|(_, lanes)| lanes) {
+                    state.lose_lane(*lane, Cause(error.clone()), turn);
+                }
+            });
+            return Err(error);
         }
         Ok(ids.into_iter().map(|(id, _)| id).collect())
+    }
+
+    fn open_lanes(&self, inner: &Arc<Inner>, ids: &[(DeviceId, Vec<LaneId>)]) -> Result<()> {
+        let may_feed = self.native.info().feeds_from_sink;
+        let all =
+            ids.iter().enumerate().flat_map(|(at, (_, lanes))| lanes.iter().map(move |lane| (at, *lane)));
+        for ((position, lane), number) in all.zip(0..) {
+            let (sink, number) = (Sink { inner: Arc::downgrade(inner), lane, may_feed }, LaneNumber(number));
+            let open = AssertUnwindSafe(|| self.native.open_lane(position, number, Arc::new(sink)));
+            let native = catch_unwind(open)
+                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic))))
+                .map_err(|e| Error::backend(e, "opening a lane"))?;
+            inner.set_lane(LaneShell { id: lane, native, context: self.native.clone(), number });
+        }
+        Ok(())
     }
 
     pub(crate) fn slot(this: &Arc<Self>, device: &Device) -> Result<Arc<DeviceSlot>> {

@@ -186,6 +186,7 @@ struct Node<S: Shell> {
     out_fed: u32,
     wanted: bool,
     is_transfer: bool,
+    is_guard: bool,
     /// A cancelled node of this kind leaves what was there before as its output.
     keeps_previous: bool,
     uses: SmallVec<[Use; 2]>,
@@ -369,7 +370,10 @@ impl<S: Shell> Engine<S> {
     pub(crate) fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
         self.devices.push(Device { context, memory, lanes: SmallVec::new() });
-        self.memories[memory.0 as usize].device.get_or_insert(id);
+        let there = self.memories[memory.0 as usize].device;
+        if there.is_none_or(|device| self.lost(device).is_some()) {
+            self.memories[memory.0 as usize].device = Some(id);
+        }
         id
     }
 
@@ -507,6 +511,7 @@ impl<S: Shell> Engine<S> {
             out_fed: NONE,
             wanted: false,
             is_transfer: false,
+            is_guard: false,
             keeps_previous: false,
             uses: SmallVec::new(),
             reads: SmallVec::new(),

@@ -177,27 +177,24 @@ impl Queue {
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
-        let refund = Refund { core: Some(&self.core), tide: self.core.drain.begin() };
+        let mut refund = Refund { core: Some(&self.core), tide: self.core.drain.begin() };
         let cg = CommandGroup::new(self.core.clone());
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
         builder.check(returned)?;
-        let event = self.plan(cg.queue, &mut builder, refund.tide, at)?;
-        refund.keep();
-        Ok(event)
+        self.plan(cg.queue, &mut builder, &mut refund, at)
     }
 
     fn plan(
         &self,
         core: Arc<QueueCore>,
         prepared: &mut Builder<'static>,
-        tide: Tide,
+        refund: &mut Refund<'_>,
         at: &'static Location<'static>,
     ) -> Result<Event> {
         let inner = self.runtime.inner();
         let unbuilt = prepared.unbuilt()?;
         let cancel = prepared.cancel_signal();
-        let load = std::mem::take(&mut prepared.commands);
         let name = prepared.name.take().map(Box::from);
         let note = Note::new(name, cancel.clone());
         let event = inner.enter(|state, turn| {
@@ -209,6 +206,8 @@ impl Queue {
                 true => (SmallVec::new(), None),
                 false => prepared.predecessors(),
             };
+            // Not before: what is refused is dropped, with what its closures hold, when nobody sits at the desk.
+            let load = std::mem::take(&mut prepared.commands);
             let plan = Plan {
                 device: (!prepared.is_host_task).then_some(core.slot.id),
                 accesses: &prepared.accesses,
@@ -219,13 +218,15 @@ impl Queue {
                 doomed,
                 load,
             };
-            let mut planned = None;
+            let (mut planned, tide) = (None, refund.tide);
             let work = |node| {
                 let cell = EventCell::new(note);
                 let event = planned.insert(Arc::new(EventInner { cell, node, queue: core, tide, at }));
                 Work::Group(event.clone())
             };
             let node = state.engine.plan(plan, work, turn);
+            // From here on the credit goes back when the group ends, also if a chore of this turn panics.
+            refund.core = None;
             self.core.set_tail(node);
             state.counters.submitted += 1;
             Ok(planned)
@@ -251,12 +252,6 @@ impl Queue {
 struct Refund<'a> {
     core: Option<&'a Arc<QueueCore>>,
     tide: Tide,
-}
-
-impl Refund<'_> {
-    fn keep(mut self) {
-        self.core = None;
-    }
 }
 
 impl Drop for Refund<'_> {

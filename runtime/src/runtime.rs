@@ -110,16 +110,32 @@ impl Runtime {
         self.inner().off_thread(move || runtime.platforms_here()).await
     }
 
-    /// This process's own threads: always there.
+    /// This process's own threads. An error only where the runtime was built without the host backend, or with another
+    /// of that name that has no device.
+    ///
+    /// ```
+    /// use windlass::{Runtime, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::on(Runtime::new().host()?)?;
+    /// let none = Runtime::builder().only_given_backends().build();
+    /// assert!(none.host().unwrap_err().is_unavailable());
+    /// # drop(queue);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "host")]
-    pub fn host(&self) -> Device {
-        let of_host = |e: &&BackendEntry| e.backend.id() == BackendId::HOST;
-        let entry = self.shared.backends.iter().enumerate().find(|(_, e)| of_host(e));
-        let found =
-            entry.and_then(|(i, e)| e.found(i).as_ref().ok()).and_then(|p| p.first()?.devices.first());
-        match found {
-            Some(data) => Device::new(self.clone(), data.clone()),
-            None => panic!("this runtime was built without the host backend"),
+    pub fn host(&self) -> Result<Device> {
+        let unavailable = |reason: String| Error::new(Kind::Unavailable { backend: BackendId::HOST, reason });
+        let mut entries = self.shared.backends.iter().enumerate();
+        let Some((at, entry)) = entries.find(|(_, e)| e.backend.id() == BackendId::HOST) else {
+            return Err(unavailable(
+                "this runtime was built with `only_given_backends`, and the host was not given".into(),
+            ));
+        };
+        let platforms = entry.found(at).as_ref().map_err(|e| unavailable(e.to_string()))?;
+        match platforms.iter().find_map(|p| p.devices.first()) {
+            Some(data) => Ok(Device::new(self.clone(), data.clone())),
+            None => Err(unavailable("the backend of that name has no device".into())),
         }
     }
 
@@ -218,7 +234,7 @@ impl Runtime {
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
     /// let runtime = Runtime::new();
-    /// let queue = Queue::on(runtime.host())?;
+    /// let queue = Queue::on(runtime.host()?)?;
     /// queue.submit(|_| Ok(()))?.blocking_wait()?;
     /// let stats = runtime.stats();
     /// assert_eq!((stats.submitted, stats.transfers, stats.bytes_moved), (1, 0, 0));
@@ -263,7 +279,7 @@ impl Runtime {
     /// use windlass::{Holder, prelude::*};
     /// # fn main() -> windlass::Result<()> {
     /// let runtime = Runtime::new();
-    /// let queue = Queue::on(runtime.host())?;
+    /// let queue = Queue::on(runtime.host()?)?;
     /// let data = Buffer::from(vec![1_u32; 8]);
     /// queue.submit(|cg| cg.fill(&cg.write(&data), 2))?.blocking_wait()?;
     /// let guard = data.host_read().blocking_wait()?;

@@ -13,7 +13,7 @@
 
 pub(crate) mod chores;
 pub(crate) mod event;
-mod feed;
+pub(crate) mod feed;
 pub(crate) mod host_side;
 mod memory;
 pub(crate) mod outside;

@@ -209,7 +209,7 @@ fn d18_the_default_handler_logs_and_a_subscriber_that_panics_harms_nobody() {
     let logged = Arc::new(AtomicUsize::new(0));
     tracing::subscriber::set_global_default(Grumpy(logged.clone())).unwrap();
     let runtime = Runtime::new();
-    let queue = Queue::on(runtime.host()).unwrap();
+    let queue = Queue::on(runtime.host().unwrap()).unwrap();
     for round in 1..=3 {
         drop(fails(&queue, "for the log"));
         until("it is logged", || logged.load(Ordering::SeqCst) == round);

@@ -179,10 +179,9 @@ fn d17_a_kept_guard_is_ended_by_shutdown() {
     until("nothing remains", || rig.runtime.abort().groups == 0);
 }
 
-/// Decision 17 wants no trace of it. What is left of it today is its place in the order, which others may rely on: a
-/// reader that comes later waits until what the accessor waited for has ended. It waits for nothing else.
+/// It wrote nothing, dooms nobody, and nobody waits for more than for what was ahead of it: here, a reader that runs.
 #[test]
-fn d17_a_write_accessor_that_gave_up_keeps_its_place_in_the_order_and_nothing_more() {
+fn d17_a_write_accessor_that_gave_up_wrote_nothing_and_holds_back_nobody() {
     let rig = Rig::new();
     let x = Buffer::from(vec![3_u32; 8]);
     wait(bump(&rig.queue, &x)).unwrap();
@@ -199,11 +198,66 @@ fn d17_a_write_accessor_that_gave_up_keeps_its_place_in_the_order_and_nothing_mo
     let mut write = x.host_write();
     assert!(poll_once(&mut write).is_pending());
     drop(write);
-    let (mut second, _) = look(&rig.queue, &x);
-    assert!(poll_once(&mut second).is_pending(), "if it passes now, decision 17 is met: say so here");
+    let (second, seen) = look(&rig.queue, &x);
     hold.let_go();
     wait(reader).unwrap();
     wait(second).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [4; 8]);
+    assert_eq!(rig.stats().live_nodes, 0);
+}
+
+#[test]
+fn d17_a_write_accessor_that_gave_up_leaves_what_was_current_elsewhere() {
+    let rig = Rig::new();
+    let elsewhere = rig.elsewhere();
+    let x = Buffer::from(vec![3_u32; 8]);
+    wait(bump(&elsewhere, &x)).unwrap();
+    let gate = Gate::new();
+    let gated = elsewhere
+        .submit(|cg| {
+            cg.after(gate.opened());
+            cg.read(&x);
+            Ok(())
+        })
+        .unwrap();
+    let mut write = x.host_write();
+    assert!(poll_once(&mut write).is_pending());
+    drop(write);
+    let before = rig.stats().transfers;
+    let (reader, seen) = look(&elsewhere, &x);
+    assert_eq!(rig.stats().transfers, before, "nothing is stale there");
+    gate.open();
+    wait(gated).unwrap();
+    wait(reader).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [4; 8]);
+}
+
+#[test]
+fn d17_a_write_accessor_that_is_refused_wrote_nothing() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![2_u32; 8]);
+    let gate = Gate::new();
+    let bad = rig
+        .queue
+        .submit(|cg| {
+            cg.after(gate.opened());
+            let x = cg.read_write(&x.range(..4));
+            cg.host_for(1, x, |_, _| panic!("no"))
+        })
+        .unwrap();
+    let mut early = x.host_write();
+    assert!(poll_once(&mut early).is_pending());
+    let behind = bump(&rig.queue, &x.range(4..));
+    gate.open();
+    assert!(wait(early).unwrap_err().root().is_panic());
+    assert!(wait(bad).unwrap_err().is_panic());
+    wait(behind).unwrap();
+    // And one that comes when all is known.
+    assert!(wait(x.host_write()).unwrap_err().root().is_panic());
+    assert_eq!(wait(x.range(4..).host_read()).unwrap()[..], [3; 4]);
+    assert!(wait(x.range(..4).host_read()).unwrap_err().root().is_panic(), "and not by the accessors");
+    wait(put(&rig.queue, &x.range(..4), 1)).unwrap();
+    assert_eq!(contents(&x), [1, 1, 1, 1, 3, 3, 3, 3]);
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn d32_making_a_runtime_touches_no_driver() {
     let _ = format!("{runtime:?}");
     let _ = Queue::builder().runtime(&runtime);
     let x = Buffer::from(vec![1_u32; 4]);
-    let queue = Queue::on(runtime.host()).unwrap();
+    let queue = Queue::on(runtime.host().unwrap()).unwrap();
     wait(bump(&queue, &x)).unwrap();
     assert_eq!(looks.load(Ordering::SeqCst), 0, "a queue on the host asks the host alone");
     let found = wait(runtime.devices()).unwrap();

@@ -77,7 +77,7 @@ impl Soak {
                 count.fetch_add(errors.len() as u64, Ordering::Relaxed);
             })
             .build();
-        let host = runtime.host();
+        let host = runtime.host().unwrap();
         let context = Context::new(std::slice::from_ref(&host)).expect("a context opens");
         let pair = |limit| {
             let built = |queue: windlass::QueueBuilder| {

@@ -12,7 +12,7 @@ use windlass::prelude::*;
 #[test]
 fn d15_waiting_behind_a_guard_is_reported_with_both_source_lines_and_is_no_error() {
     let runtime = Runtime::builder().stall_after(Duration::from_millis(20)).build();
-    let queue = Queue::on(runtime.host()).unwrap();
+    let queue = Queue::on(runtime.host().unwrap()).unwrap();
     let x = Buffer::from(vec![1_u32; 8]);
     wait(bump(&queue, &x)).unwrap();
     let guard = wait(x.host_write()).unwrap();
@@ -43,7 +43,7 @@ fn d15_waiting_behind_a_guard_is_reported_with_both_source_lines_and_is_no_error
 #[test]
 fn d15_waiting_behind_a_running_group_or_a_future_is_reported() {
     let runtime = Runtime::builder().stall_after(Duration::from_millis(20)).build();
-    let queue = Queue::on(runtime.host()).unwrap();
+    let queue = Queue::on(runtime.host().unwrap()).unwrap();
     let hold = Hold::new();
     let inside = hold.clone();
     let task = queue.submit(|cg| {

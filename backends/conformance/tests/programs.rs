@@ -7,7 +7,7 @@ use windlass_conformance::programs::{World, run};
 #[test]
 fn random_programs_on_the_host() {
     let runtime = Runtime::new();
-    let host = runtime.host();
+    let host = runtime.host().expect("the host is built in");
     let own = || Context::new(std::slice::from_ref(&host)).expect("a host context opens");
     let (second, third) = (own(), own());
     let queue = |context: Option<&Context>, in_order: bool| {

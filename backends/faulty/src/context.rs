@@ -15,7 +15,7 @@ use crate::kernel::FaultyKernel;
 use crate::lane::FaultyLane;
 use crate::machine::{ContextState, LaneState, Machine, Shared};
 use crate::memory::FaultyMemory;
-use crate::script::due;
+use crate::script::{Call, due};
 
 pub(crate) struct FaultyContext {
     at: usize,
@@ -74,6 +74,14 @@ impl Context for FaultyContext {
     ) -> Result<Arc<dyn Lane>, BackendError> {
         let mut machine = self.shared.lock();
         machine.called();
+        let panics = machine.script.panics_now(Call::OpenLane);
+        if let Some(error) = machine.script.open_lane.take() {
+            return Err(error);
+        }
+        if panics {
+            drop(machine);
+            panic!("a scripted panic in open_lane");
+        }
         if machine.find(self.at, number).is_some() {
             drop(machine);
             self.shared.breach(format!("two lanes of one context are called {number:?}"));
@@ -90,6 +98,8 @@ impl Context for FaultyContext {
             self.shared.breach("an allocation of nothing".into());
         }
         self.room(bytes, false)?;
+        let panics = self.shared.lock().script.panics_now(Call::Allocate);
+        assert!(!panics, "a scripted panic in allocate");
         let visible = self.info.devices[device].has(Aspect::HostBodies);
         Ok(Arc::new(FaultyMemory::new(bytes, Some(self.at), visible, &self.shared)?))
     }

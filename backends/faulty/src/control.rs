@@ -7,7 +7,7 @@ use windlass_backend::BackendError;
 
 use crate::audit::Audit;
 use crate::machine::{Action, Machine, Shared};
-use crate::script::{Nth, Refusal, Script};
+use crate::script::{Call, Nth, Refusal, Script};
 
 /// Runs, fails and watches the devices of a [`Faulty`](crate::Faulty). Clones pull the same strings.
 ///
@@ -124,6 +124,16 @@ impl FaultyControl {
     /// The n-th feed of commands from now on panics.
     pub fn panic_in_feed(&self, n: usize) {
         self.script(|s| s.feeds.push(Nth { left: n, what: Refusal::Panic }));
+    }
+
+    /// The next call of this kind panics.
+    pub fn panic_in(&self, call: Call) {
+        self.script(|s| s.panics.push(call));
+    }
+
+    /// The next lane cannot be opened.
+    pub fn fail_open_lane(&self, error: BackendError) {
+        self.script(|s| s.open_lane = Some(error));
     }
 
     /// Every feed is refused, barriers included, until this is taken back.

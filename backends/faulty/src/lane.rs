@@ -8,7 +8,7 @@ use windlass_backend::{BackendError, Command, Lane, Point, Wait};
 
 use crate::kernel::{Job, Refused, name_of};
 use crate::machine::{Group, Machine, Shared, Uses};
-use crate::script::{Refusal, due};
+use crate::script::{Call, Refusal, due};
 
 pub(crate) struct FaultyLane {
     at: usize,
@@ -132,9 +132,11 @@ impl Lane for FaultyLane {
         let mut machine = self.shared.lock();
         machine.called();
         machine.audit.flushes += 1;
+        let panics = machine.script.panics_now(Call::Flush);
         let lane = &mut machine.lanes[self.at];
         lane.flushed = lane.fed;
         drop(machine);
+        assert!(!panics, "a scripted panic in flush");
         self.shared.after_call();
     }
 
@@ -142,6 +144,7 @@ impl Lane for FaultyLane {
         let mut machine = self.shared.lock();
         machine.called();
         machine.audit.arms += 1;
+        let panics = machine.script.panics_now(Call::Arm);
         let lost = machine.contexts[self.context].lost.is_some() || machine.script.all_feeds.is_some();
         let lane = &mut machine.lanes[self.at];
         if point.0 > lane.fed && !lost {
@@ -150,6 +153,7 @@ impl Lane for FaultyLane {
         }
         lane.armed.push(point.0.min(lane.fed));
         drop(machine);
+        assert!(!panics, "a scripted panic in arm");
         self.shared.after_call();
     }
 }

@@ -48,6 +48,7 @@ use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unav
 pub use audit::{Audit, inside_poll};
 pub use builder::{FaultyBuilder, Memory};
 pub use control::FaultyControl;
+pub use script::Call;
 
 use builder::Config;
 use context::FaultyContext;

@@ -30,8 +30,34 @@ pub(crate) enum Refusal {
     Panic,
 }
 
+/// A native call, for [`FaultyControl::panic_in`](crate::FaultyControl::panic_in).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Call {
+    /// `Lane::flush`.
+    Flush,
+    /// `Lane::arm`.
+    Arm,
+    /// `Context::allocate`.
+    Allocate,
+    /// `Context::open_lane`.
+    OpenLane,
+}
+
+impl Script {
+    /// Whether this call is to panic.
+    pub(crate) fn panics_now(&mut self, call: Call) -> bool {
+        let at = self.panics.iter().position(|c| *c == call);
+        at.map(|at| self.panics.swap_remove(at)).is_some()
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Script {
+    /// The next of these calls panic, once each.
+    pub(crate) panics: Vec<Call>,
+    /// The next lane cannot be opened.
+    pub(crate) open_lane: Option<BackendError>,
     pub(crate) unavailable: Option<String>,
     pub(crate) open: Option<BackendError>,
     /// Feeds of groups with commands.

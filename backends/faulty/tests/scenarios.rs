@@ -14,6 +14,10 @@ mod failures;
 mod loss;
 #[path = "scenarios/order.rs"]
 mod order;
+#[path = "scenarios/panics.rs"]
+mod panics;
+#[path = "scenarios/refusals.rs"]
+mod refusals;
 #[path = "scenarios/rig.rs"]
 mod rig;
 #[path = "scenarios/transfers.rs"]

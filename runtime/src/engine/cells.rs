@@ -39,8 +39,14 @@ pub(super) struct Replica {
     pub(super) memory: MemoryId,
     /// Holds the newest version, or will once all that is planned has run.
     pub(super) valid: bool,
+    /// It held the newest version when this guard came, which may still write another. If it does not, this copy counts
+    /// again.
+    pub(super) reserve: Option<NodeId>,
     /// The last node to write this copy, a transfer included, while it is not settled.
     pub(super) writer: Option<NodeId>,
+    /// The same without guards: whose failure is that of this copy. A guard that has its memory does not fail, and one
+    /// that never had it wrote nothing.
+    pub(super) basis: Option<NodeId>,
     /// The last group to write it, which guards wait for and not for a transfer since, while it is not settled.
     pub(super) group: Option<NodeId>,
     /// Readers of this copy since then.
@@ -49,7 +55,15 @@ pub(super) struct Replica {
 
 impl Replica {
     fn new(memory: MemoryId, valid: bool) -> Self {
-        Replica { memory, valid, writer: None, group: None, epochs: SmallVec::new() }
+        Replica {
+            memory,
+            valid,
+            reserve: None,
+            writer: None,
+            basis: None,
+            group: None,
+            epochs: SmallVec::new(),
+        }
     }
 
     /// A replica with no history is the same as none: stale once written, valid while never written.
@@ -58,7 +72,11 @@ impl Replica {
     }
 
     fn has_users(&self) -> bool {
-        self.writer.is_some() || self.group.is_some() || !self.epochs.is_empty()
+        self.writer.is_some()
+            || self.group.is_some()
+            || self.basis.is_some()
+            || self.reserve.is_some()
+            || !self.epochs.is_empty()
     }
 }
 
@@ -84,6 +102,8 @@ pub(super) struct Cell<C> {
     pub(super) content: Content<C>,
     /// The group that wrote the newest version, while it is not settled.
     pub(super) author: Option<NodeId>,
+    /// Guards that came since and may still write it, in their order.
+    pub(super) guards: Vec<NodeId>,
     pub(super) replicas: SmallVec<[Replica; 1]>,
 }
 
@@ -113,7 +133,7 @@ impl<C: Clone + PartialEq> Cell<C> {
 
     /// What holds the newest version, or will.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
-        self.replicas.iter().filter(|r| r.valid).map(|r| Source { memory: r.memory, pending: r.writer })
+        self.replicas.iter().filter(|r| r.valid).map(|r| Source { memory: r.memory, pending: r.basis })
     }
 
     /// No replica holds the newest version.
@@ -121,9 +141,32 @@ impl<C: Clone + PartialEq> Cell<C> {
         !self.replicas.iter().any(|r| r.valid)
     }
 
+    /// A guard has ended. If it `wrote`, what was in reserve for it is stale for good. If not, it counts again, or is in
+    /// reserve for the next guard.
+    pub(super) fn end_guard(&mut self, guard: NodeId, wrote: bool) {
+        let Some(at) = self.guards.iter().position(|g| *g == guard) else { return };
+        self.guards.remove(at);
+        let next = self.guards.get(at).copied().filter(|_| !wrote);
+        for replica in self.replicas.iter_mut().filter(|r| r.reserve == Some(guard)) {
+            replica.reserve = next;
+            replica.valid |= next.is_none() && !wrote;
+        }
+    }
+
+    /// What the guards were to have has not arrived, so none of them writes: all copies in reserve count again.
+    pub(super) fn end_guards(&mut self) {
+        self.guards.clear();
+        for replica in &mut self.replicas {
+            replica.valid |= replica.reserve.take().is_some();
+        }
+    }
+
     /// Equal but for where they are.
     fn same_state(&self, other: &Self) -> bool {
-        self.author == other.author && self.content == other.content && self.replicas == other.replicas
+        self.author == other.author
+            && self.content == other.content
+            && self.replicas == other.replicas
+            && self.guards == other.guards
     }
 }
 
@@ -153,7 +196,7 @@ impl<C: Clone + PartialEq> Cells<C> {
         };
         let list = match extent.is_empty() {
             true => Vec::new(),
-            false => vec![Cell { bounds: extent, content, author: None, replicas }],
+            false => vec![Cell { bounds: extent, content, author: None, guards: Vec::new(), replicas }],
         };
         Cells { list, line }
     }
@@ -340,6 +383,7 @@ fn forget_settled<S: Shell>(
     let mut all_needed = true;
     for replica in &mut cell.replicas {
         replica.writer = live(replica.writer);
+        replica.basis = live(replica.basis);
         replica.group = live(replica.group);
         if !replica.epochs.is_empty() {
             replica.epochs.retain(|epoch| {

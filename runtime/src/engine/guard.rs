@@ -2,9 +2,16 @@
 //!
 //! A guard is the one user that conflicts by region on every replica. It waits for everybody before it who conflicts,
 //! wherever they work, and everybody after it who conflicts waits for it.
+//!
+//! A guard is no author. One that is let go of before it has its memory, or is refused because what it reads has failed,
+//! wrote nothing; one that has its memory cannot fail. So those who read what it may write fail with what was there
+//! before, and not with the guard, and copies elsewhere stay in reserve until it has ended.
 
 use super::boxes::Box3;
+use super::cells::{Cells, Content};
 use super::edges::NOTHING;
+use super::epoch::Epoch;
+use super::plan::kept;
 use super::{Access, Engine, HEAP, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Slot, Turn};
 
 /// A host accessor to be planned.
@@ -31,9 +38,12 @@ impl<S: Shell> Engine<S> {
     /// have the memory, and ends it with [`Engine::finish_host`].
     pub(crate) fn plan_guard(&mut self, plan: GuardPlan<S::Work>, turn: &mut Turn<S>) -> NodeId {
         let GuardPlan { root, bounds, mode, work } = plan;
+        // It may never write, and then what was there before has to be at hand.
+        let mode = kept(mode);
         let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
         self.nodes[id].keeps_previous = true;
+        self.nodes[id].is_guard = true;
         let mut preds = self.take_scratch();
         if !self.is(Mutant::GuardDoesNotWait) {
             self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
@@ -49,6 +59,44 @@ impl<S: Shell> Engine<S> {
         self.scratch = Some(preds);
         self.finish_pending(turn);
         id
+    }
+
+    /// Enters a guard that may write these cells: what comes later counts on the heap's copy, and the others stay in
+    /// reserve. One that is refused already only takes its place in the order.
+    pub(super) fn enter_guard(&mut self, cells: &mut Cells<S::Cause>, inside: &[usize], node: NodeId) {
+        let refused = self.nodes[node].end.is_some();
+        for &i in inside {
+            let cell = cells.get_mut(i);
+            let heap = cell.replica_mut(HEAP);
+            heap.writer = Some(node);
+            heap.group = Some(node);
+            for epoch in std::mem::take(&mut heap.epochs) {
+                Epoch::leave(epoch, &mut self.epochs);
+            }
+            if refused {
+                continue;
+            }
+            heap.valid = true;
+            cell.guards.push(node);
+            // Zeros that nobody has written are as good in the heap as anywhere.
+            let written = matches!(cell.content, Content::Written);
+            cell.content = Content::Written;
+            for replica in cell.replicas.iter_mut().filter(|r| r.valid && r.memory != HEAP) {
+                replica.valid = false;
+                replica.reserve = written.then_some(node);
+            }
+        }
+    }
+
+    /// A guard has ended, or will never have its memory.
+    pub(super) fn end_guard(&mut self, id: NodeId, wrote: bool) {
+        let wrote = wrote || self.is(Mutant::ReserveForgotten);
+        let Some(root) = self.nodes[id].uses.first().map(|u| u.root) else { return };
+        let root = &mut self.roots[root];
+        let Some(&(_, bounds, true)) = root.guards.iter().find(|(guard, ..)| *guard == id) else { return };
+        for at in root.cells.overlapping(&bounds) {
+            root.cells.get_mut(at).end_guard(id, wrote);
+        }
     }
 
     /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers are none: they change

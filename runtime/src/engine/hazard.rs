@@ -69,7 +69,11 @@ impl<S: Shell> Engine<S> {
                 continue;
             }
             if mode.reads() && !self.is(Mutant::DropReadAfterWrite) {
-                preds.node(replica.writer, DATA);
+                preds.node(replica.basis, DATA);
+                // A guard holds back those who read what it may write, and has no failure that they could share.
+                if replica.writer != replica.basis {
+                    preds.node(replica.writer, NOTHING);
+                }
             }
             if !mode.writes() {
                 continue;
@@ -155,6 +159,8 @@ impl<S: Shell> Engine<S> {
         for &i in inside {
             let replica = cells.get_mut(i).replica_mut(memory);
             replica.writer = Some(node);
+            replica.basis = Some(node);
+            replica.reserve = None;
             replica.valid = true;
             for epoch in std::mem::take(&mut replica.epochs) {
                 Epoch::leave(epoch, &mut self.epochs);
@@ -178,7 +184,9 @@ impl<S: Shell> Engine<S> {
                 cell.content = Content::Written;
             }
             cell.author = Some(node);
+            cell.guards.clear();
             for replica in &mut cell.replicas {
+                replica.reserve = None;
                 replica.valid = replica.memory == memory || self.is(Mutant::KeepOthersValid);
             }
         }

@@ -104,6 +104,10 @@ mutants! {
     KeepPreviousHidesCancel
     /// A guard waits for transfers, which change no data.
     GuardWaitsForTransfers
+    /// A guard counts as the author of what it may write: those who come later fail with it.
+    GuardIsAuthor
+    /// Copies that a guard made stale stay so though it never had its memory.
+    ReserveForgotten
     /// Groups run before their memory is there.
     NoGateForMemory
     /// A lane is fed beyond its depth.

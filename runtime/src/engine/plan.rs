@@ -230,10 +230,10 @@ impl<S: Shell> Engine<S> {
         mode: Mode,
         id: NodeId,
     ) {
-        if mode.writes() {
-            self.enter_version(cells, inside, memory, id);
-        } else {
-            self.enter_reader(cells, inside, memory, id);
+        match (mode.writes(), self.nodes[id].is_guard && !self.is(Mutant::GuardIsAuthor)) {
+            (true, false) => self.enter_version(cells, inside, memory, id),
+            (true, true) => self.enter_guard(cells, inside, id),
+            (false, _) => self.enter_reader(cells, inside, memory, id),
         }
     }
 
@@ -300,7 +300,7 @@ impl<S: Shell> Engine<S> {
 }
 
 /// A write that leaves what was there before where it does not write.
-fn kept(mode: Mode) -> Mode {
+pub(super) fn kept(mode: Mode) -> Mode {
     match mode {
         Mode::Write => Mode::WriteKeep,
         Mode::ReadWriteUninit => Mode::ReadWrite,

@@ -71,6 +71,9 @@ impl<S: Shell> Engine<S> {
         {
             self.doom_behind(id, cause, EVENT);
         }
+        if self.nodes[id].is_guard {
+            self.end_guard(id, outcome == Outcome::Done);
+        }
         if self.is(Mutant::ValidityAtCompletion) && outcome == Outcome::Done {
             self.mark_arrived(id);
         }
@@ -206,9 +209,13 @@ impl<S: Shell> Engine<S> {
             let cells = &mut self.roots[root].cells;
             for at in 0..cells.len() {
                 let cell = cells.get_mut(at);
-                let carried = transfer && cell.replica(memory).is_some_and(|r| r.writer == Some(id));
+                let carried = transfer && cell.replica(memory).is_some_and(|r| r.basis == Some(id));
                 if carried && !stays {
-                    cell.replica_mut(memory).valid = false;
+                    let target = cell.replica_mut(memory);
+                    (target.valid, target.reserve) = (false, None);
+                    if cell.is_nowhere() {
+                        cell.end_guards();
+                    }
                 }
                 let wrote = !transfer && (cell.author == Some(id) || whole);
                 let last =
@@ -251,6 +258,9 @@ impl<S: Shell> Engine<S> {
         node.end = Some(End::Cancelled { cause: cause.clone(), leaves: (!keep).then(|| cause.clone()) });
         if !keep || !self.is(Mutant::KeepPreviousHidesCancel) {
             self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT });
+        }
+        if self.nodes[id].is_guard {
+            self.end_guard(id, false);
         }
         if self.is(Mutant::CancelOpensEarly) && self.nodes[id].state == State::Gated {
             self.count_fed(id, None, turn);
@@ -321,7 +331,7 @@ impl<S: Shell> Engine<S> {
             let root = &mut self.roots[id];
             for cell in root.cells.iter_mut() {
                 for replica in cell.replicas.iter_mut().filter(|r| gone.contains(&r.memory)) {
-                    replica.valid = false;
+                    (replica.valid, replica.reserve) = (false, None);
                 }
                 if matches!(cell.content, Content::Written) && cell.is_nowhere() {
                     cell.content = Content::Poisoned(cause.clone());

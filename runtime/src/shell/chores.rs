@@ -11,7 +11,7 @@ use windlass_sync::cell::Wakers;
 use windlass_sync::desk::Clerk;
 use windlass_sync::facade::thread_local;
 
-use super::feed::{ToFeed, panic_message};
+use super::feed::{ToFeed, arm_one, panic_message};
 use super::work::{Planned, Work};
 use super::{Inner, LaneShell, Mail, Signal, State, Windlass, sink};
 use crate::engine::{Fed, LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
@@ -97,9 +97,14 @@ impl State {
         };
         self.engine.passed(lane, verdict.upto.0, failure, turn);
         if let Some(cause) = lost {
-            let context = self.engine.context_of(lane);
-            self.engine.lose(context, cause, turn);
+            self.lose_lane(lane, cause, turn);
         }
+    }
+
+    /// A lane does nothing any more: its context counts as lost.
+    pub(crate) fn lose_lane(&mut self, lane: LaneId, cause: Cause, turn: &mut Turn<Windlass>) {
+        let context = self.engine.context_of(lane);
+        self.engine.lose(context, cause, turn);
     }
 
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
@@ -287,8 +292,12 @@ impl Inner {
     }
 
     fn arm(self: &Arc<Self>, chores: &mut Chores) {
+        let mut dead = Vec::new();
         for (lane, point) in chores.arm.drain(..) {
-            sink::quietly(|| lane.native.arm(windlass_backend::Point(point)));
+            dead.extend(arm_one(&lane, point).map(|cause| (lane.id, cause)));
+        }
+        for (lane, cause) in dead {
+            self.sit(chores, |state, turn| state.lose_lane(lane, cause, turn));
         }
         // A point that had passed already was reported on the spot, as mail that nobody else knows of.
         if sink::left_mail() {

@@ -113,8 +113,7 @@ impl Inner {
             self.desk.sit(chores, |state, chores| {
                 state.engine.confirm(chores.fed.drain(..), &mut chores.turn);
                 if let Some(cause) = dead {
-                    let context = state.engine.context_of(lane.id);
-                    state.engine.lose(context, cause, &mut chores.turn);
+                    state.lose_lane(lane.id, cause, &mut chores.turn);
                 }
                 if !handed_over {
                     state.pop_batch(lane.id, &mut chores.batch);
@@ -140,7 +139,9 @@ impl Inner {
         let inner = self.clone();
         self.gates.spawn(async move {
             for (lane, point) in arm {
-                sink::quietly(|| lane.native.arm(Point(point)));
+                if let Some(cause) = arm_one(&lane, point) {
+                    inner.enter(|state, turn| state.lose_lane(lane.id, cause, turn));
+                }
             }
             inner.enter(|_, turn| turn.ready_lanes.extend(lanes));
         });
@@ -152,9 +153,23 @@ fn make_calls(lane: &LaneShell, batch: &mut Vec<ToFeed>, fed: &mut Vec<Fed<Cause
     let mut dead = None;
     sink::quietly(|| {
         fed.extend(batch.drain(..).map(|entry| feed_one(lane, entry, &mut dead)));
-        lane.native.flush();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| lane.native.flush())) {
+            dead.get_or_insert_with(|| dead_lane(&*panic, "flushing a lane"));
+        }
     });
     dead
+}
+
+/// Has a lane report a point; says why it never will, if so.
+pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
+    let arm = AssertUnwindSafe(|| lane.native.arm(Point(point)));
+    sink::quietly(|| catch_unwind(arm)).err().map(|panic| dead_lane(&*panic, "asking a lane for a verdict"))
+}
+
+/// A lane that panicked where it cannot refuse: nobody knows what has become of what it was fed.
+fn dead_lane(panic: &(dyn std::any::Any + Send), doing: &str) -> Cause {
+    let error = BackendError::Lost(format!("its lane panicked: {}", panic_message(panic)));
+    Cause(Error::backend(error, doing))
 }
 
 /// Makes one group's native call. A backend that refuses or panics has its group fail; a barrier takes its place, so

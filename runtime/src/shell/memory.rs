@@ -1,10 +1,12 @@
 //! Making and freeing allocations, off every path that must not block.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject};
 use windlass_sync::facade::{Mutex, lock};
 
+use super::feed::panic_message;
 use super::{Chores, Inner};
 use crate::engine::{HEAP, MemoryId, RootId};
 use crate::error::{Cause, Error};
@@ -38,7 +40,10 @@ impl Inner {
         let blocks = chores.in_callback || owner.as_ref().is_some_and(|(c, _)| c.info().allocate_blocks);
         let object = MemoryObject::Buffer { bytes };
         let make = move || match owner {
-            Some((context, device)) => context.allocate(device, object),
+            Some((context, device)) => {
+                let allocate = AssertUnwindSafe(|| context.allocate(device, object));
+                catch_unwind(allocate).unwrap_or_else(|p| Err(BackendError::Panicked(panic_message(&*p))))
+            }
             None => heap(),
         };
         if !blocks {

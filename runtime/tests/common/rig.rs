@@ -81,7 +81,7 @@ impl Rig {
     fn of(builder: windlass::RuntimeBuilder, lanes: usize) -> Self {
         let told = Told::default();
         let runtime = builder.backend(Host::new().with_lanes(lanes)).handler(told.handler()).build();
-        let device = runtime.host();
+        let device = runtime.host().expect("the host backend is given");
         let queue = Queue::on(device.clone()).expect("the host device opens");
         Rig { runtime, device, queue, told }
     }

@@ -60,11 +60,8 @@ impl Model {
                     self.churn(window, *k);
                     End::Well
                 }
-                // A write guard that is refused is a writer that failed, as a group would be.
-                None => {
-                    self.spoil(window);
-                    End::Dependent
-                }
+                // A write guard that is refused wrote nothing: what was well stays well.
+                None => End::Dependent,
             },
             Step::Look { window } => match self.elements(window) {
                 Some(_) => End::Well,

@@ -90,11 +90,13 @@ impl Model {
             _ => Expected::Well,
         };
         let mut seen = None;
+        let accessor = matches!(item.kind, Kind::Read(_) | Kind::Write(..));
         match (&expected, &item.kind) {
-            // An accessor that is let go of leaves no trace; a group may be asked not to. Where what it was to have is
-            // bad, though, it counts as the author of a bad version of all its part, like any other writer.
-            (Expected::Cancelled, kind)
-                if !doomed && (item.keep || !matches!(kind, Kind::Device(_) | Kind::Host(..))) => {}
+            // A group may be asked to leave no trace of what was cancelled. Where what it was to have is bad, though, it
+            // counts as the author of a bad version of all its part, like any other writer.
+            (Expected::Cancelled, _) if !doomed && item.keep => {}
+            // An accessor that is let go of or refused leaves none: what is bad was bad before.
+            (Expected::Cancelled | Expected::Doomed, _) if accessor => {}
             (Expected::Well, kind) => {
                 self.arrive(place(program, item), &accesses);
                 if let Kind::Read(part) = kind {

@@ -5,6 +5,7 @@
 use super::super::Outcome;
 mod copies;
 mod ends;
+mod guards;
 
 use super::super::transfer::{Step, Transfer};
 use super::Fault;
@@ -57,6 +58,8 @@ struct Element {
     author: Option<usize>,
     /// Memories that hold the newest version, or will.
     current: u16,
+    /// Guards that may still write it, in their order, and where it is current if neither they nor those after them do.
+    pending: Vec<(usize, u16)>,
     /// By memory.
     users: Vec<Users>,
     /// Groups, in whatever memory.
@@ -119,6 +122,7 @@ impl<'a> Account<'a> {
                 content: if root.data { Content::Written } else { Content::Never },
                 author: None,
                 current: u16::from(root.data),
+                pending: Vec::new(),
                 users: vec![Users::default(); memories],
                 group_readers: 0,
                 group_writers: 0,
@@ -201,6 +205,7 @@ impl<'a> Account<'a> {
         let spec = &self.program.items[item];
         let (memory, guard) = (self.program.memory_of(item), spec.kind == Kind::Guard);
         let (mut before, mut reads) = (0, 0);
+        let refused = guard && self.is_refused(item);
         for (e, need) in &self.needs[item] {
             let element = &mut self.elements[*e];
             let users = &mut element.users[memory];
@@ -226,12 +231,19 @@ impl<'a> Account<'a> {
             };
             if need.new {
                 users.writers |= bit(at);
-                users.last = Some(at);
-                users.lineage = bit(at);
                 *writers |= bit(at);
-                element.content = Content::Written;
-                element.author = Some(at);
-                element.current = 1 << memory;
+                match guard {
+                    true if refused => {}
+                    true => element.await_guard(at),
+                    false => {
+                        users.last = Some(at);
+                        users.lineage = bit(at);
+                        element.content = Content::Written;
+                        element.author = Some(at);
+                        element.current = 1 << memory;
+                        element.pending.clear();
+                    }
+                }
             } else {
                 users.readers |= bit(at);
                 *readers |= bit(at);

@@ -3,7 +3,7 @@
 use super::super::boxes::Box3;
 use super::super::{Engine, Mode};
 use super::Sim;
-use super::rng::Rng;
+use super::rng::{Rng, mix};
 
 /// A machine and what is submitted to it.
 #[derive(Clone, Debug)]
@@ -144,6 +144,10 @@ impl Program {
             let item = program.random_item(&mut rng, at, tame);
             program.items.push(item);
         }
+        let mut letting_go = Rng::new(mix(seed, 0x0001_e790));
+        for item in program.items.iter_mut().filter(|i| i.kind == Kind::Guard) {
+            item.cancelled = letting_go.chance(25);
+        }
         for at in count..count + rng.below(3) {
             let mut item = program.random_item(&mut rng, at, true);
             item.kind = Kind::Guard;
@@ -227,7 +231,9 @@ impl Program {
             let base = self.base(*root);
             for e in self.roots[*root].elements(bounds) {
                 let need = all[base + e].get_or_insert_default();
-                need.old |= !matches!(mode, Mode::Write | Mode::ReadWriteUninit) || item.keep;
+                need.old |= !matches!(mode, Mode::Write | Mode::ReadWriteUninit)
+                    || item.keep
+                    || item.kind == Kind::Guard;
                 need.look |= matches!(mode, Mode::Read | Mode::ReadWrite | Mode::Atomic);
                 need.new |= *mode != Mode::Read;
                 need.partial |= *mode == Mode::WriteKeep;

@@ -1,6 +1,6 @@
 //! Contents of memories, element by element, and what sequential execution makes of them.
 
-use super::program::{Need, Program};
+use super::program::{Kind, Need, Program};
 use super::rng::mix;
 
 /// How an item counts for those after it.
@@ -70,6 +70,8 @@ impl World {
         for (item, fate) in fates.iter().enumerate() {
             match fate {
                 None | Some(Fate::Kept) => {}
+                // A guard that did not have its memory wrote nothing.
+                Some(Fate::Bad) if program.items[item].kind == Kind::Guard => {}
                 Some(Fate::Bad) => {
                     needs[item].iter().filter(|(_, n)| n.new).for_each(|(e, _)| tokens[*e] = None);
                 }

@@ -103,3 +103,51 @@ fn a_guard_of_nothing_does_not_share_a_failure() {
     assert!(s.is_done(guard), "it reads no byte of what failed");
     s.assert_empty();
 }
+
+#[test]
+fn decision_17_a_guard_that_never_had_its_memory_wrote_nothing() {
+    let mut s = Script::new();
+    let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
+    let b = s.buffer(64);
+    let bad = s.group("bad").on(dev1).uses(b, line(0..32), Mode::Write).submit();
+    let good = s.group("good").on(dev1).uses(b, line(32..64), Mode::Write).submit();
+    let guard = s.guard("guard", b, line(0..64), Mode::ReadWrite);
+    let of_bad = s.group("of bad").on(dev2).uses(b, line(0..8), Mode::Read).submit();
+    let of_good = s.group("of good").on(dev2).uses(b, line(32..40), Mode::Read).submit();
+    s.feed_all();
+    s.fail(bad, "broken");
+    s.run_to_the_end();
+    let late = s.group("late").on(dev1).uses(b, line(32..64), Mode::Read).submit();
+    let again = s.guard("again", b, line(0..64), Mode::ReadWrite);
+    let heal = s.group("heal").on(dev1).uses(b, line(0..32), Mode::Write).submit();
+    let whole = s.guard("whole", b, line(0..64), Mode::Read);
+    s.run_to_the_end();
+    for doomed in [guard, of_bad, again] {
+        assert_eq!(s.end(doomed), Some(&Outcome::Doomed("broken")));
+    }
+    for (well, name) in [(good, "good"), (of_good, "of good"), (late, "late"), (heal, "heal"), (whole, "whole")] {
+        assert_eq!(s.end(well), Some(&Outcome::Done), "{name}");
+    }
+    s.assert_empty();
+}
+
+#[test]
+fn decision_17_a_guard_that_is_let_go_of_leaves_copies_elsewhere_current() {
+    let mut s = Script::new();
+    let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
+    let b = s.buffer(64);
+    let writer = s.group("writer").on(dev1).writes(b).submit();
+    let guards = ["first", "second", "third"].map(|name| s.guard(name, b, line(0..64), Mode::ReadWrite));
+    assert_eq!(s.moved().len(), 1, "one copy for all of them");
+    for guard in guards {
+        assert_eq!(s.cancel(guard), Cancelled::Skipped);
+    }
+    let reader = s.group("reader").on(dev1).reads(b).submit();
+    assert_eq!(s.moved().len(), 0, "what was current there is so still");
+    let other = s.group("other").on(dev2).reads(b).submit();
+    s.run_to_the_end();
+    for well in [writer, reader, other] {
+        assert_eq!(s.end(well), Some(&Outcome::Done));
+    }
+    s.assert_empty();
+}

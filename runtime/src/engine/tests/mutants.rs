@@ -22,7 +22,7 @@ const FOUND: &[(Mutant, u64)] = &[
     (Mutant::PoisonRegion, 32),
     (Mutant::NoDoom, 1),
     (Mutant::DoomByOrder, 14),
-    (Mutant::TransferPoisons, 247),
+    (Mutant::TransferPoisons, 32),
     (Mutant::FailedTransferStaysValid, 3982),
     (Mutant::EpochForgetsReaders, 97),
     (Mutant::EpochJoinsTooMuch, 53),
@@ -45,9 +45,11 @@ const FOUND: &[(Mutant, u64)] = &[
     (Mutant::VerdictBeforeConfirm, 40),
     (Mutant::EpochStaysOpen, 369),
     (Mutant::DoomedMoves, 84),
-    (Mutant::KeepPreviousHeals, 633),
+    (Mutant::KeepPreviousHeals, 1363),
     (Mutant::KeepPreviousHidesCancel, 1154),
     (Mutant::GuardWaitsForTransfers, 2),
+    (Mutant::GuardIsAuthor, 35),
+    (Mutant::ReserveForgotten, 35),
     (Mutant::NoGateForMemory, 0),
     (Mutant::DepthIgnored, 1),
     (Mutant::LossForgotten, 116),
@@ -76,9 +78,9 @@ const FOUND_BY_DATA: &[(Mutant, u64)] = &[
     (Mutant::UploadIgnoresTargetUsers, 440),
     (Mutant::EpochForgetsReaders, 180),
     (Mutant::EpochKeepsOnePoint, 7178),
-    (Mutant::GuardIgnoresReplicas, 3),
+    (Mutant::GuardIgnoresReplicas, 361),
     (Mutant::WriteGuardHoldsNobody, 233),
-    (Mutant::GuardDoesNotWait, 110),
+    (Mutant::GuardDoesNotWait, 284),
     (Mutant::DropLaneWaits, 0),
     (Mutant::FeedFromTheEnd, 22),
 ];
@@ -109,4 +111,22 @@ fn a_transfer_that_fails_for_others_shows_in_how_groups_end() {
     // With nobody looking at how transfers are cut: somebody is doomed by what they do not read.
     assert!(engine_agrees_on_data(1482, None));
     assert!(!engine_agrees_on_data(1482, Some(Mutant::JoinAcrossAuthors)));
+}
+
+#[test]
+fn zz_seeds() {
+    for (mutant, seed) in FOUND {
+        let ok = |s: u64| !engine_agrees(s, Some(*mutant));
+        if !ok(*seed) {
+            let found = (0..60_000).find(|s| ok(*s));
+            println!("SEED {mutant:?} {seed} -> {found:?}");
+        }
+    }
+    for (mutant, seed) in FOUND_BY_DATA {
+        let ok = |s: u64| !engine_agrees_on_data(s, Some(*mutant));
+        if !ok(*seed) {
+            let found = (0..60_000).find(|s| ok(*s));
+            println!("DATA {mutant:?} {seed} -> {found:?}");
+        }
+    }
 }

@@ -121,6 +121,7 @@ impl Account<'_> {
             target.last = Some(writer);
             target.lineage = lineage | bit(reader) | bit(writer);
             element.current |= 1 << to;
+            element.forget(to);
         }
         self.nodes[reader].reads = reads;
         if reader != writer {

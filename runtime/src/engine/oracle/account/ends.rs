@@ -13,6 +13,7 @@ impl Account<'_> {
             return Err(Fault::new(format!("{at} ends before {other}, whose data it reads")));
         }
         self.over |= node.before | bit(at);
+        self.end_guard(at, outcome == Outcome::Done);
         self.nodes[at].settled = Some(outcome);
         let fate = self.fate(at);
         self.nodes[at].fate = Some(fate);
@@ -38,6 +39,8 @@ impl Account<'_> {
                     let element = &mut self.elements[e];
                     if element.users[to].last == Some(at) {
                         element.current &= !(1 << to);
+                        element.forget(to);
+                        element.fall_back();
                         if element.content == Content::Written && element.current == 0 {
                             element.content = Content::Poisoned(lineage | bit(at));
                         }
@@ -56,6 +59,7 @@ impl Account<'_> {
             }
             for element in &mut self.elements {
                 element.current &= !(2 << i);
+                element.forget(i + 1);
                 if element.content == Content::Written && element.current == 0 {
                     element.content = Content::Lost;
                 }

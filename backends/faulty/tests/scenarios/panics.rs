@@ -1,0 +1,68 @@
+//! Native calls that panic, and lanes that cannot be opened.
+
+use windlass::prelude::*;
+use windlass_faulty::{Call, Faulty, Memory};
+
+use crate::rig::{Rig, assert_clean, error, native, set, single, step, stepped};
+
+/// `flush` and `arm` cannot refuse: a lane that panics there counts as lost. The group was taken, and ends once.
+#[test]
+fn a_lane_that_panics_counts_as_lost() {
+    for call in [Call::Flush, Call::Arm] {
+        let rig = single();
+        let queue = rig.queue(0);
+        let x = Buffer::<u32>::new(8);
+        rig.finish(set(&queue, &x, 0)).unwrap();
+        rig.control.panic_in(call);
+        let event = step(&queue, &x, 1);
+        assert!(rig.finish(event).unwrap_err().root().is_device_lost(), "{call:?}");
+        assert!(queue.submit(|_| Ok(())).unwrap_err().is_device_lost());
+        rig.settle();
+        assert_eq!(queue.in_flight(), 0, "{call:?}");
+        drop((queue, x));
+        let Rig { control, runtime, .. } = rig;
+        drop(runtime);
+        assert_eq!(control.audit().live(), 0);
+    }
+}
+
+#[test]
+fn an_allocation_that_panics_fails_its_group() {
+    let rig = single();
+    let queue = rig.queue(0);
+    let x = Buffer::<u32>::new(8);
+    rig.control.panic_in(Call::Allocate);
+    let event = set(&queue, &x, 0);
+    rig.settle();
+    assert!(error(&event).to_string().contains("panic"), "{:?}", error(&event));
+    rig.finish(set(&queue, &x, 3)).unwrap();
+    assert_eq!(rig.values(&x)[0], 3);
+    drop((queue, x, event));
+    rig.end();
+}
+
+/// A device of the heap that could not be opened gets no copies to and from the heap, and can be opened later.
+#[test]
+fn a_lane_that_cannot_be_opened_is_an_error_and_nothing_counts_on_it() {
+    let rig = Rig::new(Faulty::builder().device(Memory::Heap).device(Memory::Visible).lanes(2));
+    let devices = rig.devices();
+    let open = |device: usize| {
+        Queue::builder().runtime(&rig.runtime).device(devices[device].clone()).build_blocking()
+    };
+    rig.control.fail_open_lane(native("no lane"));
+    assert!(open(0).unwrap_err().to_string().contains("no lane"));
+    rig.control.panic_in(Call::OpenLane);
+    assert!(open(0).unwrap_err().to_string().contains("panic"));
+    let visible = open(1).unwrap();
+    let x = Buffer::from(vec![1_u32; 8]);
+    rig.finish(step(&visible, &x, 2)).unwrap();
+    assert_eq!(rig.values(&x), [stepped(1, [2]); 8]);
+    let heap = open(0).unwrap();
+    rig.finish(step(&heap, &x, 3)).unwrap();
+    rig.finish(step(&visible, &x, 4)).unwrap();
+    assert_eq!(rig.values(&x), [stepped(1, [2, 3, 4]); 8]);
+    drop((visible, heap, x, devices));
+    let Rig { control, runtime, .. } = rig;
+    drop(runtime);
+    assert_clean(&control);
+}

@@ -1,0 +1,51 @@
+//! What guards make of the data. Until one has ended, the heap's copy is the one that counts, for the guard may write
+//! it; one that never had its memory wrote nothing, and then every copy counts that did before.
+
+use super::*;
+
+impl Element {
+    pub(super) fn await_guard(&mut self, at: usize) {
+        self.content = Content::Written;
+        self.pending.push((at, self.current & !1));
+        self.current = 1;
+    }
+
+    fn end_guard(&mut self, at: usize, wrote: bool) {
+        let Some(place) = self.pending.iter().position(|(guard, _)| *guard == at) else { return };
+        let (_, before) = self.pending.remove(place);
+        match self.pending.get_mut(place) {
+            _ if wrote => {}
+            Some((_, next)) => *next |= before,
+            None => self.current |= before,
+        }
+    }
+
+    /// Nothing holds the newest version any more. If guards were to have it, none of them will write.
+    pub(super) fn fall_back(&mut self) {
+        if self.current == 0 {
+            self.current = self.pending.drain(..).fold(0, |all, (_, before)| all | before);
+        }
+    }
+
+    /// A copy is overwritten, or gone.
+    pub(super) fn forget(&mut self, memory: usize) {
+        self.pending.iter_mut().for_each(|(_, before)| *before &= !(1 << memory));
+    }
+}
+
+impl Account<'_> {
+    /// Whether a guard would have data that is known to be no good.
+    pub(super) fn is_refused(&self, item: usize) -> bool {
+        let bad = |e: usize| matches!(self.elements[e].content, Content::Poisoned(_) | Content::Lost);
+        self.needs[item].iter().any(|(e, need)| need.old && bad(*e))
+    }
+
+    /// A guard has ended, or will never have its memory.
+    pub(in super::super) fn end_guard(&mut self, at: usize, wrote: bool) {
+        if let What::Item(item) = self.nodes[at].what
+            && self.program.items[item].kind == Kind::Guard
+        {
+            self.elements.iter_mut().for_each(|e| e.end_guard(at, wrote));
+        }
+    }
+}
