@@ -11,6 +11,7 @@ use crate::device::{Device, DeviceData};
 use crate::engine::{DeviceId, HEAP, MemoryId};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
+use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
 use crate::shell::{Inner, LaneShell};
 
@@ -149,6 +150,7 @@ impl ContextShared {
             }
             ids
         });
+        let staging = Arc::new(Pool::new(inner.staging.bytes));
         let mut number = 0;
         for (position, (_, lanes)) in ids.iter().enumerate() {
             for &lane in lanes {
@@ -161,7 +163,8 @@ impl ContextShared {
                     .open_lane(position, lane_number, Arc::new(sink))
                     .map_err(|e| Error::backend(e, "opening a lane"))?;
                 let context = self.native.clone();
-                inner.set_lane(LaneShell { id: lane, native, context, number: lane_number });
+                let staging = staging.clone();
+                inner.set_lane(LaneShell { id: lane, native, context, number: lane_number, staging });
             }
         }
         Ok(ids.into_iter().map(|(id, _)| id).collect())

@@ -53,7 +53,7 @@ mod tests;
 mod transfer;
 mod turn;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 use slab::Slab;
@@ -281,6 +281,10 @@ pub(crate) struct Engine<S: Shell> {
     scratch: Option<Box<hazard::Preds>>,
     /// Nodes that came to their turn only to end there.
     pending: Vec<NodeId>,
+    /// Downloads whose time for staging has not come, and their uploads.
+    unstaged: HashMap<NodeId, NodeId>,
+    /// The most bytes of one staged transfer that go in one piece.
+    staging_chunk: usize,
     record: Option<Box<Record>>,
     mutant: Option<Mutant>,
 }
@@ -307,9 +311,16 @@ impl<S: Shell> Engine<S> {
             ticks: 0,
             scratch: None,
             pending: Vec::new(),
+            unstaged: HashMap::new(),
+            staging_chunk: usize::MAX,
             record: None,
             mutant: None,
         }
+    }
+
+    /// Staged transfers of more than this many bytes are cut into chunks of at most this many.
+    pub(crate) fn set_staging_chunk(&mut self, bytes: usize) {
+        self.staging_chunk = bytes;
     }
 
     /// Whether a deliberate fault is switched on. Constant `false` without the feature.

@@ -16,5 +16,7 @@ mod loss;
 mod order;
 #[path = "scenarios/rig.rs"]
 mod rig;
+#[path = "scenarios/staging.rs"]
+mod staging;
 #[path = "scenarios/transfers.rs"]
 mod transfers;

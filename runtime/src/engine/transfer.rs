@@ -5,7 +5,7 @@ use super::cells::Cells;
 use super::edges::{self, DATA};
 use super::hazard::Preds;
 use super::ids::{DeviceId, MemoryId};
-use super::{Engine, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Staged, Turn};
+use super::{Engine, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
 
 /// One step of moving a box of a root from one memory to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,16 +61,36 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) {
         let Some(route) = self.route(from, to) else { return };
+        let unit = self.roots[root].unit;
+        self.tally.transfers += 1;
+        self.tally.bytes_moved += (bounds.volume() * unit) as u64;
+        // What goes through staging goes in chunks: the first is on its way up while the next is on its way down.
+        let chunk = match route {
+            Route::Direct(_) => usize::MAX,
+            Route::Staged { .. } => (self.staging_chunk / unit).max(1),
+        };
+        bounds.each_chunk(chunk, &mut |bounds| {
+            self.move_box(&route, root, cells, Transfer { root, from, to, bounds, step: Step::Direct }, turn);
+        });
+    }
+
+    /// Plans the nodes that move one box, as a whole.
+    fn move_box(
+        &mut self,
+        route: &Route,
+        root: RootId,
+        cells: &mut Cells<S::Cause>,
+        whole: Transfer,
+        turn: &mut Turn<S>,
+    ) {
+        let Transfer { from, to, bounds, .. } = whole;
         let inside = cells.carve(&bounds, &mut self.epochs);
         let mut preds = Preds::default();
         for &i in &inside {
             self.hazards(cells.get(i), from, Mode::Read, &mut preds);
         }
-        let bytes = bounds.volume() * self.roots[root].unit;
-        self.tally.transfers += 1;
-        self.tally.bytes_moved += bytes as u64;
-        let step = |step| Transfer { root, from, to, bounds, step };
-        let (reader, writer) = match route {
+        let step = |step| Transfer { step, ..whole };
+        let (reader, writer) = match *route {
             Route::Direct(device) => {
                 let node = self.transfer_node(device, step(Step::Direct));
                 (node, node)
@@ -92,7 +112,7 @@ impl<S: Shell> Engine<S> {
             edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
             self.nodes[writer].unsettled += 1;
             self.note_edge(reader, writer);
-            turn.staged.push(Staged { download: reader, upload: writer, bytes });
+            self.unstaged.insert(reader, writer);
             gates = 1;
         }
         let upload_only = reader != writer && self.is(Mutant::UploadIgnoresTargetUsers);
@@ -107,7 +127,24 @@ impl<S: Shell> Engine<S> {
         }
         gates += self.use_root(writer, root, to, true, turn);
         self.attach(writer, &mut preds, gates, turn);
+        if reader != writer && self.nodes[reader].gates == 1 {
+            self.stage(reader, turn);
+        }
         cells.tidy(&inside, &self.nodes, &mut self.epochs);
+    }
+
+    /// Nothing holds this step back any more but the shell. If it is a download, it is time for its staging: no earlier,
+    /// so that nobody holds staging who waits for something outside.
+    pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        let Some(upload) = self.unstaged.remove(&id) else { return };
+        let pending = |u: &&super::Use| {
+            let slots = self.roots[u.root].slots.iter();
+            slots.into_iter().any(|(m, slot)| *m == u.memory && matches!(slot, Slot::Pending(_)))
+        };
+        // Memory to come holds it back, but is nothing outside.
+        let memory = self.nodes[upload].uses.iter().filter(pending).count() as u32;
+        let moves = self.nodes[upload].gates <= 1 + memory;
+        turn.staged.push(Staged { download: id, upload, moves });
     }
 
     fn transfer_node(&mut self, device: DeviceId, step: Transfer) -> NodeId {

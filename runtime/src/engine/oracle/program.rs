@@ -20,6 +20,8 @@ pub(super) struct Program {
     pub(super) bad_allocations: usize,
     /// Verdicts come only where the engine asks for them, as long as there is anything else to do.
     pub(super) lazy: bool,
+    /// Staged transfers are cut into chunks of at most so many bytes, and there is staging for one chunk at a time.
+    pub(super) chunk: Option<usize>,
     /// A context that is lost, and the item before which that may happen first.
     pub(super) loss: Option<(usize, usize)>,
 }
@@ -121,6 +123,7 @@ impl Program {
             bad_copies: if rng.chance(20) { 25 } else { 0 },
             bad_allocations: if rng.chance(8) { 20 } else { 0 },
             lazy: rng.chance(35),
+            chunk: None,
             loss: None,
         };
         for _ in 0..1 + rng.below(4) {
@@ -154,6 +157,11 @@ impl Program {
             program.items.push(item);
         }
         program
+    }
+
+    /// The program of a seed with chunks of a few bytes.
+    pub(super) fn in_chunks(seed: u64) -> Self {
+        Program { chunk: Some(4 + seed as usize % 9), ..Program::random(seed) }
     }
 
     fn add_device(&mut self, rng: &mut Rng) {
@@ -288,6 +296,9 @@ impl Program {
 
     /// The same machine in an engine.
     pub(super) fn build(&self, engine: &mut Engine<Sim>) {
+        if let Some(chunk) = self.chunk {
+            engine.set_staging_chunk(chunk);
+        }
         for _ in 0..self.contexts {
             engine.add_context();
         }

@@ -33,9 +33,10 @@ impl Account<'_> {
                 What::Item(_) => false,
             });
             let made = steps.count();
-            if made != needed {
+            if made != needed && (self.program.chunk.is_none() || made < needed) {
                 return Err(Fault::new(format!("{made} transfers where {needed} are enough")));
             }
+            self.transfers += needed as u64;
             base += root.len();
         }
         for (i, copy) in copies.iter().enumerate() {
@@ -52,9 +53,13 @@ impl Account<'_> {
             if self.is_staged(from, to) != (copy.step == Step::Download) {
                 return Err(Fault::new("a transfer takes the wrong way"));
             }
-            self.transfers += 1;
             let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
-            for &e in &self.nodes[at + 1 + i].elements {
+            let elements = &self.nodes[at + 1 + i].elements;
+            let most = self.program.chunk.filter(|_| copy.step == Step::Download);
+            if most.is_some_and(|most| elements.len() > 1 && elements.len() * unit > most) {
+                return Err(Fault::new("a chunk that is too large"));
+            }
+            for &e in elements {
                 self.moved += unit as u64;
                 if missing[e] & 1 << from == 0 {
                     return Err(Fault::new(
