@@ -31,6 +31,7 @@ impl Backend for Null {
             feeds_from_sink: true,
             arms_freely: true,
             allocate_blocks: false,
+            pageable_copies_block: false,
             atomic_orders: AtomicOrders::Relaxed,
             atomic_scopes: AtomicScopes::Device,
         })))

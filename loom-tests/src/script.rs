@@ -126,6 +126,7 @@ impl Backend for Script {
             feeds_from_sink: self.0.habit != Habit::ByCallback,
             arms_freely: true,
             allocate_blocks: false,
+            pageable_copies_block: false,
             atomic_orders: AtomicOrders::Relaxed,
             atomic_scopes: AtomicScopes::System,
         };

@@ -8,12 +8,12 @@ use windlass_kernel::Kernel;
 
 use crate::build::{Builds, Built};
 use crate::device::{Device, DeviceData};
-use crate::engine::{DeviceId, HEAP, MemoryId};
+use crate::engine::{DeviceId, Engine, HEAP, MemoryId};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
-use crate::shell::{Inner, LaneShell};
+use crate::shell::{Inner, LaneShell, Windlass};
 
 /// Devices of one platform that were opened together: they share kernels, and what one has written another can read
 /// without the host.
@@ -128,6 +128,7 @@ impl ContextShared {
 
     fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
         let infos = &self.native.info().devices;
+        let staged = self.native.info().pageable_copies_block;
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
         let ids: Vec<(DeviceId, Vec<crate::engine::LaneId>)> = inner.enter(|state, _| {
             let context = state.engine.add_context();
@@ -136,7 +137,7 @@ impl ContextShared {
                 let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
                 let memory = known.unwrap_or_else(|| match (own, info.memory) {
                     (true, MemoryIndex::Heap) => HEAP,
-                    _ => state.engine.add_memory(info.has(Aspect::HostBodies)),
+                    _ => add_memory(&mut state.engine, info.has(Aspect::HostBodies), staged),
                 });
                 memories.push((info.memory, memory));
                 let device = state.engine.add_device(context, memory);
@@ -179,4 +180,13 @@ impl ContextShared {
         let id = devices[position].1;
         Ok(Arc::new(DeviceSlot { device: device.clone(), id, position, context: this.clone() }))
     }
+}
+
+/// A memory of a context's own. What the host reaches is copied on the host's side, without staging.
+fn add_memory(engine: &mut Engine<Windlass>, addressable: bool, staged: bool) -> MemoryId {
+    let memory = engine.add_memory(addressable);
+    if staged && !addressable {
+        engine.stage_host_copies(memory);
+    }
+    memory
 }

@@ -234,6 +234,8 @@ struct Memory {
     device: Option<DeviceId>,
     /// The host can read and write it directly.
     addressable: bool,
+    /// Copies between it and host memory of others go through staging of its own.
+    staged: bool,
 }
 
 struct Context<C> {
@@ -305,7 +307,7 @@ impl<S: Shell> Engine<S> {
             edges: Slab::new(),
             contexts: Vec::new(),
             devices: Vec::new(),
-            memories: vec![Memory { device: None, addressable: true }],
+            memories: vec![Memory { device: None, addressable: true, staged: false }],
             lanes: Vec::new(),
             tally: Tally::default(),
             ticks: 0,
@@ -373,8 +375,13 @@ impl<S: Shell> Engine<S> {
     }
 
     pub(crate) fn add_memory(&mut self, addressable: bool) -> MemoryId {
-        self.memories.push(Memory { device: None, addressable });
+        self.memories.push(Memory { device: None, addressable, staged: false });
         MemoryId((self.memories.len() - 1) as u32)
+    }
+
+    /// Copies between this memory, which the host does not reach, and host memory go through staging.
+    pub(crate) fn stage_host_copies(&mut self, memory: MemoryId) {
+        self.memories[memory.0 as usize].staged = true;
     }
 
     pub(crate) fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {

@@ -80,6 +80,9 @@ pub struct ContextInfo {
     pub arms_freely: bool,
     /// [`Context::allocate`] may block, so it is called on a blocking pool.
     pub allocate_blocks: bool,
+    /// A copy with host memory that the context did not allocate blocks whoever feeds it. Such copies then go through
+    /// [`Context::allocate_staging`], and the host's half of the way is made on a blocking pool.
+    pub pageable_copies_block: bool,
     /// Memory orders of atomic operations that every device of the context has.
     pub atomic_orders: AtomicOrders,
     /// Scopes of atomic operations that every device of the context has.

@@ -32,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) auto: bool,
     pub(crate) feeds_from_sink: bool,
     pub(crate) allocate_blocks: bool,
+    pub(crate) pageable_copies_block: bool,
 }
 
 /// A [`Faulty`] to be built: one device with memory of its own, two lanes of depth 64, unless more is said.
@@ -52,6 +53,7 @@ impl Default for FaultyBuilder {
             auto: false,
             feeds_from_sink: true,
             allocate_blocks: false,
+            pageable_copies_block: false,
         };
         FaultyBuilder { config }
     }
@@ -97,6 +99,12 @@ impl FaultyBuilder {
     /// Says that its allocations may block, so that they are made off every path that must not.
     pub fn slow_allocate(mut self) -> Self {
         self.config.allocate_blocks = true;
+        self
+    }
+
+    /// Says that copies with host memory that a context did not allocate block whoever feeds them.
+    pub fn slow_pageable_copies(mut self) -> Self {
+        self.config.pageable_copies_block = true;
         self
     }
 

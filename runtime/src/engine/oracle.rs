@@ -104,7 +104,7 @@ pub fn engine(seed: u64, mutant: Option<Mutant>) -> Result<Stats, Failure> {
 /// The smallest program found on which the engine is wrong.
 pub fn engine_in_chunks(seed: u64) -> Result<Stats, Failure> {
     let program = Program::in_chunks(seed);
-    attempt(&program, seed, None, None).or_else(|_| Err(shrink(program, seed, None)))
+    attempt(&program, seed, None, None).map_err(|_| shrink(program, seed, None))
 }
 
 /// Whether the engine is right on the program with this seed, without looking for a smaller one if not.

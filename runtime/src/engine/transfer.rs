@@ -30,21 +30,30 @@ pub(crate) enum Step {
 
 enum Route {
     Direct(DeviceId),
-    Staged { from: DeviceId, to: DeviceId },
+    Staged { from: Place, to: Place },
 }
 
 impl<S: Shell> Engine<S> {
-    /// A device that can copy between these memories alone, or one for each half of the way.
+    /// A device that can copy between these memories alone, or where each half of the way is made: on a device, or on the
+    /// host between its own memory and staging.
     fn route(&self, from: MemoryId, to: MemoryId) -> Option<Route> {
         let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
         let context = |d: DeviceId| self.devices[d.0 as usize].context;
         // The heap outlives the devices that share it.
         let alive = |d: &DeviceId| self.lost(*d).is_none() || self.is(Mutant::LostDeviceCopies);
         match (source.device.filter(alive), target.device.filter(alive)) {
+            (_, Some(d)) if source.addressable && target.staged => {
+                Some(Route::Staged { from: Place::Host, to: Place::Device(d) })
+            }
+            (Some(d), _) if target.addressable && source.staged => {
+                Some(Route::Staged { from: Place::Device(d), to: Place::Host })
+            }
             (_, Some(d)) if source.addressable => Some(Route::Direct(d)),
             (Some(d), _) if target.addressable => Some(Route::Direct(d)),
             (Some(s), Some(t)) if context(s) == context(t) => Some(Route::Direct(t)),
-            (Some(from), Some(to)) => Some(Route::Staged { from, to }),
+            (Some(from), Some(to)) => {
+                Some(Route::Staged { from: Place::Device(from), to: Place::Device(to) })
+            }
             // A memory that no device works on is the heap, which is addressable.
             _ => None,
         }
@@ -92,7 +101,7 @@ impl<S: Shell> Engine<S> {
         let step = |step| Transfer { step, ..whole };
         let (reader, writer) = match *route {
             Route::Direct(device) => {
-                let node = self.transfer_node(device, step(Step::Direct));
+                let node = self.transfer_node(Place::Device(device), step(Step::Direct));
                 (node, node)
             }
             Route::Staged { from, to } => {
@@ -147,8 +156,8 @@ impl<S: Shell> Engine<S> {
         turn.staged.push(Staged { download: id, upload, moves });
     }
 
-    fn transfer_node(&mut self, device: DeviceId, step: Transfer) -> NodeId {
-        let id = self.fresh_node(Place::Device(device), |_| S::transfer(step));
+    fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
+        let id = self.fresh_node(place, |_| S::transfer(step));
         self.nodes[id].is_transfer = true;
         self.note_node(id, Recorded::Transfer(step));
         id

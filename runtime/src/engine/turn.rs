@@ -42,7 +42,8 @@ pub(crate) struct Settled<S: Shell> {
     pub(crate) took_down: u32,
 }
 
-/// A transfer, or a chunk of one, through host staging: a download, then an upload, in two contexts.
+/// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a
+/// copy on the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Staged {
     pub(crate) download: NodeId,

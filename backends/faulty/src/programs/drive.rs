@@ -74,6 +74,9 @@ impl<'p> Run<'p> {
         if program.slow_allocate {
             builder = builder.slow_allocate();
         }
+        if program.slow_pageable_copies {
+            builder = builder.slow_pageable_copies();
+        }
         let faulty = builder.build();
         let control = faulty.control();
         control.report_exactly(program.exact);

@@ -40,6 +40,7 @@ pub(super) struct Program {
     pub(super) slow_allocate: bool,
     /// Transfers through staging go in chunks of a few bytes, with room for two at a time.
     pub(super) chunks: bool,
+    pub(super) slow_pageable_copies: bool,
     pub(super) exact: bool,
     pub(super) inside: bool,
     /// Contexts of the program's own: their devices.
@@ -172,6 +173,7 @@ impl Program {
             callbacks: rng.chance(30),
             slow_allocate: rng.chance(30),
             chunks: seed % 2 == 1,
+            slow_pageable_copies: seed % 3 == 1,
             exact: rng.chance(30),
             inside: rng.chance(15),
             contexts,

@@ -135,3 +135,52 @@ fn kept_staging_goes_where_memory_is_short() {
     drop((a, b, small, large, out, reader));
     rig.end();
 }
+
+/// Where copies with memory that the context did not allocate would block, none is fed: the host's data goes through
+/// staging both ways, and between two such contexts through staging of both. The same bytes move.
+#[test]
+fn the_hosts_data_goes_through_staging_where_pageable_copies_block() {
+    for (slow, staged, foreign) in [(false, 1, 3), (true, 3, 0)] {
+        let devices = Faulty::builder().device(Memory::Own).device(Memory::Own);
+        let rig = Rig::new(if slow { devices.slow_pageable_copies() } else { devices });
+        let (a, b) = (rig.queue(0), rig.queue(1));
+        let grid = Buffer::<u32, 2>::with_shape([6, 8], (0..48).collect()).unwrap();
+        let box_of = grid.range((1..5, 2..7));
+        let add = |queue: &Queue, k: u32| {
+            let group = |cg: &CommandGroup<'_>| {
+                let keep = cg.read_write(&box_of);
+                let _ = keep;
+                cg.fill(&cg.write(&grid.range((2..3, 3..4))), k)
+            };
+            drop(queue.submit(group).unwrap());
+        };
+        add(&a, 100);
+        add(&b, 200);
+        let mut expected: Vec<u32> = (0..48).collect();
+        expected[2 * 8 + 3] = 200;
+        assert_eq!(rig.finish(grid.host_read()).unwrap().to_vec(), expected);
+        let (stats, audit) = (rig.runtime.stats(), rig.control.audit());
+        assert_eq!((stats.transfers, stats.bytes_moved), (3, 3 * 4 * 20));
+        assert_eq!((stats.staged_transfers, audit.foreign_copies), (staged, foreign), "slow: {slow}");
+        assert_eq!(rig.control.audit().calls_in_poll, 0);
+        drop((a, b, box_of, grid));
+        rig.end();
+    }
+}
+
+/// The host's half of a transfer fails with its staging, and is tried again by the next reader.
+#[test]
+fn without_staging_the_hosts_data_does_not_move() {
+    let rig = Rig::new(Faulty::builder().slow_pageable_copies());
+    let queue = rig.queue(0);
+    let x = Buffer::from(vec![1_u32; 16]);
+    rig.control.no_staging(true);
+    let reader = blend(&queue, &Buffer::new(16), &x, 0);
+    rig.settle();
+    assert!(outcome(&reader).unwrap_err().is_out_of_memory());
+    rig.control.no_staging(false);
+    let again = step(&queue, &x, 1);
+    assert_eq!(rig.values(&x), vec![stepped(1, [1]); 16]);
+    drop((queue, x, reader, again));
+    rig.end();
+}

@@ -142,6 +142,8 @@ pub(super) struct Drive<'a> {
     ready: Vec<Vec<bool>>,
     staging: Vec<Staging>,
     running: Vec<Running>,
+    /// Copies that the host has made.
+    copied: Vec<usize>,
     cancels: Vec<usize>,
     awaited: Vec<NodeId>,
     kept_roots: Vec<usize>,
@@ -183,6 +185,7 @@ impl<'a> Drive<'a> {
             ready: vec![vec![false; memories]; program.roots.len()],
             staging: Vec::new(),
             running: Vec::new(),
+            copied: Vec::new(),
             cancels: Vec::new(),
             awaited: Vec::new(),
             kept_roots: (0..program.roots.len()).collect(),

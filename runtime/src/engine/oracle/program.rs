@@ -30,6 +30,8 @@ pub(super) struct Program {
 pub(super) struct Memory {
     pub(super) context: usize,
     pub(super) addressable: bool,
+    /// Copies between it and what the host reaches go through staging.
+    pub(super) staged: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -159,9 +161,13 @@ impl Program {
         program
     }
 
-    /// The program of a seed with chunks of a few bytes.
+    /// The program of a seed with chunks of a few bytes, and some memories that the host's data reaches through staging.
     pub(super) fn in_chunks(seed: u64) -> Self {
-        Program { chunk: Some(4 + seed as usize % 9), ..Program::random(seed) }
+        let mut program = Program { chunk: Some(4 + seed as usize % 9), ..Program::random(seed) };
+        for (at, memory) in program.memories.iter_mut().enumerate() {
+            memory.staged = !memory.addressable && seed >> at & 1 != 0;
+        }
+        program
     }
 
     fn add_device(&mut self, rng: &mut Rng) {
@@ -173,7 +179,7 @@ impl Program {
             0 => 0,
             1 | 2 if !same.is_empty() => same[rng.below(same.len())] + 1,
             _ => {
-                self.memories.push(Memory { context, addressable: rng.chance(20) });
+                self.memories.push(Memory { context, addressable: rng.chance(20), staged: false });
                 self.memories.len()
             }
         };
@@ -303,7 +309,10 @@ impl Program {
             engine.add_context();
         }
         for memory in &self.memories {
-            engine.add_memory(memory.addressable);
+            let id = engine.add_memory(memory.addressable);
+            if memory.staged {
+                engine.stage_host_copies(id);
+            }
         }
         for device in &self.devices {
             let context = super::super::ContextId(device.context as u32);

@@ -76,10 +76,10 @@ impl Account<'_> {
     }
 
     pub(super) fn is_staged(&self, from: usize, to: usize) -> bool {
-        let memory = |m: usize| self.program.memories.get(m.wrapping_sub(1));
+        let memory = |m: usize| self.program.memories.get(m.wrapping_sub(1)).filter(|m| !m.addressable);
         match (memory(from), memory(to)) {
-            (Some(a), Some(b)) => a.context != b.context && !a.addressable && !b.addressable,
-            _ => false,
+            (Some(a), Some(b)) => a.context != b.context,
+            (one, other) => one.or(other).is_some_and(|m| m.staged),
         }
     }
 
