@@ -45,7 +45,7 @@ fn device() -> DeviceInfo {
         driver: String::new(),
         kind: DeviceKind::Host,
         physical_id: None,
-        memory_bytes: 0,
+        memory_bytes: None,
         compute_units: 1,
         aspects: vec![Aspect::HostBodies],
         atomic_orders: AtomicOrders::Relaxed,

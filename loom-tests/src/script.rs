@@ -142,7 +142,7 @@ fn info(depth: usize) -> DeviceInfo {
         driver: String::new(),
         kind: DeviceKind::Other,
         physical_id: None,
-        memory_bytes: 0,
+        memory_bytes: None,
         compute_units: 1,
         aspects: vec![Aspect::HostBodies],
         atomic_orders: AtomicOrders::Relaxed,

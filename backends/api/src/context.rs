@@ -111,7 +111,8 @@ pub trait Context: Any + Send + Sync {
     /// Allocates memory that reads as zeros, in the memory of the device at this position.
     fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError>;
 
-    /// Allocates host memory through which copies to and from this context go fastest. Called on a blocking pool.
+    /// Allocates host memory through which copies to and from this context go fastest. It need not be zeroed. Called on a
+    /// blocking pool.
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>)
     }

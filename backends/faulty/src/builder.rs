@@ -137,7 +137,7 @@ impl Config {
             driver: env!("CARGO_PKG_VERSION").into(),
             kind: DeviceKind::Other,
             physical_id: None,
-            memory_bytes: 1 << 30,
+            memory_bytes: Some(1 << 30),
             compute_units: 1,
             aspects: on_host.then_some(Aspect::HostBodies).into_iter().collect(),
             atomic_orders: AtomicOrders::SequentiallyConsistent,

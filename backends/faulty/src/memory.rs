@@ -28,6 +28,9 @@ impl Block {
     }
 }
 
+/// What fresh staging holds: nobody may rely on zeros there.
+const RUBBISH: u8 = 0x5a;
+
 /// What memory was allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -52,7 +55,12 @@ impl FaultyMemory {
         visible: bool,
         shared: &Arc<Shared>,
     ) -> Result<Self, BackendError> {
-        let block = Block { memory: HostMemory::zeroed(bytes)?, used: AtomicUsize::new(0) };
+        let memory = HostMemory::zeroed(bytes)?;
+        if let (Owner::StagingOf(_), Some(start)) = (owner, memory.host_ptr()) {
+            // SAFETY: the memory has so many bytes, and nobody else knows of it yet.
+            unsafe { ptr::write_bytes(start.as_ptr(), RUBBISH, bytes) }
+        }
+        let block = Block { memory, used: AtomicUsize::new(0) };
         let mut machine = shared.lock();
         let audit = &mut machine.audit;
         audit.bytes += bytes;
@@ -130,11 +138,13 @@ impl Window {
         if end.is_none_or(|end| end > memory.bytes()) {
             return Err(format!("{region:?} of an allocation of {} bytes", memory.bytes()));
         }
+        let known = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
+        let on_host = known.is_none_or(|own| matches!(own.owner, Owner::StagingOf(_)));
         let granular = |n: usize| n.is_multiple_of(4);
-        if !granular(region.offset) || !granular(region.width) && end != Some(memory.bytes()) {
+        if !granular(region.offset) || !granular(region.width) && end != Some(memory.bytes()) && !on_host {
             return Err(format!("{region:?} is not made of granules"));
         }
-        let (start, block) = match (memory as &dyn Any).downcast_ref::<FaultyMemory>() {
+        let (start, block) = match known {
             Some(own) if !own.visible && own.owner != Owner::Context(context) => {
                 return Err("memory of another context".into());
             }
