@@ -31,6 +31,7 @@ impl Backend for Null {
             feeds_from_sink: true,
             arms_freely: true,
             allocate_blocks: false,
+            pageable_copies_block: false,
             atomic_orders: AtomicOrders::Relaxed,
             atomic_scopes: AtomicScopes::Device,
         })))
@@ -44,7 +45,7 @@ fn device() -> DeviceInfo {
         driver: String::new(),
         kind: DeviceKind::Host,
         physical_id: None,
-        memory_bytes: 0,
+        memory_bytes: None,
         compute_units: 1,
         aspects: vec![Aspect::HostBodies],
         atomic_orders: AtomicOrders::Relaxed,

@@ -22,7 +22,7 @@ pub(crate) async fn show() {
 
 fn show_device(device: &Device) {
     let info = device.info();
-    let memory = info.memory_bytes >> 20;
+    let memory = info.memory_bytes.map_or("unknown".into(), |bytes| (bytes >> 20).to_string());
     println!("  {device}");
     println!("           {}, {} units, {memory} MiB", device.platform_name(), info.compute_units);
 }

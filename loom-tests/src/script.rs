@@ -126,6 +126,7 @@ impl Backend for Script {
             feeds_from_sink: self.0.habit != Habit::ByCallback,
             arms_freely: true,
             allocate_blocks: false,
+            pageable_copies_block: false,
             atomic_orders: AtomicOrders::Relaxed,
             atomic_scopes: AtomicScopes::System,
         };
@@ -141,7 +142,7 @@ fn info(depth: usize) -> DeviceInfo {
         driver: String::new(),
         kind: DeviceKind::Other,
         physical_id: None,
-        memory_bytes: 0,
+        memory_bytes: None,
         compute_units: 1,
         aspects: vec![Aspect::HostBodies],
         atomic_orders: AtomicOrders::Relaxed,

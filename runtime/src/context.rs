@@ -9,12 +9,13 @@ use windlass_kernel::Kernel;
 
 use crate::build::{Builds, Built};
 use crate::device::{Device, DeviceData};
-use crate::engine::{DeviceId, HEAP, LaneId, MemoryId};
+use crate::engine::{DeviceId, Engine, HEAP, LaneId, MemoryId};
 use crate::error::{Cause, Error, Result};
 use crate::runtime::Runtime;
 use crate::shell::feed::panic_message;
+use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
-use crate::shell::{Inner, LaneShell};
+use crate::shell::{Inner, LaneShell, Windlass};
 
 /// Devices of one platform that were opened together: they share kernels, and what one has written another can read
 /// without the host.
@@ -134,6 +135,7 @@ impl ContextShared {
 
     fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
         let infos = &self.native.info().devices;
+        let staged = self.native.info().pageable_copies_block;
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
         let ids: Vec<(DeviceId, Vec<LaneId>)> = inner.enter(|state, _| {
             let context = state.engine.add_context();
@@ -142,7 +144,7 @@ impl ContextShared {
                 let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
                 let memory = known.unwrap_or_else(|| match (own, info.memory) {
                     (true, MemoryIndex::Heap) => HEAP,
-                    _ => state.engine.add_memory(info.has(Aspect::HostBodies)),
+                    _ => add_memory(&mut state.engine, info.has(Aspect::HostBodies), staged),
                 });
                 memories.push((info.memory, memory));
                 let device = state.engine.add_device(context, memory);
@@ -170,6 +172,7 @@ impl ContextShared {
 
     fn open_lanes(&self, inner: &Arc<Inner>, ids: &[(DeviceId, Vec<LaneId>)]) -> Result<()> {
         let may_feed = self.native.info().feeds_from_sink;
+        let staging = Arc::new(Pool::new(inner.staging.bytes));
         let all =
             ids.iter().enumerate().flat_map(|(at, (_, lanes))| lanes.iter().map(move |lane| (at, *lane)));
         for ((position, lane), number) in all.zip(0..) {
@@ -178,7 +181,8 @@ impl ContextShared {
             let native = catch_unwind(open)
                 .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic))))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
-            inner.set_lane(LaneShell { id: lane, native, context: self.native.clone(), number });
+            let (context, staging) = (self.native.clone(), staging.clone());
+            inner.set_lane(LaneShell { id: lane, native, context, number, staging });
         }
         Ok(())
     }
@@ -192,4 +196,13 @@ impl ContextShared {
         let id = devices[position].1;
         Ok(Arc::new(DeviceSlot { device: device.clone(), id, position, context: this.clone() }))
     }
+}
+
+/// A memory of a context's own. What the host reaches is copied on the host's side, without staging.
+fn add_memory(engine: &mut Engine<Windlass>, addressable: bool, staged: bool) -> MemoryId {
+    let memory = engine.add_memory(addressable);
+    if staged && !addressable {
+        engine.stage_host_copies(memory);
+    }
+    memory
 }

@@ -117,8 +117,12 @@ impl fmt::Display for Device {
         let DeviceData { backend, info, platform, .. } = &*self.data;
         write!(f, "{} ({backend}, {})", info.name, info.kind)?;
         if f.alternate() {
-            let memory = info.memory_bytes >> 20;
-            write!(f, ": {platform}, {} units, {memory} MiB, {:?}", info.compute_units, info.aspects)?;
+            write!(f, ": {platform}, {} units, ", info.compute_units)?;
+            match info.memory_bytes {
+                Some(bytes) => write!(f, "{} MiB, ", bytes >> 20)?,
+                None => f.write_str("memory unknown, ")?,
+            }
+            write!(f, "{:?}", info.aspects)?;
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ mod tests;
 mod transfer;
 mod turn;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 use slab::Slab;
@@ -235,6 +235,8 @@ struct Memory {
     device: Option<DeviceId>,
     /// The host can read and write it directly.
     addressable: bool,
+    /// Copies between it and host memory of others go through staging of its own.
+    staged: bool,
 }
 
 struct Context<C> {
@@ -282,6 +284,10 @@ pub(crate) struct Engine<S: Shell> {
     scratch: Option<Box<hazard::Preds>>,
     /// Nodes that came to their turn only to end there.
     pending: Vec<NodeId>,
+    /// Downloads whose time for staging has not come, and their uploads.
+    unstaged: HashMap<NodeId, NodeId>,
+    /// The most bytes of one staged transfer that go in one piece.
+    staging_chunk: usize,
     record: Option<Box<Record>>,
     mutant: Option<Mutant>,
 }
@@ -302,15 +308,22 @@ impl<S: Shell> Engine<S> {
             edges: Slab::new(),
             contexts: Vec::new(),
             devices: Vec::new(),
-            memories: vec![Memory { device: None, addressable: true }],
+            memories: vec![Memory { device: None, addressable: true, staged: false }],
             lanes: Vec::new(),
             tally: Tally::default(),
             ticks: 0,
             scratch: None,
             pending: Vec::new(),
+            unstaged: HashMap::new(),
+            staging_chunk: usize::MAX,
             record: None,
             mutant: None,
         }
+    }
+
+    /// Staged transfers of more than this many bytes are cut into chunks of at most this many.
+    pub(crate) fn set_staging_chunk(&mut self, bytes: usize) {
+        self.staging_chunk = bytes;
     }
 
     /// Whether a deliberate fault is switched on. Constant `false` without the feature.
@@ -363,8 +376,13 @@ impl<S: Shell> Engine<S> {
     }
 
     pub(crate) fn add_memory(&mut self, addressable: bool) -> MemoryId {
-        self.memories.push(Memory { device: None, addressable });
+        self.memories.push(Memory { device: None, addressable, staged: false });
         MemoryId((self.memories.len() - 1) as u32)
+    }
+
+    /// Copies between this memory, which the host does not reach, and host memory go through staging.
+    pub(crate) fn stage_host_copies(&mut self, memory: MemoryId) {
+        self.memories[memory.0 as usize].staged = true;
     }
 
     pub(crate) fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {

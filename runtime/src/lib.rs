@@ -84,5 +84,5 @@ pub mod ext {}
 #[cfg(feature = "mutants")]
 pub mod oracle {
     pub use crate::engine::Mutant;
-    pub use crate::engine::oracle::{Failure, Stats, engine, engine_agrees};
+    pub use crate::engine::oracle::{Failure, Stats, engine, engine_agrees, engine_in_chunks};
 }

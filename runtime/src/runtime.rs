@@ -14,6 +14,7 @@ use crate::context::{ContextShared, DeviceSlot};
 use crate::device::{Device, DeviceData, Platform, Selector, Wish};
 use crate::error::{Error, Kind, Result};
 use crate::shell::Inner;
+use crate::shell::pool::StagingLimits;
 use crate::shell::report::{AsyncError, Handler};
 use crate::stall::Stall;
 
@@ -249,6 +250,7 @@ impl Runtime {
         inner.enter(|state, _| {
             let tally = state.engine.tally();
             let counters = state.counters;
+            let staging = state.count_staging();
             Stats {
                 submitted: counters.submitted,
                 settled: counters.settled,
@@ -258,6 +260,9 @@ impl Runtime {
                 bytes_moved: tally.bytes_moved,
                 proxies: tally.proxies,
                 staged_transfers: counters.staged,
+                staging_allocations: staging.allocations,
+                staging_bytes: staging.bytes,
+                staging_most: staging.most,
                 builds: counters.builds,
                 host_tasks: counters.host_tasks,
                 allocations: counters.allocations + tally.small_heaps,
@@ -355,8 +360,14 @@ pub struct Stats {
     pub bytes_moved: u64,
     /// Proxies: edges that needed the host, one for each source and target context.
     pub proxies: u64,
-    /// Transfers through host staging.
+    /// Transfers through host staging; one that is cut into chunks counts once for each.
     pub staged_transfers: u64,
+    /// Staging memory that was allocated.
+    pub staging_allocations: u64,
+    /// Bytes of staging memory, in use and kept for the next transfer.
+    pub staging_bytes: usize,
+    /// The most such bytes that one context has had at a time.
+    pub staging_most: usize,
     /// Kernel builds that were started.
     pub builds: u64,
     /// Host tasks that were started.
@@ -422,6 +433,7 @@ pub struct RuntimeBuilder {
     manual: bool,
     stall_after: Option<Duration>,
     handler: Option<Handler>,
+    staging: StagingLimits,
 }
 
 /// How long something waits before the stall report names it, unless the builder says otherwise.
@@ -459,6 +471,33 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many bytes of staging memory each context keeps, and has in use at a time: 64 MiB unless said otherwise.
+    ///
+    /// Staging is host memory through which data goes from one context to another. A transfer waits for its turn; one that is
+    /// larger than all of it goes alone. One whose second half has to wait for something else (a group behind a
+    /// future of the program's) does not count, since others may have to go past it.
+    ///
+    /// ```
+    /// let runtime = windlass::Runtime::builder().staging(8 << 20).staging_chunk(2 << 20).build();
+    /// assert_eq!(runtime.stats().staging_bytes, 0);
+    /// ```
+    pub fn staging(mut self, bytes: usize) -> Self {
+        self.staging.bytes = bytes;
+        self
+    }
+
+    /// The most bytes of a transfer through staging that go in one piece: 16 MiB unless said otherwise. A larger one is cut
+    /// into chunks of at most this size, so that one is on its way up while the next is on its way down.
+    ///
+    /// ```
+    /// let runtime = windlass::Runtime::builder().staging_chunk(4 << 20).build();
+    /// assert_eq!(runtime.stats().staged_transfers, 0);
+    /// ```
+    pub fn staging_chunk(mut self, bytes: usize) -> Self {
+        self.staging.chunk = bytes;
+        self
+    }
+
     /// Who is told of errors that nobody awaited, for queues without a handler of their own.
     pub fn handler(mut self, handler: impl Fn(&[AsyncError]) + Send + Sync + 'static) -> Self {
         self.handler = Some(Handler(Arc::new(handler)));
@@ -475,7 +514,7 @@ impl RuntimeBuilder {
                 }
             }
         }
-        let inner = Inner::new(self.manual, self.stall_after.unwrap_or(STALL_AFTER));
+        let inner = Inner::new(self.manual, self.stall_after.unwrap_or(STALL_AFTER), self.staging);
         if let Some(handler) = self.handler {
             inner.reporter.set_default(handler);
         }

@@ -17,6 +17,7 @@ pub(crate) mod feed;
 pub(crate) mod host_side;
 mod memory;
 pub(crate) mod outside;
+pub(crate) mod pool;
 mod proxy;
 pub(crate) mod queue;
 pub(crate) mod report;
@@ -38,6 +39,7 @@ use crate::engine::{Engine, LaneId, NodeId, ProxyId, Shell, Transfer};
 use crate::error::{Cause, Error};
 use crate::stall::Watch;
 pub(crate) use chores::Chores;
+use pool::{Pool, StagingCount, StagingLimits};
 use work::{Planned, Work};
 
 /// A page: to clear it takes less time than two more turns at the desk.
@@ -111,6 +113,8 @@ pub(crate) struct LaneShell {
     pub(crate) context: Arc<dyn NativeContext>,
     /// What other lanes of its context call it.
     pub(crate) number: LaneNumber,
+    /// Its context's.
+    pub(crate) staging: Arc<Pool>,
 }
 
 /// Everything that a runtime is. User handles hold it; so does every group in flight, through its event.
@@ -125,15 +129,18 @@ pub(crate) struct Inner {
     pub(crate) reaper: memory::Reaper,
     mailman: proxy::Mailman,
     pub(crate) watch: Watch,
+    pub(crate) staging: StagingLimits,
     /// Driven by hand: nothing here starts a thread.
     pub(crate) manual: bool,
 }
 
 impl Inner {
-    pub(crate) fn new(manual: bool, stall_after: Duration) -> Arc<Self> {
+    pub(crate) fn new(manual: bool, stall_after: Duration, staging: StagingLimits) -> Arc<Self> {
         let threads = usize::from(!manual);
+        let mut engine = Engine::new();
+        engine.set_staging_chunk(staging.chunk);
         let state = State {
-            engine: Engine::new(),
+            engine,
             lanes: Vec::new(),
             proxies: HashMap::new(),
             steps: HashMap::new(),
@@ -150,6 +157,7 @@ impl Inner {
                 user: Executor::new("windlass-user", threads),
                 reporter: report::Reporter::default(),
                 reaper: memory::Reaper::default(),
+                staging,
                 manual,
             }
         })
@@ -180,6 +188,20 @@ impl State {
         self.lanes.push(None);
     }
 
+    /// What the staging pools of all contexts have and have done, and the most that one of them has had.
+    pub(crate) fn count_staging(&self) -> StagingCount {
+        let lanes: Vec<_> = self.lanes.iter().flatten().collect();
+        let mut all = StagingCount::default();
+        // The lanes of a context stand together.
+        for of_context in lanes.chunk_by(|a, b| Arc::ptr_eq(&a.staging, &b.staging)) {
+            let count = of_context[0].staging.count();
+            all.allocations += count.allocations;
+            all.bytes += count.bytes;
+            all.most = all.most.max(count.most);
+        }
+        all
+    }
+
     fn lane(&self, lane: LaneId) -> &Arc<LaneShell> {
         match &self.lanes[lane.0 as usize] {
             Some(lane) => lane,
@@ -198,6 +220,7 @@ impl Drop for Inner {
         let close = move || {
             let mut contexts: Vec<Arc<dyn NativeContext>> = Vec::new();
             for lane in lanes.into_iter().flatten() {
+                drop(lane.staging.clear());
                 if !contexts.iter().any(|c| Arc::ptr_eq(c, &lane.context)) {
                     contexts.push(lane.context.clone());
                 }

@@ -80,6 +80,9 @@ pub struct ContextInfo {
     pub arms_freely: bool,
     /// [`Context::allocate`] may block, so it is called on a blocking pool.
     pub allocate_blocks: bool,
+    /// A copy with host memory that the context did not allocate blocks whoever feeds it. Such copies then go through
+    /// [`Context::allocate_staging`], and the host's half of the way is made on a blocking pool.
+    pub pageable_copies_block: bool,
     /// Memory orders of atomic operations that every device of the context has.
     pub atomic_orders: AtomicOrders,
     /// Scopes of atomic operations that every device of the context has.
@@ -108,7 +111,8 @@ pub trait Context: Any + Send + Sync {
     /// Allocates memory that reads as zeros, in the memory of the device at this position.
     fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError>;
 
-    /// Allocates host memory through which copies to and from this context go fastest. Called on a blocking pool.
+    /// Allocates host memory through which copies to and from this context go fastest. It need not be zeroed. Called on a
+    /// blocking pool.
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>)
     }

@@ -142,8 +142,8 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// An identity of the hardware that is the same in every backend that shows it, where one is known.
     pub physical_id: Option<[u8; 16]>,
-    /// Bytes of memory.
-    pub memory_bytes: u64,
+    /// Bytes of memory, where the driver tells.
+    pub memory_bytes: Option<u64>,
     /// Units that run work-groups at the same time.
     pub compute_units: usize,
     /// Features, sorted.

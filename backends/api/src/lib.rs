@@ -24,9 +24,14 @@
 //! - The group at a point starts when all earlier points of its lane and all its [`Wait`]s (points of other lanes of
 //!   the same context, already fed) have been passed, whether they succeeded or not. The commands of one group run in
 //!   order. A group without commands is a barrier: it passes, and does nothing.
-//! - What a group wrote is visible to whatever starts after its point was passed.
-//! - When `feed` returns an error, the group does not run, and the lane goes on as if it had not been fed. A group
-//!   must not be left half fed: check what can be checked before the first native call.
+//! - A wait is about order only. Where a driver ends the waiting group because what it waited for failed, that group fails
+//!   as well, with the driver's own error: the backend says so in its documentation (OpenCL does).
+//! - What a group wrote is visible to whatever starts after its point was passed. That goes for host memory too: a copy
+//!   reads it when its group runs, since an earlier group of the context may write it. (A context of one device is never fed
+//!   such a pair, so it may read host memory in `feed`.)
+//! - When `feed` returns an error, the group does not run, and the lane goes on as if it had not been fed. Check what can
+//!   be checked before the first native call. Where the driver refuses a later one, return `Ok`, and report the point as
+//!   failed once what did start has ended: a group is never half fed and given back.
 //! - Work starts without being asked for again: the runtime calls [`Lane::flush`] after a run of feeds, and after
 //!   that no further call may be needed for the work to finish.
 //!
@@ -38,6 +43,10 @@
 //! - A [`Verdict`] covers all points up to its own. It names every failure among those not covered by an earlier
 //!   verdict of that lane. Where a driver shows failure only per command, keep each command's event until its status
 //!   was read.
+//! - What the runtime relies on is this: when `passed` is called, each failure at or below the verdict's point is named by this
+//!   verdict, or by one for which `passed` has returned. So verdicts without failures may arrive in any order and at the
+//!   same time, and one of a lower point than an earlier one's changes nothing; but no verdict overtakes one that names
+//!   failures at or below its point. A failure that is named after a verdict has covered its point is not heard.
 //! - `passed` may be called on any thread, the one inside `feed`, `flush` or `arm` included, and at the same time on
 //!   several threads. Call it with no lock held that any method of the backend takes. It never blocks, and wakes the
 //!   waiting tasks before it returns. If [`ContextInfo::feeds_from_sink`] is set, it may call `feed`, `flush` and
@@ -47,7 +56,8 @@
 //!
 //! # Memory
 //!
-//! - Fresh memory reads as zeros on every lane of the context.
+//! - Fresh memory reads as zeros on every lane of the context. Staging memory need not: the runtime reads there only what
+//!   it has had copied there.
 //! - The runtime keeps an allocation alive until the verdicts of all points that used it, then drops it on a thread
 //!   that may block. Handles that an enqueued command needs for longer are the backend's to retain.
 //! - Devices of a context that share one memory report the same [`DeviceInfo::memory`]: then the runtime never copies
@@ -56,7 +66,9 @@
 //!   memory or another memory of the same context; the other may also be host memory, that is, any allocation with a
 //!   [`Allocation::host_ptr`]. The runtime keeps host memory unchanged (or untouched, where written) until
 //!   the point is passed. Offsets and widths are multiples of four bytes, except that a region may end at the end of
-//!   its allocation.
+//!   its allocation. The other side of such a copy is as wide, and in host memory it may end anywhere.
+//! - Copies and fills take boxes with gaps between their rows. A kernel's argument has gaps only on a device with
+//!   [`Aspect::HostBodies`]: for any other the runtime refuses the group when it is submitted.
 //!
 //! # Errors
 //!
@@ -70,7 +82,8 @@
 //!
 //! [`MemoryObject`], [`Arg`] and [`Command`] are open enums: images, samplers, device pointers and recorded sequences
 //! will be variants, announced in [`ContextInfo`] and [`DeviceInfo`]; a backend answers
-//! [`BackendError::Unsupported`] to what it does not know.
+//! [`BackendError::Unsupported`] to what it does not know. A [`HostBody`](windlass_kernel::HostBody) is handed memory only:
+//! a value reaches it as memory that holds its bytes, and local memory ([`Arg::Local`]) for host images is `Unsupported`.
 #![warn(missing_docs)]
 
 mod command;

@@ -38,6 +38,8 @@ pub struct Audit {
     pub verdicts: u64,
     /// The most that any lane has held at a time.
     pub deepest: usize,
+    /// Copies that were fed, one side of which is neither the context's memory nor its staging.
+    pub foreign_copies: u64,
     /// Bytes that copy commands have moved.
     pub bytes_copied: u64,
 }

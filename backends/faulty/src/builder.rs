@@ -32,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) auto: bool,
     pub(crate) feeds_from_sink: bool,
     pub(crate) allocate_blocks: bool,
+    pub(crate) pageable_copies_block: bool,
 }
 
 /// A [`Faulty`] to be built: one device with memory of its own, two lanes of depth 64, unless more is said.
@@ -52,6 +53,7 @@ impl Default for FaultyBuilder {
             auto: false,
             feeds_from_sink: true,
             allocate_blocks: false,
+            pageable_copies_block: false,
         };
         FaultyBuilder { config }
     }
@@ -100,6 +102,12 @@ impl FaultyBuilder {
         self
     }
 
+    /// Says that copies with host memory that a context did not allocate block whoever feeds them.
+    pub fn slow_pageable_copies(mut self) -> Self {
+        self.config.pageable_copies_block = true;
+        self
+    }
+
     /// The backend.
     pub fn build(mut self) -> Faulty {
         if self.config.devices.is_empty() {
@@ -129,7 +137,7 @@ impl Config {
             driver: env!("CARGO_PKG_VERSION").into(),
             kind: DeviceKind::Other,
             physical_id: None,
-            memory_bytes: 1 << 30,
+            memory_bytes: Some(1 << 30),
             compute_units: 1,
             aspects: on_host.then_some(Aspect::HostBodies).into_iter().collect(),
             atomic_orders: AtomicOrders::SequentiallyConsistent,

@@ -14,7 +14,7 @@ use crate::builder::Config;
 use crate::kernel::FaultyKernel;
 use crate::lane::FaultyLane;
 use crate::machine::{ContextState, LaneState, Machine, Shared};
-use crate::memory::FaultyMemory;
+use crate::memory::{FaultyMemory, Owner};
 use crate::script::{Call, due};
 
 pub(crate) struct FaultyContext {
@@ -36,6 +36,7 @@ impl FaultyContext {
             feeds_from_sink: config.feeds_from_sink,
             arms_freely: true,
             allocate_blocks: config.allocate_blocks,
+            pageable_copies_block: config.pageable_copies_block,
             atomic_orders: AtomicOrders::SequentiallyConsistent,
             atomic_scopes: AtomicScopes::System,
         };
@@ -101,12 +102,12 @@ impl Context for FaultyContext {
         let panics = self.shared.lock().script.panics_now(Call::Allocate);
         assert!(!panics, "a scripted panic in allocate");
         let visible = self.info.devices[device].has(Aspect::HostBodies);
-        Ok(Arc::new(FaultyMemory::new(bytes, Some(self.at), visible, &self.shared)?))
+        Ok(Arc::new(FaultyMemory::new(bytes, Owner::Context(self.at), visible, &self.shared)?))
     }
 
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         self.room(bytes, true)?;
-        Ok(Arc::new(FaultyMemory::new(bytes, None, true, &self.shared)?))
+        Ok(Arc::new(FaultyMemory::new(bytes, Owner::StagingOf(self.at), true, &self.shared)?))
     }
 
     async fn build(

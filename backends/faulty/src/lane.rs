@@ -8,6 +8,7 @@ use windlass_backend::{BackendError, Command, Lane, Point, Wait};
 
 use crate::kernel::{Job, Refused, name_of};
 use crate::machine::{Group, Machine, Shared, Uses};
+use crate::memory::is_foreign;
 use crate::script::{Call, Refusal, due};
 
 pub(crate) struct FaultyLane {
@@ -81,6 +82,11 @@ impl FaultyLane {
             Some(Refusal::Panic) => panic!("a scripted panic in feed"),
             None => {}
         }
+        let foreign = commands.iter().filter(|command| match command {
+            Command::Copy(copy) => [copy.from, copy.to].into_iter().any(|m| is_foreign(m, self.context)),
+            _ => false,
+        });
+        let foreign = foreign.count() as u64;
         let mut uses = Uses::new();
         let jobs = commands.into_iter().map(|c| Job::new(c, self.context, &mut uses));
         let jobs = match jobs.collect::<Result<SmallVec<[Job; 1]>, _>>() {
@@ -100,6 +106,7 @@ impl FaultyLane {
             lane.flushed = point.0;
         }
         machine.audit.in_flight += 1;
+        machine.audit.foreign_copies += foreign;
         machine.audit.deepest = machine.audit.deepest.max(depth);
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use windlass_backend::{Allocation, BackendError, HostMemory, Region};
 
+use crate::audit::Audit;
 use crate::machine::Shared;
 
 /// What an allocation owns; groups that use it keep it from being freed under them, and note that it was let go of.
@@ -27,11 +28,22 @@ impl Block {
     }
 }
 
+/// What fresh staging holds: nobody may rely on zeros there.
+const RUBBISH: u8 = 0x5a;
+
+/// What memory was allocated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// This context, whose lanes alone may use it.
+    Context(usize),
+    /// Copies to and from this context, by the lanes of any.
+    StagingOf(usize),
+}
+
 /// Memory of a context, or staging.
 pub(crate) struct FaultyMemory {
     pub(crate) block: Arc<Block>,
-    /// The context whose lanes may use it; any, for staging.
-    pub(crate) context: Option<usize>,
+    owner: Owner,
     visible: bool,
     shared: Arc<Shared>,
 }
@@ -39,18 +51,38 @@ pub(crate) struct FaultyMemory {
 impl FaultyMemory {
     pub(crate) fn new(
         bytes: usize,
-        context: Option<usize>,
+        owner: Owner,
         visible: bool,
         shared: &Arc<Shared>,
     ) -> Result<Self, BackendError> {
-        let block = Block { memory: HostMemory::zeroed(bytes)?, used: AtomicUsize::new(0) };
+        let memory = HostMemory::zeroed(bytes)?;
+        if let (Owner::StagingOf(_), Some(start)) = (owner, memory.host_ptr()) {
+            // SAFETY: the memory has so many bytes, and nobody else knows of it yet.
+            unsafe { ptr::write_bytes(start.as_ptr(), RUBBISH, bytes) }
+        }
+        let block = Block { memory, used: AtomicUsize::new(0) };
         let mut machine = shared.lock();
         let audit = &mut machine.audit;
         audit.bytes += bytes;
-        *if context.is_some() { &mut audit.allocations } else { &mut audit.staging } += 1;
+        *owner.count(audit) += 1;
         drop(machine);
-        Ok(FaultyMemory { block: Arc::new(block), context, visible, shared: shared.clone() })
+        Ok(FaultyMemory { block: Arc::new(block), owner, visible, shared: shared.clone() })
     }
+}
+
+impl Owner {
+    fn count(self, audit: &mut Audit) -> &mut usize {
+        match self {
+            Owner::Context(_) => &mut audit.allocations,
+            Owner::StagingOf(_) => &mut audit.staging,
+        }
+    }
+}
+
+/// Whether memory is neither a context's own nor its staging.
+pub(crate) fn is_foreign(memory: &dyn Allocation, context: usize) -> bool {
+    let own = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
+    own.is_none_or(|own| ![Owner::Context(context), Owner::StagingOf(context)].contains(&own.owner))
 }
 
 impl Allocation for FaultyMemory {
@@ -69,10 +101,12 @@ impl Drop for FaultyMemory {
         machine.called();
         machine.audit.bytes -= self.block.memory.bytes();
         let audit = &mut machine.audit;
-        *if self.context.is_some() { &mut audit.allocations } else { &mut audit.staging } -= 1;
+        *self.owner.count(audit) -= 1;
         // What a lost context has not reported yet will not touch it any more.
-        let lost = self.context.is_some_and(|c| machine.contexts[c].lost.is_some());
-        let lost = lost || self.context.is_none() && machine.contexts.iter().any(|c| c.lost.is_some());
+        let lost = match self.owner {
+            Owner::Context(context) => machine.contexts[context].lost.is_some(),
+            Owner::StagingOf(_) => machine.contexts.iter().any(|c| c.lost.is_some()),
+        };
         drop(machine);
         let users = self.block.used.load(Ordering::Relaxed);
         if users > 0 && !lost {
@@ -104,12 +138,14 @@ impl Window {
         if end.is_none_or(|end| end > memory.bytes()) {
             return Err(format!("{region:?} of an allocation of {} bytes", memory.bytes()));
         }
+        let known = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
+        let on_host = known.is_none_or(|own| matches!(own.owner, Owner::StagingOf(_)));
         let granular = |n: usize| n.is_multiple_of(4);
-        if !granular(region.offset) || !granular(region.width) && end != Some(memory.bytes()) {
+        if !granular(region.offset) || !granular(region.width) && end != Some(memory.bytes()) && !on_host {
             return Err(format!("{region:?} is not made of granules"));
         }
-        let (start, block) = match (memory as &dyn Any).downcast_ref::<FaultyMemory>() {
-            Some(own) if own.context.is_some_and(|c| c != context) && !own.visible => {
+        let (start, block) = match known {
+            Some(own) if !own.visible && own.owner != Owner::Context(context) => {
                 return Err("memory of another context".into());
             }
             Some(own) => (own.block.memory.host_ptr(), Some(own.block.clone())),

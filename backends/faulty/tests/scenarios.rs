@@ -20,5 +20,7 @@ mod panics;
 mod refusals;
 #[path = "scenarios/rig.rs"]
 mod rig;
+#[path = "scenarios/staging.rs"]
+mod staging;
 #[path = "scenarios/transfers.rs"]
 mod transfers;

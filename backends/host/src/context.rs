@@ -51,6 +51,7 @@ impl HostContext {
             feeds_from_sink: true,
             arms_freely: true,
             allocate_blocks: false,
+            pageable_copies_block: false,
             atomic_orders: AtomicOrders::SequentiallyConsistent,
             atomic_scopes: AtomicScopes::System,
         };

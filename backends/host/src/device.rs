@@ -55,13 +55,10 @@ fn memory(at: usize) -> MemoryIndex {
     }
 }
 
-/// The machine's memory, or, where the system does not say, all that can be addressed.
-fn memory_bytes() -> u64 {
-    std::fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
-            line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-        })
-        .map_or(isize::MAX as u64, |kib| kib * 1024)
+/// The machine's memory, where the system says.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kib = line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
+    Some(kib * 1024)
 }

@@ -86,7 +86,7 @@ pub(crate) fn device_info(device: DeviceId, position: u32) -> DeviceInfo {
         driver: device.text(cl::CL_DRIVER_VERSION),
         kind: kind(device),
         physical_id: physical_id(device, &extensions),
-        memory_bytes: device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
+        memory_bytes: device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).filter(|bytes| *bytes > 0),
         compute_units: size(device, cl::CL_DEVICE_MAX_COMPUTE_UNITS).max(1),
         aspects,
         atomic_orders,

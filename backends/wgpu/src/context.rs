@@ -81,6 +81,7 @@ fn context_info(mut device: DeviceInfo) -> ContextInfo {
         arms_freely: true,
         // Takes well under a millisecond, also while another thread waits for the device.
         allocate_blocks: false,
+        pageable_copies_block: false,
         atomic_orders: device.atomic_orders,
         atomic_scopes: device.atomic_scopes,
         devices: vec![device],

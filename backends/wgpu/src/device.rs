@@ -152,16 +152,17 @@ fn compute_units(kind: DeviceKind) -> usize {
     }
 }
 
-/// The bytes in the device's own heaps, which wgpu itself does not show; zero where that is not known.
-fn memory_bytes(adapter: &wgpu::Adapter) -> u64 {
+/// The bytes in the device's own heaps, which wgpu itself does not show.
+fn memory_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
     const DEVICE_LOCAL: u32 = 1;
     // SAFETY: the handle is only read from, and dropped before the adapter.
-    let Some(native) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return 0 };
+    let native = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
     let instance = native.shared_instance().raw_instance();
     // SAFETY: the physical device is the instance's own, and the adapter keeps the instance alive.
     let memory = unsafe { instance.get_physical_device_memory_properties(native.raw_physical_device()) };
     let heaps = memory.memory_heaps.iter().take(memory.memory_heap_count as usize);
-    heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0).map(|heap| heap.size).sum()
+    let bytes: u64 = heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0).map(|heap| heap.size).sum();
+    (bytes > 0).then_some(bytes)
 }
 
 fn vendor(id: u32) -> String {

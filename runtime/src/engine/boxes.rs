@@ -61,6 +61,20 @@ impl Box3 {
         pieces
     }
 
+    /// Cuts the box into boxes of at most `most` elements (not zero): along its outermost dimension, as far as that goes.
+    pub(crate) fn each_chunk(&self, most: usize, take: &mut impl FnMut(Box3)) {
+        let volume = self.volume();
+        let longer = (0..3).find(|&d| self.hi[d] - self.lo[d] > 1);
+        let Some(d) = longer.filter(|_| volume > most) else { return take(*self) };
+        let slab = volume / (self.hi[d] - self.lo[d]);
+        let step = (most / slab).max(1);
+        for lo in (self.lo[d]..self.hi[d]).step_by(step) {
+            let mut chunk = *self;
+            (chunk.lo[d], chunk.hi[d]) = (lo, (lo + step).min(self.hi[d]));
+            chunk.each_chunk(most, take);
+        }
+    }
+
     /// The box that two boxes form together, if they do: equal in two dimensions, touching in the third.
     pub(crate) fn joined(&self, other: &Box3) -> Option<Box3> {
         let mut differing = (0..3).filter(|&d| self.lo[d] != other.lo[d] || self.hi[d] != other.hi[d]);
@@ -319,6 +333,21 @@ mod tests {
 
     fn piece(lo: usize, hi: usize, colours: &[u32]) -> Piece {
         Piece { bounds: Box3::line(lo, hi), colours: colours.into() }
+    }
+
+    #[test]
+    fn chunks_are_cut_along_the_outermost_dimension() {
+        let chunks = |bounds: Box3, most| {
+            let mut all = Vec::new();
+            bounds.each_chunk(most, &mut |chunk| all.push((chunk.lo, chunk.hi)));
+            all
+        };
+        let bounds = Box3 { lo: [0, 1, 2], hi: [1, 4, 7] };
+        assert_eq!(chunks(bounds, 15), [(bounds.lo, bounds.hi)]);
+        assert_eq!(chunks(bounds, 14), [([0, 1, 2], [1, 3, 7]), ([0, 3, 2], [1, 4, 7])]);
+        let rows_of_two = chunks(bounds, 2);
+        assert_eq!((rows_of_two.len(), rows_of_two[2]), (9, ([0, 1, 6], [1, 2, 7])), "a row is cut in turn");
+        assert_eq!(chunks(Box3::line(3, 6), 1).len(), 3);
     }
 
     fn flat(y: std::ops::Range<usize>, x: std::ops::Range<usize>) -> Piece {

@@ -288,6 +288,8 @@ impl<S: Shell> Engine<S> {
         node.gates -= 1;
         if node.gates == 0 {
             self.ready(id, None, turn);
+        } else if node.gates == 1 && node.is_transfer {
+            self.stage(id, turn);
         }
     }
 

@@ -5,7 +5,7 @@ use super::cells::Cells;
 use super::edges::{self, DATA};
 use super::hazard::Preds;
 use super::ids::{DeviceId, MemoryId};
-use super::{Engine, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Staged, Turn};
+use super::{Engine, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
 
 /// One step of moving a box of a root from one memory to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +30,30 @@ pub(crate) enum Step {
 
 enum Route {
     Direct(DeviceId),
-    Staged { from: DeviceId, to: DeviceId },
+    Staged { from: Place, to: Place },
 }
 
 impl<S: Shell> Engine<S> {
-    /// A device that can copy between these memories alone, or one for each half of the way.
+    /// A device that can copy between these memories alone, or where each half of the way is made: on a device, or on the
+    /// host between its own memory and staging.
     fn route(&self, from: MemoryId, to: MemoryId) -> Option<Route> {
         let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
         let context = |d: DeviceId| self.devices[d.0 as usize].context;
         // The heap outlives the devices that share it.
         let alive = |d: &DeviceId| self.lost(*d).is_none() || self.is(Mutant::LostDeviceCopies);
         match (source.device.filter(alive), target.device.filter(alive)) {
+            (_, Some(d)) if source.addressable && target.staged => {
+                Some(Route::Staged { from: Place::Host, to: Place::Device(d) })
+            }
+            (Some(d), _) if target.addressable && source.staged => {
+                Some(Route::Staged { from: Place::Device(d), to: Place::Host })
+            }
             (_, Some(d)) if source.addressable => Some(Route::Direct(d)),
             (Some(d), _) if target.addressable => Some(Route::Direct(d)),
             (Some(s), Some(t)) if context(s) == context(t) => Some(Route::Direct(t)),
-            (Some(from), Some(to)) => Some(Route::Staged { from, to }),
+            (Some(from), Some(to)) => {
+                Some(Route::Staged { from: Place::Device(from), to: Place::Device(to) })
+            }
             // A memory that no device works on is the heap, which is addressable.
             _ => None,
         }
@@ -61,18 +70,38 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) {
         let Some(route) = self.route(from, to) else { return };
+        let unit = self.roots[root].unit;
+        self.tally.transfers += 1;
+        self.tally.bytes_moved += (bounds.volume() * unit) as u64;
+        // What goes through staging goes in chunks: the first is on its way up while the next is on its way down.
+        let chunk = match route {
+            Route::Direct(_) => usize::MAX,
+            Route::Staged { .. } => (self.staging_chunk / unit).max(1),
+        };
+        bounds.each_chunk(chunk, &mut |bounds| {
+            self.move_box(&route, root, cells, Transfer { root, from, to, bounds, step: Step::Direct }, turn);
+        });
+    }
+
+    /// Plans the nodes that move one box, as a whole.
+    fn move_box(
+        &mut self,
+        route: &Route,
+        root: RootId,
+        cells: &mut Cells<S::Cause>,
+        whole: Transfer,
+        turn: &mut Turn<S>,
+    ) {
+        let Transfer { from, to, bounds, .. } = whole;
         let inside = cells.carve(&bounds, &mut self.epochs);
         let mut preds = Preds::default();
         for &i in &inside {
             self.hazards(cells.get(i), from, Mode::Read, &mut preds);
         }
-        let bytes = bounds.volume() * self.roots[root].unit;
-        self.tally.transfers += 1;
-        self.tally.bytes_moved += bytes as u64;
-        let step = |step| Transfer { root, from, to, bounds, step };
-        let (reader, writer) = match route {
+        let step = |step| Transfer { step, ..whole };
+        let (reader, writer) = match *route {
             Route::Direct(device) => {
-                let node = self.transfer_node(device, step(Step::Direct));
+                let node = self.transfer_node(Place::Device(device), step(Step::Direct));
                 (node, node)
             }
             Route::Staged { from, to } => {
@@ -92,7 +121,7 @@ impl<S: Shell> Engine<S> {
             edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
             self.nodes[writer].unsettled += 1;
             self.note_edge(reader, writer);
-            turn.staged.push(Staged { download: reader, upload: writer, bytes });
+            self.unstaged.insert(reader, writer);
             gates = 1;
         }
         let upload_only = reader != writer && self.is(Mutant::UploadIgnoresTargetUsers);
@@ -107,11 +136,28 @@ impl<S: Shell> Engine<S> {
         }
         gates += self.use_root(writer, root, to, true, turn);
         self.attach(writer, &mut preds, gates, turn);
+        if reader != writer && self.nodes[reader].gates == 1 {
+            self.stage(reader, turn);
+        }
         cells.tidy(&inside, &self.nodes, &mut self.epochs);
     }
 
-    fn transfer_node(&mut self, device: DeviceId, step: Transfer) -> NodeId {
-        let id = self.fresh_node(Place::Device(device), |_| S::transfer(step));
+    /// Nothing holds this step back any more but the shell. If it is a download, it is time for its staging: no earlier,
+    /// so that nobody holds staging who waits for something outside.
+    pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        let Some(upload) = self.unstaged.remove(&id) else { return };
+        let pending = |u: &&super::Use| {
+            let slots = self.roots[u.root].slots.iter();
+            slots.into_iter().any(|(m, slot)| *m == u.memory && matches!(slot, Slot::Pending(_)))
+        };
+        // Memory to come holds it back, but is nothing outside.
+        let memory = self.nodes[upload].uses.iter().filter(pending).count() as u32;
+        let moves = self.nodes[upload].gates <= 1 + memory;
+        turn.staged.push(Staged { download: id, upload, moves });
+    }
+
+    fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
+        let id = self.fresh_node(place, |_| S::transfer(step));
         self.nodes[id].is_transfer = true;
         self.note_node(id, Recorded::Transfer(step));
         id

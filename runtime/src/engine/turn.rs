@@ -18,7 +18,7 @@ pub(crate) struct Turn<S: Shell> {
     pub(crate) proxies: Vec<ProxyId>,
     /// Proxies whose source has ended.
     pub(crate) fired: Vec<ProxyId>,
-    /// Staged transfers: the two nodes of each, both held until the shell opens them.
+    /// Staged transfers whose time for staging has come: the two nodes of each, both held until the shell opens them.
     pub(crate) staged: Vec<Staged>,
     /// Allocations to make.
     pub(crate) allocate: Vec<(RootId, MemoryId, usize)>,
@@ -42,12 +42,14 @@ pub(crate) struct Settled<S: Shell> {
     pub(crate) took_down: u32,
 }
 
-/// A transfer through host staging: a download in one context, then an upload in another.
+/// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a
+/// copy on the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Staged {
     pub(crate) download: NodeId,
     pub(crate) upload: NodeId,
-    pub(crate) bytes: usize,
+    /// Nothing but memory to come and the shell holds back the upload either: its staging comes back by itself.
+    pub(crate) moves: bool,
 }
 
 impl<S: Shell> Turn<S> {

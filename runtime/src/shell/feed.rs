@@ -80,23 +80,24 @@ impl State {
             }
             Some(Work::Transfer(transfer)) if live => {
                 let (step, staging) = (transfer.step, transfer.staging.take());
-                let region = self
-                    .engine
-                    .shape(step.root)
-                    .map(|(extent, unit, bytes)| region_of(&step.bounds, &extent, unit, bytes));
-                region.map_or(Job::Barrier, |region| {
-                    let compact = compact(&region);
-                    let (from, to) = match step.step {
-                        Step::Direct => (region, region),
-                        Step::Download => (region, compact),
-                        Step::Upload => (compact, region),
-                    };
+                self.regions(&step).map_or(Job::Barrier, |(from, to)| {
                     Job::Transfer(Box::new(Move { step, from, to, staging }))
                 })
             }
             _ => Job::Barrier,
         };
         ToFeed { node, point: Point(point), waits: native_waits, job, memory }
+    }
+
+    /// The bytes that a step of a transfer reads, and those that it writes.
+    pub(super) fn regions(&self, step: &Transfer) -> Option<(Region, Region)> {
+        let (extent, unit, bytes) = self.engine.shape(step.root)?;
+        let region = region_of(&step.bounds, &extent, unit, bytes);
+        Some(match step.step {
+            Step::Direct => (region, region),
+            Step::Download => (region, compact(&region)),
+            Step::Upload => (compact(&region), region),
+        })
     }
 }
 

@@ -13,6 +13,7 @@ use windlass_sync::facade::{Mutex, lock};
 
 use super::chores::Woken;
 use super::feed::panic_message;
+use super::staging::HostCopy;
 use super::work::{Planned, Work};
 use super::{Chores, Inner};
 use crate::engine::{NodeId, RootId};
@@ -74,6 +75,8 @@ impl GuardCell {
 enum Start {
     Guard(Arc<GuardCell>, Option<Arc<dyn Allocation>>),
     Task(Box<HostTaskCommand<'static>>, HostMemoryTable),
+    /// The host's half of a staged transfer.
+    Copy(Box<HostCopy>),
     /// A group with nothing to do on the host: a barrier.
     Nothing,
 }
@@ -98,7 +101,10 @@ impl Inner {
                     }
                     _ => Start::Nothing,
                 },
-                _ => Start::Nothing,
+                Some(Work::Transfer(_)) => {
+                    state.host_copy(node).map_or(Start::Nothing, |copy| Start::Copy(Box::new(copy)))
+                }
+                None => Start::Nothing,
             }
         });
         match start {
@@ -107,6 +113,7 @@ impl Inner {
                 self.sit(chores, |state, turn| state.engine.finish_host(node, Ok(()), turn));
             }
             Start::Task(task, memory) => self.spawn_task(node, *task, memory),
+            Start::Copy(copy) => self.spawn_copy(node, *copy),
         }
     }
 

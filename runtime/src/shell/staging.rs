@@ -1,14 +1,42 @@
 //! Transfers between contexts that cannot reach each other's memory: down into host staging, up out of it.
+//!
+//! A transfer that is larger than a chunk was cut by the engine into pairs of nodes of their own, so that one chunk goes up
+//! while the next comes down; here each pair is one future.
+//!
+//! Where copies with memory that a context did not allocate would block ([`ContextInfo::pageable_copies_block`]), data goes
+//! between the context and the host's own memory in the same way, one half of it a copy on the blocking pool; and between
+//! two such contexts it goes through staging of both.
+//!
+//! [`ContextInfo::pageable_copies_block`]: windlass_backend::ContextInfo::pageable_copies_block
 
 use std::sync::Arc;
 
-use windlass_backend::{Allocation, BackendError};
+use smallvec::SmallVec;
+use windlass_backend::{Allocation, BackendError, Context, Region};
 
+use super::pool::{Pool, class_of};
 use super::proxy::Signalled;
-use super::work::Work;
-use super::{Inner, Signal};
-use crate::engine::{NodeId, Staged};
+use super::work::{Work, copy_on_host};
+use super::{Inner, LaneShell, Signal, State};
+use crate::engine::{NodeId, Staged, Step};
 use crate::error::{Cause, Error};
+
+/// Staging memory in use, and the room that it takes in its pool.
+struct Lease {
+    pool: Arc<Pool>,
+    memory: Arc<dyn Allocation>,
+    class: usize,
+    claimed: bool,
+}
+
+/// A copy between host memory and staging.
+pub(super) struct HostCopy {
+    from: (Arc<dyn Allocation>, Region),
+    to: (Arc<dyn Allocation>, Region),
+}
+
+/// Contexts, by one of their lanes.
+type Whose = SmallVec<[Arc<LaneShell>; 2]>;
 
 impl Inner {
     /// One future for each staged transfer: gets staging, lets the download go, waits for it, lets the upload go, and
@@ -16,26 +44,38 @@ impl Inner {
     pub(super) fn spawn_staged(self: &Arc<Self>, staged: Staged, down: Arc<Signal>, up: Arc<Signal>) {
         let inner = self.clone();
         self.gates.spawn(async move {
-            let Staged { download, upload, bytes } = staged;
-            let staging = inner.staging(download, bytes).await;
-            if let Err(error) = &staging {
-                let cause = Cause(Error::backend(error.clone(), "allocating staging memory for a transfer"));
-                inner.enter(|state, _| state.engine.fail(download, cause));
-            } else if let Ok(staging) = &staging {
-                inner.enter(|state, _| {
-                    for step in [download, upload] {
-                        if let Some(Work::Transfer(transfer)) = state.engine.work_mut(step) {
-                            transfer.staging = Some(staging.clone());
-                        }
-                    }
-                });
-            }
+            let Staged { download, upload, moves } = staged;
+            let (whose, bytes) = inner.staging_for(download, upload);
+            let lease = inner.lease(whose.first(), bytes, moves).await;
+            inner.hand_out(&lease, download);
             inner.open_step(download);
             Signalled::new(down).await;
+            let second = match &lease {
+                Ok(first) if whose.len() > 1 => Some(inner.second_lease(first, &whose[1], bytes).await),
+                _ => None,
+            };
+            inner.hand_out(second.as_ref().unwrap_or(&lease), upload);
             inner.open_step(upload);
             Signalled::new(up).await;
+            for lease in [Some(lease), second].into_iter().flatten().flatten() {
+                inner.give_back(lease);
+            }
             inner.enter(|state, _| state.counters.live_steps -= 1);
-            inner.reaper.take(staging, &inner);
+        });
+    }
+
+    /// Gives a step its staging; without any it fails.
+    fn hand_out(self: &Arc<Self>, lease: &Result<Lease, BackendError>, step: NodeId) {
+        self.enter(|state, _| match lease {
+            Ok(lease) => {
+                if let Some(Work::Transfer(transfer)) = state.engine.work_mut(step) {
+                    transfer.staging = Some(lease.memory.clone());
+                }
+            }
+            Err(error) => {
+                let cause = Cause(Error::backend(error.clone(), "allocating staging memory for a transfer"));
+                state.engine.fail(step, cause);
+            }
         });
     }
 
@@ -46,16 +86,133 @@ impl Inner {
         });
     }
 
-    async fn staging(
+    /// Lanes of the contexts whose staging a transfer takes, one for the whole way or one for each half, and how much.
+    fn staging_for(self: &Arc<Self>, download: NodeId, upload: NodeId) -> (Whose, usize) {
+        self.enter(|state, _| {
+            let lane = |step| state.engine.any_lane_of(step).map(|lane| state.lane(lane).clone());
+            let whose = match (lane(download), lane(upload)) {
+                (Some(down), Some(up)) => match (down.needs_its_staging(), up.needs_its_staging()) {
+                    (true, true) => Whose::from_iter([down, up]),
+                    (false, true) => Whose::from_iter([up]),
+                    _ => Whose::from_iter([down]),
+                },
+                (down, up) => down.or(up).into_iter().collect(),
+            };
+            let Some(Work::Transfer(transfer)) = state.engine.work_mut(download) else { return (whose, 0) };
+            let step = transfer.step;
+            let unit = state.engine.shape(step.root).map_or(0, |(_, unit, _)| unit);
+            (whose, step.bounds.volume() * unit)
+        })
+    }
+
+    /// Staging for the second half of the way, with what the first half has brought. Who waited for it while holding the
+    /// first could wait for one who does the same the other way, so it does not count.
+    async fn second_lease(
         self: &Arc<Self>,
-        download: NodeId,
+        first: &Lease,
+        lane: &Arc<LaneShell>,
         bytes: usize,
-    ) -> Result<Arc<dyn Allocation>, BackendError> {
-        let context = self.enter(|state, _| {
-            let lane = state.engine.any_lane_of(download)?;
-            Some(state.lane(lane).context.clone())
+    ) -> Result<Lease, BackendError> {
+        let second = self.lease(Some(lane), bytes, false).await?;
+        let (from, to, line) = (first.memory.clone(), second.memory.clone(), Region::line(0, bytes));
+        let copied = self.off_thread(move || copy_on_host((&*from, line), (&*to, line))).await;
+        match copied {
+            Some(()) => Ok(second),
+            None => {
+                self.give_back(second);
+                Err(out_of_reach())
+            }
+        }
+    }
+
+    /// Staging memory of at least so many bytes, in its turn. No thread waits for it.
+    async fn lease(
+        self: &Arc<Self>,
+        lane: Option<&Arc<LaneShell>>,
+        bytes: usize,
+        moves: bool,
+    ) -> Result<Lease, BackendError> {
+        let Some(lane) = lane else { return Err(BackendError::OutOfMemory { bytes }) };
+        let (pool, class) = (&lane.staging, class_of(bytes));
+        if let Some(turn) = moves.then(|| pool.claim(class)).flatten() {
+            Signalled::new(turn).await;
+        }
+        let made = match pool.take(class) {
+            Ok(memory) => Ok(memory),
+            Err(unfit) => {
+                self.reaper.take(unfit, self);
+                let (pool, context) = (pool.clone(), lane.context.clone());
+                self.off_thread(move || allocate(&pool, &*context, class)).await
+            }
+        };
+        if made.is_err() && moves {
+            wake(pool.disclaim(class));
+        }
+        made.map(|memory| Lease { pool: pool.clone(), memory, class, claimed: moves })
+    }
+
+    fn give_back(&self, lease: Lease) {
+        let Lease { pool, memory, class, claimed } = lease;
+        self.reaper.take(pool.keep(class, memory), self);
+        if claimed {
+            wake(pool.disclaim(class));
+        }
+    }
+
+    /// Makes the host's half of a staged transfer, where that may take its time.
+    pub(super) fn spawn_copy(self: &Arc<Self>, node: NodeId, copy: HostCopy) {
+        let inner = self.clone();
+        self.gates.spawn(async move {
+            let HostCopy { from, to } = copy;
+            let copied = inner.off_thread(move || copy_on_host((&*from.0, from.1), (&*to.0, to.1))).await;
+            let doing = "copying between host memory and staging";
+            let result = copied.ok_or_else(|| Cause(Error::backend(out_of_reach(), doing)));
+            inner.enter(|state, turn| state.engine.finish_host(node, result, turn));
         });
-        let Some(context) = context else { return Err(BackendError::OutOfMemory { bytes }) };
-        self.off_thread(move || context.allocate_staging(bytes)).await
+    }
+}
+
+impl State {
+    /// The host's half of a staged transfer.
+    pub(super) fn host_copy(&mut self, node: NodeId) -> Option<HostCopy> {
+        let Some(Work::Transfer(transfer)) = self.engine.work_mut(node) else { return None };
+        let (step, staging) = (transfer.step, transfer.staging.take()?);
+        let (from, to) = self.regions(&step)?;
+        let of = |memory| self.engine.allocation(step.root, memory).cloned();
+        Some(match step.step {
+            Step::Upload => HostCopy { from: (staging, from), to: (of(step.to)?, to) },
+            Step::Download | Step::Direct => HostCopy { from: (of(step.from)?, from), to: (staging, to) },
+        })
+    }
+}
+
+impl LaneShell {
+    fn needs_its_staging(&self) -> bool {
+        self.context.info().pageable_copies_block
+    }
+}
+
+fn out_of_reach() -> BackendError {
+    BackendError::Unsupported("staging memory that the host cannot reach, or too little of it".into())
+}
+
+/// Allocates on a thread that may block.
+fn allocate(pool: &Pool, context: &dyn Context, class: usize) -> Result<Arc<dyn Allocation>, BackendError> {
+    let made = context.allocate_staging(class).or_else(|error| match pool.clear() {
+        kept if kept.is_empty() => Err(error),
+        // What is kept in other sizes may be just what is missing.
+        kept => {
+            drop(kept);
+            context.allocate_staging(class)
+        }
+    });
+    pool.allocated(class, made.is_ok());
+    made
+}
+
+/// Wakes those whose turn has come.
+fn wake(turns: Vec<Arc<Signal>>) {
+    for signal in turns {
+        signal.complete(()).into_iter().for_each(|wakers| wakers.wake());
     }
 }

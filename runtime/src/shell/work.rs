@@ -134,6 +134,27 @@ impl fmt::Debug for Planned<'_> {
     }
 }
 
+/// Copies a box from one host memory to another; `None` if either is out of the host's reach, or smaller than its box.
+pub(crate) fn copy_on_host(
+    (from, from_region): (&dyn Allocation, Region),
+    (to, to_region): (&dyn Allocation, Region),
+) -> Option<()> {
+    let size = |r: &Region| (r.width, r.rows, r.slices);
+    let inside = from_region.end() <= from.bytes() && to_region.end() <= to.bytes();
+    if !inside || size(&from_region) != size(&to_region) {
+        return None;
+    }
+    let (source, target) = (from.host_ptr()?, to.host_ptr()?);
+    for (at, to) in from_region.row_offsets().zip(to_region.row_offsets()) {
+        // SAFETY: no row ends behind its region, and both regions end inside their allocations, which the caller
+        // borrows. The engine lets nobody write the one or touch the other meanwhile: this is a node of its own.
+        unsafe {
+            std::ptr::copy(source.add(at).as_ptr(), target.add(to).as_ptr(), from_region.width);
+        }
+    }
+    Some(())
+}
+
 /// The view of a window without a byte.
 pub(crate) fn empty_span(binding: &Binding) -> Span {
     let start = std::ptr::NonNull::<u64>::dangling().cast();

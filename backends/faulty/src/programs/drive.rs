@@ -74,6 +74,9 @@ impl<'p> Run<'p> {
         if program.slow_allocate {
             builder = builder.slow_allocate();
         }
+        if program.slow_pageable_copies {
+            builder = builder.slow_pageable_copies();
+        }
         let faulty = builder.build();
         let control = faulty.control();
         control.report_exactly(program.exact);
@@ -81,10 +84,13 @@ impl<'p> Run<'p> {
         control.refuse_kernel("refused", BackendError::Unsupported("this kernel".into()));
         let told = Arc::new(AtomicUsize::new(0));
         let heard = told.clone();
-        let runtime =
+        let mut runtime =
             Runtime::builder().backend(faulty).only_given_backends().manual().handler(move |errors| {
                 heard.fetch_add(errors.len(), Ordering::Relaxed);
             });
+        if program.chunks {
+            runtime = runtime.staging(8 << 10).staging_chunk(8);
+        }
         let runtime = runtime.build();
         let devices = futures_lite::future::block_on(runtime.devices())?;
         let mut contexts = Vec::new();

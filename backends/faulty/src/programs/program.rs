@@ -38,6 +38,9 @@ pub(super) struct Program {
     pub(super) depth: usize,
     pub(super) callbacks: bool,
     pub(super) slow_allocate: bool,
+    /// Transfers through staging go in chunks of a few bytes, with room for two at a time.
+    pub(super) chunks: bool,
+    pub(super) slow_pageable_copies: bool,
     pub(super) exact: bool,
     pub(super) inside: bool,
     /// Contexts of the program's own: their devices.
@@ -169,6 +172,8 @@ impl Program {
             depth: 1 + rng.below(4),
             callbacks: rng.chance(30),
             slow_allocate: rng.chance(30),
+            chunks: seed % 2 == 1,
+            slow_pageable_copies: seed % 3 == 1,
             exact: rng.chance(30),
             inside: rng.chance(15),
             contexts,

@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use windlass::kernel::Kernel;
 use windlass::prelude::*;
-use windlass::{AsyncError, BackendError, Error, KernelCall, Result};
+use windlass::{AsyncError, BackendError, Error, KernelCall, Result, RuntimeBuilder};
 use windlass_faulty::{Faulty, FaultyBuilder, FaultyControl, Memory, inside_poll, kernels};
 
 pub(crate) static STEP: LazyLock<Kernel> = LazyLock::new(kernels::step);
@@ -33,6 +33,11 @@ pub(crate) fn pair() -> Rig {
 
 impl Rig {
     pub(crate) fn new(builder: FaultyBuilder) -> Self {
+        Rig::with(builder, |runtime| runtime)
+    }
+
+    /// With more said about the runtime.
+    pub(crate) fn with(builder: FaultyBuilder, more: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
         let faulty = builder.build();
         let control = faulty.control();
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -41,8 +46,8 @@ impl Rig {
             .backend(faulty)
             .only_given_backends()
             .manual()
-            .handler(move |errors| heard.lock().unwrap().extend_from_slice(errors))
-            .build();
+            .handler(move |errors| heard.lock().unwrap().extend_from_slice(errors));
+        let runtime = more(runtime).build();
         Rig { control, runtime, told }
     }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::process::Command;
 
 use futures::executor::block_on;
-use windlass_backend::{Backend, BackendError, MemoryIndex, MemoryObject};
+use windlass_backend::{Backend, BackendError, DeviceKind, MemoryIndex, MemoryObject};
 use windlass_kernel::ImageFormat;
 use windlass_opencl::OpenCl;
 
@@ -22,10 +22,11 @@ fn devices_say_what_they_can_do() {
         assert!(!device.name.is_empty() && !device.driver.is_empty());
         assert_eq!(device.formats, [ImageFormat::OpenClC]);
         assert_eq!(device.memory, MemoryIndex::Own(0));
-        assert!(device.limits.allocation > 0 && device.limits.allocation <= device.memory_bytes);
+        assert!(device.limits.allocation > 0 && Some(device.limits.allocation) <= device.memory_bytes);
         assert!(device.limits.bindings >= 8 && device.limits.work_group_items >= 1);
         assert!(device.aspects.is_sorted());
         assert!(!info.feeds_from_sink && !info.arms_freely && info.allocate_blocks);
+        assert_eq!(info.pageable_copies_block, device.kind == DeviceKind::DiscreteGpu);
     }
 }
 

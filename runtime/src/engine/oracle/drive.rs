@@ -96,6 +96,8 @@ struct Running {
 struct Staging {
     download: NodeId,
     upload: NodeId,
+    /// Its turn comes when there is staging; nothing outside may keep it from giving that back.
+    moves: bool,
     /// How many of its two nodes the shell has opened.
     opened: u8,
     at: usize,
@@ -140,6 +142,8 @@ pub(super) struct Drive<'a> {
     ready: Vec<Vec<bool>>,
     staging: Vec<Staging>,
     running: Vec<Running>,
+    /// Copies that the host has made.
+    copied: Vec<usize>,
     cancels: Vec<usize>,
     awaited: Vec<NodeId>,
     kept_roots: Vec<usize>,
@@ -181,6 +185,7 @@ impl<'a> Drive<'a> {
             ready: vec![vec![false; memories]; program.roots.len()],
             staging: Vec::new(),
             running: Vec::new(),
+            copied: Vec::new(),
             cancels: Vec::new(),
             awaited: Vec::new(),
             kept_roots: (0..program.roots.len()).collect(),
@@ -256,8 +261,8 @@ impl<'a> Drive<'a> {
         self.fired.append(&mut self.turn.fired);
         for staged in std::mem::take(&mut self.turn.staged) {
             let at = self.at(staged.download)?;
-            let (download, upload) = (staged.download, staged.upload);
-            self.staging.push(Staging { download, upload, opened: 0, at, tokens: Vec::new() });
+            let (download, upload, moves) = (staged.download, staged.upload, staged.moves);
+            self.staging.push(Staging { download, upload, moves, opened: 0, at, tokens: Vec::new() });
         }
         self.allocations.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
         self.freed += self.turn.freed.drain(..).count() as u32;
@@ -321,9 +326,12 @@ impl<'a> Drive<'a> {
         actions.extend((0..self.fired.len()).map(Action::Proxy));
         actions.extend((0..self.gates.len()).map(Action::Open));
         actions.extend((0..self.allocations.len()).map(Action::Allocate));
+        let over = |at: usize| self.account.nodes[at].settled.is_some();
+        let used = self.staging.iter().any(|s| s.moves && s.opened > 0 && !over(s.at + 1));
         for (i, staging) in self.staging.iter().enumerate() {
-            let downloaded = self.account.nodes[staging.at].settled.is_some();
-            if staging.opened == 0 || staging.opened == 1 && downloaded {
+            let downloaded = over(staging.at);
+            let turn = !used || !staging.moves || self.program.chunk.is_none();
+            if staging.opened == 0 && turn || staging.opened == 1 && downloaded {
                 actions.push(Action::Stage(i));
             }
         }

@@ -20,6 +20,8 @@ pub(super) struct Program {
     pub(super) bad_allocations: usize,
     /// Verdicts come only where the engine asks for them, as long as there is anything else to do.
     pub(super) lazy: bool,
+    /// Staged transfers are cut into chunks of at most so many bytes, and there is staging for one chunk at a time.
+    pub(super) chunk: Option<usize>,
     /// A context that is lost, and the item before which that may happen first.
     pub(super) loss: Option<(usize, usize)>,
 }
@@ -28,6 +30,8 @@ pub(super) struct Program {
 pub(super) struct Memory {
     pub(super) context: usize,
     pub(super) addressable: bool,
+    /// Copies between it and what the host reaches go through staging.
+    pub(super) staged: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +125,7 @@ impl Program {
             bad_copies: if rng.chance(20) { 25 } else { 0 },
             bad_allocations: if rng.chance(8) { 20 } else { 0 },
             lazy: rng.chance(35),
+            chunk: None,
             loss: None,
         };
         for _ in 0..1 + rng.below(4) {
@@ -160,6 +165,15 @@ impl Program {
         program
     }
 
+    /// The program of a seed with chunks of a few bytes, and some memories that the host's data reaches through staging.
+    pub(super) fn in_chunks(seed: u64) -> Self {
+        let mut program = Program { chunk: Some(4 + seed as usize % 9), ..Program::random(seed) };
+        for (at, memory) in program.memories.iter_mut().enumerate() {
+            memory.staged = !memory.addressable && seed >> at & 1 != 0;
+        }
+        program
+    }
+
     fn add_device(&mut self, rng: &mut Rng) {
         let context = rng.below(self.contexts + 1);
         self.contexts = self.contexts.max(context + 1);
@@ -169,7 +183,7 @@ impl Program {
             0 => 0,
             1 | 2 if !same.is_empty() => same[rng.below(same.len())] + 1,
             _ => {
-                self.memories.push(Memory { context, addressable: rng.chance(20) });
+                self.memories.push(Memory { context, addressable: rng.chance(20), staged: false });
                 self.memories.len()
             }
         };
@@ -294,11 +308,17 @@ impl Program {
 
     /// The same machine in an engine.
     pub(super) fn build(&self, engine: &mut Engine<Sim>) {
+        if let Some(chunk) = self.chunk {
+            engine.set_staging_chunk(chunk);
+        }
         for _ in 0..self.contexts {
             engine.add_context();
         }
         for memory in &self.memories {
-            engine.add_memory(memory.addressable);
+            let id = engine.add_memory(memory.addressable);
+            if memory.staged {
+                engine.stage_host_copies(id);
+            }
         }
         for device in &self.devices {
             let context = super::super::ContextId(device.context as u32);

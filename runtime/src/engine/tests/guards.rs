@@ -125,7 +125,9 @@ fn decision_17_a_guard_that_never_had_its_memory_wrote_nothing() {
     for doomed in [guard, of_bad, again] {
         assert_eq!(s.end(doomed), Some(&Outcome::Doomed("broken")));
     }
-    for (well, name) in [(good, "good"), (of_good, "of good"), (late, "late"), (heal, "heal"), (whole, "whole")] {
+    for (well, name) in
+        [(good, "good"), (of_good, "of good"), (late, "late"), (heal, "heal"), (whole, "whole")]
+    {
         assert_eq!(s.end(well), Some(&Outcome::Done), "{name}");
     }
     s.assert_empty();

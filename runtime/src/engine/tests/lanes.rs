@@ -90,6 +90,24 @@ fn decision_1_independent_groups_spread_over_idle_lanes() {
     assert_eq!(s.point(reader).0, s.point(nodes[1]).0);
 }
 
+/// The contract lets verdicts without failures overtake each other.
+#[test]
+fn a_verdict_that_was_overtaken_changes_nothing() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 8);
+    let lane = s.lanes_of(gpu)[0];
+    let root = s.buffer(4);
+    let nodes: Vec<_> = (0..4).map(|_| s.group("g").on(gpu).updates(root).submit()).collect();
+    s.feed_all();
+    s.pass(nodes[2]);
+    s.engine.passed(lane, 1, |_| Some("late"), &mut s.turn);
+    s.absorb();
+    assert_eq!(s.engine.lanes[lane.0 as usize].passed, s.point(nodes[2]).1);
+    assert!(nodes[..3].iter().all(|n| s.ended[n] == Outcome::Done) && !s.ended.contains_key(&nodes[3]));
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
 #[test]
 fn decision_2_native_depth_is_bounded() {
     let mut s = Script::new();

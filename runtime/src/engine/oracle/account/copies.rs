@@ -34,9 +34,11 @@ impl Account<'_> {
                 What::Item(_) => false,
             });
             let made = steps.count();
-            if made != needed && !self.blind {
+            let as_many = made == needed || self.program.chunk.is_some() && made > needed;
+            if !as_many && !self.blind {
                 return Err(Fault::new(format!("{made} transfers where {needed} are enough")));
             }
+            self.transfers += needed as u64;
             base += root.len();
         }
         for (i, copy) in copies.iter().enumerate() {
@@ -53,13 +55,16 @@ impl Account<'_> {
             if self.is_staged(from, to) != (copy.step == Step::Download) {
                 return Err(Fault::new("a transfer takes the wrong way"));
             }
-            self.transfers += 1;
             let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
             let elements = &self.nodes[at + 1 + i].elements;
             if elements.iter().any(|&e| self.pending(e, from) != self.pending(elements[0], from))
                 && !self.blind
             {
                 return Err(Fault::new("a transfer of what fails apart"));
+            }
+            let most = self.program.chunk.filter(|_| copy.step == Step::Download);
+            if most.is_some_and(|most| elements.len() > 1 && elements.len() * unit > most) {
+                return Err(Fault::new("a chunk that is too large"));
             }
             for &e in elements {
                 self.moved += unit as u64;
@@ -96,10 +101,10 @@ impl Account<'_> {
     }
 
     pub(super) fn is_staged(&self, from: usize, to: usize) -> bool {
-        let memory = |m: usize| self.program.memories.get(m.wrapping_sub(1));
+        let memory = |m: usize| self.program.memories.get(m.wrapping_sub(1)).filter(|m| !m.addressable);
         match (memory(from), memory(to)) {
-            (Some(a), Some(b)) => a.context != b.context && !a.addressable && !b.addressable,
-            _ => false,
+            (Some(a), Some(b)) => a.context != b.context,
+            (one, other) => one.or(other).is_some_and(|m| m.staged),
         }
     }
 

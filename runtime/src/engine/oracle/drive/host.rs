@@ -51,7 +51,13 @@ impl Drive<'_> {
     /// A host task runs; a guard begins, or ends.
     pub(super) fn host(&mut self, i: usize) -> Result<(), Fault> {
         let Running { id, at, seen } = self.running[i];
-        let What::Item(item) = self.account.nodes[at].what else { return Ok(()) };
+        let item = match self.account.nodes[at].what {
+            What::Item(item) => item,
+            What::Copy(copy) => {
+                self.host_copy(i, copy);
+                return Ok(());
+            }
+        };
         let guard = self.program.items[item].kind == Kind::Guard;
         let needs = &self.account.needs[item];
         if guard && seen.is_none() {
@@ -78,6 +84,16 @@ impl Drive<'_> {
         let result = if fails { Err(at as u32) } else { Ok(()) };
         self.engine.finish_host(id, result, &mut self.turn);
         Ok(())
+    }
+
+    /// The host's half of a staged transfer.
+    fn host_copy(&mut self, i: usize, copy: Transfer) {
+        let Running { id, at, .. } = self.running.swap_remove(i);
+        let fails = self.fails[at];
+        self.account.nodes[at].own_failure |= fails && self.account.nodes[at].settled.is_none();
+        self.copy(at, copy, fails);
+        self.copied.push(at);
+        self.engine.finish_host(id, if fails { Err(at as u32) } else { Ok(()) }, &mut self.turn);
     }
 
     /// Nobody who conflicts with a guard runs while it is held.
@@ -122,6 +138,7 @@ impl Drive<'_> {
         self.any_loss = true;
         for at in 0..self.ids.len() {
             let passed = self.lanes.iter().any(|l| l.fed[..l.reported].iter().any(|e| e.at == at));
+            let passed = passed || self.copied.contains(&at);
             let there = |(_, m): &(usize, usize)| *m > 0 && self.program.memories[*m - 1].context == context;
             let node = &self.account.nodes[at];
             let runs_there = self.contexts[at] == Some(context) && !node.cancelled;

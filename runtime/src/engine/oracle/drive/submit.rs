@@ -173,6 +173,14 @@ impl Drive<'_> {
             What::Copy(c) => {
                 let (from, to) = (c.from.0 as usize, c.to.0 as usize);
                 let open = |m: usize| m == 0 || self.program.memories[m - 1].addressable;
+                let on_host = match c.step {
+                    Step::Direct => false,
+                    Step::Download => open(from),
+                    Step::Upload => open(to),
+                };
+                if on_host {
+                    return None;
+                }
                 let at_source = match c.step {
                     Step::Direct => first(to).is_none() || !open(from) && open(to),
                     Step::Download => true,
