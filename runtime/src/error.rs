@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use windlass_backend::{BackendError, BackendId};
 
+use crate::stall::Stall;
+
 /// What everything here returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -53,6 +55,7 @@ pub(crate) enum Kind {
     RuntimeGone,
     ShutDown,
     Timeout(String),
+    Deadlock(Stall),
     Other(BoxError),
 }
 
@@ -169,6 +172,12 @@ impl Error {
         matches!(*self.kind, Kind::Timeout(_))
     }
 
+    /// Nothing but the end of a host guard could have let this work go on, and the runtime was built to call that an
+    /// error ([`DeadlockPolicy::Error`](crate::DeadlockPolicy::Error)).
+    pub fn is_deadlock(&self) -> bool {
+        matches!(&*self.root().kind, Kind::Deadlock(_))
+    }
+
     /// What the backend reported, where a backend did.
     pub fn backend_error(&self) -> Option<&BackendError> {
         match &*self.kind {
@@ -201,6 +210,7 @@ impl fmt::Display for Error {
             Kind::HostTaskPanicked(message) => write!(f, "a host task panicked: {message}"),
             Kind::RuntimeGone => f.write_str("the async runtime that this host task or future ran on has ended"),
             Kind::ShutDown => f.write_str("the Windlass runtime has been shut down"),
+            Kind::Deadlock(stall) => write!(f, "a deadlock: {stall}; drop the guard before waiting for this"),
             Kind::Other(error) => error.fmt(f),
         }
     }

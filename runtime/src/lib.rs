@@ -65,7 +65,7 @@ pub use host_view::{HostView, HostViewMut};
 pub use queue::{Drained, Queue, QueueBuilder, Ready, Slot};
 pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
-pub use stall::{Holder, Stall};
+pub use stall::{DeadlockPolicy, Holder, Stall};
 pub use windlass_backend::{Aspect, BackendError, BackendId, DeviceInfo, DeviceKind, Unavailable};
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange};
 

@@ -144,8 +144,9 @@ impl Queue {
     /// # }
     /// # futures::executor::block_on(f(Queue::new().unwrap())).unwrap();
     /// ```
+    #[track_caller]
     pub fn ready(&self) -> Ready<'_> {
-        Ready { queue: self, place: Place::default() }
+        Ready { queue: self, place: Place::default(), at: Location::caller(), watched: None }
     }
 
     /// Waits until everything has ended that was submitted to this queue before the first poll.
@@ -268,6 +269,9 @@ impl Drop for Refund<'_> {
 pub struct Ready<'q> {
     queue: &'q Queue,
     place: Place,
+    at: &'static Location<'static>,
+    /// What the stall report calls this wait.
+    watched: Option<usize>,
 }
 
 impl<'q> Future for Ready<'q> {
@@ -275,16 +279,25 @@ impl<'q> Future for Ready<'q> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Slot<'q>> {
         let this = self.get_mut();
-        this.queue
-            .core
-            .credits
-            .poll_take(&mut this.place, cx.waker())
-            .map(|()| Slot { queue: this.queue, used: false })
+        let core = &this.queue.core;
+        let polled = core.credits.poll_take(&mut this.place, cx.waker());
+        match (polled, this.watched) {
+            (Poll::Ready(()), Some(key)) => {
+                this.watched = None;
+                core.inner.watch.is_ready(key);
+            }
+            (Poll::Pending, None) => this.watched = Some(core.inner.watch.waits(core, this.at)),
+            _ => {}
+        }
+        polled.map(|()| Slot { queue: this.queue, used: false })
     }
 }
 
 impl Drop for Ready<'_> {
     fn drop(&mut self) {
+        if let Some(key) = self.watched.take() {
+            self.queue.core.inner.watch.is_ready(key);
+        }
         wake_all(self.queue.core.credits.forget(&mut self.place));
     }
 }

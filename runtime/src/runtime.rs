@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::shell::Inner;
 use crate::shell::pool::StagingLimits;
 use crate::shell::report::{AsyncError, Handler};
-use crate::stall::Stall;
+use crate::stall::{DeadlockPolicy, Stall, Watch};
 
 /// Backends, devices and a scheduler. Cheap to clone.
 ///
@@ -305,7 +305,11 @@ impl Runtime {
         let inner = self.inner();
         let mut polls = 0;
         loop {
-            let more = inner.gates.run_until_stalled() + inner.user.run_until_stalled();
+            let mut more = inner.gates.run_until_stalled() + inner.user.run_until_stalled();
+            if more == 0 {
+                crate::stall::break_deadlock(inner);
+                more = inner.gates.run_until_stalled() + inner.user.run_until_stalled();
+            }
             if more == 0 {
                 return polls;
             }
@@ -432,6 +436,7 @@ pub struct RuntimeBuilder {
     only_given: bool,
     manual: bool,
     stall_after: Option<Duration>,
+    deadlocks: DeadlockPolicy,
     handler: Option<Handler>,
     staging: StagingLimits,
 }
@@ -468,6 +473,33 @@ impl RuntimeBuilder {
     /// How long something may wait before a warning says for whom: five seconds unless said otherwise.
     pub fn stall_after(mut self, time: Duration) -> Self {
         self.stall_after = Some(time);
+        self
+    }
+
+    /// What becomes of work behind host guards once nothing else is going on: it waits, unless a test says otherwise.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// use windlass::DeadlockPolicy;
+    /// # fn main() -> windlass::Result<()> {
+    /// # use std::time::Duration;
+    /// let runtime = Runtime::builder()
+    ///     .deadlock_policy(DeadlockPolicy::Error)
+    ///     .stall_after(Duration::from_millis(20))
+    ///     .build();
+    /// let queue = Queue::on(runtime.host()?)?;
+    /// let data = Buffer::from(vec![1_u32; 4]);
+    /// queue.submit(|cg| cg.fill(&cg.write(&data), 6))?.blocking_wait()?;
+    /// let guard = data.host_write().blocking_wait()?;
+    /// // The guard is still there, and this waits for it.
+    /// let stuck = queue.submit(|cg| cg.fill(&cg.write(&data), 7))?;
+    /// assert!(stuck.blocking_wait().unwrap_err().is_deadlock());
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn deadlock_policy(mut self, policy: DeadlockPolicy) -> Self {
+        self.deadlocks = policy;
         self
     }
 
@@ -514,7 +546,8 @@ impl RuntimeBuilder {
                 }
             }
         }
-        let inner = Inner::new(self.manual, self.stall_after.unwrap_or(STALL_AFTER), self.staging);
+        let watch = Watch::new(self.stall_after.unwrap_or(STALL_AFTER), self.deadlocks);
+        let inner = Inner::new(self.manual, watch, self.staging);
         if let Some(handler) = self.handler {
             inner.reporter.set_default(handler);
         }

@@ -27,7 +27,6 @@ pub(crate) mod work;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, Context as NativeContext, HostMemory, Lane, LaneNumber, Verdict};
@@ -135,7 +134,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(manual: bool, stall_after: Duration, staging: StagingLimits) -> Arc<Self> {
+    pub(crate) fn new(manual: bool, watch: Watch, staging: StagingLimits) -> Arc<Self> {
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
@@ -152,7 +151,7 @@ impl Inner {
             Inner {
                 desk: Desk::new(state),
                 mailman: proxy::Mailman::new(weak.clone()),
-                watch: Watch::new(stall_after),
+                watch,
                 gates,
                 user: Executor::new("windlass-user", threads),
                 reporter: report::Reporter::default(),

@@ -1,16 +1,21 @@
 //! The stall report: who waits for whom, with both source lines.
 //!
 //! Waiting behind a host guard, a host task or an outside future is never an error by itself: the program may be about
-//! to let go. So after a while a warning names both sides, once, and the work goes on waiting.
+//! to let go. So after a while a warning names both sides, once, and the work goes on waiting. A test may ask for an
+//! error instead ([`DeadlockPolicy`]), which comes once nothing but the program itself could let anybody go on.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use slab::Slab;
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::engine::Held;
+use crate::error::{Cause, Error, Kind};
+use crate::shell::chores::shielded;
+use crate::shell::queue::QueueCore;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State};
 
@@ -43,12 +48,24 @@ pub enum Holder {
     Credits,
 }
 
+/// What becomes of work behind host guards once nothing else is going on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeadlockPolicy {
+    /// It waits: whoever holds the guard may be about to let go.
+    #[default]
+    Report,
+    /// It fails. For tests, in which an error says more than a hang.
+    Error,
+}
+
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.waiting.as_deref().unwrap_or("a group");
         write!(f, "{} waiting", self.count)?;
-        if let Some(at) = self.waiting_at {
-            write!(f, ", first {name} submitted at {at},")?;
+        match (self.waiting_at, self.waiting.as_deref()) {
+            (Some(at), _) if self.holder == Holder::Credits => write!(f, ", first at {at},")?,
+            (Some(at), name) => write!(f, ", first {} submitted at {at},", name.unwrap_or("a group"))?,
+            (None, _) => {}
         }
         match self.holder {
             Holder::Guard => f.write_str(" for a host guard that is held")?,
@@ -67,21 +84,64 @@ impl fmt::Display for Stall {
 #[derive(Debug)]
 pub(crate) struct Watch {
     after: Duration,
+    policy: DeadlockPolicy,
     state: Mutex<WatchState>,
 }
 
 #[derive(Debug, Default)]
 struct WatchState {
     started: bool,
+    ticks: u32,
     told: Vec<Stall>,
+    /// Waiters for room in a queue.
+    ready: Slab<ReadyWait>,
+}
+
+/// Somebody waits for room in a queue.
+#[derive(Debug)]
+struct ReadyWait {
+    at: &'static Location<'static>,
+    since: u32,
+    queue: Weak<QueueCore>,
 }
 
 /// Ticks in the time after which a wait is reported.
 const TICKS: u32 = 5;
 
 impl Watch {
-    pub(crate) fn new(after: Duration) -> Self {
-        Watch { after, state: Mutex::default() }
+    pub(crate) fn new(after: Duration, policy: DeadlockPolicy) -> Self {
+        Watch { after, policy, state: Mutex::default() }
+    }
+
+    /// Notes who waits for room in a queue; the key is for [`Watch::is_ready`].
+    pub(crate) fn waits(&self, queue: &Arc<QueueCore>, at: &'static Location<'static>) -> usize {
+        self.start(&queue.inner);
+        let mut state = lock(&self.state);
+        let since = state.ticks;
+        state.ready.insert(ReadyWait { at, since, queue: Arc::downgrade(queue) })
+    }
+
+    /// That wait is over.
+    pub(crate) fn is_ready(&self, key: usize) {
+        let over = lock(&self.state).ready.try_remove(key);
+        drop(over);
+    }
+
+    /// Those who have waited for room in a queue for at least this many ticks, by queue.
+    fn full_queues(&self, ticks: u32) -> Vec<Stall> {
+        let state = lock(&self.state);
+        let mut queues: Vec<(&Weak<QueueCore>, Stall)> = Vec::new();
+        for (_, wait) in state.ready.iter().filter(|(_, wait)| state.ticks - wait.since >= ticks) {
+            match queues.iter_mut().find(|(queue, _)| queue.ptr_eq(&wait.queue)) {
+                Some((_, stall)) => stall.count += 1,
+                None => {
+                    let (holder, waiting_at) = (Holder::Credits, Some(wait.at));
+                    let stall = Stall { holder, holder_at: None, waiting: None, waiting_at, count: 1 };
+                    queues.push((&wait.queue, stall));
+                }
+            }
+        }
+        queues.into_iter().map(|(_, stall)| stall).collect()
     }
 
     /// Starts to look, when something is held back for the first time.
@@ -103,6 +163,7 @@ fn look(inner: &Weak<Inner>, tick: Duration) -> bool {
     std::thread::sleep(tick);
     let Some(inner) = inner.upgrade() else { return false };
     inner.enter(|state, _| state.engine.tick());
+    lock(&inner.watch.state).ticks += 1;
     let stalls = report(&inner, TICKS);
     let mut state = lock(&inner.watch.state);
     let news: Vec<Stall> = stalls.iter().filter(|s| !state.told.contains(s)).cloned().collect();
@@ -111,12 +172,50 @@ fn look(inner: &Weak<Inner>, tick: Duration) -> bool {
     for stall in news {
         tracing::warn!(%stall, "work has been waiting for {:?}", tick * TICKS);
     }
+    let stuck = !lock(&inner.watch.state).told.is_empty();
+    if stuck {
+        break_deadlock(&inner);
+    }
     true
+}
+
+/// Where a test has asked for that, fails what only the end of a guard could let go on.
+pub(crate) fn break_deadlock(inner: &Arc<Inner>) {
+    if inner.watch.policy != DeadlockPolicy::Error {
+        return;
+    }
+    let (events, guards) = inner.enter(|state, _| {
+        let mut guards = Vec::new();
+        for (waiting, guard) in state.engine.deadlocked() {
+            let held = Held { by: Some(guard), first: waiting, count: 1 };
+            let error = Error::new(Kind::Deadlock(describe(state, &held)));
+            state.engine.fail(waiting, Cause(error.clone()));
+            if let Some(Work::Guard(cell)) = state.engine.work_mut(waiting) {
+                guards.push((cell.clone(), error));
+            }
+        }
+        let events = state.engine.works().filter_map(|work| match work {
+            Work::Group(event) => Some(event.clone()),
+            _ => None,
+        });
+        (events.collect::<Vec<_>>(), guards)
+    });
+    // Their nodes keep their places in the order, behind the guard.
+    events.iter().for_each(|event| event.end_early());
+    for (cell, error) in guards {
+        let woken = cell.cell.complete(Err(error));
+        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+    }
 }
 
 /// Everything that has been held back for at least this many ticks.
 pub(crate) fn report(inner: &Arc<Inner>, ticks: u32) -> Vec<Stall> {
-    inner.enter(|state, _| state.engine.held_for(ticks).iter().map(|held| describe(state, held)).collect())
+    let mut stalls: Vec<Stall> = inner.enter(|state, _| {
+        let held = state.engine.held_for(ticks);
+        held.iter().map(|held| describe(state, held)).collect()
+    });
+    stalls.extend(inner.watch.full_queues(ticks));
+    stalls
 }
 
 fn describe(state: &mut State, held: &Held) -> Stall {

@@ -63,6 +63,25 @@ impl<S: Shell> Engine<S> {
         held
     }
 
+    /// Those that wait for a guard to end, each with the guard, if nothing but that can let anybody go on any more:
+    /// nothing is on a lane or runs, and nobody waits for something outside.
+    pub(crate) fn deadlocked(&self) -> Vec<(NodeId, NodeId)> {
+        let held = |n: &super::Node<S>| n.state == State::Running && n.is_guard;
+        if self.nodes.iter().any(|(_, n)| n.state != State::Gated && !held(n)) {
+            return Vec::new();
+        }
+        if self.held_for(0).iter().any(|h| h.by.is_none()) {
+            return Vec::new();
+        }
+        let guards = self.nodes.iter().filter(|(_, n)| held(n));
+        let behind = guards.flat_map(|(guard, n)| {
+            let proxied = n.proxies.iter().filter_map(|(_, proxy)| Some(self.proxies.get(*proxy)?.waiting));
+            let waiting = proxied.flat_map(|head| self.listed_in(head));
+            waiting.map(move |waiting| (waiting, guard)).collect::<Vec<_>>()
+        });
+        behind.filter(|(waiting, _)| self.nodes.contains(*waiting)).collect()
+    }
+
     fn listed_in(&self, mut head: u32) -> Vec<NodeId> {
         let mut list = Vec::new();
         while head != NONE {

@@ -352,7 +352,7 @@ impl Chores {
             && turn.allocate.is_empty()
             && turn.start.is_empty()
             && turn.freed.is_empty()
-            && !(self.in_callback && !self.arm.is_empty())
+            && (!self.in_callback || self.arm.is_empty())
     }
 }
 
