@@ -1,5 +1,8 @@
 //! Runtimes: backends, devices, and the scheduler behind them.
 
+mod builder;
+mod stats;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,9 +17,9 @@ use crate::context::{ContextShared, DeviceSlot};
 use crate::device::{Device, DeviceData, Platform, Selector, Wish};
 use crate::error::{Error, Kind, Result};
 use crate::shell::Inner;
-use crate::shell::pool::StagingLimits;
-use crate::shell::report::{AsyncError, Handler};
-use crate::stall::{DeadlockPolicy, Stall, Watch};
+use crate::stall::Stall;
+pub use builder::RuntimeBuilder;
+pub use stats::Stats;
 
 /// Backends, devices and a scheduler. Cheap to clone.
 ///
@@ -346,54 +349,6 @@ pub struct Remaining {
     pub groups: usize,
 }
 
-/// Counts of what a runtime has done and holds; see [`Runtime::stats`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Groups that were submitted.
-    pub submitted: u64,
-    /// Groups, steps of transfers and host accessors that have ended.
-    pub settled: u64,
-    /// Native hand-overs.
-    pub fed: u64,
-    /// Lanes' sentinels that were armed.
-    pub armed: u64,
-    /// Transfers that were planned.
-    pub transfers: u64,
-    /// Bytes that these transfers move.
-    pub bytes_moved: u64,
-    /// Proxies: edges that needed the host, one for each source and target context.
-    pub proxies: u64,
-    /// Transfers through host staging; one that is cut into chunks counts once for each.
-    pub staged_transfers: u64,
-    /// Staging memory that was allocated.
-    pub staging_allocations: u64,
-    /// Bytes of staging memory, in use and kept for the next transfer.
-    pub staging_bytes: usize,
-    /// The most such bytes that one context has had at a time.
-    pub staging_most: usize,
-    /// Kernel builds that were started.
-    pub builds: u64,
-    /// Host tasks that were started.
-    pub host_tasks: u64,
-    /// Allocations that were made for buffers.
-    pub allocations: u64,
-    /// Cells and predecessors that planning looked at.
-    pub nodes_visited: u64,
-    /// Futures that were spawned on the executor: proxies, staged transfers, builds and gates.
-    pub tasks_spawned: u64,
-    /// Of these, the ones that have not ended.
-    pub live_tasks: usize,
-    /// Groups, steps of transfers and host accessors under way.
-    pub live_nodes: usize,
-    /// Edges, proxies and epochs under way.
-    pub live_links: usize,
-    /// Buffers that this runtime knows.
-    pub live_buffers: usize,
-    /// Allocations that wait to be freed.
-    pub frees_waiting: usize,
-}
-
 impl BackendEntry {
     fn found(&self, at: usize) -> &std::result::Result<Vec<FoundPlatform>, Unavailable> {
         self.found.get_or_init(|| {
@@ -418,159 +373,4 @@ impl BackendEntry {
             Ok(numbered.collect())
         })
     }
-}
-
-/// A runtime to be built.
-///
-/// ```
-/// use windlass::Runtime;
-/// let runtime = Runtime::builder()
-///     .handler(|errors| errors.iter().for_each(|e| eprintln!("{}", e.error())))
-///     .stall_after(std::time::Duration::from_secs(1))
-///     .build();
-/// assert_eq!(runtime.stats().live_nodes, 0);
-/// ```
-#[derive(Default)]
-pub struct RuntimeBuilder {
-    backends: Vec<Arc<dyn Backend>>,
-    only_given: bool,
-    manual: bool,
-    stall_after: Option<Duration>,
-    deadlocks: DeadlockPolicy,
-    handler: Option<Handler>,
-    staging: StagingLimits,
-}
-
-/// How long something waits before the stall report names it, unless the builder says otherwise.
-const STALL_AFTER: Duration = Duration::from_secs(5);
-
-impl fmt::Debug for RuntimeBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let backends: Vec<_> = self.backends.iter().map(|b| b.id()).collect();
-        f.debug_struct("RuntimeBuilder").field("backends", &backends).finish_non_exhaustive()
-    }
-}
-
-impl RuntimeBuilder {
-    /// Adds a backend, or replaces the built-in one of the same name.
-    pub fn backend(mut self, backend: impl Backend) -> Self {
-        self.backends.push(Arc::new(backend));
-        self
-    }
-
-    /// Leaves out the built-in backends.
-    pub fn only_given_backends(mut self) -> Self {
-        self.only_given = true;
-        self
-    }
-
-    /// The runtime starts no thread of its own: [`Runtime::run_until_stalled`] does its work. For tests.
-    pub fn manual(mut self) -> Self {
-        self.manual = true;
-        self
-    }
-
-    /// How long something may wait before a warning says for whom: five seconds unless said otherwise.
-    pub fn stall_after(mut self, time: Duration) -> Self {
-        self.stall_after = Some(time);
-        self
-    }
-
-    /// What becomes of work behind host guards once nothing else is going on: it waits, unless a test says otherwise.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// use windlass::DeadlockPolicy;
-    /// # fn main() -> windlass::Result<()> {
-    /// # use std::time::Duration;
-    /// let runtime = Runtime::builder()
-    ///     .deadlock_policy(DeadlockPolicy::Error)
-    ///     .stall_after(Duration::from_millis(20))
-    ///     .build();
-    /// let queue = Queue::on(runtime.host()?)?;
-    /// let data = Buffer::from(vec![1_u32; 4]);
-    /// queue.submit(|cg| cg.fill(&cg.write(&data), 6))?.blocking_wait()?;
-    /// let guard = data.host_write().blocking_wait()?;
-    /// // The guard is still there, and this waits for it.
-    /// let stuck = queue.submit(|cg| cg.fill(&cg.write(&data), 7))?;
-    /// assert!(stuck.blocking_wait().unwrap_err().is_deadlock());
-    /// # drop(guard);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn deadlock_policy(mut self, policy: DeadlockPolicy) -> Self {
-        self.deadlocks = policy;
-        self
-    }
-
-    /// How many bytes of staging memory each context keeps, and has in use at a time: 64 MiB unless said otherwise.
-    ///
-    /// Staging is host memory through which data goes from one context to another. A transfer waits for its turn; one that is
-    /// larger than all of it goes alone. One whose second half has to wait for something else (a group behind a
-    /// future of the program's) does not count, since others may have to go past it.
-    ///
-    /// ```
-    /// let runtime = windlass::Runtime::builder().staging(8 << 20).staging_chunk(2 << 20).build();
-    /// assert_eq!(runtime.stats().staging_bytes, 0);
-    /// ```
-    pub fn staging(mut self, bytes: usize) -> Self {
-        self.staging.bytes = bytes;
-        self
-    }
-
-    /// The most bytes of a transfer through staging that go in one piece: 16 MiB unless said otherwise. A larger one is cut
-    /// into chunks of at most this size, so that one is on its way up while the next is on its way down.
-    ///
-    /// ```
-    /// let runtime = windlass::Runtime::builder().staging_chunk(4 << 20).build();
-    /// assert_eq!(runtime.stats().staged_transfers, 0);
-    /// ```
-    pub fn staging_chunk(mut self, bytes: usize) -> Self {
-        self.staging.chunk = bytes;
-        self
-    }
-
-    /// Who is told of errors that nobody awaited, for queues without a handler of their own.
-    pub fn handler(mut self, handler: impl Fn(&[AsyncError]) + Send + Sync + 'static) -> Self {
-        self.handler = Some(Handler(Arc::new(handler)));
-        self
-    }
-
-    /// Makes the runtime. Touches no driver.
-    pub fn build(self) -> Runtime {
-        let mut backends = self.backends;
-        if !self.only_given {
-            for built_in in built_in_backends() {
-                if !backends.iter().any(|b| b.id() == built_in.id()) {
-                    backends.push(built_in);
-                }
-            }
-        }
-        let watch = Watch::new(self.stall_after.unwrap_or(STALL_AFTER), self.deadlocks);
-        let inner = Inner::new(self.manual, watch, self.staging);
-        if let Some(handler) = self.handler {
-            inner.reporter.set_default(handler);
-        }
-        let entry = |backend| BackendEntry { backend, found: OnceLock::new() };
-        let shared = Shared {
-            inner,
-            backends: backends.into_iter().map(entry).collect(),
-            contexts: Mutex::new(HashMap::new()),
-            wish: OnceLock::new(),
-        };
-        Runtime { shared: Arc::new(shared) }
-    }
-}
-
-#[allow(clippy::vec_init_then_push, reason = "each line has a condition")]
-fn built_in_backends() -> Vec<Arc<dyn Backend>> {
-    #[allow(unused_mut, reason = "a build without backends is possible")]
-    let mut backends: Vec<Arc<dyn Backend>> = Vec::new();
-    #[cfg(feature = "host")]
-    backends.push(Arc::new(windlass_host::Host::new()));
-    #[cfg(feature = "opencl")]
-    backends.push(Arc::new(windlass_opencl::OpenCl::new()));
-    #[cfg(feature = "wgpu")]
-    backends.push(Arc::new(windlass_wgpu::Wgpu::new()));
-    backends
 }

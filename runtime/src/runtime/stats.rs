@@ -1,0 +1,49 @@
+//! What a runtime tells of itself.
+
+/// Counts of what a runtime has done and holds; see [`Runtime::stats`](crate::Runtime::stats).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Groups that were submitted.
+    pub submitted: u64,
+    /// Groups, steps of transfers and host accessors that have ended.
+    pub settled: u64,
+    /// Native hand-overs.
+    pub fed: u64,
+    /// Lanes' sentinels that were armed.
+    pub armed: u64,
+    /// Transfers that were planned.
+    pub transfers: u64,
+    /// Bytes that these transfers move.
+    pub bytes_moved: u64,
+    /// Proxies: edges that needed the host, one for each source and target context.
+    pub proxies: u64,
+    /// Transfers through host staging; one that is cut into chunks counts once for each.
+    pub staged_transfers: u64,
+    /// Staging memory that was allocated.
+    pub staging_allocations: u64,
+    /// Bytes of staging memory, in use and kept for the next transfer.
+    pub staging_bytes: usize,
+    /// The most such bytes that one context has had at a time.
+    pub staging_most: usize,
+    /// Kernel builds that were started.
+    pub builds: u64,
+    /// Host tasks that were started.
+    pub host_tasks: u64,
+    /// Allocations that were made for buffers.
+    pub allocations: u64,
+    /// Cells and predecessors that planning looked at.
+    pub nodes_visited: u64,
+    /// Futures that were spawned on the executor: proxies, staged transfers, builds and gates.
+    pub tasks_spawned: u64,
+    /// Of these, the ones that have not ended.
+    pub live_tasks: usize,
+    /// Groups, steps of transfers and host accessors under way.
+    pub live_nodes: usize,
+    /// Edges, proxies and epochs under way.
+    pub live_links: usize,
+    /// Buffers that this runtime knows.
+    pub live_buffers: usize,
+    /// Allocations that wait to be freed.
+    pub frees_waiting: usize,
+}
