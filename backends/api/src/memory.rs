@@ -58,6 +58,8 @@ impl fmt::Debug for dyn Allocation {
 pub struct HostMemory {
     start: NonNull<u8>,
     bytes: usize,
+    /// What the allocator gave, and what it was asked for. The memory starts there, or a little later.
+    base: NonNull<u8>,
     layout: Layout,
 }
 
@@ -70,18 +72,32 @@ unsafe impl Sync for HostMemory {}
 /// Fresh memory starts on a cache line, which suits every element type and every vector width.
 const ALIGN: usize = 64;
 
+/// What the system's allocator gives for the asking. For more it takes a slower way, which also writes every zero by hand
+/// where fresh pages are zeros already.
+const GIVEN: usize = 16;
+
 impl HostMemory {
     /// `bytes` zeros, aligned for every element type.
     pub fn zeroed(bytes: usize) -> Result<Self, BackendError> {
-        let layout =
-            Layout::from_size_align(bytes, ALIGN).map_err(|_| BackendError::OutOfMemory { bytes })?;
+        let none = || BackendError::OutOfMemory { bytes };
         if bytes == 0 {
-            return Ok(HostMemory { start: dangling(layout), bytes, layout });
+            return Ok(HostMemory::empty());
         }
+        let size = bytes.checked_add(ALIGN - GIVEN).ok_or_else(none)?;
+        let layout = Layout::from_size_align(size, GIVEN).map_err(|_| none())?;
         // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        let start = NonNull::new(start).ok_or(BackendError::OutOfMemory { bytes })?;
-        Ok(HostMemory { start, bytes, layout })
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
+        let ahead = base.addr().get().wrapping_neg() % ALIGN;
+        // SAFETY: the base is a multiple of `GIVEN`, so the next multiple of `ALIGN` is at most `ALIGN - GIVEN` bytes on,
+        // which is how many the allocation has beyond `bytes`.
+        let start = unsafe { base.add(ahead) };
+        Ok(HostMemory { start, bytes, base, layout })
+    }
+
+    /// No memory.
+    fn empty() -> Self {
+        let layout = Layout::new::<[u64; 0]>();
+        HostMemory { start: dangling(ALIGN), bytes: 0, base: dangling(ALIGN), layout }
     }
 
     /// Takes over a vector's memory; nothing is copied.
@@ -91,13 +107,14 @@ impl HostMemory {
             Ok(layout) => layout,
             Err(_) => unreachable!("a vector's capacity has a valid layout"),
         };
-        let start = NonNull::new(vec.as_mut_ptr().cast()).unwrap_or(dangling(layout));
-        HostMemory { start, bytes: vec.len() * size_of::<T>(), layout }
+        let start = NonNull::new(vec.as_mut_ptr().cast()).unwrap_or(dangling(layout.align()));
+        HostMemory { start, bytes: vec.len() * size_of::<T>(), base: start, layout }
     }
 
     /// Gives the memory back as a vector without a copy, where it was one of the same layout; else returns itself.
     pub fn try_into_vec<T: DeviceCopy>(self) -> Result<Vec<T>, Self> {
         let fits = self.layout.align() == align_of::<T>()
+            && self.start == self.base
             && size_of::<T>() != 0
             && self.layout.size().is_multiple_of(size_of::<T>())
             && self.bytes.is_multiple_of(size_of::<T>());
@@ -107,23 +124,21 @@ impl HostMemory {
         let this = std::mem::ManuallyDrop::new(self);
         let (len, capacity) = (this.bytes / size_of::<T>(), this.layout.size() / size_of::<T>());
         // SAFETY: the memory comes from the global allocator with exactly the layout of `capacity` elements of `T`
-        // (size and alignment were compared), its first `len` elements are initialised, `T` takes every bit pattern,
+        // (start, size and alignment were compared), its first `len` elements are initialised, `T` takes every bit pattern,
         // and ownership passes on because `self` is not dropped.
         Ok(unsafe { Vec::from_raw_parts(this.start.as_ptr().cast(), len, capacity) })
     }
 }
 
-fn dangling(layout: Layout) -> NonNull<u8> {
-    NonNull::without_provenance(
-        std::num::NonZero::new(layout.align()).unwrap_or(std::num::NonZero::<usize>::MIN),
-    )
+fn dangling(align: usize) -> NonNull<u8> {
+    NonNull::without_provenance(std::num::NonZero::new(align).unwrap_or(std::num::NonZero::<usize>::MIN))
 }
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
         if self.layout.size() != 0 {
             // SAFETY: the memory was allocated by the global allocator with this layout, and is freed once.
-            unsafe { dealloc(self.start.as_ptr(), self.layout) }
+            unsafe { dealloc(self.base.as_ptr(), self.layout) }
         }
     }
 }
@@ -158,6 +173,19 @@ mod tests {
         let memory = memory.try_into_vec::<f64>().expect_err("an f64 vector has another layout");
         let vec = memory.try_into_vec::<f32>().expect("this is its own layout");
         assert_eq!((vec.as_slice(), vec.capacity(), vec.as_ptr()), (&[1.5, 2.5][..], 10, address));
+    }
+
+    #[test]
+    fn fresh_memory_starts_on_a_cache_line_and_is_zero() {
+        for bytes in [1, 4, 63, 64, 65, 4096, 1 << 20] {
+            let memory = HostMemory::zeroed(bytes).expect("there is that much");
+            let start = memory.host_ptr().expect("host memory has an address");
+            assert_eq!(start.addr().get() % ALIGN, 0);
+            // SAFETY: the memory has that many bytes, is initialised, and nobody else knows it.
+            let all = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
+            assert!(all.iter().all(|b| *b == 0));
+            all.fill(1);
+        }
     }
 
     #[test]

@@ -179,15 +179,18 @@ impl<S: Shell> Engine<S> {
         self.enter_writer(cells, inside, memory, node);
         for &i in inside {
             let cell = cells.get_mut(i);
-            cell.replica_mut(memory).group = Some(node);
             if !(self.is(Mutant::PoisonStays) && matches!(cell.content, Content::Poisoned(_))) {
                 cell.content = Content::Written;
             }
             cell.author = Some(node);
             cell.guards.clear();
             for replica in &mut cell.replicas {
+                let written = replica.memory == memory;
                 replica.reserve = None;
-                replica.valid = replica.memory == memory || self.is(Mutant::KeepOthersValid);
+                replica.valid = written || self.is(Mutant::KeepOthersValid);
+                if written {
+                    replica.group = Some(node);
+                }
             }
         }
     }

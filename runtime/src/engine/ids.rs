@@ -4,18 +4,20 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 
 /// An id into the [`Table`] whose ids `T` marks.
 pub(crate) struct Id<T> {
     index: u32,
-    generation: u32,
+    /// Never zero, so that no id at all takes no more room than one.
+    generation: NonZeroU32,
     marker: PhantomData<fn() -> T>,
 }
 
 impl<T> Id<T> {
     /// An order in which ids may be sorted, without a meaning.
     pub(crate) fn sort_key(self) -> (u32, u32) {
-        (self.index, self.generation)
+        (self.index, self.generation.get())
     }
 }
 
@@ -51,7 +53,8 @@ pub(crate) struct Table<K, T> {
     /// The first of the vacant slots, which are chained.
     vacant: u32,
     len: usize,
-    generation: u32,
+    /// The one that was given out last.
+    generation: NonZeroU32,
     /// For a deliberate fault: takes an id for whoever has its slot.
     #[cfg(any(test, feature = "mutants"))]
     pub(super) forgetful: bool,
@@ -62,7 +65,7 @@ enum Slot<T> {
     /// Leads to the next vacant one.
     Vacant(u32),
     /// With its generation.
-    Taken(u32, T),
+    Taken(NonZeroU32, T),
 }
 
 /// Slots of a chunk.
@@ -80,7 +83,7 @@ impl<K, T> Table<K, T> {
             chunks: Vec::new(),
             vacant: NO_SLOT,
             len: 0,
-            generation: 0,
+            generation: NonZeroU32::MIN,
             #[cfg(any(test, feature = "mutants"))]
             forgetful: false,
             marker: PhantomData,
@@ -105,7 +108,7 @@ impl<K, T> Table<K, T> {
     }
 
     pub(crate) fn insert(&mut self, value: T) -> Id<K> {
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = self.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.len += 1;
         if self.vacant == NO_SLOT {
             self.grow();

@@ -118,7 +118,9 @@ impl State {
         if !chores.turn.ready_lanes.is_empty() {
             self.file_lanes(chores);
         }
-        self.file_points(chores);
+        if !chores.turn.arm.is_empty() || !chores.turn.sentinels.is_empty() {
+            self.file_points(chores);
+        }
     }
 
     fn file_links(&mut self, chores: &mut Chores) {
