@@ -314,8 +314,14 @@ impl Inner {
     }
 }
 
-/// Lists that have grown beyond this are not kept.
-const KEPT: usize = 64;
+/// Lists that have grown beyond this are not kept: every thread has some.
+const KEPT: usize = 16;
+
+fn shrink<T>(list: &mut Vec<T>) {
+    if list.capacity() > KEPT {
+        *list = Vec::new();
+    }
+}
 
 thread_local! {
     /// A thread's chores between two turns: empty lists that keep their room.
@@ -330,18 +336,19 @@ impl Chores {
         let mut chores = spare.unwrap_or_default();
         chores.in_callback = in_callback;
         let result = work(&mut chores);
-        if chores.is_small() {
-            let _ = SPARE.try_with(|spare| spare.set(Some(chores)));
-        }
+        chores.shrink();
+        let _ = SPARE.try_with(|spare| spare.set(Some(chores)));
         result
     }
 
-    fn is_small(&self) -> bool {
-        let lists =
-            [self.over.capacity(), self.batch.capacity(), self.fed.capacity(), self.unused.capacity()];
-        let woken = [self.woken.cells.capacity(), self.woken.single.capacity()];
-        let most = lists.into_iter().chain(woken).max().max(Some(self.turn.settled.capacity()));
-        most.is_some_and(|most| most <= KEPT)
+    fn shrink(&mut self) {
+        shrink(&mut self.turn.settled);
+        shrink(&mut self.batch);
+        shrink(&mut self.fed);
+        shrink(&mut self.over);
+        shrink(&mut self.unused);
+        shrink(&mut self.woken.cells);
+        shrink(&mut self.woken.single);
     }
 
     /// Nothing is to be done but to feed and to arm lanes, if that.
