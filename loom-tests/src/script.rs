@@ -172,7 +172,8 @@ impl Context for Opened {
         _: LaneNumber,
         sink: Arc<dyn LaneSink>,
     ) -> Result<Arc<dyn Lane>, BackendError> {
-        lock(&self.device.state).sink = Some(sink);
+        // Other contexts' lanes are opened and not used.
+        lock(&self.device.state).sink.get_or_insert(sink);
         Ok(Arc::new(Line(self.device.clone())))
     }
 

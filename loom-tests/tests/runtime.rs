@@ -5,9 +5,9 @@
 #![cfg(windlass_loom)]
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context as TaskContext, Poll};
 
-use windlass::{Buffer, Cancel, Event, Queue, Runtime, Status};
+use windlass::{Buffer, Cancel, Context, Event, Queue, Runtime, Status};
 use windlass_loom_tests::script::{Device, Habit};
 use windlass_loom_tests::{Bell, model, waker};
 use windlass_sync::facade::thread;
@@ -26,7 +26,7 @@ fn join<T>(thread: thread::JoinHandle<T>) -> T {
 
 /// Polls once.
 fn poll<F: Future + Unpin>(future: &mut F, bell: &std::sync::Arc<Bell>) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(&waker(bell)))
+    Pin::new(future).poll(&mut TaskContext::from_waker(&waker(bell)))
 }
 
 /// Lets the device end what it has, and the executors do what they have, until nothing happens any more. Nobody sits
@@ -87,6 +87,28 @@ fn a_verdict_arrives_while_the_next_group_is_being_fed() {
         assert_eq!([&first, &second].map(|e| e.status()), [Status::Done, Status::Pending]);
         settle(&runtime, &device);
         assert_eq!(second.status(), Status::Done);
+        all_gone(&runtime, &queue);
+    });
+}
+
+/// A verdict is left at the desk by a thread that finds somebody there who only opens a lane: that one wakes the waiter.
+/// Seen to fail when opening a lane worked the mail off and did nothing of what it asked for.
+#[test]
+fn a_verdict_arrives_while_a_lane_is_opened() {
+    model(|| {
+        let (runtime, queue, device) = Device::runtime(Habit::ByThread, 3);
+        let mut event = accepted(&queue);
+        let bell = Bell::new();
+        assert!(poll(&mut event, &bell).is_pending());
+        runtime.run_until_stalled();
+        let completion = {
+            let device = device.clone();
+            thread::spawn(move || device.finish())
+        };
+        let other = Context::new(&[queue.device().clone()]).expect("the script opens any number");
+        join(completion);
+        assert_eq!((event.status(), bell.rang()), (Status::Done, 1));
+        drop(other);
         all_gone(&runtime, &queue);
     });
 }

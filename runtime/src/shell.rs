@@ -163,9 +163,8 @@ impl Inner {
     }
 
     /// Puts a lane's native end in its place.
-    pub(crate) fn set_lane(&self, lane: LaneShell) {
-        let mut chores = Chores::default();
-        self.desk.sit(&mut chores, |state, _| {
+    pub(crate) fn set_lane(self: &Arc<Self>, lane: LaneShell) {
+        self.enter(|state, _| {
             let at = lane.id.0 as usize;
             state.lanes[at] = Some(Arc::new(lane));
         });
