@@ -14,7 +14,7 @@ use crate::exit::Native;
 use crate::lane::WgpuLane;
 use crate::memory::{DeviceMemory, padded};
 use crate::submit::Worker;
-use crate::{device, kernel};
+use crate::{device, exit, kernel};
 
 /// What every part of the backend needs of a device.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ impl WgpuContext {
         };
         let opened = adapter.request_device(&wanted).await;
         let (device, queue) = opened.map_err(|e| failed("Adapter::request_device", e.to_string()))?;
+        exit::watch();
         let faults = Faults::watch(&device);
         let (device, queue) = (Native::new(device), Native::new(queue));
         let gpu = Arc::new(Gpu { device, queue, limits, faults });

@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Condvar, Mutex, Once, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -101,13 +101,12 @@ unsafe extern "C" {
     safe fn atexit(handler: extern "C" fn()) -> i32;
 }
 
-/// Guards the exit, from now on. To be called when the driver is loaded: handlers run in reverse order.
+/// Guards the exit, from now on. To be called whenever a driver may just have registered handlers of its own, which is
+/// when it is loaded and when it opens a device (Mesa's do then): handlers run in reverse order, and the door has to be
+/// closed first. Closing it again does nothing.
 pub(crate) fn watch() {
-    static WATCHED: Once = Once::new();
-    WATCHED.call_once(|| {
-        // Where the table of handlers is full, the exit is as it would be without this.
-        let _ = atexit(close_the_door);
-    });
+    // Where the table of handlers is full, the exit is as it would be without this.
+    let _ = atexit(close_the_door);
 }
 
 extern "C" fn close_the_door() {

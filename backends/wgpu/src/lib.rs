@@ -68,9 +68,12 @@ impl Wgpu {
     /// The platforms as they are now.
     async fn platforms(&self) -> Result<Vec<device::Found>, Unavailable> {
         let known = error::lock(&self.instance).clone();
+        let is_new = known.is_none();
         let instance = known.unwrap_or_else(device::load);
         let found = device::find(&instance).await?;
-        exit::watch();
+        if is_new {
+            exit::watch();
+        }
         *error::lock(&self.instance) = Some(instance);
         Ok(found)
     }
