@@ -82,7 +82,7 @@ impl<S: Shell> Engine<S> {
         behind.filter(|(waiting, _)| self.nodes.contains(*waiting)).collect()
     }
 
-    fn listed_in(&self, mut head: u32) -> Vec<NodeId> {
+    pub(super) fn listed_in(&self, mut head: u32) -> Vec<NodeId> {
         let mut list = Vec::new();
         while head != NONE {
             let edge = self.edges[head as usize];

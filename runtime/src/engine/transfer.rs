@@ -147,10 +147,13 @@ impl<S: Shell> Engine<S> {
     pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let Some(upload) = self.unstaged.remove(&id) else { return };
         let pending = |u: &&super::Use| {
-            let slots = self.roots[u.root].slots.iter();
-            slots.into_iter().any(|(m, slot)| *m == u.memory && matches!(slot, Slot::Pending(_)))
+            self.roots[u.root].slots.iter().any(|(m, slot)| match slot {
+                Slot::Pending(waiting) if *m == u.memory => self.listed_in(*waiting).contains(&upload),
+                _ => false,
+            })
         };
-        // Memory to come holds it back, but is nothing outside.
+        // Memory to come holds it back, but is nothing outside. Not memory that others have asked for again, after this
+        // one was told that there is none.
         let memory = self.nodes[upload].uses.iter().filter(pending).count() as u32;
         let moves = self.nodes[upload].gates <= 1 + memory;
         turn.staged.push(Staged { download: id, upload, moves });

@@ -216,7 +216,9 @@ impl<'a> Drive<'a> {
             for _ in 0..self.program.items[item].lead {
                 self.step(item)?;
             }
-            if self.ids.len() > MOST / 2 {
+            // In chunks one item may make two nodes for each of its elements.
+            let enough = if self.program.chunk.is_some() { MOST / 4 } else { MOST / 2 };
+            if self.ids.len() > enough {
                 break;
             }
             self.submit(item)?;
