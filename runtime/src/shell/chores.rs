@@ -315,7 +315,7 @@ impl Inner {
 }
 
 /// Lists that have grown beyond this are not kept: every thread has some.
-const KEPT: usize = 16;
+const KEPT: usize = 4;
 
 fn shrink<T>(list: &mut Vec<T>) {
     if list.capacity() > KEPT {
