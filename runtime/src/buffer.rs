@@ -7,8 +7,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use windlass_backend::{HostMemory, Region as Bytes};
-use windlass_kernel::{DeviceCopy, Word};
+use windlass_backend::HostMemory;
+use windlass_kernel::{DeviceCopy, Extent, Word};
 
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
@@ -250,26 +250,21 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
             return Err(Error::invalid(&**problem));
         }
         let root = self.root.bind(inner)?;
-        Ok(Binding { root, region: self.bytes(), element: size_of::<T>() as u32, word: self.root.word() })
-    }
-
-    fn bytes(&self) -> Bytes {
         let Window { lo, size, .. } = &self.window;
         let [_, rows, row] = self.root.shape();
         let element = size_of::<T>();
-        Bytes {
+        Ok(Binding {
+            root,
             offset: ((lo[0] * rows + lo[1]) * row + lo[2]) * element,
-            width: size[2] * element,
-            rows: size[1],
-            slices: size[0],
-            row_pitch: row * element,
-            slice_pitch: rows * row * element,
-        }
+            extent: Extent { size: *size, pitch: [rows * row, row] },
+            element: element as u32,
+            word: self.root.word(),
+        })
     }
 
     /// The window in the engine's units, with the mode that each piece is used in.
     pub(crate) fn pieces(&self, binding: &Binding, mode: Mode, each: impl FnMut(Box3, Mode)) {
-        self.root.pieces(self.window.lo, self.window.size, &binding.region, mode, each);
+        self.root.pieces(self.window.lo, self.window.size, binding, mode, each);
     }
 }
 

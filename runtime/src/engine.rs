@@ -42,6 +42,7 @@ mod hazard;
 mod ids;
 mod lanes;
 mod mutant;
+mod node;
 #[cfg(any(test, feature = "mutants"))]
 pub(crate) mod oracle;
 mod plan;
@@ -62,13 +63,16 @@ use smallvec::SmallVec;
 pub(crate) use access::{Access, Mode, merge};
 pub(crate) use boxes::Box3;
 use cells::Cells;
-use edges::{Edge, NONE};
+use edges::Edge;
 use epoch::{Epoch, EpochId};
 pub(crate) use guard::GuardPlan;
 pub(crate) use ids::{ContextId, DeviceId, HEAP, Id, LaneId, MemoryId, Table};
 pub(crate) use lanes::{Fed, Popped};
+use mutant::Faults;
 #[allow(unreachable_pub, reason = "public where the oracle is")]
 pub use mutant::Mutant;
+pub(crate) use node::Use;
+use node::{End, Node, State};
 pub(crate) use plan::{After, Plan};
 pub(crate) use record::{Record, Recorded};
 pub(crate) use settle::Cancelled;
@@ -126,27 +130,6 @@ pub(crate) enum Realm {
     Context(ContextId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Gated,
-    Queued(LaneId),
-    Feeding(LaneId, u64),
-    Fed(LaneId, u64),
-    Passed,
-    Running,
-}
-
-/// How a node's life is going to end, where that is not well.
-#[derive(Clone, Debug, PartialEq)]
-enum End<C> {
-    /// It failed itself.
-    Failed(C),
-    /// Something it reads failed.
-    Doomed(C),
-    /// It was cancelled. Its output is what was there before, or `leaves` says why it is nothing.
-    Cancelled { cause: C, leaves: Option<C> },
-}
-
 /// How a node ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome<C> {
@@ -160,46 +143,7 @@ pub(crate) enum Outcome<C> {
     Cancelled(C),
 }
 
-/// What a node does with a box of a root.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Use {
-    pub(crate) root: RootId,
-    pub(crate) memory: MemoryId,
-    writes: bool,
-}
-
-struct Node<S: Shell> {
-    work: Option<S::Work>,
-    load: S::Load,
-    end: Option<End<S::Cause>>,
-    place: Place,
-    state: State,
-    gates: u32,
-    /// Nodes whose data this one reads, planned and not settled.
-    unsettled: u32,
-    took_down: u32,
-    /// The tick in which it was planned.
-    planned_at: u32,
-    /// Edges to those that read what this one writes.
-    out: u32,
-    /// Edges to those held back until this one has been fed.
-    out_fed: u32,
-    wanted: bool,
-    is_transfer: bool,
-    is_guard: bool,
-    /// A cancelled node of this kind leaves what was there before as its output.
-    keeps_previous: bool,
-    uses: SmallVec<[Use; 2]>,
-    /// Nodes of its own realm whose verdicts it waits for, as far as they had not settled when it was planned.
-    reads: SmallVec<[NodeId; 2]>,
-    /// Points of other lanes to wait for natively.
-    waits: epoch::LastPoints,
-    /// Epochs it reads in.
-    epochs: SmallVec<[EpochId; 2]>,
-    /// Proxies that carry this node's end elsewhere.
-    proxies: Vec<(Realm, ProxyId)>,
-}
-
+#[derive(Default)]
 struct Proxy {
     waiting: u32,
 }
@@ -212,6 +156,7 @@ enum Slot<M> {
     Ready(M),
 }
 
+/// A root buffer.
 struct Root<S: Shell> {
     cells: Cells<S::Cause>,
     extent: Box3,
@@ -222,6 +167,21 @@ struct Root<S: Shell> {
     guards: Vec<(NodeId, Box3, bool)>,
     users: u32,
     released: bool,
+}
+
+impl<S: Shell> Default for Root<S> {
+    fn default() -> Self {
+        Root {
+            cells: Cells::default(),
+            extent: Box3::line(0, 0),
+            bytes: 0,
+            unit: 0,
+            slots: SmallVec::new(),
+            guards: Vec::new(),
+            users: 0,
+            released: false,
+        }
+    }
 }
 
 struct Device {
@@ -289,7 +249,7 @@ pub(crate) struct Engine<S: Shell> {
     /// The most bytes of one staged transfer that go in one piece.
     staging_chunk: usize,
     record: Option<Box<Record>>,
-    mutant: Option<Mutant>,
+    faults: Faults,
 }
 
 impl<S: Shell> fmt::Debug for Engine<S> {
@@ -317,7 +277,7 @@ impl<S: Shell> Engine<S> {
             unstaged: HashMap::new(),
             staging_chunk: usize::MAX,
             record: None,
-            mutant: None,
+            faults: Faults::default(),
         }
     }
 
@@ -329,7 +289,7 @@ impl<S: Shell> Engine<S> {
     /// Whether a deliberate fault is switched on. Constant `false` without the feature.
     #[inline(always)]
     fn is(&self, mutant: Mutant) -> bool {
-        cfg!(feature = "mutants") && self.mutant == Some(mutant)
+        self.faults.is(mutant)
     }
 
     /// As many as there are, or one with this deliberate fault.
@@ -340,7 +300,7 @@ impl<S: Shell> Engine<S> {
 
     #[cfg(any(test, feature = "mutants"))]
     pub(crate) fn set_mutant(&mut self, mutant: Option<Mutant>) {
-        self.mutant = mutant;
+        self.faults = Faults(mutant);
         self.nodes.forgetful = self.is(Mutant::SlotReusedEarly);
     }
 
@@ -432,16 +392,7 @@ impl<S: Shell> Engine<S> {
         let written = data.is_some();
         let slots = data.map(|m| (HEAP, Slot::Ready(m))).into_iter().collect();
         let cells = Cells::new(extent, written);
-        self.roots.insert(Root {
-            cells,
-            extent,
-            bytes,
-            unit,
-            slots,
-            guards: Vec::new(),
-            users: 0,
-            released: false,
-        })
+        self.roots.insert(Root { cells, extent, bytes, unit, slots, ..Root::default() })
     }
 
     /// The last handle is gone: the root goes when its last user does.
@@ -481,8 +432,8 @@ impl<S: Shell> Engine<S> {
     }
 
     /// What is to be done at this node; taken once.
-    pub(crate) fn take_load(&mut self, node: NodeId) -> S::Load {
-        self.nodes.get_mut(node).map(|node| std::mem::take(&mut node.load)).unwrap_or_default()
+    pub(crate) fn take_load(&mut self, node: NodeId) -> Option<S::Load> {
+        self.nodes.get_mut(node)?.take_load()
     }
 
     /// The work of all nodes.
@@ -513,31 +464,12 @@ impl<S: Shell> Engine<S> {
         self.nodes.get(node).map_or(&[], |n| &n.uses)
     }
 
-    /// Gives a node that is about to be planned an empty body.
+    /// A node that is about to be planned.
     fn fresh_node(&mut self, place: Place, work: impl FnOnce(NodeId) -> S::Work) -> NodeId {
-        let id = self.nodes.insert(Node {
-            work: None,
-            load: S::Load::default(),
-            end: None,
-            place,
-            state: State::Gated,
-            gates: 0,
-            unsettled: 0,
-            took_down: 0,
-            planned_at: self.ticks,
-            out: NONE,
-            out_fed: NONE,
-            wanted: false,
-            is_transfer: false,
-            is_guard: false,
-            keeps_previous: false,
-            uses: SmallVec::new(),
-            reads: SmallVec::new(),
-            waits: SmallVec::new(),
-            epochs: SmallVec::new(),
-            proxies: Vec::new(),
-        });
-        self.nodes[id].work = Some(work(id));
+        let (id, node) = self.nodes.occupy();
+        node.place = place;
+        node.planned_at = self.ticks;
+        node.work = Some(work(id));
         id
     }
 }

@@ -21,7 +21,7 @@ pub use kernel_call::KernelCall;
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 
 use crate::buffer::Buffer;
-use crate::engine::Mode;
+use crate::engine::{Access, Mode};
 use crate::error::{BoxError, Error, Result};
 use crate::event::Event;
 use crate::host_task::Host;
@@ -140,8 +140,9 @@ impl<'g> CommandGroup<'g> {
         let mut builder = self.builder.borrow_mut();
         match buffer.binding(&self.queue.inner) {
             Ok(binding) => {
-                builder.keep(buffer.root(), binding.root);
-                buffer.pieces(&binding, mode, |bounds, mode| builder.require(binding.root, bounds, mode));
+                let (root, of_new) = (binding.root, builder.keep(buffer.root(), binding.root));
+                let each = |bounds, mode| builder.require(Access { root, bounds, mode }, of_new);
+                buffer.pieces(&binding, mode, each);
                 Some(binding)
             }
             Err(problem) => {
@@ -319,8 +320,7 @@ impl<'g> CommandGroup<'g> {
     {
         let (Some(from), Some(to)) = (from.binding(), to.binding()) else { return Ok(()) };
         accessor::check_modes(from_mode::<A>(), from_mode::<B>())?;
-        let shape = |b: &crate::shell::work::Binding| (b.region.width, b.region.rows, b.region.slices);
-        if shape(&from) != shape(&to) {
+        if from.extent.size != to.extent.size {
             return Err(Error::invalid(format!(
                 "a copy of {} elements does not fit a destination of {}, or their shapes differ",
                 from.len(),
@@ -330,9 +330,9 @@ impl<'g> CommandGroup<'g> {
         if from.overlaps(&to) {
             return Err(Error::invalid("a copy's source and destination overlap"));
         }
-        match from.region.bytes() {
-            0 => Ok(()),
-            _ => self.push(Planned::Copy(Box::new(PlannedCopy { from, to }))),
+        match from.is_empty() {
+            true => Ok(()),
+            false => self.push(Planned::Copy(Box::new(PlannedCopy { from, to }))),
         }
     }
 
@@ -340,9 +340,9 @@ impl<'g> CommandGroup<'g> {
     pub fn fill<T: DeviceCopy, A: Accessor<'g, Elem = T>>(&self, to: &A, value: T) -> Result<()> {
         let Some(binding) = to.binding() else { return Ok(()) };
         accessor::check_modes(Mode::Read, from_mode::<A>())?;
-        match binding.region.bytes() {
-            0 => Ok(()),
-            _ => {
+        match binding.is_empty() {
+            true => Ok(()),
+            false => {
                 let pattern = SmallVec::from_slice(bytes_of(&value));
                 self.push(Planned::Fill(Box::new(PlannedFill { to: binding, pattern })))
             }

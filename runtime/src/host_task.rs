@@ -94,7 +94,7 @@ impl<'g> Host<'g> {
     fn span<A: Accessor<'g>>(&self, accessor: &A) -> Result<windlass_kernel::Span> {
         let gone = || Error::invalid("this accessor has no memory: its requirement was refused");
         let binding = accessor.window().0.ok_or_else(gone)?;
-        if binding.region.bytes() == 0 {
+        if binding.is_empty() {
             return Ok(crate::shell::work::empty_span(&binding));
         }
         self.table.of(&binding).and_then(|m| binding.span(m)).ok_or_else(gone)

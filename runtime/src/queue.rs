@@ -258,7 +258,7 @@ struct Refund<'a> {
 impl Drop for Refund<'_> {
     fn drop(&mut self) {
         if let Some(core) = self.core {
-            wake_all(core.ended(self.tide));
+            wake_all(core.refused(self.tide));
         }
     }
 }

@@ -34,7 +34,7 @@ use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
 use windlass_sync::executor::Executor;
 
-use crate::engine::{Engine, LaneId, NodeId, ProxyId, Shell, Transfer};
+use crate::engine::{Engine, LaneId, NodeId, ProxyId, Settled, Shell, Transfer};
 use crate::error::{Cause, Error};
 use crate::stall::Watch;
 pub(crate) use chores::Chores;
@@ -44,13 +44,16 @@ use work::{Planned, Work};
 /// A page: to clear it takes less time than two more turns at the desk.
 const SMALL_HEAP: usize = 4096;
 
+/// A group's commands.
+pub(crate) type Load = SmallVec<[Planned<'static>; 1]>;
+
 /// The engine, told what our work is.
 #[derive(Debug)]
 pub(crate) struct Windlass;
 
 impl Shell for Windlass {
     type Work = Work;
-    type Load = SmallVec<[Planned<'static>; 1]>;
+    type Load = Load;
     type Cause = Cause;
     type Memory = Arc<dyn Allocation>;
 
@@ -85,6 +88,8 @@ pub(crate) struct State {
     proxies: HashMap<ProxyId, Arc<Signal>>,
     /// Steps of staged transfers whose end a future waits for.
     steps: HashMap<NodeId, Arc<Signal>>,
+    /// Room for the nodes that a verdict settles.
+    room: Vec<Settled<Windlass>>,
     /// No more submissions are taken.
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -143,6 +148,7 @@ impl Inner {
             lanes: Vec::new(),
             proxies: HashMap::new(),
             steps: HashMap::new(),
+            room: Vec::new(),
             closed: false,
             counters: Counters::default(),
         };

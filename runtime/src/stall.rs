@@ -220,9 +220,7 @@ pub(crate) fn report(inner: &Arc<Inner>, ticks: u32) -> Vec<Stall> {
 
 fn describe(state: &mut State, held: &Held) -> Stall {
     let (waiting_at, waiting) = match state.engine.work_mut(held.first) {
-        Some(Work::Group(event)) => {
-            (Some(event.at), event.cell.note(|n, _| n.name.as_deref().map(str::to_owned)))
-        }
+        Some(Work::Group(event)) => (Some(event.at), event.cell.note(|n, _| n.name().map(String::from))),
         Some(Work::Guard(guard)) => (Some(guard.at), None),
         _ => (None, None),
     };

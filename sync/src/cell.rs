@@ -20,10 +20,49 @@ pub struct EventCell<T, N = ()> {
 #[derive(Debug)]
 struct Inner<T, N> {
     value: Option<T>,
-    waiters: Slab<Waker>,
+    waiters: Waiters,
     /// Somebody has waited at least once.
     awaited: bool,
     note: N,
+}
+
+/// Registered wakers, by key. The first has a place of its own: most cells never have two.
+#[derive(Debug, Default)]
+struct Waiters {
+    /// Its key is zero.
+    first: Option<Waker>,
+    /// Their keys follow.
+    others: Option<Box<Slab<Waker>>>,
+}
+
+impl Waiters {
+    fn insert(&mut self, waker: Waker) -> usize {
+        match &mut self.first {
+            None => {
+                self.first = Some(waker);
+                0
+            }
+            Some(_) => self.others.get_or_insert_default().insert(waker) + 1,
+        }
+    }
+
+    fn get_mut(&mut self, key: usize) -> Option<&mut Waker> {
+        match key.checked_sub(1) {
+            None => self.first.as_mut(),
+            Some(other) => self.others.as_mut()?.get_mut(other),
+        }
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Waker> {
+        match key.checked_sub(1) {
+            None => self.first.take(),
+            Some(other) => self.others.as_mut()?.try_remove(other),
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.as_ref().map_or(0, |others| others.len())
+    }
 }
 
 /// A waiter's registration. Give it back to [`EventCell::forget`] when the waiter goes away.
@@ -33,18 +72,19 @@ pub struct Registration(Option<usize>);
 /// The wakers of a completed cell, to be woken once nothing is held.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct Wakers(Slab<Waker>);
+pub struct Wakers(Waiters);
 
 impl Wakers {
     /// Whether nobody waited.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.len() == 0
     }
 
     /// Wakes every waiter, those after one whose waker panics as well; the first panic goes on after that.
     pub fn wake(self) {
         let mut panicked = None;
-        for (_, waker) in self.0 {
+        let Waiters { first, others } = self.0;
+        for waker in first.into_iter().chain(others.into_iter().flat_map(|o| *o).map(|(_, waker)| waker)) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
                 panicked.get_or_insert(panic);
             }
@@ -70,7 +110,9 @@ pub enum Polled<T> {
 impl<T: Clone, N> EventCell<T, N> {
     /// An incomplete cell, with a note for its owner.
     pub fn new(note: N) -> Self {
-        EventCell { inner: Mutex::new(Inner { value: None, waiters: Slab::new(), awaited: false, note }) }
+        EventCell {
+            inner: Mutex::new(Inner { value: None, waiters: Waiters::default(), awaited: false, note }),
+        }
     }
 
     /// Completes the cell. The first completion counts; a later one changes nothing and returns `None`.
@@ -121,7 +163,7 @@ impl<T: Clone, N> EventCell<T, N> {
     /// The waiter goes away.
     pub fn forget(&self, registration: &mut Registration) {
         let Some(key) = registration.0.take() else { return };
-        let waker = lock(&self.inner).waiters.try_remove(key);
+        let waker = lock(&self.inner).waiters.remove(key);
         drop(waker);
     }
 

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use windlass_backend::{Allocation, HostMemory, Region as Bytes};
+use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::Word;
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::engine::{Box3, Mode, RootId};
 use crate::error::{Error, Kind, Result};
+use crate::shell::work::Binding;
 use crate::shell::{Chores, Inner};
 
 /// Order and validity are exact to this many bytes.
@@ -92,7 +93,7 @@ impl Root {
         &self,
         lo: [usize; 3],
         size: [usize; 3],
-        bytes: &Bytes,
+        binding: &Binding,
         mode: Mode,
         mut each: impl FnMut(Box3, Mode),
     ) {
@@ -103,6 +104,7 @@ impl Root {
             let hi = [0, 1, 2].map(|d| lo[d] + size[d]);
             return each(Box3 { lo, hi }, mode);
         }
+        let bytes = binding.region();
         let (start, end) = (bytes.offset, bytes.end());
         let whole_end = if end == self.bytes() { end.div_ceil(GRANULE) } else { end / GRANULE };
         let (outer, inner) = ((start / GRANULE, end.div_ceil(GRANULE)), (start.div_ceil(GRANULE), whole_end));

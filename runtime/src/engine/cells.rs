@@ -71,6 +71,13 @@ impl Replica {
         self.has_users() || self.valid && !never_written
     }
 
+    /// Whoever has read it is behind a later user now.
+    pub(super) fn leave_epochs(&mut self, epochs: &mut Slab<Epoch>) {
+        if !self.epochs.is_empty() {
+            self.epochs.drain(..).for_each(|epoch| Epoch::leave(epoch, epochs));
+        }
+    }
+
     fn has_users(&self) -> bool {
         self.writer.is_some()
             || self.group.is_some()
@@ -241,9 +248,9 @@ impl<C: Clone + PartialEq> Cells<C> {
         }
     }
 
-    /// Whether a reader of this box in `memory` needs a transfer; for roots of one history, without a search.
-    pub(super) fn may_be_stale(&self, memory: MemoryId) -> bool {
-        self.only().is_none_or(|cell| cell.is_stale(memory))
+    /// Whether a reader in `memory` has all that it needs there, or will; for roots of one history, without a search.
+    pub(super) fn is_at_hand(&self, memory: MemoryId) -> bool {
+        self.only().is_some_and(|cell| cell.content.poison().is_none() && !cell.is_stale(memory))
     }
 
     /// Splits cells so that each lies inside `bounds` or outside, and says which lie inside.

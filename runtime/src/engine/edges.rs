@@ -1,12 +1,14 @@
 //! Edges between nodes, as linked lists in one slab: a node with no edges costs nothing for them.
 
+use std::hint::cold_path;
+
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::epoch::see;
+use super::epoch::{LastPoints, see};
 use super::hazard::Preds;
 use super::ids::LaneId;
-use super::{End, Engine, EpochId, Mutant, NodeId, Place, Proxy, ProxyId, Realm, Shell, State, Turn};
+use super::{End, Engine, EpochId, Lane, Mutant, NodeId, Place, Proxy, ProxyId, Realm, Shell, State, Turn};
 
 /// Ends a list.
 pub(super) const NONE: u32 = u32::MAX;
@@ -36,86 +38,106 @@ pub(super) fn push(edges: &mut Slab<Edge>, head: &mut u32, to: NodeId, kind: u8)
     *head = edges.insert(Edge { to, kind, next: *head }) as u32;
 }
 
-/// What a node has to wait for before it can be queued.
+/// What a node has to wait for before it can be queued, and what it is to know of those ahead.
 #[derive(Default)]
-struct Gates {
+struct Ahead {
     host: u32,
     unfed: u32,
+    /// Nodes whose verdicts it waits for.
+    reads: SmallVec<[NodeId; 2]>,
+    /// Points of lanes to wait for natively.
+    waits: LastPoints,
     /// A lane on which all unfed predecessors of its own realm are queued, as far as was seen.
     lane: Option<LaneId>,
     /// Unfed predecessors that are not all queued on one lane.
     scattered: bool,
 }
 
+impl Ahead {
+    fn wait_for(&mut self, lanes: &[Lane], lane: LaneId, point: u64) {
+        if point > lanes[lane.0 as usize].passed {
+            see(&mut self.waits, lane, point);
+        }
+    }
+}
+
+/// A node that is being linked.
+#[derive(Clone, Copy)]
+struct Newcomer {
+    id: NodeId,
+    place: Place,
+    realm: Realm,
+}
+
 impl<S: Shell> Engine<S> {
     /// Links a new node behind everything in `preds`, and queues it if nothing holds it back.
     pub(super) fn attach(&mut self, id: NodeId, preds: &mut Preds, gates: u32, turn: &mut Turn<S>) {
         preds.settle_duplicates();
-        self.note_edges(id, preds);
-        let realm = self.realm(self.nodes[id].place);
-        let mut found = Gates { host: gates, ..Gates::default() };
+        if self.record.is_some() {
+            self.note_edges(id, preds);
+        }
+        let place = self.nodes[id].place;
+        let new = Newcomer { id, place, realm: self.realm(place) };
+        let mut ahead = Ahead { host: gates, ..Ahead::default() };
         for &(from, carries) in &preds.nodes {
-            self.survey(from, carries, id, realm, &mut found, turn);
+            self.survey(from, carries, new, &mut ahead, turn);
         }
         for &epoch in &preds.epochs {
-            self.link_epoch(epoch, id, realm, &mut found, turn);
+            self.link_epoch(epoch, new, &mut ahead, turn);
         }
         // Where everything unfed that this node follows is queued on one lane, it can join that lane's list at once:
         // the list is fed in order. Otherwise it waits until each of them has been fed.
-        let follows = found.lane.filter(|_| !found.scattered && found.host == 0 && found.unfed == 0);
-        if follows.is_none() {
+        let follows = ahead.lane.filter(|_| !ahead.scattered && ahead.host == 0);
+        if follows.is_none() && (ahead.scattered || ahead.lane.is_some()) {
             for &(from, _) in &preds.nodes {
-                found.unfed += u32::from(self.gate_until_fed(from, id, realm));
+                ahead.unfed += u32::from(self.gate_until_fed(from, new));
             }
         }
         let node = &mut self.nodes[id];
-        node.gates = found.host + found.unfed;
+        node.gates = ahead.host + ahead.unfed;
+        if !ahead.reads.is_empty() {
+            node.unsettled += ahead.reads.len() as u32;
+            node.reads = ahead.reads;
+        }
+        if !ahead.waits.is_empty() {
+            node.waits = ahead.waits;
+        }
         if node.gates == 0 {
             self.ready(id, follows, turn);
         }
     }
 
     /// Looks at one predecessor: makes the data edge, the native wait or the proxy that it calls for.
-    fn survey(
-        &mut self,
-        from: NodeId,
-        carries: u8,
-        to: NodeId,
-        realm: Realm,
-        found: &mut Gates,
-        turn: &mut Turn<S>,
-    ) {
+    fn survey(&mut self, from: NodeId, carries: u8, new: Newcomer, found: &mut Ahead, turn: &mut Turn<S>) {
+        let Newcomer { id: to, place, realm } = new;
         let Some(ahead) = self.nodes.get_mut(from) else { return };
         self.tally.nodes_visited += 1;
         if carries != NOTHING {
             push(&mut self.edges, &mut ahead.out, to, carries);
-            let node = &mut self.nodes[to];
-            node.unsettled += 1;
-            node.reads.push(from);
+            found.reads.push(from);
         }
-        let ahead = &self.nodes[from];
-        let (place, state) = (ahead.place, ahead.state);
-        if self.realm(place) != realm || realm == Realm::Host {
+        let (its, state) = (ahead.place, ahead.state);
+        if realm == Realm::Host || its != place && self.realm(its) != realm {
+            cold_path();
             let proxy = self.proxy_from(from, realm, turn);
             self.wait_behind(proxy, to);
             found.host += 1;
             return;
         }
         match state {
+            State::Fed(lane, point) if !self.is(Mutant::DropLaneWaits) => {
+                found.wait_for(&self.lanes, lane, point);
+            }
             // A lane of another device of this context is no list that this node can join.
-            State::Queued(lane) | State::Feeding(lane, _) if place == self.nodes[to].place => {
-                match found.lane {
-                    None => found.lane = Some(lane),
-                    Some(other) => found.scattered |= other != lane,
-                }
-            }
+            State::Queued(lane) | State::Feeding(lane, _) if its == place => match found.lane {
+                None => found.lane = Some(lane),
+                Some(other) => found.scattered |= other != lane,
+            },
             State::Feeding(lane, point) if self.is(Mutant::WaitForUnrecorded) => {
-                self.wait_natively(to, lane, point);
+                found.wait_for(&self.lanes, lane, point);
             }
-            State::Queued(_) | State::Feeding(..) => found.scattered = true,
-            State::Gated => found.scattered = true,
-            State::Fed(lane, point) => self.wait_natively(to, lane, point),
-            State::Passed | State::Running => {}
+            State::Queued(_) | State::Feeding(..) | State::Gated => found.scattered = true,
+            State::Fed(..) | State::Passed | State::Running => {}
         }
     }
 
@@ -127,7 +149,8 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Gates `to` until `from` has been fed, if it is in the same realm and has not been.
-    fn gate_until_fed(&mut self, from: NodeId, to: NodeId, realm: Realm) -> bool {
+    fn gate_until_fed(&mut self, from: NodeId, new: Newcomer) -> bool {
+        let Newcomer { id: to, realm, .. } = new;
         let Some(ahead) = self.nodes.get_mut(from) else { return false };
         let feeding = matches!(ahead.state, State::Feeding(..));
         let place = ahead.place;
@@ -140,7 +163,9 @@ impl<S: Shell> Engine<S> {
         true
     }
 
-    fn link_epoch(&mut self, id: EpochId, to: NodeId, realm: Realm, found: &mut Gates, turn: &mut Turn<S>) {
+    #[inline(never)]
+    fn link_epoch(&mut self, id: EpochId, new: Newcomer, found: &mut Ahead, turn: &mut Turn<S>) {
+        let Newcomer { id: to, realm, .. } = new;
         for at in 0..self.epochs[id.0 as usize].groups.len() {
             self.tally.nodes_visited += 1;
             let group = &mut self.epochs[id.0 as usize].groups[at];
@@ -155,8 +180,8 @@ impl<S: Shell> Engine<S> {
                 push(&mut self.edges, &mut group.waiting, to, FED);
                 found.host += 1;
             } else {
-                for (lane, point) in group.last.clone() {
-                    self.wait_natively(to, lane, point);
+                for &(lane, point) in group.last.iter().filter(|_| !self.faults.is(Mutant::DropLaneWaits)) {
+                    found.wait_for(&self.lanes, lane, point);
                 }
             }
         }
@@ -296,6 +321,7 @@ impl<S: Shell> Engine<S> {
     /// Nothing holds the node back any more: it goes to its lane's list, or to the host side.
     fn ready(&mut self, id: NodeId, follows: Option<LaneId>, turn: &mut Turn<S>) {
         if let Some(cause) = self.lost_under(id) {
+            cold_path();
             self.nodes[id].end.get_or_insert(End::Failed(cause));
             return self.pending.push(id);
         }

@@ -8,6 +8,8 @@
 //! its own, so that no writer waits for readers of bytes it does not touch. Once a writer waits for it, an epoch is
 //! closed: later readers belong to a later version.
 
+use std::hint::cold_path;
+
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -63,6 +65,7 @@ impl Epoch {
 
     pub(super) fn group(&mut self, realm: Realm) -> &mut Readers {
         let at = self.groups.iter().position(|g| g.realm == realm).unwrap_or_else(|| {
+            cold_path();
             self.groups.push(Readers {
                 realm,
                 unfed: 0,

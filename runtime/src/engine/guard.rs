@@ -8,11 +8,10 @@
 //! before, and not with the guard, and copies elsewhere stay in reserve until it has ended.
 
 use super::boxes::Box3;
-use super::cells::{Cells, Content};
 use super::edges::NOTHING;
-use super::epoch::Epoch;
+use super::hazard::{Kind, Preds, User};
 use super::plan::kept;
-use super::{Access, Engine, HEAP, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Slot, Turn};
+use super::{Access, Engine, HEAP, Mode, Mutant, NodeId, Place, Realm, Recorded, RootId, Shell, Slot, Turn};
 
 /// A host accessor to be planned.
 #[derive(Debug)]
@@ -52,40 +51,14 @@ impl<S: Shell> Engine<S> {
         if !self.doom_by_content(id, &access) {
             self.fetch(&[access], HEAP, turn);
         }
-        self.apply(id, root, bounds, mode, HEAP, &mut preds);
-        let gates = self.use_root(id, root, HEAP, mode.writes(), turn);
+        let kind = if self.nodes[id].end.is_some() { Kind::RefusedGuard } else { Kind::Guard };
+        let user = User { node: id, realm: Realm::Host, memory: HEAP, kind };
+        let gates = self.apply(user, &access, &mut preds, turn);
         self.roots[root].guards.push((id, bounds, mode.writes()));
         self.attach(id, &mut preds, gates, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);
         id
-    }
-
-    /// Enters a guard that may write these cells: what comes later counts on the heap's copy, and the others stay in
-    /// reserve. One that is refused already only takes its place in the order.
-    pub(super) fn enter_guard(&mut self, cells: &mut Cells<S::Cause>, inside: &[usize], node: NodeId) {
-        let refused = self.nodes[node].end.is_some();
-        for &i in inside {
-            let cell = cells.get_mut(i);
-            let heap = cell.replica_mut(HEAP);
-            heap.writer = Some(node);
-            heap.group = Some(node);
-            for epoch in std::mem::take(&mut heap.epochs) {
-                Epoch::leave(epoch, &mut self.epochs);
-            }
-            if refused {
-                continue;
-            }
-            heap.valid = true;
-            cell.guards.push(node);
-            // Zeros that nobody has written are as good in the heap as anywhere.
-            let written = matches!(cell.content, Content::Written);
-            cell.content = Content::Written;
-            for replica in cell.replicas.iter_mut().filter(|r| r.valid && r.memory != HEAP) {
-                replica.valid = false;
-                replica.reserve = written.then_some(node);
-            }
-        }
     }
 
     /// A guard has ended, or will never have its memory.
@@ -101,23 +74,17 @@ impl<S: Shell> Engine<S> {
 
     /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers are none: they change
     /// no data, and where one wrote a copy last, the group that wrote it before counts.
-    fn users_everywhere(
-        &mut self,
-        root: RootId,
-        bounds: &Box3,
-        exclusive: bool,
-        preds: &mut super::hazard::Preds,
-    ) {
-        let cells = std::mem::take(&mut self.roots[root].cells);
+    fn users_everywhere(&mut self, root: RootId, bounds: &Box3, exclusive: bool, preds: &mut Preds) {
+        let faults = self.faults;
+        let cells = &self.roots[root].cells;
         for i in cells.overlapping(bounds) {
             for replica in &cells.get(i).replicas {
-                let transfers = self.is(Mutant::GuardWaitsForTransfers);
+                let transfers = faults.is(Mutant::GuardWaitsForTransfers);
                 preds.node(if transfers { replica.writer } else { replica.group }, NOTHING);
                 if exclusive {
-                    replica.epochs.iter().for_each(|e| self.after_epoch(*e, preds));
+                    replica.epochs.iter().for_each(|e| preds.after_epoch(*e, &mut self.epochs, faults));
                 }
             }
         }
-        self.roots[root].cells = cells;
     }
 }

@@ -1,12 +1,15 @@
-//! What a use of a cell must come after.
+//! What a use of a cell must come after, and what it leaves for those that come after it.
 
+use slab::Slab;
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
 use super::cells::{Cell, Cells, Content};
 use super::edges::{DATA, NOTHING};
 use super::ids::MemoryId;
-use super::{Access, End, Engine, Epoch, EpochId, Mode, Mutant, NodeId, RootId, Shell};
+use super::mutant::Faults;
+use super::record::Record;
+use super::{Engine, Epoch, EpochId, Mode, Mutant, NodeId, Realm, Shell};
 
 /// The predecessors of a node that is being planned.
 #[derive(Debug, Default)]
@@ -37,8 +40,26 @@ impl Preds {
         }
     }
 
+    /// Comes after all readers of an epoch. It is closed here and now: whoever reads later, and be it the same group
+    /// elsewhere, is not among them.
+    pub(super) fn after_epoch(&mut self, id: EpochId, epochs: &mut Slab<Epoch>, faults: Faults) {
+        let epoch = &mut epochs[id.0 as usize];
+        if !epoch.is_over() {
+            epoch.closed = !faults.is(Mutant::EpochStaysOpen);
+            self.epoch(id);
+        }
+    }
+
     /// Leaves each predecessor once, with all that its edges carry.
+    #[inline]
     pub(super) fn settle_duplicates(&mut self) {
+        if self.nodes.len() > 1 || self.epochs.len() > 1 {
+            self.sort();
+        }
+    }
+
+    #[inline(never)]
+    fn sort(&mut self) {
         if self.nodes.len() > 1 {
             self.nodes.sort_unstable_by_key(|(id, _)| id.sort_key());
             self.nodes.dedup_by(|(id, carries), (kept, also)| {
@@ -61,64 +82,96 @@ impl<S: Shell> Engine<S> {
         preds
     }
 
-    /// Adds what a use of these cells in `memory` comes after: the last writer of this copy, and for a write the
-    /// readers since. Failure comes along if the use reads.
-    pub(super) fn hazards(&mut self, cell: &Cell<S::Cause>, memory: MemoryId, mode: Mode, preds: &mut Preds) {
+    /// An entry of cells that were taken out of their root.
+    pub(super) fn entry<'e>(&'e mut self, user: User, preds: &'e mut Preds) -> Entry<'e> {
+        let Engine { epochs, record, faults, .. } = self;
+        Entry { user, preds, epochs, record, faults: *faults, joined: None }
+    }
+}
+
+/// Who uses cells, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct User {
+    pub(super) node: NodeId,
+    pub(super) realm: Realm,
+    pub(super) memory: MemoryId,
+    pub(super) kind: Kind,
+}
+
+/// What a user's writes make of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The author of a new version.
+    Author,
+    /// A guard, which may or may not write.
+    Guard,
+    /// A guard that will not have its memory.
+    RefusedGuard,
+}
+
+/// A use of some cells, with the tables beside theirs that it is entered in.
+pub(super) struct Entry<'e> {
+    pub(super) user: User,
+    pub(super) preds: &'e mut Preds,
+    pub(super) epochs: &'e mut Slab<Epoch>,
+    pub(super) record: &'e mut Option<Box<Record>>,
+    pub(super) faults: Faults,
+    /// The epoch that the user reads in.
+    pub(super) joined: Option<EpochId>,
+}
+
+impl Entry<'_> {
+    #[inline(always)]
+    fn is(&self, mutant: Mutant) -> bool {
+        self.faults.is(mutant)
+    }
+
+    /// Adds what a use of this cell comes after: the last writer of this copy, and for a write the readers since.
+    /// Failure comes along if the use reads.
+    #[inline]
+    pub(super) fn hazards<C>(&mut self, cell: &Cell<C>, mode: Mode) {
         for replica in &cell.replicas {
-            if replica.memory != memory && !(mode.writes() && self.is(Mutant::HazardsEverywhere)) {
+            if replica.memory != self.user.memory && !(mode.writes() && self.is(Mutant::HazardsEverywhere)) {
                 continue;
             }
             if mode.reads() && !self.is(Mutant::DropReadAfterWrite) {
-                preds.node(replica.basis, DATA);
+                self.preds.node(replica.basis, DATA);
                 // A guard holds back those who read what it may write, and has no failure that they could share.
                 if replica.writer != replica.basis {
-                    preds.node(replica.writer, NOTHING);
+                    self.preds.node(replica.writer, NOTHING);
                 }
             }
             if !mode.writes() {
                 continue;
             }
             if !self.is(Mutant::DropWriteAfterRead) {
-                replica.epochs.iter().for_each(|e| self.after_epoch(*e, preds));
+                replica.epochs.iter().for_each(|e| self.preds.after_epoch(*e, self.epochs, self.faults));
             }
             // Where there are readers they stand between: each of them is behind that writer.
             if replica.epochs.is_empty() && !self.is(Mutant::DropWriteAfterWrite) {
-                preds.node(replica.writer, NOTHING);
+                self.preds.node(replica.writer, NOTHING);
             }
         }
     }
 
-    /// Comes after all readers of an epoch. It is closed here and now: whoever reads later, and be it the same group
-    /// elsewhere, is not among them.
-    pub(super) fn after_epoch(&mut self, id: EpochId, preds: &mut Preds) {
-        let stays_open = self.is(Mutant::EpochStaysOpen);
-        let epoch = &mut self.epochs[id.0 as usize];
-        if !epoch.is_over() {
-            epoch.closed = !stays_open;
-            preds.epoch(id);
+    /// Leaves the use as what later uses come after.
+    #[inline]
+    pub(super) fn enter<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize], mode: Mode) {
+        if !mode.writes() {
+            return self.enter_reader(cells, inside);
+        }
+        let kind = self.user.kind;
+        if kind == Kind::Author || self.is(Mutant::GuardIsAuthor) {
+            self.enter_version(cells, inside);
+        } else {
+            self.enter_guard(cells, inside, kind == Kind::RefusedGuard);
         }
     }
 
-    /// Guards conflict by region, whatever memory the other side works in.
-    pub(super) fn guards_ahead(&self, root: RootId, bounds: &Box3, writes: bool, preds: &mut Preds) {
-        for &(guard, held, exclusive) in &self.roots[root].guards {
-            let holds = exclusive && !self.is(Mutant::WriteGuardHoldsNobody)
-                || writes && !exclusive && !self.is(Mutant::GuardIgnoresReplicas);
-            if holds && held.overlaps(bounds) {
-                preds.node(Some(guard), NOTHING);
-            }
-        }
-    }
-
-    /// Enters a reader of these cells' copies in `memory`.
-    pub(super) fn enter_reader(
-        &mut self,
-        cells: &mut Cells<S::Cause>,
-        inside: &[usize],
-        memory: MemoryId,
-        node: NodeId,
-    ) {
+    /// Enters a reader of these cells' copies.
+    pub(super) fn enter_reader<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
         let Some(&first) = inside.first() else { return };
+        let memory = self.user.memory;
         for &i in inside {
             cells.get_mut(i).replica_mut(memory);
         }
@@ -136,78 +189,92 @@ impl<S: Shell> Engine<S> {
             for &i in inside {
                 cells.get_mut(i).replica_mut(memory).epochs.push(id);
             }
-            self.note_epoch(id);
+            Record::epoch(self.record, id);
             id
         });
-        if self.is(Mutant::EpochForgetsReaders) && !self.epochs[id.0 as usize].is_over() {
+        let epoch = &mut self.epochs[id.0 as usize];
+        if self.faults.is(Mutant::EpochForgetsReaders) && !epoch.is_over() {
             return;
         }
-        let realm = self.realm(self.nodes[node].place);
-        self.epochs[id.0 as usize].join(realm);
-        self.nodes[node].epochs.push(id);
-        self.note_reader(id, node);
+        epoch.join(self.user.realm);
+        self.joined = Some(id);
+        Record::reader(self.record, id, self.user.node);
     }
 
-    /// Enters a node as the last to write these cells' copies in `memory`: earlier users are behind it now.
-    pub(super) fn enter_writer(
-        &mut self,
-        cells: &mut Cells<S::Cause>,
-        inside: &[usize],
-        memory: MemoryId,
-        node: NodeId,
-    ) {
+    /// Enters a node as the last to write these cells' copies: earlier users are behind it now.
+    pub(super) fn enter_writer<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
         for &i in inside {
-            let replica = cells.get_mut(i).replica_mut(memory);
-            replica.writer = Some(node);
-            replica.basis = Some(node);
+            let replica = cells.get_mut(i).replica_mut(self.user.memory);
+            replica.writer = Some(self.user.node);
+            replica.basis = Some(self.user.node);
             replica.reserve = None;
             replica.valid = true;
-            for epoch in std::mem::take(&mut replica.epochs) {
-                Epoch::leave(epoch, &mut self.epochs);
-            }
+            replica.leave_epochs(self.epochs);
         }
     }
 
     /// Makes a group the author of a new version of these cells: all other copies are stale from here on.
-    pub(super) fn enter_version(
-        &mut self,
-        cells: &mut Cells<S::Cause>,
-        inside: &[usize],
-        memory: MemoryId,
-        node: NodeId,
-    ) {
-        self.enter_writer(cells, inside, memory, node);
+    fn enter_version<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+        self.enter_writer(cells, inside);
         for &i in inside {
             let cell = cells.get_mut(i);
             if !(self.is(Mutant::PoisonStays) && matches!(cell.content, Content::Poisoned(_))) {
                 cell.content = Content::Written;
             }
-            cell.author = Some(node);
+            cell.author = Some(self.user.node);
             cell.guards.clear();
             for replica in &mut cell.replicas {
-                let written = replica.memory == memory;
+                let written = replica.memory == self.user.memory;
                 replica.reserve = None;
                 replica.valid = written || self.is(Mutant::KeepOthersValid);
                 if written {
-                    replica.group = Some(node);
+                    replica.group = Some(self.user.node);
                 }
             }
         }
     }
 
-    /// A node that reads a poisoned version is doomed from the start. Says whether this one is.
-    pub(super) fn doom_by_content(&mut self, node: NodeId, access: &Access) -> bool {
-        if !access.mode.reads() {
-            return false;
+    /// Enters a guard that may write these cells: what comes later counts on the heap's copy, and the others stay in
+    /// reserve. One that is refused already only takes its place in the order.
+    #[cold]
+    fn enter_guard<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize], refused: bool) {
+        let User { node, memory: heap, .. } = self.user;
+        for &i in inside {
+            let cell = cells.get_mut(i);
+            let replica = cell.replica_mut(heap);
+            replica.writer = Some(node);
+            replica.group = Some(node);
+            replica.leave_epochs(self.epochs);
+            if refused {
+                continue;
+            }
+            replica.valid = true;
+            cell.guards.push(node);
+            // Zeros that nobody has written are as good in the heap as anywhere.
+            let written = matches!(cell.content, Content::Written);
+            cell.content = Content::Written;
+            for replica in cell.replicas.iter_mut().filter(|r| r.valid && r.memory != heap) {
+                replica.valid = false;
+                replica.reserve = written.then_some(node);
+            }
         }
-        let cells = &self.roots[access.root].cells;
-        let poison = match cells.only() {
-            // A guard's box may be empty, and then reads nothing.
-            Some(cell) => cell.content.poison().filter(|_| cell.bounds.overlaps(&access.bounds)),
-            None => cells.overlapping(&access.bounds).into_iter().find_map(|i| cells.get(i).content.poison()),
-        };
-        let Some(cause) = poison.cloned() else { return false };
-        self.nodes[node].end.get_or_insert(End::Doomed(cause));
-        true
+    }
+}
+
+/// Guards conflict by region, whatever memory the other side works in.
+#[cold]
+pub(super) fn guards_ahead(
+    guards: &[(NodeId, Box3, bool)],
+    bounds: &Box3,
+    writes: bool,
+    faults: Faults,
+    preds: &mut Preds,
+) {
+    for &(guard, held, exclusive) in guards {
+        let holds = exclusive && !faults.is(Mutant::WriteGuardHoldsNobody)
+            || writes && !exclusive && !faults.is(Mutant::GuardIgnoresReplicas);
+        if holds && held.overlaps(bounds) {
+            preds.node(Some(guard), NOTHING);
+        }
     }
 }

@@ -47,7 +47,7 @@ impl<T> fmt::Debug for Id<T> {
 /// Slots that are used again, and ids that notice. `K` marks the ids, so that one table's are not another's.
 ///
 /// Slots lie in chunks that never move: a table that grows copies nothing, and has room for no more than a chunk beyond
-/// what it holds.
+/// what it holds. A vacant slot holds a blank value, so that a large one can be filled in and cleared in its place.
 pub(crate) struct Table<K, T> {
     chunks: Vec<Box<[Slot<T>; CHUNK]>>,
     /// The first of the vacant slots, which are chained.
@@ -61,11 +61,12 @@ pub(crate) struct Table<K, T> {
     marker: PhantomData<fn() -> K>,
 }
 
-enum Slot<T> {
-    /// Leads to the next vacant one.
-    Vacant(u32),
-    /// With its generation.
-    Taken(NonZeroU32, T),
+struct Slot<T> {
+    /// None of a vacant slot.
+    generation: Option<NonZeroU32>,
+    /// In a vacant slot, leads to the next vacant one.
+    next: u32,
+    value: T,
 }
 
 /// Slots of a chunk.
@@ -77,7 +78,7 @@ const NO_SLOT: u32 = u32::MAX;
 /// A table of this many slots or more gives its memory back when it has emptied.
 const LARGE: usize = 4096;
 
-impl<K, T> Table<K, T> {
+impl<K, T: Default> Table<K, T> {
     pub(crate) fn new() -> Self {
         Table {
             chunks: Vec::new(),
@@ -90,6 +91,78 @@ impl<K, T> Table<K, T> {
         }
     }
 
+    pub(crate) fn insert(&mut self, value: T) -> Id<K> {
+        let (id, slot) = self.occupy();
+        *slot = value;
+        id
+    }
+
+    /// Takes a slot, whose blank value is to be filled in.
+    #[inline]
+    pub(crate) fn occupy(&mut self) -> (Id<K>, &mut T) {
+        self.generation = self.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        self.len += 1;
+        if self.vacant == NO_SLOT {
+            self.grow();
+        }
+        let id = Id { index: self.vacant, generation: self.generation, marker: PhantomData };
+        let slot = &mut self.chunks[id.index as usize / CHUNK][id.index as usize % CHUNK];
+        self.vacant = slot.next;
+        slot.generation = Some(id.generation);
+        (id, &mut slot.value)
+    }
+
+    /// Adds a chunk of vacant slots.
+    #[cold]
+    fn grow(&mut self) {
+        let first = u32::try_from(self.chunks.len() * CHUNK)
+            .unwrap_or_else(|_| unreachable!("memory ends before 2^32 slots do"));
+        let last = first + CHUNK as u32 - 1;
+        let vacant =
+            |i| Slot { generation: None, next: if i < last { i + 1 } else { NO_SLOT }, value: T::default() };
+        let chunk = (first..=last).map(vacant).collect::<Box<[_]>>().try_into();
+        self.chunks.push(chunk.unwrap_or_else(|_| unreachable!("there is one slot for each number")));
+        self.vacant = first;
+    }
+
+    pub(crate) fn remove(&mut self, id: Id<K>) -> Option<T> {
+        let removed = self.vacate(id).map(std::mem::take);
+        self.trim();
+        removed
+    }
+
+    /// Gives a slot back, whose value is to be left blank.
+    #[inline]
+    pub(crate) fn vacate(&mut self, id: Id<K>) -> Option<&mut T> {
+        let forgetful = self.is_forgetful();
+        let slot = &mut self.chunks.get_mut(id.index as usize / CHUNK)?[id.index as usize % CHUNK];
+        if !slot.has(id, forgetful) {
+            return None;
+        }
+        slot.generation = None;
+        slot.next = std::mem::replace(&mut self.vacant, id.index);
+        self.len -= 1;
+        Some(&mut slot.value)
+    }
+
+    /// A table that was large once gives its memory back when it has emptied; a small one keeps its few pages.
+    #[inline]
+    pub(crate) fn trim(&mut self) {
+        if self.len == 0 && self.chunks.len() * CHUNK > LARGE {
+            self.chunks = Vec::new();
+            self.vacant = NO_SLOT;
+        }
+    }
+}
+
+impl<T> Slot<T> {
+    #[inline(always)]
+    fn has<K>(&self, id: Id<K>, forgetful: bool) -> bool {
+        self.generation == Some(id.generation) || forgetful && self.generation.is_some()
+    }
+}
+
+impl<K, T> Table<K, T> {
     /// Whether ids are taken for whoever has their slot.
     #[inline(always)]
     fn is_forgetful(&self) -> bool {
@@ -99,73 +172,31 @@ impl<K, T> Table<K, T> {
         false
     }
 
+    #[inline(always)]
     fn slot(&self, index: u32) -> Option<&Slot<T>> {
         Some(&self.chunks.get(index as usize / CHUNK)?[index as usize % CHUNK])
     }
 
+    #[inline(always)]
     fn slot_mut(&mut self, index: u32) -> Option<&mut Slot<T>> {
         Some(&mut self.chunks.get_mut(index as usize / CHUNK)?[index as usize % CHUNK])
     }
 
-    pub(crate) fn insert(&mut self, value: T) -> Id<K> {
-        self.generation = self.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
-        self.len += 1;
-        if self.vacant == NO_SLOT {
-            self.grow();
-        }
-        let (index, taken) = (self.vacant, Slot::Taken(self.generation, value));
-        let before = self.slot_mut(index).map(|slot| std::mem::replace(slot, taken));
-        let Some(Slot::Vacant(next)) = before else { unreachable!("the chain leads through vacant slots") };
-        self.vacant = next;
-        Id { index, generation: self.generation, marker: PhantomData }
-    }
-
-    /// Adds a chunk of vacant slots.
-    #[cold]
-    fn grow(&mut self) {
-        let first = u32::try_from(self.chunks.len() * CHUNK)
-            .unwrap_or_else(|_| unreachable!("memory ends before 2^32 slots do"));
-        let last = first + CHUNK as u32 - 1;
-        let slots: Vec<_> =
-            (first..=last).map(|i| Slot::Vacant(if i < last { i + 1 } else { NO_SLOT })).collect();
-        let chunk = slots.into_boxed_slice().try_into();
-        self.chunks.push(chunk.unwrap_or_else(|_| unreachable!("there is one slot for each number")));
-        self.vacant = first;
-    }
-
+    #[inline(always)]
     pub(crate) fn contains(&self, id: Id<K>) -> bool {
         self.get(id).is_some()
     }
 
+    #[inline(always)]
     pub(crate) fn get(&self, id: Id<K>) -> Option<&T> {
-        match self.slot(id.index) {
-            Some(Slot::Taken(generation, value)) if self.is_forgetful() || id.generation == *generation => {
-                Some(value)
-            }
-            _ => None,
-        }
+        let forgetful = self.is_forgetful();
+        self.slot(id.index).filter(|slot| slot.has(id, forgetful)).map(|slot| &slot.value)
     }
 
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, id: Id<K>) -> Option<&mut T> {
         let forgetful = self.is_forgetful();
-        match self.slot_mut(id.index) {
-            Some(Slot::Taken(generation, value)) if forgetful || id.generation == *generation => Some(value),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn remove(&mut self, id: Id<K>) -> Option<T> {
-        self.get(id)?;
-        let vacant = Slot::Vacant(self.vacant);
-        let Slot::Taken(_, value) = std::mem::replace(self.slot_mut(id.index)?, vacant) else { return None };
-        self.vacant = id.index;
-        self.len -= 1;
-        // A table that was large once gives its memory back when it has emptied; a small one keeps its few pages.
-        if self.len == 0 && self.chunks.len() * CHUNK > LARGE {
-            self.chunks = Vec::new();
-            self.vacant = NO_SLOT;
-        }
-        Some(value)
+        self.slot_mut(id.index).filter(|slot| slot.has(id, forgetful)).map(|slot| &mut slot.value)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -173,11 +204,9 @@ impl<K, T> Table<K, T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id<K>, &T)> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter()).zip(0..).filter_map(|(slot, index)| match slot {
-            Slot::Taken(generation, value) => {
-                Some((Id { index, generation: *generation, marker: PhantomData }, value))
-            }
-            Slot::Vacant(_) => None,
+        self.chunks.iter().flat_map(|chunk| chunk.iter()).zip(0..).filter_map(|(slot, index)| {
+            let generation = slot.generation?;
+            Some((Id { index, generation, marker: PhantomData }, &slot.value))
         })
     }
 }

@@ -5,21 +5,26 @@
 //! engine let go of, and confirms them. Only then do groups on other lanes learn their points: a native wait on
 //! something not yet recorded would be no wait at all.
 
+use std::hint::cold_path;
+
 use smallvec::SmallVec;
 
-use super::epoch::see;
+use super::edges::NONE;
+use super::epoch::{self, see};
 use super::ids::{ContextId, DeviceId, LaneId, MemoryId};
 use super::{End, Engine, Lane, Mutant, NodeId, Place, Shell, State, Turn};
 
 /// A group to be fed.
 #[derive(Debug)]
-pub(crate) struct Popped {
+pub(crate) struct Popped<L> {
     pub(crate) node: NodeId,
     pub(crate) point: u64,
     /// Points of other lanes of the context to wait for.
     pub(crate) waits: SmallVec<[(LaneId, u64); 1]>,
     /// Whether its commands are to run. If not, it is fed without any: others rely on the order through it.
     pub(crate) live: bool,
+    /// What it has to be given, if it is a live group.
+    pub(crate) load: Option<L>,
 }
 
 /// What came of a native call.
@@ -79,7 +84,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// The next group to feed, for the token's holder.
-    pub(crate) fn pop(&mut self, id: LaneId) -> Option<Popped> {
+    pub(crate) fn pop(&mut self, id: LaneId) -> Option<Popped<S::Load>> {
         let from_the_end = self.is(Mutant::FeedFromTheEnd);
         let no_depth = self.is(Mutant::DepthIgnored);
         let lane = self.lane(id);
@@ -93,11 +98,14 @@ impl<S: Shell> Engine<S> {
         let entry = &mut self.nodes[node];
         entry.state = State::Feeding(id, point);
         let live = entry.end.is_none();
-        let mut waits = std::mem::take(&mut entry.waits);
-        if !waits.is_empty() {
-            waits.retain(|(l, point)| *l != id && *point > self.lanes[l.0 as usize].passed);
+        let mut waits = epoch::LastPoints::new();
+        if !entry.waits.is_empty() {
+            let lanes = &self.lanes;
+            waits = std::mem::take(&mut entry.waits);
+            waits.retain(|(l, point)| *l != id && *point > lanes[l.0 as usize].passed);
         }
-        Some(Popped { node, point, waits, live })
+        let load = if live { entry.take_load() } else { None };
+        Some(Popped { node, point, waits, live, load })
     }
 
     /// The native calls of these groups have been made.
@@ -114,6 +122,7 @@ impl<S: Shell> Engine<S> {
                 turn.arm.push((lane, point));
             }
             if let Some(cause) = refused {
+                cold_path();
                 self.fail(id, cause);
             }
             self.count_fed(id, Some((lane, point)), turn);
@@ -127,7 +136,7 @@ impl<S: Shell> Engine<S> {
     /// A node has been fed, or never will be: those that waited for that go on.
     pub(super) fn count_fed(&mut self, id: NodeId, at: Option<(LaneId, u64)>, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
-        let behind = std::mem::replace(&mut node.out_fed, super::edges::NONE);
+        let behind = std::mem::replace(&mut node.out_fed, NONE);
         let (place, epochs) = (node.place, node.epochs.len());
         self.open_list(behind, at, turn);
         if epochs == 0 {
@@ -150,16 +159,17 @@ impl<S: Shell> Engine<S> {
                     turn.arm.push((lane, point));
                 }
             }
-            if group.unfed == 0 {
+            if group.unfed == 0 && group.waiting != NONE {
+                cold_path();
                 let last = group.last.clone();
-                let waiting = std::mem::replace(&mut group.waiting, super::edges::NONE);
+                let waiting = std::mem::replace(&mut group.waiting, NONE);
                 self.open_epoch(waiting, &last, turn);
             }
         }
     }
 
     fn open_epoch(&mut self, mut head: u32, last: &[(LaneId, u64)], turn: &mut Turn<S>) {
-        while head != super::edges::NONE {
+        while head != NONE {
             let edge = self.edges.remove(head as usize);
             head = edge.next;
             for &(lane, point) in last {

@@ -17,6 +17,24 @@ macro_rules! mutants {
     };
 }
 
+/// The deliberate fault that is switched on, if any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults(pub(super) Option<Mutant>);
+
+impl Faults {
+    /// Whether this one is. Constant `false` without the feature.
+    #[inline(always)]
+    pub(super) fn is(self, mutant: Mutant) -> bool {
+        cfg!(feature = "mutants") && self.0 == Some(mutant)
+    }
+
+    /// Whether any is. Constant `false` without the feature.
+    #[inline(always)]
+    pub(super) fn any(self) -> bool {
+        cfg!(feature = "mutants") && self.0.is_some()
+    }
+}
+
 mutants! {
     /// A write does not wait for the readers of its replica.
     DropWriteAfterRead

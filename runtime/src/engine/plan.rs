@@ -1,9 +1,12 @@
 //! Planning: what a group waits for, what has to move first, and what its writes make of the data.
 
+use std::hint::cold_path;
+
 use smallvec::SmallVec;
 
 use super::boxes::{Box3, Piece, cover};
-use super::cells::{Cell, Cells, Content, Source};
+use super::cells::{Cell, Cells, Content, Inside, Source};
+use super::hazard::{Entry, Kind, Preds, User, guards_ahead};
 use super::ids::{DeviceId, MemoryId};
 use super::{
     Access, End, Engine, HEAP, Mode, Mutant, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use,
@@ -51,33 +54,29 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> NodeId {
         let place = plan.device.map_or(Place::Host, Place::Device);
+        let (realm, memory) = (self.realm(place), self.memory_of(place));
         let id = self.fresh_node(place, work);
         let node = &mut self.nodes[id];
-        node.load = plan.load;
+        (node.load, node.has_load) = (plan.load, true);
         node.keeps_previous = plan.keep_previous;
         node.end = plan.doomed.map(End::Doomed);
         self.note_node(id, Recorded::Group);
-        let memory = self.memory_of(place);
-        let mut preds = self.take_scratch();
-        let mut planned: SmallVec<[Access; 2]> = SmallVec::new();
+        let mut kept_accesses: SmallVec<[Access; 2]> = SmallVec::new();
         let accesses = match plan.keep_previous {
             false => plan.accesses,
             true => {
-                planned.extend(plan.accesses.iter().map(|a| Access { mode: kept(a.mode), ..*a }));
-                &planned[..]
+                kept_accesses.extend(plan.accesses.iter().map(|a| Access { mode: kept(a.mode), ..*a }));
+                &kept_accesses[..]
             }
         };
-        // What is doomed will not run: nothing is moved for it.
-        let doomed = accesses.iter().any(|access| self.doom_by_content(id, access));
-        if !doomed || self.is(Mutant::DoomedMoves) {
-            for of_root in accesses.chunk_by(|a, b| a.root == b.root) {
-                self.fetch(of_root, memory, turn);
-            }
+        if !accesses.iter().all(|access| self.is_at_hand(access, memory)) {
+            self.bring(id, accesses, memory, turn);
         }
+        let mut preds = self.take_scratch();
+        let user = User { node: id, realm, memory, kind: Kind::Author };
         let mut gates = plan.gates;
-        for &Access { root, bounds, mode } in accesses {
-            self.apply(id, root, bounds, mode, memory, &mut preds);
-            gates += self.use_root(id, root, memory, mode.writes(), turn);
+        for access in accesses {
+            gates += self.apply(user, access, &mut preds, turn);
         }
         for after in plan.after.iter().filter(|_| !self.is(Mutant::DropExplicit)) {
             let carries = after.carries_failure || self.is(Mutant::AfterEndFails);
@@ -90,12 +89,41 @@ impl<S: Shell> Engine<S> {
         id
     }
 
+    /// Whether a requirement needs no transfer and cannot fail for what is known now. Most are of this kind.
+    #[inline]
+    fn is_at_hand(&self, access: &Access, memory: MemoryId) -> bool {
+        let covered = || self.roots[access.root].cells.is_at_hand(memory);
+        !self.faults.any() && (!access.mode.reads() || covered())
+    }
+
+    /// Brings what a node reads into `memory`, unless the node is doomed: then it will not run, and nothing is moved.
+    #[inline(never)]
+    fn bring(&mut self, id: NodeId, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
+        let doomed = accesses.iter().any(|access| self.doom_by_content(id, access));
+        if !doomed || self.is(Mutant::DoomedMoves) {
+            for of_root in accesses.chunk_by(|a, b| a.root == b.root) {
+                self.fetch(of_root, memory, turn);
+            }
+        }
+    }
+
+    /// A node that reads a poisoned version is doomed from the start. Says whether this one is.
+    pub(super) fn doom_by_content(&mut self, node: NodeId, access: &Access) -> bool {
+        if !access.mode.reads() {
+            return false;
+        }
+        let cells = &self.roots[access.root].cells;
+        // A guard's box may be empty, and then reads nothing.
+        let poison =
+            cells.overlapping(&access.bounds).into_iter().find_map(|i| cells.get(i).content.poison());
+        let Some(cause) = poison.cloned() else { return false };
+        self.nodes[node].end.get_or_insert(End::Doomed(cause));
+        true
+    }
+
     /// Plans the transfers that bring what these requirements read into `memory`.
     pub(super) fn fetch(&mut self, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
         let root = accesses[0].root;
-        if !self.roots[root].cells.may_be_stale(memory) && !cfg!(feature = "mutants") {
-            return;
-        }
         let mut cells = std::mem::take(&mut self.roots[root].cells);
         let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
         for access in accesses {
@@ -167,78 +195,49 @@ impl<S: Shell> Engine<S> {
         covered.into_iter().map(|c| (c.bounds, known[c.colour as usize].memory)).collect()
     }
 
-    /// Enters one use of a box: collects what it comes after, and leaves it as what later uses come after.
+    /// Enters one use of a box: collects what it comes after, and leaves it as what later uses come after. Returns one
+    /// gate if the root's allocation is not there yet.
     pub(super) fn apply(
         &mut self,
-        id: NodeId,
-        root: RootId,
-        bounds: Box3,
-        mode: Mode,
-        memory: MemoryId,
-        preds: &mut super::hazard::Preds,
-    ) {
-        let entry = &mut self.roots[root];
-        let mut cells = std::mem::take(&mut entry.cells);
-        if !entry.guards.is_empty() {
-            self.guards_ahead(root, &bounds, mode.writes(), preds);
-        }
-        if cells.only().is_some_and(|cell| bounds.contains(&cell.bounds)) {
+        user: User,
+        access: &Access,
+        preds: &mut Preds,
+        turn: &mut Turn<S>,
+    ) -> u32 {
+        let &Access { root, bounds, mode } = access;
+        let Engine { nodes, roots, epochs, record, faults, tally, .. } = self;
+        let cells = &mut roots[root].cells;
+        let faults = *faults;
+        let mut entry = Entry { user, preds, epochs, record, faults, joined: None };
+        if let Some(cell) = cells.only().filter(|cell| bounds.contains(&cell.bounds)) {
             // A root of one history, used as a whole: nothing to search for, to cut or to join.
-            self.tally.nodes_visited += 1;
-            self.hazards(cells.get(0), memory, mode, preds);
-            self.enter(&mut cells, &[0], memory, mode, id);
+            tally.nodes_visited += 1;
+            entry.hazards(cell, mode);
+            entry.enter(cells, &[0], mode);
             // Who has settled since may stay named: ids that outlive their nodes name nothing.
             if cells.get(0).needs_tidying() {
-                cells.tidy(&[0], &self.nodes, &mut self.epochs);
+                cells.tidy(&[0], nodes, entry.epochs);
             }
         } else {
-            self.apply_to_part(id, &mut cells, &bounds, mode, memory, preds);
+            let (met, inside) = apply_to_part(&mut entry, cells, &bounds, mode);
+            tally.nodes_visited += met;
+            cells.tidy(&inside, nodes, entry.epochs);
         }
-        self.roots[root].cells = cells;
-    }
-
-    fn apply_to_part(
-        &mut self,
-        id: NodeId,
-        cells: &mut Cells<S::Cause>,
-        bounds: &Box3,
-        mode: Mode,
-        memory: MemoryId,
-        preds: &mut super::hazard::Preds,
-    ) {
-        let bounds_of_use = match self.is(Mutant::RangesConflict) {
-            true => Box3 { lo: [0; 3], hi: [usize::MAX; 3] },
-            false => *bounds,
-        };
-        for i in cells.overlapping(&bounds_of_use) {
-            self.tally.nodes_visited += 1;
-            self.hazards(cells.get(i), memory, mode, preds);
+        let joined = entry.joined;
+        let entry = &roots[root];
+        if !entry.guards.is_empty() {
+            cold_path();
+            guards_ahead(&entry.guards, &bounds, mode.writes(), faults, preds);
         }
-        let inside = match self.is(Mutant::NoSplit) {
-            true => cells.overlapping(bounds),
-            false => cells.carve(bounds, &mut self.epochs),
-        };
-        self.enter(cells, &inside, memory, mode, id);
-        cells.tidy(&inside, &self.nodes, &mut self.epochs);
-    }
-
-    fn enter(
-        &mut self,
-        cells: &mut Cells<S::Cause>,
-        inside: &[usize],
-        memory: MemoryId,
-        mode: Mode,
-        id: NodeId,
-    ) {
-        match (mode.writes(), self.nodes[id].is_guard && !self.is(Mutant::GuardIsAuthor)) {
-            (true, false) => self.enter_version(cells, inside, memory, id),
-            (true, true) => self.enter_guard(cells, inside, id),
-            (false, _) => self.enter_reader(cells, inside, memory, id),
+        if let Some(epoch) = joined {
+            self.nodes[user.node].epochs.push(epoch);
         }
+        self.use_root(user.node, root, user.memory, mode.writes(), turn)
     }
 
     /// Notes that a node uses a root's allocation in `memory`. Returns one gate if that is not there yet; asks for it if
     /// nobody has.
+    #[inline]
     pub(super) fn use_root(
         &mut self,
         id: NodeId,
@@ -248,9 +247,19 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> u32 {
         self.nodes[id].uses.push(Use { root, memory, writes });
-        let ungated = self.is(Mutant::NoGateForMemory);
         let entry = &mut self.roots[root];
         entry.users += 1;
+        match entry.slots.iter().find(|(m, _)| *m == memory) {
+            Some((_, Slot::Ready(_))) => 0,
+            _ => self.await_memory(id, root, memory, turn),
+        }
+    }
+
+    /// A root's allocation is not there.
+    #[inline(never)]
+    fn await_memory(&mut self, id: NodeId, root: RootId, memory: MemoryId, turn: &mut Turn<S>) -> u32 {
+        let ungated = self.is(Mutant::NoGateForMemory);
+        let entry = &mut self.roots[root];
         let at = match entry.slots.iter().position(|(m, _)| *m == memory) {
             Some(at) => at,
             None => {
@@ -297,6 +306,31 @@ impl<S: Shell> Engine<S> {
         self.open_list(waiting, None, turn);
         self.finish_pending(turn);
     }
+}
+
+/// Enters a use of a part of a root, or of a root of several histories. Returns how many cells it met, and where it
+/// is now.
+#[inline(never)]
+fn apply_to_part<C: Clone + PartialEq>(
+    entry: &mut Entry<'_>,
+    cells: &mut Cells<C>,
+    bounds: &Box3,
+    mode: Mode,
+) -> (u64, Inside) {
+    let bounds_of_use = match entry.faults.is(Mutant::RangesConflict) {
+        true => Box3 { lo: [0; 3], hi: [usize::MAX; 3] },
+        false => *bounds,
+    };
+    let met = cells.overlapping(&bounds_of_use);
+    for &i in &met {
+        entry.hazards(cells.get(i), mode);
+    }
+    let inside = match entry.faults.is(Mutant::NoSplit) {
+        true => cells.overlapping(bounds),
+        false => cells.carve(bounds, entry.epochs),
+    };
+    entry.enter(cells, &inside, mode);
+    (met.len() as u64, inside)
 }
 
 /// A write that leaves what was there before where it does not write.

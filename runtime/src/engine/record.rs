@@ -1,6 +1,7 @@
 //! An optional memory of everything that was planned, for tests that compare it with an independent account.
 
 use std::collections::HashMap;
+use std::hint::cold_path;
 
 use super::hazard::Preds;
 use super::{Engine, EpochId, NodeId, Shell, Transfer};
@@ -29,6 +30,23 @@ impl Record {
         self.by_id.get(&node).copied()
     }
 
+    /// An epoch has begun.
+    pub(super) fn epoch(record: &mut Option<Box<Record>>, id: EpochId) {
+        if let Some(record) = record {
+            cold_path();
+            record.readers.insert(id, Vec::new());
+        }
+    }
+
+    /// A node reads in an epoch.
+    pub(super) fn reader(record: &mut Option<Box<Record>>, id: EpochId, node: NodeId) {
+        if let Some(record) = record {
+            cold_path();
+            let position = record.by_id[&node];
+            record.readers.entry(id).or_default().push(position);
+        }
+    }
+
     /// The node at a position, gone or not.
     pub(crate) fn id(&self, position: usize) -> Option<NodeId> {
         self.ids.get(position).copied()
@@ -38,6 +56,7 @@ impl Record {
 impl<S: Shell> Engine<S> {
     pub(super) fn note_node(&mut self, id: NodeId, what: Recorded) {
         if let Some(record) = &mut self.record {
+            cold_path();
             record.by_id.insert(id, record.nodes.len());
             record.nodes.push(what);
             record.ids.push(id);
@@ -50,6 +69,7 @@ impl<S: Shell> Engine<S> {
         }
     }
 
+    #[cold]
     pub(super) fn note_edges(&mut self, to: NodeId, preds: &Preds) {
         let Some(record) = &mut self.record else { return };
         let to = record.by_id[&to];
@@ -59,19 +79,6 @@ impl<S: Shell> Engine<S> {
         for epoch in &preds.epochs {
             let readers = record.readers.get(epoch).into_iter().flatten();
             record.edges.extend(readers.map(|from| (*from, to)));
-        }
-    }
-
-    pub(super) fn note_epoch(&mut self, id: EpochId) {
-        if let Some(record) = &mut self.record {
-            record.readers.insert(id, Vec::new());
-        }
-    }
-
-    pub(super) fn note_reader(&mut self, id: EpochId, node: NodeId) {
-        if let Some(record) = &mut self.record {
-            let position = record.by_id[&node];
-            record.readers.entry(id).or_default().push(position);
         }
     }
 }

@@ -1,11 +1,15 @@
 //! How nodes end: settling, failure along the data, cancellation, a lost context.
 
+use slab::Slab;
 use smallvec::SmallVec;
 
 use super::cells::Content;
 use super::edges::{DATA, EVENT, FED, NONE};
 use super::ids::{ContextId, MemoryId};
-use super::{End, Engine, Mutant, Node, NodeId, Outcome, Shell, Slot, State, Turn, Use, turn};
+use super::{
+    End, Engine, Epoch, EpochId, Mutant, Node, NodeId, Outcome, Realm, RootId, Settled, Shell, Slot, State,
+    Turn, Use,
+};
 
 /// What came of a wish to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +25,12 @@ pub(crate) enum Cancelled {
 impl<S: Shell> Engine<S> {
     /// A node's own part is over. It settles once the verdicts of all that it read are in.
     pub(super) fn finish(&mut self, id: NodeId, turn: &mut Turn<S>) {
-        if !matches!(self.nodes[id].state, State::Fed(..) | State::Passed) {
+        let node = &self.nodes[id];
+        let (fed, unsettled) = (matches!(node.state, State::Fed(..) | State::Passed), node.unsettled);
+        if !fed {
             self.count_fed(id, None, turn);
         }
-        let node = &mut self.nodes[id];
-        if node.unsettled > 0 && !self.is(Mutant::NoWaitForVerdicts) {
+        if unsettled > 0 && !self.is(Mutant::NoWaitForVerdicts) {
             self.await_verdicts(id, turn);
             if self.is(Mutant::ProxyFiresEarly) {
                 turn.fired.extend(self.nodes[id].proxies.drain(..).map(|(_, proxy)| proxy));
@@ -61,7 +66,53 @@ impl<S: Shell> Engine<S> {
     /// Takes a node out of the tables, and tells everyone whom that concerns.
     fn settle(&mut self, id: NodeId, ended: &mut SmallVec<[NodeId; 4]>, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
-        let (outcome, cause) = outcome_of(node);
+        let (place, is_guard) = (node.place, node.is_guard);
+        let outcome = match node.end.take() {
+            None => Outcome::Done,
+            Some(end) => self.spread(id, end),
+        };
+        if is_guard {
+            self.end_guard(id, outcome == Outcome::Done);
+        }
+        if self.is(Mutant::ValidityAtCompletion) && outcome == Outcome::Done {
+            self.mark_arrived(id);
+        }
+        self.release_readers(id, ended);
+        let realm = self.realm(place);
+        let Engine { nodes, roots, epochs, .. } = self;
+        let Some(node) = nodes.vacate(id) else { return };
+        if !node.proxies.is_empty() {
+            turn.fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
+        }
+        for epoch in &node.epochs {
+            leave_epoch(*epoch, epochs, realm, turn);
+        }
+        if let Some(work) = node.work.take() {
+            let (load, took_down) = (node.take_load(), node.took_down);
+            turn.settled.push(Settled { node: id, work, load, outcome, took_down });
+        }
+        let mut released: SmallVec<[RootId; 2]> = SmallVec::new();
+        for &Use { root, .. } in &node.uses {
+            let entry = &mut roots[root];
+            entry.users -= 1;
+            if !entry.guards.is_empty() {
+                entry.guards.retain(|(guard, ..)| *guard != id);
+            }
+            if entry.released {
+                released.push(root);
+            }
+        }
+        node.clear();
+        nodes.trim();
+        if !released.is_empty() {
+            released.into_iter().for_each(|root| self.reap_root(root, turn));
+        }
+    }
+
+    /// A node has not ended well: those that read what it wrote share that.
+    #[cold]
+    fn spread(&mut self, id: NodeId, end: End<S::Cause>) -> Outcome<S::Cause> {
+        let (outcome, cause) = outcome_of(end);
         let cause = cause.filter(|_| !(self.is(Mutant::CancelCountsAsWritten) && is_cancelled(&outcome)));
         if let Some(cause) = &cause {
             self.doom_behind(id, cause, DATA | EVENT);
@@ -71,33 +122,7 @@ impl<S: Shell> Engine<S> {
         {
             self.doom_behind(id, cause, EVENT);
         }
-        if self.nodes[id].is_guard {
-            self.end_guard(id, outcome == Outcome::Done);
-        }
-        if self.is(Mutant::ValidityAtCompletion) && outcome == Outcome::Done {
-            self.mark_arrived(id);
-        }
-        self.release_readers(id, ended);
-        let Some(mut node) = self.nodes.remove(id) else { return };
-        if !node.proxies.is_empty() {
-            turn.fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
-        }
-        if !node.epochs.is_empty() {
-            self.leave_epochs(&node, turn);
-        }
-        if let Some(settled) = turn::settled(id, &mut node, outcome) {
-            turn.settled.push(settled);
-        }
-        for &Use { root, .. } in &node.uses {
-            let entry = &mut self.roots[root];
-            entry.users -= 1;
-            if !entry.guards.is_empty() {
-                entry.guards.retain(|(guard, ..)| *guard != id);
-            }
-            if entry.released {
-                self.reap_root(root, turn);
-            }
-        }
+        outcome
     }
 
     /// Those that read what this node wrote no longer wait for its verdict.
@@ -110,22 +135,6 @@ impl<S: Shell> Engine<S> {
             reader.unsettled -= 1;
             if reader.state == State::Passed && reader.unsettled == 0 {
                 ended.push(edge.to);
-            }
-        }
-    }
-
-    fn leave_epochs(&mut self, node: &Node<S>, turn: &mut Turn<S>) {
-        let realm = self.realm(node.place);
-        for id in &node.epochs {
-            let epoch = &mut self.epochs[id.0 as usize];
-            epoch.unsettled -= 1;
-            let group = epoch.group(realm);
-            group.unsettled -= 1;
-            if group.unsettled == 0 {
-                turn.fired.extend(group.proxies.drain(..).map(|(_, proxy)| proxy));
-            }
-            if epoch.is_over() && epoch.cells == 0 {
-                self.epochs.remove(id.0 as usize);
             }
         }
     }
@@ -349,16 +358,29 @@ impl<S: Shell> Engine<S> {
     }
 }
 
-/// How a node ended, and why what it wrote is no good, if it is none.
-fn outcome_of<S: Shell>(node: &mut Node<S>) -> (Outcome<S::Cause>, Option<S::Cause>) {
-    match node.end.take() {
-        None => (Outcome::Done, None),
-        Some(End::Failed(c)) => (Outcome::Failed(c.clone()), Some(c)),
-        Some(End::Doomed(c)) => (Outcome::Doomed(c.clone()), Some(c)),
-        Some(End::Cancelled { cause, leaves }) => (Outcome::Cancelled(cause), leaves),
+/// How a node ended that did not end well, and why what it wrote is no good, if it is none.
+fn outcome_of<C: Clone>(end: End<C>) -> (Outcome<C>, Option<C>) {
+    match end {
+        End::Failed(cause) => (Outcome::Failed(cause.clone()), Some(cause)),
+        End::Doomed(cause) => (Outcome::Doomed(cause.clone()), Some(cause)),
+        End::Cancelled { cause, leaves } => (Outcome::Cancelled(cause), leaves),
     }
 }
 
 fn is_cancelled<C>(outcome: &Outcome<C>) -> bool {
     matches!(outcome, Outcome::Cancelled(_))
+}
+
+/// A reader of an epoch has settled.
+fn leave_epoch<S: Shell>(id: EpochId, epochs: &mut Slab<Epoch>, realm: Realm, turn: &mut Turn<S>) {
+    let epoch = &mut epochs[id.0 as usize];
+    epoch.unsettled -= 1;
+    let group = epoch.group(realm);
+    group.unsettled -= 1;
+    if group.unsettled == 0 && !group.proxies.is_empty() {
+        turn.fired.extend(group.proxies.drain(..).map(|(_, proxy)| proxy));
+    }
+    if epoch.is_over() && epoch.cells == 0 {
+        epochs.remove(id.0 as usize);
+    }
 }

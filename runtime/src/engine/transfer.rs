@@ -3,7 +3,7 @@
 use super::boxes::Box3;
 use super::cells::Cells;
 use super::edges::{self, DATA};
-use super::hazard::Preds;
+use super::hazard::{Kind, Preds, User};
 use super::ids::{DeviceId, MemoryId};
 use super::{Engine, Mode, Mutant, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
 
@@ -94,10 +94,6 @@ impl<S: Shell> Engine<S> {
     ) {
         let Transfer { from, to, bounds, .. } = whole;
         let inside = cells.carve(&bounds, &mut self.epochs);
-        let mut preds = Preds::default();
-        for &i in &inside {
-            self.hazards(cells.get(i), from, Mode::Read, &mut preds);
-        }
         let step = |step| Transfer { step, ..whole };
         let (reader, writer) = match *route {
             Route::Direct(device) => {
@@ -110,9 +106,18 @@ impl<S: Shell> Engine<S> {
                 (download, upload)
             }
         };
-        if !self.is(Mutant::TransferDoesNotRead) {
-            self.enter_reader(cells, &inside, from, reader);
+        let user = |engine: &Self, node, memory| {
+            let realm = engine.realm(engine.nodes[node].place);
+            User { node, realm, memory, kind: Kind::Author }
+        };
+        let mut preds = Preds::default();
+        let mut entry = self.entry(user(self, reader, from), &mut preds);
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Read));
+        if !entry.faults.is(Mutant::TransferDoesNotRead) {
+            entry.enter_reader(cells, &inside);
         }
+        let joined = entry.joined;
+        self.nodes[reader].epochs.extend(joined);
         let mut gates = self.use_root(reader, root, from, false, turn);
         if reader != writer {
             // The host holds both: the download until there is staging, the upload until the download has ended.
@@ -125,12 +130,11 @@ impl<S: Shell> Engine<S> {
             gates = 1;
         }
         let upload_only = reader != writer && self.is(Mutant::UploadIgnoresTargetUsers);
-        if !self.is(Mutant::TransferIgnoresTargetUsers) && !upload_only {
-            for &i in &inside {
-                self.hazards(cells.get(i), to, Mode::Write, &mut preds);
-            }
+        let mut entry = self.entry(user(self, writer, to), &mut preds);
+        if !entry.faults.is(Mutant::TransferIgnoresTargetUsers) && !upload_only {
+            inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
         }
-        self.enter_writer(cells, &inside, to, writer);
+        entry.enter_writer(cells, &inside);
         if self.is(Mutant::ForgetTransfer) || self.is(Mutant::ValidityAtCompletion) {
             inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);
         }

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::ids::{LaneId, MemoryId};
-use super::{Node, NodeId, Outcome, ProxyId, RootId, Shell};
+use super::{NodeId, Outcome, ProxyId, RootId, Shell};
 
 /// The engine's answer. The shell keeps one, fills it by calls, and works it off without holding the engine.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(crate) struct Turn<S: Shell> {
 pub(crate) struct Settled<S: Shell> {
     pub(crate) node: NodeId,
     pub(crate) work: S::Work,
-    /// Empty unless it never ran.
-    pub(crate) load: S::Load,
+    /// Where it never ran.
+    pub(crate) load: Option<S::Load>,
     pub(crate) outcome: Outcome<S::Cause>,
     /// How many nodes this one's own failure has taken down.
     pub(crate) took_down: u32,
@@ -68,9 +68,12 @@ impl<S: Shell> Turn<S> {
         }
     }
 
-    /// Whether there is something in it that concerns proxies or staged transfers.
-    pub(crate) fn has_links(&self) -> bool {
-        !(self.proxies.is_empty() && self.fired.is_empty() && self.staged.is_empty())
+    /// Whether it asks for anything but to resolve events, and to feed and arm lanes. Few turns do.
+    #[inline]
+    pub(crate) fn asks_for_more(&self) -> bool {
+        let links = self.proxies.len() | self.fired.len() | self.staged.len();
+        let rest = self.start.len() | self.allocate.len() | self.freed.len();
+        links | rest != 0
     }
 
     pub(super) fn lane_ready(&mut self, lane: LaneId) {
@@ -78,15 +81,4 @@ impl<S: Shell> Turn<S> {
             self.ready_lanes.push(lane);
         }
     }
-}
-
-/// A settled node, on its way from the engine's tables to the turn.
-pub(super) fn settled<S: Shell>(
-    id: NodeId,
-    node: &mut Node<S>,
-    outcome: Outcome<S::Cause>,
-) -> Option<Settled<S>> {
-    let work = node.work.take()?;
-    let load = std::mem::take(&mut node.load);
-    Some(Settled { node: id, work, load, outcome, took_down: node.took_down })
 }

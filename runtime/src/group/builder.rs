@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::hint::cold_path;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::buffer::Root;
-use crate::engine::{Access, After, Box3, Mode, RootId, merge};
+use crate::engine::{Access, After, RootId, merge};
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
 use crate::shell::event::EventInner;
@@ -45,15 +46,21 @@ impl<'g> Builder<'g> {
         self.problem.get_or_insert(problem);
     }
 
-    /// The group uses this root, and so keeps it until it is planned.
-    pub(super) fn keep(&mut self, root: &Arc<Root>, id: RootId) {
-        if !self.accesses.iter().any(|a| a.root == id) {
+    /// The group uses this root, and so keeps it until it is planned. Says whether it has not used it before.
+    pub(super) fn keep(&mut self, root: &Arc<Root>, id: RootId) -> bool {
+        let is_new = self.accesses.iter().all(|a| a.root != id);
+        if is_new {
             self.roots.push(root.clone());
         }
+        is_new
     }
 
-    pub(super) fn require(&mut self, root: RootId, bounds: Box3, mode: Mode) {
-        merge(&mut self.accesses, Access { root, bounds, mode });
+    /// What is required of a new root overlaps nothing, one that comes in pieces included.
+    pub(super) fn require(&mut self, access: Access, of_new: bool) {
+        match of_new {
+            true => self.accesses.push(access),
+            false => merge(&mut self.accesses, access),
+        }
     }
 
     pub(super) fn after_event(&mut self, inner: &Arc<Inner>, event: &Event, carries_failure: bool) {
@@ -100,6 +107,7 @@ impl Builder<'_> {
 
     /// Explicit predecessors as the engine knows them, and the failure of one that has ended already. Called at the
     /// desk, where a node that is gone has told its event.
+    #[inline(never)]
     pub(crate) fn predecessors(&self) -> (SmallVec<[After; 1]>, Option<Cause>) {
         let mut nodes = SmallVec::new();
         let mut doomed = None;
@@ -125,6 +133,7 @@ impl Builder<'_> {
         let mut unbuilt = SmallVec::new();
         for command in &self.commands {
             if let Planned::Kernel(launch) = command {
+                cold_path();
                 match launch.built.outcome() {
                     None => unbuilt.push(launch.built.clone()),
                     Some(Ok(_)) => {}

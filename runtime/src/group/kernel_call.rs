@@ -104,7 +104,7 @@ impl<'g> KernelCall<'g> {
                 (CallArg::Local(_), _) => return Err(wrong("local memory")),
             });
         }
-        let gaps = args.iter().any(|a| matches!(a, PlannedArg::Buffer(b, _) if !b.region.is_contiguous()));
+        let gaps = args.iter().any(|a| matches!(a, PlannedArg::Buffer(b, _) if !b.region().is_contiguous()));
         if gaps && !slot.runs_host_bodies() {
             let name = self.kernel.name();
             let what = "an argument that is a part of a grid whose rows do not follow each other";

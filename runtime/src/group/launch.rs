@@ -298,7 +298,7 @@ pub(super) fn check_chunks(granule: usize, windows: &[(Binding, bool)]) -> Resul
     if granule == 0 || !len.is_multiple_of(granule) {
         return Err(Error::invalid(format!("{len} elements cannot be cut into blocks of {granule}")));
     }
-    if windows.iter().any(|(w, _)| !w.region.is_contiguous()) {
+    if windows.iter().any(|(w, _)| !w.region().is_contiguous()) {
         return Err(Error::invalid(
             "a part of a grid whose rows do not follow each other cannot be shown as a slice",
         ));

@@ -1,6 +1,7 @@
 //! What a turn at the desk leaves to be done once nobody sits there any more.
 
 use std::cell::Cell;
+use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,8 +13,8 @@ use windlass_sync::desk::Clerk;
 use windlass_sync::facade::thread_local;
 
 use super::feed::{ToFeed, arm_one, panic_message};
-use super::work::{Planned, Work};
-use super::{Inner, LaneShell, Mail, Signal, State, Windlass, sink};
+use super::work::Work;
+use super::{Inner, LaneShell, Load, Mail, Signal, State, Windlass, sink};
 use crate::engine::{Fed, LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
 use crate::error::{Cause, Error, Kind};
 
@@ -38,11 +39,13 @@ pub(crate) struct Chores {
     /// Work of nodes that have ended, to be dropped.
     over: Vec<Work>,
     /// Commands that never ran, to be dropped.
-    unused: Vec<SmallVec<[Planned<'static>; 1]>>,
+    unused: Vec<Load>,
     proxies: Vec<(ProxyId, Arc<Signal>)>,
     staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
     /// Native calls are not allowed here: this is a driver's callback, or a `poll`.
     pub(super) in_callback: bool,
+    /// Something is to be done beside feeding and arming lanes.
+    more_than_native: bool,
 }
 
 impl Default for Chores {
@@ -63,6 +66,7 @@ impl Default for Chores {
             proxies: Vec::new(),
             staged: Vec::new(),
             in_callback: false,
+            more_than_native: false,
         }
     }
 }
@@ -79,6 +83,10 @@ impl Clerk<State, Mail> for Chores {
 
 impl State {
     fn passed(&mut self, lane: LaneId, verdict: Verdict, turn: &mut Turn<Windlass>) {
+        // A verdict settles many: they go in a list that is kept for that.
+        if turn.settled.is_empty() {
+            std::mem::swap(&mut turn.settled, &mut self.room);
+        }
         let mut lost = None;
         let failures: Vec<(u64, u64, Cause)> = verdict
             .failed
@@ -109,7 +117,8 @@ impl State {
 
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
     pub(super) fn file(&mut self, chores: &mut Chores) {
-        if chores.turn.has_links() {
+        if chores.turn.asks_for_more() {
+            chores.more_than_native = true;
             self.file_links(chores);
         }
         if !chores.turn.settled.is_empty() {
@@ -123,6 +132,7 @@ impl State {
         }
     }
 
+    #[cold]
     fn file_links(&mut self, chores: &mut Chores) {
         let Chores { turn, .. } = chores;
         for proxy in turn.proxies.drain(..) {
@@ -143,28 +153,54 @@ impl State {
         }
     }
 
+    /// Resolves events. Credits come back before, so that whoever finds an event resolved finds its credit free, and
+    /// tides end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
+    /// of groups of one queue.
     fn file_settled(&mut self, chores: &mut Chores) {
-        let Chores { turn, .. } = chores;
+        let Chores { turn, woken, .. } = chores;
         if !self.steps.is_empty() {
-            for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
-                chores.signals.extend(self.steps.remove(&settled.node));
-            }
+            self.file_steps(turn, &mut chores.signals, &mut chores.more_than_native);
         }
         self.counters.settled += turn.settled.len() as u64;
-        for settled in turn.settled.drain(..) {
-            let (work, load) = resolve(settled, &mut chores.woken);
-            if !load.is_empty() {
-                chores.unused.push(load);
+        let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
+        for run in turn.settled.chunk_by(|a, b| queue(&a.work) == queue(&b.work)) {
+            if let Some(event) = run[0].work.event() {
+                woken.single.extend(event.queue.credits.give(run.len() as i64));
             }
+        }
+        let before = chores.over.len();
+        for settled in turn.settled.drain(..) {
+            let (work, load) = resolve(settled, woken);
+            chores.unused.extend(load);
             chores.over.push(work);
         }
+        if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= ROOM {
+            std::mem::swap(&mut turn.settled, &mut self.room);
+        }
+        let tide = |work: &Work| work.event().map(|event| (Arc::as_ptr(&event.queue), event.tide));
+        for run in chores.over[before..].chunk_by(|a, b| tide(a) == tide(b)) {
+            if let Some(event) = run[0].event() {
+                woken.single.extend(event.queue.drain.end(event.tide, run.len() as u64));
+            }
+        }
+    }
+
+    /// Futures wait for the ends of these steps of transfers.
+    #[cold]
+    fn file_steps(&mut self, turn: &Turn<Windlass>, signals: &mut Vec<Arc<Signal>>, more: &mut bool) {
+        for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
+            signals.extend(self.steps.remove(&settled.node));
+        }
+        *more |= !signals.is_empty();
     }
 
     fn file_lanes(&mut self, chores: &mut Chores) {
         for at in 0..chores.turn.ready_lanes.len() {
             let lane = chores.turn.ready_lanes[at];
             if chores.in_callback {
+                cold_path();
                 chores.elsewhere.push(lane);
+                chores.more_than_native = true;
             } else if !self.engine.may_hold(lane) {
                 // Who holds it looks at its list before giving it back.
             } else if chores.is_feeding || chores.lane.is_some() {
@@ -177,6 +213,7 @@ impl State {
         chores.turn.ready_lanes.clear();
     }
 
+    #[inline(never)]
     fn file_points(&mut self, chores: &mut Chores) {
         let Turn { arm, sentinels, .. } = &mut chores.turn;
         for (lane, point, node) in sentinels.drain(..) {
@@ -190,6 +227,7 @@ impl State {
         for (lane, point) in arm.drain(..) {
             chores.arm.push((self.lane(lane).clone(), point));
         }
+        chores.more_than_native |= chores.in_callback;
     }
 }
 
@@ -231,7 +269,7 @@ impl Inner {
     /// this thread holds nothing when it runs them.
     pub(crate) fn perform(self: &Arc<Self>, chores: &mut Chores) {
         loop {
-            if !chores.has_only_native_calls() {
+            if std::mem::take(&mut chores.more_than_native) {
                 self.perform_rest(chores);
             }
             if !chores.arm.is_empty() {
@@ -240,10 +278,11 @@ impl Inner {
             match chores.lane.take() {
                 Some(lane) => self.feed(&lane, chores),
                 None if !chores.more.is_empty() => {
+                    cold_path();
                     let more = std::mem::take(&mut chores.more);
                     self.sit(chores, |_, turn| turn.ready_lanes.extend(more));
                 }
-                None if chores.arm.is_empty() && chores.has_only_native_calls() => break,
+                None if chores.arm.is_empty() && !chores.more_than_native => break,
                 None => {}
             }
         }
@@ -255,9 +294,14 @@ impl Inner {
     /// Wakes, and drops what has ended. What user code left in a group (a closure's captures, the last handle of an
     /// event) is foreign code as well.
     fn let_go(chores: &mut Chores) {
-        chores.woken.wake();
-        for command in chores.unused.drain(..).flatten() {
-            shielded(|| drop(command));
+        if !chores.woken.is_empty() {
+            chores.woken.wake();
+        }
+        if !chores.unused.is_empty() {
+            cold_path();
+            for command in chores.unused.drain(..).flatten() {
+                shielded(|| drop(command));
+            }
         }
         for work in chores.over.drain(..) {
             shielded(|| drop(work));
@@ -265,6 +309,7 @@ impl Inner {
     }
 
     /// What is rarely asked for.
+    #[cold]
     fn perform_rest(self: &Arc<Self>, chores: &mut Chores) {
         for signal in chores.signals.drain(..) {
             chores.woken.cells.extend(signal.complete(()));
@@ -293,6 +338,7 @@ impl Inner {
         }
     }
 
+    #[inline(never)]
     fn arm(self: &Arc<Self>, chores: &mut Chores) {
         let mut dead = Vec::new();
         for (lane, point) in chores.arm.drain(..) {
@@ -314,13 +360,21 @@ impl Inner {
     }
 }
 
-/// Lists that have grown beyond this are not kept: every thread has some.
-const KEPT: usize = 4;
+/// The most settled nodes for which the desk keeps room.
+const ROOM: usize = 128;
+
+/// Lists that have grown beyond this many bytes are not kept: every thread has some.
+const KEPT: usize = 768;
 
 fn shrink<T>(list: &mut Vec<T>) {
-    if list.capacity() > KEPT {
-        *list = Vec::new();
+    if list.capacity() * size_of::<T>() > KEPT {
+        drop_list(list);
     }
+}
+
+#[cold]
+fn drop_list<T>(list: &mut Vec<T>) {
+    *list = Vec::new();
 }
 
 thread_local! {
@@ -350,36 +404,29 @@ impl Chores {
         shrink(&mut self.woken.cells);
         shrink(&mut self.woken.single);
     }
-
-    /// Nothing is to be done but to feed and to arm lanes, if that.
-    fn has_only_native_calls(&self) -> bool {
-        let turn = &self.turn;
-        self.elsewhere.is_empty()
-            && self.signals.is_empty()
-            && self.proxies.is_empty()
-            && self.staged.is_empty()
-            && turn.allocate.is_empty()
-            && turn.start.is_empty()
-            && turn.freed.is_empty()
-            && (!self.in_callback || self.arm.is_empty())
-    }
 }
 
 /// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
 /// The wakers, and whatever the work still holds of the user's, are left for later.
-fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, SmallVec<[Planned<'static>; 1]>) {
+fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, Option<Load>) {
     let Settled { work, load, outcome, took_down, .. } = settled;
-    let result = match outcome {
-        Outcome::Done => Ok(()),
-        Outcome::Failed(Cause(error)) | Outcome::Cancelled(Cause(error)) => Err(error),
-        Outcome::Doomed(Cause(root)) => Err(Error::new(Kind::DependencyFailed { root })),
-    };
+    let result = if outcome == Outcome::Done { Ok(()) } else { Err(error_of(outcome)) };
     match &work {
         Work::Group(event) => event.settle(result, took_down, woken),
         Work::Guard(guard) => guard.ended(result, woken),
         Work::Transfer(_) => {}
     }
     (work, load)
+}
+
+/// What the event of a group says that has not ended well.
+#[cold]
+fn error_of(outcome: Outcome<Cause>) -> Error {
+    match outcome {
+        Outcome::Done => unreachable!("it has ended well"),
+        Outcome::Failed(Cause(error)) | Outcome::Cancelled(Cause(error)) => error,
+        Outcome::Doomed(Cause(root)) => Error::new(Kind::DependencyFailed { root }),
+    }
 }
 
 /// Wakers to be woken when nothing is held.
@@ -394,6 +441,7 @@ impl Woken {
         self.cells.is_empty() && self.single.is_empty()
     }
 
+    #[inline(never)]
     pub(crate) fn wake(&mut self) {
         for cell in self.cells.drain(..) {
             shielded(|| cell.wake());

@@ -1,5 +1,6 @@
 //! What an event is inside: one cell, and what has to be known when it resolves.
 
+use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -33,16 +34,28 @@ pub(crate) struct Note {
     armed: bool,
     /// A handle has returned the error.
     observed: bool,
-    /// The error is of this group itself, and took down this many others.
-    root: Option<u32>,
+    /// The error is of this group itself, and this many failed of it, this one included.
+    root: Option<NonZeroU32>,
+    /// What few groups have.
+    extra: Option<Box<Extra>>,
+}
+
+#[derive(Debug)]
+struct Extra {
+    name: Option<Box<str>>,
     /// Ends the group's outside futures.
-    pub(crate) cancel: Option<Arc<Signal>>,
-    pub(crate) name: Option<Box<str>>,
+    cancel: Option<Arc<Signal>>,
 }
 
 impl Note {
     pub(crate) fn new(name: Option<Box<str>>, cancel: Option<Arc<Signal>>) -> Self {
-        Note { name, cancel, ..Note::default() }
+        let has_extra = name.is_some() || cancel.is_some();
+        Note { extra: has_extra.then(|| Box::new(Extra { name, cancel })), ..Note::default() }
+    }
+
+    /// What the user calls the group.
+    pub(crate) fn name(&self) -> Option<Box<str>> {
+        self.extra.as_ref()?.name.clone()
     }
 }
 
@@ -71,10 +84,10 @@ impl EventInner {
     pub(super) fn settle(&self, result: Result<()>, took_down: u32, woken: &mut Woken) {
         if let Err(error) = &result {
             let root = !error.is_dependency_failed() && !error.is_cancelled();
-            self.cell.note(|note, _| note.root = root.then_some(took_down));
+            let all = NonZeroU32::MIN.saturating_add(took_down);
+            self.cell.note(|note, _| note.root = root.then_some(all));
         }
         woken.cells.extend(self.cell.complete(result).filter(|w| !w.is_empty()));
-        woken.single.extend(self.queue.ended(self.tide));
     }
 
     /// Nobody wants the group any more.
@@ -111,7 +124,7 @@ impl EventInner {
 
     /// The group's outside futures, if it has any, are dropped: it does not run any more.
     pub(crate) fn drop_outside(&self) {
-        let cancel = self.cell.note(|note, _| note.cancel.take());
+        let cancel = self.cell.note(|note, _| note.extra.as_mut()?.cancel.take());
         let woken = cancel.and_then(|signal| signal.complete(()));
         woken.into_iter().for_each(|w| shielded(|| w.wake()));
     }
@@ -120,9 +133,10 @@ impl EventInner {
 impl Drop for EventInner {
     fn drop(&mut self) {
         let (value, note) = self.cell.parts_mut();
-        let (Some(took_down), Some(Err(error))) = (note.root.filter(|_| !note.observed), value.take()) else {
+        let (Some(all), Some(Err(error))) = (note.root.filter(|_| !note.observed), value.take()) else {
             return;
         };
+        let took_down = all.get() - 1;
         let handler = self.queue.handler();
         self.inner().reporter.report(self.inner(), handler, AsyncError::new(error, took_down, self.at));
     }

@@ -9,8 +9,9 @@ use windlass_backend::{
     Region, Wait,
 };
 
+use super::chores::shielded;
 use super::work::{Binding, Planned, PlannedArg, PlannedBody, Work, empty_span};
-use super::{Chores, Inner, LaneShell, State, sink};
+use super::{Chores, Inner, LaneShell, Load, State, sink};
 use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, Popped, RootId, Step, Transfer};
 use crate::error::{Cause, Error};
 
@@ -34,9 +35,10 @@ pub(super) struct ToFeed {
 /// What to feed.
 #[derive(Debug)]
 enum Job {
-    /// Nothing: a barrier, or a group that does not run any more.
+    /// Nothing: a group that does not run any more.
     Barrier,
-    Commands(SmallVec<[Planned<'static>; 1]>),
+    /// None of a group that is a barrier.
+    Commands(Load),
     Transfer(Box<Move>),
 }
 
@@ -61,7 +63,8 @@ impl State {
         self.counters.fed += batch.len() as u64;
     }
 
-    fn outfit(&mut self, Popped { node, point, waits, live }: Popped) -> ToFeed {
+    fn outfit(&mut self, popped: Popped<Load>) -> ToFeed {
+        let Popped { node, point, waits, live, load } = popped;
         let mut native_waits = SmallVec::new();
         for (lane, point) in waits {
             native_waits.push(Wait { lane: self.lane(lane).number, point: Point(point) });
@@ -72,21 +75,22 @@ impl State {
                 memory.push((used.root, used.memory, allocation.clone()));
             }
         }
-        let job = match self.engine.work_mut(node) {
-            // What a group that does not run any more would have done is dropped with its work, when it settles.
-            Some(Work::Group(_)) if live => {
-                let commands = self.engine.take_load(node);
-                if commands.is_empty() { Job::Barrier } else { Job::Commands(commands) }
-            }
-            Some(Work::Transfer(transfer)) if live => {
-                let (step, staging) = (transfer.step, transfer.staging.take());
-                self.regions(&step).map_or(Job::Barrier, |(from, to)| {
-                    Job::Transfer(Box::new(Move { step, from, to, staging }))
-                })
-            }
-            _ => Job::Barrier,
+        // What a group that does not run any more would have done is dropped with its work, when it settles.
+        let job = match load {
+            Some(commands) => Job::Commands(commands),
+            None if live => self.transfer(node).map_or(Job::Barrier, Job::Transfer),
+            None => Job::Barrier,
         };
         ToFeed { node, point: Point(point), waits: native_waits, job, memory }
+    }
+
+    /// The step of a transfer that a node is, with its staging.
+    #[inline(never)]
+    fn transfer(&mut self, node: NodeId) -> Option<Box<Move>> {
+        let Some(Work::Transfer(transfer)) = self.engine.work_mut(node) else { return None };
+        let (step, staging) = (transfer.step, transfer.staging.take());
+        let (from, to) = self.regions(&step)?;
+        Some(Box::new(Move { step, from, to, staging }))
     }
 
     /// The bytes that a step of a transfer reads, and those that it writes.
@@ -153,7 +157,9 @@ impl Inner {
 fn make_calls(lane: &LaneShell, batch: &mut Vec<ToFeed>, fed: &mut Vec<Fed<Cause>>) -> Option<Cause> {
     let mut dead = None;
     sink::quietly(|| {
-        fed.extend(batch.drain(..).map(|entry| feed_one(lane, entry, &mut dead)));
+        fed.extend(batch.iter_mut().map(|entry| feed_one(lane, entry, &mut dead)));
+        // A refused group's captures are foreign code.
+        shielded(|| batch.clear());
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| lane.native.flush())) {
             dead.get_or_insert_with(|| dead_lane(&*panic, "flushing a lane"));
         }
@@ -176,36 +182,51 @@ fn dead_lane(panic: &(dyn std::any::Any + Send), doing: &str) -> Cause {
 /// Makes one group's native call. A backend that refuses or panics has its group fail; a barrier takes its place, so
 /// that what is ordered through the group stays ordered. A lane that says it is lost, or takes not even a barrier, is
 /// `dead`: no verdict of it would ever cover this point, so its context counts as lost from here on.
-fn feed_one(lane: &LaneShell, entry: ToFeed, dead: &mut Option<Cause>) -> Fed<Cause> {
+fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> Fed<Cause> {
     let ToFeed { node, point, waits, job, memory } = entry;
-    let barrier = |waits: &[Wait]| lane.native.feed(point, waits, SmallVec::new());
+    let (node, point) = (*node, *point);
     let attempt = catch_unwind(AssertUnwindSafe(|| match job {
-        Job::Barrier => barrier(&waits),
-        Job::Commands(commands) => feed_commands(lane, point, &waits, commands, &memory),
-        Job::Transfer(transfer) => feed_transfer(lane, point, &waits, &transfer, &memory),
+        Job::Barrier => lane.native.feed(point, waits, SmallVec::new()),
+        Job::Commands(commands) => feed_commands(lane, point, waits, commands, memory),
+        Job::Transfer(transfer) => feed_transfer(lane, point, waits, transfer, memory),
     }));
     let refused = match attempt {
-        Ok(Ok(())) => return Fed { node, refused: None },
-        Ok(Err(error)) => error,
-        Err(panic) => BackendError::Panicked(panic_message(&*panic)),
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(replace_by_barrier(lane, point, waits, error, dead)),
+        Err(panic) => {
+            let error = BackendError::Panicked(panic_message(&*panic));
+            Some(replace_by_barrier(lane, point, waits, error, dead))
+        }
     };
+    Fed { node, refused }
+}
+
+/// See [`feed_one`]. Returns why the group has failed.
+#[cold]
+fn replace_by_barrier(
+    lane: &LaneShell,
+    point: Point,
+    waits: &[Wait],
+    refused: BackendError,
+    dead: &mut Option<Cause>,
+) -> Cause {
     let lost = |error: BackendError| match error.is_lost() {
         true => error,
         false => BackendError::Lost(format!("its lane takes nothing any more: {error}")),
     };
     let replaced = match refused.is_lost() {
         true => Err(refused.clone()),
-        false => catch_unwind(AssertUnwindSafe(|| barrier(&waits)))
+        false => catch_unwind(AssertUnwindSafe(|| lane.native.feed(point, waits, SmallVec::new())))
             .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic)))),
     };
     let doing = "handing a group to the device";
     if let Err(error) = replaced {
         dead.get_or_insert_with(|| Cause(Error::backend(lost(error), doing)));
     }
-    let cause = Cause(Error::backend(refused, doing));
-    Fed { node, refused: Some(cause) }
+    Cause(Error::backend(refused, doing))
 }
 
+#[inline(never)]
 fn feed_transfer(
     lane: &LaneShell,
     point: Point,
@@ -230,28 +251,39 @@ fn feed_commands(
     lane: &LaneShell,
     point: Point,
     waits: &[Wait],
-    mut commands: SmallVec<[Planned<'static>; 1]>,
+    commands: &mut [Planned<'static>],
     memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
 ) -> Result<(), BackendError> {
     let find = |binding: &Binding| {
         memory.iter().find(|(root, ..)| *root == binding.root).map(|(_, _, a)| &**a).ok_or_else(gone)
     };
     // The one command of most groups on host devices needs no side tables.
-    if let [Planned::Host(body)] = &mut commands[..] {
-        let launch = body.take().map(|body| bind(body, &find)).ok_or_else(gone)??;
+    if let [Planned::Host(body)] = commands {
+        let launch = body.take().map(|body| bind(body, find)).ok_or_else(gone)??;
         return lane.native.feed(point, waits, SmallVec::from_buf([Command::Host(launch)]));
     }
+    feed_several(lane, point, waits, commands, find)
+}
+
+#[inline(never)]
+fn feed_several<'a>(
+    lane: &LaneShell,
+    point: Point,
+    waits: &[Wait],
+    commands: &'a mut [Planned<'static>],
+    find: impl Copy + Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
+) -> Result<(), BackendError> {
     // Closures move into the lane; everything else is lent for the call.
     let mut bodies = SmallVec::<[HostLaunch; 1]>::new();
-    for command in &mut commands {
+    for command in &mut *commands {
         if let Planned::Host(body) = command
             && let Some(body) = body.take()
         {
-            bodies.push(bind(body, &find)?);
+            bodies.push(bind(body, find)?);
         }
     }
     let arguments =
-        commands.iter().map(|c| arguments(c, &find)).collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
+        commands.iter().map(|c| arguments(c, find)).collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
     let mut bodies = bodies.into_iter();
     let native = commands.iter().zip(&arguments).map(|(command, args)| match command {
         Planned::Host(_) => bodies.next().map(Command::Host).ok_or_else(gone),
@@ -261,13 +293,13 @@ fn feed_commands(
         }
         Planned::Copy(copy) => Ok(Command::Copy(CopyBox {
             from: find(&copy.from)?,
-            from_region: copy.from.region,
+            from_region: copy.from.region(),
             to: find(&copy.to)?,
-            to_region: copy.to.region,
+            to_region: copy.to.region(),
         })),
         Planned::Fill(fill) => Ok(Command::Fill(Fill {
             memory: find(&fill.to)?,
-            region: fill.to.region,
+            region: fill.to.region(),
             pattern: &fill.pattern,
         })),
         Planned::HostTask(_) => Err(BackendError::Unsupported("a host task on a lane".into())),
@@ -279,13 +311,13 @@ fn feed_commands(
 /// A host body with its memory.
 fn bind<'a>(
     body: Box<dyn PlannedBody>,
-    find: &impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
+    find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
 ) -> Result<HostLaunch, BackendError> {
     let mut spans = SmallVec::new();
     for window in body.windows() {
-        spans.push(match window.region.bytes() {
-            0 => empty_span(window),
-            _ => window.span(find(window)?).ok_or_else(not_host)?,
+        spans.push(match window.is_empty() {
+            true => empty_span(window),
+            false => window.span(find(window)?).ok_or_else(not_host)?,
         });
     }
     Ok(HostLaunch { range: body.range(), code: HostCode::Once(body), spans })
@@ -300,14 +332,14 @@ struct Arguments<'a> {
 
 fn arguments<'a>(
     command: &'a Planned<'static>,
-    find: &impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
+    find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
 ) -> Result<Arguments<'a>, BackendError> {
     let Planned::Kernel(launch) = command else { return Ok(Arguments::default()) };
     let list = launch.args.iter().map(|arg| {
         Ok(match arg {
             PlannedArg::Buffer(binding, access) => Arg::Buffer {
                 memory: find(binding)?,
-                region: binding.region,
+                region: binding.region(),
                 element: binding.element as usize,
                 access: *access,
             },

@@ -92,7 +92,7 @@ impl Inner {
                 Some(Work::Guard(guard)) => {
                     Start::Guard(guard.clone(), memory.into_iter().find_map(|(_, m)| m))
                 }
-                Some(Work::Group(_)) => match state.engine.take_load(node).pop() {
+                Some(Work::Group(_)) => match state.engine.take_load(node).and_then(|mut load| load.pop()) {
                     Some(Planned::HostTask(task)) => {
                         state.counters.host_tasks += 1;
                         let memory = memory.into_iter().filter_map(|(root, m)| Some((root, m?))).collect();

@@ -69,8 +69,8 @@ impl QueueCore {
         self.handler.clone()
     }
 
-    /// A group has ended: its credit is free, and somebody may have waited for that.
-    pub(crate) fn ended(&self, tide: Tide) -> Vec<Waker> {
+    /// A group was refused after all: its credit is free, and somebody may have waited for that.
+    pub(crate) fn refused(&self, tide: Tide) -> Vec<Waker> {
         let mut woken = self.credits.give(1);
         woken.extend(self.drain.end(tide, 1));
         woken

@@ -22,6 +22,17 @@ pub(crate) enum Work {
     Guard(Arc<GuardCell>),
 }
 
+impl Work {
+    /// A group's event.
+    #[inline]
+    pub(crate) fn event(&self) -> Option<&Arc<EventInner>> {
+        match self {
+            Work::Group(event) => Some(event),
+            Work::Transfer(_) | Work::Guard(_) => None,
+        }
+    }
+}
+
 /// A step of a transfer, with its staging memory where it has some.
 #[derive(Debug)]
 pub(crate) struct TransferWork {
@@ -33,7 +44,10 @@ pub(crate) struct TransferWork {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding {
     pub(crate) root: RootId,
-    pub(crate) region: Region,
+    /// Of the first element, in bytes.
+    pub(crate) offset: usize,
+    /// In elements.
+    pub(crate) extent: Extent,
     pub(crate) element: u32,
     pub(crate) word: Word,
 }
@@ -41,21 +55,33 @@ pub(crate) struct Binding {
 impl Binding {
     /// How many elements the window shows.
     pub(crate) fn len(&self) -> usize {
-        self.region.bytes() / self.element as usize
+        self.extent.size.iter().product()
     }
 
-    fn extent(&self) -> Extent {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.extent.size.contains(&0)
+    }
+
+    /// The bytes.
+    pub(crate) fn region(&self) -> Region {
         let element = self.element as usize;
-        let Region { width, rows, slices, row_pitch, slice_pitch, .. } = self.region;
-        Extent { size: [slices, rows, width / element], pitch: [slice_pitch / element, row_pitch / element] }
+        let Extent { size: [slices, rows, row], pitch: [slice_pitch, row_pitch] } = self.extent;
+        Region {
+            offset: self.offset,
+            width: row * element,
+            rows,
+            slices,
+            row_pitch: row_pitch * element,
+            slice_pitch: slice_pitch * element,
+        }
     }
 
     /// Whether two windows of one root share a byte.
     pub(crate) fn overlaps(&self, other: &Binding) -> bool {
-        if self.root != other.root || self.region.bytes() == 0 || other.region.bytes() == 0 {
+        if self.root != other.root || self.is_empty() || other.is_empty() {
             return false;
         }
-        let (a, b) = (&self.region, &other.region);
+        let (a, b) = (&self.region(), &other.region());
         if a.end() <= b.offset || b.end() <= a.offset {
             return false;
         }
@@ -68,14 +94,12 @@ impl Binding {
     /// The window in host memory.
     pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<Span> {
         let start = memory.host_ptr()?;
-        debug_assert!(self.region.end() <= memory.bytes());
+        debug_assert!(self.region().end() <= memory.bytes());
         // SAFETY: prepare checked the window against the root's size, which is the allocation's, so the offset stays
         // inside. The allocation lives until the node that uses it has settled; the engine keeps conflicting users
         // apart, and all of them use the root's one word. Host memory is aligned for every word that a root can have:
         // fresh memory by more than a word, a vector's by its element's own alignment, from which the word was taken.
-        Some(unsafe {
-            Span::new(start.add(self.region.offset), self.extent(), self.element as usize, self.word)
-        })
+        Some(unsafe { Span::new(start.add(self.offset), self.extent, self.element as usize, self.word) })
     }
 }
 
