@@ -67,7 +67,7 @@ use edges::Edge;
 use epoch::{Epoch, EpochId};
 pub(crate) use guard::GuardPlan;
 pub(crate) use ids::{ContextId, DeviceId, HEAP, Id, LaneId, MemoryId, Table};
-pub(crate) use lanes::{Fed, Popped};
+pub(crate) use lanes::Fed;
 use mutant::Faults;
 #[allow(unreachable_pub, reason = "public where the oracle is")]
 pub use mutant::Mutant;
@@ -181,6 +181,15 @@ impl<S: Shell> Default for Root<S> {
             users: 0,
             released: false,
         }
+    }
+}
+
+impl<S: Shell> Root<S> {
+    fn allocation(&self, memory: MemoryId) -> Option<&S::Memory> {
+        self.slots.iter().find_map(|(m, slot)| match slot {
+            Slot::Ready(found) if *m == memory => Some(found),
+            _ => None,
+        })
     }
 }
 
@@ -449,10 +458,7 @@ impl<S: Shell> Engine<S> {
 
     /// The allocation of a root in a memory, if it has been made.
     pub(crate) fn allocation(&self, root: RootId, memory: MemoryId) -> Option<&S::Memory> {
-        self.roots.get(root)?.slots.iter().find_map(|(m, slot)| match slot {
-            Slot::Ready(found) if *m == memory => Some(found),
-            _ => None,
-        })
+        self.roots.get(root)?.allocation(memory)
     }
 
     /// A root's extent in its units, the bytes of a unit, and the bytes of all.

@@ -207,10 +207,14 @@ impl State {
     }
 
     fn lane(&self, lane: LaneId) -> &Arc<LaneShell> {
-        match &self.lanes[lane.0 as usize] {
-            Some(lane) => lane,
-            None => unreachable!("a lane is opened before anything is submitted to its device"),
-        }
+        native_lane(&self.lanes, lane)
+    }
+}
+
+fn native_lane(lanes: &[Option<Arc<LaneShell>>], lane: LaneId) -> &Arc<LaneShell> {
+    match &lanes[lane.0 as usize] {
+        Some(lane) => lane,
+        None => unreachable!("a lane is opened before anything is submitted to its device"),
     }
 }
 

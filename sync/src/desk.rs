@@ -79,11 +79,15 @@ impl<S, M> Desk<S, M> {
         self.inbox.is_empty();
     }
 
-    #[inline]
+    #[inline(always)]
     fn work_off(&self, seat: &mut MutexGuard<'_, S>, clerk: &mut impl Clerk<S, M>) {
-        if self.inbox.is_empty() {
-            return;
+        if !self.inbox.is_empty() {
+            self.deliver(seat, clerk);
         }
+    }
+
+    #[inline(never)]
+    fn deliver(&self, seat: &mut MutexGuard<'_, S>, clerk: &mut impl Clerk<S, M>) {
         for message in self.inbox.take() {
             clerk.mail(seat, message);
         }

@@ -114,6 +114,17 @@ pub(super) struct Cell<C> {
     pub(super) replicas: SmallVec<[Replica; 1]>,
 }
 
+impl<C> Cell<C> {
+    /// A group has written it, or will.
+    pub(super) fn become_version_of(&mut self, author: NodeId) {
+        self.content = Content::Written;
+        self.author = Some(author);
+        if !self.guards.is_empty() {
+            self.guards.clear();
+        }
+    }
+}
+
 impl<C: Clone + PartialEq> Cell<C> {
     pub(super) fn replica(&self, memory: MemoryId) -> Option<&Replica> {
         self.replicas.iter().find(|r| r.memory == memory)
@@ -243,6 +254,14 @@ impl<C: Clone + PartialEq> Cells<C> {
     /// The one cell of a root that has one history, as most have.
     pub(super) fn only(&self) -> Option<&Cell<C>> {
         match &self.list[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// See [`Cells::only`].
+    pub(super) fn only_mut(&mut self) -> Option<&mut Cell<C>> {
+        match &mut self.list[..] {
             [only] => Some(only),
             _ => None,
         }

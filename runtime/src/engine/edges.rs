@@ -336,9 +336,17 @@ impl<S: Shell> Engine<S> {
             return;
         };
         let lane = follows.unwrap_or_else(|| self.choose_lane(device, id));
-        self.nodes[id].state = State::Queued(lane);
-        self.lanes[lane.0 as usize].list.push_back(id);
-        if self.lanes[lane.0 as usize].has_room() {
+        let node = &mut self.nodes[id];
+        node.state = State::Queued(lane);
+        // What stands before it on its own lane needs no wait.
+        match &node.waits[..] {
+            [] => {}
+            [(only, _)] if *only == lane => node.waits.clear(),
+            _ => node.waits.retain(|(other, _)| *other != lane),
+        }
+        let list = &mut self.lanes[lane.0 as usize];
+        list.list.push_back(id);
+        if list.has_room() {
             turn.lane_ready(lane);
         }
     }

@@ -58,6 +58,11 @@ impl Epoch {
         Epoch { groups: SmallVec::new(), cells: cells as u32, unsettled: 0, closed: false, wanted: false }
     }
 
+    /// Whoever reads a set of this many cells, each of which refers to this epoch, may join.
+    pub(super) fn takes_readers_of(&self, cells: usize) -> bool {
+        !self.closed && self.cells as usize == cells
+    }
+
     /// All its readers have settled.
     pub(super) fn is_over(&self) -> bool {
         self.unsettled == 0

@@ -4,7 +4,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::cells::{Cell, Cells, Content};
+use super::cells::{Cell, Cells, Content, Replica};
 use super::edges::{DATA, NOTHING};
 use super::ids::MemoryId;
 use super::mutant::Faults;
@@ -126,32 +126,61 @@ impl Entry<'_> {
         self.faults.is(mutant)
     }
 
-    /// Adds what a use of this cell comes after: the last writer of this copy, and for a write the readers since.
-    /// Failure comes along if the use reads.
-    #[inline]
+    /// Adds what a use of this cell comes after.
     pub(super) fn hazards<C>(&mut self, cell: &Cell<C>, mode: Mode) {
         for replica in &cell.replicas {
-            if replica.memory != self.user.memory && !(mode.writes() && self.is(Mutant::HazardsEverywhere)) {
-                continue;
+            if replica.memory == self.user.memory || mode.writes() && self.is(Mutant::HazardsEverywhere) {
+                self.hazards_of(replica, mode);
             }
-            if mode.reads() && !self.is(Mutant::DropReadAfterWrite) {
-                self.preds.node(replica.basis, DATA);
-                // A guard holds back those who read what it may write, and has no failure that they could share.
-                if replica.writer != replica.basis {
-                    self.preds.node(replica.writer, NOTHING);
-                }
-            }
-            if !mode.writes() {
-                continue;
-            }
-            if !self.is(Mutant::DropWriteAfterRead) {
-                replica.epochs.iter().for_each(|e| self.preds.after_epoch(*e, self.epochs, self.faults));
-            }
-            // Where there are readers they stand between: each of them is behind that writer.
-            if replica.epochs.is_empty() && !self.is(Mutant::DropWriteAfterWrite) {
+        }
+    }
+
+    /// Adds what a use of this copy comes after: its last writer, and for a write the readers since. Failure comes along
+    /// if the use reads.
+    #[inline(always)]
+    fn hazards_of(&mut self, replica: &Replica, mode: Mode) {
+        if mode.reads() && !self.is(Mutant::DropReadAfterWrite) {
+            self.preds.node(replica.basis, DATA);
+            // A guard holds back those who read what it may write, and has no failure that they could share.
+            if replica.writer != replica.basis {
                 self.preds.node(replica.writer, NOTHING);
             }
         }
+        if !mode.writes() {
+            return;
+        }
+        if replica.epochs.is_empty() {
+            if !self.is(Mutant::DropWriteAfterWrite) {
+                self.preds.node(replica.writer, NOTHING);
+            }
+        } else if !self.is(Mutant::DropWriteAfterRead) {
+            // The readers stand between: each of them is behind that writer.
+            replica.epochs.iter().for_each(|e| self.preds.after_epoch(*e, self.epochs, self.faults));
+        }
+    }
+
+    /// Collects what the use of a whole cell comes after, and enters it, where that is simple: the only copy is the
+    /// user's own, and a reader finds an epoch to join. Says whether it was.
+    #[inline]
+    pub(super) fn use_alone<C>(&mut self, cell: &mut Cell<C>, mode: Mode) -> bool {
+        let [replica] = &mut cell.replicas[..] else { return false };
+        if replica.memory != self.user.memory || self.user.kind != Kind::Author || self.faults.any() {
+            return false;
+        }
+        if mode.writes() {
+            self.hazards_of(replica, mode);
+            self.write(replica);
+            replica.group = Some(self.user.node);
+            cell.become_version_of(self.user.node);
+            return true;
+        }
+        let [id] = replica.epochs[..] else { return false };
+        if !self.epochs[id.0 as usize].takes_readers_of(1) {
+            return false;
+        }
+        self.hazards_of(replica, mode);
+        self.join(id);
+        true
     }
 
     /// Leaves the use as what later uses come after.
@@ -179,8 +208,7 @@ impl Entry<'_> {
         let joins = |id: &&EpochId| {
             let epoch = &self.epochs[id.0 as usize];
             let covers = |&i: &usize| cells.get(i).replica(memory).is_some_and(|r| r.epochs.contains(id));
-            !epoch.closed
-                && (too_much || epoch.cells as usize == inside.len())
+            (epoch.takes_readers_of(inside.len()) || too_much && !epoch.closed)
                 && (inside.len() == 1 || inside.iter().all(covers))
         };
         let shared = cells.get(first).replica(memory).and_then(|r| r.epochs.iter().find(joins).copied());
@@ -192,11 +220,15 @@ impl Entry<'_> {
             Record::epoch(self.record, id);
             id
         });
-        let epoch = &mut self.epochs[id.0 as usize];
-        if self.faults.is(Mutant::EpochForgetsReaders) && !epoch.is_over() {
+        if self.is(Mutant::EpochForgetsReaders) && !self.epochs[id.0 as usize].is_over() {
             return;
         }
-        epoch.join(self.user.realm);
+        self.join(id);
+    }
+
+    #[inline(always)]
+    fn join(&mut self, id: EpochId) {
+        self.epochs[id.0 as usize].join(self.user.realm);
         self.joined = Some(id);
         Record::reader(self.record, id, self.user.node);
     }
@@ -205,12 +237,17 @@ impl Entry<'_> {
     pub(super) fn enter_writer<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
         for &i in inside {
             let replica = cells.get_mut(i).replica_mut(self.user.memory);
-            replica.writer = Some(self.user.node);
-            replica.basis = Some(self.user.node);
-            replica.reserve = None;
-            replica.valid = true;
-            replica.leave_epochs(self.epochs);
+            self.write(replica);
         }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, replica: &mut Replica) {
+        replica.writer = Some(self.user.node);
+        replica.basis = Some(self.user.node);
+        replica.reserve = None;
+        replica.valid = true;
+        replica.leave_epochs(self.epochs);
     }
 
     /// Makes a group the author of a new version of these cells: all other copies are stale from here on.
@@ -218,11 +255,11 @@ impl Entry<'_> {
         self.enter_writer(cells, inside);
         for &i in inside {
             let cell = cells.get_mut(i);
-            if !(self.is(Mutant::PoisonStays) && matches!(cell.content, Content::Poisoned(_))) {
-                cell.content = Content::Written;
+            let before = std::mem::replace(&mut cell.content, Content::Written);
+            cell.become_version_of(self.user.node);
+            if self.is(Mutant::PoisonStays) && matches!(before, Content::Poisoned(_)) {
+                cell.content = before;
             }
-            cell.author = Some(self.user.node);
-            cell.guards.clear();
             for replica in &mut cell.replicas {
                 let written = replica.memory == self.user.memory;
                 replica.reserve = None;

@@ -7,24 +7,45 @@
 
 use std::hint::cold_path;
 
-use smallvec::SmallVec;
-
 use super::edges::NONE;
-use super::epoch::{self, see};
-use super::ids::{ContextId, DeviceId, LaneId, MemoryId};
-use super::{End, Engine, Lane, Mutant, NodeId, Place, Shell, State, Turn};
+use super::epoch::see;
+use super::ids::{ContextId, DeviceId, LaneId, MemoryId, Table};
+use super::{End, Engine, Lane, Mutant, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
 
 /// A group to be fed.
-#[derive(Debug)]
-pub(crate) struct Popped<L> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Popped {
     pub(crate) node: NodeId,
     pub(crate) point: u64,
-    /// Points of other lanes of the context to wait for.
-    pub(crate) waits: SmallVec<[(LaneId, u64); 1]>,
     /// Whether its commands are to run. If not, it is fed without any: others rely on the order through it.
     pub(crate) live: bool,
-    /// What it has to be given, if it is a live group.
-    pub(crate) load: Option<L>,
+}
+
+/// What the native calls of a group need.
+pub(crate) struct Outfit<'e, S: Shell> {
+    node: &'e mut Node<S>,
+    roots: &'e Table<RootTag, Root<S>>,
+}
+
+impl<S: Shell> Outfit<'_, S> {
+    /// Points of other lanes of the context to wait for.
+    pub(crate) fn waits(&self) -> &[(LaneId, u64)] {
+        &self.node.waits
+    }
+
+    /// The allocations that it uses.
+    pub(crate) fn memory(&self) -> impl Iterator<Item = (RootId, MemoryId, &S::Memory)> {
+        let there = |used: &Use| {
+            let memory = self.roots.get(used.root)?.allocation(used.memory)?;
+            Some((used.root, used.memory, memory))
+        };
+        self.node.uses.iter().filter_map(there)
+    }
+
+    /// What is to be done, if it is a group; taken once.
+    pub(crate) fn take_load(&mut self) -> Option<S::Load> {
+        self.node.take_load()
+    }
 }
 
 /// What came of a native call.
@@ -72,9 +93,15 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Whether the lane's feed token is free, and there is something to feed.
+    #[inline]
     pub(crate) fn may_hold(&self, lane: LaneId) -> bool {
-        let lane = &self.lanes[lane.0 as usize];
-        !lane.held && lane.has_room()
+        !self.lanes[lane.0 as usize].held && self.can_pop(lane)
+    }
+
+    /// Whether there is something to feed that the lane has room for.
+    #[inline]
+    pub(crate) fn can_pop(&self, lane: LaneId) -> bool {
+        self.lanes[lane.0 as usize].has_room() || self.is(Mutant::DepthIgnored)
     }
 
     /// Gives the feed token back: everything that was popped has been confirmed.
@@ -84,7 +111,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// The next group to feed, for the token's holder.
-    pub(crate) fn pop(&mut self, id: LaneId) -> Option<Popped<S::Load>> {
+    pub(crate) fn pop(&mut self, id: LaneId) -> Option<Popped> {
         let from_the_end = self.is(Mutant::FeedFromTheEnd);
         let no_depth = self.is(Mutant::DepthIgnored);
         let lane = self.lane(id);
@@ -98,14 +125,17 @@ impl<S: Shell> Engine<S> {
         let entry = &mut self.nodes[node];
         entry.state = State::Feeding(id, point);
         let live = entry.end.is_none();
-        let mut waits = epoch::LastPoints::new();
         if !entry.waits.is_empty() {
             let lanes = &self.lanes;
-            waits = std::mem::take(&mut entry.waits);
-            waits.retain(|(l, point)| *l != id && *point > lanes[l.0 as usize].passed);
+            entry.waits.retain(|(l, point)| *point > lanes[l.0 as usize].passed);
         }
-        let load = if live { entry.take_load() } else { None };
-        Some(Popped { node, point, waits, live, load })
+        Some(Popped { node, point, live })
+    }
+
+    /// What the native calls of a group that was popped need.
+    #[inline]
+    pub(crate) fn outfit(&mut self, node: NodeId) -> Option<Outfit<'_, S>> {
+        Some(Outfit { node: self.nodes.get_mut(node)?, roots: &self.roots })
     }
 
     /// The native calls of these groups have been made.

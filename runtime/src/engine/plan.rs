@@ -1,7 +1,5 @@
 //! Planning: what a group waits for, what has to move first, and what its writes make of the data.
 
-use std::hint::cold_path;
-
 use smallvec::SmallVec;
 
 use super::boxes::{Box3, Piece, cover};
@@ -206,38 +204,47 @@ impl<S: Shell> Engine<S> {
     ) -> u32 {
         let &Access { root, bounds, mode } = access;
         let Engine { nodes, roots, epochs, record, faults, tally, .. } = self;
-        let cells = &mut roots[root].cells;
         let faults = *faults;
-        let mut entry = Entry { user, preds, epochs, record, faults, joined: None };
-        if let Some(cell) = cells.only().filter(|cell| bounds.contains(&cell.bounds)) {
-            // A root of one history, used as a whole: nothing to search for, to cut or to join.
-            tally.nodes_visited += 1;
-            entry.hazards(cell, mode);
-            entry.enter(cells, &[0], mode);
-            // Who has settled since may stay named: ids that outlive their nodes name nothing.
-            if cells.get(0).needs_tidying() {
-                cells.tidy(&[0], nodes, entry.epochs);
-            }
-        } else {
-            let (met, inside) = apply_to_part(&mut entry, cells, &bounds, mode);
-            tally.nodes_visited += met;
-            cells.tidy(&inside, nodes, entry.epochs);
-        }
-        let joined = entry.joined;
-        let entry = &roots[root];
+        let entry = &mut roots[root];
         if !entry.guards.is_empty() {
-            cold_path();
             guards_ahead(&entry.guards, &bounds, mode.writes(), faults, preds);
         }
-        if let Some(epoch) = joined {
-            self.nodes[user.node].epochs.push(epoch);
+        let cells = &mut entry.cells;
+        let mut uses = Entry { user, preds, epochs, record, faults, joined: None };
+        match cells.only_mut().filter(|cell| bounds.contains(&cell.bounds)) {
+            // A root of one history, used as a whole: nothing to search for, to cut or to join.
+            Some(cell) => {
+                tally.nodes_visited += 1;
+                if !uses.use_alone(cell, mode) {
+                    uses.hazards(cell, mode);
+                    uses.enter(cells, &[0], mode);
+                    // Who has settled since may stay named: ids that outlive their nodes name nothing.
+                    if cells.get(0).needs_tidying() {
+                        cells.tidy(&[0], nodes, uses.epochs);
+                    }
+                }
+            }
+            None => {
+                let (met, inside) = apply_to_part(&mut uses, cells, &bounds, mode);
+                tally.nodes_visited += met;
+                cells.tidy(&inside, nodes, uses.epochs);
+            }
         }
-        self.use_root(user.node, root, user.memory, mode.writes(), turn)
+        let joined = uses.joined;
+        let node = &mut nodes[user.node];
+        if let Some(epoch) = joined {
+            node.epochs.push(epoch);
+        }
+        node.uses.push(Use { root, memory: user.memory, writes: mode.writes() });
+        entry.users += 1;
+        match entry.allocation(user.memory) {
+            Some(_) => 0,
+            None => self.await_memory(user.node, root, user.memory, turn),
+        }
     }
 
     /// Notes that a node uses a root's allocation in `memory`. Returns one gate if that is not there yet; asks for it if
     /// nobody has.
-    #[inline]
     pub(super) fn use_root(
         &mut self,
         id: NodeId,
@@ -249,9 +256,9 @@ impl<S: Shell> Engine<S> {
         self.nodes[id].uses.push(Use { root, memory, writes });
         let entry = &mut self.roots[root];
         entry.users += 1;
-        match entry.slots.iter().find(|(m, _)| *m == memory) {
-            Some((_, Slot::Ready(_))) => 0,
-            _ => self.await_memory(id, root, memory, turn),
+        match entry.allocation(memory) {
+            Some(_) => 0,
+            None => self.await_memory(id, root, memory, turn),
         }
     }
 

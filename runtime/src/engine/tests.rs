@@ -227,7 +227,9 @@ impl Script {
         if self.engine.hold_lane(lane) {
             while let Some(popped) = self.engine.pop(lane) {
                 self.points.insert(popped.node, (lane, popped.point));
-                given.push(Given { node: popped.node, waits: popped.waits.to_vec(), live: popped.live });
+                let waits = self.engine.outfit(popped.node).map(|o| o.waits().to_vec());
+                let waits = waits.unwrap_or_default();
+                given.push(Given { node: popped.node, waits, live: popped.live });
             }
         }
         given

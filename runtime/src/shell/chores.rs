@@ -116,6 +116,7 @@ impl State {
     }
 
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
+    #[inline]
     pub(super) fn file(&mut self, chores: &mut Chores) {
         if chores.turn.asks_for_more() {
             chores.more_than_native = true;
@@ -156,6 +157,7 @@ impl State {
     /// Resolves events. Credits come back before, so that whoever finds an event resolved finds its credit free, and
     /// tides end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
     /// of groups of one queue.
+    #[inline(never)]
     fn file_settled(&mut self, chores: &mut Chores) {
         let Chores { turn, woken, .. } = chores;
         if !self.steps.is_empty() {
@@ -194,6 +196,7 @@ impl State {
         *more |= !signals.is_empty();
     }
 
+    #[inline(never)]
     fn file_lanes(&mut self, chores: &mut Chores) {
         for at in 0..chores.turn.ready_lanes.len() {
             let lane = chores.turn.ready_lanes[at];

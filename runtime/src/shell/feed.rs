@@ -8,11 +8,12 @@ use windlass_backend::{
     Allocation, Arg, BackendError, BuiltKernel, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Point,
     Region, Wait,
 };
+use windlass_kernel::Span;
 
 use super::chores::shielded;
-use super::work::{Binding, Planned, PlannedArg, PlannedBody, Work, empty_span};
-use super::{Chores, Inner, LaneShell, Load, State, sink};
-use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, Popped, RootId, Step, Transfer};
+use super::work::{Binding, Planned, PlannedArg, Work, empty_span};
+use super::{Chores, Inner, LaneShell, Load, State, native_lane, sink};
+use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 use crate::error::{Cause, Error};
 
 /// How many groups one holder of a lane's token feeds before it leaves the rest to the executor: enough for a full
@@ -30,6 +31,12 @@ pub(super) struct ToFeed {
     waits: SmallVec<[Wait; 1]>,
     job: Job,
     memory: SmallVec<[(RootId, MemoryId, Arc<dyn Allocation>); 2]>,
+}
+
+impl ToFeed {
+    fn new(node: NodeId, point: Point) -> Self {
+        ToFeed { node, point, waits: SmallVec::new(), job: Job::Barrier, memory: SmallVec::new() }
+    }
 }
 
 /// What to feed.
@@ -54,34 +61,36 @@ struct Move {
 impl State {
     /// Takes groups for the holder of the lane's token, with their commands and memory.
     pub(super) fn pop_batch(&mut self, lane: LaneId, batch: &mut Vec<ToFeed>) {
+        let before = batch.len();
         while batch.len() < BATCH
             && let Some(popped) = self.engine.pop(lane)
         {
-            let entry = self.outfit(popped);
-            batch.push(entry);
+            // In its place: it is large.
+            batch.push(ToFeed::new(popped.node, Point(popped.point)));
+            let Some(entry) = batch.last_mut() else { unreachable!("it has just been pushed") };
+            self.outfit(entry, popped.live);
         }
-        self.counters.fed += batch.len() as u64;
+        self.counters.fed += (batch.len() - before) as u64;
     }
 
-    fn outfit(&mut self, popped: Popped<Load>) -> ToFeed {
-        let Popped { node, point, waits, live, load } = popped;
-        let mut native_waits = SmallVec::new();
-        for (lane, point) in waits {
-            native_waits.push(Wait { lane: self.lane(lane).number, point: Point(point) });
+    #[inline]
+    fn outfit(&mut self, entry: &mut ToFeed, live: bool) {
+        let node = entry.node;
+        let Some(mut outfit) = self.engine.outfit(node) else { return };
+        for &(lane, point) in outfit.waits() {
+            let number = native_lane(&self.lanes, lane).number;
+            entry.waits.push(Wait { lane: number, point: Point(point) });
         }
-        let mut memory = SmallVec::new();
-        for used in self.engine.uses(node) {
-            if let Some(allocation) = self.engine.allocation(used.root, used.memory) {
-                memory.push((used.root, used.memory, allocation.clone()));
-            }
+        for (root, memory, allocation) in outfit.memory() {
+            entry.memory.push((root, memory, allocation.clone()));
         }
         // What a group that does not run any more would have done is dropped with its work, when it settles.
-        let job = match load {
-            Some(commands) => Job::Commands(commands),
-            None if live => self.transfer(node).map_or(Job::Barrier, Job::Transfer),
-            None => Job::Barrier,
-        };
-        ToFeed { node, point: Point(point), waits: native_waits, job, memory }
+        if live {
+            entry.job = match outfit.take_load() {
+                Some(commands) => Job::Commands(commands),
+                None => self.transfer(node).map_or(Job::Barrier, Job::Transfer),
+            };
+        }
     }
 
     /// The step of a transfer that a node is, with its staging.
@@ -120,7 +129,7 @@ impl Inner {
                 if let Some(cause) = dead {
                     state.lose_lane(lane.id, cause, &mut chores.turn);
                 }
-                if !handed_over {
+                if !handed_over && state.engine.can_pop(lane.id) {
                     state.pop_batch(lane.id, &mut chores.batch);
                 }
                 if chores.batch.is_empty() {
@@ -259,7 +268,10 @@ fn feed_commands(
     };
     // The one command of most groups on host devices needs no side tables.
     if let [Planned::Host(body)] = commands {
-        let launch = body.take().map(|body| bind(body, find)).ok_or_else(gone)??;
+        let body = body.take().ok_or_else(gone)?;
+        let mut spans = SmallVec::new();
+        find_spans(body.windows(), &mut spans, find)?;
+        let launch = HostLaunch { range: body.range(), code: HostCode::Once(body), spans };
         return lane.native.feed(point, waits, SmallVec::from_buf([Command::Host(launch)]));
     }
     feed_several(lane, point, waits, commands, find)
@@ -279,7 +291,9 @@ fn feed_several<'a>(
         if let Planned::Host(body) = command
             && let Some(body) = body.take()
         {
-            bodies.push(bind(body, find)?);
+            let mut spans = SmallVec::new();
+            find_spans(body.windows(), &mut spans, find)?;
+            bodies.push(HostLaunch { range: body.range(), code: HostCode::Once(body), spans });
         }
     }
     let arguments =
@@ -308,19 +322,19 @@ fn feed_several<'a>(
     lane.native.feed(point, waits, native)
 }
 
-/// A host body with its memory.
-fn bind<'a>(
-    body: Box<dyn PlannedBody>,
+/// A host body's windows, each in its memory.
+fn find_spans<'a>(
+    windows: &[Binding],
+    spans: &mut SmallVec<[Span; 2]>,
     find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
-) -> Result<HostLaunch, BackendError> {
-    let mut spans = SmallVec::new();
-    for window in body.windows() {
+) -> Result<(), BackendError> {
+    for window in windows {
         spans.push(match window.is_empty() {
             true => empty_span(window),
             false => window.span(find(window)?).ok_or_else(not_host)?,
         });
     }
-    Ok(HostLaunch { range: body.range(), code: HostCode::Once(body), spans })
+    Ok(())
 }
 
 /// A kernel as the context built it, and its arguments; empty for other commands.

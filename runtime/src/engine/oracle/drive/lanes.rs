@@ -17,9 +17,8 @@ impl Drive<'_> {
             return Ok(());
         };
         let at = self.at(popped.node)?;
-        self.note(|_| {
-            format!("  feeds {at} at {} behind {:?}, live: {}", popped.point, popped.waits, popped.live)
-        });
+        let waits = self.engine.outfit(popped.node).map(|o| o.waits().to_vec()).unwrap_or_default();
+        self.note(|_| format!("  feeds {at} at {} behind {waits:?}, live: {}", popped.point, popped.live));
         let lane = &self.lanes[l];
         if popped.point != lane.fed.len() as u64 + 1 {
             return Err(Fault::new("a point out of order"));
@@ -28,7 +27,7 @@ impl Drive<'_> {
             return Err(Fault::new("a lane is fed beyond its depth"));
         }
         let unknown = |(lane, point): &(LaneId, u64)| self.lanes[lane.0 as usize].confirmed < *point as usize;
-        if popped.waits.iter().any(unknown) {
+        if waits.iter().any(unknown) {
             return Err(Fault::new("a native wait for what has not been recorded"));
         }
         for (root, memory) in self.places(at) {
@@ -42,7 +41,7 @@ impl Drive<'_> {
                 What::Item(item) => self.program.items[item].refused,
                 What::Copy(_) => false,
             };
-        let (waits, live) = (popped.waits.to_vec(), popped.live);
+        let live = popped.live;
         self.lanes[l].fed.push(Entry { id: popped.node, at, waits, live, refused });
         Ok(())
     }
