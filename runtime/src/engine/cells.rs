@@ -191,7 +191,8 @@ impl<C: Clone + PartialEq> Cell<C> {
 /// The partition of one root.
 #[derive(Debug, Clone)]
 pub(super) struct Cells<C> {
-    list: Vec<Cell<C>>,
+    /// Most roots have one history as a whole.
+    list: SmallVec<[Cell<C>; 1]>,
     line: bool,
 }
 
@@ -200,7 +201,7 @@ pub(super) type Inside = SmallVec<[usize; 4]>;
 
 impl<C> Default for Cells<C> {
     fn default() -> Self {
-        Cells { list: Vec::new(), line: true }
+        Cells { list: SmallVec::new(), line: true }
     }
 }
 
@@ -213,8 +214,14 @@ impl<C: Clone + PartialEq> Cells<C> {
             false => (Content::Never, SmallVec::new()),
         };
         let list = match extent.is_empty() {
-            true => Vec::new(),
-            false => vec![Cell { bounds: extent, content, author: None, guards: Vec::new(), replicas }],
+            true => SmallVec::new(),
+            false => SmallVec::from_iter([Cell {
+                bounds: extent,
+                content,
+                author: None,
+                guards: Vec::new(),
+                replicas,
+            }]),
         };
         Cells { list, line }
     }

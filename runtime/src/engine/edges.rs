@@ -5,10 +5,10 @@ use std::hint::cold_path;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::epoch::{LastPoints, see};
+use super::epoch::see;
 use super::hazard::Preds;
 use super::ids::LaneId;
-use super::{End, Engine, EpochId, Lane, Mutant, NodeId, Place, Proxy, ProxyId, Realm, Shell, State, Turn};
+use super::{End, Engine, EpochId, Mutant, NodeId, Place, Proxy, ProxyId, Realm, Shell, State, Turn};
 
 /// Ends a list.
 pub(super) const NONE: u32 = u32::MAX;
@@ -38,27 +38,15 @@ pub(super) fn push(edges: &mut Slab<Edge>, head: &mut u32, to: NodeId, kind: u8)
     *head = edges.insert(Edge { to, kind, next: *head }) as u32;
 }
 
-/// What a node has to wait for before it can be queued, and what it is to know of those ahead.
+/// What a node has to wait for before it can be queued.
 #[derive(Default)]
 struct Ahead {
     host: u32,
     unfed: u32,
-    /// Nodes whose verdicts it waits for.
-    reads: SmallVec<[NodeId; 2]>,
-    /// Points of lanes to wait for natively.
-    waits: LastPoints,
     /// A lane on which all unfed predecessors of its own realm are queued, as far as was seen.
     lane: Option<LaneId>,
     /// Unfed predecessors that are not all queued on one lane.
     scattered: bool,
-}
-
-impl Ahead {
-    fn wait_for(&mut self, lanes: &[Lane], lane: LaneId, point: u64) {
-        if point > lanes[lane.0 as usize].passed {
-            see(&mut self.waits, lane, point);
-        }
-    }
 }
 
 /// A node that is being linked.
@@ -95,13 +83,6 @@ impl<S: Shell> Engine<S> {
         }
         let node = &mut self.nodes[id];
         node.gates = ahead.host + ahead.unfed;
-        if !ahead.reads.is_empty() {
-            node.unsettled += ahead.reads.len() as u32;
-            node.reads = ahead.reads;
-        }
-        if !ahead.waits.is_empty() {
-            node.waits = ahead.waits;
-        }
         if node.gates == 0 {
             self.ready(id, follows, turn);
         }
@@ -114,9 +95,13 @@ impl<S: Shell> Engine<S> {
         self.tally.nodes_visited += 1;
         if carries != NOTHING {
             push(&mut self.edges, &mut ahead.out, to, carries);
-            found.reads.push(from);
         }
         let (its, state) = (ahead.place, ahead.state);
+        if carries != NOTHING {
+            let node = &mut self.nodes[to];
+            node.unsettled += 1;
+            node.reads.push(from);
+        }
         if realm == Realm::Host || its != place && self.realm(its) != realm {
             cold_path();
             let proxy = self.proxy_from(from, realm, turn);
@@ -125,27 +110,30 @@ impl<S: Shell> Engine<S> {
             return;
         }
         match state {
-            State::Fed(lane, point) if !self.is(Mutant::DropLaneWaits) => {
-                found.wait_for(&self.lanes, lane, point);
-            }
+            State::Fed(lane, point) => self.wait_natively(to, lane, point),
             // A lane of another device of this context is no list that this node can join.
             State::Queued(lane) | State::Feeding(lane, _) if its == place => match found.lane {
                 None => found.lane = Some(lane),
                 Some(other) => found.scattered |= other != lane,
             },
             State::Feeding(lane, point) if self.is(Mutant::WaitForUnrecorded) => {
-                found.wait_for(&self.lanes, lane, point);
+                self.wait_natively(to, lane, point);
             }
             State::Queued(_) | State::Feeding(..) | State::Gated => found.scattered = true,
-            State::Fed(..) | State::Passed | State::Running => {}
+            State::Passed | State::Running => {}
         }
     }
 
+    #[inline]
     pub(super) fn wait_natively(&mut self, to: NodeId, lane: LaneId, point: u64) {
         if point <= self.lanes[lane.0 as usize].passed || self.is(Mutant::DropLaneWaits) {
             return;
         }
-        see(&mut self.nodes[to].waits, lane, point);
+        let waits = &mut self.nodes[to].waits;
+        match waits.is_empty() {
+            true => waits.push((lane, point)),
+            false => see(waits, lane, point),
+        }
     }
 
     /// Gates `to` until `from` has been fed, if it is in the same realm and has not been.
@@ -180,8 +168,8 @@ impl<S: Shell> Engine<S> {
                 push(&mut self.edges, &mut group.waiting, to, FED);
                 found.host += 1;
             } else {
-                for &(lane, point) in group.last.iter().filter(|_| !self.faults.is(Mutant::DropLaneWaits)) {
-                    found.wait_for(&self.lanes, lane, point);
+                for (lane, point) in group.last.clone() {
+                    self.wait_natively(to, lane, point);
                 }
             }
         }

@@ -8,8 +8,6 @@
 //! its own, so that no writer waits for readers of bytes it does not touch. Once a writer waits for it, an epoch is
 //! closed: later readers belong to a later version.
 
-use std::hint::cold_path;
-
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -68,9 +66,17 @@ impl Epoch {
         self.unsettled == 0
     }
 
+    #[inline]
     pub(super) fn group(&mut self, realm: Realm) -> &mut Readers {
+        match self.groups.first() {
+            Some(first) if first.realm == realm => &mut self.groups[0],
+            _ => self.find_group(realm),
+        }
+    }
+
+    #[inline(never)]
+    fn find_group(&mut self, realm: Realm) -> &mut Readers {
         let at = self.groups.iter().position(|g| g.realm == realm).unwrap_or_else(|| {
-            cold_path();
             self.groups.push(Readers {
                 realm,
                 unfed: 0,
