@@ -155,7 +155,10 @@ fn invariant_12_an_edge_in_one_context_costs_the_host_nothing() {
         drop(look(&rig.queue, &x).0);
     }
     let chained = rig.stats();
-    assert_eq!((chained.proxies, chained.tasks_spawned), (before.proxies, before.tasks_spawned));
+    assert_eq!(chained.proxies, before.proxies);
+    // Edges cost no futures. A thread that has fed many groups for others leaves the lane to one.
+    let handed_over = chained.tasks_spawned - before.tasks_spawned;
+    assert!(handed_over <= 2_000 / 64, "{handed_over} futures for 2,000 groups");
     let hold = Hold::new();
     let inside = hold.clone();
     let source = rig.queue.submit(|cg| {

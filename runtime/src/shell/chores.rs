@@ -11,7 +11,7 @@ use windlass_sync::cell::Wakers;
 use windlass_sync::desk::Clerk;
 use windlass_sync::facade::thread_local;
 
-use super::feed::{ToFeed, arm_one, panic_message};
+use super::feed::{SHARE, ToFeed, arm_one, panic_message};
 use super::work::{Planned, Work};
 use super::{Inner, LaneShell, Mail, Signal, State, Windlass, sink};
 use crate::engine::{Fed, LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
@@ -28,6 +28,8 @@ pub(crate) struct Chores {
     pub(super) fed: Vec<Fed<Cause>>,
     /// This thread is feeding a lane, and takes no other.
     pub(super) is_feeding: bool,
+    /// How many groups this thread has fed since it came.
+    pub(super) share: usize,
     /// Lanes that this thread looks at when it is through with that one.
     pub(super) more: SmallVec<[LaneId; 2]>,
     /// Lanes to be fed, and points to be armed, by somebody who may make native calls.
@@ -53,6 +55,7 @@ impl Default for Chores {
             batch: Vec::new(),
             fed: Vec::new(),
             is_feeding: false,
+            share: 0,
             more: SmallVec::new(),
             elsewhere: Vec::new(),
             arm: SmallVec::new(),
@@ -167,6 +170,8 @@ impl State {
                 chores.elsewhere.push(lane);
             } else if !self.engine.may_hold(lane) {
                 // Who holds it looks at its list before giving it back.
+            } else if chores.has_done_its_share() {
+                chores.elsewhere.push(lane);
             } else if chores.is_feeding || chores.lane.is_some() {
                 chores.more.push(lane);
             } else if self.engine.hold_lane(lane) {
@@ -335,6 +340,7 @@ impl Chores {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
         let mut chores = spare.unwrap_or_default();
         chores.in_callback = in_callback;
+        chores.share = 0;
         let result = work(&mut chores);
         chores.shrink();
         let _ = SPARE.try_with(|spare| spare.set(Some(chores)));
@@ -349,6 +355,12 @@ impl Chores {
         shrink(&mut self.unused);
         shrink(&mut self.woken.cells);
         shrink(&mut self.woken.single);
+    }
+
+    /// This thread has done enough for others: whatever more is to be fed is left to the executor, also where verdicts that
+    /// come in meanwhile make room.
+    pub(super) fn has_done_its_share(&self) -> bool {
+        self.share >= SHARE
     }
 
     /// Nothing is to be done but to feed and to arm lanes, if that.
