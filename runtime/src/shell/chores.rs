@@ -12,6 +12,7 @@ use windlass_sync::desk::Clerk;
 use windlass_sync::facade::thread_local;
 
 use super::feed::{SHARE, ToFeed, arm_one, panic_message};
+use super::report::log;
 use super::work::{Planned, Work};
 use super::{Inner, LaneShell, Mail, Signal, State, Windlass, sink};
 use crate::engine::{Fed, LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
@@ -424,6 +425,11 @@ pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
 /// Runs foreign code that may panic without harm to whoever comes after it.
 pub(crate) fn shielded(code: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
-        tracing::error!(message = panic_message(&*panic), "a waker or a destructor of the user's panicked");
+        log(move || {
+            tracing::error!(
+                message = panic_message(&*panic),
+                "a waker or a destructor of the user's panicked"
+            );
+        });
     }
 }
