@@ -269,3 +269,53 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> 
         }
     }
 }
+
+#[cfg(all(test, feature = "host"))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::task::Waker;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Runtime;
+    use crate::queue::Queue;
+
+    /// An event is polled, cloned, looked at and dropped while somebody sits at the desk, and that somebody waits for it.
+    ///
+    /// Seen to fail when the first poll sat down at the desk to say that the event is wanted.
+    #[test]
+    fn invariant_07_a_poll_does_not_take_the_engines_lock() {
+        let runtime = Runtime::builder().manual().build();
+        let host = runtime.host().expect("the host backend is in this build");
+        let queue = Queue::on(host).expect("the host device opens");
+        let submit = || {
+            let group = queue.submit(|cg| {
+                cg.after(std::future::pending::<Result<()>>());
+                Ok(())
+            });
+            group.expect("a group is taken")
+        };
+        let (mut pending, mut over) = (submit(), submit());
+        over.cancel();
+        let (tell, told) = channel();
+        let polls = move || {
+            let mut clone = pending.clone();
+            let mut cx = Context::from_waker(Waker::noop());
+            for event in [&mut pending, &mut clone, &mut over] {
+                let polled = [(); 2].map(|()| Pin::new(&mut *event).poll(&mut cx).is_ready());
+                assert_eq!(polled, [event.status() != Status::Pending; 2]);
+            }
+            drop(clone);
+            tell.send(()).expect("somebody listens");
+            pending
+        };
+        let (poller, in_time) = runtime.inner().enter(|_, _| {
+            let poller = thread::spawn(polls);
+            (poller, told.recv_timeout(Duration::from_secs(20)))
+        });
+        let pending = poller.join().expect("the polls are as they should be");
+        assert!(in_time.is_ok(), "the polls waited for the desk");
+        assert_eq!(pending.cancel(), Cancel::Skipped);
+    }
+}

@@ -16,6 +16,7 @@ use crate::engine::Held;
 use crate::error::{Cause, Error, Kind};
 use crate::shell::chores::shielded;
 use crate::shell::queue::QueueCore;
+use crate::shell::report::log;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State};
 
@@ -170,7 +171,7 @@ fn look(inner: &Weak<Inner>, tick: Duration) -> bool {
     state.told = stalls;
     drop(state);
     for stall in news {
-        tracing::warn!(%stall, "work has been waiting for {:?}", tick * TICKS);
+        log(|| tracing::warn!(%stall, "work has been waiting for {:?}", tick * TICKS));
     }
     let stuck = !lock(&inner.watch.state).told.is_empty();
     if stuck {

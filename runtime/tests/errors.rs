@@ -186,34 +186,3 @@ fn d18_a_handler_may_submit() {
         wait(event).is_ok() && *seen.lock().unwrap() == [7; 4]
     });
 }
-
-#[test]
-fn d18_the_default_handler_logs_and_a_subscriber_that_panics_harms_nobody() {
-    struct Grumpy(Arc<AtomicUsize>);
-    impl tracing::Subscriber for Grumpy {
-        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-            *metadata.level() == tracing::Level::ERROR
-        }
-        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-            tracing::span::Id::from_u64(1)
-        }
-        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-        fn event(&self, _: &tracing::Event<'_>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-            panic!("the subscriber");
-        }
-        fn enter(&self, _: &tracing::span::Id) {}
-        fn exit(&self, _: &tracing::span::Id) {}
-    }
-    let logged = Arc::new(AtomicUsize::new(0));
-    tracing::subscriber::set_global_default(Grumpy(logged.clone())).unwrap();
-    let runtime = Runtime::new();
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
-    for round in 1..=3 {
-        drop(fails(&queue, "for the log"));
-        until("it is logged", || logged.load(Ordering::SeqCst) == round);
-    }
-    let x = Buffer::from(vec![1_u32; 4]);
-    wait(bump(&queue, &x)).unwrap();
-}

@@ -4,14 +4,16 @@
 mod rig;
 
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use rig::{Gate, HANG, Hold, Rig, bump, contents, fails, look, until, wait};
 use windlass::prelude::*;
 use windlass::{BackendError, BackendId, Result, Unavailable};
 use windlass_backend::{Backend, Platform, async_trait};
+use windlass_host::Host;
 
 #[test]
 fn d31_a_buffer_of_another_runtime_is_an_error() {
@@ -75,6 +77,23 @@ fn d31_an_event_keeps_its_result_after_its_slot_was_reused() {
     assert_eq!(contents(&x), [1001; 4]);
 }
 
+/// Seen to fail when each call that asks for the default runtime got a new one.
+#[test]
+fn d31_there_is_one_default_runtime_in_a_process() {
+    let [one, other] = [(); 2].map(|()| Queue::on(Device::host()).unwrap());
+    let x = Buffer::from(vec![1_u32; 8]);
+    for queue in [&one, &other] {
+        wait(bump(queue, &x)).unwrap();
+    }
+    assert_eq!(contents(&x), [3; 8]);
+    assert!(Runtime::global().stats().submitted >= 2);
+    let own = Rig::new().queue.submit(|cg| {
+        cg.read(&x);
+        Ok(())
+    });
+    assert!(own.unwrap_err().is_invalid_input(), "one that was made by hand is another");
+}
+
 /// A backend that counts how often its driver is looked for.
 struct Probe(Arc<AtomicUsize>);
 
@@ -127,6 +146,59 @@ fn d32_discovery_and_opening_can_be_awaited() {
     let missing = wait(Queue::builder().runtime(&runtime).select(Selector::backend("probe")).build());
     let error = missing.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("no such driver"), "{error}");
+}
+
+/// The host's backend by another name, which notes the threads that it is asked on.
+#[derive(Clone, Default)]
+struct Noting(Arc<Mutex<Vec<ThreadId>>>);
+
+impl Noting {
+    fn note(&self) {
+        self.0.lock().unwrap().push(thread::current().id());
+    }
+}
+
+#[async_trait]
+impl Backend for Noting {
+    fn id(&self) -> BackendId {
+        BackendId::new("noting")
+    }
+
+    async fn discover(&self) -> std::result::Result<Vec<Platform>, Unavailable> {
+        self.note();
+        Host::new().discover().await
+    }
+
+    async fn open(
+        &self,
+        platform: usize,
+        devices: &[usize],
+    ) -> std::result::Result<Arc<dyn windlass_backend::Context>, BackendError> {
+        self.note();
+        Host::new().open(platform, devices).await
+    }
+}
+
+/// Seen to fail when `devices`, and when `build`, did their work where they were polled.
+#[test]
+fn d32_what_is_awaited_blocks_another_thread() {
+    for blocking in [false, true] {
+        let noting = Noting::default();
+        let runtime = Runtime::builder().backend(noting.clone()).only_given_backends().build();
+        let builder = Queue::builder().runtime(&runtime);
+        let queue = match blocking {
+            true => builder.build_blocking(),
+            false => {
+                assert_eq!(wait(runtime.devices()).unwrap().len(), 1);
+                wait(builder.build())
+            }
+        };
+        let x = Buffer::from(vec![1_u32; 4]);
+        wait(bump(&queue.unwrap(), &x)).unwrap();
+        let threads = noting.0.lock().unwrap().clone();
+        assert_eq!(threads.len(), 2, "one discovery, and one context");
+        assert!(threads.iter().all(|id| (*id == thread::current().id()) == blocking), "blocking: {blocking}");
+    }
 }
 
 #[test]

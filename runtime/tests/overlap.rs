@@ -93,6 +93,31 @@ fn d10_after_a_failed_command_the_later_ones_do_not_run() {
     assert_eq!(ran.load(Ordering::SeqCst), 0);
 }
 
+/// Seen to fail when a lane's point had passed with the first command.
+#[test]
+fn d10_a_group_ends_with_its_last_command_and_keeps_its_resources_until_then() {
+    let rig = Rig::with_lanes(1);
+    let (x, seen) = (Buffer::<u32>::new(2), Arc::new(AtomicUsize::new(0)));
+    let (hold, sees) = (Hold::new(), seen.clone());
+    let inside = hold.clone();
+    let event = rig.queue.submit(|cg| {
+        cg.host_for(1, cg.read_write(&x), |_, x| x.set(1, 5))?;
+        cg.host_for(1, cg.read(&x), move |_, x| {
+            inside.here();
+            sees.store(x.get(1) as usize, Ordering::SeqCst);
+        })
+    });
+    drop(x);
+    let mut event = event.unwrap();
+    hold.wait_until_entered();
+    assert!(rig::poll_once(&mut event).is_pending());
+    assert_eq!(rig.stats().live_buffers, 1);
+    hold.let_go();
+    wait(event).unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 5, "what the first command wrote");
+    rig::until("the buffer goes with the group", || rig.stats().live_buffers == 0);
+}
+
 #[test]
 fn d10_a_host_task_is_the_only_command_of_its_group() {
     let rig = Rig::new();

@@ -87,6 +87,31 @@ fn d03_only_the_boxes_that_failed_are_poisoned() {
     assert!(wait(x.host_read()).is_err(), "the rest of it still is");
 }
 
+/// Seen to fail when a failed write poisoned what later writes had put in its place, and when the state of the whole buffer
+/// was told for each part of it.
+#[test]
+fn d03_a_region_is_poisoned_only_while_its_latest_version_is() {
+    let rig = Rig::new();
+    let elsewhere = rig.elsewhere();
+    let x = Buffer::from(vec![0_u32; 30]);
+    assert!(x.poison().is_none(), "nobody has used it");
+    let hold = Hold::new();
+    let a = slowly(&rig.queue, &x, &hold, 1, true);
+    hold.wait_until_entered();
+    wait(put(&elsewhere, &x.range(..10), 2)).unwrap();
+    assert!(x.poison().is_none(), "A has not failed yet");
+    hold.let_go();
+    assert!(wait(a).is_err());
+    assert!(x.range(..10).poison().is_none(), "v2 stands there");
+    assert!(x.range(10..).poison().is_some_and(|error| error.is_panic()));
+    assert!(x.range(9..11).poison().is_some());
+    wait(put(&elsewhere, &x.range(10..20), 3)).unwrap();
+    assert!(x.range(..20).poison().is_none() && x.poison().is_some());
+    wait(put(&rig.queue, &x.range(20..), 4)).unwrap();
+    assert!(x.poison().is_none());
+    assert_eq!(contents(&x)[8..22], [2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4]);
+}
+
 #[test]
 fn d04_the_transfer_for_e_must_not_overwrite_v1_before_r_has_it() {
     let rig = Rig::with_lanes(2);
@@ -240,7 +265,7 @@ fn d05_bytes_are_exact_to_four() {
     let rig = Rig::new();
     let elsewhere = rig.elsewhere();
     let x = Buffer::from((0..64).collect::<Vec<u8>>());
-    // Six bytes from the third on: two whole granules would be 0..4 and 4..8, so 2..8 keeps the first two bytes.
+    // Seven bytes from the third on: whole granules would be 0..12, so the first two and the last three are kept.
     let event = elsewhere.submit(|cg| {
         let x = cg.write(&x.range(2..9));
         cg.host_for(7, x, |item, x| x.set(item.id(0), 200))

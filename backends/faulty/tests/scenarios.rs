@@ -10,8 +10,12 @@ mod drops;
 mod ending;
 #[path = "scenarios/failures.rs"]
 mod failures;
+#[path = "scenarios/feeding.rs"]
+mod feeding;
 #[path = "scenarios/loss.rs"]
 mod loss;
+#[path = "scenarios/off_path.rs"]
+mod off_path;
 #[path = "scenarios/order.rs"]
 mod order;
 #[path = "scenarios/panics.rs"]

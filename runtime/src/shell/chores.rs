@@ -12,7 +12,8 @@ use windlass_sync::cell::Wakers;
 use windlass_sync::desk::Clerk;
 use windlass_sync::facade::thread_local;
 
-use super::feed::{ToFeed, arm_one, panic_message};
+use super::feed::{SHARE, ToFeed, arm_one, panic_message};
+use super::report::log;
 use super::work::Work;
 use super::{Inner, LaneShell, Load, Mail, Signal, State, Windlass, sink};
 use crate::engine::{Fed, LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
@@ -29,6 +30,8 @@ pub(crate) struct Chores {
     pub(super) fed: Vec<Fed<Cause>>,
     /// This thread is feeding a lane, and takes no other.
     pub(super) is_feeding: bool,
+    /// How many groups this thread has fed since it came.
+    pub(super) share: usize,
     /// Lanes that this thread looks at when it is through with that one.
     pub(super) more: SmallVec<[LaneId; 2]>,
     /// Lanes to be fed, and points to be armed, by somebody who may make native calls.
@@ -56,6 +59,7 @@ impl Default for Chores {
             batch: Vec::new(),
             fed: Vec::new(),
             is_feeding: false,
+            share: 0,
             more: SmallVec::new(),
             elsewhere: Vec::new(),
             arm: SmallVec::new(),
@@ -206,6 +210,10 @@ impl State {
                 chores.more_than_native = true;
             } else if !self.engine.may_hold(lane) {
                 // Who holds it looks at its list before giving it back.
+            } else if chores.has_done_its_share() {
+                cold_path();
+                chores.elsewhere.push(lane);
+                chores.more_than_native = true;
             } else if chores.is_feeding || chores.lane.is_some() {
                 chores.more.push(lane);
             } else if self.engine.hold_lane(lane) {
@@ -392,6 +400,7 @@ impl Chores {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
         let mut chores = spare.unwrap_or_default();
         chores.in_callback = in_callback;
+        chores.share = 0;
         let result = work(&mut chores);
         chores.shrink();
         let _ = SPARE.try_with(|spare| spare.set(Some(chores)));
@@ -406,6 +415,12 @@ impl Chores {
         shrink(&mut self.unused);
         shrink(&mut self.woken.cells);
         shrink(&mut self.woken.single);
+    }
+
+    /// This thread has done enough for others: whatever more is to be fed is left to the executor, also where verdicts that
+    /// come in meanwhile make room.
+    pub(super) fn has_done_its_share(&self) -> bool {
+        self.share >= SHARE
     }
 }
 
@@ -463,6 +478,11 @@ pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
 /// Runs foreign code that may panic without harm to whoever comes after it.
 pub(crate) fn shielded(code: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
-        tracing::error!(message = panic_message(&*panic), "a waker or a destructor of the user's panicked");
+        log(move || {
+            tracing::error!(
+                message = panic_message(&*panic),
+                "a waker or a destructor of the user's panicked"
+            );
+        });
     }
 }

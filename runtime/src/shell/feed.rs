@@ -16,9 +16,9 @@ use super::{Chores, Inner, LaneShell, Load, State, native_lane, sink};
 use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 use crate::error::{Cause, Error};
 
-/// How many groups one holder of a lane's token feeds before it leaves the rest to the executor: enough for a full
-/// native depth, and a bound on what a submitter does for others.
-const SHARE: usize = 256;
+/// How many groups a thread feeds before it leaves the rest to the executor: enough for a full native depth, and a bound
+/// on what a submitter does for others.
+pub(super) const SHARE: usize = 256;
 
 /// How many are popped in one turn at the desk.
 const BATCH: usize = 32;
@@ -118,29 +118,28 @@ impl Inner {
     /// Feeds popped groups, then more of the same lane, until the lane is full, its list is empty, or this thread has
     /// done its share.
     pub(super) fn feed(self: &Arc<Self>, lane: &Arc<LaneShell>, chores: &mut Chores) {
-        let mut count = 0;
         chores.is_feeding = true;
         while chores.is_feeding {
-            count += chores.batch.len();
-            let handed_over = count >= SHARE;
+            chores.share += chores.batch.len();
             let dead = make_calls(lane, &mut chores.batch, &mut chores.fed);
             self.desk.sit(chores, |state, chores| {
                 state.engine.confirm(chores.fed.drain(..), &mut chores.turn);
                 if let Some(cause) = dead {
                     state.lose_lane(lane.id, cause, &mut chores.turn);
                 }
-                if !handed_over && state.engine.can_pop(lane.id) {
+                if !chores.has_done_its_share() && state.engine.can_pop(lane.id) {
                     state.pop_batch(lane.id, &mut chores.batch);
                 }
                 if chores.batch.is_empty() {
                     state.engine.release_lane(lane.id, &mut chores.turn);
+                    if chores.has_done_its_share() {
+                        // What is left on the list, if anything is, waits for somebody else.
+                        chores.turn.ready_lanes.push(lane.id);
+                    }
                     chores.is_feeding = false;
                 }
                 state.file(chores);
             });
-        }
-        if count >= SHARE {
-            self.feed_elsewhere(vec![lane.id], SmallVec::new());
         }
     }
 

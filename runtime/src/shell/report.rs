@@ -112,17 +112,25 @@ impl Reporter {
             // A handler that panics has had its chance; the others have theirs.
             let _ = catch_unwind(AssertUnwindSafe(|| match handler {
                 Some(handler) => (handler.0)(&errors),
-                None => errors.iter().for_each(log),
+                None => errors.iter().for_each(|error| log(|| logged(error))),
             }));
         }
     }
 }
 
-fn log(error: &AsyncError) {
+fn logged(error: &AsyncError) {
     tracing::error!(
         error = %error.error,
         submitted_at = %error.at,
         took_down = error.took_down,
         "work failed, and nobody awaited it"
     );
+}
+
+/// Tells a subscriber of `tracing`, which is foreign code as well: of one that panics nobody can be told. The payload of its
+/// panic may panic when it is dropped.
+pub(crate) fn log(tell: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(tell)) {
+        std::mem::forget(payload);
+    }
 }
