@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{Aspect, BackendError, Context as NativeContext, LaneNumber, MemoryIndex};
 use windlass_kernel::Kernel;
 
 use crate::build::{Builds, Built};
 use crate::device::{Device, DeviceData};
-use crate::engine::{DeviceId, Engine, HEAP, LaneId, MemoryId};
+use crate::engine::{ContextId, DeviceId, Engine, HEAP, LaneId, MemoryId};
 use crate::error::{Cause, Error, Result};
 use crate::runtime::Runtime;
 use crate::shell::feed::panic_message;
+use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
 use crate::shell::{Inner, LaneShell, Windlass};
@@ -39,12 +40,25 @@ pub struct Context {
     shared: Arc<ContextShared>,
 }
 
-/// A native context with its devices and lanes in the engine.
+/// A native context with its devices and lanes in the engine. When the last handle goes (a context, a queue, an event of
+/// one of its groups), the context is closed as soon as no data needs it.
 #[derive(Debug)]
 pub(crate) struct ContextShared {
     native: Arc<dyn NativeContext>,
     builds: Builds,
+    inner: Weak<Inner>,
+    id: ContextId,
     devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
+}
+
+impl Drop for ContextShared {
+    fn drop(&mut self) {
+        // A runtime that is gone has closed its contexts.
+        let Some(inner) = self.inner.upgrade() else { return };
+        inner.reaper.bury(Dead::Kernels(std::mem::take(&mut self.builds)), &inner);
+        let closed = Cause(Error::invalid("the context has been closed: its last handle is gone"));
+        inner.enter(|state, turn| state.engine.retire(self.id, closed, turn));
+    }
 }
 
 /// One device of a context, as queues use it.
@@ -127,7 +141,14 @@ impl ContextShared {
             let wrong = format!("a context of {opened} devices where {} were asked for", devices.len());
             return Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
         }
-        let shared = Arc::new(ContextShared { native, builds: Builds::default(), devices: OnceLock::new() });
+        let inner = runtime.inner();
+        let shared = Arc::new(ContextShared {
+            native,
+            builds: Builds::default(),
+            inner: Arc::downgrade(inner),
+            id: inner.enter(|state, _| state.engine.add_context()),
+            devices: OnceLock::new(),
+        });
         let ids = shared.register(runtime.inner(), own)?;
         let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
         Ok(shared)
@@ -138,7 +159,6 @@ impl ContextShared {
         let staged = self.native.info().pageable_copies_block;
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
         let ids: Vec<(DeviceId, Vec<LaneId>)> = inner.enter(|state, _| {
-            let context = state.engine.add_context();
             let mut ids = Vec::new();
             for info in infos {
                 let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
@@ -147,7 +167,7 @@ impl ContextShared {
                     _ => add_memory(&mut state.engine, info.has(Aspect::HostBodies), staged),
                 });
                 memories.push((info.memory, memory));
-                let device = state.engine.add_device(context, memory);
+                let device = state.engine.add_device(self.id, memory);
                 let lanes = (0..info.lanes.max(1)).map(|_| {
                     let lane = state.engine.add_lane(device, info.lane_depth.max(1));
                     state.reserve_lane(lane);

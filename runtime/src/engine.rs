@@ -47,6 +47,7 @@ mod node;
 pub(crate) mod oracle;
 mod plan;
 mod record;
+mod retire;
 mod settle;
 mod stall;
 #[cfg(test)]
@@ -206,6 +207,14 @@ struct Memory {
     addressable: bool,
     /// Copies between it and host memory of others go through staging of its own.
     staged: bool,
+    /// How many roots have an allocation here, or have asked for one.
+    slots: u32,
+}
+
+impl Memory {
+    fn new(addressable: bool) -> Self {
+        Memory { device: None, addressable, staged: false, slots: 0 }
+    }
 }
 
 struct Context<C> {
@@ -255,6 +264,7 @@ pub(crate) struct Engine<S: Shell> {
     pending: Vec<NodeId>,
     /// Downloads whose time for staging has not come, and their uploads.
     unstaged: HashMap<NodeId, NodeId>,
+    retiring: Vec<retire::Retiring<S::Cause>>,
     /// The most bytes of one staged transfer that go in one piece.
     staging_chunk: usize,
     record: Option<Box<Record>>,
@@ -277,13 +287,14 @@ impl<S: Shell> Engine<S> {
             edges: Slab::new(),
             contexts: Vec::new(),
             devices: Vec::new(),
-            memories: vec![Memory { device: None, addressable: true, staged: false }],
+            memories: vec![Memory::new(true)],
             lanes: Vec::new(),
             tally: Tally::default(),
             ticks: 0,
             scratch: None,
             pending: Vec::new(),
             unstaged: HashMap::new(),
+            retiring: Vec::new(),
             staging_chunk: usize::MAX,
             record: None,
             faults: Faults::default(),
@@ -345,7 +356,7 @@ impl<S: Shell> Engine<S> {
     }
 
     pub(crate) fn add_memory(&mut self, addressable: bool) -> MemoryId {
-        self.memories.push(Memory { device: None, addressable, staged: false });
+        self.memories.push(Memory::new(addressable));
         MemoryId((self.memories.len() - 1) as u32)
     }
 
@@ -399,6 +410,7 @@ impl<S: Shell> Engine<S> {
         data: Option<S::Memory>,
     ) -> RootId {
         let written = data.is_some();
+        self.count_slots(HEAP, i32::from(written));
         let slots = data.map(|m| (HEAP, Slot::Ready(m))).into_iter().collect();
         let cells = Cells::new(extent, written);
         self.roots.insert(Root { cells, extent, bytes, unit, slots, ..Root::default() })
@@ -415,10 +427,13 @@ impl<S: Shell> Engine<S> {
         if root.released && (root.users == 0 || self.is(Mutant::RootGoesEarly)) {
             let Some(mut root) = self.roots.remove(id) else { return };
             root.cells.drop_epochs(&mut self.epochs);
-            turn.freed.extend(root.slots.into_iter().filter_map(|(_, slot)| match slot {
-                Slot::Ready(memory) => Some(memory),
-                Slot::Pending(_) => None,
-            }));
+            for (memory, slot) in root.slots {
+                self.count_slots(memory, -1);
+                if let Slot::Ready(allocation) = slot {
+                    turn.freed.push(allocation);
+                }
+            }
+            self.look_for_unused(turn);
         }
     }
 

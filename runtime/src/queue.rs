@@ -19,10 +19,10 @@ use crate::event::Event;
 use crate::group::{Builder, CommandGroup};
 use crate::runtime::Runtime;
 use crate::shell::Inner;
-use crate::shell::chores::wake_all;
 use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::QueueCore;
 use crate::shell::report::{AsyncError, Handler};
+use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
 
 /// Where groups are submitted: a cheap handle to one device of one context.

@@ -14,8 +14,9 @@
 pub(crate) mod chores;
 pub(crate) mod event;
 pub(crate) mod feed;
+mod filing;
 pub(crate) mod host_side;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod outside;
 pub(crate) mod pool;
 mod proxy;
@@ -23,9 +24,11 @@ pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod sink;
 mod staging;
+pub(crate) mod waking;
 pub(crate) mod work;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -218,28 +221,41 @@ fn native_lane(lanes: &[Option<Arc<LaneShell>>], lane: LaneId) -> &Arc<LaneShell
     }
 }
 
+/// Drops lanes with their staging, and closes their contexts; this may block.
+fn close(lanes: Vec<Arc<LaneShell>>) {
+    let mut contexts: Vec<Arc<dyn NativeContext>> = Vec::new();
+    for lane in lanes {
+        // Who fed it last has given its token back, and lets go of it at any moment.
+        while Arc::strong_count(&lane) > 1 {
+            std::thread::yield_now();
+        }
+        drop(lane.staging.clear());
+        if !contexts.iter().any(|c| Arc::ptr_eq(c, &lane.context)) {
+            contexts.push(lane.context.clone());
+        }
+    }
+    for context in contexts {
+        let ended = AssertUnwindSafe(|| futures_lite::future::block_on(context.close()));
+        if let Err(panic) = catch_unwind(ended) {
+            tracing::error!(
+                message = feed::panic_message(&*panic),
+                "a backend panicked when its context was closed"
+            );
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.gates.close();
         self.user.close();
         let mut chores = Chores::default();
         let lanes = self.desk.sit(&mut chores, |state, _| std::mem::take(&mut state.lanes));
+        let lanes = lanes.into_iter().flatten().collect();
         // Native objects are closed where that may block, and by nobody if the process ends first.
-        let close = move || {
-            let mut contexts: Vec<Arc<dyn NativeContext>> = Vec::new();
-            for lane in lanes.into_iter().flatten() {
-                drop(lane.staging.clear());
-                if !contexts.iter().any(|c| Arc::ptr_eq(c, &lane.context)) {
-                    contexts.push(lane.context.clone());
-                }
-            }
-            for context in contexts {
-                futures_lite::future::block_on(context.close());
-            }
-        };
         match self.manual {
-            true => close(),
-            false => blocking::unblock(close).detach(),
+            true => close(lanes),
+            false => blocking::unblock(|| close(lanes)).detach(),
         }
     }
 }

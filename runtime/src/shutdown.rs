@@ -8,9 +8,9 @@ use crate::engine::Cancelled;
 use crate::error::{Cause, Error, Kind};
 use crate::runtime::Remaining;
 use crate::shell::Inner;
-use crate::shell::chores::shielded;
 use crate::shell::event::EventInner;
 use crate::shell::host_side::GuardCell;
+use crate::shell::waking::shielded;
 use crate::shell::work::Work;
 
 /// How often an ending runtime looks again: nothing reports "everything has ended", and this is no hot path.

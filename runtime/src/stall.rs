@@ -14,9 +14,9 @@ use windlass_sync::facade::{Mutex, lock};
 
 use crate::engine::Held;
 use crate::error::{Cause, Error, Kind};
-use crate::shell::chores::shielded;
 use crate::shell::queue::QueueCore;
 use crate::shell::report::log;
+use crate::shell::waking::shielded;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State};
 

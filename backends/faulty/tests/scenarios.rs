@@ -2,6 +2,8 @@
 
 #[path = "scenarios/cancel.rs"]
 mod cancel;
+#[path = "scenarios/contexts.rs"]
+mod contexts;
 #[path = "scenarios/costs.rs"]
 mod costs;
 #[path = "scenarios/drops.rs"]

@@ -27,6 +27,7 @@ impl<S: Shell> Engine<S> {
     pub(crate) fn take_heap(&mut self, root: RootId) -> Option<S::Memory> {
         let entry = self.roots.get_mut(root).filter(|r| r.users == 1)?;
         let at = entry.slots.iter().position(|(m, slot)| *m == HEAP && matches!(slot, Slot::Ready(_)))?;
+        self.memories[HEAP.0 as usize].slots -= 1;
         match entry.slots.swap_remove(at).1 {
             Slot::Ready(memory) => Some(memory),
             Slot::Pending(_) => None,

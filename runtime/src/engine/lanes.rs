@@ -61,6 +61,11 @@ impl Lane {
         !self.list.is_empty() && self.in_flight.len() < self.depth
     }
 
+    /// Nothing is on it or on its way there.
+    pub(super) fn is_idle(&self) -> bool {
+        self.load() == 0 && !self.held
+    }
+
     fn load(&self) -> usize {
         self.list.len() + self.in_flight.len()
     }
@@ -108,6 +113,7 @@ impl<S: Shell> Engine<S> {
     pub(crate) fn release_lane(&mut self, lane: LaneId, turn: &mut Turn<S>) {
         self.lane(lane).held = false;
         self.place_sentinel(lane, turn);
+        self.look_for_unused(turn);
     }
 
     /// The next group to feed, for the token's holder.
@@ -236,6 +242,7 @@ impl<S: Shell> Engine<S> {
             true => turn.lane_ready(lane),
             false => self.place_sentinel(lane, turn),
         }
+        self.look_for_unused(turn);
     }
 
     /// Has a point armed so that the lane is settled, and refilled before it runs dry: halfway through what is in

@@ -276,6 +276,7 @@ impl<S: Shell> Engine<S> {
                     None => turn.allocate.push((root, memory, entry.bytes)),
                 }
                 entry.slots.push((memory, small.map_or(Slot::Pending(edges::NONE), Slot::Ready)));
+                self.memories[memory.0 as usize].slots += 1;
                 entry.slots.len() - 1
             }
         };
@@ -304,7 +305,10 @@ impl<S: Shell> Engine<S> {
         let before = match made {
             Ok(made) => std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)),
             // The next user asks again: memory may have become free.
-            Err(_) => entry.slots.swap_remove(at).1,
+            Err(_) => {
+                self.memories[memory.0 as usize].slots -= 1;
+                entry.slots.swap_remove(at).1
+            }
         };
         let Slot::Pending(waiting) = before else { return };
         if let Some(cause) = failed {

@@ -332,6 +332,7 @@ impl<S: Shell> Engine<S> {
             self.lose_data(&gone, &cause, turn);
         }
         self.finish_pending(turn);
+        self.look_for_unused(turn);
     }
 
     fn lose_data(&mut self, gone: &[MemoryId], cause: &S::Cause, turn: &mut Turn<S>) {
@@ -347,11 +348,13 @@ impl<S: Shell> Engine<S> {
                 }
             }
             for at in (0..root.slots.len()).rev() {
-                if gone.contains(&root.slots[at].0)
+                let gone_memory = root.slots[at].0;
+                if gone.contains(&gone_memory)
                     && let Slot::Ready(_) = root.slots[at].1
                     && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
                 {
                     turn.freed.push(memory);
+                    self.memories[gone_memory.0 as usize].slots -= 1;
                 }
             }
         }

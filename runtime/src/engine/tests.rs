@@ -62,6 +62,8 @@ struct Script {
     /// Points armed for the lanes' own sake.
     sentinels: Vec<(LaneId, u64)>,
     freed: usize,
+    /// Lanes of contexts that are to be closed.
+    closed: Vec<LaneId>,
 }
 
 /// A node as it was given to a lane.
@@ -101,6 +103,7 @@ impl Script {
             armed: Vec::new(),
             sentinels: Vec::new(),
             freed: 0,
+            closed: Vec::new(),
         }
     }
 
@@ -176,6 +179,7 @@ impl Script {
             self.armed.extend(self.turn.arm.drain(..));
             self.sentinels.extend(self.turn.sentinels.drain(..).map(|(lane, point, _)| (lane, point)));
             self.freed += self.turn.freed.drain(..).count();
+            self.closed.append(&mut self.turn.closed);
             self.fired.append(&mut self.turn.fired);
             self.asked.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
             for staged in std::mem::take(&mut self.turn.staged) {

@@ -28,6 +28,8 @@ pub(crate) struct Turn<S: Shell> {
     pub(crate) sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
     /// Allocations that nothing uses any more.
     pub(crate) freed: Vec<S::Memory>,
+    /// Lanes of contexts that nobody needs any more.
+    pub(crate) closed: Vec<LaneId>,
 }
 
 /// A node that has ended.
@@ -65,6 +67,7 @@ impl<S: Shell> Turn<S> {
             arm: SmallVec::new(),
             sentinels: SmallVec::new(),
             freed: Vec::new(),
+            closed: Vec::new(),
         }
     }
 
@@ -72,7 +75,7 @@ impl<S: Shell> Turn<S> {
     #[inline]
     pub(crate) fn asks_for_more(&self) -> bool {
         let links = self.proxies.len() | self.fired.len() | self.staged.len();
-        let rest = self.start.len() | self.allocate.len() | self.freed.len();
+        let rest = self.start.len() | self.allocate.len() | self.freed.len() | self.closed.len();
         links | rest != 0
     }
 

@@ -2,22 +2,18 @@
 
 use std::cell::Cell;
 use std::hint::cold_path;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Waker;
 
 use smallvec::SmallVec;
-use windlass_backend::Verdict;
-use windlass_sync::cell::Wakers;
-use windlass_sync::desk::Clerk;
 use windlass_sync::facade::thread_local;
 
-use super::feed::{SHARE, ToFeed, arm_one, panic_message};
-use super::report::log;
+use super::feed::{SHARE, ToFeed, arm_one};
+use super::memory::Dead;
+use super::waking::{Woken, shielded};
 use super::work::Work;
 use super::{Inner, LaneShell, Load, Mail, Signal, State, Windlass, sink};
-use crate::engine::{Fed, LaneId, NodeId, Outcome, ProxyId, Settled, Staged, Turn};
-use crate::error::{Cause, Error, Kind};
+use crate::engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
+use crate::error::Cause;
 
 /// The engine's turn, and what the desk's own tables add to it.
 #[derive(Debug)]
@@ -40,15 +36,17 @@ pub(crate) struct Chores {
     pub(super) signals: Vec<Arc<Signal>>,
     pub(super) woken: Woken,
     /// Work of nodes that have ended, to be dropped.
-    over: Vec<Work>,
+    pub(super) over: Vec<Work>,
     /// Commands that never ran, to be dropped.
-    unused: Vec<Load>,
-    proxies: Vec<(ProxyId, Arc<Signal>)>,
-    staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
+    pub(super) unused: Vec<Load>,
+    /// Lanes of contexts to be closed.
+    pub(super) closed: Vec<Arc<LaneShell>>,
+    pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
+    pub(super) staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
     /// Native calls are not allowed here: this is a driver's callback, or a `poll`.
     pub(super) in_callback: bool,
     /// Something is to be done beside feeding and arming lanes.
-    more_than_native: bool,
+    pub(super) more_than_native: bool,
 }
 
 impl Default for Chores {
@@ -67,178 +65,12 @@ impl Default for Chores {
             woken: Woken::default(),
             over: Vec::new(),
             unused: Vec::new(),
+            closed: Vec::new(),
             proxies: Vec::new(),
             staged: Vec::new(),
             in_callback: false,
             more_than_native: false,
         }
-    }
-}
-
-impl Clerk<State, Mail> for Chores {
-    fn mail(&mut self, state: &mut State, message: Mail) {
-        match message {
-            Mail::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
-            Mail::Want(node) => state.engine.want(node, &mut self.turn),
-        }
-        state.file(self);
-    }
-}
-
-impl State {
-    fn passed(&mut self, lane: LaneId, verdict: Verdict, turn: &mut Turn<Windlass>) {
-        // A verdict settles many: they go in a list that is kept for that.
-        if turn.settled.is_empty() {
-            std::mem::swap(&mut turn.settled, &mut self.room);
-        }
-        let mut lost = None;
-        let failures: Vec<(u64, u64, Cause)> = verdict
-            .failed
-            .into_iter()
-            .map(|f| {
-                let cause = Cause(Error::backend(f.error.clone(), "running a group"));
-                if f.error.is_lost() {
-                    lost = Some(cause.clone());
-                }
-                (f.first.0, f.last.0, cause)
-            })
-            .collect();
-        let failure = |point: u64| {
-            let found = failures.iter().find(|(first, last, _)| (*first..=*last).contains(&point));
-            found.map(|(_, _, cause)| cause.clone())
-        };
-        self.engine.passed(lane, verdict.upto.0, failure, turn);
-        if let Some(cause) = lost {
-            self.lose_lane(lane, cause, turn);
-        }
-    }
-
-    /// A lane does nothing any more: its context counts as lost.
-    pub(crate) fn lose_lane(&mut self, lane: LaneId, cause: Cause, turn: &mut Turn<Windlass>) {
-        let context = self.engine.context_of(lane);
-        self.engine.lose(context, cause, turn);
-    }
-
-    /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
-    #[inline]
-    pub(super) fn file(&mut self, chores: &mut Chores) {
-        if chores.turn.asks_for_more() {
-            chores.more_than_native = true;
-            self.file_links(chores);
-        }
-        if !chores.turn.settled.is_empty() {
-            self.file_settled(chores);
-        }
-        if !chores.turn.ready_lanes.is_empty() {
-            self.file_lanes(chores);
-        }
-        if !chores.turn.arm.is_empty() || !chores.turn.sentinels.is_empty() {
-            self.file_points(chores);
-        }
-    }
-
-    #[cold]
-    fn file_links(&mut self, chores: &mut Chores) {
-        let Chores { turn, .. } = chores;
-        for proxy in turn.proxies.drain(..) {
-            let signal = Arc::new(Signal::new(()));
-            self.proxies.insert(proxy, signal.clone());
-            chores.proxies.push((proxy, signal));
-        }
-        for proxy in turn.fired.drain(..) {
-            chores.signals.extend(self.proxies.remove(&proxy));
-        }
-        for staged in turn.staged.drain(..) {
-            let (down, up) = (Arc::new(Signal::new(())), Arc::new(Signal::new(())));
-            self.steps.insert(staged.download, down.clone());
-            self.steps.insert(staged.upload, up.clone());
-            self.counters.staged += 1;
-            self.counters.live_steps += 1;
-            chores.staged.push((staged, down, up));
-        }
-    }
-
-    /// Resolves events. Credits come back before, so that whoever finds an event resolved finds its credit free, and
-    /// tides end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
-    /// of groups of one queue.
-    #[inline(never)]
-    fn file_settled(&mut self, chores: &mut Chores) {
-        let Chores { turn, woken, .. } = chores;
-        if !self.steps.is_empty() {
-            self.file_steps(turn, &mut chores.signals, &mut chores.more_than_native);
-        }
-        self.counters.settled += turn.settled.len() as u64;
-        let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
-        for run in turn.settled.chunk_by(|a, b| queue(&a.work) == queue(&b.work)) {
-            if let Some(event) = run[0].work.event() {
-                woken.single.extend(event.queue.credits.give(run.len() as i64));
-            }
-        }
-        let before = chores.over.len();
-        for settled in turn.settled.drain(..) {
-            let (work, load) = resolve(settled, woken);
-            chores.unused.extend(load);
-            chores.over.push(work);
-        }
-        if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= ROOM {
-            std::mem::swap(&mut turn.settled, &mut self.room);
-        }
-        let tide = |work: &Work| work.event().map(|event| (Arc::as_ptr(&event.queue), event.tide));
-        for run in chores.over[before..].chunk_by(|a, b| tide(a) == tide(b)) {
-            if let Some(event) = run[0].event() {
-                woken.single.extend(event.queue.drain.end(event.tide, run.len() as u64));
-            }
-        }
-    }
-
-    /// Futures wait for the ends of these steps of transfers.
-    #[cold]
-    fn file_steps(&mut self, turn: &Turn<Windlass>, signals: &mut Vec<Arc<Signal>>, more: &mut bool) {
-        for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
-            signals.extend(self.steps.remove(&settled.node));
-        }
-        *more |= !signals.is_empty();
-    }
-
-    #[inline(never)]
-    fn file_lanes(&mut self, chores: &mut Chores) {
-        for at in 0..chores.turn.ready_lanes.len() {
-            let lane = chores.turn.ready_lanes[at];
-            if chores.in_callback {
-                cold_path();
-                chores.elsewhere.push(lane);
-                chores.more_than_native = true;
-            } else if !self.engine.may_hold(lane) {
-                // Who holds it looks at its list before giving it back.
-            } else if chores.has_done_its_share() {
-                cold_path();
-                chores.elsewhere.push(lane);
-                chores.more_than_native = true;
-            } else if chores.is_feeding || chores.lane.is_some() {
-                chores.more.push(lane);
-            } else if self.engine.hold_lane(lane) {
-                self.pop_batch(lane, &mut chores.batch);
-                chores.lane = Some(self.lane(lane).clone());
-            }
-        }
-        chores.turn.ready_lanes.clear();
-    }
-
-    #[inline(never)]
-    fn file_points(&mut self, chores: &mut Chores) {
-        let Turn { arm, sentinels, .. } = &mut chores.turn;
-        for (lane, point, node) in sentinels.drain(..) {
-            // Whoever waits for this group need not ask for its verdict.
-            if let Some(Work::Group(event)) = self.engine.work_mut(node) {
-                event.is_armed();
-            }
-            self.counters.armed += 1;
-            chores.arm.push((self.lane(lane).clone(), point));
-        }
-        for (lane, point) in arm.drain(..) {
-            chores.arm.push((self.lane(lane).clone(), point));
-        }
-        chores.more_than_native |= chores.in_callback;
     }
 }
 
@@ -332,7 +164,10 @@ impl Inner {
         for node in std::mem::take(&mut chores.turn.start) {
             self.start_host_side(node, chores);
         }
-        self.reaper.take(std::mem::take(&mut chores.turn.freed), self);
+        self.free_all(std::mem::take(&mut chores.turn.freed));
+        if !chores.closed.is_empty() {
+            self.reaper.bury(Dead::Lanes(std::mem::take(&mut chores.closed)), self);
+        }
     }
 
     fn start_futures(self: &Arc<Self>, chores: &mut Chores) {
@@ -371,9 +206,6 @@ impl Inner {
     }
 }
 
-/// The most settled nodes for which the desk keeps room.
-const ROOM: usize = 128;
-
 /// Lists that have grown beyond this many bytes are not kept: every thread has some.
 const KEPT: usize = 768;
 
@@ -391,6 +223,29 @@ fn drop_list<T>(list: &mut Vec<T>) {
 thread_local! {
     /// A thread's chores between two turns: empty lists that keep their room.
     static SPARE: Cell<Option<Box<Chores>>> = const { Cell::new(None) };
+    /// This thread is where native calls are not allowed, and may come back to the desk from foreign code there.
+    static NOTHING_NATIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Ends what a callback or a `poll` has begun: that no native call is made on this thread.
+struct Restore {
+    before: bool,
+    now: bool,
+}
+
+impl Restore {
+    fn with(in_callback: bool) -> Self {
+        let before = NOTHING_NATIVE.try_with(Cell::get).unwrap_or(false);
+        let now = before || in_callback;
+        let _ = NOTHING_NATIVE.try_with(|inside| inside.set(now));
+        Restore { before, now }
+    }
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let _ = NOTHING_NATIVE.try_with(|inside| inside.set(self.before));
+    }
 }
 
 impl Chores {
@@ -399,7 +254,8 @@ impl Chores {
     pub(crate) fn with<R>(in_callback: bool, work: impl FnOnce(&mut Chores) -> R) -> R {
         let spare = SPARE.try_with(Cell::take).ok().flatten();
         let mut chores = spare.unwrap_or_default();
-        chores.in_callback = in_callback;
+        let restore = Restore::with(in_callback);
+        chores.in_callback = restore.now;
         chores.share = 0;
         let result = work(&mut chores);
         chores.shrink();
@@ -424,65 +280,18 @@ impl Chores {
     }
 }
 
-/// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
-/// The wakers, and whatever the work still holds of the user's, are left for later.
-fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, Option<Load>) {
-    let Settled { work, load, outcome, took_down, .. } = settled;
-    let result = if outcome == Outcome::Done { Ok(()) } else { Err(error_of(outcome)) };
-    match &work {
-        Work::Group(event) => event.settle(result, took_down, woken),
-        Work::Guard(guard) => guard.ended(result, woken),
-        Work::Transfer(_) => {}
-    }
-    (work, load)
-}
+#[cfg(test)]
+mod tests {
+    use super::Chores;
 
-/// What the event of a group says that has not ended well.
-#[cold]
-fn error_of(outcome: Outcome<Cause>) -> Error {
-    match outcome {
-        Outcome::Done => unreachable!("it has ended well"),
-        Outcome::Failed(Cause(error)) | Outcome::Cancelled(Cause(error)) => error,
-        Outcome::Doomed(Cause(root)) => Error::new(Kind::DependencyFailed { root }),
-    }
-}
-
-/// Wakers to be woken when nothing is held.
-#[derive(Debug, Default)]
-pub(crate) struct Woken {
-    pub(crate) cells: Vec<Wakers>,
-    pub(crate) single: Vec<Waker>,
-}
-
-impl Woken {
-    fn is_empty(&self) -> bool {
-        self.cells.is_empty() && self.single.is_empty()
-    }
-
-    #[inline(never)]
-    pub(crate) fn wake(&mut self) {
-        for cell in self.cells.drain(..) {
-            shielded(|| cell.wake());
-        }
-        wake_all(self.single.drain(..));
-    }
-}
-
-/// Wakes everybody, also after a waker that panics.
-pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        shielded(|| waker.wake());
-    }
-}
-
-/// Runs foreign code that may panic without harm to whoever comes after it.
-pub(crate) fn shielded(code: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
-        log(move || {
-            tracing::error!(
-                message = panic_message(&*panic),
-                "a waker or a destructor of the user's panicked"
-            );
+    /// What a callback drops or wakes may come back to the desk, and no native call is made there either. Seen to fail
+    /// with `in_callback` taken from the argument alone.
+    #[test]
+    fn who_comes_back_from_inside_a_callback_makes_no_native_call() {
+        Chores::with(true, |outer| {
+            assert!(outer.in_callback);
+            Chores::with(false, |inner| assert!(inner.in_callback));
         });
+        Chores::with(false, |after| assert!(!after.in_callback));
     }
 }

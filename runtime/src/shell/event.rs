@@ -7,9 +7,9 @@ use std::sync::Arc;
 use windlass_sync::cell::EventCell;
 use windlass_sync::drain::Tide;
 
-use super::chores::{Woken, shielded};
 use super::queue::QueueCore;
 use super::report::AsyncError;
+use super::waking::{Woken, shielded};
 use super::{Inner, Signal};
 use crate::engine::{Cancelled, NodeId};
 use crate::error::{Cause, Error, Kind, Result};

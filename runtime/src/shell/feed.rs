@@ -10,7 +10,7 @@ use windlass_backend::{
 };
 use windlass_kernel::Span;
 
-use super::chores::shielded;
+use super::waking::shielded;
 use super::work::{Binding, Planned, PlannedArg, Work, empty_span};
 use super::{Chores, Inner, LaneShell, Load, State, native_lane, sink};
 use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};

@@ -11,9 +11,9 @@ use windlass_backend::Allocation;
 use windlass_sync::cell::EventCell;
 use windlass_sync::facade::{Mutex, lock};
 
-use super::chores::Woken;
 use super::feed::panic_message;
 use super::staging::HostCopy;
+use super::waking::Woken;
 use super::work::{Planned, Work};
 use super::{Chores, Inner};
 use crate::engine::{NodeId, RootId};

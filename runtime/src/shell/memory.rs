@@ -1,4 +1,4 @@
-//! Making and freeing allocations, off every path that must not block.
+//! Making and freeing allocations, and dropping other native objects, off every path that must not block.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,7 +7,9 @@ use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject};
 use windlass_sync::facade::{Mutex, lock};
 
 use super::feed::panic_message;
-use super::{Chores, Inner};
+use super::waking::shielded;
+use super::{Chores, Inner, LaneShell, close};
+use crate::build::Builds;
 use crate::engine::{HEAP, MemoryId, RootId};
 use crate::error::{Cause, Error};
 
@@ -57,6 +59,10 @@ impl Inner {
         });
     }
 
+    pub(super) fn free_all(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>) {
+        dead.into_iter().for_each(|memory| self.reaper.free(memory, self));
+    }
+
     /// Runs something that may block where that harms nobody; in a runtime that is driven by hand, here.
     pub(crate) async fn off_thread<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         match self.manual {
@@ -73,38 +79,59 @@ fn named(
     made.map_err(|error| Cause(Error::backend(error, format!("allocating {bytes} bytes for a buffer"))))
 }
 
-/// Drops allocations on a thread that may block.
+/// Drops native objects on a thread that may block, in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct Reaper {
     queue: Arc<Mutex<Queue>>,
 }
 
+/// What is to be dropped.
+#[derive(Debug)]
+pub(crate) enum Dead {
+    Memory(#[expect(dead_code, reason = "it is kept to be dropped")] Arc<dyn Allocation>),
+    Kernels(#[expect(dead_code, reason = "they are kept to be dropped")] Builds),
+    /// Lanes of contexts that are closed with them.
+    Lanes(Vec<Arc<LaneShell>>),
+}
+
+/// Ends what it holds when it is dropped, and so also if the executor is closed before.
+#[derive(Debug)]
+struct Burial(Option<Dead>);
+
+impl Drop for Burial {
+    fn drop(&mut self) {
+        if let Some(Dead::Lanes(lanes)) = self.0.take() {
+            close(lanes);
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Queue {
-    dead: Vec<Arc<dyn Allocation>>,
+    dead: Vec<Burial>,
     at_work: bool,
 }
 
 impl Reaper {
-    /// Frees what needs no thread of its own here, and the rest on the blocking pool; in a runtime that is driven by
-    /// hand, on its executor, so that no `poll` or `drop` makes a native call there either.
-    pub(crate) fn take(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>, inner: &Inner) {
-        for memory in dead {
-            // Host memory of a backend's own (pinned, for one) takes a native call to free.
-            let heap = (&*memory as &dyn std::any::Any).is::<HostMemory>();
-            if heap && memory.bytes() <= SMALL {
-                drop(memory);
-            } else if inner.manual {
-                inner.gates.spawn(async move { drop(memory) });
-            } else {
-                self.bury(memory);
-            }
+    /// Frees what needs no thread of its own here, and the rest as [`Reaper::bury`] says.
+    pub(crate) fn free(&self, memory: Arc<dyn Allocation>, inner: &Inner) {
+        // Host memory of a backend's own (pinned, for one) takes a native call to free.
+        let heap = (&*memory as &dyn std::any::Any).is::<HostMemory>();
+        match heap && memory.bytes() <= SMALL {
+            true => drop(memory),
+            false => self.bury(Dead::Memory(memory), inner),
         }
     }
 
-    fn bury(&self, memory: Arc<dyn Allocation>) {
+    /// Drops something on the blocking pool; in a runtime that is driven by hand, on its executor, so that no `poll` or
+    /// `drop` makes a native call there either.
+    pub(crate) fn bury(&self, dead: Dead, inner: &Inner) {
+        if inner.manual {
+            let burial = Burial(Some(dead));
+            return inner.gates.spawn(async move { drop(burial) });
+        }
         let mut queue = lock(&self.queue);
-        queue.dead.push(memory);
+        queue.dead.push(Burial(Some(dead)));
         if std::mem::replace(&mut queue.at_work, true) {
             return;
         }
@@ -119,13 +146,13 @@ impl Reaper {
                 if dead.is_empty() {
                     return;
                 }
-                drop(dead);
+                dead.into_iter().for_each(|burial| shielded(|| drop(burial)));
             }
         })
         .detach();
     }
 
-    /// Allocations that wait to be freed.
+    /// How much waits to be dropped.
     pub(crate) fn waiting(&self) -> usize {
         let queue = lock(&self.queue);
         queue.dead.len() + usize::from(queue.at_work)

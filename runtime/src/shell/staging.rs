@@ -140,7 +140,7 @@ impl Inner {
         let made = match pool.take(class) {
             Ok(memory) => Ok(memory),
             Err(unfit) => {
-                self.reaper.take(unfit, self);
+                self.free_all(unfit);
                 let (pool, context) = (pool.clone(), lane.context.clone());
                 self.off_thread(move || allocate(&pool, &*context, class)).await
             }
@@ -153,7 +153,7 @@ impl Inner {
 
     fn give_back(&self, lease: Lease) {
         let Lease { pool, memory, class, claimed } = lease;
-        self.reaper.take(pool.keep(class, memory), self);
+        self.free_all(pool.keep(class, memory));
         if claimed {
             wake(pool.disclaim(class));
         }

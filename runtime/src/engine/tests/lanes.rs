@@ -224,3 +224,21 @@ fn ten_thousand_groups_behind_one_host_task_cost_one_proxy() {
     s.run_to_the_end();
     s.assert_empty();
 }
+
+/// Seen to fail with lanes that have work counted as idle.
+#[test]
+fn a_context_that_is_to_go_waits_for_its_lanes() {
+    let mut s = Script::new();
+    let (gpu, other) = (s.device(2, 64), s.device(1, 64));
+    let x = s.group("x").on(gpu).submit();
+    s.engine.retire(s.context_of(gpu), "closed", &mut s.turn);
+    s.absorb();
+    assert!(s.closed.is_empty());
+    s.feed_all();
+    assert!(s.closed.is_empty(), "it is native");
+    s.pass(x);
+    assert_eq!(s.closed, s.lanes_of(gpu));
+    assert_eq!(s.engine.lost(gpu), Some(&"closed"));
+    assert_eq!(s.engine.lost(other), None);
+    s.assert_empty();
+}

@@ -1,0 +1,88 @@
+//! Contexts of the user's own: they go with their last handle, once nothing needs them any more.
+
+use windlass::prelude::*;
+
+use crate::rig::{Outside, Rig, outcome, single, step, stepped};
+
+/// Native contexts and lanes that exist.
+fn native(rig: &Rig) -> (usize, usize) {
+    rig.settle();
+    let audit = rig.control.audit();
+    (audit.contexts, audit.lanes)
+}
+
+fn own_context(rig: &Rig) -> (Context, Queue) {
+    let device = rig.devices().swap_remove(0);
+    let context = Context::new(std::slice::from_ref(&device)).unwrap();
+    let queue = Queue::in_context(&context, &device).unwrap();
+    (context, queue)
+}
+
+/// Seen to fail with contexts closed only by the end of the runtime.
+#[test]
+fn a_context_that_nobody_holds_any_more_is_closed() {
+    let rig = single();
+    for _ in 0..3 {
+        let (context, queue) = own_context(&rig);
+        let x = Buffer::from(vec![1_u32; 8]);
+        let event = step(&queue, &x, 3);
+        assert_eq!(native(&rig), (1, 1));
+        assert!(outcome(&event).is_ok());
+        drop((context, event, x));
+        assert_eq!(native(&rig), (1, 1), "the queue is left");
+        drop(queue);
+        assert_eq!(native(&rig), (0, 0));
+    }
+    rig.end();
+}
+
+/// Seen to fail with data in its memory not counted: the read fails, as the context has been closed.
+#[test]
+fn a_context_stays_while_the_only_copy_of_something_is_in_its_memory() {
+    let rig = single();
+    let (context, queue) = own_context(&rig);
+    let x = Buffer::from(vec![1_u32; 8]);
+    drop(step(&queue, &x, 3));
+    drop((context, queue));
+    assert_eq!(native(&rig), (1, 1), "x was written there");
+    assert_eq!(rig.values(&x), [stepped(1, [3]); 8]);
+    drop(x);
+    assert_eq!(native(&rig), (0, 0));
+    rig.end();
+}
+
+/// Seen to fail with contexts closed only by the end of the runtime.
+#[test]
+fn a_context_ends_what_it_was_given_before_it_goes() {
+    let rig = single();
+    let (context, queue) = own_context(&rig);
+    let gate = Outside::default();
+    let x = Buffer::from(vec![1_u32; 8]);
+    drop(step(&queue, &x, 1));
+    let gated = queue.submit(|cg| {
+        cg.after(gate.future());
+        Ok(())
+    });
+    drop((gated, context, queue, x));
+    assert_eq!(native(&rig), (1, 1), "a group is under way");
+    gate.resolve(Ok(()));
+    assert_eq!(native(&rig), (0, 0));
+    assert_eq!(rig.control.audit().ran, 3, "an upload and two groups");
+    rig.end();
+}
+
+/// What is dropped where `poll` must not make native calls is closed elsewhere, as the audit of [`Rig::end`] checks.
+#[test]
+fn a_context_whose_runtime_goes_first_is_closed_with_it() {
+    let rig = single();
+    let (context, queue) = own_context(&rig);
+    let x = Buffer::from(vec![1_u32; 8]);
+    drop(step(&queue, &x, 1));
+    rig.settle();
+    drop((x, queue));
+    drop(context);
+    // Nobody runs what that left to be done: the end of the runtime does it.
+    let Rig { control, runtime, .. } = rig;
+    drop(runtime);
+    crate::rig::assert_clean(&control);
+}

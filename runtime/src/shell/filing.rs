@@ -1,0 +1,209 @@
+//! What the desk makes of a turn: ids become things, while the tables are at hand, and events resolve.
+
+use std::hint::cold_path;
+use std::sync::Arc;
+
+use windlass_backend::Verdict;
+use windlass_sync::desk::Clerk;
+
+use super::waking::Woken;
+use super::work::Work;
+use super::{Chores, Load, Mail, Signal, State, Windlass};
+use crate::engine::{LaneId, Outcome, Settled, Turn};
+use crate::error::{Cause, Error, Kind};
+
+/// The most settled nodes for which the desk keeps room.
+const ROOM: usize = 128;
+
+impl Clerk<State, Mail> for Chores {
+    fn mail(&mut self, state: &mut State, message: Mail) {
+        match message {
+            Mail::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
+            Mail::Want(node) => state.engine.want(node, &mut self.turn),
+        }
+        state.file(self);
+    }
+}
+
+impl State {
+    fn passed(&mut self, lane: LaneId, verdict: Verdict, turn: &mut Turn<Windlass>) {
+        // A verdict settles many: they go in a list that is kept for that.
+        if turn.settled.is_empty() {
+            std::mem::swap(&mut turn.settled, &mut self.room);
+        }
+        let mut lost = None;
+        let failures: Vec<(u64, u64, Cause)> = verdict
+            .failed
+            .into_iter()
+            .map(|f| {
+                let cause = Cause(Error::backend(f.error.clone(), "running a group"));
+                if f.error.is_lost() {
+                    lost = Some(cause.clone());
+                }
+                (f.first.0, f.last.0, cause)
+            })
+            .collect();
+        let failure = |point: u64| {
+            let found = failures.iter().find(|(first, last, _)| (*first..=*last).contains(&point));
+            found.map(|(_, _, cause)| cause.clone())
+        };
+        self.engine.passed(lane, verdict.upto.0, failure, turn);
+        if let Some(cause) = lost {
+            self.lose_lane(lane, cause, turn);
+        }
+    }
+
+    /// A lane does nothing any more: its context counts as lost.
+    pub(crate) fn lose_lane(&mut self, lane: LaneId, cause: Cause, turn: &mut Turn<Windlass>) {
+        let context = self.engine.context_of(lane);
+        self.engine.lose(context, cause, turn);
+    }
+
+    /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
+    #[inline]
+    pub(super) fn file(&mut self, chores: &mut Chores) {
+        if chores.turn.asks_for_more() {
+            chores.more_than_native = true;
+            self.file_links(chores);
+        }
+        if !chores.turn.settled.is_empty() {
+            self.file_settled(chores);
+        }
+        if !chores.turn.ready_lanes.is_empty() {
+            self.file_lanes(chores);
+        }
+        if !chores.turn.arm.is_empty() || !chores.turn.sentinels.is_empty() {
+            self.file_points(chores);
+        }
+    }
+
+    #[cold]
+    fn file_links(&mut self, chores: &mut Chores) {
+        let Chores { turn, .. } = chores;
+        for proxy in turn.proxies.drain(..) {
+            let signal = Arc::new(Signal::new(()));
+            self.proxies.insert(proxy, signal.clone());
+            chores.proxies.push((proxy, signal));
+        }
+        for proxy in turn.fired.drain(..) {
+            chores.signals.extend(self.proxies.remove(&proxy));
+        }
+        for staged in turn.staged.drain(..) {
+            let (down, up) = (Arc::new(Signal::new(())), Arc::new(Signal::new(())));
+            self.steps.insert(staged.download, down.clone());
+            self.steps.insert(staged.upload, up.clone());
+            self.counters.staged += 1;
+            self.counters.live_steps += 1;
+            chores.staged.push((staged, down, up));
+        }
+        for lane in turn.closed.drain(..) {
+            chores.closed.extend(self.lanes[lane.0 as usize].take());
+        }
+    }
+
+    /// Resolves events. Credits come back before, so that whoever finds an event resolved finds its credit free, and
+    /// tides end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
+    /// of groups of one queue.
+    #[inline(never)]
+    fn file_settled(&mut self, chores: &mut Chores) {
+        let Chores { turn, woken, .. } = chores;
+        if !self.steps.is_empty() {
+            self.file_steps(turn, &mut chores.signals, &mut chores.more_than_native);
+        }
+        self.counters.settled += turn.settled.len() as u64;
+        let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
+        for run in turn.settled.chunk_by(|a, b| queue(&a.work) == queue(&b.work)) {
+            if let Some(event) = run[0].work.event() {
+                woken.single.extend(event.queue.credits.give(run.len() as i64));
+            }
+        }
+        let before = chores.over.len();
+        for settled in turn.settled.drain(..) {
+            let (work, load) = resolve(settled, woken);
+            chores.unused.extend(load);
+            chores.over.push(work);
+        }
+        if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= ROOM {
+            std::mem::swap(&mut turn.settled, &mut self.room);
+        }
+        let tide = |work: &Work| work.event().map(|event| (Arc::as_ptr(&event.queue), event.tide));
+        for run in chores.over[before..].chunk_by(|a, b| tide(a) == tide(b)) {
+            if let Some(event) = run[0].event() {
+                woken.single.extend(event.queue.drain.end(event.tide, run.len() as u64));
+            }
+        }
+    }
+
+    /// Futures wait for the ends of these steps of transfers.
+    #[cold]
+    fn file_steps(&mut self, turn: &Turn<Windlass>, signals: &mut Vec<Arc<Signal>>, more: &mut bool) {
+        for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
+            signals.extend(self.steps.remove(&settled.node));
+        }
+        *more |= !signals.is_empty();
+    }
+
+    #[inline(never)]
+    fn file_lanes(&mut self, chores: &mut Chores) {
+        for at in 0..chores.turn.ready_lanes.len() {
+            let lane = chores.turn.ready_lanes[at];
+            if chores.in_callback {
+                cold_path();
+                chores.elsewhere.push(lane);
+                chores.more_than_native = true;
+            } else if !self.engine.may_hold(lane) {
+                // Who holds it looks at its list before giving it back.
+            } else if chores.has_done_its_share() {
+                cold_path();
+                chores.elsewhere.push(lane);
+                chores.more_than_native = true;
+            } else if chores.is_feeding || chores.lane.is_some() {
+                chores.more.push(lane);
+            } else if self.engine.hold_lane(lane) {
+                self.pop_batch(lane, &mut chores.batch);
+                chores.lane = Some(self.lane(lane).clone());
+            }
+        }
+        chores.turn.ready_lanes.clear();
+    }
+
+    #[inline(never)]
+    fn file_points(&mut self, chores: &mut Chores) {
+        let Turn { arm, sentinels, .. } = &mut chores.turn;
+        for (lane, point, node) in sentinels.drain(..) {
+            // Whoever waits for this group need not ask for its verdict.
+            if let Some(Work::Group(event)) = self.engine.work_mut(node) {
+                event.is_armed();
+            }
+            self.counters.armed += 1;
+            chores.arm.push((self.lane(lane).clone(), point));
+        }
+        for (lane, point) in arm.drain(..) {
+            chores.arm.push((self.lane(lane).clone(), point));
+        }
+        chores.more_than_native |= chores.in_callback;
+    }
+}
+
+/// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
+/// The wakers, and whatever the work still holds of the user's, are left for later.
+fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, Option<Load>) {
+    let Settled { work, load, outcome, took_down, .. } = settled;
+    let result = if outcome == Outcome::Done { Ok(()) } else { Err(error_of(outcome)) };
+    match &work {
+        Work::Group(event) => event.settle(result, took_down, woken),
+        Work::Guard(guard) => guard.ended(result, woken),
+        Work::Transfer(_) => {}
+    }
+    (work, load)
+}
+
+/// What the event of a group says that has not ended well.
+#[cold]
+fn error_of(outcome: Outcome<Cause>) -> Error {
+    match outcome {
+        Outcome::Done => unreachable!("it has ended well"),
+        Outcome::Failed(Cause(error)) | Outcome::Cancelled(Cause(error)) => error,
+        Outcome::Doomed(Cause(root)) => Error::new(Kind::DependencyFailed { root }),
+    }
+}

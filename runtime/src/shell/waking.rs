@@ -1,0 +1,49 @@
+//! Foreign code that is run when nothing is held: wakers, and what users leave to be dropped.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use windlass_sync::cell::Wakers;
+
+use super::feed::panic_message;
+use super::report::log;
+
+/// Wakers to be woken when nothing is held.
+#[derive(Debug, Default)]
+pub(crate) struct Woken {
+    pub(crate) cells: Vec<Wakers>,
+    pub(crate) single: Vec<Waker>,
+}
+
+impl Woken {
+    pub(super) fn is_empty(&self) -> bool {
+        self.cells.is_empty() && self.single.is_empty()
+    }
+
+    #[inline(never)]
+    pub(crate) fn wake(&mut self) {
+        for cell in self.cells.drain(..) {
+            shielded(|| cell.wake());
+        }
+        wake_all(self.single.drain(..));
+    }
+}
+
+/// Wakes everybody, also after a waker that panics.
+pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        shielded(|| waker.wake());
+    }
+}
+
+/// Runs foreign code that may panic without harm to whoever comes after it.
+pub(crate) fn shielded(code: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+        log(move || {
+            tracing::error!(
+                message = panic_message(&*panic),
+                "a waker or a destructor of the user's panicked"
+            );
+        });
+    }
+}
