@@ -7,8 +7,9 @@ use smallvec::SmallVec;
 use windlass::kernel::{Block, HostBody, ImageFormat, Kernel, KernelImage, LaunchRange, Span};
 use windlass_backend::{
     Allocation, Aspect, AtomicOrders, AtomicScopes, Backend, BackendError, BackendId, BuiltKernel, Command,
-    Context, ContextInfo, DeviceInfo, DeviceKind, HostCode, HostLaunch, HostMemory, Lane, LaneNumber,
-    LaneSink, Limits, MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, Wait, async_trait,
+    CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKind, HostCode, HostLaunch, HostMemory, Lane,
+    LaneSink, LaneSpec, Limits, MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, Wait,
+    async_trait,
 };
 
 /// See the module documentation.
@@ -28,6 +29,7 @@ impl Backend for Null {
     async fn open(&self, _: usize, _: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
         Ok(Arc::new(NullContext(ContextInfo {
             devices: vec![device()],
+            completions: vec![CompletionStrategy::Callback],
             feeds_from_sink: true,
             arms_freely: true,
             allocate_blocks: false,
@@ -66,12 +68,7 @@ impl Context for NullContext {
         &self.0
     }
 
-    fn open_lane(
-        &self,
-        _: usize,
-        _: LaneNumber,
-        sink: Arc<dyn LaneSink>,
-    ) -> Result<Arc<dyn Lane>, BackendError> {
+    fn open_lane(&self, _: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
         Ok(Arc::new(NullLane { sink, fed: Mutex::default() }))
     }
 

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use windlass::{Queue, Runtime};
 use windlass_backend::{
     Allocation, Aspect, AtomicOrders, AtomicScopes, Backend, BackendError, BackendId, BuiltKernel, Command,
-    Context, ContextInfo, DeviceInfo, DeviceKind, HostMemory, Lane, LaneNumber, LaneSink, Limits,
-    MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, Wait, async_trait,
+    CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKind, HostMemory, Lane, LaneSink, LaneSpec,
+    Limits, MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, Wait, async_trait,
 };
 use windlass_sync::facade::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -123,6 +123,7 @@ impl Backend for Script {
     async fn open(&self, _: usize, _: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
         let info = ContextInfo {
             devices: vec![info(self.0.depth)],
+            completions: vec![CompletionStrategy::Callback],
             feeds_from_sink: self.0.habit != Habit::ByCallback,
             arms_freely: true,
             allocate_blocks: false,
@@ -166,12 +167,7 @@ impl Context for Opened {
         &self.info
     }
 
-    fn open_lane(
-        &self,
-        _: usize,
-        _: LaneNumber,
-        sink: Arc<dyn LaneSink>,
-    ) -> Result<Arc<dyn Lane>, BackendError> {
+    fn open_lane(&self, _: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
         // Other contexts' lanes are opened and not used.
         lock(&self.device.state).sink.get_or_insert(sink);
         Ok(Arc::new(Line(self.device.clone())))

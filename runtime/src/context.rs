@@ -1,11 +1,16 @@
 //! Contexts: devices that were opened together.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 
-use windlass_backend::{Aspect, BackendError, Context as NativeContext, LaneNumber, MemoryIndex};
+use windlass_backend::{
+    Aspect, BackendError, CompletionStrategy, Context as NativeContext, DeviceInfo, LaneNumber, LaneSpec,
+    MemoryIndex,
+};
 use windlass_kernel::Kernel;
+use windlass_sync::facade::{Mutex, lock};
 
 use crate::build::{Builds, Built};
 use crate::device::{Device, DeviceData};
@@ -16,7 +21,7 @@ use crate::shell::feed::panic_message;
 use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
-use crate::shell::{Inner, LaneShell, Windlass};
+use crate::shell::{Inner, LaneShell, State, Windlass};
 
 /// Devices of one platform that were opened together: they share kernels, and what one has written another can read
 /// without the host.
@@ -49,6 +54,9 @@ pub(crate) struct ContextShared {
     inner: Weak<Inner>,
     id: ContextId,
     devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
+    /// Devices once more, by position, with lanes that learn of their work's end in another way than is the driver's own.
+    twins: Mutex<HashMap<(usize, CompletionStrategy), DeviceId>>,
+    staging: Arc<Pool>,
 }
 
 impl Drop for ContextShared {
@@ -118,8 +126,12 @@ impl Context {
         &self.runtime
     }
 
-    pub(crate) fn slot(&self, device: &Device) -> Result<Arc<DeviceSlot>> {
-        ContextShared::slot(&self.shared, device)
+    pub(crate) fn slot(
+        &self,
+        device: &Device,
+        completion: Option<CompletionStrategy>,
+    ) -> Result<Arc<DeviceSlot>> {
+        ContextShared::slot(&self.shared, device, completion)
     }
 }
 
@@ -148,6 +160,8 @@ impl ContextShared {
             inner: Arc::downgrade(inner),
             id: inner.enter(|state, _| state.engine.add_context()),
             devices: OnceLock::new(),
+            twins: Mutex::default(),
+            staging: Arc::new(Pool::new(inner.staging.bytes)),
         });
         let ids = shared.register(runtime.inner(), own)?;
         let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
@@ -168,54 +182,113 @@ impl ContextShared {
                 });
                 memories.push((info.memory, memory));
                 let device = state.engine.add_device(self.id, memory);
-                let lanes = (0..info.lanes.max(1)).map(|_| {
-                    let lane = state.engine.add_lane(device, info.lane_depth.max(1));
-                    state.reserve_lane(lane);
-                    lane
-                });
-                let lanes = lanes.collect();
-                ids.push((device, lanes));
+                ids.push((device, reserve_lanes(state, device, info)));
             }
             ids
         });
-        if let Err(error) = self.open_lanes(inner, &ids) {
-            // The engine knows the devices already: nobody may count on them.
-            inner.enter(|state, turn| {
-                for lane in ids.iter().flat_map(|(_, lanes)| lanes) {
-                    state.lose_lane(*lane, Cause(error.clone()), turn);
-                }
-            });
-            return Err(error);
+        for (position, (_, lanes)) in ids.iter().enumerate() {
+            if let Err(error) = self.open_lanes(inner, position, None, lanes) {
+                // The engine knows the devices already: nobody may count on them.
+                inner.enter(|state, turn| {
+                    for lane in ids.iter().flat_map(|(_, lanes)| lanes) {
+                        state.lose_lane(*lane, Cause(error.clone()), turn);
+                    }
+                });
+                return Err(error);
+            }
         }
         Ok(ids.into_iter().map(|(id, _)| id).collect())
     }
 
-    fn open_lanes(&self, inner: &Arc<Inner>, ids: &[(DeviceId, Vec<LaneId>)]) -> Result<()> {
-        let may_feed = self.native.info().feeds_from_sink;
-        let staging = Arc::new(Pool::new(inner.staging.bytes));
-        let all =
-            ids.iter().enumerate().flat_map(|(at, (_, lanes))| lanes.iter().map(move |lane| (at, *lane)));
-        for ((position, lane), number) in all.zip(0..) {
-            let (sink, number) = (Sink { inner: Arc::downgrade(inner), lane, may_feed }, LaneNumber(number));
-            let open = AssertUnwindSafe(|| self.native.open_lane(position, number, Arc::new(sink)));
+    fn open_lanes(
+        &self,
+        inner: &Arc<Inner>,
+        position: usize,
+        completion: Option<CompletionStrategy>,
+        lanes: &[LaneId],
+    ) -> Result<()> {
+        let may_feed = self.native.info().feeds_from_sink || completion == Some(CompletionStrategy::Waiter);
+        for &lane in lanes {
+            // Unique in the runtime, and so in the context.
+            let number = LaneNumber(lane.0);
+            let mut spec = LaneSpec::new(position, number);
+            spec.completion = completion;
+            let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
+            let open = AssertUnwindSafe(|| self.native.open_lane(spec, Arc::new(sink)));
             let native = catch_unwind(open)
                 .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic))))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
-            let (context, staging) = (self.native.clone(), staging.clone());
+            let (context, staging) = (self.native.clone(), self.staging.clone());
             inner.set_lane(LaneShell { id: lane, native, context, number, staging });
         }
         Ok(())
     }
 
-    pub(crate) fn slot(this: &Arc<Self>, device: &Device) -> Result<Arc<DeviceSlot>> {
+    /// A device of this context, whose lanes learn of their work's end in the given way, or else in the driver's own.
+    pub(crate) fn slot(
+        this: &Arc<Self>,
+        device: &Device,
+        completion: Option<CompletionStrategy>,
+    ) -> Result<Arc<DeviceSlot>> {
         let devices = this.devices.get().map(Vec::as_slice).unwrap_or_default();
         let position = devices.iter().position(|(data, _)| data.at == device.data.at);
         let Some(position) = position else {
             return Err(Error::invalid(format!("{device} is not a device of this context")));
         };
-        let id = devices[position].1;
+        let own = devices[position].1;
+        let id = completion.map_or(Ok(own), |wanted| this.twin(device, position, own, wanted))?;
         Ok(Arc::new(DeviceSlot { device: device.clone(), id, position, context: this.clone() }))
     }
+
+    /// The device with lanes that learn of their work's end in the way that is wanted; they are opened at first need.
+    fn twin(
+        &self,
+        device: &Device,
+        position: usize,
+        own: DeviceId,
+        wanted: CompletionStrategy,
+    ) -> Result<DeviceId> {
+        let info = self.native.info();
+        if info.completions.first() == Some(&wanted) {
+            return Ok(own);
+        }
+        if !info.completions.contains(&wanted) {
+            let offered: Vec<String> = info.completions.iter().map(ToString::to_string).collect();
+            return Err(Error::unsupported(format!(
+                "{device} does not report completions by {wanted}; it offers: {}",
+                offered.join(", ")
+            )));
+        }
+        // Held while the lanes are opened, which waits for no device, so that they are opened once.
+        let mut twins = lock(&self.twins);
+        if let Some(there) = twins.get(&(position, wanted)) {
+            return Ok(*there);
+        }
+        let inner = device.runtime().inner();
+        let info = &info.devices[position];
+        let (twin, lanes) = inner.enter(|state, _| {
+            let twin = state.engine.add_twin(own);
+            (twin, reserve_lanes(state, twin, info))
+        });
+        if let Err(error) = self.open_lanes(inner, position, Some(wanted), &lanes) {
+            inner.enter(|state, turn| {
+                lanes.iter().for_each(|lane| state.lose_lane(*lane, Cause(error.clone()), turn));
+            });
+            return Err(error);
+        }
+        twins.insert((position, wanted), twin);
+        Ok(twin)
+    }
+}
+
+/// Makes a device's lanes known to the engine.
+fn reserve_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo) -> Vec<LaneId> {
+    let lanes = (0..info.lanes.max(1)).map(|_| {
+        let lane = state.engine.add_lane(device, info.lane_depth.max(1));
+        state.reserve_lane(lane);
+        lane
+    });
+    lanes.collect()
 }
 
 /// A memory of a context's own. What the host reaches is copied on the host's side, without staging.

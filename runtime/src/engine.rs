@@ -197,6 +197,8 @@ impl<S: Shell> Root<S> {
 struct Device {
     context: ContextId,
     memory: MemoryId,
+    /// Among the devices of its context.
+    position: usize,
     lanes: SmallVec<[LaneId; 2]>,
 }
 
@@ -367,11 +369,20 @@ impl<S: Shell> Engine<S> {
 
     pub(crate) fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
-        self.devices.push(Device { context, memory, lanes: SmallVec::new() });
+        let position = self.devices.iter().filter(|d| d.context == context).count();
+        self.devices.push(Device { context, memory, position, lanes: SmallVec::new() });
         let there = self.memories[memory.0 as usize].device;
         if there.is_none_or(|device| self.lost(device).is_some()) {
             self.memories[memory.0 as usize].device = Some(id);
         }
+        id
+    }
+
+    /// The same device once more, for lanes that work in another way.
+    pub(crate) fn add_twin(&mut self, device: DeviceId) -> DeviceId {
+        let id = DeviceId(self.devices.len() as u32);
+        let Device { context, memory, position, .. } = self.devices[device.0 as usize];
+        self.devices.push(Device { context, memory, position, lanes: SmallVec::new() });
         id
     }
 

@@ -66,7 +66,9 @@ pub use queue::{Drained, Queue, QueueBuilder, Ready, Slot};
 pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
 pub use stall::{DeadlockPolicy, Holder, Stall};
-pub use windlass_backend::{Aspect, BackendError, BackendId, DeviceInfo, DeviceKind, Unavailable};
+pub use windlass_backend::{
+    Aspect, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind, Unavailable,
+};
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange};
 
 /// What most programs need.

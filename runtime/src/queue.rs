@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use smallvec::SmallVec;
+use windlass_backend::CompletionStrategy;
 use windlass_sync::cell::EventCell;
 use windlass_sync::credits::Place;
 use windlass_sync::drain::{Tide, Watch};
@@ -372,6 +373,7 @@ pub struct QueueBuilder {
     in_order: bool,
     limit: Option<u32>,
     handler: Option<Handler>,
+    completion: Option<CompletionStrategy>,
 }
 
 impl QueueBuilder {
@@ -408,6 +410,26 @@ impl QueueBuilder {
     /// How many groups may be in flight before [`Queue::ready`] waits.
     pub fn max_in_flight(mut self, groups: u32) -> Self {
         self.limit = Some(groups);
+        self
+    }
+
+    /// How the queue learns that its work has ended, where it is not to be the way that suits the device's driver best.
+    /// A device that does not offer it is an error. Queues of one context that differ in this share memory and kernels, and
+    /// run side by side.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// use windlass::CompletionStrategy;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().device(Device::host()).completion(CompletionStrategy::Callback).build_blocking()?;
+    /// # drop(queue);
+    /// let other = Queue::builder().device(Device::host()).completion(CompletionStrategy::Waiter).build_blocking();
+    /// assert!(other.unwrap_err().is_unsupported());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn completion(mut self, strategy: CompletionStrategy) -> Self {
+        self.completion = Some(strategy);
         self
     }
 
@@ -449,8 +471,8 @@ impl QueueBuilder {
             (None, None) => runtime.select_here(self.selector.unwrap_or_default())?,
         };
         let slot = match &self.context {
-            Some(context) => context.slot(&device)?,
-            None => runtime.default_slot(&device)?,
+            Some(context) => context.slot(&device, self.completion)?,
+            None => runtime.default_slot(&device, self.completion)?,
         };
         let core = QueueCore::new(
             runtime.inner().clone(),

@@ -9,7 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use windlass_backend::{Backend, BackendError, BackendId, Context as NativeContext, Unavailable};
+use windlass_backend::{
+    Backend, BackendError, BackendId, CompletionStrategy, Context as NativeContext, Unavailable,
+};
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
 
@@ -213,14 +215,18 @@ impl Runtime {
     }
 
     /// The runtime's own context of a device, opened at first use.
-    pub(crate) fn default_slot(&self, device: &Device) -> Result<Arc<DeviceSlot>> {
+    pub(crate) fn default_slot(
+        &self,
+        device: &Device,
+        completion: Option<CompletionStrategy>,
+    ) -> Result<Arc<DeviceSlot>> {
         if !self.is_same(device.runtime()) {
             return Err(Error::invalid(format!("{device} was found by another runtime")));
         }
         let once = lock(&self.shared.contexts).entry(device.data.at).or_default().clone();
         let opened = once.get_or_init(|| ContextShared::open(self, std::slice::from_ref(&device.data), true));
         match opened {
-            Ok(context) => ContextShared::slot(context, device),
+            Ok(context) => ContextShared::slot(context, device, completion),
             Err(error) => {
                 // The next one tries again: a device may come back.
                 let mut contexts = lock(&self.shared.contexts);

@@ -197,11 +197,12 @@ impl State {
 
     /// What the staging pools of all contexts have and have done, and the most that one of them has had.
     pub(crate) fn count_staging(&self) -> StagingCount {
-        let lanes: Vec<_> = self.lanes.iter().flatten().collect();
+        let mut pools: Vec<_> = self.lanes.iter().flatten().map(|lane| &lane.staging).collect();
+        pools.sort_by_key(|pool| Arc::as_ptr(pool));
+        pools.dedup_by_key(|pool| Arc::as_ptr(pool));
         let mut all = StagingCount::default();
-        // The lanes of a context stand together.
-        for of_context in lanes.chunk_by(|a, b| Arc::ptr_eq(&a.staging, &b.staging)) {
-            let count = of_context[0].staging.count();
+        for pool in pools {
+            let count = pool.count();
             all.allocations += count.allocations;
             all.bytes += count.bytes;
             all.most = all.most.max(count.most);

@@ -40,6 +40,7 @@ table! {
     Remaining: send sync unpin;
     Stall: send sync unpin;
     Holder: send sync unpin;
+    CompletionStrategy: send sync unpin;
     DeadlockPolicy: send sync unpin;
     Platform: send sync unpin;
     Device: send sync unpin;

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use windlass_kernel::{Kernel, KernelImage};
 
 use crate::{
-    Allocation, AtomicOrders, AtomicScopes, BackendError, DeviceInfo, HostMemory, Lane, LaneNumber, LaneSink,
-    MemoryObject, Platform, Unavailable,
+    Allocation, AtomicOrders, AtomicScopes, BackendError, CompletionStrategy, DeviceInfo, HostMemory, Lane,
+    LaneSink, LaneSpec, MemoryObject, Platform, Unavailable,
 };
 
 /// The name of a backend: `host`, `opencl`, `wgpu`, or a third party's own.
@@ -74,7 +74,10 @@ pub trait Backend: Send + Sync + 'static {
 pub struct ContextInfo {
     /// The devices, in the order in which they were asked for, as they are inside this context.
     pub devices: Vec<DeviceInfo>,
-    /// [`LaneSink::passed`] is called where `feed`, `flush` and `arm` are allowed: never inside a driver's callback.
+    /// How lanes can learn that their work has ended, the way that suits the driver best first. Not empty.
+    pub completions: Vec<CompletionStrategy>,
+    /// [`LaneSink::passed`] is called where `feed`, `flush` and `arm` are allowed: never inside a driver's callback. Of
+    /// lanes with a waiter thread that goes without saying.
     pub feeds_from_sink: bool,
     /// [`Lane::arm`] makes no native call, so a thread that must not block may call it.
     pub arms_freely: bool,
@@ -95,18 +98,9 @@ pub trait Context: Any + Send + Sync {
     /// What the context can do. The same for the context's whole life.
     fn info(&self) -> &ContextInfo;
 
-    /// Opens a lane on the device at position `device` of [`ContextInfo::devices`]. `number` is how [`Wait`]s of other
-    /// lanes of this context will call it. Must not wait for a device. The runtime opens at most
-    /// [`DeviceInfo::lanes`] per device, and drops a lane after the verdict of its last point, on a thread that
-    /// may block.
-    ///
-    /// [`Wait`]: crate::Wait
-    fn open_lane(
-        &self,
-        device: usize,
-        number: LaneNumber,
-        sink: Arc<dyn LaneSink>,
-    ) -> Result<Arc<dyn Lane>, BackendError>;
+    /// Opens a lane. Must not wait for a device. The runtime opens at most [`DeviceInfo::lanes`] for each device and
+    /// completion strategy, and drops a lane after the verdict of its last point, on a thread that may block.
+    fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError>;
 
     /// Allocates memory that reads as zeros, in the memory of the device at this position.
     fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError>;

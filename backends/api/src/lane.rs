@@ -15,6 +15,51 @@ pub struct Point(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneNumber(pub u32);
 
+/// Which lane to open.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LaneSpec {
+    /// The position of its device in [`ContextInfo::devices`](crate::ContextInfo::devices).
+    pub device: usize,
+    /// How [`Wait`]s of other lanes of the context will call it.
+    pub number: LaneNumber,
+    /// How it learns that its work has ended: one of [`ContextInfo::completions`](crate::ContextInfo::completions), or, if
+    /// there is none here, the first of them.
+    pub completion: Option<CompletionStrategy>,
+}
+
+impl LaneSpec {
+    /// A lane of a device that learns of its work's end in the way that suits the driver best.
+    pub fn new(device: usize, number: LaneNumber) -> Self {
+        LaneSpec { device, number, completion: None }
+    }
+
+    /// It is to learn of its work's end like this.
+    pub fn completion(self, completion: CompletionStrategy) -> Self {
+        LaneSpec { completion: Some(completion), ..self }
+    }
+}
+
+/// How a lane learns that its work has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CompletionStrategy {
+    /// Whoever ends the work says so: the driver, on a thread of its own or inside another call, or a host worker.
+    Callback,
+    /// A thread of the lane's own waits for it. Costs a thread for each lane, and suits drivers whose callbacks are late,
+    /// or fail to come.
+    Waiter,
+}
+
+impl fmt::Display for CompletionStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CompletionStrategy::Callback => "callback",
+            CompletionStrategy::Waiter => "waiter thread",
+        })
+    }
+}
+
 /// A point of another lane of the same context, fed earlier, that must be passed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {

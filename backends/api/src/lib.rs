@@ -98,5 +98,5 @@ pub use command::{Arg, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Reg
 pub use context::{Backend, BackendId, BuiltKernel, Context, ContextInfo};
 pub use device::{Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform};
 pub use error::{BackendError, Unavailable};
-pub use lane::{Failed, Lane, LaneNumber, LaneSink, Point, Verdict, Wait};
+pub use lane::{CompletionStrategy, Failed, Lane, LaneNumber, LaneSink, LaneSpec, Point, Verdict, Wait};
 pub use memory::{Allocation, HostMemory, MemoryObject};

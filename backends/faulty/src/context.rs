@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use windlass_backend::{
-    Allocation, Aspect, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, Context, ContextInfo, Lane,
-    LaneNumber, LaneSink, MemoryObject, async_trait,
+    Allocation, Aspect, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, CompletionStrategy, Context,
+    ContextInfo, Lane, LaneSink, LaneSpec, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -33,6 +33,7 @@ impl FaultyContext {
         drop(machine);
         let info = ContextInfo {
             devices: devices.iter().enumerate().map(|(i, &at)| config.info(at, i)).collect(),
+            completions: vec![CompletionStrategy::Callback, CompletionStrategy::Waiter],
             feeds_from_sink: config.feeds_from_sink,
             arms_freely: true,
             allocate_blocks: config.allocate_blocks,
@@ -67,12 +68,8 @@ impl Context for FaultyContext {
         &self.info
     }
 
-    fn open_lane(
-        &self,
-        device: usize,
-        number: LaneNumber,
-        sink: Arc<dyn LaneSink>,
-    ) -> Result<Arc<dyn Lane>, BackendError> {
+    fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
+        let (device, number) = (spec.device, spec.number);
         let mut machine = self.shared.lock();
         machine.called();
         let panics = machine.script.panics_now(Call::OpenLane);

@@ -7,7 +7,7 @@ use futures_lite::future::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
     Allocation, Backend, BackendError, Command, Context, CopyBox, Fill, HostMemory, Lane, LaneNumber,
-    LaneSink, MemoryObject, Point, Region, Verdict, Wait,
+    LaneSink, LaneSpec, MemoryObject, Point, Region, Verdict, Wait,
 };
 use windlass_faulty::{Faulty, FaultyControl, Memory};
 
@@ -41,7 +41,9 @@ fn lab() -> Lab {
     let control = faulty.control();
     let context = block_on(faulty.open(0, &[0])).unwrap();
     let heard = vec![Heard::default(), Heard::default()];
-    let open = |i: usize| context.open_lane(0, LaneNumber(i as u32), Arc::new(heard[i].clone())).unwrap();
+    let open = |i: usize| {
+        context.open_lane(LaneSpec::new(0, LaneNumber(i as u32)), Arc::new(heard[i].clone())).unwrap()
+    };
     let lanes = vec![open(0), open(1)];
     Lab { faulty, control, context, lanes, heard }
 }
@@ -151,7 +153,8 @@ fn breaches_are_noticed() {
     };
     assert!(lab().breach(short).contains("of an allocation of 16 bytes"));
     assert!(lab().breach(|l| l.fill(0, 1, &*l.memory(), 0)).contains("dropped before the verdicts"));
-    let twice = |l: &Lab| drop(l.context.open_lane(0, LaneNumber(1), Arc::new(Heard::default())));
+    let twice =
+        |l: &Lab| drop(l.context.open_lane(LaneSpec::new(0, LaneNumber(1)), Arc::new(Heard::default())));
     assert!(lab().breach(twice).contains("two lanes"));
     let mut early = lab();
     early.feed(0, 1, &[]).unwrap();

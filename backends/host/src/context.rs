@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use windlass_backend::{
-    Allocation, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, Context, ContextInfo, DeviceInfo,
-    Failed, HostMemory, Lane, LaneNumber, LaneSink, MemoryObject, async_trait,
+    Allocation, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, CompletionStrategy, Context,
+    ContextInfo, DeviceInfo, Failed, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, MemoryObject,
+    async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_sync::facade::{Mutex, lock};
@@ -48,6 +49,7 @@ impl HostContext {
     pub(crate) fn new(devices: Vec<DeviceInfo>, helpers: Arc<Helpers>) -> Self {
         let info = ContextInfo {
             devices,
+            completions: vec![CompletionStrategy::Callback],
             feeds_from_sink: true,
             arms_freely: true,
             allocate_blocks: false,
@@ -65,14 +67,9 @@ impl Context for HostContext {
         &self.info
     }
 
-    fn open_lane(
-        &self,
-        _device: usize,
-        number: LaneNumber,
-        sink: Arc<dyn LaneSink>,
-    ) -> Result<Arc<dyn Lane>, BackendError> {
-        let (lane, timeline) = HostLane::new(number, sink, self.lanes.clone(), self.helpers.clone());
-        self.lanes.name(number, &timeline);
+    fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
+        let (lane, timeline) = HostLane::new(spec.number, sink, self.lanes.clone(), self.helpers.clone());
+        self.lanes.name(spec.number, &timeline);
         Ok(Arc::new(lane))
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use smallvec::SmallVec;
 use windlass_backend::{
-    Backend, BackendError, Lane, LaneNumber, LaneSink, MemoryIndex, Point, Verdict, Wait,
+    Backend, BackendError, Lane, LaneNumber, LaneSink, LaneSpec, MemoryIndex, Point, Verdict, Wait,
 };
 use windlass_host::Host;
 use windlass_kernel::{LaunchRange, NdRange};
@@ -265,7 +265,7 @@ impl LaneSink for Relay {
 fn a_sink_may_feed_and_arm() {
     let context = block_on(Host::new().open(0, &[0])).expect("the host is always there");
     let relay = Arc::new(Relay { lane: Mutex::default(), told: Told::default() });
-    let lane = context.open_lane(0, LaneNumber(0), relay.clone()).expect("a lane opens");
+    let lane = context.open_lane(LaneSpec::new(0, LaneNumber(0)), relay.clone()).expect("a lane opens");
     *relay.lane.lock().expect("no test panics here") = Some(lane.clone());
     feed(&lane, 1, SmallVec::new());
     lane.arm(Point(1));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use windlass_backend::{
-    Allocation, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, Context, ContextInfo, DeviceKind,
-    HostMemory, Lane, LaneNumber, LaneSink, MemoryObject, async_trait,
+    Allocation, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, CompletionStrategy, Context,
+    ContextInfo, DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -46,6 +46,7 @@ fn info(devices: &[DeviceId]) -> ContextInfo {
     let orders = devices.iter().map(|d| d.atomic_orders).min();
     let scopes = devices.iter().map(|d| d.atomic_scopes).min();
     ContextInfo {
+        completions: vec![CompletionStrategy::Callback, CompletionStrategy::Waiter],
         feeds_from_sink: false,
         arms_freely: false,
         allocate_blocks: true,
@@ -63,15 +64,10 @@ impl Context for OpenClContext {
         &self.info
     }
 
-    fn open_lane(
-        &self,
-        device: usize,
-        number: LaneNumber,
-        sink: Arc<dyn LaneSink>,
-    ) -> Result<Arc<dyn Lane>, BackendError> {
-        let queue = self.native.queue(self.devices[device])?;
+    fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
+        let queue = self.native.queue(self.devices[spec.device])?;
         let (context, lanes) = (Arc::clone(&self.native), Arc::clone(&self.lanes));
-        Ok(Arc::new(OpenClLane::open(context, lanes, (device, queue), number, sink)))
+        Ok(Arc::new(OpenClLane::open(context, lanes, queue, &spec, sink)))
     }
 
     fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {

@@ -129,6 +129,18 @@ impl Progress {
         table.live.range(..end).rev().find(|g| !g.events.is_empty()).cloned()
     }
 
+    /// The first group up to `point` whose last event has not ended, as far as the driver says. Not for callbacks.
+    pub(crate) fn first_under_way(&self, point: Point) -> Option<Arc<Group>> {
+        let table = lock(&self.table);
+        let end = table.up_to(point);
+        let groups: SmallVec<[Arc<Group>; 8]> = table.live.range(..end).cloned().collect();
+        drop(table);
+        let runs = |group: &&Arc<Group>| {
+            group.events.last().is_some_and(|event| event.status().is_ok_and(|status| status > 0))
+        };
+        groups.iter().find(runs).cloned()
+    }
+
     /// Whether something was fed at or above `point`.
     pub(crate) fn has_fed(&self, point: Point) -> bool {
         lock(&self.table).fed >= Some(point)

@@ -15,13 +15,16 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Command, Lane, LaneNumber, LaneSink, Point, Wait};
+use windlass_backend::{
+    BackendError, Command, CompletionStrategy, Lane, LaneNumber, LaneSink, LaneSpec, Point, Wait,
+};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::event::{Group, Progress};
 use crate::kernel;
 use crate::memory::{self, Transfer};
 use crate::sys::{Context, Event, Failure, Queue, Result, WaitList};
+use crate::waiter::Waiter;
 
 /// The lanes of a context, by the numbers that waits call them.
 #[derive(Default)]
@@ -78,19 +81,22 @@ pub(crate) struct OpenClLane {
     context: Arc<Context>,
     lanes: Arc<Lanes>,
     device: usize,
+    /// None where the driver calls back.
+    waiter: Option<Waiter>,
 }
 
 impl OpenClLane {
     pub(crate) fn open(
         context: Arc<Context>,
         lanes: Arc<Lanes>,
-        (device, queue): (usize, Queue),
-        number: LaneNumber,
+        queue: Queue,
+        spec: &LaneSpec,
         sink: Arc<dyn LaneSink>,
     ) -> Self {
         let stream = Arc::new(Stream { queue, progress: Arc::new(Progress::new(sink)) });
-        lanes.add(number, &stream);
-        OpenClLane { stream, context, lanes, device }
+        lanes.add(spec.number, &stream);
+        let waits = spec.completion == Some(CompletionStrategy::Waiter);
+        OpenClLane { stream, context, lanes, device: spec.device, waiter: waits.then(Waiter::new) }
     }
 
     /// The groups of other lanes that must have ended, with their queues flushed. Those that have are left out.
@@ -231,9 +237,12 @@ impl Lane for OpenClLane {
             // A barrier may stand behind groups that have been reported, and is then passed as well.
             None => return progress.settle(point),
             Some(_) if progress.lost().is_some() => return progress.settle(point),
-            Some(group) => self.watch(last(&group), point),
+            Some(group) => {
+                // Nobody is to wait for what the device was never given.
+                self.stream.flush(point);
+                self.watch(last(&group), point);
+            }
         }
-        self.stream.flush(point);
     }
 }
 
@@ -241,6 +250,9 @@ impl OpenClLane {
     /// Reports `point` once the event has ended.
     fn watch(&self, event: &Event, point: Point) {
         let progress = Arc::clone(&self.stream.progress);
+        if self.waiter.as_ref().is_some_and(|waiter| waiter.watch(&progress, point)) {
+            return;
+        }
         if event.when_ended(move || progress.ended(point)).is_err() {
             self.wait_for(event, point);
         }

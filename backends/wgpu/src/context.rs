@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, Context, ContextInfo, DeviceInfo, Lane, LaneNumber, LaneSink,
-    MemoryIndex, MemoryObject, async_trait,
+    Allocation, BackendError, BuiltKernel, CompletionStrategy, Context, ContextInfo, DeviceInfo, Lane,
+    LaneSink, LaneSpec, MemoryIndex, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -78,6 +78,7 @@ fn context_info(mut device: DeviceInfo) -> ContextInfo {
     device.memory = MemoryIndex::Own(0);
     ContextInfo {
         // `passed` runs on our waiter thread, or in the runtime's own call of `arm`.
+        completions: vec![CompletionStrategy::Waiter],
         feeds_from_sink: true,
         arms_freely: true,
         // Takes well under a millisecond, also while another thread waits for the device.
@@ -102,13 +103,8 @@ impl Context for WgpuContext {
     }
 
     /// Any number of lanes would work, one after the other: they share the submitter.
-    fn open_lane(
-        &self,
-        device: usize,
-        _number: LaneNumber,
-        sink: Arc<dyn LaneSink>,
-    ) -> Result<Arc<dyn Lane>, BackendError> {
-        self.only(device)?;
+    fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
+        self.only(spec.device)?;
         Ok(Arc::new(WgpuLane::new(Arc::clone(&self.gpu), Arc::clone(&self.worker), sink)))
     }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Arg, Backend, BackendError, Command, DeviceKind, Fill, HostMemory, LaneNumber, MemoryObject, Point,
-    Region,
+    Arg, Backend, BackendError, Command, DeviceKind, Fill, HostMemory, LaneNumber, LaneSpec, MemoryObject,
+    Point, Region,
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
 use windlass_kernel::{Kernel, KernelImage, LaunchRange, NdRange, Range, Slot};
@@ -396,7 +396,8 @@ fn a_closed_context_has_finished_and_takes_nothing() {
 fn what_was_fed_runs_though_everything_was_dropped() {
     let Some(context) = open() else { return };
     let sink = Arc::new(Sink::default());
-    let lane = context.open_lane(0, LaneNumber(0), sink.clone()).expect("the first lane opens");
+    let lane =
+        context.open_lane(LaneSpec::new(0, LaneNumber(0)), sink.clone()).expect("the first lane opens");
     let kernel = count();
     let kernel = block_on(context.build(0, &kernel, &kernel.images()[0])).expect("the kernel is right");
     let data = context.allocate(0, MemoryObject::Buffer { bytes: 256 }).expect("there is room");

@@ -282,8 +282,7 @@ impl<S: Shell> Engine<S> {
     /// The position of a lane's device among those of its context.
     pub(crate) fn device_position(&self, lane: LaneId) -> usize {
         let device = self.lanes[lane.0 as usize].device;
-        let context = self.devices[device.0 as usize].context;
-        self.devices[..device.0 as usize].iter().filter(|d| d.context == context).count()
+        self.devices[device.0 as usize].position
     }
 
     pub(crate) fn context_of(&self, lane: LaneId) -> ContextId {

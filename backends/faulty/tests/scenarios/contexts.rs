@@ -1,5 +1,6 @@
 //! Contexts of the user's own: they go with their last handle, once nothing needs them any more.
 
+use windlass::CompletionStrategy::{Callback, Waiter};
 use windlass::prelude::*;
 
 use crate::rig::{Outside, Rig, outcome, single, step, stepped};
@@ -85,4 +86,25 @@ fn a_context_whose_runtime_goes_first_is_closed_with_it() {
     let Rig { control, runtime, .. } = rig;
     drop(runtime);
     crate::rig::assert_clean(&control);
+}
+
+/// Queues that learn of their work's end in different ways are of one context: they share memory, and wait for each other
+/// natively. Seen to fail with lanes that are opened for each queue.
+#[test]
+fn queues_that_differ_in_how_work_is_reported_share_a_context() {
+    let rig = single();
+    let device = rig.devices().swap_remove(0);
+    let queue =
+        |strategy| Queue::builder().device(device.clone()).completion(strategy).build_blocking().unwrap();
+    let queues = [queue(Callback), queue(Waiter), queue(Waiter), rig.queue(0)];
+    assert_eq!(native(&rig), (1, 2), "one lane for each way");
+    let x = Buffer::from(vec![1_u32; 8]);
+    let events: Vec<_> = (0..16).map(|k| step(&queues[k % 4], &x, k as u32)).collect();
+    rig.settle();
+    assert!(events.iter().all(|event| outcome(event).is_ok()));
+    assert_eq!(rig.control.audit().bytes_copied, 32, "one upload");
+    assert_eq!(rig.runtime.stats().proxies, 0, "no edge goes by the host");
+    assert_eq!(rig.values(&x), [stepped(1, 0..16); 8]);
+    drop((queues, events, x, device));
+    rig.end();
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Backend, BackendError, Command, Context, HostCode, HostLaunch, Lane, LaneNumber, LaneSink, Point, Verdict,
+    Backend, BackendError, Command, Context, HostCode, HostLaunch, Lane, LaneNumber, LaneSink, LaneSpec,
+    Point, Verdict,
 };
 use windlass_host::Host;
 use windlass_kernel::{Block, LaunchRange, Span};
@@ -58,7 +59,8 @@ pub(crate) fn open(host: Host, devices: &[usize], lanes: u32) -> Bench {
     let lanes = (0..lanes)
         .map(|n| {
             let told = Arc::new(Told::default());
-            let lane = context.open_lane(0, LaneNumber(n), told.clone()).expect("a lane opens");
+            let lane =
+                context.open_lane(LaneSpec::new(0, LaneNumber(n)), told.clone()).expect("a lane opens");
             (lane, told)
         })
         .collect();

@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Allocation, Arg, Backend, BackendError, BuiltKernel, Command, Context, CopyBox, Failed, Fill, HostMemory,
-    Lane, LaneNumber, LaneSink, Launch, MemoryObject, Point, Region, Verdict, Wait,
+    Allocation, Arg, Backend, BackendError, BuiltKernel, Command, CompletionStrategy, Context, CopyBox,
+    Failed, Fill, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, Launch, MemoryObject, Point, Region,
+    Verdict, Wait,
 };
 use windlass_kernel::{Kernel, KernelImage, Range, Slot};
 use windlass_opencl::OpenCl;
@@ -63,6 +64,7 @@ impl Sink {
 pub(crate) struct Rig {
     pub(crate) context: Arc<dyn Context>,
     pub(crate) name: String,
+    completion: CompletionStrategy,
 }
 
 /// A lane with its sink.
@@ -71,7 +73,7 @@ pub(crate) struct Line {
     pub(crate) sink: Arc<Sink>,
 }
 
-/// All devices of all drivers. Without a driver the tests have nothing to say, and say so.
+/// All devices of all drivers, each once for every way in which it can learn that work has ended. Without a driver the tests have nothing to say, and say so.
 pub(crate) fn rigs() -> Vec<Rig> {
     let backend = OpenCl::new();
     let platforms = match block_on(backend.discover()) {
@@ -86,17 +88,23 @@ pub(crate) fn rigs() -> Vec<Rig> {
     };
     let open = |platform: usize, device: usize| {
         let context = block_on(backend.open(platform, &[device])).expect("a discovered device opens");
-        let name = platforms[platform].devices[device].name.clone();
-        Rig { context, name }
+        let offered = context.info().completions.clone();
+        let name = &platforms[platform].devices[device].name;
+        offered.into_iter().map(move |completion| Rig {
+            context: context.clone(),
+            name: format!("{name} ({completion})"),
+            completion,
+        })
     };
     let positions = (0..platforms.len()).flat_map(|p| (0..platforms[p].devices.len()).map(move |d| (p, d)));
-    positions.map(|(p, d)| open(p, d)).collect()
+    positions.flat_map(|(p, d)| open(p, d)).collect()
 }
 
 impl Rig {
     pub(crate) fn line(&self, number: u32) -> Line {
         let sink = Arc::new(Sink::default());
-        let lane = self.context.open_lane(0, LaneNumber(number), sink.clone()).expect("a lane opens");
+        let spec = LaneSpec::new(0, LaneNumber(number)).completion(self.completion);
+        let lane = self.context.open_lane(spec, sink.clone()).expect("a lane opens");
         Line { lane, sink }
     }
 

@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
     Allocation, Arg, Backend, BackendError, BuiltKernel, Command, Context, CopyBox, HostMemory, Lane,
-    LaneNumber, LaneSink, Launch, MemoryObject, Point, Region, Verdict,
+    LaneNumber, LaneSink, LaneSpec, Launch, MemoryObject, Point, Region, Verdict,
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
 use windlass_kernel::{DeviceCopy, Kernel, KernelImage, Range, Slot, SlotAccess};
@@ -75,7 +75,8 @@ impl Drop for Lab {
 pub(crate) fn lab() -> Option<Lab> {
     let context = open()?;
     let sink = Arc::new(Sink::default());
-    let lane = context.open_lane(0, LaneNumber(0), sink.clone()).expect("the first lane opens");
+    let lane =
+        context.open_lane(LaneSpec::new(0, LaneNumber(0)), sink.clone()).expect("the first lane opens");
     let _ = sink.lane.set(Arc::downgrade(&lane));
     Some(Lab { context, lane, sink, last: Mutex::new(0) })
 }
