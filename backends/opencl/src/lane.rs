@@ -235,8 +235,8 @@ impl Lane for OpenClLane {
         }
         match progress.group_at(point) {
             // A barrier may stand behind groups that have been reported, and is then passed as well.
-            None => return progress.settle(point),
-            Some(_) if progress.lost().is_some() => return progress.settle(point),
+            None => progress.settle(point),
+            Some(_) if progress.lost().is_some() => progress.settle(point),
             Some(group) => {
                 // Nobody is to wait for what the device was never given.
                 self.stream.flush(point);
