@@ -12,6 +12,7 @@ use windlass_sync::cell::EventCell;
 use windlass_sync::credits::Place;
 use windlass_sync::drain::{Tide, Watch};
 
+use crate::build::Built;
 use crate::context::Context;
 use crate::device::{Device, Selector};
 use crate::engine::Plan;
@@ -19,12 +20,12 @@ use crate::error::{Error, Kind, Result};
 use crate::event::Event;
 use crate::group::{Builder, CommandGroup};
 use crate::runtime::Runtime;
-use crate::shell::Inner;
 use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::QueueCore;
 use crate::shell::report::{AsyncError, Handler};
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
+use crate::shell::{Chores, Inner, Signal};
 
 /// Where groups are submitted: a cheap handle to one device of one context.
 ///
@@ -195,30 +196,35 @@ impl Queue {
         at: &'static Location<'static>,
     ) -> Result<Event> {
         let inner = self.runtime.inner();
-        let unbuilt = prepared.unbuilt()?;
+        let mut unbuilt = SmallVec::new();
+        if prepared.has_kernels {
+            prepared.unbuilt(&mut unbuilt)?;
+        }
         let cancel = prepared.cancel_signal();
         let name = prepared.name.take().map(Box::from);
         let note = Note::new(name, cancel.clone());
-        let event = inner.enter(|state, turn| {
+        let gates = (prepared.outside.len() + unbuilt.len()) as u32;
+        let mut lent = Chores::lend(false);
+        let chores = &mut *lent;
+        let planned = inner.sit(chores, |state, turn| {
             Inner::check_open(state)?;
             if let Some(cause) = state.engine.lost(core.slot.id).filter(|_| !prepared.is_host_task) {
                 return Err(cause.0.clone());
             }
-            let (after, doomed) = match prepared.after.is_empty() {
-                true => (SmallVec::new(), None),
-                false => prepared.predecessors(),
-            };
-            // Not before: what is refused is dropped, with what its closures hold, when nobody sits at the desk.
-            let load = std::mem::take(&mut prepared.commands);
+            let (mut after, mut doomed) = (SmallVec::new(), None);
+            if !prepared.after.is_empty() {
+                doomed = prepared.predecessors(&mut after);
+            }
             let plan = Plan {
                 device: (!prepared.is_host_task).then_some(core.slot.id),
                 accesses: &prepared.accesses,
                 after: &after,
                 in_order: core.tail(),
-                gates: (prepared.outside.len() + unbuilt.len()) as u32,
+                gates,
                 keep_previous: prepared.keep_previous,
                 doomed,
-                load,
+                // Not before: what is refused is dropped, with what its closures hold, when nobody sits at the desk.
+                load: std::mem::take(&mut prepared.commands),
             };
             let (mut planned, tide) = (None, refund.tide);
             let work = |node| {
@@ -232,8 +238,27 @@ impl Queue {
             self.core.set_tail(node);
             state.counters.submitted += 1;
             Ok(planned)
-        })?;
-        let Some(event) = event else { unreachable!("planning asks for the work") };
+        });
+        // Also where the group was refused: this turn may have found mail.
+        inner.perform(chores);
+        drop(lent);
+        let Some(event) = planned? else { unreachable!("planning asks for the work") };
+        if gates > 0 || prepared.is_host_task {
+            self.watch_gates(&event, prepared, unbuilt, cancel);
+        }
+        Ok(Event::new(event))
+    }
+
+    /// Starts what the group waits for outside the order.
+    #[inline(never)]
+    fn watch_gates(
+        &self,
+        event: &EventInner,
+        prepared: &mut Builder<'static>,
+        unbuilt: SmallVec<[Arc<Built>; 1]>,
+        cancel: Option<Arc<Signal>>,
+    ) {
+        let inner = self.runtime.inner();
         if !prepared.outside.is_empty() || prepared.is_host_task {
             inner.watch.start(inner);
         }
@@ -246,7 +271,6 @@ impl Queue {
                 inner.spawn_outside(event.node, future, cancel.clone(), runtime.clone());
             }
         }
-        Ok(Event::new(event))
     }
 }
 

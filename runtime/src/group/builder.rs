@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hint::cold_path;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::buffer::Root;
+use crate::build::Built;
 use crate::engine::{Access, After, RootId, merge};
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
@@ -26,6 +26,7 @@ pub(crate) struct Builder<'g> {
     pub(crate) accesses: SmallVec<[Access; 2]>,
     pub(crate) commands: SmallVec<[Planned<'g>; 1]>,
     pub(crate) is_host_task: bool,
+    pub(crate) has_kernels: bool,
     pub(crate) after: SmallVec<[(Arc<EventInner>, bool); 1]>,
     pub(crate) outside: Vec<Outside>,
     pub(crate) keep_previous: bool,
@@ -75,6 +76,7 @@ impl<'g> Builder<'g> {
         if self.is_host_task {
             return Err(Error::invalid("a host task is the only command of its group"));
         }
+        self.has_kernels |= matches!(command, Planned::Kernel(_));
         self.commands.push(command);
         Ok(())
     }
@@ -108,8 +110,7 @@ impl Builder<'_> {
     /// Explicit predecessors as the engine knows them, and the failure of one that has ended already. Called at the
     /// desk, where a node that is gone has told its event.
     #[inline(never)]
-    pub(crate) fn predecessors(&self) -> (SmallVec<[After; 1]>, Option<Cause>) {
-        let mut nodes = SmallVec::new();
+    pub(crate) fn predecessors(&self, nodes: &mut SmallVec<[After; 1]>) -> Option<Cause> {
         let mut doomed = None;
         for (event, carries_failure) in &self.after {
             match event.cell.get() {
@@ -120,7 +121,7 @@ impl Builder<'_> {
             }
             nodes.push(After { node: event.node, carries_failure: *carries_failure });
         }
-        (nodes, doomed)
+        doomed
     }
 
     /// What ends the outside futures when the group is cancelled.
@@ -129,11 +130,9 @@ impl Builder<'_> {
     }
 
     /// Kernels that are not built yet: gates. A build that has failed is an error here and now.
-    pub(crate) fn unbuilt(&self) -> Result<SmallVec<[Arc<crate::build::Built>; 1]>> {
-        let mut unbuilt = SmallVec::new();
+    pub(crate) fn unbuilt(&self, unbuilt: &mut SmallVec<[Arc<Built>; 1]>) -> Result<()> {
         for command in &self.commands {
             if let Planned::Kernel(launch) = command {
-                cold_path();
                 match launch.built.outcome() {
                     None => unbuilt.push(launch.built.clone()),
                     Some(Ok(_)) => {}
@@ -141,6 +140,6 @@ impl Builder<'_> {
                 }
             }
         }
-        Ok(unbuilt)
+        Ok(())
     }
 }

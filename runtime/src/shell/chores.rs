@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::hint::cold_path;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -248,19 +249,48 @@ impl Drop for Restore {
     }
 }
 
-impl Chores {
-    /// Lends this thread's chores for some turns. Who comes back here from inside, by foreign code that a chore ran, gets
-    /// others.
-    pub(crate) fn with<R>(in_callback: bool, work: impl FnOnce(&mut Chores) -> R) -> R {
-        let spare = SPARE.try_with(Cell::take).ok().flatten();
-        let mut chores = spare.unwrap_or_default();
-        let restore = Restore::with(in_callback);
-        chores.in_callback = restore.now;
-        chores.share = 0;
-        let result = work(&mut chores);
+/// A thread's chores in use.
+pub(crate) struct Lent {
+    chores: Option<Box<Chores>>,
+    _restore: Restore,
+}
+
+impl Deref for Lent {
+    type Target = Chores;
+    fn deref(&self) -> &Chores {
+        self.chores.as_ref().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Chores {
+        self.chores.as_mut().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(mut chores) = self.chores.take().filter(|_| !std::thread::panicking()) else { return };
         chores.shrink();
         let _ = SPARE.try_with(|spare| spare.set(Some(chores)));
-        result
+    }
+}
+
+impl Chores {
+    /// [`Chores::lend`] for the length of a call.
+    pub(crate) fn with<R>(in_callback: bool, work: impl FnOnce(&mut Chores) -> R) -> R {
+        work(&mut Chores::lend(in_callback))
+    }
+
+    /// Lends this thread's chores for some turns. Who comes back here from inside, by foreign code that a chore ran, gets
+    /// others.
+    #[inline]
+    pub(crate) fn lend(in_callback: bool) -> Lent {
+        let restore = Restore::with(in_callback);
+        let mut chores = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        chores.in_callback = restore.now;
+        chores.share = 0;
+        Lent { chores: Some(chores), _restore: restore }
     }
 
     fn shrink(&mut self) {
