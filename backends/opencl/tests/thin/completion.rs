@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Arg, BuiltKernel, DeviceKind, HostMemory, LaneNumber, Point, Region, Wait,
+    Allocation, Arg, BuiltKernel, CompletionStrategy, DeviceKind, HostMemory, LaneNumber, Point, Region, Wait,
 };
 use windlass_kernel::{LaunchRange, Slot, SlotAccess};
 
@@ -187,28 +187,31 @@ fn a_lane_may_go_with_work_that_nobody_asked_about() {
     }
 }
 
-/// Set in the process that `a_crashed_kernel_is_a_lost_device` starts.
+/// Set in the processes that `a_crashed_kernel_is_a_lost_device` starts: how their lanes are to learn of it.
 const CHILD: &str = "WINDLASS_TEST_CRASH";
 
 /// Writes far outside its buffer: on a GPU a fault of the kernel's, on a CPU one of this process.
 const CRASH: &str = "
 __kernel void crash(__global uint *v, ulong v_at, ulong v_len) { v[v_at + (1ul << 44)] = 1; }";
 
-/// In a process of its own, since a crash may take other contexts of the process with it.
+/// In processes of their own, since a crash takes other contexts of the process with it.
 #[test]
 fn a_crashed_kernel_is_a_lost_device() {
-    let status = std::process::Command::new(std::env::current_exe().expect("the test has a path"))
-        .args(["--exact", "completion::alone_with_a_crash", "--nocapture"])
-        .env(CHILD, "1")
-        .status()
-        .expect("the test starts again");
-    assert!(status.success());
+    for completion in [CompletionStrategy::Callback, CompletionStrategy::Waiter] {
+        let status = std::process::Command::new(std::env::current_exe().expect("the test has a path"))
+            .args(["--exact", "completion::alone_with_a_crash", "--nocapture"])
+            .env(CHILD, completion.to_string())
+            .status()
+            .expect("the test starts again");
+        assert!(status.success(), "{completion}");
+    }
 }
 
 #[test]
 fn alone_with_a_crash() {
+    let Ok(completion) = std::env::var(CHILD) else { return };
     let gpus = rigs().into_iter().filter(|r| r.context.info().devices[0].kind == DeviceKind::DiscreteGpu);
-    for rig in gpus.filter(|_| std::env::var_os(CHILD).is_some()) {
+    for rig in gpus.filter(|r| r.completion.to_string() == completion) {
         let (a, b) = (rig.line(0), rig.line(1));
         let slots = [Slot::Buffer(SlotAccess::ReadWrite)];
         let built = rig.build(&kernel("crash", &slots, CRASH)).expect("it builds");

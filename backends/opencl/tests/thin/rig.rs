@@ -64,7 +64,7 @@ impl Sink {
 pub(crate) struct Rig {
     pub(crate) context: Arc<dyn Context>,
     pub(crate) name: String,
-    completion: CompletionStrategy,
+    pub(crate) completion: CompletionStrategy,
 }
 
 /// A lane with its sink.
