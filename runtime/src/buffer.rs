@@ -45,11 +45,13 @@ pub struct Buffer<T, const D: usize = 1> {
     marker: PhantomData<fn() -> T>,
 }
 
-/// A box of a root's elements, outermost first.
+/// A box of a root's elements, outermost first, in the forms in which groups want it.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    lo: [usize; 3],
-    size: [usize; 3],
+    bounds: Box3,
+    /// Of the first element, in bytes.
+    offset: usize,
+    extent: Extent,
     /// Why this is no window: told when it is used, so that views chain without `?`.
     problem: Option<Arc<str>>,
 }
@@ -100,7 +102,12 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         let root = Root::new(shape, size_of::<T>(), Word::of::<T>(), data);
         Buffer {
             root: Arc::new(root),
-            window: Window { lo: [0; 3], size: shape, problem },
+            window: Window {
+                bounds: Box3 { lo: [0; 3], hi: shape },
+                offset: 0,
+                extent: Extent { size: shape, pitch: [shape[1] * shape[2], shape[2]] },
+                problem,
+            },
             marker: PhantomData,
         }
     }
@@ -118,8 +125,9 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         let mut window = self.window.clone();
         for (i, (from, to)) in region.bounds(self.shape()).into_iter().enumerate() {
             let d = 3 - D + i;
-            if from > to || to > window.size[d] {
-                let (size, shape) = (window.size[d], self.shape());
+            let size = window.extent.size[d];
+            if from > to || to > size {
+                let shape = self.shape();
                 window.problem.get_or_insert_with(|| {
                     let what = format!(
                         "range {from}..{to} is outside 0..{size}, dimension {i} of a buffer {shape:?}"
@@ -128,15 +136,19 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
                 });
                 continue;
             }
-            window.lo[d] += from;
-            window.size[d] = to - from;
+            window.bounds.lo[d] += from;
+            window.bounds.hi[d] = window.bounds.lo[d] + (to - from);
+            window.extent.size[d] = to - from;
         }
+        let [slice, row] = window.extent.pitch;
+        let lo = window.bounds.lo;
+        window.offset = (lo[0] * slice + lo[1] * row + lo[2]) * size_of::<T>();
         Buffer { root: self.root.clone(), window, marker: PhantomData }
     }
 
     /// How many elements it has.
     pub fn len(&self) -> usize {
-        self.window.size.iter().product()
+        self.window.extent.size.iter().product()
     }
 
     /// Whether it has none.
@@ -146,7 +158,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
 
     /// Its extents, outermost first.
     pub fn shape(&self) -> [usize; D] {
-        std::array::from_fn(|i| self.window.size[3 - D + i])
+        std::array::from_fn(|i| self.window.extent.size[3 - D + i])
     }
 
     /// Waits until the data is on the host, and lends it for reading. Groups that write it wait until the guard is
@@ -231,7 +243,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         let access = self.host_write();
         let Buffer { root, window, .. } = self;
         async move {
-            let whole = window.lo == [0; 3] && window.size == root.shape();
+            let whole = window.bounds == Box3 { lo: [0; 3], hi: root.shape() };
             let guard = access.await?;
             match whole && Arc::strong_count(&root) == 1 {
                 true => Ok(guard.take_vec()),
@@ -250,21 +262,13 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
             return Err(Error::invalid(&**problem));
         }
         let root = self.root.bind(inner)?;
-        let Window { lo, size, .. } = &self.window;
-        let [_, rows, row] = self.root.shape();
-        let element = size_of::<T>();
-        Ok(Binding {
-            root,
-            offset: ((lo[0] * rows + lo[1]) * row + lo[2]) * element,
-            extent: Extent { size: *size, pitch: [rows * row, row] },
-            element: element as u32,
-            word: self.root.word(),
-        })
+        let Window { offset, extent, .. } = self.window;
+        Ok(Binding { root, offset, extent, element: size_of::<T>() as u32, word: self.root.word() })
     }
 
     /// The window in the engine's units, with the mode that each piece is used in.
     pub(crate) fn pieces(&self, binding: &Binding, mode: Mode, each: impl FnMut(Box3, Mode)) {
-        self.root.pieces(self.window.lo, self.window.size, binding, mode, each);
+        self.root.pieces(&self.window.bounds, binding, mode, each);
     }
 }
 
@@ -295,7 +299,7 @@ impl<T, const D: usize> Clone for Buffer<T, D> {
 
 impl<T, const D: usize> fmt::Debug for Buffer<T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shape = &self.window.size[3 - D..];
+        let shape = &self.window.extent.size[3 - D..];
         f.debug_struct("Buffer").field("element", &std::any::type_name::<T>()).field("shape", &shape).finish()
     }
 }

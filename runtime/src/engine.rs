@@ -41,6 +41,7 @@ mod guard;
 mod hazard;
 mod ids;
 mod lanes;
+mod machine;
 mod mutant;
 mod node;
 #[cfg(any(test, feature = "mutants"))]
@@ -48,6 +49,7 @@ pub(crate) mod oracle;
 mod plan;
 mod record;
 mod retire;
+mod root;
 mod settle;
 mod stall;
 #[cfg(test)]
@@ -55,20 +57,19 @@ mod tests;
 mod transfer;
 mod turn;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
 
 use slab::Slab;
-use smallvec::SmallVec;
 
 pub(crate) use access::{Access, Mode, merge};
 pub(crate) use boxes::Box3;
-use cells::Cells;
 use edges::Edge;
 use epoch::{Epoch, EpochId};
 pub(crate) use guard::GuardPlan;
 pub(crate) use ids::{ContextId, DeviceId, HEAP, Id, LaneId, MemoryId, Table};
 pub(crate) use lanes::Fed;
+use machine::{Context, Device, Lane, Memory};
 use mutant::Faults;
 #[allow(unreachable_pub, reason = "public where the oracle is")]
 pub use mutant::Mutant;
@@ -76,6 +77,7 @@ pub(crate) use node::Use;
 use node::{End, Node, State};
 pub(crate) use plan::{After, Plan};
 pub(crate) use record::{Record, Recorded};
+use root::{Root, Slot};
 pub(crate) use settle::Cancelled;
 pub(crate) use stall::Held;
 pub(crate) use transfer::{Step, Transfer};
@@ -147,93 +149,6 @@ pub(crate) enum Outcome<C> {
 #[derive(Default)]
 struct Proxy {
     waiting: u32,
-}
-
-/// An allocation of a root in one memory.
-#[derive(Debug)]
-enum Slot<M> {
-    /// Asked for; the edges lead to those that wait.
-    Pending(u32),
-    Ready(M),
-}
-
-/// A root buffer.
-struct Root<S: Shell> {
-    cells: Cells<S::Cause>,
-    extent: Box3,
-    bytes: usize,
-    /// Bytes in one element of a box.
-    unit: usize,
-    slots: SmallVec<[(MemoryId, Slot<S::Memory>); 1]>,
-    guards: Vec<(NodeId, Box3, bool)>,
-    users: u32,
-    released: bool,
-}
-
-impl<S: Shell> Default for Root<S> {
-    fn default() -> Self {
-        Root {
-            cells: Cells::default(),
-            extent: Box3::line(0, 0),
-            bytes: 0,
-            unit: 0,
-            slots: SmallVec::new(),
-            guards: Vec::new(),
-            users: 0,
-            released: false,
-        }
-    }
-}
-
-impl<S: Shell> Root<S> {
-    fn allocation(&self, memory: MemoryId) -> Option<&S::Memory> {
-        self.slots.iter().find_map(|(m, slot)| match slot {
-            Slot::Ready(found) if *m == memory => Some(found),
-            _ => None,
-        })
-    }
-}
-
-struct Device {
-    context: ContextId,
-    memory: MemoryId,
-    /// Among the devices of its context.
-    position: usize,
-    lanes: SmallVec<[LaneId; 2]>,
-}
-
-struct Memory {
-    /// A device that works on this memory, for transfers to run on; the heap may have none.
-    device: Option<DeviceId>,
-    /// The host can read and write it directly.
-    addressable: bool,
-    /// Copies between it and host memory of others go through staging of its own.
-    staged: bool,
-    /// How many roots have an allocation here, or have asked for one.
-    slots: u32,
-}
-
-impl Memory {
-    fn new(addressable: bool) -> Self {
-        Memory { device: None, addressable, staged: false, slots: 0 }
-    }
-}
-
-struct Context<C> {
-    lost: Option<C>,
-}
-
-struct Lane {
-    device: DeviceId,
-    depth: usize,
-    list: VecDeque<NodeId>,
-    in_flight: VecDeque<(u64, NodeId)>,
-    last_point: u64,
-    passed: u64,
-    /// The last point that was armed for the lane's own sake.
-    sentinel: u64,
-    /// Somebody holds the feed token: takes nodes from the list and makes their native calls.
-    held: bool,
 }
 
 /// Counts for observers.
@@ -352,116 +267,6 @@ impl<S: Shell> Engine<S> {
         self.edges.len() + self.proxies.len() + self.epochs.iter().filter(|(_, e)| !e.is_over()).count()
     }
 
-    pub(crate) fn add_context(&mut self) -> ContextId {
-        self.contexts.push(Context { lost: None });
-        ContextId((self.contexts.len() - 1) as u32)
-    }
-
-    pub(crate) fn add_memory(&mut self, addressable: bool) -> MemoryId {
-        self.memories.push(Memory::new(addressable));
-        MemoryId((self.memories.len() - 1) as u32)
-    }
-
-    /// Copies between this memory, which the host does not reach, and host memory go through staging.
-    pub(crate) fn stage_host_copies(&mut self, memory: MemoryId) {
-        self.memories[memory.0 as usize].staged = true;
-    }
-
-    pub(crate) fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {
-        let id = DeviceId(self.devices.len() as u32);
-        let position = self.devices.iter().filter(|d| d.context == context).count();
-        self.devices.push(Device { context, memory, position, lanes: SmallVec::new() });
-        let there = self.memories[memory.0 as usize].device;
-        if there.is_none_or(|device| self.lost(device).is_some()) {
-            self.memories[memory.0 as usize].device = Some(id);
-        }
-        id
-    }
-
-    /// The same device once more, for lanes that work in another way.
-    pub(crate) fn add_twin(&mut self, device: DeviceId) -> DeviceId {
-        let id = DeviceId(self.devices.len() as u32);
-        let Device { context, memory, position, .. } = self.devices[device.0 as usize];
-        self.devices.push(Device { context, memory, position, lanes: SmallVec::new() });
-        id
-    }
-
-    pub(crate) fn add_lane(&mut self, device: DeviceId, depth: usize) -> LaneId {
-        let id = LaneId(self.lanes.len() as u32);
-        self.lanes.push(Lane {
-            device,
-            depth,
-            list: VecDeque::new(),
-            in_flight: VecDeque::new(),
-            last_point: 0,
-            passed: 0,
-            sentinel: 0,
-            held: false,
-        });
-        self.devices[device.0 as usize].lanes.push(id);
-        id
-    }
-
-    pub(crate) fn device_memory(&self, device: DeviceId) -> MemoryId {
-        self.devices[device.0 as usize].memory
-    }
-
-    /// Why a device's context is lost, if it is.
-    pub(crate) fn lost(&self, device: DeviceId) -> Option<&S::Cause> {
-        self.contexts[self.devices[device.0 as usize].context.0 as usize].lost.as_ref()
-    }
-
-    /// A root buffer of this shape. With `data` its content stands in the heap already; without, it has never been
-    /// written.
-    pub(crate) fn add_root(
-        &mut self,
-        extent: Box3,
-        unit: usize,
-        bytes: usize,
-        data: Option<S::Memory>,
-    ) -> RootId {
-        let written = data.is_some();
-        self.count_slots(HEAP, i32::from(written));
-        let slots = data.map(|m| (HEAP, Slot::Ready(m))).into_iter().collect();
-        let cells = Cells::new(extent, written);
-        self.roots.insert(Root { cells, extent, bytes, unit, slots, ..Root::default() })
-    }
-
-    /// The last handle is gone: the root goes when its last user does.
-    pub(crate) fn release_root(&mut self, root: RootId, turn: &mut Turn<S>) {
-        self.roots[root].released = true;
-        self.reap_root(root, turn);
-    }
-
-    fn reap_root(&mut self, id: RootId, turn: &mut Turn<S>) {
-        let Some(root) = self.roots.get(id) else { return };
-        if root.released && (root.users == 0 || self.is(Mutant::RootGoesEarly)) {
-            let Some(mut root) = self.roots.remove(id) else { return };
-            root.cells.drop_epochs(&mut self.epochs);
-            for (memory, slot) in root.slots {
-                self.count_slots(memory, -1);
-                if let Slot::Ready(allocation) = slot {
-                    turn.freed.push(allocation);
-                }
-            }
-            self.look_for_unused(turn);
-        }
-    }
-
-    fn realm(&self, place: Place) -> Realm {
-        match place {
-            Place::Host => Realm::Host,
-            Place::Device(d) => Realm::Context(self.devices[d.0 as usize].context),
-        }
-    }
-
-    fn memory_of(&self, place: Place) -> MemoryId {
-        match place {
-            Place::Host => HEAP,
-            Place::Device(d) => self.device_memory(d),
-        }
-    }
-
     pub(crate) fn work_mut(&mut self, node: NodeId) -> Option<&mut S::Work> {
         self.nodes.get_mut(node)?.work.as_mut()
     }
@@ -480,16 +285,6 @@ impl<S: Shell> Engine<S> {
     pub(crate) fn unstarted_guards(&self) -> Vec<NodeId> {
         let waits = |id: &NodeId| self.nodes.get(*id).is_some_and(|n| n.state == State::Gated);
         self.roots.iter().flat_map(|(_, root)| root.guards.iter().map(|(id, ..)| *id)).filter(waits).collect()
-    }
-
-    /// The allocation of a root in a memory, if it has been made.
-    pub(crate) fn allocation(&self, root: RootId, memory: MemoryId) -> Option<&S::Memory> {
-        self.roots.get(root)?.allocation(memory)
-    }
-
-    /// A root's extent in its units, the bytes of a unit, and the bytes of all.
-    pub(crate) fn shape(&self, root: RootId) -> Option<(Box3, usize, usize)> {
-        self.roots.get(root).map(|r| (r.extent, r.unit, r.bytes))
     }
 
     pub(crate) fn uses(&self, node: NodeId) -> &[Use] {

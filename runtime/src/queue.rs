@@ -1,20 +1,22 @@
 //! Queues: where groups are submitted.
 
+mod builder;
+
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+pub use builder::QueueBuilder;
 use smallvec::SmallVec;
-use windlass_backend::CompletionStrategy;
 use windlass_sync::cell::EventCell;
 use windlass_sync::credits::Place;
 use windlass_sync::drain::{Tide, Watch};
 
 use crate::build::Built;
 use crate::context::Context;
-use crate::device::{Device, Selector};
+use crate::device::Device;
 use crate::engine::Plan;
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
@@ -22,7 +24,6 @@ use crate::group::{Builder, CommandGroup};
 use crate::runtime::Runtime;
 use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::QueueCore;
-use crate::shell::report::{AsyncError, Handler};
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
 use crate::shell::{Chores, Inner, Signal};
@@ -54,9 +55,6 @@ impl fmt::Debug for Queue {
             .finish_non_exhaustive()
     }
 }
-
-/// Groups in flight before [`Queue::ready`] waits, unless the builder says otherwise.
-const DEFAULT_LIMIT: u32 = 1024;
 
 impl Queue {
     /// A queue on the best device there is. Discovery and opening block: this is for `main`. Elsewhere use
@@ -375,136 +373,5 @@ impl Future for Drained {
 impl Drop for Drained {
     fn drop(&mut self) {
         self.core.drain.forget(&mut self.watch);
-    }
-}
-
-/// A queue to be built.
-///
-/// ```
-/// use windlass::prelude::*;
-/// # async fn f() -> windlass::Result<()> {
-/// let queue = Queue::builder().device(Device::host()).in_order().max_in_flight(256).build().await?;
-/// assert!(queue.is_in_order());
-/// # Ok(()) }
-/// # futures::executor::block_on(f()).unwrap();
-/// ```
-#[derive(Debug, Default)]
-pub struct QueueBuilder {
-    runtime: Option<Runtime>,
-    device: Option<Device>,
-    selector: Option<Selector>,
-    context: Option<Context>,
-    in_order: bool,
-    limit: Option<u32>,
-    handler: Option<Handler>,
-    completion: Option<CompletionStrategy>,
-}
-
-impl QueueBuilder {
-    /// The runtime, where it is not the process's default one.
-    pub fn runtime(mut self, runtime: &Runtime) -> Self {
-        self.runtime = Some(runtime.clone());
-        self
-    }
-
-    /// The device, where it is not the best there is.
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = Some(device);
-        self
-    }
-
-    /// How to choose the device.
-    pub fn select(mut self, selector: Selector) -> Self {
-        self.selector = Some(selector);
-        self
-    }
-
-    /// The context, where it is not the runtime's own of that device.
-    pub fn context(mut self, context: &Context) -> Self {
-        self.context = Some(context.clone());
-        self
-    }
-
-    /// Groups run one after the other, in the order of submission.
-    pub fn in_order(mut self) -> Self {
-        self.in_order = true;
-        self
-    }
-
-    /// How many groups may be in flight before [`Queue::ready`] waits.
-    pub fn max_in_flight(mut self, groups: u32) -> Self {
-        self.limit = Some(groups);
-        self
-    }
-
-    /// How the queue learns that its work has ended, where it is not to be the way that suits the device's driver best.
-    /// A device that does not offer it is an error. Queues of one context that differ in this share memory and kernels, and
-    /// run side by side.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// use windlass::CompletionStrategy;
-    /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::builder().device(Device::host()).completion(CompletionStrategy::Callback).build_blocking()?;
-    /// # drop(queue);
-    /// let other = Queue::builder().device(Device::host()).completion(CompletionStrategy::Waiter).build_blocking();
-    /// assert!(other.unwrap_err().is_unsupported());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn completion(mut self, strategy: CompletionStrategy) -> Self {
-        self.completion = Some(strategy);
-        self
-    }
-
-    /// Who is told of errors that nobody awaited.
-    pub fn handler(mut self, handler: impl Fn(&[AsyncError]) + Send + Sync + 'static) -> Self {
-        self.handler = Some(Handler(Arc::new(handler)));
-        self
-    }
-
-    /// Builds the queue; discovers and opens what is needed on a blocking pool.
-    pub async fn build(self) -> Result<Queue> {
-        let runtime = self.runtime_of();
-        let inner = runtime.clone();
-        inner.inner().off_thread(move || self.build_here(runtime)).await
-    }
-
-    /// Builds the queue on this thread, which blocks as long as drivers take: for `main`.
-    pub fn build_blocking(self) -> Result<Queue> {
-        let runtime = self.runtime_of();
-        self.build_here(runtime)
-    }
-
-    fn runtime_of(&self) -> Runtime {
-        match (&self.runtime, &self.context, &self.device) {
-            (Some(runtime), ..) => runtime.clone(),
-            (None, Some(context), _) => context.runtime().clone(),
-            (None, None, Some(device)) => device.runtime().clone(),
-            (None, None, None) => Runtime::global(),
-        }
-    }
-
-    fn build_here(self, runtime: Runtime) -> Result<Queue> {
-        if self.limit == Some(0) {
-            return Err(Error::invalid("a queue that may have no group in flight could never run one"));
-        }
-        let device = match (self.device, &self.context) {
-            (Some(device), _) => device,
-            (None, Some(context)) => context.devices().swap_remove(0),
-            (None, None) => runtime.select_here(self.selector.unwrap_or_default())?,
-        };
-        let slot = match &self.context {
-            Some(context) => context.slot(&device, self.completion)?,
-            None => runtime.default_slot(&device, self.completion)?,
-        };
-        let core = QueueCore::new(
-            runtime.inner().clone(),
-            slot,
-            self.limit.unwrap_or(DEFAULT_LIMIT),
-            self.in_order,
-            self.handler,
-        );
-        Ok(Queue { runtime, core: Arc::new(core) })
     }
 }

@@ -91,18 +91,16 @@ impl Root {
     /// granule's other bytes are somebody else's: there the use keeps them, and so needs them.
     pub(super) fn pieces(
         &self,
-        lo: [usize; 3],
-        size: [usize; 3],
+        bounds: &Box3,
         binding: &Binding,
         mode: Mode,
         mut each: impl FnMut(Box3, Mode),
     ) {
-        if size.contains(&0) {
+        if binding.is_empty() {
             return;
         }
         if self.is_granular() {
-            let hi = [0, 1, 2].map(|d| lo[d] + size[d]);
-            return each(Box3 { lo, hi }, mode);
+            return each(*bounds, mode);
         }
         let bytes = binding.region();
         let (start, end) = (bytes.offset, bytes.end());

@@ -37,8 +37,8 @@ pub(crate) struct Turn<S: Shell> {
 pub(crate) struct Settled<S: Shell> {
     pub(crate) node: NodeId,
     pub(crate) work: S::Work,
-    /// Where it never ran.
-    pub(crate) load: Option<S::Load>,
+    /// Where it never ran, which is rare.
+    pub(crate) load: Option<Box<S::Load>>,
     pub(crate) outcome: Outcome<S::Cause>,
     /// How many nodes this one's own failure has taken down.
     pub(crate) took_down: u32,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_sync::facade::thread_local;
 
-use super::feed::{SHARE, ToFeed, arm_one};
+use super::feed::{Batch, SHARE, arm_one};
 use super::memory::Dead;
 use super::waking::{Woken, shielded};
 use super::work::Work;
@@ -22,7 +22,7 @@ pub(crate) struct Chores {
     pub(super) turn: Turn<Windlass>,
     /// The lane whose feed token this thread has been given, with the groups that were popped from it.
     pub(super) lane: Option<Arc<LaneShell>>,
-    pub(super) batch: Vec<ToFeed>,
+    pub(super) batch: Batch,
     /// The native calls that were made since the last turn.
     pub(super) fed: Vec<Fed<Cause>>,
     /// This thread is feeding a lane, and takes no other.
@@ -39,7 +39,7 @@ pub(crate) struct Chores {
     /// Work of nodes that have ended, to be dropped.
     pub(super) over: Vec<Work>,
     /// Commands that never ran, to be dropped.
-    pub(super) unused: Vec<Load>,
+    pub(super) unused: Vec<Box<Load>>,
     /// Lanes of contexts to be closed.
     pub(super) closed: Vec<Arc<LaneShell>>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
@@ -55,7 +55,7 @@ impl Default for Chores {
         Chores {
             turn: Turn::new(),
             lane: None,
-            batch: Vec::new(),
+            batch: Batch::default(),
             fed: Vec::new(),
             is_feeding: false,
             share: 0,
@@ -143,8 +143,8 @@ impl Inner {
         }
         if !chores.unused.is_empty() {
             cold_path();
-            for command in chores.unused.drain(..).flatten() {
-                shielded(|| drop(command));
+            for load in chores.unused.drain(..) {
+                load.into_iter().for_each(|command| shielded(|| drop(command)));
             }
         }
         for work in chores.over.drain(..) {
@@ -295,7 +295,7 @@ impl Chores {
 
     fn shrink(&mut self) {
         shrink(&mut self.turn.settled);
-        shrink(&mut self.batch);
+        self.batch.shrink();
         shrink(&mut self.fed);
         shrink(&mut self.over);
         shrink(&mut self.unused);

@@ -24,25 +24,65 @@ pub(super) const SHARE: usize = 256;
 const BATCH: usize = 32;
 
 /// A popped group with everything that its native calls need.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ToFeed {
-    node: NodeId,
+    node: Option<NodeId>,
     point: Point,
     waits: SmallVec<[Wait; 1]>,
     job: Job,
     memory: SmallVec<[(RootId, MemoryId, Arc<dyn Allocation>); 2]>,
 }
 
-impl ToFeed {
-    fn new(node: NodeId, point: Point) -> Self {
-        ToFeed { node, point, waits: SmallVec::new(), job: Job::Barrier, memory: SmallVec::new() }
+/// Popped groups. They are large, so they are filled in and cleared in their places.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    entries: Vec<ToFeed>,
+    used: usize,
+}
+
+impl Batch {
+    /// A blank entry.
+    #[inline]
+    fn next(&mut self) -> &mut ToFeed {
+        if self.used == self.entries.len() {
+            self.entries.push(ToFeed::default());
+        }
+        self.used += 1;
+        &mut self.entries[self.used - 1]
+    }
+
+    fn in_use(&mut self) -> impl Iterator<Item = &mut ToFeed> {
+        self.entries[..self.used].iter_mut()
+    }
+
+    /// Leaves blank entries.
+    fn clear(&mut self) {
+        for entry in &mut self.entries[..std::mem::take(&mut self.used)] {
+            let job = std::mem::take(&mut entry.job);
+            entry.waits.clear();
+            entry.memory.clear();
+            // A refused group's captures are foreign code.
+            shielded(|| drop(job));
+        }
+    }
+
+    /// Keeps few entries: every thread has some.
+    pub(super) fn shrink(&mut self) {
+        if self.entries.len() > FEW {
+            self.entries.truncate(FEW);
+            self.entries.shrink_to_fit();
+        }
     }
 }
 
+/// Entries that a thread keeps.
+const FEW: usize = 4;
+
 /// What to feed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Job {
     /// Nothing: a group that does not run any more.
+    #[default]
     Barrier,
     /// None of a group that is a barrier.
     Commands(Load),
@@ -60,22 +100,20 @@ struct Move {
 
 impl State {
     /// Takes groups for the holder of the lane's token, with their commands and memory.
-    pub(super) fn pop_batch(&mut self, lane: LaneId, batch: &mut Vec<ToFeed>) {
-        let before = batch.len();
-        while batch.len() < BATCH
+    pub(super) fn pop_batch(&mut self, lane: LaneId, batch: &mut Batch) {
+        let before = batch.used;
+        while batch.used < BATCH
             && let Some(popped) = self.engine.pop(lane)
         {
-            // In its place: it is large.
-            batch.push(ToFeed::new(popped.node, Point(popped.point)));
-            let Some(entry) = batch.last_mut() else { unreachable!("it has just been pushed") };
-            self.outfit(entry, popped.live);
+            let entry = batch.next();
+            (entry.node, entry.point) = (Some(popped.node), Point(popped.point));
+            self.outfit(entry, popped.node, popped.live);
         }
-        self.counters.fed += (batch.len() - before) as u64;
+        self.counters.fed += (batch.used - before) as u64;
     }
 
     #[inline]
-    fn outfit(&mut self, entry: &mut ToFeed, live: bool) {
-        let node = entry.node;
+    fn outfit(&mut self, entry: &mut ToFeed, node: NodeId, live: bool) {
         let Some(mut outfit) = self.engine.outfit(node) else { return };
         for &(lane, point) in outfit.waits() {
             let number = native_lane(&self.lanes, lane).number;
@@ -120,7 +158,7 @@ impl Inner {
     pub(super) fn feed(self: &Arc<Self>, lane: &Arc<LaneShell>, chores: &mut Chores) {
         chores.is_feeding = true;
         while chores.is_feeding {
-            chores.share += chores.batch.len();
+            chores.share += chores.batch.used;
             let dead = make_calls(lane, &mut chores.batch, &mut chores.fed);
             self.desk.sit(chores, |state, chores| {
                 state.engine.confirm(chores.fed.drain(..), &mut chores.turn);
@@ -130,7 +168,7 @@ impl Inner {
                 if !chores.has_done_its_share() && state.engine.can_pop(lane.id) {
                     state.pop_batch(lane.id, &mut chores.batch);
                 }
-                if chores.batch.is_empty() {
+                if chores.batch.used == 0 {
                     state.engine.release_lane(lane.id, &mut chores.turn);
                     if chores.has_done_its_share() {
                         // What is left on the list, if anything is, waits for somebody else.
@@ -162,12 +200,11 @@ impl Inner {
 }
 
 /// Makes the native calls of popped groups. What it returns is why the lane is dead, if it is.
-fn make_calls(lane: &LaneShell, batch: &mut Vec<ToFeed>, fed: &mut Vec<Fed<Cause>>) -> Option<Cause> {
+fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) -> Option<Cause> {
     let mut dead = None;
     sink::quietly(|| {
-        fed.extend(batch.iter_mut().map(|entry| feed_one(lane, entry, &mut dead)));
-        // A refused group's captures are foreign code.
-        shielded(|| batch.clear());
+        fed.extend(batch.in_use().filter_map(|entry| feed_one(lane, entry, &mut dead)));
+        batch.clear();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| lane.native.flush())) {
             dead.get_or_insert_with(|| dead_lane(&*panic, "flushing a lane"));
         }
@@ -190,9 +227,9 @@ fn dead_lane(panic: &(dyn std::any::Any + Send), doing: &str) -> Cause {
 /// Makes one group's native call. A backend that refuses or panics has its group fail; a barrier takes its place, so
 /// that what is ordered through the group stays ordered. A lane that says it is lost, or takes not even a barrier, is
 /// `dead`: no verdict of it would ever cover this point, so its context counts as lost from here on.
-fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> Fed<Cause> {
+fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> Option<Fed<Cause>> {
     let ToFeed { node, point, waits, job, memory } = entry;
-    let (node, point) = (*node, *point);
+    let (node, point) = (node.take()?, *point);
     let attempt = catch_unwind(AssertUnwindSafe(|| match job {
         Job::Barrier => lane.native.feed(point, waits, SmallVec::new()),
         Job::Commands(commands) => feed_commands(lane, point, waits, commands, memory),
@@ -206,7 +243,7 @@ fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> F
             Some(replace_by_barrier(lane, point, waits, error, dead))
         }
     };
-    Fed { node, refused }
+    Some(Fed { node, refused })
 }
 
 /// See [`feed_one`]. Returns why the group has failed.

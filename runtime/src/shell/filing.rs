@@ -187,7 +187,7 @@ impl State {
 
 /// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
 /// The wakers, and whatever the work still holds of the user's, are left for later.
-fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, Option<Load>) {
+fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, Option<Box<Load>>) {
     let Settled { work, load, outcome, took_down, .. } = settled;
     let result = if outcome == Outcome::Done { Ok(()) } else { Err(error_of(outcome)) };
     match &work {
