@@ -39,7 +39,7 @@ pub(crate) struct Chores {
     /// Work of nodes that have ended, to be dropped.
     pub(super) over: Vec<Work>,
     /// Commands that never ran, to be dropped.
-    pub(super) unused: Vec<Box<Load>>,
+    pub(super) unused: Vec<Load>,
     /// Lanes of contexts to be closed.
     pub(super) closed: Vec<Arc<LaneShell>>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,

@@ -120,7 +120,7 @@ impl State {
         let before = chores.over.len();
         for settled in turn.settled.drain(..) {
             let (work, load) = resolve(settled, woken);
-            chores.unused.extend(load);
+            chores.unused.extend(load.map(|load| *load));
             chores.over.push(work);
         }
         if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= ROOM {
