@@ -80,7 +80,8 @@ fn d35_a_waker_that_panics_does_not_reach_the_one_who_cancels() {
     poll_with(&mut waiters[0], &Waker::from(bad.clone()));
     poll_with(&mut waiters[1], &Waker::from(good.clone()));
     assert_eq!(event.cancel(), Cancel::Skipped);
-    assert_eq!((bad.count(), good.count()), (1, 1));
+    // The cancelled group's place in the order may pass meanwhile, and then its lane's thread is the one that wakes.
+    until("both are woken", || (bad.count(), good.count()) == (1, 1));
 }
 
 #[test]
