@@ -21,7 +21,7 @@ use crate::shell::feed::panic_message;
 use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
-use crate::shell::{Inner, LaneShell, State, Windlass};
+use crate::shell::{Chores, Inner, LaneShell, State, Windlass};
 
 /// Devices of one platform that were opened together: they share kernels, and what one has written another can read
 /// without the host.
@@ -186,26 +186,33 @@ impl ContextShared {
             }
             ids
         });
-        for (position, (_, lanes)) in ids.iter().enumerate() {
-            if let Err(error) = self.open_lanes(inner, position, None, lanes) {
-                // The engine knows the devices already: nobody may count on them.
-                inner.enter(|state, turn| {
-                    for lane in ids.iter().flat_map(|(_, lanes)| lanes) {
-                        state.lose_lane(*lane, Cause(error.clone()), turn);
-                    }
-                });
-                return Err(error);
-            }
+        let mut chores = Chores::lend(false);
+        let mut each = ids.iter().enumerate();
+        let opened = each.try_for_each(|(position, (_, lanes))| {
+            self.open_lanes(inner, position, None, lanes, &mut chores)
+        });
+        inner.perform(&mut chores);
+        drop(chores);
+        if let Err(error) = opened {
+            // The engine knows the devices already: nobody may count on them.
+            inner.enter(|state, turn| {
+                for lane in ids.iter().flat_map(|(_, lanes)| lanes) {
+                    state.lose_lane(*lane, Cause(error.clone()), turn);
+                }
+            });
+            return Err(error);
         }
         Ok(ids.into_iter().map(|(id, _)| id).collect())
     }
 
+    /// What the turns at the desk leave to be done is the caller's to perform.
     fn open_lanes(
         &self,
         inner: &Arc<Inner>,
         position: usize,
         completion: Option<CompletionStrategy>,
         lanes: &[LaneId],
+        chores: &mut Chores,
     ) -> Result<()> {
         let may_feed = self.native.info().feeds_from_sink || completion == Some(CompletionStrategy::Waiter);
         for &lane in lanes {
@@ -219,7 +226,7 @@ impl ContextShared {
                 .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic))))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging) = (self.native.clone(), self.staging.clone());
-            inner.set_lane(LaneShell { id: lane, native, context, number, staging });
+            inner.set_lane(LaneShell { id: lane, native, context, number, staging }, chores);
         }
         Ok(())
     }
@@ -259,23 +266,33 @@ impl ContextShared {
                 offered.join(", ")
             )));
         }
-        // Held while the lanes are opened, which waits for no device, so that they are opened once.
+        let inner = device.runtime().inner();
+        let mut chores = Chores::lend(false);
+        let twin = self.find_or_open(inner, position, own, wanted, &mut chores);
+        inner.perform(&mut chores);
+        twin
+    }
+
+    /// Two threads may come here at once, so lanes are opened under a lock. What else those turns at the desk leave to do
+    /// waits until it is free. Lanes that could not be opened belong to a device that nobody ever hears of.
+    fn find_or_open(
+        &self,
+        inner: &Arc<Inner>,
+        position: usize,
+        own: DeviceId,
+        wanted: CompletionStrategy,
+        chores: &mut Chores,
+    ) -> Result<DeviceId> {
         let mut twins = lock(&self.twins);
         if let Some(there) = twins.get(&(position, wanted)) {
             return Ok(*there);
         }
-        let inner = device.runtime().inner();
-        let info = &info.devices[position];
-        let (twin, lanes) = inner.enter(|state, _| {
+        let info = &self.native.info().devices[position];
+        let (twin, lanes) = inner.sit(chores, |state, _| {
             let twin = state.engine.add_twin(own);
             (twin, reserve_lanes(state, twin, info))
         });
-        if let Err(error) = self.open_lanes(inner, position, Some(wanted), &lanes) {
-            inner.enter(|state, turn| {
-                lanes.iter().for_each(|lane| state.lose_lane(*lane, Cause(error.clone()), turn));
-            });
-            return Err(error);
-        }
+        self.open_lanes(inner, position, Some(wanted), &lanes, chores)?;
         twins.insert((position, wanted), twin);
         Ok(twin)
     }

@@ -172,8 +172,8 @@ impl Inner {
     }
 
     /// Puts a lane's native end in its place.
-    pub(crate) fn set_lane(self: &Arc<Self>, lane: LaneShell) {
-        self.enter(|state, _| {
+    pub(crate) fn set_lane(self: &Arc<Self>, lane: LaneShell, chores: &mut Chores) {
+        self.sit(chores, |state, _| {
             let at = lane.id.0 as usize;
             state.lanes[at] = Some(Arc::new(lane));
         });

@@ -3,7 +3,7 @@
 use windlass::CompletionStrategy::{Callback, Waiter};
 use windlass::prelude::*;
 
-use crate::rig::{Outside, Rig, outcome, single, step, stepped};
+use crate::rig::{Outside, Rig, native as no_lane, outcome, single, step, stepped};
 
 /// Native contexts and lanes that exist.
 fn native(rig: &Rig) -> (usize, usize) {
@@ -106,5 +106,25 @@ fn queues_that_differ_in_how_work_is_reported_share_a_context() {
     assert_eq!(rig.runtime.stats().proxies, 0, "no edge goes by the host");
     assert_eq!(rig.values(&x), [stepped(1, 0..16); 8]);
     drop((queues, events, x, device));
+    rig.end();
+}
+
+/// Lanes that cannot be opened are the new queue's problem, and nobody else's. Seen to fail with the context counted as lost.
+#[test]
+fn a_queue_whose_lanes_cannot_be_opened_leaves_its_context_alone() {
+    let rig = single();
+    let queue = rig.queue(0);
+    let x = Buffer::from(vec![1_u32; 8]);
+    let before = step(&queue, &x, 1);
+    rig.control.fail_open_lane(no_lane("not today"));
+    let device = queue.device().clone();
+    let build = || Queue::builder().device(device.clone()).completion(Waiter).build_blocking();
+    assert!(build().is_err());
+    let other = build().unwrap();
+    let after = [step(&queue, &x, 2), step(&other, &x, 3)];
+    rig.settle();
+    assert!(outcome(&before).is_ok() && after.iter().all(|event| outcome(event).is_ok()));
+    assert_eq!(rig.values(&x), [stepped(1, [1, 2, 3]); 8]);
+    drop((queue, other, x, before, after, device));
     rig.end();
 }
