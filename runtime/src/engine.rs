@@ -88,7 +88,7 @@ pub(crate) trait Shell: Sized + 'static {
     /// What a node does.
     type Work: fmt::Debug;
     /// What a node has to be given when it is fed or started; nothing by default.
-    type Load: Default + fmt::Debug;
+    type Load: fmt::Debug;
     /// Why something failed; equal when it is the same failure.
     type Cause: Clone + PartialEq + fmt::Debug;
     /// An allocation.
@@ -273,7 +273,7 @@ impl<S: Shell> Engine<S> {
 
     /// What is to be done at this node; taken once.
     pub(crate) fn take_load(&mut self, node: NodeId) -> Option<S::Load> {
-        self.nodes.get_mut(node)?.take_load()
+        self.nodes.get_mut(node)?.load.take()
     }
 
     /// The work of all nodes.

@@ -226,10 +226,6 @@ fn native_lane(lanes: &[Option<Arc<LaneShell>>], lane: LaneId) -> &Arc<LaneShell
 fn close(lanes: Vec<Arc<LaneShell>>) {
     let mut contexts: Vec<Arc<dyn NativeContext>> = Vec::new();
     for lane in lanes {
-        // Who fed it last has given its token back, and lets go of it at any moment.
-        while Arc::strong_count(&lane) > 1 {
-            std::thread::yield_now();
-        }
         drop(lane.staging.clear());
         if !contexts.iter().any(|c| Arc::ptr_eq(c, &lane.context)) {
             contexts.push(lane.context.clone());

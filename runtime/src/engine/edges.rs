@@ -129,11 +129,7 @@ impl<S: Shell> Engine<S> {
         if point <= self.lanes[lane.0 as usize].passed || self.is(Mutant::DropLaneWaits) {
             return;
         }
-        let waits = &mut self.nodes[to].waits;
-        match waits.is_empty() {
-            true => waits.push((lane, point)),
-            false => see(waits, lane, point),
-        }
+        see(&mut self.nodes[to].waits, lane, point);
     }
 
     /// Gates `to` until `from` has been fed, if it is in the same realm and has not been.

@@ -44,7 +44,7 @@ impl<S: Shell> Outfit<'_, S> {
 
     /// What is to be done, if it is a group; taken once.
     pub(crate) fn take_load(&mut self) -> Option<S::Load> {
-        self.node.take_load()
+        self.node.load.take()
     }
 }
 

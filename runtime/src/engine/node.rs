@@ -41,9 +41,8 @@ pub(crate) struct Use {
 /// and cleared when it settles.
 pub(super) struct Node<S: Shell> {
     pub(super) work: Option<S::Work>,
-    /// What it has to be given when it is fed or started, while `has_load`.
-    pub(super) load: S::Load,
-    pub(super) has_load: bool,
+    /// What it has to be given when it is fed or started; taken then.
+    pub(super) load: Option<S::Load>,
     pub(super) end: Option<End<S::Cause>>,
     pub(super) place: Place,
     pub(super) state: State,
@@ -77,8 +76,7 @@ impl<S: Shell> Default for Node<S> {
     fn default() -> Self {
         Node {
             work: None,
-            load: S::Load::default(),
-            has_load: false,
+            load: None,
             end: None,
             place: Place::Host,
             state: State::Gated,
@@ -110,9 +108,7 @@ impl<S: Shell> Node<S> {
         (self.gates, self.unsettled, self.took_down) = (0, 0, 0);
         (self.out, self.out_fed) = (NONE, NONE);
         (self.wanted, self.is_transfer, self.is_guard, self.keeps_previous) = (false, false, false, false);
-        if self.has_load {
-            self.take_load();
-        }
+        self.load = None;
         empty(&mut self.uses);
         empty(&mut self.reads);
         empty(&mut self.waits);
@@ -120,11 +116,6 @@ impl<S: Shell> Node<S> {
         if self.proxies.capacity() > 0 {
             self.proxies = Vec::new();
         }
-    }
-
-    /// What it has to be given, the first time.
-    pub(super) fn take_load(&mut self) -> Option<S::Load> {
-        std::mem::take(&mut self.has_load).then(|| std::mem::take(&mut self.load))
     }
 }
 

@@ -55,7 +55,7 @@ impl<S: Shell> Engine<S> {
         let (realm, memory) = (self.realm(place), self.memory_of(place));
         let id = self.fresh_node(place, work);
         let node = &mut self.nodes[id];
-        (node.load, node.has_load) = (plan.load, true);
+        node.load = Some(plan.load);
         node.keeps_previous = plan.keep_previous;
         node.end = plan.doomed.map(End::Doomed);
         self.note_node(id, Recorded::Group);

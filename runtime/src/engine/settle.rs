@@ -88,7 +88,7 @@ impl<S: Shell> Engine<S> {
             leave_epoch(*epoch, epochs, realm, turn);
         }
         if let Some(work) = node.work.take() {
-            let (load, took_down) = (node.take_load().map(Box::new), node.took_down);
+            let (load, took_down) = (node.load.take().map(Box::new), node.took_down);
             turn.settled.push(Settled { node: id, work, load, outcome, took_down });
         }
         let mut released: SmallVec<[RootId; 2]> = SmallVec::new();

@@ -107,8 +107,13 @@ impl State {
     #[inline(never)]
     fn file_settled(&mut self, chores: &mut Chores) {
         let Chores { turn, woken, .. } = chores;
+        // Futures wait for the ends of these steps of transfers.
         if !self.steps.is_empty() {
-            self.file_steps(turn, &mut chores.signals, &mut chores.more_than_native);
+            cold_path();
+            for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
+                chores.signals.extend(self.steps.remove(&settled.node));
+            }
+            chores.more_than_native |= !chores.signals.is_empty();
         }
         self.counters.settled += turn.settled.len() as u64;
         let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
@@ -132,15 +137,6 @@ impl State {
                 woken.single.extend(event.queue.drain.end(event.tide, run.len() as u64));
             }
         }
-    }
-
-    /// Futures wait for the ends of these steps of transfers.
-    #[cold]
-    fn file_steps(&mut self, turn: &Turn<Windlass>, signals: &mut Vec<Arc<Signal>>, more: &mut bool) {
-        for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
-            signals.extend(self.steps.remove(&settled.node));
-        }
-        *more |= !signals.is_empty();
     }
 
     #[inline(never)]

@@ -98,6 +98,17 @@ pub(crate) enum Dead {
 #[derive(Debug)]
 struct Burial(Option<Dead>);
 
+impl Burial {
+    /// Waits, on a thread that may block, until other threads have let go of the lanes: who fed one last has given its token
+    /// back, and does so at any moment. A runtime that is driven by hand has no such threads to wait for.
+    fn wait_for_feeders(&self) {
+        let Some(Dead::Lanes(lanes)) = &self.0 else { return };
+        while lanes.iter().any(|lane| Arc::strong_count(lane) > 1) {
+            std::thread::yield_now();
+        }
+    }
+}
+
 impl Drop for Burial {
     fn drop(&mut self) {
         if let Some(Dead::Lanes(lanes)) = self.0.take() {
@@ -146,7 +157,10 @@ impl Reaper {
                 if dead.is_empty() {
                     return;
                 }
-                dead.into_iter().for_each(|burial| shielded(|| drop(burial)));
+                for burial in dead {
+                    burial.wait_for_feeders();
+                    shielded(|| drop(burial));
+                }
             }
         })
         .detach();
