@@ -61,12 +61,28 @@ pub struct KernelImage {
     pub(crate) entry: Arc<str>,
     pub(crate) code: Arc<[u8]>,
     pub(crate) body: Option<Arc<dyn HostBody>>,
+    guarded: bool,
+    overrides: Overrides,
 }
 
+/// Values for a text's overrides, by name.
+pub type Overrides = Arc<[(Box<str>, f64)]>;
+
 impl KernelImage {
-    /// A kernel in WGSL. wgpu checks it and bounds every access, so a faulty one gives wrong values and no more.
+    /// A kernel in WGSL, in the convention of [`block`](crate::block). It is checked when it is built, and every access
+    /// is bounded, so a faulty one gives wrong values and no more.
     pub fn wgsl(entry: &str, text: &str) -> Self {
         Self::text(ImageFormat::Wgsl, entry, text)
+    }
+
+    /// A kernel in WGSL that compares every index with the length of what it goes into by itself, so that devices
+    /// whose own checks can be left out need not repeat that.
+    ///
+    /// # Safety
+    /// No index in the text is ever outside: neither outside a fixed array or a work-group's memory, nor outside the
+    /// range of a buffer slot as the block states it.
+    pub unsafe fn guarded_wgsl(entry: &str, text: &str) -> Self {
+        KernelImage { guarded: true, ..Self::wgsl(entry, text) }
     }
 
     /// A kernel in OpenCL C.
@@ -80,11 +96,25 @@ impl KernelImage {
 
     /// A kernel as a body that host devices call.
     pub fn host(body: Arc<dyn HostBody>) -> Self {
-        KernelImage { format: ImageFormat::Host, entry: "host".into(), code: Arc::new([]), body: Some(body) }
+        KernelImage {
+            format: ImageFormat::Host,
+            entry: "host".into(),
+            code: Arc::new([]),
+            body: Some(body),
+            guarded: true,
+            overrides: Arc::new([]),
+        }
     }
 
     fn text(format: ImageFormat, entry: &str, text: &str) -> Self {
-        KernelImage { format, entry: entry.into(), code: text.as_bytes().into(), body: None }
+        KernelImage {
+            format,
+            entry: entry.into(),
+            code: text.as_bytes().into(),
+            body: None,
+            guarded: false,
+            overrides: Arc::new([]),
+        }
     }
 
     /// The image's language.
@@ -105,6 +135,22 @@ impl KernelImage {
     /// The code of a text format; empty for the others.
     pub fn source(&self) -> &str {
         std::str::from_utf8(&self.code).unwrap_or_default()
+    }
+
+    /// Whether the code keeps its own indices inside, so that nobody else has to.
+    pub fn is_guarded(&self) -> bool {
+        self.guarded
+    }
+
+    /// The image with values for its overrides; of a text that has overrides, a device builds a form for each set of
+    /// values.
+    pub fn with_overrides(&self, overrides: Overrides) -> Self {
+        KernelImage { overrides, ..self.clone() }
+    }
+
+    /// Values for the text's overrides.
+    pub fn overrides(&self) -> &Overrides {
+        &self.overrides
     }
 
     /// The body, for [`ImageFormat::Host`].
@@ -142,6 +188,7 @@ struct KernelInner {
     name: Box<str>,
     slots: Box<[Slot]>,
     images: Box<[KernelImage]>,
+    grouped: bool,
 }
 
 impl Kernel {
@@ -151,13 +198,40 @@ impl Kernel {
         slots: impl IntoIterator<Item = Slot>,
         images: impl IntoIterator<Item = KernelImage>,
     ) -> Self {
+        Self::made(name, slots, images, false)
+    }
+
+    /// A kernel that is launched over [`NdRange`](crate::NdRange)s only: its text has the overrides `group_items`, the
+    /// work-items of one work-group, which is its work-group's size, and `local_0` to `local_2`, the group's extents,
+    /// outermost first, those that the launch does not have 1. A device whose last groups never reach beyond the launch
+    /// sets `exact_groups`, a `bool`.
+    pub fn grouped(
+        name: &str,
+        slots: impl IntoIterator<Item = Slot>,
+        images: impl IntoIterator<Item = KernelImage>,
+    ) -> Self {
+        Self::made(name, slots, images, true)
+    }
+
+    fn made(
+        name: &str,
+        slots: impl IntoIterator<Item = Slot>,
+        images: impl IntoIterator<Item = KernelImage>,
+        grouped: bool,
+    ) -> Self {
         Kernel {
             inner: Arc::new(KernelInner {
                 name: name.into(),
                 slots: slots.into_iter().collect(),
                 images: images.into_iter().collect(),
+                grouped,
             }),
         }
+    }
+
+    /// Whether it is launched over work-groups only.
+    pub fn is_grouped(&self) -> bool {
+        self.inner.grouped
     }
 
     /// The name that errors and traces use.

@@ -4,16 +4,28 @@
 //! Nothing here knows a device, a queue or a scheduler. The runtime builds these values, a backend consumes them.
 #![warn(missing_docs)]
 
+pub mod block;
+#[cfg(feature = "translate")]
+pub mod c;
+mod dump;
 mod element;
+mod here;
 mod host;
 mod image;
 mod memory;
+#[doc(hidden)]
+pub mod native;
 mod range;
 mod view;
+#[cfg(feature = "translate")]
+pub mod wgsl;
 
+pub use dump::dump;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
+pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
-pub use image::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
+pub use image::{ImageFormat, Kernel, KernelImage, Overrides, Slot, SlotAccess};
 pub use memory::{Extent, Span, Word};
+pub use native::{Vec2, Vec3, Vec4};
 pub use range::{IndexRange, Item, LaunchRange, NdRange, Range};
 pub use view::{AtomicInteger, AtomicView, View, ViewMut};

@@ -97,6 +97,7 @@ pub struct Span {
     extent: Extent,
     element: usize,
     word: Word,
+    writable: bool,
 }
 
 // SAFETY: a span is an address with a shape. Every way to use it is either atomic or `unsafe` with its own contract.
@@ -115,7 +116,17 @@ impl Span {
     pub unsafe fn new(start: NonNull<u8>, extent: Extent, element: usize, word: Word) -> Self {
         debug_assert!(element.is_multiple_of(word.bytes()));
         debug_assert!(start.addr().get().is_multiple_of(word.bytes()));
-        Span { start, extent, element, word }
+        Span { start, extent, element, word, writable: true }
+    }
+
+    /// The same window for somebody who has the right to read it only.
+    pub fn read_only(self) -> Self {
+        Span { writable: false, ..self }
+    }
+
+    /// Whether who has the span may write what it shows.
+    pub fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// The window's shape.
@@ -240,6 +251,40 @@ impl Span {
         }
     }
 
+    /// Stores a part of element `at`, `offset` bytes behind its start, and nothing beside it; outside the window,
+    /// nothing. A part that is no whole number of words is merged into its words, so that what others write beside it
+    /// at the same time is not lost.
+    #[inline]
+    pub(crate) fn store_part<F: DeviceCopy>(&self, at: usize, offset: usize, value: F) {
+        let bytes = bytemuck::bytes_of(&value);
+        assert!(offset + bytes.len() <= self.element, "a part of an element lies inside it");
+        let Some(to) = self.element(at) else { return };
+        match self.word {
+            Word::B1 => merge::<1>(offset, bytes, |i, keep, new| {
+                let change = |old: u8| Some(old & u8::from_ne_bytes(keep) | u8::from_ne_bytes(new));
+                let _ = atomic8(to, i).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+            }),
+            Word::B2 => merge::<2>(offset, bytes, |i, keep, new| {
+                let change = |old: u16| Some(old & u16::from_ne_bytes(keep) | u16::from_ne_bytes(new));
+                let _ = atomic16(to, i).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+            }),
+            Word::B4 => merge::<4>(offset, bytes, |i, keep, new| match keep {
+                [0, 0, 0, 0] => atomic32(to, i).store(u32::from_ne_bytes(new), Ordering::Relaxed),
+                _ => {
+                    let change = |old: u32| Some(old & u32::from_ne_bytes(keep) | u32::from_ne_bytes(new));
+                    let _ = atomic32(to, i).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+                }
+            }),
+            Word::B8 => merge::<8>(offset, bytes, |i, keep, new| match keep {
+                [0, 0, 0, 0, 0, 0, 0, 0] => atomic64(to, i).store(u64::from_ne_bytes(new), Ordering::Relaxed),
+                _ => {
+                    let change = |old: u64| Some(old & u64::from_ne_bytes(keep) | u64::from_ne_bytes(new));
+                    let _ = atomic64(to, i).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+                }
+            }),
+        }
+    }
+
     /// The window's word.
     pub(crate) fn word(&self) -> Word {
         self.word
@@ -252,6 +297,22 @@ fn words<const N: usize>(bytes: &mut [u8], mut each: impl FnMut(&mut [u8; N], us
     let (chunks, _) = bytes.as_chunks_mut::<N>();
     for (i, word) in chunks.iter_mut().enumerate() {
         each(word, i);
+    }
+}
+
+/// Calls `each` for every word of `N` bytes that a part at `offset` touches, with the bits of it that stay, and those
+/// that are new.
+#[inline]
+fn merge<const N: usize>(offset: usize, bytes: &[u8], mut each: impl FnMut(usize, [u8; N], [u8; N])) {
+    let (first, end) = (offset / N, (offset + bytes.len()).div_ceil(N));
+    for word in first..end {
+        let (mut keep, mut new) = ([0xff; N], [0; N]);
+        for i in 0..N {
+            if let Some(byte) = (word * N + i).checked_sub(offset).and_then(|at| bytes.get(at)) {
+                (keep[i], new[i]) = (0, *byte);
+            }
+        }
+        each(word, keep, new);
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use crate::DeviceCopy;
 use crate::memory::{Span, Word, atomic32, atomic64};
+use crate::native::AtomicOp;
 
 /// Elements that the kernel only reads.
 #[derive(Clone, Copy)]
@@ -95,7 +96,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
 }
 
 /// The row-major position of `at`, or `None` where a coordinate is out of its range.
-fn position<const D: usize>(span: &Span, at: [usize; D]) -> Option<usize> {
+pub(crate) fn position<const D: usize>(span: &Span, at: [usize; D]) -> Option<usize> {
     let size = &span.extent().size[3 - D..];
     let mut linear = 0;
     for d in 0..D {
@@ -110,7 +111,10 @@ fn position<const D: usize>(span: &Span, at: [usize; D]) -> Option<usize> {
 /// The integers that have atomic operations on every device.
 pub trait AtomicInteger: DeviceCopy + sealed::Sealed {
     #[doc(hidden)]
-    fn fetch_add(span: &Span, at: usize, value: Self) -> Self;
+    fn update(span: &Span, at: usize, op: AtomicOp, value: Self) -> Self;
+    /// What an operation makes of two values.
+    #[doc(hidden)]
+    fn combined(op: AtomicOp, old: Self, value: Self) -> Self;
 }
 
 mod sealed {
@@ -122,11 +126,42 @@ macro_rules! atomic_integer {
     ($($t:ident $word:ident $atomic:ident $wide:ident)*) => {$(
         impl sealed::Sealed for $t {}
         impl AtomicInteger for $t {
-            fn fetch_add(span: &Span, at: usize, value: Self) -> Self {
+            #[inline]
+            fn combined(op: AtomicOp, old: Self, value: Self) -> Self {
+                match op {
+                    AtomicOp::Add => old.wrapping_add(value),
+                    AtomicOp::Sub => old.wrapping_sub(value),
+                    AtomicOp::And => old & value,
+                    AtomicOp::Or => old | value,
+                    AtomicOp::Xor => old ^ value,
+                    AtomicOp::Min => old.min(value),
+                    AtomicOp::Max => old.max(value),
+                    AtomicOp::Swap => value,
+                }
+            }
+
+            #[inline]
+            fn update(span: &Span, at: usize, op: AtomicOp, value: Self) -> Self {
                 // Words of another size on the same memory would not be defined: such a root (by `reinterpret` from
                 // a narrower type) has no atomics, and the runtime refuses it in prepare.
                 assert_eq!(span.word(), Word::$word, "atomic access through words of another size");
-                span.element(at).map_or(0, |e| $atomic(e, 0).fetch_add(value as $wide, Ordering::Relaxed) as $t)
+                let Some(element) = span.element(at) else { return 0 };
+                let (atomic, new, order) = ($atomic(element, 0), value as $wide, Ordering::Relaxed);
+                (match op {
+                    AtomicOp::Add => atomic.fetch_add(new, order),
+                    AtomicOp::Sub => atomic.fetch_sub(new, order),
+                    AtomicOp::And => atomic.fetch_and(new, order),
+                    AtomicOp::Or => atomic.fetch_or(new, order),
+                    AtomicOp::Xor => atomic.fetch_xor(new, order),
+                    AtomicOp::Swap => atomic.swap(new, order),
+                    // The word is unsigned, so its own minimum is not that of a signed element.
+                    AtomicOp::Min | AtomicOp::Max => {
+                        let keep = |old: $wide| Self::combined(op, old as $t, value) as $wide;
+                        match atomic.fetch_update(order, order, |old| Some(keep(old))) {
+                            Ok(old) | Err(old) => old,
+                        }
+                    }
+                }) as $t
             }
         }
     )*};
@@ -136,7 +171,7 @@ atomic_integer!(u32 B4 atomic32 u32 i32 B4 atomic32 u32 u64 B8 atomic64 u64 i64 
 impl<T: AtomicInteger> AtomicView<'_, T> {
     /// Adds to element `at` and returns what it held; outside the range, nothing happens and zero is returned.
     pub fn fetch_add(&self, at: usize, value: T) -> T {
-        T::fetch_add(&self.span, at, value)
+        T::update(&self.span, at, AtomicOp::Add, value)
     }
 }
 

@@ -1,0 +1,120 @@
+//! The convention of kernels in WGSL: how a launch's arguments reach the text, on every device that takes it.
+//!
+//! A kernel has slots of the kinds `Buffer` and `Value`. All its bindings are in group 0:
+//!
+//! - Binding `i` is the `i`-th `Slot::Buffer`, in the order of the slots, as a storage buffer: `read` or `read_write`
+//!   as its `SlotAccess` says.
+//! - Binding `N`, with `N` the number of buffer slots, is one uniform buffer, the *block*. It holds, as consecutive
+//!   words:
+//!   1. for each buffer slot two `u32`: the offset of its first element, counted in elements from the start of the
+//!      binding, and its length in elements;
+//!   2. the launch's extents as three `u32`, outermost first; those that the launch does not have are 1, and last;
+//!   3. each `Slot::Value`'s bytes, in the order of the slots, each padded to a whole word.
+//!
+//!   The words are not aligned further, so a wider value is declared as its scalars (four `f32`, not a `vec4<f32>`).
+//!   The whole is padded to 16 bytes.
+//!
+//! The entry point's work-group size is one-dimensional, `@workgroup_size(S)` with a literal or constant `S`. Groups
+//! are counted along x, and along y too where there are more than one dimension takes, so a kernel finds its place by
+//!
+//! ```wgsl
+//! let at = (group.y * groups.x + group.x) * S + local.x;
+//! ```
+//!
+//! with `group` the `workgroup_id`, `groups` the `num_workgroups` and `local` the `local_invocation_id`. The last
+//! groups may reach beyond the launch: a kernel compares `at` with its extents, and each index with the slot's length.
+//! A binding may show elements before and after the slot's own, so neither `arrayLength` nor a device's own bounds
+//! checks know where the slot ends.
+
+use std::fmt;
+
+use crate::Range;
+
+/// A number that does not fit the 32 bits that kernels in WGSL count with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany(pub usize);
+
+impl fmt::Display for TooMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} elements or work-items, more than 32 bits count", self.0)
+    }
+}
+
+impl std::error::Error for TooMany {}
+
+/// A number as kernels count.
+///
+/// ```
+/// assert_eq!(windlass_kernel::block::count(7), Ok(7));
+/// assert!(windlass_kernel::block::count(1 << 32).is_err());
+/// ```
+pub fn count(number: usize) -> Result<u32, TooMany> {
+    u32::try_from(number).map_err(|_| TooMany(number))
+}
+
+/// The block's bytes: `places` are the buffers' offsets and lengths, in the order of their slots.
+///
+/// ```
+/// use windlass_kernel::LaunchRange;
+/// let block = windlass_kernel::block::bytes([[2, 10]], 64.range(), [&5_u32.to_ne_bytes()[..]]).unwrap();
+/// let words: Vec<u32> = block.as_chunks().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
+/// assert_eq!(words, [2, 10, 64, 1, 1, 5, 0, 0]);
+/// ```
+pub fn bytes<'a>(
+    places: impl IntoIterator<Item = [u32; 2]>,
+    range: Range,
+    values: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Vec<u8>, TooMany> {
+    let mut bytes = Vec::with_capacity(64);
+    for word in places.into_iter().flatten() {
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    for extent in extents(range)? {
+        bytes.extend_from_slice(&extent.to_ne_bytes());
+    }
+    for value in values {
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+    }
+    bytes.resize(bytes.len().next_multiple_of(16), 0);
+    Ok(bytes)
+}
+
+/// The extents as kernels number the dimensions: 0 is the outermost that the launch has.
+fn extents(range: Range) -> Result<[u32; 3], TooMany> {
+    let mut extents = [1; 3];
+    for (to, from) in extents.iter_mut().zip(&range.extent()[3 - range.dims()..]) {
+        *to = count(*from)?;
+    }
+    Ok(extents)
+}
+
+/// Whether a launch's work-groups are those that a kernel was built for: of `group` items. A kernel that does not work
+/// in groups takes launches without any, and those of its own size.
+///
+/// ```
+/// use windlass_kernel::{LaunchRange, NdRange, block::check_groups};
+/// let range = NdRange { global: [64, 64], local: [8, 16] }.range();
+/// assert!(check_groups(range, 128, true).is_ok());
+/// assert!(check_groups(range, 64, true).is_err());
+/// assert!(check_groups(64.range(), 64, true).is_err());
+/// assert!(check_groups(64.range(), 64, false).is_ok());
+/// ```
+pub fn check_groups(range: Range, group: u32, grouped: bool) -> Result<(), String> {
+    match range.local() {
+        None if grouped => Err("it works in groups, and the launch names none".into()),
+        Some(local) if grouped && local.iter().product::<usize>() == group as usize => Ok(()),
+        None | Some([1, 1, _]) if !grouped && range.local().is_none_or(|l| l[2] == group as usize) => Ok(()),
+        local => Err(format!("work-groups of {local:?} for a kernel whose work-groups are {group}")),
+    }
+}
+
+/// How many work-groups of `group` items cover a range, all dimensions in one.
+///
+/// ```
+/// use windlass_kernel::LaunchRange;
+/// assert_eq!(windlass_kernel::block::groups([10, 10].range(), 64), Ok(2));
+/// ```
+pub fn groups(range: Range, group: u32) -> Result<u32, TooMany> {
+    Ok(count(range.checked_items().unwrap_or(usize::MAX))?.div_ceil(group))
+}

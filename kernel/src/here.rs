@@ -1,0 +1,153 @@
+//! Running a kernel on the calling thread, over slices of the caller's: a kernel's unit tests.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::{Block, DeviceCopy, Extent, Kernel, Range, Slot, SlotAccess, Span, Word, slice_bytes};
+
+/// An argument of a kernel that is run here.
+pub struct Here<'a> {
+    kind: HereKind<'a>,
+    element: usize,
+    word: Word,
+}
+
+enum HereKind<'a> {
+    Read(&'a [u8]),
+    Write(&'a mut [u8]),
+    Value(Vec<u8>),
+}
+
+impl<'a> Here<'a> {
+    /// Elements to be read.
+    pub fn read<T: DeviceCopy>(elements: &'a [T]) -> Self {
+        Here { kind: HereKind::Read(slice_bytes(elements)), element: size_of::<T>(), word: Word::of::<T>() }
+    }
+
+    /// Elements to be read and written.
+    pub fn write<T: DeviceCopy>(elements: &'a mut [T]) -> Self {
+        let bytes = bytemuck::cast_slice_mut(elements);
+        Here { kind: HereKind::Write(bytes), element: size_of::<T>(), word: Word::of::<T>() }
+    }
+
+    /// A plain value's bytes.
+    pub fn value(bytes: &[u8]) -> Self {
+        Here { kind: HereKind::Value(bytes.to_vec()), element: bytes.len(), word: Word::B1 }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        let bytes = match &self.kind {
+            HereKind::Read(bytes) => bytes.len(),
+            HereKind::Write(bytes) => bytes.len(),
+            HereKind::Value(bytes) => bytes.len(),
+        };
+        bytes.checked_div(self.element).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn fits(&self, slot: &Slot) -> bool {
+        match (&self.kind, slot) {
+            (HereKind::Read(_) | HereKind::Write(_), Slot::Buffer(SlotAccess::Read)) => true,
+            (HereKind::Write(_), Slot::Buffer(SlotAccess::ReadWrite)) => true,
+            (HereKind::Value(bytes), Slot::Value(size)) => bytes.len() == *size,
+            _ => false,
+        }
+    }
+
+    fn span(&mut self) -> Span {
+        let len = self.len();
+        let start = match &mut self.kind {
+            HereKind::Read(bytes) => bytes.as_ptr().cast_mut(),
+            HereKind::Write(bytes) => bytes.as_mut_ptr(),
+            HereKind::Value(bytes) => bytes.as_mut_ptr(),
+        };
+        let start = NonNull::new(start).unwrap_or(NonNull::dangling());
+        // SAFETY: the window is the argument's bytes, initialised, and borrowed for longer than `run_here` uses the
+        // span. They are elements of a type whose alignment the word was taken from, or single bytes. Nobody else
+        // reaches them meanwhile except to read what is borrowed for reading.
+        let span = unsafe { Span::new(start, Extent::line(len), self.element.max(1), self.word) };
+        if matches!(self.kind, HereKind::Write(_)) { span } else { span.read_only() }
+    }
+}
+
+impl fmt::Debug for Here<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match &self.kind {
+            HereKind::Read(_) => "elements to be read",
+            HereKind::Write(_) => "elements to be written",
+            HereKind::Value(_) => "a value",
+        };
+        write!(f, "{what}, {} of {} bytes", self.len(), self.element)
+    }
+}
+
+/// Why a kernel was not run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotHere(String);
+
+impl fmt::Display for NotHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotHere {}
+
+/// Runs all items of a range on this thread, by the kernel's host image.
+///
+/// ```
+/// use std::sync::Arc;
+/// use windlass_kernel::{Block, Here, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, run_here};
+/// let kernel = Kernel::new("nothing", [Slot::Buffer(SlotAccess::Read)], [KernelImage::host(Arc::new(|_: Block<'_>| {}))]);
+/// assert!(run_here(&kernel, vec![Here::read(&[1_u32])], 1.range()).is_ok());
+/// let error = run_here(&kernel, vec![Here::value(&[1])], 1.range()).unwrap_err();
+/// assert!(error.to_string().contains("argument 0"), "{error}");
+/// ```
+pub fn run_here(kernel: &Kernel, mut args: Vec<Here<'_>>, range: Range) -> Result<(), NotHere> {
+    let name = kernel.name();
+    let Some(body) = kernel.images().iter().find_map(|image| image.body()) else {
+        return Err(NotHere(format!("kernel `{name}` has no image for the host")));
+    };
+    let slots = kernel.slots();
+    if slots.len() != args.len() {
+        return Err(NotHere(format!(
+            "kernel `{name}` takes {} arguments, and got {}",
+            slots.len(),
+            args.len()
+        )));
+    }
+    for (at, (arg, slot)) in args.iter().zip(slots).enumerate() {
+        if !arg.fits(slot) {
+            return Err(NotHere(format!(
+                "argument {at} of kernel `{name}` is {arg:?}, and the kernel expects {slot:?}"
+            )));
+        }
+    }
+    let Some(items) = range.checked_items() else {
+        return Err(NotHere(format!(
+            "a range of {:?} has more work-items than can be counted",
+            range.extent()
+        )));
+    };
+    let divides = |(whole, part): (&usize, &usize)| *part != 0 && whole.is_multiple_of(*part);
+    match range.local() {
+        None if kernel.is_grouped() => {
+            return Err(NotHere(format!("kernel `{name}` works in groups: run it over an `NdRange`")));
+        }
+        Some(local) if !range.extent().iter().zip(&local).all(divides) => {
+            let global = range.extent();
+            return Err(NotHere(format!("work-groups of {local:?} do not divide a range of {global:?}")));
+        }
+        _ => {}
+    }
+    let spans: Vec<Span> = args.iter_mut().map(Here::span).collect();
+    // SAFETY: this is the launch's only block. The memory is borrowed in `args`, which outlives the call, exclusively
+    // where it is written; a slot is written only if it says so, and `fits` asked for a mutable slice then.
+    body.run(unsafe { Block::new(0..items, range, &spans) });
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! What kernels on the host are made of: the code that `#[kernel]` writes calls these. Not for other uses.
+//!
+//! # Why nothing here is `unsafe` to call
+//!
+//! The code that the attribute writes stands in crates that may forbid `unsafe`. So a [`Launch`] gives out memory only
+//! in forms that are sound whatever is done with them:
+//!
+//! - A slot that is written is reached by relaxed atomic words ([`Launch::shared`]), which any number of work-items may
+//!   use at once.
+//! - A slot that is declared to be read only is a plain slice ([`Launch::plain`]) if nothing that the launch writes
+//!   overlaps it: whoever writes needs a slot that is declared to be written, and other groups are kept away.
+//! - A slot that is declared [`SlotUse::own`] is a mutable slice ([`Launch::own`]) of the block's own elements, once
+//!   for each block, in a launch of one dimension in which it overlaps no other argument. In such a launch there is no
+//!   other way to reach it. All blocks come to the same answer, since it depends on the launch alone, and no two blocks
+//!   have an item in common.
+
+mod groups;
+mod items;
+mod number;
+mod vector;
+mod views;
+
+pub use bytemuck::{Pod, Zeroable};
+pub use groups::{Group, Local, Row, cells};
+pub use items::{Item, Launch, NativeKernel, SlotUse};
+pub use number::{Integer, Zero, element, element_mut};
+pub use vector::{Vec2, Vec3, Vec4, Vector};
+pub use views::{AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};
+
+use std::sync::Arc;
+
+use crate::{Kernel, KernelImage, Slot};
+
+/// The kernel that the attribute makes: text for devices and code for the host.
+///
+/// The text comes from the attribute, which guards every index in it.
+pub fn kernel(
+    (name, grouped): (&str, bool),
+    slots: &[Slot],
+    (entry, text): (&str, &str),
+    uses: &'static [SlotUse],
+    run: fn(&Launch<'_>),
+) -> Kernel {
+    let images = [KernelImage::wgsl(entry, text), KernelImage::host(Arc::new(NativeKernel::new(uses, run)))];
+    match grouped {
+        true => Kernel::grouped(name, slots.iter().copied(), images),
+        false => Kernel::new(name, slots.iter().copied(), images),
+    }
+}

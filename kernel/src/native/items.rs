@@ -1,0 +1,349 @@
+//! Launches as a block of them sees them.
+
+use std::cell::Cell;
+
+use crate::native::views::{Own, Plain, Shared, SharedAtomics};
+use crate::{AtomicInteger, Block, DeviceCopy, HostBody, Span};
+
+/// What a kernel does with the argument in one of its slots.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotUse {
+    kind: UseKind,
+    align: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UseKind {
+    Value,
+    Read,
+    Write,
+    Own,
+}
+
+impl SlotUse {
+    /// A plain value.
+    pub const VALUE: SlotUse = SlotUse { kind: UseKind::Value, align: 1 };
+
+    /// Elements that are only read.
+    pub const fn read<T>() -> Self {
+        SlotUse { kind: UseKind::Read, align: align_of::<T>() }
+    }
+
+    /// Elements that any item may write.
+    pub const fn write<T>() -> Self {
+        SlotUse { kind: UseKind::Write, align: align_of::<T>() }
+    }
+
+    /// Elements of which, in one dimension, each item touches its own one alone.
+    pub const fn own<T>() -> Self {
+        SlotUse { kind: UseKind::Own, align: align_of::<T>() }
+    }
+}
+
+/// A kernel as native code.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeKernel {
+    uses: &'static [SlotUse],
+    run: fn(&Launch<'_>),
+}
+
+impl NativeKernel {
+    /// A kernel from what it does with its slots, and its code.
+    pub const fn new(uses: &'static [SlotUse], run: fn(&Launch<'_>)) -> Self {
+        NativeKernel { uses, run }
+    }
+}
+
+impl HostBody for NativeKernel {
+    fn run(&self, block: Block<'_>) {
+        let spans = block.spans();
+        assert_eq!(spans.len(), self.uses.len(), "a launch has an argument for each of the kernel's slots");
+        assert!(spans.len() <= u64::BITS as usize, "a kernel has 64 slots at most");
+        // The code may have come into a kernel that declares other slots.
+        let writes = |of: &SlotUse| matches!(of.kind, UseKind::Write | UseKind::Own);
+        let allowed = spans.iter().zip(self.uses).all(|(span, of)| span.is_writable() || !writes(of));
+        assert!(allowed, "a launch lets a kernel write what the kernel writes");
+        (self.run)(&Launch { block, uses: self.uses, taken: Cell::new(0) });
+    }
+}
+
+/// One work-item: where it is, and how large the launch is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Item {
+    /// The position, outermost dimension first; 0 in dimensions that the launch does not have.
+    pub global: [u32; 3],
+    /// The extents; 1 in dimensions that the launch does not have.
+    pub global_size: [u32; 3],
+    /// The position in the work-group.
+    pub local: [u32; 3],
+    /// The work-group's extents.
+    pub local_size: [u32; 3],
+    /// The work-group's position.
+    pub group: [u32; 3],
+}
+
+impl Item {
+    /// How many work-groups there are along a dimension.
+    pub fn groups(&self, dim: usize) -> u32 {
+        self.global_size[dim] / self.local_size[dim].max(1)
+    }
+}
+
+/// A block of a launch and its memory. Made by [`NativeKernel`] alone, out of the block that a device hands it.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    block: Block<'a>,
+    uses: &'static [SlotUse],
+    /// Which slots were given out as mutable slices.
+    taken: Cell<u64>,
+}
+
+impl<'a> Launch<'a> {
+    /// A value argument.
+    pub fn value<T: DeviceCopy>(&self, slot: usize) -> T {
+        assert_eq!(self.uses[slot].kind, UseKind::Value, "slot {slot} is no value");
+        let span = &self.spans()[slot];
+        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds a value of another size");
+        span.load(0)
+    }
+
+    /// The position of the block's first item, in row-major order.
+    pub fn first(&self) -> usize {
+        self.block.items().start
+    }
+
+    fn end(&self) -> usize {
+        self.block.items().end
+    }
+
+    fn spans(&self) -> &'a [Span] {
+        self.block.spans()
+    }
+
+    /// How many items the block has.
+    pub fn count(&self) -> usize {
+        self.block.items().len()
+    }
+
+    /// Whether the launch has one dimension, and all that it writes lies apart from everything else, in one piece.
+    pub fn apart(&self) -> bool {
+        let slots = || self.spans().iter().zip(self.uses).filter(|(_, of)| of.kind != UseKind::Value);
+        let alone = |(at, (span, of)): (usize, (&Span, &SlotUse))| {
+            let fits = span.is_contiguous() && (span.as_ptr() as usize).is_multiple_of(of.align);
+            let others = slots().enumerate().filter(|(other, _)| *other != at);
+            fits && (of.kind == UseKind::Read
+                || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
+        };
+        self.block.range().dims() == 1 && slots().enumerate().all(alone)
+    }
+
+    /// The block's own elements of a slot, for [`Launch::apart`] launches.
+    ///
+    /// # Panics
+    /// If the slot is not declared so, the launch is another, or the elements were given out already.
+    pub fn own<T: DeviceCopy>(&self, slot: usize) -> Own<'a, T> {
+        let span = &self.spans()[slot];
+        assert!(self.uses[slot].kind == UseKind::Own && self.apart(), "slot {slot} is not the items' own");
+        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
+        assert!(
+            (span.as_ptr() as usize).is_multiple_of(align_of::<T>()),
+            "slot {slot} is aligned for the type"
+        );
+        let bit = 1_u64 << slot;
+        assert_eq!(self.taken.replace(self.taken.get() | bit) & bit, 0, "slot {slot} was given out already");
+        let (first, end) = (self.first().min(span.len()), self.end().min(span.len()));
+        // SAFETY: the window is in one piece, of elements of this size, and aligned for them, as was just asserted; the
+        // range lies inside it. Nobody else reaches these elements while the launch's memory lives: they overlap no
+        // other argument (`apart`); this slot is given out by this function alone, since `shared` refuses it in such
+        // launches; here once for each block (`taken`), to one block only, since no two blocks have an item in common;
+        // and other groups are kept away. The last two are promises of `Block::new`.
+        let slice = unsafe { span.as_mut_slice(first..end) };
+        Own::new(slice, first, span.len())
+    }
+
+    /// A slot that is only read, as a plain slice, if nothing that the launch writes overlaps it.
+    pub fn plain<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Plain<'a, T, D>> {
+        let (span, of) = (&self.spans()[slot], &self.uses[slot]);
+        assert_eq!(of.kind, UseKind::Read, "slot {slot} is not only read");
+        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
+        let written = self
+            .spans()
+            .iter()
+            .zip(self.uses)
+            .filter(|(_, of)| matches!(of.kind, UseKind::Write | UseKind::Own));
+        let fits = span.is_contiguous() && (span.as_ptr() as usize).is_multiple_of(align_of::<T>());
+        if !fits || written.into_iter().any(|(other, _)| span.overlaps(other)) {
+            return None;
+        }
+        // SAFETY: the window is in one piece, of elements of this size, and aligned for them. Nothing writes it while
+        // the launch's memory lives: this launch writes through slots that are declared so, none of which overlaps it,
+        // and other groups that write it are kept away (`Block::new`).
+        let slice = unsafe { span.as_slice() };
+        Some(Plain::new(slice, extents(span)))
+    }
+
+    /// [`Launch::plain`] in an [`Launch::apart`] launch, where it is always to be had.
+    ///
+    /// # Panics
+    /// In other launches.
+    pub fn apart_plain<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Plain<'a, T, D> {
+        match self.plain(slot) {
+            Some(plain) => plain,
+            None => panic!("slot {slot} is not apart from what is written"),
+        }
+    }
+
+    /// A slot as memory that all items share.
+    ///
+    /// # Panics
+    /// If it is the items' own in this launch.
+    pub fn shared<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Shared<'a, T, D> {
+        let of = &self.uses[slot];
+        assert!(of.kind != UseKind::Own || !self.apart(), "slot {slot} is the items' own");
+        assert_eq!(
+            self.spans()[slot].element_bytes(),
+            size_of::<T>(),
+            "slot {slot} holds elements of another size"
+        );
+        Shared::new(&self.spans()[slot], extents(&self.spans()[slot]), of.kind != UseKind::Read)
+    }
+
+    /// A slot as atomics.
+    pub fn atomics<T: AtomicInteger, const D: usize>(&self, slot: usize) -> SharedAtomics<'a, T, D> {
+        assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
+        assert_eq!(
+            self.spans()[slot].element_bytes(),
+            size_of::<T>(),
+            "slot {slot} holds elements of another size"
+        );
+        SharedAtomics::new(Shared::new(&self.spans()[slot], extents(&self.spans()[slot]), true))
+    }
+
+    /// Extents as kernels number the dimensions: 0 is the outermost that the launch has, and those it has not are 1.
+    pub(super) fn numbered(&self, padded: [usize; 3]) -> [u32; 3] {
+        let mut numbered = [1_u32; 3];
+        for (to, from) in numbered.iter_mut().zip(&padded[3 - self.dims()..]) {
+            *to = *from as u32;
+        }
+        numbered
+    }
+
+    /// The launch's number of dimensions.
+    pub fn dims(&self) -> usize {
+        self.block.range().dims()
+    }
+
+    pub(super) fn range(&self) -> crate::Range {
+        self.block.range()
+    }
+
+    /// An item of a launch of one dimension.
+    #[inline]
+    pub fn line_item(&self, at: usize) -> Item {
+        let size = self.block.range().extent()[2] as u32;
+        Item { global: [at as u32, 0, 0], global_size: [size, 1, 1], ..Item::default() }
+    }
+
+    /// Calls `each` for all items of the block, in order.
+    pub fn items(&self, each: impl FnMut(&Item)) {
+        self.items_from(0, each);
+    }
+
+    /// Calls `each` for all items of the block but the first `n`.
+    pub fn items_from(&self, n: usize, mut each: impl FnMut(&Item)) {
+        let size = self.numbered(self.block.range().extent());
+        let mut at = self.first() + n;
+        if at >= self.end() {
+            return;
+        }
+        let (inner, row) = (size[2] as usize, size[1] as usize * size[2] as usize);
+        let mut item = Item {
+            global: [(at / row) as u32, (at / inner % size[1] as usize) as u32, (at % inner) as u32],
+            global_size: size,
+            ..Item::default()
+        };
+        loop {
+            each(&item);
+            at += 1;
+            if at >= self.end() {
+                return;
+            }
+            for dim in (0..3).rev() {
+                item.global[dim] += 1;
+                if item.global[dim] < size[dim] || dim == 0 {
+                    break;
+                }
+                item.global[dim] = 0;
+            }
+        }
+    }
+}
+
+fn extents<const D: usize>(span: &Span) -> [u32; D] {
+    let size = &span.extent().size[3 - D..];
+    std::array::from_fn(|dim| u32::try_from(size[dim]).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Here, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, run_here};
+
+    fn add(launch: &Launch<'_>) {
+        if launch.apart() {
+            let own = launch.own::<u32>(1);
+            let (mine, _) = own.split(launch.count().min(4));
+            mine.iter_mut().for_each(|v| *v += 1);
+        }
+    }
+
+    fn twice(launch: &Launch<'_>) {
+        launch.own::<u32>(1);
+        launch.own::<u32>(1);
+    }
+
+    fn both(launch: &Launch<'_>) {
+        launch.own::<u32>(1);
+        launch.shared::<u32, 1>(1);
+    }
+
+    static USES: [SlotUse; 2] = [SlotUse::read::<u32>(), SlotUse::own::<u32>()];
+
+    fn run(code: fn(&Launch<'_>), slots: [Slot; 2], y: &mut [u32]) {
+        let image = KernelImage::host(Arc::new(NativeKernel::new(&USES, code)));
+        let kernel = Kernel::new("test", slots, [image]);
+        run_here(&kernel, vec![Here::read(&[1_u32, 2]), Here::write(y)], 4.range())
+            .expect("the arguments fit");
+    }
+
+    const SLOTS: [Slot; 2] = [Slot::Buffer(SlotAccess::Read), Slot::Buffer(SlotAccess::ReadWrite)];
+
+    #[test]
+    fn own_elements_are_a_slice() {
+        let mut y = [1, 2, 3, 4];
+        run(add, SLOTS, &mut y);
+        assert_eq!(y, [2, 3, 4, 5]);
+    }
+
+    #[test]
+    #[should_panic(expected = "given out already")]
+    fn own_elements_are_given_out_once() {
+        run(twice, SLOTS, &mut [1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the items' own")]
+    fn own_elements_are_not_shared() {
+        run(both, SLOTS, &mut [1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "what the kernel writes")]
+    fn code_in_a_kernel_that_declares_less_does_not_run() {
+        let image = KernelImage::host(Arc::new(NativeKernel::new(&USES, add)));
+        let kernel = Kernel::new("test", [SLOTS[0], SLOTS[0]], [image]);
+        let _ = run_here(&kernel, vec![Here::read(&[1_u32]), Here::read(&[1_u32])], 4.range());
+    }
+}

@@ -1,0 +1,79 @@
+//! Numbers: what the language defines and Rust panics at.
+
+/// Types with a zero, which is what reading outside gives.
+pub trait Zero: Copy {
+    /// The zero.
+    const ZERO: Self;
+}
+
+macro_rules! zero {
+    ($($t:ident $zero:literal)*) => {$(
+        impl Zero for $t {
+            const ZERO: $t = $zero;
+        }
+    )*};
+}
+zero!(bool false i32 0 u32 0 i64 0 u64 0 f32 0.0 f64 0.0);
+
+impl<T: Zero, const N: usize> Zero for [T; N] {
+    const ZERO: [T; N] = [T::ZERO; N];
+}
+
+impl Zero for () {
+    const ZERO: () = ();
+}
+
+/// An element of an array value; outside, zero.
+#[inline]
+pub fn element<T: Zero>(array: &[T], at: u32) -> T {
+    array.get(at as usize).copied().unwrap_or(T::ZERO)
+}
+
+/// An element of an array, to be changed; outside, nothing.
+#[inline]
+pub fn element_mut<T, const N: usize>(array: &mut [T; N], at: u32) -> Option<&mut T> {
+    array.get_mut(at as usize)
+}
+
+/// Division that is defined for all operands.
+pub trait Integer: Copy {
+    /// The quotient; by zero, and where it does not fit, the dividend.
+    fn div(self, by: Self) -> Self;
+    /// The remainder; by zero, and where the quotient does not fit, zero.
+    fn rem(self, by: Self) -> Self;
+}
+
+macro_rules! integer {
+    ($($t:ident)*) => {$(
+        impl Integer for $t {
+            #[inline]
+            fn div(self, by: $t) -> $t {
+                self.checked_div(by).unwrap_or(self)
+            }
+
+            #[inline]
+            fn rem(self, by: $t) -> $t {
+                self.checked_rem(by).unwrap_or(0)
+            }
+        }
+    )*};
+}
+integer!(i32 u32 i64 u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_is_defined_for_all_operands() {
+        assert_eq!((7_i32.div(0), 7_i32.rem(0)), (7, 0));
+        assert_eq!((i32::MIN.div(-1), i32::MIN.rem(-1)), (i32::MIN, 0));
+        assert_eq!((7_u64.div(2), (-7_i64).rem(2)), (3, -1));
+    }
+
+    #[test]
+    fn outside_an_array_is_zero() {
+        assert_eq!((element(&[5, 6], 1), element(&[5, 6], 2)), (6, 0));
+        assert_eq!(element_mut(&mut [1], 1), None);
+    }
+}

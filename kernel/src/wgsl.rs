@@ -1,0 +1,115 @@
+//! WGSL text to checked IR: the road that every kernel takes to a device.
+
+use std::fmt;
+
+use naga::back::pipeline_constants::process_overrides;
+use naga::front::wgsl::{Frontend, Options};
+use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
+
+/// What a WGSL text, or its translation, fails at, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TranslateError(pub(crate) String);
+
+impl fmt::Display for TranslateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TranslateError {}
+
+/// A module that was checked, with what the check found out about it.
+#[derive(Debug)]
+pub struct Checked {
+    pub(crate) module: naga::Module,
+    pub(crate) info: ModuleInfo,
+}
+
+/// What a compute kernel may ask of a device. Whether the device has it is asked elsewhere, by aspects.
+fn capabilities() -> Capabilities {
+    Capabilities::FLOAT64
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SHADER_FLOAT16_IN_FLOAT32
+        | Capabilities::SHADER_INT16
+        | Capabilities::SHADER_INT64
+        | Capabilities::SHADER_INT64_ATOMIC_ALL_OPS
+        | Capabilities::SHADER_INT64_ATOMIC_MIN_MAX
+        | Capabilities::SHADER_FLOAT32_ATOMIC
+        | Capabilities::SUBGROUP
+        | Capabilities::SUBGROUP_BARRIER
+        | Capabilities::IMMEDIATES
+}
+
+impl Checked {
+    /// Parses and validates a text.
+    ///
+    /// ```
+    /// use windlass_kernel::wgsl::Checked;
+    /// assert!(Checked::parse("@compute @workgroup_size(64) fn main() {}").is_ok());
+    /// let error = Checked::parse("fn f() -> u32 { return 1.5; }").unwrap_err();
+    /// assert!(error.to_string().contains("1.5"), "{error}");
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, TranslateError> {
+        let mut options = Options::new();
+        options.capabilities = capabilities();
+        let module = Frontend::new_with_options(options)
+            .parse(text)
+            .map_err(|error| TranslateError(error.emit_to_string(text)))?;
+        let info =
+            validator().validate(&module).map_err(|error| TranslateError(error.emit_to_string(text)))?;
+        Ok(Checked { module, info })
+    }
+
+    /// The module itself.
+    pub fn module(&self) -> &naga::Module {
+        &self.module
+    }
+
+    /// Whether the text has overrides.
+    pub fn has_overrides(&self) -> bool {
+        !self.module.overrides.is_empty()
+    }
+
+    /// The names of the compute entry points.
+    pub fn compute_entries(&self) -> impl Iterator<Item = &str> {
+        let compute = self.module.entry_points.iter().filter(|e| e.stage == naga::ShaderStage::Compute);
+        compute.map(|e| e.name.as_str())
+    }
+
+    /// The module with its overrides replaced by these values, and by their defaults where none is given.
+    ///
+    /// ```
+    /// use windlass_kernel::wgsl::Checked;
+    /// let text = "override N: u32; @compute @workgroup_size(N) fn main() {}";
+    /// let checked = Checked::parse(text).unwrap();
+    /// assert!(checked.specialise("main", &[("N".into(), 32.0)]).is_ok());
+    /// assert!(checked.specialise("main", &[]).is_err());
+    /// ```
+    pub fn specialise(&self, entry: &str, values: &[(Box<str>, f64)]) -> Result<Checked, TranslateError> {
+        // Names that the text does not have are no concern of its own.
+        let known = |name: &str| self.module.overrides.iter().any(|(_, o)| o.name.as_deref() == Some(name));
+        let values = values.iter().filter(|(name, _)| known(name));
+        let constants = values.map(|(name, value)| (name.to_string(), *value)).collect();
+        let entry = (naga::ShaderStage::Compute, entry);
+        let (module, info) = process_overrides(&self.module, &self.info, Some(entry), &constants)
+            .map_err(|error| TranslateError(chain(&error)))?;
+        Ok(Checked { module: module.into_owned(), info: info.into_owned() })
+    }
+}
+
+fn validator() -> Validator {
+    let mut validator = Validator::new(ValidationFlags::all(), capabilities());
+    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
+    validator
+}
+
+/// An error and what it came from, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
