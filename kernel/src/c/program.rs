@@ -1,0 +1,386 @@
+//! A whole program: what it is made of, and the entry point.
+
+use std::fmt::Write as _;
+
+use naga::proc::NameKey;
+use naga::{AddressSpace, ArraySize, BuiltIn, Function, GlobalVariable, Handle, ShaderStage, TypeInner};
+
+use super::body::Body;
+use super::dialect::{Dialect, Position};
+use super::names::Names;
+use super::types::CType;
+use super::{Bounds, Param, Translation};
+use crate::wgsl::{Checked, TranslateError};
+
+pub(super) type Outcome<T> = Result<T, TranslateError>;
+
+pub(super) fn refuse<T>(what: impl Into<String>) -> Outcome<T> {
+    Err(TranslateError(format!("no C-family language has {}", what.into())))
+}
+
+/// Definitions in the order in which they were first needed.
+#[derive(Default)]
+pub(super) struct Definitions {
+    seen: std::collections::HashSet<String>,
+    text: String,
+}
+
+impl Definitions {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.seen.contains(name)
+    }
+
+    pub(super) fn define(&mut self, name: &str, text: impl FnOnce() -> String) {
+        if self.seen.insert(name.into()) {
+            self.text.push_str(&text());
+        }
+    }
+}
+
+/// The writer's state: the module, and the text so far, in parts.
+pub(super) struct Program<'m> {
+    pub(super) checked: &'m Checked,
+    pub(super) dialect: Dialect,
+    pub(super) bounds: Bounds,
+    pub(super) names: Names,
+    pub(super) extensions: String,
+    pub(super) types: Definitions,
+    /// The writer's own functions.
+    pub(super) helpers: Definitions,
+    constants: Definitions,
+}
+
+impl<'m> Program<'m> {
+    pub(super) fn new(checked: &'m Checked, dialect: Dialect, bounds: Bounds) -> Outcome<Self> {
+        // Those that have a value stay, for arrays whose length they are.
+        if checked.module.overrides.iter().any(|(_, o)| o.init.is_none()) {
+            return Err(TranslateError(
+                "overrides must be given values before a module is translated".into(),
+            ));
+        }
+        Ok(Program {
+            checked,
+            dialect,
+            bounds,
+            names: Names::new(&checked.module, dialect),
+            extensions: String::new(),
+            types: Definitions::default(),
+            helpers: Definitions::default(),
+            constants: Definitions::default(),
+        })
+    }
+
+    pub(super) fn module(&self) -> &'m naga::Module {
+        &self.checked.module
+    }
+
+    pub(super) fn write(mut self, entry: &str) -> Outcome<Translation> {
+        let module = self.module();
+        let is_entry = |e: &naga::EntryPoint| e.name == entry && e.stage == ShaderStage::Compute;
+        let Some(at) = module.entry_points.iter().position(is_entry) else {
+            return Err(TranslateError(format!("there is no compute entry point `{entry}`")));
+        };
+        let mut functions = String::new();
+        for (handle, function) in module.functions.iter() {
+            functions.push_str(&self.function(handle, function)?);
+        }
+        let (text, params) = self.entry_point(at)?;
+        let name = self.names.of(NameKey::EntryPoint(at as u16)).to_string();
+        let align = match self.dialect {
+            Dialect::OpenClC => "#define W_ALIGNED(n) __attribute__((aligned(n)))\n",
+            Dialect::CudaC => "#define W_ALIGNED(n) __align__(n)\n",
+        };
+        let source = [
+            self.dialect.opening(),
+            &self.extensions,
+            if self.types.text.contains("W_ALIGNED") { align } else { "" },
+            &self.types.text,
+            &self.helpers.text,
+            &self.constants.text,
+            "\n",
+            &functions,
+            &text,
+        ]
+        .concat();
+        Ok(Translation { source, entry: name, params, work_group: module.entry_points[at].workgroup_size })
+    }
+
+    fn function(&mut self, handle: Handle<Function>, function: &'m Function) -> Outcome<String> {
+        let module = self.module();
+        let mut params = Vec::new();
+        for (at, argument) in (0..).zip(&function.arguments) {
+            let name = self.names.of(NameKey::FunctionArgument(handle, at)).to_string();
+            params.push(match module.types[argument.ty].inner {
+                TypeInner::Pointer { base, space } => {
+                    let ty = self.c_type(base)?;
+                    format!("{}{} *{name}", self.dialect.pointer(space), self.type_name(ty)?)
+                }
+                ref inner if inner.is_handle_like() => return refuse("textures and samplers"),
+                _ => format!("{} {name}", self.handle_name(argument.ty)?),
+            });
+        }
+        let info = &self.checked.info[handle];
+        for global in self.used(info) {
+            params.extend(self.global_params(global, false)?.into_iter().map(|(text, _)| text));
+        }
+        let result = match &function.result {
+            Some(result) => self.handle_name(result.ty)?,
+            None => "void".into(),
+        };
+        let name = self.names.of(NameKey::Function(handle)).to_string();
+        let body = Body::new(self, function, info, naga::back::FunctionType::Function(handle)).write("")?;
+        let params = if params.is_empty() { "void".into() } else { params.join(", ") };
+        Ok(format!("{}{result} {name}({params}) {{\n{body}}}\n\n", self.dialect.function()))
+    }
+
+    pub(super) fn handle_name(&mut self, handle: Handle<naga::Type>) -> Outcome<String> {
+        let ty = self.c_type(handle)?;
+        self.type_name(ty)
+    }
+
+    /// The globals that a function or what it calls uses, in the order of the module.
+    pub(super) fn used(&self, info: &naga::valid::FunctionInfo) -> Vec<Handle<GlobalVariable>> {
+        let globals = self.module().global_variables.iter();
+        globals.map(|(handle, _)| handle).filter(|&handle| !info[handle].is_empty()).collect()
+    }
+
+    /// A global's parameters: of a function, or of the kernel itself.
+    fn global_params(
+        &mut self,
+        handle: Handle<GlobalVariable>,
+        kernel: bool,
+    ) -> Outcome<Vec<(String, Option<Param>)>> {
+        let global = &self.module().global_variables[handle];
+        let name = self.names.of(NameKey::GlobalVariable(handle)).to_string();
+        let pointer = self.dialect.pointer(global.space);
+        let binding = global.binding.map_or(0, |b| b.binding);
+        Ok(match global.space {
+            AddressSpace::Storage { access } => {
+                let fixed = if access.contains(naga::StorageAccess::STORE) { "" } else { "const " };
+                let ty = self.pointee(global.ty)?;
+                let mut params =
+                    vec![(format!("{pointer}{fixed}{ty} *{name}"), Some(Param::Storage { binding }))];
+                if let Some((offset, stride)) = self.tail(global.ty) {
+                    let param = Param::Length { binding, offset, stride };
+                    params.push((format!("uint {name}_len"), Some(param)));
+                }
+                params
+            }
+            AddressSpace::Uniform if kernel => {
+                let bytes = self.bytes(global.ty);
+                let ty = self.handle_name(global.ty)?;
+                vec![(format!("{ty} {name}_value"), Some(Param::Uniform { binding, bytes }))]
+            }
+            AddressSpace::Uniform => {
+                vec![(format!("{pointer}const {} *{name}", self.handle_name(global.ty)?), None)]
+            }
+            AddressSpace::Private | AddressSpace::WorkGroup if kernel => Vec::new(),
+            AddressSpace::Private | AddressSpace::WorkGroup => {
+                vec![(format!("{pointer}{} *{name}", self.handle_name(global.ty)?), None)]
+            }
+            other => return refuse(format!("the address space {other:?}")),
+        })
+    }
+
+    /// What a pointer to a storage binding points to: for an array without a length its first element.
+    fn pointee(&mut self, ty: Handle<naga::Type>) -> Outcome<String> {
+        match self.module().types[ty].inner {
+            TypeInner::Array { base, size: ArraySize::Dynamic, stride } => Ok(self.element(base, stride)?.0),
+            _ => self.handle_name(ty),
+        }
+    }
+
+    /// Where the array without a length at the end of a type starts, and its stride.
+    pub(super) fn tail(&self, ty: Handle<naga::Type>) -> Option<(u32, u32)> {
+        match &self.module().types[ty].inner {
+            TypeInner::Array { size: ArraySize::Dynamic, stride, .. } => Some((0, *stride)),
+            TypeInner::Struct { members, .. } => {
+                let last = members.last()?;
+                self.tail(last.ty).map(|(offset, stride)| (last.offset + offset, stride))
+            }
+            _ => None,
+        }
+    }
+
+    fn entry_point(&mut self, at: usize) -> Outcome<(String, Vec<Param>)> {
+        let entry = &self.module().entry_points[at];
+        let info = self.checked.info.get_entry_point(at);
+        let mut globals = self.used(info);
+        globals.sort_by_key(|&g| self.module().global_variables[g].binding.map(|b| (b.group, b.binding)));
+        let (mut texts, mut params, mut opening) = (Vec::new(), Vec::new(), String::new());
+        for &global in &globals {
+            for (text, param) in self.global_params(global, true)? {
+                texts.push(text);
+                params.extend(param);
+            }
+            opening.push_str(&self.global_variable(global)?);
+        }
+        opening.push_str(&self.zeroed(&globals)?);
+        opening.push_str(&self.arguments(at, &entry.function)?);
+        let ty = naga::back::FunctionType::EntryPoint(at as u16);
+        let body = Body::new(self, &entry.function, info, ty).write(&opening)?;
+        let name = self.names.of(NameKey::EntryPoint(at as u16));
+        let head = self.dialect.kernel(entry.workgroup_size);
+        Ok((format!("{head} {name}({}) {{\n{body}}}\n", texts.join(",\n    ")), params))
+    }
+
+    /// What the kernel declares for a global that is no pointer parameter: the name is a pointer all the same, so
+    /// that functions and the kernel itself say the same thing.
+    fn global_variable(&mut self, handle: Handle<GlobalVariable>) -> Outcome<String> {
+        let global = &self.module().global_variables[handle];
+        let name = self.names.of(NameKey::GlobalVariable(handle)).to_string();
+        let pointer = self.dialect.pointer(global.space);
+        Ok(match global.space {
+            AddressSpace::Uniform => {
+                let ty = self.handle_name(global.ty)?;
+                format!("    {pointer}const {ty} *{name} = &{name}_value;\n")
+            }
+            AddressSpace::Private => {
+                let ty = self.c_type(global.ty)?;
+                let init = match global.init {
+                    Some(init) => self.global_expression(init)?,
+                    None => self.zero(ty)?,
+                };
+                let ty = self.type_name(ty)?;
+                format!("    {ty} {name}_value = {init};\n    {pointer}{ty} *{name} = &{name}_value;\n")
+            }
+            AddressSpace::WorkGroup => {
+                let (ty, space) = (self.handle_name(global.ty)?, self.dialect.local_variable());
+                format!("    {space}{ty} {name}_value;\n    {pointer}{ty} *{name} = &{name}_value;\n")
+            }
+            _ => String::new(),
+        })
+    }
+
+    /// Work-group memory starts as zeros: the items write them together, and wait.
+    fn zeroed(&mut self, globals: &[Handle<GlobalVariable>]) -> Outcome<String> {
+        let mut text = String::new();
+        for &handle in globals {
+            let global = &self.module().global_variables[handle];
+            if global.space != AddressSpace::WorkGroup {
+                continue;
+            }
+            let name = self.names.of(NameKey::GlobalVariable(handle)).to_string();
+            let word = match self.bytes(global.ty) % 4 {
+                0 => "uint",
+                _ => "ushort",
+            };
+            let pointer = self.dialect.pointer(AddressSpace::WorkGroup);
+            let _ = write!(
+                text,
+                "    for (uint w_i = w_item; w_i < sizeof(*{name}) / sizeof({word}); w_i += w_items)\n        \
+                 (({pointer}{word} *){name})[w_i] = 0;\n"
+            );
+        }
+        if text.is_empty() {
+            return Ok(text);
+        }
+        let items =
+            format!("    const uint w_item = {}, w_items = {};\n", self.item_in_group(), self.group_items());
+        Ok(format!("{items}{text}    {}\n", self.dialect.barrier(false, true)))
+    }
+
+    fn group_items(&self) -> String {
+        match self.dialect {
+            Dialect::OpenClC => "(uint)(get_local_size(0) * get_local_size(1) * get_local_size(2))".into(),
+            Dialect::CudaC => "blockDim.x * blockDim.y * blockDim.z".into(),
+        }
+    }
+
+    fn item_in_group(&self) -> String {
+        match self.dialect {
+            Dialect::OpenClC => {
+                "(uint)(get_local_id(0) + get_local_size(0) * (get_local_id(1) + get_local_size(1) * \
+                                 get_local_id(2)))"
+                    .into()
+            }
+            Dialect::CudaC => "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)".into(),
+        }
+    }
+
+    /// The entry point's arguments, which are positions, as variables.
+    fn arguments(&mut self, at: usize, function: &Function) -> Outcome<String> {
+        let mut text = String::new();
+        for (number, argument) in (0..).zip(&function.arguments) {
+            let name = self.names.of(NameKey::EntryPointArgument(at as u16, number)).to_string();
+            let ty = self.handle_name(argument.ty)?;
+            let value = match (&argument.binding, &self.module().types[argument.ty].inner) {
+                (Some(naga::Binding::BuiltIn(built_in)), _) => self.built_in(*built_in)?,
+                (None, TypeInner::Struct { members, .. }) => {
+                    let mut values = Vec::new();
+                    for member in members {
+                        match member.binding {
+                            Some(naga::Binding::BuiltIn(built_in)) => values.push(self.built_in(built_in)?),
+                            ref other => return refuse(format!("an entry point's argument from {other:?}")),
+                        }
+                    }
+                    self.dialect.compound(&ty, &values.join(", "))
+                }
+                (other, _) => return refuse(format!("an entry point's argument from {other:?}")),
+            };
+            let _ = writeln!(text, "    const {ty} {name} = {value};");
+        }
+        Ok(text)
+    }
+
+    fn built_in(&mut self, built_in: BuiltIn) -> Outcome<String> {
+        let what = match built_in {
+            BuiltIn::GlobalInvocationId => Position::Global,
+            BuiltIn::LocalInvocationId => Position::Local,
+            BuiltIn::WorkGroupId => Position::Group,
+            BuiltIn::NumWorkGroups => Position::Groups,
+            BuiltIn::LocalInvocationIndex => return Ok(self.item_in_group()),
+            other => return refuse(format!("{other:?}")),
+        };
+        let ty = self.type_name(CType::Vector(naga::VectorSize::Tri, naga::Scalar::U32))?;
+        let parts = [0, 1, 2].map(|dim| self.dialect.position(what, dim));
+        Ok(self.dialect.compound(&ty, &parts.join(", ")))
+    }
+
+    /// A named constant: small ones in their place, others as a variable outside all functions.
+    pub(super) fn constant(&mut self, handle: Handle<naga::Constant>) -> Outcome<String> {
+        let constant = &self.module().constants[handle];
+        let ty = self.c_type(constant.ty)?;
+        let value = self.global_expression(constant.init)?;
+        if !matches!(ty, CType::Named(_)) {
+            return Ok(value);
+        }
+        let name = self.names.of(NameKey::Constant(handle)).to_string();
+        let (c, space) = (self.type_name(ty)?, self.dialect.constant());
+        // Outside functions only plain braces are constant in C.
+        let value = value.replace(&format!("({c}){{"), "{");
+        self.constants.define(&name, || format!("{space}{c} {name} = {};\n", plain_braces(&value)));
+        Ok(name)
+    }
+}
+
+/// An initialiser without the types in front of its braces.
+fn plain_braces(value: &str) -> String {
+    let mut text = String::new();
+    let mut rest = value;
+    while let Some(brace) = rest.find('{') {
+        let head = &rest[..brace];
+        let keep = match head.strip_suffix(')') {
+            Some(inner) => inner.rfind('(').unwrap_or(head.len()),
+            None => head.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1),
+        };
+        text.push_str(&head[..keep]);
+        text.push('{');
+        rest = &rest[brace + 1..];
+    }
+    text + rest
+}
+
+/// Whether a type is a handle to something that is not in memory.
+trait HandleLike {
+    fn is_handle_like(&self) -> bool;
+}
+
+impl HandleLike for TypeInner {
+    fn is_handle_like(&self) -> bool {
+        matches!(
+            self,
+            TypeInner::Image { .. } | TypeInner::Sampler { .. } | TypeInner::AccelerationStructure { .. }
+        )
+    }
+}
