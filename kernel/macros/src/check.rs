@@ -1,0 +1,271 @@
+//! From syntax to checked functions: names are resolved, types are found, and what is no part of the language is
+//! refused at its token.
+
+mod atom;
+mod call;
+mod choice;
+mod expr;
+mod place;
+mod stmt;
+
+use std::collections::HashMap;
+
+use proc_macro2::{Ident, Span};
+use syn::spanned::Spanned;
+
+use crate::errors::Errors;
+use crate::hir::{
+    Change, Const, Expr, Function, Kind, Node, Struct, Var, VarId, VarKind, change_block, walk_block,
+};
+use crate::items::{Signature, Types};
+use crate::ty::{Infer, Scalar, Shown, Ty};
+
+/// What a function may use from around it.
+pub(crate) struct Around<'a> {
+    pub(crate) structs: &'a [Struct],
+    pub(crate) signatures: &'a [Signature],
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy)]
+enum Named {
+    Var(VarId),
+    Const(usize),
+}
+
+/// A demand on a type that may not be known yet.
+struct Demand {
+    ty: Ty,
+    span: Span,
+    takes: fn(Scalar) -> bool,
+    message: String,
+}
+
+pub(crate) struct Checker<'a> {
+    around: &'a Around<'a>,
+    errors: &'a mut Errors,
+    /// The module's constants; a function's own are added.
+    consts: &'a mut Vec<Const>,
+    infer: Infer,
+    vars: Vec<Var>,
+    scopes: Vec<HashMap<String, Named>>,
+    demands: Vec<Demand>,
+    result: Ty,
+    loops: usize,
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn new(around: &'a Around<'a>, consts: &'a mut Vec<Const>, errors: &'a mut Errors) -> Self {
+        let known = consts.iter().enumerate().map(|(at, c)| (c.name.to_string(), Named::Const(at))).collect();
+        Checker {
+            around,
+            errors,
+            consts,
+            infer: Infer::default(),
+            vars: Vec::new(),
+            scopes: vec![known],
+            demands: Vec::new(),
+            result: Ty::Unit,
+            loops: 0,
+        }
+    }
+
+    /// Checks a function's body.
+    pub(crate) fn function(mut self, signature: &Signature, body: &syn::Block) -> Function {
+        self.result = signature.result.clone();
+        self.scopes.push(HashMap::new());
+        let params = signature
+            .params
+            .iter()
+            .map(|p| self.bind(p.name.clone(), p.ty.clone(), p.mutable, p.kind.clone()))
+            .collect();
+        let mut body_block = self.block(body);
+        let found = body_block.tail.as_ref().map(|tail| (tail.ty.clone(), tail.span));
+        let wanted = self.result.clone();
+        match found {
+            Some((ty, span)) => self.expect(&ty, &wanted, span),
+            None if wanted != Ty::Unit && !crate::flow::diverges(&body_block) => {
+                let wanted = self.show(&wanted);
+                self.errors.at(
+                    signature.name.span(),
+                    format!("the function must end in a value of type `{wanted}`"),
+                );
+            }
+            None => {}
+        }
+        self.settle(&mut body_block);
+        Function {
+            name: signature.name.clone(),
+            params,
+            vars: self.vars,
+            result: signature.result.clone(),
+            body: body_block,
+        }
+    }
+
+    /// Checks a constant's value, and folds it.
+    pub(crate) fn constant(mut self, item: &syn::ItemConst) {
+        let before = self.consts.len();
+        self.own_constant(item);
+        // The value's types are settled with the constant's own.
+        if let Some(constant) = self.consts.get(before) {
+            let mut value = constant.value.clone();
+            self.settle_expr(&mut value);
+            self.consts[before].value = value;
+        }
+    }
+
+    fn own_constant(&mut self, item: &syn::ItemConst) {
+        let ty = self.read_type(&item.ty);
+        let mut value = self.expr_to(&item.expr, &ty);
+        self.settle_expr(&mut value);
+        if !is_constant(&value) {
+            self.errors.at(item.expr.span(), "a constant's value is made of literals and other constants");
+        }
+        self.consts.push(Const { name: item.ident.clone(), ty, value });
+        let at = self.consts.len() - 1;
+        self.name(&item.ident, Named::Const(at));
+    }
+
+    fn name(&mut self, ident: &Ident, named: Named) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(ident.to_string(), named);
+        }
+    }
+
+    fn bind(&mut self, name: Ident, ty: Ty, mutable: bool, kind: VarKind) -> VarId {
+        self.vars.push(Var { name: name.clone(), ty, mutable, kind });
+        let at = self.vars.len() - 1;
+        self.name(&name, Named::Var(at));
+        at
+    }
+
+    fn look_up(&self, name: &str) -> Option<Named> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name).copied())
+    }
+
+    fn read_type(&mut self, ty: &syn::Type) -> Ty {
+        let (scopes, consts) = (&self.scopes, &*self.consts);
+        let length = |name: &Ident| {
+            let found = scopes.iter().rev().find_map(|scope| scope.get(&name.to_string()).copied());
+            match found {
+                Some(Named::Const(at)) => match consts[at].value.kind {
+                    Kind::Int(value) => Some(value),
+                    _ => None,
+                },
+                _ => None,
+            }
+        };
+        Types { structs: self.around.structs, length: &length }.read(ty, self.errors)
+    }
+
+    fn show(&self, ty: &Ty) -> String {
+        Shown(ty, &self.infer, self.around.structs).to_string()
+    }
+
+    /// Makes `found` the type that is wanted there, or says that it is not, and how to get from one to the other.
+    fn expect(&mut self, found: &Ty, wanted: &Ty, span: Span) {
+        if self.infer.unify(found, wanted) {
+            return;
+        }
+        let (found_ty, wanted_ty) = (self.infer.shallow(found), self.infer.shallow(wanted));
+        let hint = match (&found_ty, &wanted_ty) {
+            (Ty::Scalar(Scalar::Bool), Ty::Scalar(to)) if to.is_int() => {
+                format!("; write `{} as {}`", "…", to.name())
+            }
+            (_, Ty::Scalar(Scalar::Bool)) if found_ty.scalar().is_some() => {
+                "; compare it with something: `… != 0`".into()
+            }
+            (Ty::Scalar(_), Ty::Scalar(to)) => format!("; convert it: `… as {}`", to.name()),
+            (Ty::Var(_), Ty::Scalar(to)) if to.is_float() => "; a float literal has a point: `1.0`".into(),
+            (Ty::Scalar(from), Ty::Var(_)) if from.is_float() => {
+                "; a float literal has a point: `1.0`".into()
+            }
+            (Ty::Unit, _) => "; the value is the last expression, without a semicolon".into(),
+            _ => String::new(),
+        };
+        let (found, wanted) = (self.show(found), self.show(wanted));
+        self.errors.at(span, format!("this is `{found}`, and `{wanted}` is wanted here{hint}"));
+    }
+
+    /// Notes what a type must be able to do, to be looked at when it is known.
+    fn demand(&mut self, ty: &Ty, span: Span, takes: fn(Scalar) -> bool, message: impl Into<String>) {
+        self.demands.push(Demand { ty: ty.clone(), span, takes, message: message.into() });
+    }
+
+    /// Types that are known by now replace those that were not, demands are looked at, literals are checked.
+    fn settle(&mut self, block: &mut crate::hir::Block) {
+        for demand in std::mem::take(&mut self.demands) {
+            let ok = match self.infer.resolve(&demand.ty) {
+                Some(ty @ (Ty::Scalar(_) | Ty::Vector(..))) => ty.scalar().is_none_or(demand.takes),
+                Some(Ty::Error | Ty::Never) | None => true,
+                Some(_) => false,
+            };
+            if !ok {
+                let found = self.show(&demand.ty);
+                self.errors.at(demand.span, demand.message.replace("{}", &found));
+            }
+        }
+        let (infer, errors) = (&self.infer, &mut *self.errors);
+        for var in &mut self.vars {
+            var.ty = settled(infer, &var.ty, var.name.span(), errors);
+        }
+        change_block(block, &mut |node| finish(infer, errors, node));
+        walk_block(block, &mut |node| {
+            if let Node::Expr(Expr { kind: Kind::Int(value), ty: Ty::Scalar(scalar), span }) = node
+                && scalar.is_int()
+                && *value > scalar.bounds().1
+            {
+                errors.at(*span, format!("`{value}` does not fit `{}`", scalar.name()));
+            }
+        });
+    }
+
+    fn settle_expr(&mut self, expr: &mut Expr) {
+        let (infer, errors) = (&self.infer, &mut *self.errors);
+        crate::hir::change(expr, &mut |node| finish(infer, errors, node));
+    }
+}
+
+fn settled(infer: &Infer, ty: &Ty, span: Span, errors: &mut Errors) -> Ty {
+    infer.resolve(ty).unwrap_or_else(|| {
+        if errors.is_empty() {
+            errors.at(span, "nothing says what type this has; write it: `let x: f32 = …`");
+        }
+        Ty::Error
+    })
+}
+
+fn finish(infer: &Infer, errors: &mut Errors, node: Change<'_>) {
+    let expr = match node {
+        Change::Expr(expr) => expr,
+        Change::Place(place) => {
+            place.ty = infer.resolve(&place.ty).unwrap_or(Ty::Error);
+            return;
+        }
+    };
+    expr.ty = settled(infer, &expr.ty, expr.span, errors);
+    if let (Kind::Int(value), Ty::Scalar(scalar)) = (&expr.kind, &expr.ty)
+        && scalar.is_int()
+    {
+        let (low, high) = scalar.bounds();
+        // The positive half of the least value stands behind a minus, which is folded right after this.
+        if *value < low || *value > high + i128::from(scalar.is_signed()) {
+            errors.at(expr.span, format!("`{value}` does not fit `{}`", scalar.name()));
+        }
+    }
+    crate::fold::fold(expr);
+}
+
+/// Whether a value is known when the kernel is compiled, in every language.
+fn is_constant(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) => true,
+        Kind::Array(list) | Kind::Vector(list) | Kind::Struct(_, list) => list.iter().all(is_constant),
+        Kind::Repeat(of) | Kind::Splat(of) | Kind::Unary(_, of) => is_constant(of),
+        Kind::Binary(_, a, b) => {
+            is_constant(a) && is_constant(b) && expr.ty.scalar().is_some_and(Scalar::is_float)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,160 @@
+//! Literals, names, and values that are made of others.
+
+use syn::spanned::Spanned;
+
+use super::{Checker, Named};
+use crate::builtin::{ConstValue, constant, math_constant};
+use crate::hir::{Expr, Kind, VarKind};
+use crate::ty::{BOOL, Guess, Scalar, Ty, U32};
+
+impl Checker<'_> {
+    pub(super) fn literal(&mut self, lit: &syn::Lit) -> Expr {
+        let span = lit.span();
+        match lit {
+            syn::Lit::Bool(value) => Expr::new(Kind::Bool(value.value), BOOL, span),
+            syn::Lit::Int(int) => {
+                let Ok(value) = int.base10_parse::<i128>() else {
+                    return self.error(span, "this number is too large for every type of kernels");
+                };
+                match Scalar::from_name(int.suffix()) {
+                    Some(s) if s.is_float() => Expr::new(Kind::Float(value as f64), Ty::Scalar(s), span),
+                    Some(s) => Expr::new(Kind::Int(value), Ty::Scalar(s), span),
+                    None if int.suffix().is_empty() => {
+                        let ty = self.infer.fresh(Guess::Int);
+                        Expr::new(Kind::Int(value), ty, span)
+                    }
+                    None => {
+                        let message = format!(
+                            "there are no `{}` in kernels; indices and lengths are `u32`",
+                            int.suffix()
+                        );
+                        self.error(span, message)
+                    }
+                }
+            }
+            syn::Lit::Float(float) => {
+                let Ok(value) = float.base10_parse::<f64>() else {
+                    return self.error(span, "this is no float that a kernel can hold");
+                };
+                let ty = match Scalar::from_name(float.suffix()) {
+                    Some(s) => Ty::Scalar(s),
+                    None => self.infer.fresh(Guess::Float),
+                };
+                Expr::new(Kind::Float(value), ty, span)
+            }
+            _ => self.error(span, "kernels have numbers and `bool`, and no text"),
+        }
+    }
+
+    pub(super) fn path(&mut self, path: &syn::Path) -> Expr {
+        let span = path.span();
+        if let Some(ident) = path.get_ident() {
+            let name = ident.to_string();
+            return match self.look_up(&name) {
+                Some(Named::Var(at)) if matches!(self.vars[at].kind, VarKind::Slice(_)) => self.error(
+                    span,
+                    format!("`{name}` is memory, not a value; use `{name}[i]` or `{name}.len()`, or pass it to a helper"),
+                ),
+                Some(Named::Var(at)) => Expr::new(Kind::Var(at), self.vars[at].ty.clone(), span),
+                Some(Named::Const(at)) => {
+                    let constant = &self.consts[at];
+                    // A scalar constant is its value, so that what is made of it can be folded.
+                    let kind = match constant.value.kind {
+                        Kind::Int(_) | Kind::Bool(_) => constant.value.kind.clone(),
+                        _ => Kind::Const(at),
+                    };
+                    Expr::new(kind, constant.ty.clone(), span)
+                }
+                None if self.around.signatures.iter().any(|s| s.name == name) => {
+                    self.error(span, format!("`{name}` is a function, and kernels have no function values; call it"))
+                }
+                None => self.error(span, format!("there is no `{name}` here; a kernel knows its parameters, its own variables, and what stands in its `kernels` module")),
+            };
+        }
+        let names: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        match names[..] {
+            [.., of, name] if Scalar::from_name(of).is_some() => {
+                let Some(scalar) = Scalar::from_name(of) else { return self.error(span, "no such constant") };
+                match constant(scalar, name) {
+                    Some(ConstValue::Int(value)) => {
+                        let ty = if name == "BITS" { U32 } else { Ty::Scalar(scalar) };
+                        Expr::new(Kind::Int(value), ty, span)
+                    }
+                    Some(ConstValue::Float(value)) => Expr::new(Kind::Float(value), Ty::Scalar(scalar), span),
+                    None if matches!(name, "INFINITY" | "NEG_INFINITY" | "NAN") => self.error(
+                        span,
+                        format!("not every device has `{of}::{name}` (WGSL leaves it open); use `{of}::MAX` or `{of}::MIN`"),
+                    ),
+                    None => self.error(span, format!("kernels have no constant `{of}::{name}`")),
+                }
+            }
+            [.., of @ ("f32" | "f64"), "consts", name] => {
+                match (math_constant(name), Scalar::from_name(of)) {
+                    (Some(value), Some(scalar)) => Expr::new(Kind::Float(value), Ty::Scalar(scalar), span),
+                    _ => self.error(span, format!("kernels have no constant `{of}::consts::{name}`")),
+                }
+            }
+            _ => self.error(
+                span,
+                "a kernel knows what stands in its own `kernels` module, and nothing behind other paths",
+            ),
+        }
+    }
+
+    pub(super) fn make_struct(&mut self, made: &syn::ExprStruct) -> Expr {
+        let span = made.path.span();
+        if let Some(token) = &made.dot2_token {
+            return self.error(token.span(), "kernels name every field; there is no `..`");
+        }
+        let found =
+            made.path.get_ident().and_then(|name| self.around.structs.iter().position(|s| s.name == *name));
+        let Some(at) = found else {
+            return self.error(span, "there is no struct of this name in this `kernels` module");
+        };
+        let structs = self.around.structs;
+        let mut values: Vec<Option<Expr>> = structs[at].fields.iter().map(|_| None).collect();
+        for field in &made.fields {
+            let syn::Member::Named(name) = &field.member else {
+                self.errors.at(field.span(), "fields have names");
+                continue;
+            };
+            match structs[at].fields.iter().position(|(n, _)| n == name) {
+                Some(place) => {
+                    let ty = structs[at].fields[place].1.clone();
+                    values[place] = Some(self.expr_to(&field.expr, &ty));
+                }
+                None => self.errors.at(name.span(), format!("`{}` has no field `{name}`", structs[at].name)),
+            }
+        }
+        let missing = values.iter().position(Option::is_none);
+        if let Some(missing) = missing {
+            return self.error(span, format!("the field `{}` is missing", structs[at].fields[missing].0));
+        }
+        Expr::new(Kind::Struct(at, values.into_iter().flatten().collect()), Ty::Struct(at), span)
+    }
+
+    pub(super) fn make_array(&mut self, array: &syn::ExprArray) -> Expr {
+        let span = array.bracket_token.span.open();
+        let ty = self.infer.fresh(Guess::Any);
+        let values: Vec<Expr> = array.elems.iter().map(|e| self.expr_to(e, &ty)).collect();
+        match u32::try_from(values.len()) {
+            Ok(0) | Err(_) => self.error(span, "an array has at least one element"),
+            Ok(len) => Expr::new(Kind::Array(values), Ty::Array(Box::new(ty), len), span),
+        }
+    }
+
+    pub(super) fn repeat(&mut self, repeat: &syn::ExprRepeat) -> Expr {
+        let span = repeat.bracket_token.span.open();
+        let value = self.expr(&repeat.expr);
+        let ty = value.ty.clone();
+        let mut len = self.expr_to(&repeat.len, &U32);
+        self.settle_expr(&mut len);
+        match len.kind {
+            Kind::Int(n) if n > 0 && n <= i128::from(u32::MAX) => {
+                Expr::new(Kind::Repeat(Box::new(value)), Ty::Array(Box::new(ty), n as u32), span)
+            }
+            _ => self.error(len.span, "an array's length is an integer literal or a constant, and not zero"),
+        }
+    }
+}

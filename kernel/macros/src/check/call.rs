@@ -1,0 +1,457 @@
+//! Calls: what the language brings along, helper functions, methods.
+
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+
+use super::Checker;
+use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, find};
+use crate::hir::{Arg, AtomicOp, Base, Expr, Kind, May, Node, Place, VarId, VarKind, walk};
+use crate::items::{Param, vector_width};
+use crate::ty::{BOOL, F32, Guess, Scalar, Ty, U32};
+
+impl Checker<'_> {
+    pub(super) fn call(&mut self, call: &syn::ExprCall) -> Expr {
+        let span = call.func.span();
+        let syn::Expr::Path(path) = &*call.func else {
+            return self.error(span, "kernels have no function values; call a function by its name");
+        };
+        let names: Vec<String> = path.path.segments.iter().map(|s| s.ident.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        match names[..] {
+            [name] => self.named_call(name, span, call),
+            [.., of, name] if vector_width(of).is_some() => self.vector_call(path, name, call),
+            [.., "f32", "from_bits"] => match call.args.first() {
+                Some(bits) if call.args.len() == 1 => {
+                    let bits = self.expr_to(bits, &U32);
+                    Expr::new(Kind::Math(FROM_BITS.math, vec![bits]), F32, span)
+                }
+                _ => self.error(span, "`f32::from_bits` takes one `u32`"),
+            },
+            [.., of, name] if Scalar::from_name(of).is_some() && find(name).is_some() => {
+                self.error(span, format!("write it as a method: `x.{name}(…)`"))
+            }
+            _ => self.error(span, "a kernel calls helpers of its own `kernels` module, by their plain names"),
+        }
+    }
+
+    fn named_call(&mut self, name: &str, span: Span, call: &syn::ExprCall) -> Expr {
+        if let Some(at) = self.around.signatures.iter().position(|s| s.name == name) {
+            return self.helper_call(at, span, call);
+        }
+        if let Some((_, id)) = Id::ALL.iter().find(|(known, _)| *known == name) {
+            return self.position(*id, span, call);
+        }
+        match name {
+            "barrier" => {
+                if let Some(extra) = call.args.first() {
+                    self.errors.at(
+                        extra.span(),
+                        "`barrier()` takes no arguments: it is about all memory of the work-group",
+                    );
+                }
+                Expr::new(Kind::Barrier, Ty::Unit, span)
+            }
+            _ if find(name).is_some() => self.error(span, format!("`{name}` is a method: `x.{name}(…)`")),
+            _ => self.error(
+                span,
+                format!(
+                    "there is no function `{name}` here; helpers stand in the same `#[windlass::kernels] mod`"
+                ),
+            ),
+        }
+    }
+
+    fn position(&mut self, id: Id, span: Span, call: &syn::ExprCall) -> Expr {
+        let name = id.name();
+        let dim = match call.args.first() {
+            Some(syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(int), .. })) if call.args.len() == 1 => {
+                int.base10_parse::<u8>().ok().filter(|dim| *dim < 3)
+            }
+            _ => None,
+        };
+        match dim {
+            Some(dim) => Expr::new(Kind::Id(id, dim), U32, span),
+            None => self.error(
+                span,
+                format!(
+                    "`{name}` takes the dimension as a literal: `{name}(0)`, the outermost, to `{name}(2)`"
+                ),
+            ),
+        }
+    }
+
+    fn vector_call(&mut self, path: &syn::ExprPath, name: &str, call: &syn::ExprCall) -> Expr {
+        let span = path.span();
+        let segments = &path.path.segments;
+        let Some(segment) = segments.len().checked_sub(2).and_then(|at| segments.get(at)) else {
+            return self.error(span, "a vector's type is missing");
+        };
+        let width = vector_width(&segment.ident.to_string()).unwrap_or(2);
+        let of = match &segment.arguments {
+            syn::PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
+                Some(syn::GenericArgument::Type(ty)) => self.read_type(&ty.clone()),
+                _ => self.infer.fresh(Guess::Any),
+            },
+            _ => self.infer.fresh(Guess::Any),
+        };
+        let ty = Ty::Vector(width, Box::new(of.clone()));
+        let values: Vec<Expr> = call.args.iter().map(|arg| self.expr_to(arg, &of)).collect();
+        self.demand(&of, span, |s| s != Scalar::Bool, "a vector's components are numbers, and this is `{}`");
+        match (name, values.len()) {
+            ("new", n) if n == width as usize => Expr::new(Kind::Vector(values), ty, span),
+            ("splat", 1) => match values.into_iter().next() {
+                Some(value) => Expr::new(Kind::Splat(Box::new(value)), ty, span),
+                None => self.error(span, "`splat` takes one value"),
+            },
+            ("new", _) => self.error(span, format!("`Vec{width}::new` takes {width} components")),
+            ("splat", _) => self.error(span, "`splat` takes one value"),
+            _ => self
+                .error(span, format!("a vector is made by `Vec{width}::new(…)` or `Vec{width}::splat(x)`")),
+        }
+    }
+
+    fn helper_call(&mut self, at: usize, span: Span, call: &syn::ExprCall) -> Expr {
+        let signatures = self.around.signatures;
+        let signature = &signatures[at];
+        let name = &signature.name;
+        if signature.kernel {
+            return self.error(span, format!("`{name}` is a kernel, and kernels are launched, not called; make what they share a helper"));
+        }
+        if call.args.len() != signature.params.len() {
+            let (wanted, found) = (signature.params.len(), call.args.len());
+            return self.error(span, format!("`{name}` takes {wanted} arguments, and gets {found}"));
+        }
+        let args: Vec<Option<Arg>> =
+            signature.params.iter().zip(&call.args).map(|(param, arg)| self.argument(param, arg)).collect();
+        let args: Option<Vec<Arg>> = args.into_iter().collect();
+        if let Some(args) = &args {
+            self.borrowed(args);
+        }
+        match args {
+            Some(args) => Expr::new(Kind::Call(at, args), signature.result.clone(), span),
+            None => Expr::new(Kind::Unit, Ty::Error, span),
+        }
+    }
+
+    /// Rust lends a variable to one argument alone.
+    fn borrowed(&mut self, args: &[Arg]) {
+        let lent = args.iter().enumerate().filter_map(|(at, arg)| match arg {
+            Arg::Ref(place) => match place.base {
+                Base::Var(var) => Some((at, var)),
+                Base::Element(..) => None,
+            },
+            _ => None,
+        });
+        for (lender, var) in lent {
+            for (at, arg) in args.iter().enumerate().filter(|(at, _)| *at != lender) {
+                let mut used = None;
+                match arg {
+                    Arg::Value(value) => walk(value, &mut |node| {
+                        if let Node::Expr(Expr { kind: Kind::Var(other), span, .. }) = node
+                            && *other == var
+                        {
+                            used = Some(*span);
+                        }
+                    }),
+                    Arg::Ref(Place { base: Base::Var(other), .. }) if *other == var && at > lender => {
+                        used = Some(self.vars[var].name.span());
+                    }
+                    _ => {}
+                }
+                if let Some(span) = used {
+                    let name = self.vars[var].name.to_string();
+                    self.errors.at(span, format!("`{name}` is lent to the helper by `&mut`; keep this in a variable before the call"));
+                }
+            }
+        }
+    }
+
+    fn argument(&mut self, param: &Param, arg: &syn::Expr) -> Option<Arg> {
+        match &param.kind {
+            VarKind::Value => {
+                // `&x` for a helper's `&T`, which is the value.
+                let inner = match arg {
+                    syn::Expr::Reference(reference) if reference.mutability.is_none() => &*reference.expr,
+                    other => other,
+                };
+                Some(Arg::Value(self.expr_to(inner, &param.ty)))
+            }
+            VarKind::Ref => {
+                let place = match arg {
+                    syn::Expr::Reference(reference) if reference.mutability.is_some() => {
+                        self.place(&reference.expr)?
+                    }
+                    // A helper's own `&mut T`, handed on.
+                    syn::Expr::Path(_) => self.place(arg)?,
+                    other => {
+                        self.errors.at(
+                            other.span(),
+                            format!("`{}` is changed by the helper; pass `&mut …`", param.name),
+                        );
+                        return None;
+                    }
+                };
+                self.expect(&place.ty.clone(), &param.ty, arg.span());
+                Some(Arg::Ref(place))
+            }
+            VarKind::Slice(wanted) => {
+                let inner = match arg {
+                    syn::Expr::Reference(reference) => &*reference.expr,
+                    other => other,
+                };
+                let Some(var) = self.slice(inner) else {
+                    self.errors.at(arg.span(), "this parameter takes a slice that the kernel was given; arrays are passed as `&[T; N]`");
+                    return None;
+                };
+                let VarKind::Slice(found) = &self.vars[var].kind else { return None };
+                let name = self.vars[var].name.to_string();
+                let fits = match (wanted.may, found.may) {
+                    (May::Read, May::Read | May::Write) | (May::Write, May::Write) => true,
+                    (a, b) => a == b,
+                };
+                if !fits {
+                    self.errors.at(arg.span(), format!("`{name}` does not allow what the helper does with it; see whether it is `&`, `&mut` or atomic"));
+                }
+                if wanted.dims != found.dims {
+                    self.errors.at(
+                        arg.span(),
+                        format!("`{name}` has {} dimensions, and {} are wanted", found.dims, wanted.dims),
+                    );
+                }
+                let ty = self.vars[var].ty.clone();
+                self.expect(&ty, &param.ty, arg.span());
+                Some(Arg::Slice(var))
+            }
+        }
+    }
+
+    pub(super) fn method(&mut self, call: &syn::ExprMethodCall) -> Expr {
+        let name = call.method.to_string();
+        let span = call.method.span();
+        if let Some(var) = self.slice(&call.receiver) {
+            return self.slice_method(var, &name, call);
+        }
+        if let syn::Expr::Index(_) = &*call.receiver
+            && let Some(var) = self.indexed_slice(&call.receiver)
+            && let VarKind::Slice(slice) = &self.vars[var].kind
+            && slice.may == May::Atomic
+        {
+            return self.atomic(var, &name, call);
+        }
+        let receiver = self.expr(&call.receiver);
+        if receiver.ty == Ty::Error {
+            return receiver;
+        }
+        let ty = self.infer.shallow(&receiver.ty);
+        if let Some(wrapping) = wrapping(&name)
+            && call.args.len() == 1
+        {
+            let right = self.expr(&call.args[0]);
+            self.demand(&ty, span, Scalar::is_int, "wrapping arithmetic is for integers, and this is `{}`");
+            return self.operation(wrapping, receiver, right, span);
+        }
+        if let (Ty::Array(_, len), "len") = (&ty, name.as_str()) {
+            return Expr::new(Kind::Int(i128::from(*len)), U32, span);
+        }
+        if let Ty::Vector(width, of) = &ty
+            && let Some(pattern) = swizzle(&name, *width)
+        {
+            let n = pattern.len() as u8;
+            return Expr::new(Kind::Swizzle(Box::new(receiver), pattern), Ty::Vector(n, of.clone()), span);
+        }
+        match find(&name) {
+            Some(method) => self.math(method, receiver, call),
+            None => {
+                let shown = self.show(&ty);
+                self.error(
+                    span,
+                    format!(
+                        "`{shown}` has no method `{name}` in kernels; docs/kernels.md lists them{}",
+                        advice(&name)
+                    ),
+                )
+            }
+        }
+    }
+
+    fn math(&mut self, method: &Method, receiver: Expr, call: &syn::ExprMethodCall) -> Expr {
+        let (name, span, math) = (method.name, call.method.span(), method.math);
+        if call.args.len() != method.operands {
+            let wanted = method.operands;
+            return self
+                .error(span, format!("`{name}` takes {wanted} arguments besides what it is called on"));
+        }
+        let ty = receiver.ty.clone();
+        let shallow = self.infer.shallow(&ty);
+        let vector = shallow.width().is_some();
+        let fits = match method.on {
+            Domain::FloatVector => vector && (math != Math::Cross || shallow.width() == Some(3)),
+            on => !vector || on.vectors(math),
+        };
+        let takes = |s| method.on.takes(s);
+        if !fits || !self.infer.could_be(&ty, takes) {
+            let shown = self.show(&ty);
+            return self.error(span, format!("`{name}` is for {}, and this is `{shown}`", method.on.words()));
+        }
+        // A literal that may still become something else is decided at the end.
+        let message = format!("`{name}` is for {}, and this is `{{}}`", method.on.words());
+        self.demand(&ty, span, takes_of(method.on), message);
+        let operand = match math {
+            Math::RotateLeft | Math::RotateRight => U32,
+            _ => ty.clone(),
+        };
+        let mut operands = vec![receiver];
+        for arg in &call.args {
+            operands.push(self.expr_to(arg, &operand));
+        }
+        let result = match method.gives {
+            Gives::Same => ty,
+            Gives::Bool => BOOL,
+            Gives::U32 => U32,
+            Gives::F32 => F32,
+            Gives::Component => match shallow {
+                Ty::Vector(_, of) => *of,
+                other => other,
+            },
+        };
+        let result = if math == Math::AbsDiff { unsigned(&result) } else { result };
+        Expr::new(Kind::Math(math, operands), result, span)
+    }
+
+    fn slice_method(&mut self, var: VarId, name: &str, call: &syn::ExprMethodCall) -> Expr {
+        let span = call.method.span();
+        let dims = match &self.vars[var].kind {
+            VarKind::Slice(slice) => slice.dims,
+            _ => 1,
+        };
+        match (name, call.args.len()) {
+            ("len", 0) => Expr::new(Kind::Len(var, None), U32, span),
+            ("is_empty", 0) => {
+                let len = Expr::new(Kind::Len(var, None), U32, span);
+                let zero = Expr::new(Kind::Int(0), U32, span);
+                Expr::new(Kind::Binary(crate::hir::BinOp::Eq, Box::new(len), Box::new(zero)), BOOL, span)
+            }
+            ("extent", 1) if dims > 1 => match &call.args[0] {
+                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(int), .. }) => match int.base10_parse::<u8>() {
+                    Ok(dim) if dim < dims => Expr::new(Kind::Len(var, Some(dim)), U32, span),
+                    _ => self.error(int.span(), format!("this view has the dimensions 0, the outermost, to {}", dims - 1)),
+                },
+                other => self.error(other.span(), "`extent` takes the dimension as a literal"),
+            },
+            ("iter" | "iter_mut" | "chunks" | "windows" | "into_iter", _) => {
+                self.error(span, "kernels have no iterators; count by `for i in 0..x.len()`")
+            }
+            ("get" | "get_mut" | "first" | "last", _) => {
+                self.error(span, "kernels have no `Option`; `x[i]` outside the range reads zero")
+            }
+            _ => self.error(span, format!("memory has no method `{name}` in kernels; it has `len()`, `is_empty()`, and views have `extent(d)`")),
+        }
+    }
+
+    fn indexed_slice(&self, expr: &syn::Expr) -> Option<VarId> {
+        match expr {
+            syn::Expr::Index(index) => self.indexed_slice(&index.expr),
+            other => self.slice(other),
+        }
+    }
+
+    fn atomic(&mut self, var: VarId, name: &str, call: &syn::ExprMethodCall) -> Expr {
+        let span = call.method.span();
+        let Some((_, at)) = self.element(&call.receiver) else {
+            return self.error(span, "this is no element of atomics");
+        };
+        let (op, operands) = match name {
+            "load" => (AtomicOp::Load, 0),
+            "store" => (AtomicOp::Store, 1),
+            "fetch_add" => (AtomicOp::Add, 1),
+            "fetch_sub" => (AtomicOp::Sub, 1),
+            "fetch_and" => (AtomicOp::And, 1),
+            "fetch_or" => (AtomicOp::Or, 1),
+            "fetch_xor" => (AtomicOp::Xor, 1),
+            "fetch_min" => (AtomicOp::Min, 1),
+            "fetch_max" => (AtomicOp::Max, 1),
+            "swap" => (AtomicOp::Swap, 1),
+            _ => {
+                return self.error(
+                    span,
+                    format!("atomics have no method `{name}` in kernels; docs/kernels.md lists them"),
+                );
+            }
+        };
+        if call.args.len() != operands + 1 {
+            return self.error(span, format!("`{name}` takes {operands} values and an order, `Relaxed`"));
+        }
+        let order = &call.args[operands];
+        let relaxed = match order {
+            syn::Expr::Path(path) => path.path.segments.last().is_some_and(|s| s.ident == "Relaxed"),
+            _ => false,
+        };
+        if !relaxed {
+            self.errors.at(
+                order.span(),
+                "the order that every device has is `Relaxed`; a `barrier()` orders memory within a work-group",
+            );
+        }
+        let ty = self.vars[var].ty.clone();
+        let operands = call.args.iter().take(operands).map(|arg| self.expr_to(arg, &ty)).collect();
+        let result = if op == AtomicOp::Store { Ty::Unit } else { ty };
+        Expr::new(Kind::Atomic(op, var, at, operands), result, span)
+    }
+}
+
+fn takes_of(domain: Domain) -> fn(Scalar) -> bool {
+    match domain {
+        Domain::Float | Domain::FloatVector => Scalar::is_float,
+        Domain::Single => |s| s == Scalar::F32,
+        Domain::Word => |s| s.is_int() && s.bits() == 32,
+        Domain::Int => Scalar::is_int,
+        Domain::Number => |s| s != Scalar::Bool,
+        Domain::Signed => Scalar::is_signed,
+    }
+}
+
+fn unsigned(ty: &Ty) -> Ty {
+    match ty {
+        Ty::Scalar(Scalar::I32) => U32,
+        Ty::Scalar(Scalar::I64) => Ty::Scalar(Scalar::U64),
+        other => other.clone(),
+    }
+}
+
+/// `wrapping_add` and its kind, which are the operators.
+fn wrapping(name: &str) -> Option<crate::hir::BinOp> {
+    use crate::hir::BinOp as B;
+    Some(match name {
+        "wrapping_add" => B::Add,
+        "wrapping_sub" => B::Sub,
+        "wrapping_mul" => B::Mul,
+        "wrapping_div" => B::Div,
+        "wrapping_rem" => B::Rem,
+        "wrapping_shl" => B::Shl,
+        "wrapping_shr" => B::Shr,
+        _ => return None,
+    })
+}
+
+/// The components that `v.zyx()` names.
+fn swizzle(name: &str, width: u8) -> Option<Vec<u8>> {
+    if !(2..=4).contains(&name.len()) {
+        return None;
+    }
+    let at = |c: char| "xyzw".find(c).map(|at| at as u8).filter(|at| *at < width);
+    name.chars().map(at).collect()
+}
+
+fn advice(name: &str) -> &'static str {
+    match name {
+        "powi" | "pow" => "; floats have `powf`, integers are multiplied in a loop",
+        "unwrap" | "expect" | "unwrap_or" => "; there is no `Option` and no `Result`",
+        "clone" | "to_owned" | "copied" => "; every value is copied by itself",
+        "push" | "pop" | "extend" => "; nothing is allocated, use an array",
+        "into" | "try_into" => "; convert by `as`",
+        "saturating_add" | "saturating_sub" | "checked_add" | "checked_sub" => {
+            "; arithmetic wraps, compare before"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,114 @@
+//! `match`.
+
+use syn::spanned::Spanned;
+
+use super::{Checker, Named};
+use crate::hir::{Block, Expr, Kind};
+use crate::ty::{Scalar, Ty};
+
+impl Checker<'_> {
+    pub(super) fn choice(&mut self, choice: &syn::ExprMatch) -> Expr {
+        let span = choice.match_token.span;
+        let of = self.expr(&choice.expr);
+        let ty = of.ty.clone();
+        self.demand(
+            &ty,
+            of.span,
+            Scalar::is_int,
+            "a kernel's `match` is on integers, and this is `{}`; use `if`",
+        );
+        let mut arms: Vec<(Vec<i128>, Block)> = Vec::new();
+        let mut rest = false;
+        for arm in &choice.arms {
+            if let Some((token, _)) = &arm.guard {
+                self.errors.at(token.span, "a kernel's `match` has no guards; put an `if` into the arm");
+            }
+            if rest {
+                self.errors.at(arm.pat.span(), "nothing gets here: the arm before takes all others");
+            }
+            let mut values = Vec::new();
+            let all = self.pattern(&arm.pat, &ty, &mut values);
+            for value in &values {
+                if arms.iter().any(|(others, _)| others.contains(value)) {
+                    self.errors.at(arm.pat.span(), format!("`{value}` has an arm already"));
+                }
+            }
+            if all {
+                values.clear();
+            }
+            rest |= all;
+            let block = match &*arm.body {
+                syn::Expr::Block(block) if block.label.is_none() => self.block(&block.block),
+                body => {
+                    let inner = self.expr(body);
+                    Block { stmts: Vec::new(), tail: Some(Box::new(inner)) }
+                }
+            };
+            arms.push((values, block));
+        }
+        if !rest {
+            return self.error(span, "a `match` on integers ends in an arm for all others: `_ => …`");
+        }
+        let blocks: Vec<&Block> = arms.iter().map(|(_, block)| block).collect();
+        let common = self.common(&blocks, span);
+        Expr::new(Kind::Match(Box::new(of), arms), common, span)
+    }
+
+    /// The values of a pattern; whether it takes everything.
+    fn pattern(&mut self, pattern: &syn::Pat, ty: &Ty, values: &mut Vec<i128>) -> bool {
+        match pattern {
+            syn::Pat::Wild(_) => return true,
+            syn::Pat::Or(or) => return or.cases.iter().any(|case| self.pattern(case, ty, values)),
+            syn::Pat::Paren(inner) => return self.pattern(&inner.pat, ty, values),
+            syn::Pat::Lit(lit) => {
+                let mut value = self.expr(&syn::Expr::Lit(lit.clone()));
+                self.expect(&value.ty.clone(), ty, value.span);
+                self.settle_expr(&mut value);
+                match value.kind {
+                    Kind::Int(value) => values.push(value),
+                    _ => self.errors.at(value.span, "a pattern is an integer, several of them, or `_`"),
+                }
+            }
+            syn::Pat::Ident(name) if name.subpat.is_none() && name.by_ref.is_none() => {
+                match self.look_up(&name.ident.to_string()) {
+                    Some(Named::Const(at)) => match self.consts[at].value.kind {
+                        Kind::Int(value) => {
+                            let of = self.consts[at].ty.clone();
+                            self.expect(&of, ty, name.ident.span());
+                            values.push(value);
+                        }
+                        _ => self
+                            .errors
+                            .at(name.ident.span(), "a pattern is an integer, several of them, or `_`"),
+                    },
+                    _ => self.errors.at(
+                        name.ident.span(),
+                        "a pattern does not bind a name; write `_`, and use the value that is matched",
+                    ),
+                }
+            }
+            syn::Pat::Range(range) => {
+                self.errors.at(range.span(), "a kernel's patterns have no ranges; use `if`");
+            }
+            other => {
+                // A negative literal is an expression to syn, which it wraps in no pattern of its own.
+                let text = quote::ToTokens::to_token_stream(other);
+                match syn::parse2::<syn::Expr>(text) {
+                    Ok(syn::Expr::Unary(unary)) => {
+                        let mut value = self.unary(&unary);
+                        self.expect(&value.ty.clone(), ty, value.span);
+                        self.settle_expr(&mut value);
+                        match value.kind {
+                            Kind::Int(value) => values.push(value),
+                            _ => {
+                                self.errors.at(value.span, "a pattern is an integer, several of them, or `_`")
+                            }
+                        }
+                    }
+                    _ => self.errors.at(other.span(), "a pattern is an integer, several of them, or `_`"),
+                }
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,58 @@
+//! Where control goes.
+
+use crate::hir::{Block, Expr, Kind, Stmt};
+use crate::ty::Ty;
+
+/// Whether nothing behind the block is ever reached through its end.
+pub(crate) fn diverges(block: &Block) -> bool {
+    block.stmts.iter().any(stmt_diverges) || block.tail.as_ref().is_some_and(|tail| expr_diverges(tail))
+}
+
+fn stmt_diverges(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Break | Stmt::Continue | Stmt::Return(_) => true,
+        Stmt::Expr(e) | Stmt::Let(_, Some(e)) => expr_diverges(e),
+        // A loop that nothing leaves.
+        Stmt::Loop(body) => !breaks(body),
+        _ => false,
+    }
+}
+
+fn expr_diverges(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::If(_, yes, no) => diverges(yes) && diverges(no),
+        Kind::Match(_, arms) => !arms.is_empty() && arms.iter().all(|(_, block)| diverges(block)),
+        Kind::Block(block) => diverges(block),
+        _ => expr.ty == Ty::Never,
+    }
+}
+
+/// Whether a block leaves the loop that it is the body of.
+pub(crate) fn breaks(block: &Block) -> bool {
+    jumps(block, &|stmt| matches!(stmt, Stmt::Break))
+}
+
+/// Whether a block leaves the loop around it, or goes on with it.
+pub(crate) fn leaves_loop(block: &Block) -> bool {
+    jumps(block, &|stmt| matches!(stmt, Stmt::Break | Stmt::Continue))
+}
+
+fn jumps(block: &Block, is: &dyn Fn(&Stmt) -> bool) -> bool {
+    let stmt = |stmt: &Stmt| match stmt {
+        Stmt::Expr(e) | Stmt::Let(_, Some(e)) | Stmt::Assign(_, _, e) | Stmt::Return(Some(e)) => {
+            expr_jumps(e, is)
+        }
+        // Those inside a loop are about that one.
+        other => is(other),
+    };
+    block.stmts.iter().any(stmt) || block.tail.as_ref().is_some_and(|tail| expr_jumps(tail, is))
+}
+
+fn expr_jumps(expr: &Expr, is: &dyn Fn(&Stmt) -> bool) -> bool {
+    match &expr.kind {
+        Kind::If(_, yes, no) => jumps(yes, is) || jumps(no, is),
+        Kind::Match(_, arms) => arms.iter().any(|(_, block)| jumps(block, is)),
+        Kind::Block(block) => jumps(block, is),
+        _ => false,
+    }
+}

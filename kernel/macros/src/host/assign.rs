@@ -1,0 +1,188 @@
+//! Assignments: to variables and to parts of them, and to elements and parts of those.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::value::axis;
+use super::{Reach, Rust};
+use crate::hir::{Base, BinOp, Expr, Kind, Place, Step, VarKind};
+use crate::ty::Ty;
+
+impl Rust<'_> {
+    pub(super) fn assign(&self, place: &Place, op: Option<BinOp>, value: &Expr) -> TokenStream {
+        let value = self.value(value);
+        let Some(op) = op else { return self.write_place(place, value) };
+        match self.direct(place) {
+            Some(text) => {
+                let new = self.arithmetic(op, &place.ty, quote!(*place), quote!(value));
+                quote!({ let value = #value; if let Some(place) = #text { *place = #new; } })
+            }
+            None => {
+                // The indices are evaluated once, for reading and for writing.
+                let (indices, at, offset) = self.element_part(place);
+                let (view, ty, rt) = (self.view(place), self.ty(&place.ty), self.rt);
+                let new = self.arithmetic(op, &place.ty, quote!(old), quote!(value));
+                quote!({
+                    let value = #value;
+                    #indices
+                    if let Some(offset) = #offset {
+                        let old: #ty = #rt::Store::part(&#view, #at, offset);
+                        #rt::Store::set_part(&#view, #at, offset, #new);
+                    }
+                })
+            }
+        }
+    }
+
+    pub(super) fn write_place(&self, place: &Place, value: TokenStream) -> TokenStream {
+        let rt = self.rt;
+        if let Some(text) = self.plain(place) {
+            return quote!(#text = #value;);
+        }
+        if let Some(text) = self.direct(place) {
+            return quote!({ let value = #value; if let Some(place) = #text { *place = value; } });
+        }
+        let view = self.view(place);
+        if let (Base::Element(_, at), true) = (&place.base, place.path.is_empty()) {
+            let at = at.iter().map(|at| self.value(at));
+            return quote!({ let value = #value; #rt::Store::set(&#view, [#(#at),*], value); });
+        }
+        let (indices, at, offset) = self.element_part(place);
+        quote!({
+            let value = #value;
+            #indices
+            if let Some(offset) = #offset {
+                #rt::Store::set_part(&#view, #at, offset, value);
+            }
+        })
+    }
+
+    pub(super) fn read_place(&self, place: &Place) -> TokenStream {
+        let rt = self.rt;
+        if let Some(text) = self.plain(place) {
+            return text;
+        }
+        if let Some(text) = self.direct(place) {
+            return quote!((if let Some(place) = #text { *place } else { #rt::Zero::ZERO }));
+        }
+        let (view, (indices, at, offset)) = (self.view(place), self.element_part(place));
+        quote!({
+            #indices
+            if let Some(offset) = #offset { #rt::Store::part(&#view, #at, offset) } else { #rt::Zero::ZERO }
+        })
+    }
+
+    /// A place that is there whatever happens, as Rust writes it.
+    fn plain(&self, place: &Place) -> Option<TokenStream> {
+        let mut text = self.root(place)?;
+        for step in &place.path {
+            text = match step {
+                Step::Field(of, at) => {
+                    let field = &self.module.structs[*of].fields[*at].0;
+                    quote!(#text.#field)
+                }
+                Step::Component(at) => {
+                    let axis = axis(*at);
+                    quote!(#text.#axis)
+                }
+                Step::Index(index, len) => match index.kind {
+                    Kind::Int(known) if known < i128::from(*len) => {
+                        let known = known as usize;
+                        quote!(#text[#known])
+                    }
+                    _ => return None,
+                },
+            };
+        }
+        Some(text)
+    }
+
+    /// The variable, or the item's own element, at the root of a place.
+    fn root(&self, place: &Place) -> Option<TokenStream> {
+        match &place.base {
+            Base::Var(var) => {
+                let name = self.name(*var);
+                Some(match self.function.vars[*var].kind {
+                    VarKind::Ref => quote!((*#name)),
+                    _ => quote!(#name),
+                })
+            }
+            Base::Element(var, _) if self.reach(*var) == Reach::Own => {
+                let name = self.name(*var);
+                Some(quote!(#name[k]))
+            }
+            Base::Element(..) => None,
+        }
+    }
+
+    /// A place under a variable as an `Option<&mut T>`, which is `None` where an index is outside.
+    fn direct(&self, place: &Place) -> Option<TokenStream> {
+        let root = self.root(place)?;
+        let rt = self.rt;
+        let mut text = quote!(Some(&mut #root));
+        for step in &place.path {
+            text = match step {
+                Step::Field(of, at) => {
+                    let field = &self.module.structs[*of].fields[*at].0;
+                    quote!((#text).map(|place| &mut place.#field))
+                }
+                Step::Component(at) => {
+                    let axis = axis(*at);
+                    quote!((#text).map(|place| &mut place.#axis))
+                }
+                Step::Index(index, _) => {
+                    let index = self.value(index);
+                    quote!({ let at = #index; (#text).and_then(|place| #rt::element_mut(place, at)) })
+                }
+            };
+        }
+        Some(text)
+    }
+
+    fn view(&self, place: &Place) -> TokenStream {
+        match &place.base {
+            Base::Element(var, _) | Base::Var(var) => {
+                let name = self.name(*var);
+                quote!(#name)
+            }
+        }
+    }
+
+    /// A part of an element in memory: the statements that find its indices, the element's, and the part's offset in
+    /// bytes, which is `None` where an index is outside.
+    fn element_part(&self, place: &Place) -> (TokenStream, TokenStream, TokenStream) {
+        let Base::Element(var, at) = &place.base else { return (quote!(), quote!(), quote!()) };
+        let indices = at.iter().map(|at| self.value(at));
+        let statements = quote!(let at = [#(#indices),*];);
+        let mut ty = self.function.vars[*var].ty.clone();
+        let mut offset = quote!(Some(0_usize));
+        for step in &place.path {
+            match step {
+                Step::Field(of, field) => {
+                    let item = &self.module.structs[*of];
+                    let (name, field_name) = (&item.name, &item.fields[*field].0);
+                    offset = quote!((#offset).map(|o| o + ::core::mem::offset_of!(#name, #field_name)));
+                    ty = item.fields[*field].1.clone();
+                }
+                Step::Component(at) => {
+                    let Ty::Vector(_, of) = ty else { break };
+                    let (of_tokens, at) = (self.ty(&of), *at as usize);
+                    offset = quote!((#offset).map(|o| o + #at * ::core::mem::size_of::<#of_tokens>()));
+                    ty = *of;
+                }
+                Step::Index(index, len) => {
+                    let Ty::Array(of, _) = ty else { break };
+                    let (index, of_tokens) = (self.value(index), self.ty(&of));
+                    offset = quote!({
+                        let index = #index;
+                        (#offset)
+                            .filter(|_| index < #len)
+                            .map(|o| o + index as usize * ::core::mem::size_of::<#of_tokens>())
+                    });
+                    ty = *of;
+                }
+            }
+        }
+        (statements, quote!(at), offset)
+    }
+}

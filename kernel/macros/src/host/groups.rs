@@ -1,0 +1,380 @@
+//! Kernels with work-groups on the host: a group is run by one thread, as loops over its items from barrier to barrier.
+//!
+//! Control flow around barriers is the same for all items (`uniform` has seen to that), so it is done once for the
+//! group; everything between is a *region*, a loop over the items. A variable that differs between items and is used
+//! in more than one region has a place for each item, from which a region takes it and to which it gives it back.
+//! Loops that are the same for all items are turned inside out even without a barrier: the loop over items is then the
+//! inner one, which the compiler can turn into vector instructions.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use super::Rust;
+use crate::flow::leaves_loop;
+use crate::hir::{Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block};
+use crate::ty::{Scalar, Ty};
+use crate::uniform::{Differing, has_barrier};
+use crate::uses::Uses;
+
+/// A group's work, step by step.
+enum Step<'m> {
+    /// A loop over the items.
+    Region(Vec<&'m Stmt>),
+    /// Nothing by itself: it separates what stands before it from what stands behind it.
+    Barrier,
+    /// Something that is done once.
+    Once(&'m Stmt),
+    If(&'m Expr, Vec<Step<'m>>, Vec<Step<'m>>),
+    Block(Vec<Step<'m>>),
+    While(&'m Expr, Vec<Step<'m>>),
+    Loop(Vec<Step<'m>>),
+    For(&'m Stmt, Vec<Step<'m>>),
+}
+
+struct Planner<'d> {
+    differing: &'d Differing,
+}
+
+impl Planner<'_> {
+    fn block<'m>(&self, block: &'m Block, tails: &'m [Stmt]) -> Vec<Step<'m>> {
+        let mut steps = Vec::new();
+        let mut region: Vec<&'m Stmt> = Vec::new();
+        for stmt in block.stmts.iter().chain(tails) {
+            let Some(step) = self.once(stmt) else {
+                region.push(stmt);
+                continue;
+            };
+            // A binding that never changes may come before what stands before it; all others keep their place.
+            if !matches!(step, Step::Once(Stmt::Let(..))) && !region.is_empty() {
+                steps.push(Step::Region(std::mem::take(&mut region)));
+            }
+            steps.push(step);
+        }
+        if !region.is_empty() {
+            steps.push(Step::Region(region));
+        }
+        steps
+    }
+
+    fn uniform(&self, var: VarId) -> bool {
+        !self.differing.vars.contains(&var)
+    }
+
+    /// A statement as something that is done once for the group; `None` where each item does it.
+    fn once<'m>(&self, stmt: &'m Stmt) -> Option<Step<'m>> {
+        match stmt {
+            Stmt::Let(var, _) => self.uniform(*var).then_some(Step::Once(stmt)),
+            Stmt::Assign(place, ..) => match place.base {
+                Base::Var(var) => self.uniform(var).then_some(Step::Once(stmt)),
+                Base::Element(..) => None,
+            },
+            Stmt::Expr(expr) => match &expr.kind {
+                Kind::Barrier => Some(Step::Barrier),
+                // What leaves a loop of the group's is the group's as well.
+                Kind::If(condition, yes, no)
+                    if [yes, no].into_iter().any(|block| self.shared(block) || leaves_loop(block)) =>
+                {
+                    Some(Step::If(condition, self.nested(yes), self.nested(no)))
+                }
+                Kind::Block(block) if self.shared(block) || leaves_loop(block) => {
+                    Some(Step::Block(self.nested(block)))
+                }
+                _ => None,
+            },
+            Stmt::While(condition, body) => {
+                self.shared(body).then(|| Step::While(condition, self.nested(body)))
+            }
+            Stmt::Loop(body) => self.shared(body).then(|| Step::Loop(self.nested(body))),
+            Stmt::For { var, body, .. } => {
+                let lifted = self.shared(body) || (self.uniform(*var) && !jumps(body));
+                lifted.then(|| Step::For(stmt, self.nested(body)))
+            }
+            Stmt::Break | Stmt::Continue => Some(Step::Once(stmt)),
+            Stmt::Return(_) => None,
+        }
+    }
+
+    fn nested<'m>(&self, block: &'m Block) -> Vec<Step<'m>> {
+        self.block(block, &[])
+    }
+
+    /// Whether a block has something in it that the group does once.
+    fn shared(&self, block: &Block) -> bool {
+        let mut found = has_barrier(block);
+        walk_block(block, &mut |node| {
+            if let Node::Stmt(Stmt::Assign(place, ..)) = node
+                && let Base::Var(var) = place.base
+            {
+                found |= self.uniform(var);
+            }
+        });
+        found
+    }
+}
+
+fn jumps(block: &Block) -> bool {
+    let mut found = false;
+    walk_block(block, &mut |node| {
+        found |= matches!(node, Node::Stmt(Stmt::Break | Stmt::Continue | Stmt::Return(_)));
+    });
+    found
+}
+
+/// Which variables a statement uses, and which it declares itself, at its outside.
+fn used(stmt: &Stmt) -> BTreeSet<VarId> {
+    let mut found = BTreeSet::new();
+    let wrapper = Block { stmts: vec![stmt.clone()], tail: None };
+    walk_block(&wrapper, &mut |node| match node {
+        Node::Expr(Expr { kind: Kind::Var(var), .. }) => {
+            found.insert(*var);
+        }
+        Node::Place(place) => {
+            if let Base::Var(var) = place.base {
+                found.insert(var);
+            }
+        }
+        Node::Stmt(Stmt::Let(var, _)) => {
+            found.insert(*var);
+        }
+        _ => {}
+    });
+    found
+}
+
+impl<'m> Rust<'m> {
+    /// The function of a group, and that of a block of groups.
+    pub(super) fn grouped(&self, uses: &Uses, differing: &Differing, slots: &[usize]) -> TokenStream {
+        let function = self.function;
+        // A block's last expression is a statement like any other here.
+        let tail: Vec<Stmt> = function.body.tail.iter().map(|tail| Stmt::Expr((**tail).clone())).collect();
+        let planner = Planner { differing };
+        let steps = planner.block(&function.body, &tail);
+        let mut regions = Vec::new();
+        collect(&steps, &mut regions);
+        let kept = self.kept(&regions, differing);
+        let returns = regions.iter().flat_map(|stmts| stmts.iter()).any(|stmt| {
+            let wrapper = Block { stmts: vec![(*stmt).clone()], tail: None };
+            let mut found = false;
+            walk_block(&wrapper, &mut |node| found |= matches!(node, Node::Stmt(Stmt::Return(_))));
+            found
+        });
+        let inner = Rust {
+            in_loop: true,
+            kept: kept.clone(),
+            alive: returns,
+            ..Rust::new(self.module, self.uses, function, self.rt)
+        };
+        let body = inner.steps(&steps);
+        self.group_functions(uses, &kept, returns, &body, slots)
+    }
+
+    /// The variables that need a place for each item.
+    fn kept(&self, regions: &[Vec<&Stmt>], differing: &Differing) -> BTreeSet<VarId> {
+        let sets: Vec<BTreeSet<VarId>> =
+            regions.iter().map(|stmts| stmts.iter().flat_map(|stmt| used(stmt)).collect()).collect();
+        let mut kept = BTreeSet::new();
+        for &var in &differing.vars {
+            let places = sets.iter().filter(|set| set.contains(&var)).count();
+            if places > 1 || self.function.params.contains(&var) {
+                kept.insert(var);
+            }
+        }
+        kept
+    }
+
+    fn group_functions(
+        &self,
+        uses: &Uses,
+        kept: &BTreeSet<VarId>,
+        returns: bool,
+        body: &TokenStream,
+        slots: &[usize],
+    ) -> TokenStream {
+        let (rt, function) = (self.rt, self.function);
+        let (mut generics, mut params, mut names) = (vec![], vec![], vec![]);
+        let (mut values, mut shared, mut patterns, mut plains) = (vec![], vec![], vec![], vec![]);
+        for (&param, slot) in function.params.iter().zip(slots) {
+            let (name, var) = (self.name(param), &function.vars[param]);
+            let ty = self.ty(&var.ty);
+            match &var.kind {
+                VarKind::Slice(slice) => {
+                    if slice.space == Space::Global {
+                        let (generic, bound) = (format_ident!("S{}", param), self.bound(param, slice, uses));
+                        generics.push(quote!(#generic: #bound));
+                        params.push(quote!(#name: #generic));
+                    } else {
+                        params.push(quote!(#name: #rt::Local<'_, #ty>));
+                    }
+                    let dims = slice.dims as usize;
+                    match slice {
+                        Slice { space: Space::Local(len), .. } => {
+                            let (store, len) = (
+                                format_ident!("{}_store", name),
+                                match len {
+                                    Some(len) => quote!(#len as usize),
+                                    None => quote!(launch.value::<u32>(#slot) as usize),
+                                },
+                            );
+                            values.push(quote!(let #store = #rt::cells::<#ty>(#len); let #name = #rt::Local::new(&#store);));
+                        }
+                        Slice { may: May::Atomic, .. } => {
+                            values.push(quote!(let #name = launch.atomics::<#ty, #dims>(#slot);));
+                        }
+                        Slice { may: May::Write, .. } => {
+                            values.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
+                        }
+                        Slice { may: May::Read, .. } => {
+                            shared.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
+                            patterns.push(quote!(Some(#name)));
+                            plains.push(quote!(launch.plain::<#ty, #dims>(#slot)));
+                        }
+                    }
+                }
+                _ => {
+                    params.push(quote!(mut #name: #ty));
+                    values.push(match &var.ty {
+                        Ty::Scalar(Scalar::Bool) => quote!(let #name = launch.value::<u32>(#slot) != 0;),
+                        _ => quote!(let #name = launch.value::<#ty>(#slot);),
+                    });
+                }
+            }
+            names.push(quote!(#name));
+        }
+        let mut opening = Vec::new();
+        for &var in kept {
+            let (cells, name, ty) = (cells_name(self, var), self.name(var), self.ty(&function.vars[var].ty));
+            params.push(quote!(#cells: &[::core::cell::Cell<#ty>]));
+            values.push(quote!(let #cells = &#rt::cells::<#ty>(launch.group_items())[..];));
+            names.push(quote!(#cells));
+            if function.params.contains(&var) {
+                opening.push(quote!(#cells.iter().for_each(|cell| cell.set(#name));));
+            }
+        }
+        if returns {
+            params.push(quote!(alive: &[::core::cell::Cell<bool>]));
+            values.push(quote!(let alive = &#rt::cells::<bool>(launch.group_items())[..];));
+            names.push(quote!(alive));
+            opening.push(quote!(alive.iter().for_each(|cell| cell.set(true));));
+        }
+        for &param in &function.params {
+            if let VarKind::Slice(Slice { space: Space::Local(_), .. }) = function.vars[param].kind {
+                let name = self.name(param);
+                opening.push(quote!(#name.clear();));
+            }
+        }
+        let inferred = vec![quote!(_); generics.len()];
+        let call = quote! {
+            match launch.dims() {
+                1 => launch.groups(|group| work_group::<1, #(#inferred),*>(group, #(#names),*)),
+                2 => launch.groups(|group| work_group::<2, #(#inferred),*>(group, #(#names),*)),
+                _ => launch.groups(|group| work_group::<3, #(#inferred),*>(group, #(#names),*)),
+            }
+        };
+        let fast = match plains.is_empty() {
+            true => quote!(),
+            false => quote!(if let (#(#patterns,)*) = (#(#plains,)*) { #call; return; }),
+        };
+        quote! {
+            fn work_group<const D: usize, #(#generics),*>(group: &#rt::Group, #(#params),*) {
+                // Where the group is stands in every item of it.
+                let item = &group.first_item();
+                #(#opening)*
+                #body
+            }
+
+            fn run(launch: &#rt::Launch<'_>) {
+                #(#values)*
+                #fast
+                #(#shared)*
+                #call
+            }
+        }
+    }
+
+    fn steps(&self, steps: &[Step<'_>]) -> TokenStream {
+        steps.iter().map(|step| self.step(step)).collect()
+    }
+
+    fn step(&self, step: &Step<'_>) -> TokenStream {
+        match step {
+            Step::Region(stmts) => self.region(stmts),
+            Step::Once(stmt) => self.stmt(stmt),
+            Step::Barrier => quote!(),
+            Step::If(condition, yes, no) => {
+                let (condition, yes, no) = (self.value(condition), self.steps(yes), self.steps(no));
+                quote!(if #condition { #yes } else { #no })
+            }
+            Step::Block(body) => self.steps(body),
+            Step::While(condition, body) => {
+                let (condition, body) = (self.value(condition), self.steps(body));
+                quote!(while #condition { #body })
+            }
+            Step::Loop(body) => {
+                let body = self.steps(body);
+                quote!(loop { #body })
+            }
+            Step::For(Stmt::For { var, from, to, inclusive, .. }, body) => {
+                let (name, from, to, body) =
+                    (self.name(*var), self.value(from), self.value(to), self.steps(body));
+                match inclusive {
+                    true => quote!(for mut #name in #from..=#to { #body }),
+                    false => quote!(for mut #name in #from..#to { #body }),
+                }
+            }
+            Step::For(..) => quote!(),
+        }
+    }
+
+    /// A loop over the group's items.
+    fn region(&self, stmts: &[&Stmt]) -> TokenStream {
+        let rt = self.rt;
+        let used: BTreeSet<VarId> = stmts.iter().flat_map(|stmt| used(stmt)).collect();
+        let (mut rows, mut takes, mut gives) = (Vec::new(), Vec::new(), Vec::new());
+        for &var in self.kept.intersection(&used) {
+            let (cells, name) = (cells_name(self, var), self.name(var));
+            rows.push(quote!(let #cells = row.of(#cells);));
+            takes.push(quote!(let mut #name = #cells[k].get();));
+            gives.push(quote!(#cells[k].set(#name);));
+        }
+        if self.alive {
+            rows.push(quote!(let alive = row.of(alive);));
+            takes.push(quote!(if !alive[k].get() {
+                continue;
+            }));
+        }
+        let body = stmts.iter().map(|stmt| self.stmt(stmt));
+        quote! {
+            for row in group.rows::<D>() {
+                #(#rows)*
+                for k in 0..row.count() {
+                    let item = &#rt::Row::item::<D>(&row, k);
+                    #(#takes)*
+                    'item: { #(#body)* }
+                    #(#gives)*
+                }
+            }
+        }
+    }
+}
+
+fn cells_name(rust: &Rust<'_>, var: VarId) -> proc_macro2::Ident {
+    format_ident!("{}_cells", rust.name(var))
+}
+
+fn collect<'m>(steps: &[Step<'m>], regions: &mut Vec<Vec<&'m Stmt>>) {
+    for step in steps {
+        match step {
+            Step::Region(stmts) => regions.push(stmts.clone()),
+            Step::If(_, yes, no) => {
+                collect(yes, regions);
+                collect(no, regions);
+            }
+            Step::While(_, body) | Step::Block(body) | Step::Loop(body) | Step::For(_, body) => {
+                collect(body, regions)
+            }
+            Step::Barrier | Step::Once(_) => {}
+        }
+    }
+}

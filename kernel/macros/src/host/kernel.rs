@@ -1,0 +1,252 @@
+//! A kernel's native functions: one work-item, and all items of a block.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use super::Rust;
+use crate::hir::{
+    BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarKind, walk_block,
+};
+use crate::ty::{Scalar, Ty};
+use crate::uniform::Differing;
+use crate::uses::{Elementwise, Uses, elementwise, is_position};
+
+/// Everything that runs kernel `at` on the host: functions, and a `fn run(&Launch)` over them. `slots` are the
+/// positions of the parameters in the launch.
+pub(crate) fn native(
+    module: &Module,
+    uses: &[Uses],
+    at: usize,
+    rt: &TokenStream,
+    slots: &[usize],
+    differing: &Differing,
+) -> TokenStream {
+    let function = &module.functions[at];
+    let rust = Rust::new(module, uses, function, rt);
+    let helpers: Vec<TokenStream> = reachable(module, at)
+        .into_iter()
+        .map(|helper| {
+            let function = &module.functions[helper];
+            Rust::new(module, uses, function, rt).helper(helper)
+        })
+        .collect();
+    if uses[at].groups {
+        let grouped = rust.grouped(&uses[at], differing, slots);
+        return quote!(#(#helpers)* #grouped);
+    }
+    let item = rust.item(&uses[at]);
+    let run = rust.run(&uses[at], slots);
+    quote! {
+        #(#helpers)*
+        #item
+        #run
+    }
+}
+
+/// The helpers that a function needs, directly or not.
+fn reachable(module: &Module, at: usize) -> BTreeSet<usize> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![at]);
+    while let Some(at) = open.pop() {
+        walk_block(&module.functions[at].body, &mut |node| {
+            if let Node::Expr(Expr { kind: Kind::Call(helper, _), .. }) = node
+                && found.insert(*helper)
+            {
+                open.push(*helper);
+            }
+        });
+    }
+    found
+}
+
+/// Whether a kernel's whole work stands behind `if position < limit`: the limit, and the work.
+fn behind_limit(function: &Function) -> Option<(&Expr, &Block)> {
+    // Only bindings of the position may stand before it.
+    let (mut stmts, tail) = (function.body.stmts.iter(), function.body.tail.as_deref());
+    let branch = loop {
+        match stmts.next() {
+            Some(Stmt::Let(var, Some(_)))
+                if is_position(function, &Expr::new(Kind::Var(*var), Ty::Unit, function.name.span())) => {}
+            Some(Stmt::Expr(expr)) if stmts.next().is_none() && tail.is_none() => break expr,
+            None => break tail?,
+            _ => return None,
+        }
+    };
+    let Kind::If(condition, yes, no) = &branch.kind else { return None };
+    if !no.stmts.is_empty() || no.tail.is_some() {
+        return None;
+    }
+    let limit = match &condition.kind {
+        Kind::Binary(BinOp::Lt, at, limit) if is_position(function, at) => limit,
+        Kind::Binary(BinOp::Gt, limit, at) if is_position(function, at) => limit,
+        _ => return None,
+    };
+    is_uniform(function, limit).then_some((limit, yes))
+}
+
+/// Whether an expression has one value for all items, and can be evaluated at any time.
+fn is_uniform(function: &Function, expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Int(_) | Kind::Len(..) | Kind::Const(_) => true,
+        Kind::Var(var) => function.params.contains(var) && !function.vars[*var].mutable,
+        Kind::Binary(_, a, b) => is_uniform(function, a) && is_uniform(function, b),
+        Kind::Math(_, list) => list.iter().all(|e| is_uniform(function, e)),
+        Kind::Field(of, _) | Kind::Cast(of) => is_uniform(function, of),
+        _ => false,
+    }
+}
+
+impl Rust<'_> {
+    /// The function of one work-item.
+    fn item(&self, uses: &Uses) -> TokenStream {
+        let (rt, function) = (self.rt, self.function);
+        let (mut generics, mut params) = (Vec::new(), Vec::new());
+        for &param in &function.params {
+            let (name, var) = (self.name(param), &function.vars[param]);
+            match &var.kind {
+                VarKind::Slice(slice) => {
+                    let (generic, bound) = (format_ident!("S{}", param), self.bound(param, slice, uses));
+                    generics.push(quote!(#generic: #bound));
+                    params.push(quote!(#name: #generic));
+                }
+                _ => {
+                    let ty = self.ty(&var.ty);
+                    params.push(quote!(mut #name: #ty));
+                }
+            }
+        }
+        let body = self.block(&function.body);
+        quote! {
+            #[inline(always)]
+            fn work_item<#(#generics),*>(item: &#rt::Item, #(#params),*) #body
+        }
+    }
+
+    /// The function of a block of items: looks at the launch, and takes the fastest way that is right for it.
+    fn run(&self, uses: &Uses, slots: &[usize]) -> TokenStream {
+        let (rt, function) = (self.rt, self.function);
+        let values = function.params.iter().zip(slots).filter_map(|(&param, slot)| {
+            let var = &function.vars[param];
+            let name = self.name(param);
+            match (&var.kind, &var.ty) {
+                (VarKind::Slice(_), _) => None,
+                (_, Ty::Scalar(Scalar::Bool)) => Some(quote!(let #name = launch.value::<u32>(#slot) != 0;)),
+                (_, ty) => {
+                    let ty = self.ty(ty);
+                    Some(quote!(let #name = launch.value::<#ty>(#slot);))
+                }
+            }
+        });
+        let fast = elementwise(function, uses).map(|proof| self.own_loop(&proof, slots));
+        let shared = self.items(slots, None);
+        let plain = self.items(slots, Some(uses));
+        quote! {
+            fn run(launch: &#rt::Launch<'_>) {
+                #(#values)*
+                #fast
+                #plain
+                #shared
+            }
+        }
+    }
+
+    /// The loop over items through views: with `plain`, those that are only read as slices, if the launch lets them.
+    fn items(&self, slots: &[usize], plain: Option<&Uses>) -> TokenStream {
+        let (rt, function) = (self.rt, self.function);
+        let (mut bindings, mut names, mut patterns, mut plains) = (vec![], vec![], vec![], vec![]);
+        for (&param, slot) in function.params.iter().zip(slots) {
+            let (name, var) = (self.name(param), &function.vars[param]);
+            if let VarKind::Slice(Slice { dims, may, space: Space::Global }) = &var.kind {
+                let (ty, dims) = (self.ty(&var.ty), *dims as usize);
+                match (may, plain) {
+                    (May::Atomic, _) => {
+                        bindings.push(quote!(let #name = launch.atomics::<#ty, #dims>(#slot);))
+                    }
+                    (May::Read, Some(_)) => {
+                        patterns.push(quote!(Some(#name)));
+                        plains.push(quote!(launch.plain::<#ty, #dims>(#slot)));
+                    }
+                    _ => bindings.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);)),
+                }
+            }
+            names.push(name);
+        }
+        let body = quote! {
+            #(#bindings)*
+            launch.items(|item: &#rt::Item| work_item(item, #(#names),*));
+        };
+        match (plain, plains.is_empty()) {
+            (Some(_), true) => quote!(),
+            (Some(_), false) => quote!(if let (#(#patterns,)*) = (#(#plains,)*) { #body return; }),
+            (None, _) => body,
+        }
+    }
+
+    /// The loop over plain slices, each item its own element. It is right where the launch says that no arguments
+    /// overlap and that it has one dimension.
+    fn own_loop(&self, proof: &Elementwise, slots: &[usize]) -> TokenStream {
+        let (rt, function) = (self.rt, self.function);
+        let own = proof.own.iter().chain(&proof.along).copied().collect();
+        let inner = Rust { own, in_loop: true, ..Rust::new(self.module, self.uses, function, rt) };
+        let (mut views, mut lens, mut split, mut again, mut names) = (vec![], vec![], vec![], vec![], vec![]);
+        for (&param, slot) in function.params.iter().zip(slots) {
+            let (name, var) = (self.name(param), &function.vars[param]);
+            if let VarKind::Slice(_) = var.kind {
+                let ty = self.ty(&var.ty);
+                let (whole, len) = (format_ident!("{}_whole", name), format_ident!("{}_len", name));
+                if proof.own.contains(&param) {
+                    views.push(quote!(let #name = launch.own::<#ty>(#slot); let #len = #name.total();));
+                    lens.push(quote!(.min(#name.count())));
+                    split.push(quote!(let (#name, #whole) = #name.split(n);));
+                    again.push(quote!(let #name = #rt::Rest::new(#whole);));
+                } else if var.kind
+                    == VarKind::Slice(Slice { dims: 1, may: May::Atomic, space: Space::Global })
+                {
+                    // One that the kernel never touches, or there were no proof.
+                    views.push(quote!(let #name = launch.atomics::<#ty, 1>(#slot);));
+                } else {
+                    views.push(quote!(let #name = launch.apart_plain::<#ty, 1>(#slot);));
+                }
+                if proof.along.contains(&param) {
+                    lens.push(quote!(.min(#name.count_from(first))));
+                    views.push(quote!(let #len = #rt::Load::<#ty, 1>::count(&#name);));
+                    split.push(quote!(let #whole = #name; let #name = #whole.run(first, n);));
+                    again.push(quote!(let #name = #whole;));
+                }
+            }
+            names.push(name);
+        }
+        let (limit, body) = self.own_work(&inner);
+        quote! {
+            if launch.apart() {
+                let first = launch.first();
+                #(#views)*
+                let n = launch.count()#(#lens)*#limit;
+                #(#split)*
+                for k in 0..n {
+                    let item = &launch.line_item(first + k);
+                    'item: { #body }
+                }
+                #(#again)*
+                launch.items_from(n, |item: &#rt::Item| work_item(item, #(#names),*));
+                return;
+            }
+        }
+    }
+
+    /// A further limit of the loop over own elements, and the work in it: where all of the work stands behind one
+    /// comparison of the position, the loop ends there and compares nothing.
+    fn own_work(&self, inner: &Rust<'_>) -> (TokenStream, TokenStream) {
+        let function = self.function;
+        let Some((limit, work)) = behind_limit(function) else {
+            let body = inner.block(&function.body);
+            return (quote!(), quote!(#body;));
+        };
+        let limit = inner.value(limit);
+        let names =
+            function.body.stmts.iter().filter(|s| matches!(s, Stmt::Let(..))).map(|stmt| inner.stmt(stmt));
+        let work = inner.block(work);
+        (quote!(.min((#limit as usize).saturating_sub(first))), quote!(#(#names)* #work;))
+    }
+}

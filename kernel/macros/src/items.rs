@@ -1,0 +1,382 @@
+//! Signatures, structs and constants: what stands around the bodies.
+
+use proc_macro2::{Ident, Span};
+use syn::spanned::Spanned;
+
+use crate::errors::Errors;
+use crate::hir::{May, Slice, Space, Struct, VarKind};
+use crate::ty::{Scalar, Ty};
+
+/// A function's outside.
+#[derive(Debug)]
+pub(crate) struct Signature {
+    pub(crate) name: Ident,
+    pub(crate) params: Vec<Param>,
+    pub(crate) result: Ty,
+    /// Whether it can be launched.
+    pub(crate) kernel: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Param {
+    pub(crate) name: Ident,
+    /// The value's type, or the elements'.
+    pub(crate) ty: Ty,
+    pub(crate) mutable: bool,
+    pub(crate) kind: VarKind,
+    /// The type as it was written, for errors of the compiler that speak about it.
+    pub(crate) span: Span,
+}
+
+/// What type names mean, and how long arrays are.
+pub(crate) struct Types<'a> {
+    pub(crate) structs: &'a [Struct],
+    /// The value of an integer constant of this name.
+    pub(crate) length: &'a dyn Fn(&Ident) -> Option<i128>,
+}
+
+impl Types<'_> {
+    pub(crate) fn read(&self, ty: &syn::Type, errors: &mut Errors) -> Ty {
+        match ty {
+            syn::Type::Paren(inner) => self.read(&inner.elem, errors),
+            syn::Type::Group(inner) => self.read(&inner.elem, errors),
+            syn::Type::Path(path) if path.qself.is_none() => self.path(&path.path, errors),
+            syn::Type::Array(array) => {
+                let of = self.read(&array.elem, errors);
+                match self.array_length(&array.len) {
+                    Some(len) => Ty::Array(Box::new(of), len),
+                    None => {
+                        errors.at(
+                            array.len.span(),
+                            "an array's length is an integer literal or a constant, and not zero",
+                        );
+                        Ty::Error
+                    }
+                }
+            }
+            syn::Type::Tuple(tuple) if tuple.elems.is_empty() => Ty::Unit,
+            syn::Type::Tuple(_) => self.refuse(
+                ty,
+                errors,
+                "kernels have no tuples; make a struct, or pass the values one by one",
+            ),
+            syn::Type::Reference(_) => {
+                self.refuse(ty, errors, "references are types of parameters only; a variable holds a value")
+            }
+            syn::Type::Slice(_) => {
+                self.refuse(ty, errors, "a slice is a parameter behind a reference: `&[T]` or `&mut [T]`")
+            }
+            syn::Type::Ptr(_) => {
+                self.refuse(ty, errors, "kernels have no raw pointers; take a slice and an index")
+            }
+            syn::Type::BareFn(_) | syn::Type::ImplTrait(_) | syn::Type::TraitObject(_) => {
+                self.refuse(ty, errors, "kernels have no function values; call a helper function by its name")
+            }
+            syn::Type::Infer(_) => self.refuse(ty, errors, "write the type, or leave the `: _` away"),
+            _ => self.refuse(ty, errors, "this type does not exist in kernels"),
+        }
+    }
+
+    fn refuse(&self, ty: &syn::Type, errors: &mut Errors, message: &str) -> Ty {
+        errors.at(ty.span(), message);
+        Ty::Error
+    }
+
+    fn array_length(&self, len: &syn::Expr) -> Option<u32> {
+        let value = match len {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(int), .. }) => int.base10_parse().ok()?,
+            syn::Expr::Path(path) => (self.length)(path.path.get_ident()?)?,
+            // As a struct's field needs it, which is Rust's own.
+            syn::Expr::Cast(cast) => return self.array_length(&cast.expr),
+            syn::Expr::Paren(inner) => return self.array_length(&inner.expr),
+            _ => return None,
+        };
+        u32::try_from(value).ok().filter(|&len| len > 0)
+    }
+
+    fn path(&self, path: &syn::Path, errors: &mut Errors) -> Ty {
+        let Some(last) = path.segments.last() else { return Ty::Error };
+        let name = last.ident.to_string();
+        if let Some(width) = vector_width(&name) {
+            return self.vector(width, last, errors);
+        }
+        if let Some(scalar) = Scalar::from_name(&name) {
+            return Ty::Scalar(scalar);
+        }
+        if let Some(at) = self.structs.iter().position(|s| s.name == last.ident) {
+            return Ty::Struct(at);
+        }
+        errors.at(last.ident.span(), unknown_type(&name));
+        Ty::Error
+    }
+
+    fn vector(&self, width: u8, segment: &syn::PathSegment, errors: &mut Errors) -> Ty {
+        if let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments
+            && let Some(syn::GenericArgument::Type(of)) = arguments.args.first()
+        {
+            return match self.read(of, errors) {
+                Ty::Scalar(Scalar::Bool) => {
+                    errors.at(of.span(), "vectors hold numbers; use one `bool` per component");
+                    Ty::Error
+                }
+                scalar @ (Ty::Scalar(_) | Ty::Error) => Ty::Vector(width, Box::new(scalar)),
+                _ => {
+                    errors.at(of.span(), "a vector's components are scalars");
+                    Ty::Error
+                }
+            };
+        }
+        errors.at(segment.ident.span(), format!("say what the vector holds: `Vec{width}<f32>`"));
+        Ty::Error
+    }
+
+    pub(crate) fn signature(&self, item: &syn::Signature, kernel: bool, errors: &mut Errors) -> Signature {
+        refuse_decorations(item, errors);
+        let mut params = Vec::new();
+        for input in &item.inputs {
+            match input {
+                syn::FnArg::Receiver(receiver) => {
+                    errors.at(receiver.span(), "kernels and their helpers are functions, not methods; take the struct as a parameter");
+                }
+                syn::FnArg::Typed(typed) => params.extend(self.param(typed, kernel, errors)),
+            }
+        }
+        let result = match &item.output {
+            syn::ReturnType::Default => Ty::Unit,
+            syn::ReturnType::Type(_, ty) if kernel => {
+                errors.at(ty.span(), "a kernel returns nothing; write its results to a `&mut [T]`");
+                Ty::Unit
+            }
+            syn::ReturnType::Type(_, ty) => self.read(ty, errors),
+        };
+        Signature { name: item.ident.clone(), params, result, kernel }
+    }
+
+    fn param(&self, typed: &syn::PatType, kernel: bool, errors: &mut Errors) -> Option<Param> {
+        let syn::Pat::Ident(pattern) = &*typed.pat else {
+            errors.at(typed.pat.span(), "a parameter has a plain name; take it apart in the body");
+            return None;
+        };
+        if pattern.by_ref.is_some() || pattern.subpat.is_some() {
+            errors.at(pattern.span(), "a parameter has a plain name");
+        }
+        let local = typed.attrs.iter().find(|attr| attr.path().is_ident("local"));
+        let (ty, kind) = match &*typed.ty {
+            syn::Type::Reference(reference) => self.reference(reference, kernel, local.is_some(), errors),
+            ty => {
+                if let Some(local) = local {
+                    errors.at(
+                        local.span(),
+                        "local memory is a reference: `&mut [f32; 64]`, or `&mut [f32]` sized at launch",
+                    );
+                }
+                let ty = self.read(ty, errors);
+                (ty, VarKind::Value)
+            }
+        };
+        for attr in typed.attrs.iter().filter(|attr| !attr.path().is_ident("local")) {
+            errors.at(attr.span(), "a kernel's parameter knows the attribute `#[local]` only");
+        }
+        Some(Param {
+            name: pattern.ident.clone(),
+            ty,
+            mutable: pattern.mutability.is_some(),
+            kind,
+            span: typed.ty.span(),
+        })
+    }
+
+    /// A parameter behind a reference.
+    fn reference(
+        &self,
+        reference: &syn::TypeReference,
+        kernel: bool,
+        local: bool,
+        errors: &mut Errors,
+    ) -> (Ty, VarKind) {
+        let write = reference.mutability.is_some();
+        if let Some(lifetime) = &reference.lifetime {
+            errors.at(lifetime.span(), "kernels need no lifetimes; leave it away");
+        }
+        let may = if write { May::Write } else { May::Read };
+        let space = Space::Global;
+        let slice = |ty, dims, may, space| (ty, VarKind::Slice(Slice { dims, may, space }));
+        match &*reference.elem {
+            syn::Type::Slice(of) => {
+                if let Some(scalar) = atomic(&of.elem) {
+                    if write {
+                        errors.at(reference.span(), "atomics are shared: take `&[AtomicU32]`");
+                    }
+                    let space = if local { Space::Local(None) } else { space };
+                    return slice(Ty::Scalar(scalar), 1, May::Atomic, space);
+                }
+                let ty = self.element(&of.elem, errors);
+                let space = if local { Space::Local(None) } else { space };
+                slice(ty, 1, may, space)
+            }
+            syn::Type::Array(of) if local => {
+                let len = self.array_length(&of.len);
+                if len.is_none() {
+                    errors.at(of.len.span(), "the length is an integer literal or a constant, and not zero");
+                }
+                let (ty, may) = match atomic(&of.elem) {
+                    Some(scalar) => (Ty::Scalar(scalar), May::Atomic),
+                    None => (self.read(&of.elem, errors), may),
+                };
+                slice(ty, 1, may, Space::Local(len))
+            }
+            syn::Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "View") => {
+                let (ty, dims) = self.view(path, errors);
+                slice(ty, dims, may, space)
+            }
+            other if kernel => {
+                errors.at(
+                    other.span(),
+                    "a kernel takes `&[T]`, `&mut [T]`, `&View<T, 2>` or values; pass this by value",
+                );
+                (Ty::Error, VarKind::Value)
+            }
+            other => {
+                let ty = self.read(other, errors);
+                (ty, if write { VarKind::Ref } else { VarKind::Value })
+            }
+        }
+    }
+
+    /// The type of elements in memory, which is one of those that every device lays out alike.
+    fn element(&self, ty: &syn::Type, errors: &mut Errors) -> Ty {
+        let read = self.read(ty, errors);
+        if read == Ty::Scalar(Scalar::Bool) {
+            errors.at(ty.span(), "`bool` has no fixed form in memory; use `u32`, zero or not");
+            return Ty::Error;
+        }
+        read
+    }
+
+    fn view(&self, path: &syn::TypePath, errors: &mut Errors) -> (Ty, u8) {
+        let mut found = (None, None);
+        if let Some(segment) = path.path.segments.last()
+            && let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments
+        {
+            for argument in &arguments.args {
+                match argument {
+                    syn::GenericArgument::Type(ty) => found.0 = Some(self.element(ty, errors)),
+                    syn::GenericArgument::Const(syn::Expr::Lit(syn::ExprLit {
+                        lit: syn::Lit::Int(int),
+                        ..
+                    })) => {
+                        found.1 = int.base10_parse::<u8>().ok();
+                    }
+                    _ => {}
+                }
+            }
+        }
+        match found {
+            (Some(ty), Some(dims @ 1..=3)) => (ty, dims),
+            _ => {
+                errors.at(path.span(), "a view says its elements and its dimensions: `View<f32, 2>`");
+                (Ty::Error, 2)
+            }
+        }
+    }
+}
+
+fn atomic(ty: &syn::Type) -> Option<Scalar> {
+    let syn::Type::Path(path) = ty else { return None };
+    match path.path.segments.last()?.ident.to_string().as_str() {
+        "AtomicU32" => Some(Scalar::U32),
+        "AtomicI32" => Some(Scalar::I32),
+        "AtomicU64" => Some(Scalar::U64),
+        "AtomicI64" => Some(Scalar::I64),
+        _ => None,
+    }
+}
+
+pub(crate) fn vector_width(name: &str) -> Option<u8> {
+    match name {
+        "Vec2" => Some(2),
+        "Vec3" => Some(3),
+        "Vec4" => Some(4),
+        _ => None,
+    }
+}
+
+fn unknown_type(name: &str) -> String {
+    match name {
+        "usize" | "isize" => {
+            format!("`{name}` has another size on every device; indices and lengths are `u32`")
+        }
+        "u8" | "i8" | "u16" | "i16" => {
+            format!(
+                "`{name}` does not exist on every device; use `u32` or `i32`, and pack several into one if memory matters"
+            )
+        }
+        "u128" | "i128" => {
+            format!("`{name}` does not exist on devices; the widest integers are `u64` and `i64`")
+        }
+        "char" | "str" | "String" => format!("kernels have no text, so no `{name}`"),
+        "Vec" => "a kernel cannot allocate; use an array `[T; N]`, or a vector of numbers `Vec3<f32>`".into(),
+        "Box" | "Rc" | "Arc" | "Option" | "Result" | "HashMap" => {
+            format!(
+                "`{name}` does not exist in kernels, which have numbers, vectors, arrays and structs of them"
+            )
+        }
+        "AtomicU32" | "AtomicI32" | "AtomicU64" | "AtomicI64" => {
+            format!("atomics are elements of a parameter: `&[{name}]`")
+        }
+        "View" => "a view is a parameter: `&View<f32, 2>` or `&mut View<f32, 2>`".into(),
+        _ => format!(
+            "there is no type `{name}` here; structs for kernels stand in the same `#[windlass::kernels] mod`"
+        ),
+    }
+}
+
+fn refuse_decorations(item: &syn::Signature, errors: &mut Errors) {
+    if let Some(token) = &item.asyncness {
+        errors.at(
+            token.span,
+            "a kernel cannot be async: it runs on the device, and what is awaited is the event of its group",
+        );
+    }
+    if let Some(token) = &item.unsafety {
+        errors.at(token.span, "kernels need no such promise; leave the word away");
+    }
+    if let Some(token) = &item.constness {
+        errors.at(token.span, "a kernel is not evaluated by the compiler; leave `const` away");
+    }
+    if let Some(abi) = &item.abi {
+        errors.at(abi.span(), "a kernel's calling convention is its device's; leave `extern` away");
+    }
+    if let Some(token) = &item.variadic {
+        errors.at(token.span(), "a kernel takes a fixed number of arguments");
+    }
+    if let Some(param) = item.generics.params.first() {
+        errors.at(
+            param.span(),
+            "kernels are not generic; write one for each type, with a helper for what they share",
+        );
+    }
+}
+
+/// A struct of a `kernels` module.
+pub(crate) fn structure(item: &syn::ItemStruct, types: &Types<'_>, errors: &mut Errors) -> Struct {
+    let mut fields = Vec::new();
+    match &item.fields {
+        syn::Fields::Named(named) => {
+            for field in &named.named {
+                let ty = types.read(&field.ty, errors);
+                if let Some(name) = &field.ident {
+                    fields.push((name.clone(), ty));
+                }
+            }
+        }
+        other => errors.at(other.span(), "a struct for kernels has named fields"),
+    }
+    if fields.is_empty() {
+        errors.at(item.ident.span(), "a struct for kernels has at least one field");
+    }
+    if let Some(param) = item.generics.params.first() {
+        errors.at(param.span(), "structs for kernels are not generic");
+    }
+    Struct { name: item.ident.clone(), fields }
+}

@@ -1,0 +1,244 @@
+//! What users see of a kernel: a function with its name, whose arguments are typed and whose value is a call.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+
+use crate::hir::{Function, May, Module, Slice, Space, VarId, VarKind};
+use crate::host::{native, type_tokens};
+use crate::items::Signature;
+use crate::ty::{Scalar, Ty};
+use crate::uniform::Differing;
+use crate::uses::{Uses, elementwise};
+use crate::wgsl;
+
+/// Everything about one kernel that the output needs.
+pub(crate) struct Launched<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) uses: &'a [Uses],
+    pub(crate) differing: &'a Differing,
+    pub(crate) at: usize,
+    pub(crate) signature: &'a Signature,
+    pub(crate) attrs: &'a [syn::Attribute],
+    pub(crate) vis: &'a syn::Visibility,
+    /// The path of the `windlass` crate.
+    pub(crate) root: &'a TokenStream,
+}
+
+impl Launched<'_> {
+    fn function(&self) -> &Function {
+        &self.module.functions[self.at]
+    }
+
+    /// The position of each parameter's slot; views take a second one for their extents.
+    fn slots(&self) -> Vec<usize> {
+        let (mut slots, mut next) = (Vec::new(), 0);
+        for &param in &self.function().params {
+            slots.push(next);
+            let kind = &self.function().vars[param].kind;
+            next += usize::from(!is_fixed_local(kind)) + usize::from(is_view(kind));
+        }
+        slots
+    }
+
+    pub(crate) fn tokens(&self) -> Result<TokenStream, syn::Error> {
+        let (root, function, signature) = (self.root, self.function(), self.signature);
+        let text = wgsl::kernel(self.module, self.uses, self.at);
+        check_text(&text, &function.name)?;
+        let rt = quote!(#root::kernel::native);
+        let native = native(self.module, self.uses, self.at, &rt, &self.slots(), self.differing);
+        let (slots, uses) = (self.slot_values(), self.slot_uses(&rt));
+        let passed = || {
+            let all = function.params.iter().zip(&signature.params);
+            all.filter(|&(&param, _)| !is_fixed_local(&function.vars[param].kind))
+        };
+        let params = passed().map(|(&param, written)| {
+            let (name, ty) = (&written.name, self.argument_type(param, written.span));
+            quote!(#name: #ty)
+        });
+        let arguments = passed().map(|(&param, written)| self.argument(param, &written.name));
+        let grouped = self.uses[self.at].groups;
+        let (name, vis, attrs) = (&function.name, self.vis, self.attrs);
+        let label = name.to_string();
+        let entry = entry_name(&text);
+        Ok(quote! {
+            #(#attrs)*
+            #[allow(clippy::too_many_arguments)]
+            #vis fn #name<'g>(#(#params),*) -> #root::KernelCall<'g> {
+                #[allow(
+                    unused,
+                    non_snake_case,
+                    clippy::all,
+                    clippy::pedantic,
+                    reason = "what follows is written by the attribute"
+                )]
+                mod code {
+                    use super::*;
+                    #native
+                    static USES: &[#rt::SlotUse] = &[#(#uses),*];
+                    pub(super) static KERNEL: ::std::sync::LazyLock<#root::kernel::Kernel> =
+                        ::std::sync::LazyLock::new(|| #rt::kernel((#label, #grouped), &[#(#slots),*], (#entry, #text), USES, run));
+                }
+                #root::KernelCall::new(&code::KERNEL)#(#arguments)*
+            }
+        })
+    }
+
+    fn slot_values(&self) -> Vec<TokenStream> {
+        let root = self.root;
+        let slot = quote!(#root::kernel::Slot);
+        let access = quote!(#root::kernel::SlotAccess);
+        let mut slots = Vec::new();
+        for &param in &self.function().params {
+            let var = &self.function().vars[param];
+            match &var.kind {
+                VarKind::Slice(Slice { may: May::Read, space: Space::Global, .. }) => {
+                    slots.push(quote!(#slot::Buffer(#access::Read)));
+                }
+                VarKind::Slice(Slice { space: Space::Global, .. }) => {
+                    slots.push(quote!(#slot::Buffer(#access::ReadWrite)))
+                }
+                VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }) => {}
+                // How many elements there are; the memory itself is the text's.
+                VarKind::Slice(_) => slots.push(quote!(#slot::Value(4))),
+                _ => {
+                    let ty = self.value_type(&var.ty);
+                    slots.push(quote!(#slot::Value(::core::mem::size_of::<#ty>())));
+                }
+            }
+            if let VarKind::Slice(Slice { dims: dims @ 2.., .. }) = &var.kind {
+                let bytes = 4 * *dims as usize;
+                slots.push(quote!(#slot::Value(#bytes)));
+            }
+        }
+        slots
+    }
+
+    fn slot_uses(&self, rt: &TokenStream) -> Vec<TokenStream> {
+        let function = self.function();
+        let proof = elementwise(function, &self.uses[self.at]).unwrap_or_default();
+        let mut uses = Vec::new();
+        for &param in &function.params {
+            let var = &function.vars[param];
+            let ty = type_tokens(self.module, rt, &var.ty);
+            match &var.kind {
+                VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }) => {}
+                VarKind::Slice(Slice { space: Space::Local(None), .. }) => {
+                    uses.push(quote!(#rt::SlotUse::VALUE))
+                }
+                VarKind::Slice(slice) => {
+                    uses.push(match slice.may {
+                        May::Read => quote!(#rt::SlotUse::read::<#ty>()),
+                        _ if proof.own.contains(&param) => quote!(#rt::SlotUse::own::<#ty>()),
+                        _ => quote!(#rt::SlotUse::write::<#ty>()),
+                    });
+                    if slice.dims > 1 {
+                        uses.push(quote!(#rt::SlotUse::VALUE));
+                    }
+                }
+                _ => uses.push(quote!(#rt::SlotUse::VALUE)),
+            }
+        }
+        uses
+    }
+
+    /// The type in which a value crosses to the device.
+    fn value_type(&self, ty: &Ty) -> TokenStream {
+        let root = self.root;
+        match ty {
+            Ty::Scalar(Scalar::Bool) => quote!(u32),
+            ty => type_tokens(self.module, &quote!(#root::kernel::native), ty),
+        }
+    }
+
+    /// What the launch function takes for a parameter. The bound stands where the parameter's type was written, so
+    /// that the compiler points there.
+    fn argument_type(&self, param: VarId, span: proc_macro2::Span) -> TokenStream {
+        let root = self.root;
+        let var = &self.function().vars[param];
+        let ty = type_tokens(self.module, &quote!(#root::kernel::native), &var.ty);
+        let VarKind::Slice(slice) = &var.kind else { return ty };
+        if slice.space != Space::Global {
+            return quote_spanned!(span=> usize);
+        }
+        let dims = slice.dims as usize;
+        let uses = &self.uses[self.at];
+        let bound = bound(slice.may, uses, param);
+        quote_spanned!(span=> impl #root::args::#bound<'g, #ty, #dims>)
+    }
+
+    fn argument(&self, param: VarId, name: &Ident) -> TokenStream {
+        let root = self.root;
+        let var = &self.function().vars[param];
+        let uses = &self.uses[self.at];
+        let VarKind::Slice(slice) = &var.kind else {
+            return match var.ty {
+                Ty::Scalar(Scalar::Bool) => quote!(.value(u32::from(#name))),
+                _ => quote!(.value(#name)),
+            };
+        };
+        if slice.space != Space::Global {
+            let len = format!("{}_len", var.name);
+            return quote!(.local_argument(#len, #name));
+        }
+        let bound = bound(slice.may, uses, param);
+        let (ty, dims) =
+            (type_tokens(self.module, &quote!(#root::kernel::native), &var.ty), slice.dims as usize);
+        let argument = quote!(#root::args::#bound::<'g, #ty, #dims>::argument(#name));
+        match slice.dims {
+            1 => quote!(.argument(#argument)),
+            _ => quote!(.view_argument::<#dims>(#argument)),
+        }
+    }
+}
+
+/// The trait that an argument must have. What a kernel reads back it must be allowed to read.
+fn bound(may: May, uses: &Uses, param: VarId) -> Ident {
+    let name = match (may, uses.read.contains(&param), uses.written.contains(&param)) {
+        (May::Read, ..) => "ReadArg",
+        (May::Atomic, ..) => "AtomicArg",
+        (May::Write, false, true) => "WriteArg",
+        (May::Write, ..) => "UpdateArg",
+    };
+    format_ident!("{name}")
+}
+
+/// Whether a parameter is local memory of a fixed size, which nobody passes.
+fn is_fixed_local(kind: &VarKind) -> bool {
+    matches!(kind, VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }))
+}
+
+fn is_view(kind: &VarKind) -> bool {
+    matches!(kind, VarKind::Slice(Slice { dims: 2.., .. }))
+}
+
+/// What the device's text says, naga must agree with: if it does not, the fault is in this macro.
+fn check_text(text: &str, name: &Ident) -> Result<(), syn::Error> {
+    use naga::front::wgsl::{Frontend, Options};
+    use naga::valid::{Capabilities, ValidationFlags, Validator};
+    let capabilities = Capabilities::FLOAT64
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SHADER_FLOAT16_IN_FLOAT32
+        | Capabilities::SHADER_INT64
+        | Capabilities::SHADER_INT64_ATOMIC_ALL_OPS
+        | Capabilities::SHADER_INT64_ATOMIC_MIN_MAX;
+    let mut options = Options::new();
+    options.capabilities = capabilities;
+    let wrong = |what: String| {
+        let message = format!(
+            "the device's text for `{name}` was refused, which is a fault of `#[kernel]`, not of the kernel; please \
+             report it with the kernel:\n{what}\n{text}"
+        );
+        syn::Error::new(name.span(), message)
+    };
+    let module =
+        Frontend::new_with_options(options).parse(text).map_err(|e| wrong(e.emit_to_string(text)))?;
+    let mut validator = Validator::new(ValidationFlags::all(), capabilities);
+    validator.validate(&module).map_err(|e| wrong(e.emit_to_string(text)))?;
+    Ok(())
+}
+
+/// The entry point's name in the text.
+fn entry_name(text: &str) -> String {
+    let after = text.split("@compute").nth(1).and_then(|rest| rest.split("fn ").nth(1));
+    after.and_then(|rest| rest.split('(').next()).unwrap_or_default().trim().into()
+}

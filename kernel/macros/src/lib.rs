@@ -1,0 +1,47 @@
+//! `#[kernel]` and `#[kernels]`: a subset of Rust, checked, and turned into native code and WGSL.
+//!
+//! The way of a kernel: `items` reads what stands around the bodies, `check` resolves names and types and refuses what
+//! is no part of the language, `uses` finds out what each parameter needs, `wgsl` writes the device's text, which naga
+//! validates here and now, `host` writes native code, and `launch` the function that users call.
+//!
+//! The crate `windlass` gives these out; see there for examples.
+
+mod builtin;
+mod check;
+mod device_copy;
+mod errors;
+mod expand;
+mod flow;
+mod fold;
+mod hir;
+mod host;
+mod items;
+mod launch;
+mod ty;
+mod uniform;
+mod uses;
+mod wgsl;
+
+use proc_macro::TokenStream;
+
+/// Turns a function into a kernel: a function of the same name that makes a call of it, to be launched.
+#[proc_macro_attribute]
+pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    finish(expand::kernel(arguments.into(), item.into()))
+}
+
+/// Turns a module's `#[kernel]` functions into kernels, which may use its structs, constants and other functions.
+#[proc_macro_attribute]
+pub fn kernels(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    finish(expand::kernels(arguments.into(), item.into()))
+}
+
+/// Lets a struct live in device memory, having proved that it has no padding.
+#[proc_macro_derive(DeviceCopy, attributes(windlass))]
+pub fn device_copy(item: TokenStream) -> TokenStream {
+    finish(device_copy::derive(item.into()))
+}
+
+fn finish(made: Result<proc_macro2::TokenStream, syn::Error>) -> TokenStream {
+    made.unwrap_or_else(|error| error.into_compile_error()).into()
+}

@@ -1,0 +1,185 @@
+//! What a kernel does with its parameters: which it reads, which it writes, and whether each work-item keeps to its
+//! own element.
+
+use std::collections::BTreeSet;
+
+use crate::builtin::Id;
+use crate::errors::Errors;
+use crate::hir::{
+    Arg, Base, Expr, Function, Kind, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
+};
+
+/// What a function and its helpers do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) read: BTreeSet<VarId>,
+    pub(crate) written: BTreeSet<VarId>,
+    /// Whether positions in a work-group, local memory or barriers occur.
+    pub(crate) groups: bool,
+    /// Whether any position occurs.
+    pub(crate) positions: bool,
+}
+
+/// The uses of each function of a module. A function that calls itself is reported.
+pub(crate) fn all(module: &Module, errors: &mut Errors) -> Vec<Uses> {
+    let mut found: Vec<Option<Uses>> = module.functions.iter().map(|_| None).collect();
+    for at in 0..module.functions.len() {
+        of(module, at, &mut Vec::new(), &mut found, errors);
+    }
+    found.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+fn of(
+    module: &Module,
+    at: usize,
+    calls: &mut Vec<usize>,
+    found: &mut Vec<Option<Uses>>,
+    errors: &mut Errors,
+) -> Uses {
+    if let Some(uses) = &found[at] {
+        return uses.clone();
+    }
+    let function = &module.functions[at];
+    if calls.contains(&at) {
+        errors.at(
+            function.name.span(),
+            format!("`{}` calls itself, and devices have no stack for that; use a loop", function.name),
+        );
+        return Uses::default();
+    }
+    calls.push(at);
+    let mut uses = Uses::default();
+    uses.groups |= function.params.iter().any(|&p| is_local(&function.vars[p].kind));
+    let mut helpers: Vec<(usize, &[Arg])> = Vec::new();
+    walk_block(&function.body, &mut |node| match node {
+        Node::Expr(expr) => match &expr.kind {
+            Kind::Element(var, _) => {
+                uses.read.insert(*var);
+            }
+            Kind::Atomic(_, var, _, _) => {
+                uses.read.insert(*var);
+                uses.written.insert(*var);
+            }
+            Kind::Id(id, _) => {
+                uses.positions = true;
+                uses.groups |= id.needs_groups();
+            }
+            Kind::Barrier => {
+                uses.groups = true;
+                if !calls.is_empty() && !module.kernels.contains(&at) {
+                    errors.at(expr.span, "a `barrier()` stands in the kernel itself, not in a helper");
+                }
+            }
+            Kind::Call(helper, args) => helpers.push((*helper, args)),
+            _ => {}
+        },
+        Node::Place(place) => {
+            if let Base::Element(var, _) = place.base {
+                uses.written.insert(var);
+            }
+        }
+        Node::Stmt(Stmt::Assign(place, Some(_), _)) => {
+            if let Base::Element(var, _) = place.base {
+                uses.read.insert(var);
+            }
+        }
+        Node::Stmt(_) => {}
+    });
+    for (helper, args) in helpers {
+        let inner = of(module, helper, calls, found, errors);
+        uses.groups |= inner.groups;
+        uses.positions |= inner.positions;
+        for (&param, arg) in module.functions[helper].params.iter().zip(args) {
+            match arg {
+                Arg::Slice(var) => {
+                    if inner.read.contains(&param) {
+                        uses.read.insert(*var);
+                    }
+                    if inner.written.contains(&param) {
+                        uses.written.insert(*var);
+                    }
+                }
+                // What is behind `&mut` is read and written.
+                Arg::Ref(place) => {
+                    if let Base::Element(var, _) = place.base {
+                        uses.read.insert(var);
+                    }
+                }
+                Arg::Value(_) => {}
+            }
+        }
+    }
+    calls.pop();
+    found[at] = Some(uses.clone());
+    uses
+}
+
+fn is_local(kind: &VarKind) -> bool {
+    matches!(kind, VarKind::Slice(Slice { space: Space::Local(_), .. }))
+}
+
+/// The proof that a kernel works element by element: in a launch of one dimension each work-item writes elements at
+/// its own position only, and reads what is written there only at that position.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elementwise {
+    /// Slices that are written, at the item's own position.
+    pub(crate) own: BTreeSet<VarId>,
+    /// Slices that are read at the item's own position, and nowhere else.
+    pub(crate) along: BTreeSet<VarId>,
+}
+
+/// The proof, where it holds.
+pub(crate) fn elementwise(function: &Function, uses: &Uses) -> Option<Elementwise> {
+    if uses.groups || uses.written.is_empty() {
+        return None;
+    }
+    let own_position = |at: &[Expr]| matches!(at, [index] if is_position(function, index));
+    let (mut elsewhere, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    walk_block(&function.body, &mut |node| {
+        let (var, own) = match node {
+            Node::Expr(Expr { kind: Kind::Element(var, at), .. }) => (*var, own_position(at)),
+            Node::Expr(Expr { kind: Kind::Atomic(_, var, ..), .. }) => (*var, false),
+            Node::Place(place) => match &place.base {
+                Base::Element(var, at) => (*var, own_position(at)),
+                Base::Var(_) => return,
+            },
+            Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
+                elsewhere.extend(
+                    args.iter().filter_map(|arg| if let Arg::Slice(var) = arg { Some(*var) } else { None }),
+                );
+                return;
+            }
+            _ => return,
+        };
+        seen.insert(var);
+        if !own {
+            elsewhere.insert(var);
+        }
+    });
+    if !uses.written.is_disjoint(&elsewhere) {
+        return None;
+    }
+    let along = seen.difference(&elsewhere).copied().filter(|var| !uses.written.contains(var)).collect();
+    Some(Elementwise { own: uses.written.clone(), along })
+}
+
+/// Whether an expression is the item's position: `global_id(0)`, or a variable that is nothing else.
+pub(crate) fn is_position(function: &Function, expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Id(Id::Global, 0) => true,
+        Kind::Var(var) => !function.vars[*var].mutable && bound_to_position(function, *var),
+        _ => false,
+    }
+}
+
+fn bound_to_position(function: &Function, var: VarId) -> bool {
+    let mut bound = false;
+    walk_block(&function.body, &mut |node| {
+        if let Node::Stmt(Stmt::Let(of, Some(init))) = node
+            && *of == var
+        {
+            bound = matches!(init.kind, Kind::Id(Id::Global, 0));
+        }
+    });
+    bound
+}

@@ -1,0 +1,335 @@
+//! The device's text: WGSL in the convention of `windlass_kernel::block`, one module for each kernel.
+//!
+//! Every access to memory goes through a small function that compares the index with the length: outside, reading
+//! gives zero and writing does nothing. What WGSL leaves open (conversions of floats, rounding halves) is written out.
+
+mod memory;
+mod prelude;
+mod stmt;
+mod value;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::hir::{Function, Module, Slice, Space, VarId, VarKind};
+use crate::ty::{Scalar, Ty};
+use crate::uses::Uses;
+
+/// Elements that the kernel's text reaches by a name.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    pub(super) name: String,
+    pub(super) ty: Ty,
+    pub(super) slice: Slice,
+}
+
+/// A part of the text that has a name, in the order of first need.
+#[derive(Default)]
+pub(super) struct Parts {
+    seen: HashSet<String>,
+    pub(super) text: String,
+}
+
+impl Parts {
+    /// Adds a part, unless it is there; false where it was.
+    pub(super) fn claim(&mut self, name: &str) -> bool {
+        self.seen.insert(name.into())
+    }
+}
+
+/// The writer of one kernel's module.
+pub(crate) struct Writer<'m> {
+    pub(super) module: &'m Module,
+    pub(super) uses: &'m [Uses],
+    taken: HashSet<String>,
+    pub(super) structs: HashMap<usize, String>,
+    pub(super) consts: HashMap<usize, String>,
+    pub(super) memories: Vec<Memory>,
+    pub(super) types: Parts,
+    pub(super) helpers: Parts,
+    pub(super) functions: Parts,
+    pub(super) half: bool,
+    /// Whether launches have work-groups.
+    pub(super) grouped: bool,
+    /// The helpers that were written, by number and memories.
+    pub(super) helper_names: HashMap<String, String>,
+    /// The block's members.
+    block: Vec<String>,
+}
+
+/// The text for kernel `at` of a module.
+pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> String {
+    let mut writer = Writer {
+        module,
+        uses,
+        taken: HashSet::new(),
+        structs: HashMap::new(),
+        consts: HashMap::new(),
+        memories: Vec::new(),
+        types: Parts::default(),
+        helpers: Parts::default(),
+        functions: Parts::default(),
+        half: false,
+        grouped: uses[at].groups,
+        helper_names: HashMap::new(),
+        block: Vec::new(),
+    };
+    writer.write(&module.functions[at])
+}
+
+impl<'m> Writer<'m> {
+    /// A name that is the author's own where WGSL lets it be, and that nothing else in the module has.
+    pub(super) fn unique(&mut self, name: &str) -> String {
+        let name = name.trim_start_matches("r#");
+        let reserved = naga::keywords::wgsl::RESERVED.contains(&name)
+            || naga::keywords::wgsl::BUILTIN_IDENTIFIERS.contains(&name)
+            || name.starts_with("__")
+            || name == "_";
+        let ascii: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        let stem = if reserved { format!("{}_k", ascii.trim_start_matches('_')) } else { ascii };
+        let mut unique = stem.clone();
+        let mut number = 1;
+        while !self.taken.insert(unique.clone()) {
+            number += 1;
+            unique = format!("{stem}_{number}");
+        }
+        unique
+    }
+
+    fn write(&mut self, function: &'m Function) -> String {
+        let groups = self.grouped;
+        let own = "block Block item Item group groups local at rest group_at groups_1 groups_2 group_items exact_groups";
+        self.taken.extend(own.split(' ').map(String::from));
+        for stem in ["local", "local_id", "group_id", "global_id"] {
+            self.taken.extend((0..3).map(|dim| format!("{stem}_{dim}")));
+        }
+        // Parameters of the access functions would hide memories of these names, and variables nothing.
+        self.taken.extend(ACCESS_PARAMETERS.map(String::from));
+        let entry = self.unique(&function.name.to_string());
+        let memories = self.declare_parameters(function);
+        for name in ACCESS_PARAMETERS {
+            self.taken.remove(name);
+        }
+        if groups {
+            self.item_ty();
+        }
+        self.access_functions();
+        let (opening, values) = self.values(function);
+        let body = self.entry_body(function, memories, values);
+        let mut text = String::new();
+        if self.half {
+            text.push_str("enable f16;\n\n");
+        }
+        if groups {
+            for dim in 0..3 {
+                text.push_str(&format!("override local_{dim}: u32 = 1u;\n"));
+            }
+            text.push_str("override group_items: u32 = 1u;\noverride exact_groups: bool = false;\n\n");
+        }
+        text.push_str(&self.types.text);
+        text.push_str(&format!("struct Block {{\n{}}}\n\n", self.block.concat()));
+        text.push_str(&self.bindings());
+        text.push_str(&self.helpers.text);
+        text.push_str(&self.functions.text);
+        text.push_str(&entry_text(&entry, groups, &opening, &body));
+        text
+    }
+
+    /// Gives each parameter that is memory its name; says which variable is which memory.
+    fn declare_parameters(&mut self, function: &Function) -> HashMap<VarId, usize> {
+        let mut memories = HashMap::new();
+        for &param in &function.params {
+            let var = &function.vars[param];
+            let VarKind::Slice(slice) = &var.kind else { continue };
+            let name = self.unique(&var.name.to_string());
+            memories.insert(param, self.memories.len());
+            self.memories.push(Memory { name, ty: var.ty.clone(), slice: slice.clone() });
+        }
+        let globals: Vec<String> =
+            self.memories.iter().filter(|m| m.slice.space == Space::Global).map(|m| m.name.clone()).collect();
+        for name in globals {
+            self.block.push(format!("    {name}_at: u32,\n    {name}_len: u32,\n"));
+        }
+        for dim in 0..3 {
+            self.block.push(format!("    size_{dim}: u32,\n"));
+        }
+        memories
+    }
+
+    /// The parameters by value, as they come out of the block: statements at the kernel's start, and their names.
+    fn values(&mut self, function: &'m Function) -> (String, HashMap<VarId, String>) {
+        let (mut text, mut names) = (String::new(), HashMap::new());
+        for &param in &function.params {
+            let var = &function.vars[param];
+            match &var.kind {
+                VarKind::Slice(slice) => {
+                    if slice.space == Space::Local(None) {
+                        // The length is known to the text as an override; the block has it for the host.
+                        let name = self.memory_of(function, param).name.clone();
+                        self.block.push(format!("    {name}_items: u32,\n"));
+                    }
+                    if slice.dims > 1 && slice.space == Space::Global {
+                        let name = self.memory_of(function, param).name.clone();
+                        for dim in 0..slice.dims {
+                            self.block.push(format!("    {name}_extent_{dim}: u32,\n"));
+                        }
+                    }
+                }
+                _ => {
+                    let name = self.unique(&var.name.to_string());
+                    let value = self.block_value(&var.ty, &name);
+                    let ty = self.ty(&var.ty);
+                    let keyword = if var.mutable || matches!(var.ty, Ty::Array(..)) { "var" } else { "let" };
+                    text.push_str(&format!("    {keyword} {name}: {ty} = {value};\n"));
+                    names.insert(param, name);
+                }
+            }
+        }
+        (text, names)
+    }
+
+    fn memory_of(&self, function: &Function, param: VarId) -> &Memory {
+        let before = function.params.iter().take_while(|&&p| p != param);
+        let at = before.filter(|&&p| matches!(function.vars[p].kind, VarKind::Slice(_))).count();
+        &self.memories[at]
+    }
+
+    /// A value as an expression over members of the block, which are added; the block has words only.
+    fn block_value(&mut self, ty: &Ty, name: &str) -> String {
+        match ty {
+            Ty::Scalar(scalar) => self.block_scalar(*scalar, name),
+            Ty::Vector(n, of) => {
+                let parts: Vec<String> = "xyzw"
+                    .chars()
+                    .take(*n as usize)
+                    .map(|axis| self.block_value(of, &format!("{name}_{axis}")))
+                    .collect();
+                format!("{}({})", self.ty(ty), parts.join(", "))
+            }
+            Ty::Array(of, len) => {
+                let parts: Vec<String> =
+                    (0..*len).map(|i| self.block_value(of, &format!("{name}_{i}"))).collect();
+                format!("{}({})", self.ty(ty), parts.join(", "))
+            }
+            Ty::Struct(at) => {
+                let module = self.module;
+                let parts: Vec<String> = module.structs[*at]
+                    .fields
+                    .iter()
+                    .map(|(field, ty)| self.block_value(ty, &format!("{name}_{field}")))
+                    .collect();
+                format!("{}({})", self.ty(ty), parts.join(", "))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn block_scalar(&mut self, scalar: Scalar, name: &str) -> String {
+        let mut member = |name: String, ty: &str| {
+            self.block.push(format!("    {name}: {ty},\n"));
+            format!("block.{name}")
+        };
+        match scalar {
+            Scalar::Bool => format!("({} != 0u)", member(name.into(), "u32")),
+            Scalar::F16 => {
+                let word = member(name.into(), "u32");
+                self.half = true;
+                format!("f16(unpack2x16float({word}).x)")
+            }
+            Scalar::I32 | Scalar::U32 | Scalar::F32 => member(name.into(), scalar.name()),
+            Scalar::I64 | Scalar::U64 | Scalar::F64 => {
+                let (low, high) =
+                    (member(format!("{name}_low"), "u32"), member(format!("{name}_high"), "u32"));
+                let bits = format!("((u64({high}) << 32u) | u64({low}))");
+                match scalar {
+                    Scalar::U64 => bits,
+                    Scalar::I64 => format!("bitcast<i64>({bits})"),
+                    _ => format!("bitcast<f64>({bits})"),
+                }
+            }
+        }
+    }
+
+    fn bindings(&mut self) -> String {
+        let mut text = String::new();
+        let mut binding = 0;
+        for at in 0..self.memories.len() {
+            let memory = self.memories[at].clone();
+            match &memory.slice.space {
+                Space::Global => {
+                    let access = if self.memory_is_written(&memory) { "read_write" } else { "read" };
+                    let element = self.stored(&memory);
+                    let name = &memory.name;
+                    text.push_str(&format!(
+                        "@group(0) @binding({binding}) var<storage, {access}> {name}: array<{element}>;\n"
+                    ));
+                    binding += 1;
+                }
+                Space::Local(len) => {
+                    let element = self.stored(&memory);
+                    let name = &memory.name;
+                    let len = match len {
+                        Some(len) => format!("{len}"),
+                        None => {
+                            text.push_str(&format!("override {name}_len: u32 = 1u;\n"));
+                            format!("{name}_len")
+                        }
+                    };
+                    text.push_str(&format!("var<workgroup> {name}: array<{element}, {len}>;\n"));
+                }
+            }
+        }
+        text.push_str(&format!("@group(0) @binding({binding}) var<uniform> block: Block;\n\n"));
+        text
+    }
+
+    fn memory_is_written(&self, memory: &Memory) -> bool {
+        memory.slice.may != crate::hir::May::Read
+    }
+}
+
+const ACCESS_PARAMETERS: [&str; 5] = ["i", "j", "k", "m", "value"];
+
+/// The entry point around a kernel's body: where the item is, and whether the launch reaches so far.
+fn entry_text(name: &str, groups: bool, opening: &str, body: &str) -> String {
+    let positions = "
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+";
+    if groups {
+        // The work-group's items are counted in one dimension, like the groups, so that no device's limits per
+        // dimension matter; the launch's shape is made of them here. Only where groups are counted along two dimensions
+        // can there be more than the launch has. Devices that count along one say so: PoCL (3.1 does) lets the first
+        // item decide every branch of a kernel that returns before a barrier.
+        let global: String = (0..3)
+            .map(|d| format!("    let global_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n"))
+            .collect();
+        return format!(
+            "@compute @workgroup_size(group_items)\nfn {name}({positions}) {{
+    let group_at = group.y * groups.x + group.x;
+    let groups_1 = block.size_1 / local_1;
+    let groups_2 = block.size_2 / local_2;
+    let group_id_0 = group_at / (groups_1 * groups_2);
+    let group_id_1 = group_at / groups_2 % groups_1;
+    let group_id_2 = group_at % groups_2;
+    if !exact_groups {{ if group_id_0 >= block.size_0 / local_0 {{ return; }} }}
+    let local_id_0 = local / (local_1 * local_2);
+    let local_id_1 = local / local_2 % local_1;
+    let local_id_2 = local % local_2;
+{global}{opening}{body}}}
+"
+        );
+    }
+    format!(
+        "@compute @workgroup_size(64)\nfn {name}({positions}) {{
+    let at = (group.y * groups.x + group.x) * 64u + local;
+    let rest = block.size_1 * block.size_2;
+    if at >= block.size_0 * rest {{ return; }}
+    let global_id_0 = at / rest;
+    let global_id_1 = at / block.size_2 % block.size_1;
+    let global_id_2 = at % block.size_2;
+{opening}{body}}}
+"
+    )
+}

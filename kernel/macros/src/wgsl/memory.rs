@@ -1,0 +1,246 @@
+//! Types in registers and in memory, and the functions through which memory is reached.
+//!
+//! In memory lies what Rust's `repr(C)` says: vectors are arrays there, since WGSL would align them further. A type
+//! without vectors is the same in both places.
+
+use super::{Memory, Writer};
+use crate::hir::{AtomicOp, May, Space};
+use crate::ty::{Scalar, Ty};
+
+impl Writer<'_> {
+    /// A type's name in registers.
+    pub(super) fn ty(&mut self, ty: &Ty) -> String {
+        match ty {
+            Ty::Scalar(scalar) => {
+                self.half |= *scalar == Scalar::F16;
+                scalar.name().into()
+            }
+            Ty::Vector(n, of) => format!("vec{n}<{}>", self.ty(of)),
+            Ty::Array(of, len) => format!("array<{}, {len}>", self.ty(of)),
+            Ty::Struct(at) => self.structure(*at),
+            _ => "u32".into(),
+        }
+    }
+
+    fn structure(&mut self, at: usize) -> String {
+        if let Some(name) = self.structs.get(&at) {
+            return name.clone();
+        }
+        let module = self.module;
+        let item = &module.structs[at];
+        let name = self.unique(&item.name.to_string());
+        self.structs.insert(at, name.clone());
+        let members: String = item
+            .fields
+            .iter()
+            .map(|(field, ty)| format!("    {}: {},\n", member(field), self.ty(ty)))
+            .collect();
+        self.types.text.push_str(&format!("struct {name} {{\n{members}}}\n\n"));
+        name
+    }
+
+    /// Whether a type looks different in memory.
+    pub(super) fn differs(&self, ty: &Ty) -> bool {
+        match ty {
+            Ty::Vector(..) => true,
+            Ty::Array(of, _) => self.differs(of),
+            Ty::Struct(at) => self.module.structs[*at].fields.iter().any(|(_, ty)| self.differs(ty)),
+            _ => false,
+        }
+    }
+
+    /// A type's name in memory.
+    pub(super) fn memory_ty(&mut self, ty: &Ty) -> String {
+        match ty {
+            Ty::Vector(n, of) => format!("array<{}, {n}>", self.ty(of)),
+            Ty::Array(of, len) => format!("array<{}, {len}>", self.memory_ty(of)),
+            Ty::Struct(at) if self.differs(ty) => {
+                let name = format!("{}_in_memory", self.structure(*at));
+                if self.types.claim(&name) {
+                    let module = self.module;
+                    let members: String = module.structs[*at]
+                        .fields
+                        .iter()
+                        .map(|(field, ty)| format!("    {}: {},\n", member(field), self.memory_ty(ty)))
+                        .collect();
+                    self.types.text.push_str(&format!("struct {name} {{\n{members}}}\n\n"));
+                }
+                name
+            }
+            other => self.ty(other),
+        }
+    }
+
+    /// What lies at an element of a memory: work-group memory holds values as registers do.
+    pub(super) fn stored(&mut self, memory: &Memory) -> String {
+        let element = match memory.slice.space {
+            Space::Global => self.memory_ty(&memory.ty),
+            Space::Local(_) => self.ty(&memory.ty),
+        };
+        if memory.slice.may == May::Atomic { format!("atomic<{element}>") } else { element }
+    }
+
+    /// A short name of a type, as part of a function's name.
+    pub(super) fn tag(&mut self, ty: &Ty) -> String {
+        self.ty(ty).replace(", ", "x").replace(['<', '>', ' '], "_").trim_end_matches('_').into()
+    }
+
+    /// A value in memory as one in registers.
+    pub(super) fn loaded(&mut self, ty: &Ty, text: &str) -> String {
+        if !self.differs(ty) {
+            return text.into();
+        }
+        let name = format!("w_load_{}", self.tag(ty));
+        if self.helpers.claim(&name) {
+            let (value, memory) = (self.ty(ty), self.memory_ty(ty));
+            let parts = self.parts(ty, |writer, ty, part| writer.loaded(ty, &part));
+            self.helpers.text.push_str(&format!(
+                "fn {name}(m: {memory}) -> {value} {{\n    return {value}({parts});\n}}\n\n"
+            ));
+        }
+        format!("{name}({text})")
+    }
+
+    /// A value in registers as one in memory.
+    pub(super) fn as_stored(&mut self, ty: &Ty, text: &str) -> String {
+        if !self.differs(ty) {
+            return text.into();
+        }
+        let name = format!("w_store_{}", self.tag(ty));
+        if self.helpers.claim(&name) {
+            let (value, memory) = (self.ty(ty), self.memory_ty(ty));
+            let parts = self.parts(ty, |writer, ty, part| writer.as_stored(ty, &part));
+            self.helpers.text.push_str(&format!(
+                "fn {name}(m: {value}) -> {memory} {{\n    return {memory}({parts});\n}}\n\n"
+            ));
+        }
+        format!("{name}({text})")
+    }
+
+    fn parts(&mut self, ty: &Ty, mut each: impl FnMut(&mut Self, &Ty, String) -> String) -> String {
+        let mut parts = Vec::new();
+        match ty {
+            Ty::Vector(n, of) => {
+                for i in 0..*n {
+                    parts.push(each(self, of, format!("m[{i}]")));
+                }
+            }
+            Ty::Array(of, len) => {
+                for i in 0..*len {
+                    parts.push(each(self, of, format!("m[{i}]")));
+                }
+            }
+            Ty::Struct(at) => {
+                let module = self.module;
+                for (field, ty) in &module.structs[*at].fields {
+                    parts.push(each(self, ty, format!("m.{}", member(field))));
+                }
+            }
+            _ => {}
+        }
+        parts.join(", ")
+    }
+
+    /// The functions that read and write whole elements, for every memory.
+    pub(super) fn access_functions(&mut self) {
+        for at in 0..self.memories.len() {
+            let memory = self.memories[at].clone();
+            if memory.slice.may == May::Atomic {
+                continue;
+            }
+            let (name, value) = (memory.name.clone(), self.ty(&memory.ty));
+            let (params, inside, index) = guard(&memory);
+            let local = memory.slice.space != Space::Global;
+            let element = format!("{name}[{index}]");
+            let read = if local { element.clone() } else { self.loaded(&memory.ty, &element) };
+            let get = format!(
+                "fn get_{name}({params}) -> {value} {{\n    if {inside} {{ return {read}; }}\n    return {value}();\n}}\n\n"
+            );
+            self.helpers.text.push_str(&get);
+            if memory.slice.may == May::Write {
+                let written = if local { "value".into() } else { self.as_stored(&memory.ty, "value") };
+                let set = format!(
+                    "fn set_{name}({params}, value: {value}) {{\n    if {inside} {{ {element} = {written}; }}\n}}\n\n"
+                );
+                self.helpers.text.push_str(&set);
+            }
+        }
+    }
+
+    /// The name of the function that does an atomic operation on a memory.
+    pub(super) fn atomic(&mut self, at: usize, op: AtomicOp) -> String {
+        let memory = self.memories[at].clone();
+        let (verb, builtin) = match op {
+            AtomicOp::Load => ("load", "atomicLoad"),
+            AtomicOp::Store => ("store", "atomicStore"),
+            AtomicOp::Add => ("fetch_add", "atomicAdd"),
+            AtomicOp::Sub => ("fetch_sub", "atomicSub"),
+            AtomicOp::And => ("fetch_and", "atomicAnd"),
+            AtomicOp::Or => ("fetch_or", "atomicOr"),
+            AtomicOp::Xor => ("fetch_xor", "atomicXor"),
+            AtomicOp::Min => ("fetch_min", "atomicMin"),
+            AtomicOp::Max => ("fetch_max", "atomicMax"),
+            AtomicOp::Swap => ("swap", "atomicExchange"),
+        };
+        let name = format!("{verb}_{}", memory.name);
+        if !self.helpers.claim(&name) {
+            return name;
+        }
+        let ty = self.ty(&memory.ty);
+        let (params, inside, index) = guard(&memory);
+        let place = format!("&{}[{index}]", memory.name);
+        let (value, call) = match op {
+            AtomicOp::Load => (String::new(), format!("{builtin}({place})")),
+            _ => (format!(", value: {ty}"), format!("{builtin}({place}, value)")),
+        };
+        let text = match op {
+            AtomicOp::Store => {
+                format!("fn {name}({params}{value}) {{\n    if {inside} {{ {call}; }}\n}}\n\n")
+            }
+            _ => format!(
+                "fn {name}({params}{value}) -> {ty} {{\n    if {inside} {{ return {call}; }}\n    return {ty}();\n}}\n\n"
+            ),
+        };
+        self.helpers.text.push_str(&text);
+        name
+    }
+}
+
+/// The parameters of an access, the condition that it is inside, and where the element is.
+pub(super) fn guard(memory: &Memory) -> (String, String, String) {
+    let letters = &["i", "j", "k"][..memory.slice.dims as usize];
+    let params: Vec<String> = letters.iter().map(|l| format!("{l}: u32")).collect();
+    let (inside, index) = guarded(memory, letters);
+    (params.join(", "), inside, index)
+}
+
+/// The condition that indices are inside, and where the element is.
+pub(super) fn guarded(memory: &Memory, indices: &[impl AsRef<str>]) -> (String, String) {
+    let name = &memory.name;
+    let Some(first) = indices.first().map(AsRef::as_ref) else { return ("false".into(), "0u".into()) };
+    match (&memory.slice.space, indices.len()) {
+        (Space::Local(len), _) => {
+            let len = len.map_or(format!("{name}_len"), |len| format!("{len}u"));
+            (format!("{first} < {len}"), first.into())
+        }
+        (Space::Global, 1) => (format!("{first} < block.{name}_len"), format!("block.{name}_at + {first}")),
+        (Space::Global, _) => {
+            let texts = indices.iter().map(AsRef::as_ref).enumerate();
+            let inside: Vec<String> =
+                texts.clone().map(|(d, i)| format!("{i} < block.{name}_extent_{d}")).collect();
+            let mut index = first.to_string();
+            for (d, i) in texts.skip(1) {
+                index = format!("({index}) * block.{name}_extent_{d} + {i}");
+            }
+            (inside.join(" && "), format!("block.{name}_at + {index}"))
+        }
+    }
+}
+
+/// A member's name. Members have a room of their own, so only reserved words are changed.
+pub(super) fn member(name: &proc_macro2::Ident) -> String {
+    let name = name.to_string();
+    let name = name.trim_start_matches("r#");
+    let reserved = naga::keywords::wgsl::RESERVED.contains(&name) || name.starts_with("__");
+    if reserved { format!("{}_k", name.trim_start_matches('_')) } else { name.into() }
+}

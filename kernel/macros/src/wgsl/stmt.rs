@@ -1,0 +1,575 @@
+//! Bodies and statements.
+
+use std::collections::HashMap;
+
+use super::memory::{guarded, member};
+use super::value::is_known;
+use super::{Memory, Writer};
+use crate::flow::{breaks, diverges};
+use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
+use crate::ty::{Scalar, Ty};
+
+/// The writer of one function's body.
+pub(super) struct Body<'w, 'm> {
+    pub(super) writer: &'w mut Writer<'m>,
+    pub(super) function: &'m Function,
+    /// Names of variables that have one by now.
+    pub(super) names: HashMap<VarId, String>,
+    /// Which memory a variable is.
+    pub(super) memories: HashMap<VarId, usize>,
+    pub(super) lines: Vec<String>,
+    pub(super) level: usize,
+    /// Whether this is the kernel itself and no helper.
+    pub(super) entry: bool,
+}
+
+impl<'m> Writer<'m> {
+    pub(super) fn entry_body(
+        &mut self,
+        function: &'m Function,
+        memories: HashMap<VarId, usize>,
+        names: HashMap<VarId, String>,
+    ) -> String {
+        let mut body =
+            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: true };
+        body.unit_block(&function.body);
+        body.text()
+    }
+
+    /// The name of a helper as it is for these memories; it is written if it was not yet.
+    pub(super) fn helper(&mut self, at: usize, given: Vec<usize>) -> String {
+        let module = self.module;
+        let function = &module.functions[at];
+        let mut key = format!("{at}");
+        for memory in &given {
+            key = format!("{key},{memory}");
+        }
+        if let Some(name) = self.helper_names.get(&key) {
+            return name.clone();
+        }
+        let mut wanted = function.name.to_string();
+        for memory in &given {
+            wanted = format!("{wanted}_{}", self.memories[*memory].name);
+        }
+        let name = self.unique(&wanted);
+        self.helper_names.insert(key, name.clone());
+        let (mut names, mut memories, mut params, mut opening) =
+            (HashMap::new(), HashMap::new(), Vec::new(), String::new());
+        let mut given = given.into_iter();
+        for &param in &function.params {
+            let var = &function.vars[param];
+            match var.kind {
+                VarKind::Slice(_) => {
+                    memories.extend(given.next().map(|memory| (param, memory)));
+                }
+                VarKind::Ref => {
+                    let name = self.unique(&var.name.to_string());
+                    params.push(format!("{name}: ptr<function, {}>", self.ty(&var.ty)));
+                    names.insert(param, format!("(*{name})"));
+                }
+                VarKind::Value => {
+                    let name = self.unique(&var.name.to_string());
+                    let ty = self.ty(&var.ty);
+                    if var.mutable || matches!(var.ty, Ty::Array(..)) {
+                        // A parameter can be neither changed nor indexed by a variable.
+                        let own = self.unique(&var.name.to_string());
+                        opening.push_str(&format!("    var {own}: {ty} = {name};\n"));
+                        names.insert(param, own);
+                    } else {
+                        names.insert(param, name.clone());
+                    }
+                    params.push(format!("{name}: {ty}"));
+                }
+            }
+        }
+        if self.uses[at].positions {
+            params.push(format!("item: {}", self.item_ty()));
+        }
+        let result = match &function.result {
+            Ty::Unit => String::new(),
+            ty => format!(" -> {}", self.ty(ty)),
+        };
+        let mut body =
+            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: false };
+        body.function_block(&function.body);
+        let text = body.text();
+        let params = params.join(", ");
+        self.functions.text.push_str(&format!("fn {name}({params}){result} {{\n{opening}{text}}}\n\n"));
+        name
+    }
+}
+
+impl<'m> Body<'_, 'm> {
+    fn text(self) -> String {
+        self.lines.into_iter().map(|line| line + "\n").collect()
+    }
+
+    pub(super) fn line(&mut self, text: impl AsRef<str>) {
+        self.lines.push(format!("{}{}", "    ".repeat(self.level), text.as_ref()));
+    }
+
+    /// A block whose value is the function's.
+    fn function_block(&mut self, block: &'m Block) {
+        self.stmts(&block.stmts);
+        if let Some(tail) = &block.tail {
+            match tail.ty {
+                Ty::Unit | Ty::Never => self.effect(tail),
+                _ => {
+                    let value = self.value(tail);
+                    self.line(format!("return {value};"));
+                }
+            }
+        }
+    }
+
+    /// A block without a value.
+    fn unit_block(&mut self, block: &'m Block) {
+        self.stmts(&block.stmts);
+        if let Some(tail) = &block.tail {
+            self.effect(tail);
+        }
+    }
+
+    /// A block in braces whose value goes into a variable, where there is one to take it.
+    pub(super) fn braced(&mut self, block: &'m Block, into: Option<&str>) {
+        self.level += 1;
+        self.stmts(&block.stmts);
+        if let Some(tail) = &block.tail {
+            match into {
+                Some(name) if !matches!(tail.ty, Ty::Unit | Ty::Never) => {
+                    let value = self.value(tail);
+                    self.line(format!("{name} = {value};"));
+                }
+                _ => self.effect(tail),
+            }
+        }
+        self.level -= 1;
+    }
+
+    fn stmts(&mut self, stmts: &'m [Stmt]) {
+        for stmt in stmts {
+            self.stmt(stmt);
+            // Nothing may stand behind a jump.
+            if matches!(stmt, Stmt::Break | Stmt::Continue | Stmt::Return(_)) {
+                break;
+            }
+        }
+    }
+
+    fn stmt(&mut self, stmt: &'m Stmt) {
+        match stmt {
+            Stmt::Let(var, init) => self.binding(*var, init.as_ref()),
+            Stmt::Assign(place, op, value) => self.assign(place, *op, value),
+            Stmt::Expr(expr) => self.effect(expr),
+            Stmt::While(condition, body) => {
+                self.line("loop {");
+                self.level += 1;
+                let condition = self.value(condition);
+                self.line(format!("if !{condition} {{ break; }}"));
+                self.level -= 1;
+                self.braced(body, None);
+                self.line("}");
+            }
+            Stmt::Loop(body) => {
+                self.line("loop {");
+                self.braced(body, None);
+                // WGSL wants to see that a loop ends; what loops for ever here never comes back there either.
+                if !breaks(body) && !returns(body) {
+                    self.level += 1;
+                    self.line("if false { break; }");
+                    self.level -= 1;
+                }
+                self.line("}");
+            }
+            Stmt::For { var, from, to, inclusive, body } => self.counted(*var, (from, to), *inclusive, body),
+            Stmt::Break => self.line("break;"),
+            Stmt::Continue => self.line("continue;"),
+            Stmt::Return(value) => {
+                let value = value.as_ref().map(|value| self.value(value));
+                self.line(value.map_or("return;".into(), |value| format!("return {value};")));
+            }
+        }
+    }
+
+    fn binding(&mut self, var: VarId, init: Option<&'m Expr>) {
+        let (ty, mutable) = (&self.function.vars[var].ty, self.function.vars[var].mutable);
+        let text = init.map(|init| self.value(init));
+        // A name for a literal is that literal to WGSL's compilers, which refuse to divide by one that is zero.
+        let known = init.is_some_and(is_known);
+        let name = self.writer.unique(&self.function.vars[var].name.to_string());
+        let shown = self.writer.ty(ty);
+        self.names.insert(var, name.clone());
+        match text {
+            // A value that never arrives.
+            Some(_) if matches!(ty, Ty::Unit | Ty::Never | Ty::Error) => {}
+            Some(value) if mutable || known || matches!(ty, Ty::Array(..) | Ty::Struct(_)) => {
+                self.line(format!("var {name}: {shown} = {value};"));
+            }
+            Some(value) => self.line(format!("let {name}: {shown} = {value};")),
+            None => self.line(format!("var {name}: {shown};")),
+        }
+    }
+
+    /// A `for`. One that includes its end may end at the type's last value, so it is told apart before counting on.
+    fn counted(&mut self, var: VarId, (from, to): (&'m Expr, &'m Expr), inclusive: bool, body: &'m Block) {
+        let bounds = self.operands(&[from, to]);
+        let ty = self.writer.ty(&from.ty);
+        let (start, end) = (&bounds[0], &bounds[1]);
+        let last = self.temporary("end");
+        let name = self.writer.unique(&self.function.vars[var].name.to_string());
+        let one = match from.ty.scalar() {
+            Some(scalar) => integer(scalar, 1),
+            None => "1u".into(),
+        };
+        self.line("{");
+        self.level += 1;
+        self.line(format!("let {last}: {ty} = {end};"));
+        let counter = if self.function.vars[var].mutable { self.temporary("n") } else { name.clone() };
+        self.names.insert(var, name.clone());
+        if inclusive {
+            let more = self.temporary("more");
+            self.line(format!("var {counter}: {ty} = {start};"));
+            self.line(format!("var {more}: bool = ({counter} <= {last});"));
+            self.line("loop {");
+            self.level += 1;
+            self.line(format!("if !{more} {{ break; }}"));
+            self.own_counter(&name, &counter, &ty);
+            self.level -= 1;
+            self.braced(body, None);
+            self.level += 1;
+            self.line("continuing {");
+            self.line(format!("    {more} = ({counter} != {last});"));
+            self.line(format!("    {counter} = ({counter} + {one});"));
+            self.line("}");
+            self.level -= 1;
+        } else {
+            self.line(format!(
+                "for (var {counter}: {ty} = {start}; {counter} < {last}; {counter} = ({counter} + {one})) {{"
+            ));
+            self.level += 1;
+            self.own_counter(&name, &counter, &ty);
+            self.level -= 1;
+            self.braced(body, None);
+        }
+        self.line("}");
+        self.level -= 1;
+        self.line("}");
+    }
+
+    /// The body's own copy of the counter, where it changes it.
+    fn own_counter(&mut self, name: &str, counter: &str, ty: &str) {
+        if name != counter {
+            self.line(format!("var {name}: {ty} = {counter};"));
+        }
+    }
+
+    /// An expression for what it does.
+    fn effect(&mut self, expr: &'m Expr) {
+        match &expr.kind {
+            Kind::Unit | Kind::Var(_) | Kind::Const(_) | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) => {}
+            Kind::If(condition, yes, no) => self.branch(condition, yes, no, None),
+            Kind::Match(of, arms) => self.choice(of, arms, None),
+            Kind::Block(block) => {
+                self.line("{");
+                self.braced(block, None);
+                self.line("}");
+            }
+            Kind::Call(at, args) => {
+                let (call, after) = self.call(*at, args);
+                self.line(format!("{call};"));
+                after.into_iter().for_each(|line| self.line(line));
+            }
+            Kind::Barrier => {
+                self.line("workgroupBarrier();");
+                self.line("storageBarrier();");
+            }
+            Kind::Atomic(..) => {
+                // What it gives is in a variable already.
+                let call = self.value(expr);
+                if expr.ty == Ty::Unit {
+                    self.line(format!("{call};"));
+                }
+            }
+            _ => {
+                let value = self.value(expr);
+                self.line(format!("_ = {value};"));
+            }
+        }
+    }
+
+    pub(super) fn branch(&mut self, condition: &'m Expr, yes: &'m Block, no: &'m Block, into: Option<&str>) {
+        let condition = self.value(condition);
+        self.line(format!("if {condition} {{"));
+        self.braced(yes, into);
+        if !no.stmts.is_empty() || no.tail.is_some() {
+            self.line("} else {");
+            self.braced(no, into);
+        }
+        self.line("}");
+    }
+
+    /// A `match`: a `switch` where WGSL can say it, else a chain of `if`s. It cannot where an arm leaves the loop
+    /// around, since `break` is about the `switch` there, and where the integers have 64 bits.
+    pub(super) fn choice(&mut self, of: &'m Expr, arms: &'m [(Vec<i128>, Block)], into: Option<&str>) {
+        let scalar = of.ty.scalar().unwrap_or(Scalar::I32);
+        let value = self.value(of);
+        let chained = scalar.bits() == 64 || arms.iter().any(|(_, block)| breaks(block));
+        if chained {
+            return self.chain(&value, scalar, arms, into);
+        }
+        self.line(format!("switch {value} {{"));
+        self.level += 1;
+        for (values, block) in arms {
+            let labels: Vec<String> = values.iter().map(|v| integer(scalar, *v)).collect();
+            match labels.is_empty() {
+                true => self.line("default: {"),
+                false => self.line(format!("case {}: {{", labels.join(", "))),
+            }
+            self.braced(block, into);
+            self.line("}");
+        }
+        self.level -= 1;
+        self.line("}");
+    }
+
+    fn chain(&mut self, value: &str, scalar: Scalar, arms: &'m [(Vec<i128>, Block)], into: Option<&str>) {
+        let name = self.temporary("of");
+        self.line(format!("let {name}: {} = {value};", scalar.name()));
+        let mut open = 0;
+        for (values, block) in arms {
+            if values.is_empty() {
+                self.line("{");
+                self.braced(block, into);
+                self.line("}");
+                break;
+            }
+            let tests: Vec<String> =
+                values.iter().map(|v| format!("{name} == {}", integer(scalar, *v))).collect();
+            self.line(format!("if {} {{", tests.join(" || ")));
+            self.braced(block, into);
+            self.line("} else {");
+            self.level += 1;
+            open += 1;
+        }
+        for _ in 0..open {
+            self.level -= 1;
+            self.line("}");
+        }
+    }
+
+    fn assign(&mut self, place: &'m Place, op: Option<BinOp>, value: &'m Expr) {
+        let mut value_text = self.value(value);
+        let before = self.lines.len();
+        let access = self.place(place);
+        if self.lines.len() > before && !matches!(value.kind, Kind::Int(_) | Kind::Float(_) | Kind::Bool(_)) {
+            // The value comes first in Rust, and what the place needed may change it.
+            let name = self.temporary("value");
+            let ty = self.writer.ty(&value.ty);
+            let line = format!("{}let {name}: {ty} = {value_text};", "    ".repeat(self.level));
+            self.lines.insert(before, line);
+            value_text = name;
+        }
+        match access {
+            Access::Plain(text) => {
+                let new = self.combined(place, op, &text, &value_text);
+                self.line(format!("{text} = {new};"));
+            }
+            Access::Guarded { inside, text, memory } => {
+                let (ty, read) = (place.ty.clone(), text.clone());
+                let read = if memory { self.writer.loaded(&ty, &read) } else { read };
+                let new = self.combined(place, op, &read, &value_text);
+                let new = if memory { self.writer.as_stored(&ty, &new) } else { new };
+                self.line(format!("if {inside} {{ {text} = {new}; }}"));
+            }
+        }
+    }
+
+    fn combined(&mut self, place: &Place, op: Option<BinOp>, read: &str, value: &str) -> String {
+        match op {
+            Some(op) => self.arithmetic(op, &place.ty, read, value),
+            None => value.into(),
+        }
+    }
+
+    /// Where a place is, and what must hold for it to be there.
+    pub(super) fn place(&mut self, place: &'m Place) -> Access {
+        let mut inside: Vec<String> = Vec::new();
+        let (mut text, mut ty, in_memory) = match &place.base {
+            Base::Var(var) => (self.names[var].clone(), self.function.vars[*var].ty.clone(), false),
+            Base::Element(var, at) => {
+                let memory: Memory = self.writer.memories[self.memories[var]].clone();
+                let at: Vec<&'m Expr> = at.iter().collect();
+                let texts = self.operands(&at);
+                let indices: Vec<String> =
+                    texts.into_iter().map(|text| self.kept(text, "i", "u32")).collect();
+                let (condition, index) = match (&memory.slice.space, at.first().map(|at| &at.kind)) {
+                    // As above.
+                    (Space::Local(Some(len)), Some(Kind::Int(known))) if *known >= i128::from(*len) => {
+                        ("false".into(), "0u".into())
+                    }
+                    _ => guarded(&memory, &indices),
+                };
+                inside.push(condition);
+                let global = memory.slice.space == Space::Global;
+                (format!("{}[{index}]", memory.name), memory.ty.clone(), global)
+            }
+        };
+        for step in &place.path {
+            match step {
+                Step::Field(of, at) => {
+                    let module = self.writer.module;
+                    let (field, field_ty) = &module.structs[*of].fields[*at];
+                    text = format!("{text}.{}", member(field));
+                    ty = field_ty.clone();
+                }
+                Step::Component(at) => {
+                    // In memory a vector is an array.
+                    text = match in_memory {
+                        true => format!("{text}[{at}]"),
+                        false => format!("{text}.{}", ["x", "y", "z", "w"][*at as usize]),
+                    };
+                    if let Ty::Vector(_, of) = ty {
+                        ty = *of;
+                    }
+                }
+                Step::Index(index, len) => {
+                    if let Kind::Int(known) = index.kind
+                        && known < i128::from(*len)
+                    {
+                        text = format!("{text}[{known}]");
+                    } else if let Kind::Int(_) = index.kind {
+                        // Nothing is there, and WGSL refuses an index that is known to be outside.
+                        inside.push("false".into());
+                        text = format!("{text}[0]");
+                    } else {
+                        let index = self.value(index);
+                        let index = self.kept(index, "i", "u32");
+                        inside.push(format!("{index} < {len}u"));
+                        text = format!("{text}[{index}]");
+                    }
+                    if let Ty::Array(of, _) = ty {
+                        ty = *of;
+                    }
+                }
+            }
+        }
+        match inside.is_empty() {
+            true => Access::Plain(text),
+            false => Access::Guarded { inside: inside.join(" && "), text, memory: in_memory },
+        }
+    }
+
+    /// A helper's call, and the lines that bring what it changed back to where it belongs.
+    pub(super) fn call(&mut self, at: usize, args: &'m [Arg]) -> (String, Vec<String>) {
+        let (mut texts, mut memories, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        // Values first, in order; places are looked at when all of them are known.
+        let values: Vec<&'m Expr> = args
+            .iter()
+            .filter_map(|arg| if let Arg::Value(value) = arg { Some(value) } else { None })
+            .collect();
+        let mut values = self.operands(&values).into_iter();
+        for arg in args {
+            match arg {
+                Arg::Value(_) => texts.extend(values.next()),
+                Arg::Slice(var) => memories.push(self.memories[var]),
+                Arg::Ref(place) => texts.push(self.reference(place, &mut after)),
+            }
+        }
+        if self.writer.uses[at].positions {
+            texts.push(match (self.entry, self.writer.grouped) {
+                (false, _) => "item".into(),
+                (true, false) => "vec3<u32>(global_id_0, global_id_1, global_id_2)".into(),
+                (true, true) => {
+                    let triple = |name: &str| format!("vec3<u32>({name}_0, {name}_1, {name}_2)");
+                    format!("Item({}, {}, {})", triple("global_id"), triple("local_id"), triple("group_id"))
+                }
+            });
+        }
+        let name = self.writer.helper(at, memories);
+        (format!("{name}({})", texts.join(", ")), after)
+    }
+
+    /// A pointer to a place: to the variable itself, or to a copy that is brought back.
+    fn reference(&mut self, place: &'m Place, after: &mut Vec<String>) -> String {
+        if let (Base::Var(var), true) = (&place.base, place.path.is_empty()) {
+            let name = &self.names[var];
+            return match name.strip_prefix("(*").and_then(|name| name.strip_suffix(')')) {
+                Some(pointer) => pointer.into(),
+                None => format!("&{name}"),
+            };
+        }
+        let ty = self.writer.ty(&place.ty);
+        let access = self.place(place);
+        let name = self.temporary("copy");
+        match access {
+            Access::Plain(text) => {
+                self.line(format!("var {name}: {ty} = {text};"));
+                after.push(format!("{text} = {name};"));
+            }
+            Access::Guarded { inside, text, memory } => {
+                let read = if memory { self.writer.loaded(&place.ty, &text) } else { text.clone() };
+                self.line(format!("var {name}: {ty};"));
+                self.line(format!("if {inside} {{ {name} = {read}; }}"));
+                let write = if memory { self.writer.as_stored(&place.ty, &name) } else { name.clone() };
+                after.push(format!("if {inside} {{ {text} = {write}; }}"));
+            }
+        }
+        format!("&{name}")
+    }
+
+    pub(super) fn temporary(&mut self, stem: &str) -> String {
+        self.writer.unique(&format!("w_{stem}"))
+    }
+
+    /// A text that may be written more than once without being evaluated more than once.
+    pub(super) fn kept(&mut self, text: String, stem: &str, ty: &str) -> String {
+        if is_simple(&text) {
+            return text;
+        }
+        let name = self.temporary(stem);
+        self.line(format!("let {name}: {ty} = {text};"));
+        name
+    }
+
+    /// Whether a block's value is made without a statement.
+    pub(super) fn is_plain(block: &Block) -> bool {
+        block.stmts.is_empty() && !diverges(block)
+    }
+}
+
+/// How a place is reached.
+pub(super) enum Access {
+    Plain(String),
+    Guarded {
+        inside: String,
+        text: String,
+        /// Whether the text names a value as it is in memory.
+        memory: bool,
+    },
+}
+
+pub(super) fn is_simple(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// An integer literal.
+pub(super) fn integer(scalar: Scalar, value: i128) -> String {
+    let (low, _) = scalar.bounds();
+    match scalar {
+        Scalar::U32 => format!("{value}u"),
+        Scalar::U64 => format!("{value}lu"),
+        Scalar::I64 if value == low => "(-9223372036854775807li - 1li)".into(),
+        Scalar::I64 => format!("{value}li"),
+        _ if value == low => "i32(-2147483648)".into(),
+        _ => format!("{value}i"),
+    }
+}
+
+/// Whether a block returns from its function.
+fn returns(block: &Block) -> bool {
+    let mut found = false;
+    crate::hir::walk_block(block, &mut |node| {
+        found |= matches!(node, crate::hir::Node::Stmt(Stmt::Return(_)));
+    });
+    found
+}
