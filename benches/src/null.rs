@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use windlass::kernel::{Block, HostBody, ImageFormat, Kernel, KernelImage, LaunchRange, Span};
+use windlass::kernel::{Block, HostBody, ImageFormat, Kernel, KernelImage, LaunchRange};
 use windlass_backend::{
     Allocation, Aspect, AtomicOrders, AtomicScopes, Backend, BackendError, BackendId, BuiltKernel, Command,
     CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKind, HostCode, HostLaunch, HostMemory, Lane,
@@ -137,5 +137,5 @@ impl LaneSink for Deaf {
 struct Nothing;
 
 impl HostBody for Nothing {
-    fn run(&self, _: Block, _: &[Span]) {}
+    fn run(&self, _: Block<'_>) {}
 }

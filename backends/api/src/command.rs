@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_kernel::{Block, HostBody, Range, SlotAccess, Span};
+use windlass_kernel::{Block, HostBody, Range, SlotAccess, Span, Word};
 
 use crate::{Allocation, BuiltKernel};
 
@@ -104,6 +104,8 @@ pub enum Arg<'a> {
         region: Region,
         /// The element's size in bytes.
         element: usize,
+        /// The word by which a host device reaches the allocation, the same for all its users.
+        word: Word,
         /// How the kernel uses it.
         access: SlotAccess,
     },
@@ -133,10 +135,10 @@ pub enum HostCode {
 }
 
 impl HostBody for HostCode {
-    fn run(&self, block: Block, spans: &[Span]) {
+    fn run(&self, block: Block<'_>) {
         match self {
-            HostCode::Once(body) => body.run(block, spans),
-            HostCode::Shared(body) => body.run(block, spans),
+            HostCode::Once(body) => body.run(block),
+            HostCode::Shared(body) => body.run(block),
         }
     }
 }

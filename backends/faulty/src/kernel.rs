@@ -59,6 +59,7 @@ pub(crate) struct CopyJob {
 pub(crate) struct Bound {
     window: Window,
     element: usize,
+    word: Word,
     writes: bool,
     /// A value's own memory.
     _value: Option<HostMemory>,
@@ -100,13 +101,15 @@ impl Job {
     pub(crate) fn run(&self) {
         match self {
             Job::Kernel { body, range, args } => {
-                let word = shared_word(args);
-                let spans: SmallVec<[Span; 4]> = args.iter().map(|a| a.span(word)).collect();
-                body.run(Block { items: 0..range.items(), range: *range }, &spans);
+                let spans: SmallVec<[Span; 4]> = args.iter().map(Bound::span).collect();
+                // SAFETY: this is the launch's only block; its memory is kept until its point is passed, and conflicting
+                // groups are kept away until then: the runtime's promise.
+                body.run(unsafe { Block::new(0..range.items(), *range, &spans) });
             }
             Job::Host(launch) => {
                 let HostLaunch { code, range, spans } = &**launch;
-                code.run(Block { items: 0..range.items(), range: *range }, spans);
+                // SAFETY: as above.
+                code.run(unsafe { Block::new(0..range.items(), *range, spans) });
             }
             Job::Copy(copy) => copy.to.copy_from(&copy.from),
             Job::Fill { to, pattern } => to.fill(pattern),
@@ -166,19 +169,25 @@ fn kernel(launch: &Launch<'_>, context: usize) -> Result<Job, Refused> {
 
 fn bind(arg: &Arg<'_>, context: usize) -> Result<Bound, Refused> {
     match arg {
-        Arg::Buffer { memory, region, element, access } => {
+        Arg::Buffer { memory, region, element, word, access } => {
             if *element == 0 || !region.width.is_multiple_of(*element) {
                 return Err(format!("{region:?} as an argument of elements of {element} bytes").into());
             }
             let window = Window::new(*memory, *region, context)?;
             let writes = *access == SlotAccess::ReadWrite;
-            Ok(Bound { window, element: *element, writes, _value: None })
+            Ok(Bound { window, element: *element, word: *word, writes, _value: None })
         }
         Arg::Value(bytes) => {
             let memory = HostMemory::zeroed(bytes.len().max(1)).map_err(Refused::Error)?;
             let window = Window::new(&memory, Region::line(0, memory_bytes(bytes)), context)?;
             window.fill(bytes);
-            Ok(Bound { window, element: bytes.len().max(1), writes: false, _value: Some(memory) })
+            Ok(Bound {
+                window,
+                element: bytes.len().max(1),
+                word: Word::B1,
+                writes: false,
+                _value: Some(memory),
+            })
         }
         other => Err(Refused::Error(BackendError::Unsupported(format!("{other:?} on a scripted device")))),
     }
@@ -193,25 +202,14 @@ impl Bound {
         self.window.first()
     }
 
-    fn span(&self, word: Word) -> Span {
+    fn span(&self) -> Span {
         let Region { width, rows, slices, row_pitch, slice_pitch, .. } = self.window.region;
         let size = [slices, rows, width / self.element];
         let extent = Extent { size, pitch: [slice_pitch / self.element, row_pitch / self.element] };
         // SAFETY: the window lies in one allocation, which is kept by its block, by this argument or by the runtime
-        // until the point is passed, and was initialised when it was made. The word divides the address and the
-        // element's size: `shared_word` took all arguments of this launch together. Other launches that run at the same
-        // time only read what this one reads: the runtime's promise.
-        unsafe { Span::new(self.first(), extent, self.element, word) }
-    }
-}
-
-/// The largest word that divides the place and the element of every argument.
-fn shared_word(args: &[Bound]) -> Word {
-    let bits = args.iter().fold(8, |bits, a| bits | a.first().addr().get() | a.element);
-    match bits.trailing_zeros() {
-        0 => Word::B1,
-        1 => Word::B2,
-        2 => Word::B4,
-        _ => Word::B8,
+        // until the point is passed, and was initialised when it was made. The word is the root's one, which divides
+        // places and elements of it, and is the same for everybody; a value has memory of its own.
+        let span = unsafe { Span::new(self.first(), extent, self.element, self.word) };
+        if self.writes { span } else { span.read_only() }
     }
 }

@@ -24,9 +24,10 @@ fn source(span: &Span) -> View<'_, u32> {
 
 /// `x[i] = x[i] * 31 + k`: the arguments are `x` and `k`.
 pub fn step() -> Kernel {
-    kernel("step", &[BUFFER, VALUE], |block: Block, spans: &[Span]| {
+    kernel("step", &[BUFFER, VALUE], |block: Block<'_>| {
+        let spans = block.spans();
         let (x, k) = (target(&spans[0]), source(&spans[1]).get(0));
-        block.items.for_each(|i| x.set(i, stepped(x.get(i), k)));
+        block.items().for_each(|i| x.set(i, stepped(x.get(i), k)));
     })
 }
 
@@ -37,29 +38,31 @@ pub fn stepped(x: u32, k: u32) -> u32 {
 
 /// `x[i] = i * 7 + k`, whatever was there: the arguments are `x` and `k`.
 pub fn set() -> Kernel {
-    kernel("set", &[BUFFER, VALUE], |block: Block, spans: &[Span]| {
+    kernel("set", &[BUFFER, VALUE], |block: Block<'_>| {
+        let spans = block.spans();
         let (x, k) = (target(&spans[0]), source(&spans[1]).get(0));
-        block.items.for_each(|i| x.set(i, (i as u32).wrapping_mul(7).wrapping_add(k)));
+        block.items().for_each(|i| x.set(i, (i as u32).wrapping_mul(7).wrapping_add(k)));
     })
 }
 
 /// `x[i] = x[i] * 31 + y[i % y.len()] + k`: the arguments are `x`, `y` and `k`.
 pub fn blend() -> Kernel {
-    kernel("blend", &[BUFFER, SOURCE, VALUE], |block: Block, spans: &[Span]| {
+    kernel("blend", &[BUFFER, SOURCE, VALUE], |block: Block<'_>| {
+        let spans = block.spans();
         let (x, y, k) = (target(&spans[0]), source(&spans[1]), source(&spans[2]).get(0));
         let len = y.len().max(1);
-        block.items.for_each(|i| x.set(i, stepped(x.get(i), y.get(i % len).wrapping_add(k))));
+        block.items().for_each(|i| x.set(i, stepped(x.get(i), y.get(i % len).wrapping_add(k))));
     })
 }
 
 /// Panics, without a word on standard error: the arguments are `x` and `k`.
 pub fn panics() -> Kernel {
-    kernel("panics", &[BUFFER, VALUE], |_: Block, _: &[Span]| {
+    kernel("panics", &[BUFFER, VALUE], |_: Block<'_>| {
         std::panic::resume_unwind(Box::new("a kernel that panics"));
     })
 }
 
 /// The same as [`step`] by another name, so that a script can refuse it.
 pub fn refused() -> Kernel {
-    kernel("refused", &[BUFFER, VALUE], |_: Block, _: &[Span]| {})
+    kernel("refused", &[BUFFER, VALUE], |_: Block<'_>| {})
 }

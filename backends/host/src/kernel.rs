@@ -1,6 +1,5 @@
 //! Bodies over ranges: what a launch's arguments become, and how a range is cut into blocks.
 
-use std::num::NonZero;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
 };
-use windlass_kernel::{Block, Extent, HostBody, Range, Span, Word};
+use windlass_kernel::{Block, Extent, HostBody, Range, SlotAccess, Span, Word};
 use windlass_sync::crew::Blocks;
 
 use crate::memory::{Window, unsupported};
@@ -30,14 +29,15 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
     let mut spans = SmallVec::with_capacity(launch.args.len());
     for arg in launch.args {
         spans.push(match arg {
-            Arg::Buffer { memory, region, element, .. } => {
-                buffer_span(*memory, *region, *element, shared_word(launch.args, *memory))?
+            Arg::Buffer { memory, region, element, word, access } => {
+                let span = buffer_span(*memory, *region, *element, *word)?;
+                if *access == SlotAccess::Read { span.read_only() } else { span }
             }
             Arg::Value(bytes) => {
                 let (Some(memory), Some(offset)) = (&values, offsets.next()) else {
                     unreachable!("each value has a place")
                 };
-                buffer_span(memory, Region::line(offset, bytes.len()), bytes.len().max(1), Word::B8)?
+                buffer_span(memory, Region::line(offset, bytes.len()), bytes.len().max(1), Word::B1)?
             }
             Arg::Local(_) => return Err(unsupported("local memory")),
             other => return Err(unsupported(&format!("{other:?}"))),
@@ -58,8 +58,8 @@ struct WithValues {
 }
 
 impl HostBody for WithValues {
-    fn run(&self, block: Block, spans: &[Span]) {
-        self.body.run(block, spans)
+    fn run(&self, block: Block<'_>) {
+        self.body.run(block)
     }
 }
 
@@ -85,7 +85,10 @@ pub(crate) fn run_alone(launch: &HostLaunch) {
 
 fn run_block(launch: &HostLaunch, first: usize, step: usize, items: usize) {
     let items = first..items.min(first.saturating_add(step));
-    launch.code.run(Block { items, range: launch.range }, &launch.spans);
+    // SAFETY: the runtime keeps the launch's memory until its point is passed, and conflicting groups away from it until
+    // then. Blocks are cut at multiples of one step, each is run once, and all have the launch's spans and range.
+    let block = unsafe { Block::new(items, launch.range, &launch.spans) };
+    launch.code.run(block);
 }
 
 /// How many items go into a block of a range that is worth sharing by this number of cores. See
@@ -168,36 +171,7 @@ fn copy_values(args: &[Arg<'_>]) -> Result<(Option<HostMemory>, SmallVec<[usize;
 /// Values start at multiples of this, which suits every element type.
 const VALUE_ALIGN: usize = 16;
 
-/// The word for all arguments of a launch that are in one allocation.
-///
-/// An argument says its element's size and not its type, so the word is the largest that divides the sizes, the
-/// places and the pitches of all of them. Other launches may choose another one for the same memory: the runtime does
-/// not run two launches at the same time of which one writes what the other touches, and for loads alone the word
-/// does not matter.
-fn shared_word(args: &[Arg<'_>], memory: &dyn Allocation) -> Word {
-    let base = memory.host_ptr();
-    let mut bits = 8;
-    for arg in args {
-        if let Arg::Buffer { memory, region, element, .. } = arg
-            && memory.host_ptr() == base
-        {
-            bits |= base.map_or(0, |b| b.addr().get()) | region.offset | element;
-        }
-    }
-    largest_word(bits)
-}
-
-/// The largest word that divides all numbers of which `bits` is the union.
-fn largest_word(bits: usize) -> Word {
-    match NonZero::new(bits).map_or(3, |b| b.trailing_zeros()) {
-        0 => Word::B1,
-        1 => Word::B2,
-        2 => Word::B4,
-        _ => Word::B8,
-    }
-}
-
-/// A span over a box of an allocation, by words of at most `word`.
+/// A span over a box of an allocation, by the word that all its users share.
 fn buffer_span(
     memory: &dyn Allocation,
     region: Region,
@@ -208,11 +182,14 @@ fn buffer_span(
     let extent = extent(&region, element)
         .ok_or_else(|| unsupported(&format!("{region:?} as an argument with elements of {element} bytes")))?;
     let first: NonNull<u8> = window.first();
-    let word = largest_word(word.bytes() | element | first.addr().get());
+    // Words of another size on the same memory would not be defined, so none is chosen in its place.
+    if !(element | first.addr().get()).is_multiple_of(word.bytes()) {
+        let bytes = word.bytes();
+        return Err(unsupported(&format!("{region:?} of {element}-byte elements by words of {bytes} bytes")));
+    }
     // SAFETY: the window is inside the allocation, which the runtime keeps until the point is passed, and its memory
-    // was initialised when it was made. The word divides address and element, as computed above. All arguments of
-    // this launch in this allocation have the same word: for buffers `shared_word` already divides what the line
-    // above divides by. The runtime orders every other access that matters.
+    // was initialised when it was made. The word divides address and element, as was just seen, and is the same for
+    // all who use the allocation, as `Arg::Buffer` says. The runtime orders every other access that matters.
     Ok(unsafe { Span::new(first, extent, element, word) })
 }
 
@@ -249,20 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn the_word_divides_what_all_arguments_of_an_allocation_need() {
+    fn an_argument_keeps_its_allocations_word_or_is_refused() {
         let memory = HostMemory::zeroed(64).expect("64 bytes are there");
-        let other = HostMemory::zeroed(64).expect("64 bytes are there");
-        let arg = |memory, offset, element| Arg::Buffer {
-            memory,
-            region: Region::line(offset, 2 * element),
-            element,
-            access: windlass_kernel::SlotAccess::ReadWrite,
-        };
-        let args = [arg(&memory, 0, 8), arg(&memory, 8, 4), arg(&other, 0, 16)];
-        assert_eq!(shared_word(&args, &memory), Word::B4);
-        assert_eq!(shared_word(&args, &other), Word::B8);
-        assert_eq!(shared_word(&[arg(&memory, 2, 8)], &memory), Word::B2);
-        assert_eq!(shared_word(&[arg(&memory, 0, 3)], &memory), Word::B1);
+        let span =
+            |offset, element, word| buffer_span(&memory, Region::line(offset, 2 * element), element, word);
+        assert!(span(0, 8, Word::B8).is_ok() && span(8, 4, Word::B4).is_ok() && span(0, 3, Word::B1).is_ok());
+        assert!(span(8, 4, Word::B8).is_err(), "an element is half a word");
+        assert!(span(2, 8, Word::B4).is_err(), "it starts inside a word");
     }
 
     #[test]

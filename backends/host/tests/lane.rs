@@ -109,9 +109,9 @@ fn as_many_groups_as_lanes_can_wait_for_each_other() {
             feed(
                 lane,
                 point,
-                over(range, move |block, _| {
+                over(range, move |block| {
                     // One item of each launch meets those of the others.
-                    if block.items.start == 0 {
+                    if block.items().start == 0 {
                         meeting.wait();
                     }
                 }),
@@ -140,7 +140,7 @@ fn a_panic_fails_its_point_and_the_lane_goes_on() {
             move || later.fetch_add(1, Ordering::Relaxed)
         }),
     );
-    feed(&lane, 4, over((1 << 16).range(), |_, _| std::panic::panic_any(7)));
+    feed(&lane, 4, over((1 << 16).range(), |_| std::panic::panic_any(7)));
     feed(&lane, 5, SmallVec::new());
     finish(&lane, &told, 5);
     let expected = [
@@ -187,9 +187,9 @@ fn large_ranges_cover_every_item_once() {
         feed(
             &lane,
             point,
-            over(range, move |block, _| {
-                assert_eq!(block.range, range);
-                for i in block.items {
+            over(range, move |block| {
+                assert_eq!(block.range(), range);
+                for i in block.items() {
                     counted[i].fetch_add(1, Ordering::Relaxed);
                 }
             }),
@@ -209,8 +209,8 @@ fn work_groups_are_blocks() {
     feed(
         &lane,
         1,
-        over(NdRange { global: [12], local: [4] }.range(), move |block, _| {
-            seen.lock().expect("no test panics here").push((block.items.start, block.items.end));
+        over(NdRange { global: [12], local: [4] }.range(), move |block| {
+            seen.lock().expect("no test panics here").push((block.items().start, block.items().end));
         }),
     );
     finish(&lane, &told, 1);

@@ -77,8 +77,11 @@ pub(crate) fn device_info(device: DeviceId, position: u32) -> DeviceInfo {
     let extensions = device.text(cl::CL_DEVICE_EXTENSIONS);
     let extensions: Vec<&str> = extensions.split_whitespace().collect();
     let aspects = aspects(device, &extensions);
-    let formats =
-        if aspects.contains(&Aspect::BuiltinOnly) { Vec::new() } else { vec![ImageFormat::OpenClC] };
+    let formats = if aspects.contains(&Aspect::BuiltinOnly) {
+        Vec::new()
+    } else {
+        vec![ImageFormat::OpenClC, ImageFormat::Wgsl]
+    };
     let (atomic_orders, atomic_scopes) = atomics(device);
     DeviceInfo {
         name: device.text(cl::CL_DEVICE_NAME),

@@ -22,19 +22,23 @@
 //! ```
 //!
 //! The text is compiled without options, that is, as OpenCL C 1.2.
+//!
+//! Kernels in WGSL are translated, and follow another convention: see [`crate::translated`].
 
 use std::any::Any;
 use std::ffi::CString;
 use std::sync::Arc;
 
+use opencl3::device::CL_DEVICE_NAME;
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, BuiltKernel, Launch, Region};
-use windlass_kernel::{ImageFormat, Kernel, KernelImage, Range, Slot};
+use windlass_kernel::{ImageFormat, Kernel, KernelImage, Range, Slot, dump};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::lane::Feeding;
 use crate::memory::Memory;
 use crate::sys::{self, Context, DeviceId, Program, Result};
+use crate::translated::{self, Calling};
 
 /// A kernel for one device of a context.
 #[derive(Debug)]
@@ -44,6 +48,8 @@ pub(crate) struct Built {
     kernel: Mutex<sys::Kernel>,
     name: String,
     slots: Box<[Slot]>,
+    /// How it is called, where it was translated.
+    calling: Option<Calling>,
     /// How many work-items of this kernel fit one work-group.
     work_group_items: usize,
     context: Arc<Context>,
@@ -60,21 +66,44 @@ impl Built {
         kernel: &Kernel,
         image: &KernelImage,
     ) -> std::result::Result<Self, BackendError> {
-        let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
-        if image.format() != ImageFormat::OpenClC {
-            return Err(BackendError::Unsupported(format!(
-                "a {:?} image on an OpenCL device",
-                image.format()
-            )));
+        match image.format() {
+            ImageFormat::OpenClC => {
+                let parameters = parameters(kernel.slots())?;
+                Self::compile(
+                    context,
+                    (device, id),
+                    kernel,
+                    (image.source(), image.entry()),
+                    parameters,
+                    None,
+                )
+            }
+            ImageFormat::Wgsl => {
+                let (text, calling) = translated::read(kernel, image)?;
+                let (code, parameters) = ((&*text.source, &*text.entry), text.params.len());
+                Self::compile(context, (device, id), kernel, code, parameters, Some(calling))
+            }
+            other => unsupported(format!("a {other:?} image on an OpenCL device")),
         }
-        let parameters = parameters(kernel.slots())?;
-        let program = context.program(image.source())?;
+    }
+
+    fn compile(
+        context: &Arc<Context>,
+        (device, id): (usize, DeviceId),
+        kernel: &Kernel,
+        (source, entry): (&str, &str),
+        parameters: usize,
+        calling: Option<Calling>,
+    ) -> std::result::Result<Self, BackendError> {
+        let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
+        dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
+        let program = context.program(source)?;
         program.build(id).map_err(|failure| failed(log(&program, id, failure)))?;
-        let entry = CString::new(image.entry())
-            .map_err(|_| failed(format!("`{}` is no name of a kernel", image.entry().escape_debug())))?;
+        let name = CString::new(entry)
+            .map_err(|_| failed(format!("`{}` is no name of a kernel", entry.escape_debug())))?;
         let native = program
-            .kernel(&entry)
-            .map_err(|f| failed(format!("no kernel `{}`: {}", image.entry(), BackendError::from(f))))?;
+            .kernel(&name)
+            .map_err(|f| failed(format!("no kernel `{entry}`: {}", BackendError::from(f))))?;
         let found = native.arguments()?;
         if found != parameters {
             let slots = kernel.slots();
@@ -85,10 +114,15 @@ impl Built {
             kernel: Mutex::new(native),
             name: kernel.name().into(),
             slots: kernel.slots().into(),
+            calling,
             context: Arc::clone(context),
             device,
         })
     }
+}
+
+pub(crate) fn unsupported<T>(what: impl Into<String>) -> std::result::Result<T, BackendError> {
+    Err(BackendError::Unsupported(what.into()))
 }
 
 /// How many parameters the slots make.
@@ -117,9 +151,15 @@ pub(crate) struct Launching<'a> {
 }
 
 /// An argument as the native calls take it.
-enum Bound<'a> {
-    Buffer { memory: &'a Memory, offset: u64, len: u64 },
-    Value(&'a [u8]),
+pub(crate) enum Bound<'a> {
+    Buffer {
+        memory: &'a Memory,
+        offset: u64,
+        len: u64,
+    },
+    /// A buffer's start alone.
+    Memory(&'a Memory),
+    Value(SmallVec<[u8; 16]>),
     Local(usize),
 }
 
@@ -130,7 +170,6 @@ impl<'a> Launching<'a> {
         launch: &Launch<'a>,
     ) -> std::result::Result<Self, BackendError> {
         let kernel: &dyn Any = launch.kernel;
-        let unsupported = |what: &str| Err(BackendError::Unsupported(what.into()));
         let Some(built) = kernel.downcast_ref::<Built>() else {
             return unsupported("a kernel that another backend built");
         };
@@ -144,7 +183,13 @@ impl<'a> Launching<'a> {
             built.name
         );
         let bind = |(slot, arg)| bind(context, &built.name, slot, arg);
-        let args = built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<_, _>>()?;
+        let args =
+            built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<Vec<_>, _>>()?;
+        if let Some(calling) = &built.calling {
+            let (args, [global, local]) = calling.plan(&built.name, launch, args)?;
+            let line = |items| SmallVec::from_iter([items]);
+            return Ok(Launching { built, args, global: line(global), local: Some(line(local)) });
+        }
         let local = launch.range.local().map(|local| innermost_first(&launch.range, local));
         if let Some(local) = &local
             && local.iter().product::<usize>() > built.work_group_items
@@ -170,7 +215,15 @@ impl<'a> Launching<'a> {
     }
 }
 
-impl Bound<'_> {
+impl<'a> Bound<'a> {
+    /// The memory of a buffer argument.
+    pub(crate) fn memory(&self) -> Option<&'a Memory> {
+        match self {
+            Bound::Buffer { memory, .. } | Bound::Memory(memory) => Some(memory),
+            Bound::Value(_) | Bound::Local(_) => None,
+        }
+    }
+
     /// Sets the argument's parameters, the first of which is number `at`, and moves on.
     fn set(&self, kernel: &mut sys::Kernel, at: &mut usize) -> Result<()> {
         let first = *at;
@@ -180,6 +233,10 @@ impl Bound<'_> {
                 kernel.set_buffer(first, memory.buffer())?;
                 kernel.set_value(first + 1, &offset.to_ne_bytes())?;
                 kernel.set_value(first + 2, &len.to_ne_bytes())
+            }
+            Bound::Memory(memory) => {
+                *at += 1;
+                kernel.set_buffer(first, memory.buffer())
             }
             Bound::Value(bytes) => {
                 *at += 1;
@@ -207,7 +264,9 @@ fn bind<'a>(
                 None => Err(BackendError::Unsupported("a kernel on memory that is not OpenCL's".into())),
             }
         }
-        (Slot::Value(size), Arg::Value(bytes)) if bytes.len() == *size => Ok(Bound::Value(bytes)),
+        (Slot::Value(size), Arg::Value(bytes)) if bytes.len() == *size => {
+            Ok(Bound::Value(SmallVec::from_slice(bytes)))
+        }
         (Slot::Local(_), Arg::Local(bytes)) => Ok(Bound::Local(bytes)),
         (slot, arg) => {
             Err(BackendError::Unsupported(format!("{arg:?} for {slot:?} of OpenCL kernel `{kernel}`")))
@@ -216,13 +275,18 @@ fn bind<'a>(
 }
 
 /// Where a region starts, and how long it is, in elements.
-fn elements(region: &Region, bytes: usize, element: usize) -> std::result::Result<(u64, u64), BackendError> {
+pub(crate) fn elements(
+    region: &Region,
+    bytes: usize,
+    element: usize,
+) -> std::result::Result<(u64, u64), BackendError> {
     assert!(region.end() <= bytes, "{region:?} leaves an allocation of {bytes}");
     let whole =
         element != 0 && region.offset.is_multiple_of(element) && region.bytes().is_multiple_of(element);
     if !whole || !region.is_contiguous() {
-        let what = format!("{region:?} of {element}-byte elements for a kernel in OpenCL C");
-        return Err(BackendError::Unsupported(what));
+        return unsupported(format!(
+            "{region:?} of {element}-byte elements for a kernel on an OpenCL device"
+        ));
     }
     Ok(((region.offset / element) as u64, (region.bytes() / element) as u64))
 }

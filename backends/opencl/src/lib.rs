@@ -23,6 +23,7 @@ mod kernel;
 mod lane;
 mod memory;
 mod sys;
+mod translated;
 mod waiter;
 
 use std::sync::Arc;

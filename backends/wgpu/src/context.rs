@@ -7,7 +7,7 @@ use windlass_backend::{
     Allocation, BackendError, BuiltKernel, CompletionStrategy, Context, ContextInfo, DeviceInfo, Lane,
     LaneSink, LaneSpec, MemoryIndex, MemoryObject, async_trait,
 };
-use windlass_kernel::{Kernel, KernelImage};
+use windlass_kernel::{Kernel, KernelImage, dump};
 
 use crate::error::{Faults, failed, guarded, unsupported};
 use crate::exit::Native;
@@ -133,6 +133,9 @@ impl Context for WgpuContext {
         image: &KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
         self.only(device)?;
+        let values = image.overrides().iter().map(|(name, value)| format!("// {name} = {value}\n"));
+        let text = values.chain([image.source().to_owned()]).collect::<String>();
+        dump(kernel.name(), &self.info.devices[device].name, "wgsl", &text);
         Ok(Arc::new(kernel::build(&self.gpu, kernel, image)?))
     }
 

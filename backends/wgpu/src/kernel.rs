@@ -1,31 +1,6 @@
 //! Kernels: what WGSL text must look like, and how a launch binds its arguments.
 //!
-//! # The convention
-//!
-//! A kernel has slots of the kinds `Buffer` and `Value`. All its bindings are in group 0:
-//!
-//! - Binding `i` is the `i`-th `Slot::Buffer`, in the order of the slots, as a storage buffer: `read` or `read_write`
-//!   as its `SlotAccess` says.
-//! - Binding `N`, with `N` the number of buffer slots, is one uniform buffer that holds, as consecutive words:
-//!   1. for each buffer slot two `u32`: the offset of its first element, counted in elements from the start of the
-//!      binding, and its length in elements;
-//!   2. the launch's extents as three `u32`, outermost first, unused leading ones 1;
-//!   3. each `Slot::Value`'s bytes, in the order of the slots, each padded to a whole word.
-//!
-//!   The words are not aligned further, so a wider value is declared as its scalars (four `f32`, not a `vec4<f32>`).
-//!   The whole is padded to 16 bytes.
-//!
-//! The entry point's work-group size is one-dimensional, `@workgroup_size(S)` with a literal or constant `S`. Groups
-//! are counted along x, and along y too where there are more than one dimension takes, so a kernel finds its place by
-//!
-//! ```wgsl
-//! let at = (group.y * groups.x + group.x) * S + local.x;
-//! ```
-//!
-//! with `group` the `workgroup_id`, `groups` the `num_workgroups` and `local` the `local_invocation_id`. The last
-//! groups may reach beyond the launch: a kernel compares `at` with its extents, and each index with the slot's length.
-//! A binding may show elements before and after the slot's own, so neither `arrayLength` nor wgpu's own bounds checks
-//! know where the slot ends.
+//! The convention is [`windlass_kernel::block`]'s.
 //!
 //! # Two arguments on one allocation
 //!
@@ -40,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 use wgpu::naga;
 use windlass_backend::{BackendError, BuiltKernel};
+use windlass_kernel::wgsl::Checked;
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
 
 use crate::context::Gpu;
@@ -60,6 +36,8 @@ pub(crate) struct Built {
     module: naga::Module,
     /// Work-items of one work-group.
     pub(crate) group: u32,
+    /// Whether launches name their work-groups.
+    pub(crate) grouped: bool,
     declared: Pipeline,
     /// The form for arguments that share an allocation, once one was asked for.
     shared: OnceLock<Pipeline>,
@@ -77,11 +55,14 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
         return unsupported(format!("a kernel in {:?} on a wgpu device", image.format()));
     }
     let refuse = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
-    let module =
-        naga::front::wgsl::parse_str(image.source()).map_err(|e| refuse(e.emit_to_string(image.source())))?;
+    let mut checked = Checked::parse(image.source()).map_err(|e| refuse(e.to_string()))?;
+    if checked.has_overrides() {
+        checked = checked.specialise(image.entry(), image.overrides()).map_err(|e| refuse(e.to_string()))?;
+    }
+    let module = checked.module().clone();
     let group = group_size(&module, image.entry()).map_err(refuse)?;
     let accesses = accesses(gpu, kernel)?;
-    let source = wgpu::ShaderSource::Wgsl(Cow::Borrowed(image.source()));
+    let source = wgpu::ShaderSource::Naga(Cow::Owned(module.clone()));
     let declared = gpu
         .guarded("Device::create_compute_pipeline", || Ok(pipeline(gpu, source, image.entry(), &accesses)))
         .map_err(|error| if error.is_lost() { error } else { refuse(error.to_string()) })?;
@@ -91,6 +72,7 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
         entry: image.entry().into(),
         module,
         group,
+        grouped: kernel.is_grouped(),
         declared,
         shared: OnceLock::new(),
     })))

@@ -1,4 +1,4 @@
-//! Launches: arguments checked and laid out as [`crate::kernel`] says.
+//! Launches: arguments checked and laid out as [`windlass_kernel::block`] says.
 
 use std::any::Any;
 use std::num::NonZeroU64;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch, Region};
-use windlass_kernel::{Range, Slot, SlotAccess};
+use windlass_kernel::{Range, Slot, SlotAccess, block};
 
 use crate::context::Gpu;
 use crate::encode::Stage;
@@ -61,8 +61,7 @@ impl Dispatch {
                     bindings.push(Binding::new(gpu, memory, *region, *element, *access)?);
                 }
                 (Slot::Value(bytes), Arg::Value(value)) if value.len() == *bytes => {
-                    values.extend_from_slice(value);
-                    values.resize(padded(values.len()), 0);
+                    values.push(*value);
                 }
                 _ => return unsupported(format!("{arg:?} for {slot:?} of kernel `{}`", kernel.name)),
             }
@@ -70,7 +69,7 @@ impl Dispatch {
         Ok(Dispatch {
             shared: mixed(&bindings),
             parameters: parameters(gpu, &bindings, launch.range, &values)?,
-            groups: groups(gpu, launch.range, kernel.group)?,
+            groups: groups(gpu, launch.range, kernel)?,
             kernel: Arc::clone(kernel),
             bindings,
         })
@@ -166,22 +165,19 @@ fn start(offset: usize, element: usize, align: usize) -> Option<usize> {
 }
 
 fn words(number: usize) -> Result<u32, BackendError> {
-    u32::try_from(number)
-        .or_else(|_| unsupported(format!("{number} elements or work-items, more than 32 bits count")))
+    block::count(number).or_else(|error| unsupported(error.to_string()))
 }
 
 /// The uniform buffer's bytes.
-fn parameters(gpu: &Gpu, bindings: &[Binding], range: Range, values: &[u8]) -> Result<Vec<u8>, BackendError> {
-    let mut bytes = Vec::with_capacity(bindings.len() * 8 + 12 + values.len() + 15);
-    let offsets = bindings.iter().flat_map(|binding| binding.elements);
-    for word in offsets {
-        bytes.extend_from_slice(&word.to_ne_bytes());
-    }
-    for extent in range.extent() {
-        bytes.extend_from_slice(&words(extent)?.to_ne_bytes());
-    }
-    bytes.extend_from_slice(values);
-    bytes.resize(bytes.len().next_multiple_of(16), 0);
+fn parameters(
+    gpu: &Gpu,
+    bindings: &[Binding],
+    range: Range,
+    values: &[&[u8]],
+) -> Result<Vec<u8>, BackendError> {
+    let places = bindings.iter().map(|binding| binding.elements);
+    let bytes = block::bytes(places, range, values.iter().copied())
+        .or_else(|error| unsupported(error.to_string()))?;
     let most = gpu.limits.max_uniform_buffer_binding_size;
     if bytes.len() as u64 > most {
         return unsupported(format!("{} bytes of plain values, the device takes {most}", bytes.len()));
@@ -190,17 +186,10 @@ fn parameters(gpu: &Gpu, bindings: &[Binding], range: Range, values: &[u8]) -> R
 }
 
 /// How many work-groups cover the range, along x and along y.
-fn groups(gpu: &Gpu, range: Range, group: u32) -> Result<[u32; 2], BackendError> {
-    if range.local().is_some_and(|local| local != [1, 1, group as usize]) {
-        return unsupported(format!(
-            "work-groups of {:?} for a kernel whose work-groups are {group}",
-            range.local()
-        ));
-    }
-    let Some(items) = range.checked_items() else {
-        return unsupported("more work-items than can be counted");
-    };
-    let count = words(items)?.div_ceil(group);
+fn groups(gpu: &Gpu, range: Range, kernel: &Built) -> Result<[u32; 2], BackendError> {
+    block::check_groups(range, kernel.group, kernel.grouped).or_else(unsupported)?;
+    let group = kernel.group;
+    let count = block::groups(range, group).or_else(|error| unsupported(error.to_string()))?;
     let most = gpu.limits.max_compute_workgroups_per_dimension;
     let rows = count.div_ceil(most).max(1);
     if rows > most {

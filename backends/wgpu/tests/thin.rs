@@ -15,7 +15,7 @@ use windlass_backend::{
     Point, Region,
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
-use windlass_kernel::{Kernel, KernelImage, LaunchRange, NdRange, Range, Slot};
+use windlass_kernel::{Kernel, KernelImage, LaunchRange, NdRange, Range, Slot, Word};
 use windlass_wgpu::{Wgpu, WgpuContext};
 
 use lab::{Sink, copy, count, lab, launch, line, open, saxpy, slow, words};
@@ -195,7 +195,13 @@ fn launches_that_cannot_run_are_refused() {
         (&[one, words(&*data, 0, 4, ReadWrite)], 4.range()),
         (&[words(&*data, 0, 65, ReadWrite), one], 4.range()),
         (&[words(&host, 0, 4, ReadWrite), one], 4.range()),
-        (&[Arg::Buffer { memory: &*data, region: gaps, element: 4, access: ReadWrite }, one], 4.range()),
+        (
+            &[
+                Arg::Buffer { memory: &*data, region: gaps, element: 4, word: Word::B4, access: ReadWrite },
+                one,
+            ],
+            4.range(),
+        ),
         (&[words(&*data, 0, 4, ReadWrite), one], NdRange { global: [64], local: [32] }.range()),
     ];
     for (args, range) in refused {

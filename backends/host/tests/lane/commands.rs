@@ -10,7 +10,7 @@ use windlass_backend::{
     Region,
 };
 use windlass_kernel::{
-    Block, HostBody, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, Span, View, ViewMut,
+    Block, HostBody, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, View, ViewMut, Word,
 };
 
 use crate::support::{feed, finish, once, one_lane};
@@ -62,12 +62,12 @@ fn boxes_are_filled() {
 struct Scale;
 
 impl HostBody for Scale {
-    fn run(&self, block: Block, spans: &[Span]) {
-        let [a, factor, out] = spans else { panic!("the kernel has three arguments") };
+    fn run(&self, block: Block<'_>) {
+        let [a, factor, out] = block.spans() else { panic!("the kernel has three arguments") };
         // SAFETY: the tests pass two buffers of u32 and a u32, which stay until the point is passed.
         let (a, factor, out) =
             unsafe { (View::<u32>::new(*a), View::<u32>::new(*factor), ViewMut::<u32>::new(*out)) };
-        block.items.for_each(|i| out.set(i, a.get(i) * factor.get(0)));
+        block.items().for_each(|i| out.set(i, a.get(i) * factor.get(0)));
     }
 }
 
@@ -87,7 +87,7 @@ fn kernels_see_windows_and_values() {
     // A 2 x 3 window of rows of eight, into a line.
     let window = Region { offset: 4, width: 12, rows: 2, slices: 1, row_pitch: 32, slice_pitch: 64 };
     let factor = 10_u32.to_ne_bytes();
-    let buffer = |memory, region, access| Arg::Buffer { memory, region, element: 4, access };
+    let buffer = |memory, region, access| Arg::Buffer { memory, region, element: 4, word: Word::B4, access };
     let args = [
         buffer(&a, window, SlotAccess::Read),
         Arg::Value(&factor),
@@ -125,7 +125,8 @@ fn what_cannot_run_is_refused_whole() {
         |from, from_region, to_region| Command::Copy(CopyBox { from, from_region, to: &memory, to_region });
     let (part, whole) = (Region::line(0, 32), Region::line(0, 64));
     let local = [Arg::Local(16)];
-    let odd = [Arg::Buffer { memory: &memory, region: part, element: 5, access: SlotAccess::Read }];
+    let odd =
+        [Arg::Buffer { memory: &memory, region: part, element: 5, word: Word::B1, access: SlotAccess::Read }];
     let bad = [
         copy(&Remote, whole, whole),
         copy(&memory, part, whole),

@@ -9,7 +9,7 @@ use windlass_backend::{
     Point, Verdict,
 };
 use windlass_host::Host;
-use windlass_kernel::{Block, LaunchRange, Span};
+use windlass_kernel::{Block, LaunchRange};
 
 /// Collects verdicts, and lets a thread wait for a point.
 #[derive(Default)]
@@ -74,14 +74,14 @@ pub(crate) fn one_lane() -> (Arc<dyn Context>, Arc<dyn Lane>, Arc<Told>) {
 }
 
 pub(crate) fn once<'a, R>(body: impl Fn() -> R + Send + Sync + 'static) -> SmallVec<[Command<'a>; 1]> {
-    over(1.range(), move |_, _| {
+    over(1.range(), move |_| {
         body();
     })
 }
 
 pub(crate) fn over<'a>(
     range: windlass_kernel::Range,
-    body: impl Fn(Block, &[Span]) + Send + Sync + 'static,
+    body: impl Fn(Block<'_>) + Send + Sync + 'static,
 ) -> SmallVec<[Command<'a>; 1]> {
     smallvec![Command::Host(HostLaunch {
         code: HostCode::Once(Box::new(body)),

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BuiltKernel, CompletionStrategy, DeviceKind, HostMemory, LaneNumber, Point, Region, Wait,
 };
-use windlass_kernel::{LaunchRange, Slot, SlotAccess};
+use windlass_kernel::{LaunchRange, Slot, SlotAccess, Word};
 
 use crate::rig::{Line, Rig, bytes_of, copy, fill, kernel, launch, rigs, words};
 
@@ -39,7 +39,10 @@ impl Churn {
         let region = Region::line(0, 4);
         let access = SlotAccess::ReadWrite;
         let rounds = ROUNDS.to_ne_bytes();
-        let args = [Arg::Buffer { memory: &*self.memory, region, element: 4, access }, Arg::Value(&rounds)];
+        let args = [
+            Arg::Buffer { memory: &*self.memory, region, element: 4, word: Word::B4, access },
+            Arg::Value(&rounds),
+        ];
         line.feed(point, &[], launch(&*self.built, 1.range(), &args)).expect("it is fed");
     }
 }
@@ -217,7 +220,7 @@ fn alone_with_a_crash() {
         let built = rig.build(&kernel("crash", &slots, CRASH)).expect("it builds");
         let (memory, region) = (rig.memory(64), Region::line(0, 64));
         let access = SlotAccess::ReadWrite;
-        let args = [Arg::Buffer { memory: &*memory, region, element: 4, access }];
+        let args = [Arg::Buffer { memory: &*memory, region, element: 4, word: Word::B4, access }];
         a.feed(1, &[], launch(&*built, 1.range(), &args)).expect("it is fed");
         a.feed(2, &[], fill(&*memory, region, &[1])).expect("it is fed");
         b.feed(1, &[wait(0, 2)], fill(&*memory, region, &[1])).expect("it is fed");

@@ -10,7 +10,7 @@ use windlass_backend::{
     LaneNumber, LaneSink, LaneSpec, Launch, MemoryObject, Point, Region, Verdict,
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
-use windlass_kernel::{DeviceCopy, Kernel, KernelImage, Range, Slot, SlotAccess};
+use windlass_kernel::{DeviceCopy, Kernel, KernelImage, Range, Slot, SlotAccess, Word};
 use windlass_wgpu::Wgpu;
 
 /// How long a report may take before it counts as never coming.
@@ -144,7 +144,7 @@ pub(crate) fn copy<'a>(from: (&'a dyn Allocation, Region), to: (&'a dyn Allocati
 }
 
 pub(crate) fn words(memory: &dyn Allocation, first: usize, count: usize, access: SlotAccess) -> Arg<'_> {
-    Arg::Buffer { memory, region: Region::line(first * 4, count * 4), element: 4, access }
+    Arg::Buffer { memory, region: Region::line(first * 4, count * 4), element: 4, word: Word::B4, access }
 }
 
 pub(crate) fn launch<'a>(kernel: &'a Arc<dyn BuiltKernel>, range: Range, args: &'a [Arg<'a>]) -> Command<'a> {
@@ -162,7 +162,7 @@ pub(crate) fn saxpy() -> Kernel {
         fn saxpy(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
                  @builtin(local_invocation_id) local: vec3u) {
             let i = (group.y * groups.x + group.x) * 64 + local.x;
-            if i >= args.e2 || i >= args.x_len || i >= args.y_len { return; }
+            if i >= args.e0 || i >= args.x_len || i >= args.y_len { return; }
             y[args.y + i] = args.a * x[args.x + i] + y[args.y + i];
         }";
     let slots = [Slot::Buffer(Read), Slot::Buffer(ReadWrite), Slot::Value(4)];

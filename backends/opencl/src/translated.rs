@@ -1,0 +1,118 @@
+//! Kernels in WGSL on OpenCL devices: translated to OpenCL C, and launched by the convention of
+//! [`windlass_kernel::block`].
+
+use smallvec::SmallVec;
+use windlass_backend::{Arg, BackendError, Launch};
+use windlass_kernel::c::{Bounds, Dialect, Param, Translation, translate};
+use windlass_kernel::wgsl::Checked;
+use windlass_kernel::{Kernel, KernelImage, Slot, block};
+
+use crate::kernel::{Bound, elements, unsupported};
+
+/// How a translated kernel is called.
+#[derive(Debug)]
+pub(crate) struct Calling {
+    params: Vec<Param>,
+    /// Work-items of one work-group.
+    group: u32,
+    /// Whether launches name their work-groups.
+    grouped: bool,
+}
+
+/// The kernel's text, and how it is called.
+pub(crate) fn read(kernel: &Kernel, image: &KernelImage) -> Result<(Translation, Calling), BackendError> {
+    let refuse = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
+    let mut buffers = 0;
+    for slot in kernel.slots() {
+        match slot {
+            Slot::Buffer(_) => buffers += 1,
+            Slot::Value(_) => {}
+            other => return unsupported(format!("{other:?} of kernel `{}` in WGSL", kernel.name())),
+        }
+    }
+    let mut checked = Checked::parse(image.source()).map_err(|error| refuse(error.to_string()))?;
+    if checked.has_overrides() {
+        // Work-groups are counted along one dimension here, so there are as many as the launch has.
+        let exact = ("exact_groups".into(), 1.0);
+        let values: Vec<_> = image.overrides().iter().cloned().chain([exact]).collect();
+        checked = checked.specialise(image.entry(), &values).map_err(|error| refuse(error.to_string()))?;
+    }
+    let bounds = if image.is_guarded() { Bounds::Guarded } else { Bounds::Clamped };
+    let translation = translate(&checked, image.entry(), Dialect::OpenClC, bounds)
+        .map_err(|error| refuse(error.to_string()))?;
+    let [group, 1, 1] = translation.work_group else {
+        let size = translation.work_group;
+        return Err(refuse(format!("the work-group size is {size:?}; only the first may differ from 1")));
+    };
+    for param in &translation.params {
+        let fits = match *param {
+            Param::Storage { binding } | Param::Length { binding, .. } => binding < buffers,
+            Param::Uniform { binding, .. } => binding == buffers,
+            _ => false,
+        };
+        if !fits {
+            return Err(refuse(format!(
+                "{param:?} is none of its {buffers} buffers and no block behind them"
+            )));
+        }
+    }
+    let calling = Calling { params: translation.params.clone(), group, grouped: kernel.is_grouped() };
+    Ok((translation, calling))
+}
+
+impl Calling {
+    /// The arguments of a launch, and its items in all and in a group. `bound` are the kernel's arguments as each slot
+    /// takes them.
+    pub(crate) fn plan<'a>(
+        &self,
+        kernel: &str,
+        launch: &Launch<'a>,
+        bound: Vec<Bound<'a>>,
+    ) -> Result<(Vec<Bound<'a>>, [usize; 2]), BackendError> {
+        let group = self.group;
+        block::check_groups(launch.range, group, self.grouped)
+            .or_else(|error| unsupported(format!("kernel `{kernel}`: {error}")))?;
+        let too_many = |error: block::TooMany| BackendError::Unsupported(error.to_string());
+        let mut places = SmallVec::<[[u32; 2]; 8]>::new();
+        for arg in launch.args {
+            if let Arg::Buffer { memory, region, element, .. } = arg {
+                let (offset, len) = elements(region, memory.bytes(), *element)?;
+                let count = |n: u64| block::count(usize::try_from(n).unwrap_or(usize::MAX)).map_err(too_many);
+                places.push([count(offset)?, count(len)?]);
+            }
+        }
+        let values =
+            bound.iter().filter_map(|b| if let Bound::Value(bytes) = b { Some(&bytes[..]) } else { None });
+        let block = block::bytes(places, launch.range, values).map_err(too_many)?;
+        let buffers: SmallVec<[_; 8]> = bound.iter().filter_map(Bound::memory).collect();
+        let mut args = Vec::with_capacity(self.params.len());
+        for param in &self.params {
+            args.push(match *param {
+                Param::Storage { binding } => Bound::Memory(buffers[binding as usize]),
+                Param::Length { binding, offset, stride } => {
+                    let bytes = windlass_backend::Allocation::bytes(buffers[binding as usize]);
+                    let len = bytes.saturating_sub(offset as usize) / stride as usize;
+                    if len == 0 {
+                        return unsupported(format!(
+                            "an argument of kernel `{kernel}` with memory of {bytes} bytes, less than one element"
+                        ));
+                    }
+                    let len = block::count(len).map_err(too_many)?;
+                    Bound::Value(SmallVec::from_slice(&len.to_ne_bytes()))
+                }
+                Param::Uniform { bytes, .. } => match block.get(..bytes as usize) {
+                    Some(block) => Bound::Value(SmallVec::from_slice(block)),
+                    None => {
+                        return unsupported(format!(
+                            "kernel `{kernel}` reads a block of {bytes} bytes, and its slots make {}",
+                            block.len()
+                        ));
+                    }
+                },
+                _ => return unsupported(format!("{param:?}")),
+            });
+        }
+        let groups = block::groups(launch.range, group).map_err(too_many)?;
+        Ok((args, [groups as usize * group as usize, group as usize]))
+    }
+}
