@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use smallvec::SmallVec;
 use windlass_backend::{BuiltKernel, Context as NativeContext};
 use windlass_kernel::Kernel;
 use windlass_sync::cell::{EventCell, Registration};
@@ -56,10 +57,16 @@ impl Future for WaitBuilt {
     }
 }
 
-/// A context's kernels, by kernel and by the device's position.
+/// Values for the overrides of a kernel's text, by name.
+pub(crate) type Values = SmallVec<[(&'static str, f64); 4]>;
+
+/// What a build is known by: the kernel's number, the device's position, and the bits of the overrides' values.
+type Key = (usize, usize, SmallVec<[(&'static str, u64); 4]>);
+
+/// A context's kernels.
 #[derive(Debug, Default)]
 pub(crate) struct Builds {
-    table: Mutex<HashMap<(usize, usize), Arc<Built>>>,
+    table: Mutex<HashMap<Key, Arc<Built>>>,
 }
 
 impl Builds {
@@ -70,6 +77,7 @@ impl Builds {
         native: &Arc<dyn NativeContext>,
         device: usize,
         kernel: &Kernel,
+        values: Values,
     ) -> Result<Arc<Built>> {
         let formats = &native.info().devices[device].formats;
         let Some(image) = kernel.image_for(formats).cloned() else {
@@ -80,8 +88,11 @@ impl Builds {
                 native.info().devices[device].name
             )));
         };
+        // Native code is the same for all values.
+        let values = if image.body().is_some() { Values::new() } else { values };
+        let bits = values.iter().map(|(name, value)| (*name, value.to_bits())).collect();
         let mut table = lock(&self.table);
-        let built = match table.entry((kernel.id(), device)) {
+        let built = match table.entry((kernel.id(), device, bits)) {
             Entry::Occupied(entry) => return Ok(entry.get().clone()),
             Entry::Vacant(entry) => {
                 let built = Built { cell: EventCell::new(()), _kernel: kernel.clone() };
@@ -89,6 +100,12 @@ impl Builds {
             }
         };
         drop(table);
+        let image = match values.is_empty() {
+            true => image,
+            false => {
+                image.with_overrides(values.into_iter().map(|(name, value)| (name.into(), value)).collect())
+            }
+        };
         let (task, native, kernel) = (inner.clone(), native.clone(), kernel.clone());
         let result = built.clone();
         inner.gates.spawn(async move {

@@ -12,7 +12,7 @@ use windlass_backend::{
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::build::{Builds, Built};
+use crate::build::{Builds, Built, Values};
 use crate::device::{Device, DeviceData};
 use crate::engine::{ContextId, DeviceId, Engine, HEAP, LaneId, MemoryId};
 use crate::error::{Cause, Error, Result};
@@ -83,8 +83,8 @@ impl DeviceSlot {
         self.device.has(Aspect::HostBodies)
     }
 
-    pub(crate) fn build(&self, inner: &Arc<Inner>, kernel: &Kernel) -> Result<Arc<Built>> {
-        self.context.builds.get(inner, &self.context.native, self.position, kernel)
+    pub(crate) fn build(&self, inner: &Arc<Inner>, kernel: &Kernel, values: Values) -> Result<Arc<Built>> {
+        self.context.builds.get(inner, &self.context.native, self.position, kernel, values)
     }
 
     pub(crate) fn context(&self) -> Context {

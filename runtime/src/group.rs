@@ -15,8 +15,10 @@ use smallvec::SmallVec;
 use windlass_kernel::{DeviceCopy, IndexRange, LaunchRange, bytes_of};
 
 use accessor::Window as _;
+pub(crate) use accessor::sealed;
 pub use accessor::{Accessor, Atomic, Read, ReadWrite, ReadWriteUninit, Write, WriteKeep};
 pub(crate) use builder::Builder;
+pub(crate) use kernel_call::CallArg;
 pub use kernel_call::KernelCall;
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 

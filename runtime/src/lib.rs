@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 #![cfg_attr(not(feature = "host"), allow(dead_code, reason = "a build without backends has nothing to run"))]
 
+pub mod args;
 mod buffer;
 mod build;
 mod context;
@@ -69,13 +70,84 @@ pub use stall::{DeadlockPolicy, Holder, Stall};
 pub use windlass_backend::{
     Aspect, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind, Unavailable,
 };
-pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange};
+pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4};
+/// Lets a struct live in device memory, having proved that it has no padding.
+///
+/// ```
+/// use windlass::prelude::*;
+/// #[derive(Clone, Copy, DeviceCopy)]
+/// #[repr(C)]
+/// struct Body {
+///     position: Vec3<f32>,
+///     mass: f32,
+/// }
+/// let bodies = Buffer::<Body>::new(16);
+/// # let _ = bodies;
+/// ```
+pub use windlass_kernel_macros::DeviceCopy;
+/// Turns a function into a kernel: a function of the same name that makes a call of it, to be launched. What the
+/// language has is in `docs/kernels.md`.
+///
+/// ```
+/// use windlass::prelude::*;
+///
+/// #[windlass::kernel]
+/// fn saxpy(a: f32, x: &[f32], y: &mut [f32]) {
+///     let i = global_id(0);
+///     if i < y.len() {
+///         y[i] = a * x[i] + y[i];
+///     }
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::new()?;
+/// let (x, y) = (Buffer::from(vec![1.0_f32; 64]), Buffer::from(vec![2.0_f32; 64]));
+/// queue.submit(|cg| cg.parallel_for(64, saxpy(3.0, cg.read(&x), cg.read_write(&y))))?;
+/// assert!(y.host_read().blocking_wait()?.iter().all(|&v| v == 5.0));
+/// # Ok(())
+/// # }
+/// ```
+pub use windlass_kernel_macros::kernel;
+/// Turns the `#[kernel]` functions of a module into kernels, which share its structs, constants and other functions.
+///
+/// ```
+/// use windlass::prelude::*;
+///
+/// #[windlass::kernels]
+/// mod physics {
+///     use windlass::prelude::*;
+///
+///     const GRAVITY: f32 = 9.81;
+///
+///     #[derive(Clone, Copy, DeviceCopy)]
+///     #[repr(C)]
+///     pub struct Body {
+///         pub height: f32,
+///         pub speed: f32,
+///     }
+///
+///     fn moved(body: Body, seconds: f32) -> Body {
+///         Body { height: body.height + body.speed * seconds, speed: body.speed - GRAVITY * seconds }
+///     }
+///
+///     #[kernel]
+///     pub fn step(seconds: f32, bodies: &mut [Body]) {
+///         let i = global_id(0);
+///         bodies[i] = moved(bodies[i], seconds);
+///     }
+/// }
+///
+/// let mut bodies = [physics::Body { height: 10.0, speed: 0.0 }; 4];
+/// physics::step(1.0, &mut bodies[..]).run_here(4).unwrap();
+/// assert_eq!((bodies[3].height, bodies[3].speed), (10.0, -9.81));
+/// ```
+pub use windlass_kernel_macros::kernels;
 
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
         Aspect, Buffer, Cancel, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue, Runtime,
-        Selector, Status,
+        Selector, Status, Vec2, Vec3, Vec4,
     };
 }
 

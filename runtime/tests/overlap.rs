@@ -13,7 +13,7 @@ use windlass::{Error, KernelCall, Result};
 
 /// A kernel without work that takes one buffer.
 fn touches() -> Kernel {
-    let image = KernelImage::host(Arc::new(|_, _: &[_]| {}));
+    let image = KernelImage::host(Arc::new(|_: windlass::kernel::Block<'_>| {}));
     Kernel::new("touches", [Slot::Buffer(SlotAccess::ReadWrite)], [image])
 }
 

@@ -82,6 +82,9 @@ table! {
     kernel::Kernel: send sync unpin;
     kernel::KernelImage: send sync unpin;
     Item<1>: send sync unpin;
+    Vec2<f32>: send sync unpin;
+    Vec3<f32>: send sync unpin;
+    Vec4<f32>: send sync unpin;
     NdRange<3>: send sync unpin;
     Aspect: send sync unpin;
     BackendError: send sync unpin;

@@ -5,9 +5,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_kernel::{DeviceCopy, Kernel, Range, Slot, SlotAccess, bytes_of};
+use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _};
+use crate::args::Argument;
+use crate::build::Values;
 use crate::context::DeviceSlot;
 use crate::engine::Mode;
 use crate::error::{Error, Result};
@@ -17,10 +19,10 @@ use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
 /// A kernel and the arguments for one launch, in the order of its slots.
 ///
 /// ```
-/// use windlass::{KernelCall, kernel::{Kernel, KernelImage, Slot, SlotAccess}};
+/// use windlass::{KernelCall, kernel::{Block, Kernel, KernelImage, Slot}};
 /// # fn main() -> windlass::Result<()> {
 /// # use windlass::prelude::*;
-/// let kernel = Kernel::new("noop", [Slot::Value(4)], [KernelImage::host(std::sync::Arc::new(|_, _: &[_]| {}))]);
+/// let kernel = Kernel::new("noop", [Slot::Value(4)], [KernelImage::host(std::sync::Arc::new(|_: Block<'_>| {}))]);
 /// let queue = Queue::on(Device::host())?;
 /// queue.submit(|cg| cg.parallel_for(1, KernelCall::new(&kernel).value(1.0_f32)))?.blocking_wait()?;
 /// # Ok(())
@@ -29,27 +31,108 @@ use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
 #[must_use = "a call does nothing until it is given to `parallel_for`"]
 pub struct KernelCall<'g> {
     kernel: Kernel,
-    args: SmallVec<[CallArg; 4]>,
+    args: SmallVec<[CallArg<'g>; 4]>,
+    /// Values that the kernel is built with.
+    overrides: Values,
     brand: PhantomData<fn(&'g ()) -> &'g ()>,
 }
 
-enum CallArg {
+pub(crate) enum CallArg<'g> {
     /// An accessor whose requirement was refused has no window; the group reports why.
     Buffer(Option<Binding>, Mode),
     Value(SmallVec<[u8; 16]>),
     Local(usize),
+    /// Memory of the caller's, for `run_here`.
+    Here(Here<'g>),
+}
+
+impl<'g> CallArg<'g> {
+    pub(crate) fn of<A: Accessor<'g>>(accessor: &A) -> Self {
+        CallArg::Buffer(accessor.binding(), A::MODE.0)
+    }
+
+    /// The extents of what the argument shows, outermost first, as kernels count them.
+    fn extents<const D: usize>(&self) -> [u32; D] {
+        let size = match self {
+            CallArg::Buffer(Some(binding), _) => binding.extent.size,
+            CallArg::Here(here) => [1, 1, here.len()],
+            _ => [0; 3],
+        };
+        std::array::from_fn(|dim| u32::try_from(size[3 - D + dim]).unwrap_or(u32::MAX))
+    }
 }
 
 impl<'g> KernelCall<'g> {
     /// A call without arguments yet.
     pub fn new(kernel: &Kernel) -> Self {
-        KernelCall { kernel: kernel.clone(), args: SmallVec::new(), brand: PhantomData }
+        KernelCall {
+            kernel: kernel.clone(),
+            args: SmallVec::new(),
+            overrides: SmallVec::new(),
+            brand: PhantomData,
+        }
     }
 
     /// The next argument: an accessor.
     pub fn buffer<A: Accessor<'g>>(mut self, accessor: A) -> Self {
-        self.args.push(CallArg::Buffer(accessor.binding(), A::MODE.0));
+        self.args.push(CallArg::of(&accessor));
         self
+    }
+
+    /// The next argument of a `#[kernel]` function.
+    #[doc(hidden)]
+    pub fn argument(mut self, argument: Argument<'g>) -> Self {
+        self.args.push(argument.0);
+        self
+    }
+
+    /// The next argument of a `#[kernel]` function, and its extents.
+    #[doc(hidden)]
+    pub fn view_argument<const D: usize>(mut self, argument: Argument<'g>) -> Self {
+        let extents: SmallVec<[u8; 16]> =
+            argument.0.extents::<D>().iter().flat_map(|extent| extent.to_ne_bytes()).collect();
+        self.args.push(argument.0);
+        self.args.push(CallArg::Value(extents));
+        self
+    }
+
+    /// A length of local memory, which the kernel is built with.
+    #[doc(hidden)]
+    pub fn local_argument(mut self, name: &'static str, len: usize) -> Self {
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        self.overrides.push((name, f64::from(len)));
+        self.value(len)
+    }
+
+    /// Runs the call on this thread, over slices of the caller's: a kernel's unit test. Neither a queue nor a device
+    /// has anything to do with it.
+    ///
+    /// ```
+    /// #[windlass::kernel]
+    /// fn double(v: &mut [u32]) {
+    ///     let i = global_id(0);
+    ///     v[i] = v[i] * 2;
+    /// }
+    ///
+    /// let mut v = vec![1, 2, 3];
+    /// double(&mut v[..]).run_here(3).unwrap();
+    /// assert_eq!(v, [2, 4, 6]);
+    /// ```
+    pub fn run_here(self, range: impl LaunchRange) -> Result<()> {
+        let name = self.kernel.name();
+        let mut args = Vec::with_capacity(self.args.len());
+        for (at, arg) in self.args.into_iter().enumerate() {
+            args.push(match arg {
+                CallArg::Here(here) => here,
+                CallArg::Value(bytes) => Here::value(&bytes),
+                CallArg::Buffer(..) | CallArg::Local(_) => {
+                    return Err(Error::invalid(format!(
+                        "argument {at} of kernel `{name}` is an accessor of a group; what runs here takes slices"
+                    )));
+                }
+            });
+        }
+        run_here(&self.kernel, args, range.range()).map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// The next argument: a plain value.
@@ -84,10 +167,12 @@ impl<'g> KernelCall<'g> {
             };
             args.push(match (arg, slot) {
                 (CallArg::Buffer(None, _), _) => continue,
-                (CallArg::Buffer(Some(b), mode), Slot::Buffer(SlotAccess::Read)) => match mode.reads() {
-                    true => PlannedArg::Buffer(b, SlotAccess::Read),
-                    false => return Err(wrong("required for writing only")),
-                },
+                (CallArg::Buffer(Some(b), mode), Slot::Buffer(SlotAccess::Read)) => {
+                    match mode.reads() || mode == Mode::ReadWriteUninit {
+                        true => PlannedArg::Buffer(b, SlotAccess::Read),
+                        false => return Err(wrong("required for writing only")),
+                    }
+                }
                 (CallArg::Buffer(Some(b), mode), Slot::Buffer(SlotAccess::ReadWrite)) => {
                     match mode.writes() {
                         true => PlannedArg::Buffer(b, SlotAccess::ReadWrite),
@@ -102,6 +187,9 @@ impl<'g> KernelCall<'g> {
                 (CallArg::Buffer(..), _) => return Err(wrong("a buffer")),
                 (CallArg::Value(_), _) => return Err(wrong("a value")),
                 (CallArg::Local(_), _) => return Err(wrong("local memory")),
+                (CallArg::Here(_), _) => {
+                    return Err(wrong("a slice of the caller's, which only `run_here` takes"));
+                }
             });
         }
         let gaps = args.iter().any(|a| matches!(a, PlannedArg::Buffer(b, _) if !b.region().is_contiguous()));
@@ -110,8 +198,46 @@ impl<'g> KernelCall<'g> {
             let what = "an argument that is a part of a grid whose rows do not follow each other";
             return Err(Error::unsupported(format!("{what}, for kernel `{name}` on {}", slot.device)));
         }
-        let built = slot.build(inner, &self.kernel)?;
+        let overrides = overrides(&self.kernel, self.overrides, &range, slot)?;
+        let built = slot.build(inner, &self.kernel, overrides)?;
         Ok(Planned::Kernel(Box::new(PlannedKernel { range, args, built })))
+    }
+}
+
+/// The values that a kernel is built with for a launch: those of the call, and what its work-groups are. Most kernels
+/// have none, and cost nothing here.
+fn overrides(kernel: &Kernel, mut values: Values, range: &Range, slot: &DeviceSlot) -> Result<Values> {
+    if !kernel.is_grouped() {
+        return Ok(values);
+    }
+    let name = kernel.name();
+    let Some(local) = range.local() else {
+        return Err(Error::invalid(format!(
+            "kernel `{name}` works in groups: launch it over `NdRange {{ global: […], local: […] }}`"
+        )));
+    };
+    let (items, most) = (local.iter().product::<usize>(), slot.device.info().limits.work_group_items);
+    if items > most {
+        return Err(Error::invalid(format!(
+            "work-groups of {local:?} for kernel `{name}` are {items} items, and {} takes {most}",
+            slot.device
+        )));
+    }
+    values.push(("group_items", items as f64));
+    // Those that the launch does not have are last, and 1.
+    let extents = local[3 - range.dims()..].iter().copied().chain([1; 3]);
+    values.extend(["local_0", "local_1", "local_2"].into_iter().zip(extents.map(|extent| extent as f64)));
+    Ok(values)
+}
+
+impl fmt::Debug for CallArg<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallArg::Buffer(..) => f.write_str("an accessor"),
+            CallArg::Value(bytes) => write!(f, "a value of {} bytes", bytes.len()),
+            CallArg::Local(bytes) => write!(f, "{bytes} bytes of local memory"),
+            CallArg::Here(here) => here.fmt(f),
+        }
     }
 }
 

@@ -162,9 +162,9 @@ where
     A: HostArgs<'g>,
     F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync,
 {
-    fn run(&self, block: Block, spans: &[Span]) {
-        let windows: SmallVec<[HostWindow; 4]> = spans.iter().map(|s| HostWindow(*s)).collect();
-        for linear in block.items {
+    fn run(&self, block: Block<'_>) {
+        let windows: SmallVec<[HostWindow; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
+        for linear in block.items() {
             (self.body)(self.range.item(linear), A::views(&windows));
         }
     }
@@ -328,9 +328,9 @@ where
     A: ChunkArgs<'g>,
     F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync,
 {
-    fn run(&self, block: Block, spans: &[Span]) {
-        let windows: SmallVec<[HostWindow; 4]> = spans.iter().map(|s| HostWindow(*s)).collect();
-        let range = block.items.start * self.granule..block.items.end * self.granule;
+    fn run(&self, block: Block<'_>) {
+        let windows: SmallVec<[HostWindow; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
+        let range = block.items().start * self.granule..block.items().end * self.granule;
         let chunk = Chunk { range, total: self.items * self.granule };
         let parts = A::parts(&windows, &chunk);
         (self.body)(chunk, parts);

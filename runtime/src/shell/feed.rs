@@ -391,6 +391,7 @@ fn arguments<'a>(
                 memory: find(binding)?,
                 region: binding.region(),
                 element: binding.element as usize,
+                word: binding.word,
                 access: *access,
             },
             PlannedArg::Value(bytes) => Arg::Value(bytes),

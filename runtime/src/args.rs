@@ -1,0 +1,102 @@
+//! What a kernel's parameters take: accessors of a group, and, for [`KernelCall::run_here`], slices of the caller's.
+//!
+//! A `#[kernel]` function asks for these traits by what its body does with each parameter, so a wrong argument is an
+//! error of the compiler at the place where the kernel is called.
+//!
+//! [`KernelCall::run_here`]: crate::KernelCall::run_here
+
+use windlass_kernel::{DeviceCopy, Here};
+
+use crate::group::sealed::Sealed;
+use crate::group::{Atomic, CallArg, Read, ReadWrite, ReadWriteUninit, Write, WriteKeep};
+
+/// An argument on its way into a call; for the crate's own use.
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "only the crate itself looks inside")]
+#[derive(Debug)]
+pub struct Argument<'g>(pub(crate) CallArg<'g>);
+
+impl<T> Sealed for &[T] {}
+impl<T> Sealed for &mut [T] {}
+impl<T> Sealed for &Vec<T> {}
+impl<T> Sealed for &mut Vec<T> {}
+
+/// An argument for a parameter that the kernel only reads, `&[T]` or `&View<T, D>`: `cg.read(&buffer)`, or an
+/// accessor that may read among other things.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for a kernel parameter that reads `{T}`",
+    label = "pass `cg.read(&buffer)`",
+    note = "the kernel reads elements of type `{T}` in {D} dimension(s) here: `cg.read(&buffer)` or `cg.read_write(&buffer)`; \
+            in a test also a slice, with `run_here`"
+)]
+pub trait ReadArg<'g, T, const D: usize = 1>: Sealed {
+    #[doc(hidden)]
+    fn argument(self) -> Argument<'g>;
+}
+
+/// An argument for a parameter that the kernel reads and writes, `&mut [T]` or `&mut View<T, D>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for a kernel parameter that reads and writes `{T}`",
+    label = "pass `cg.read_write(&buffer)`",
+    note = "the kernel reads elements of type `{T}` in {D} dimension(s) here, and writes them: `cg.read_write(&buffer)`; \
+            `cg.write(&buffer)` is for kernels that read nothing back. In a test also a `&mut` slice, with `run_here`"
+)]
+pub trait UpdateArg<'g, T, const D: usize = 1>: Sealed {
+    #[doc(hidden)]
+    fn argument(self) -> Argument<'g>;
+}
+
+/// An argument for a parameter that the kernel only writes, `&mut [T]` or `&mut View<T, D>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for a kernel parameter that writes `{T}`",
+    label = "pass `cg.write(&buffer)`",
+    note = "the kernel writes elements of type `{T}` in {D} dimension(s) here: `cg.write(&buffer)`, or `cg.write_keep(&buffer)` \
+            if it leaves some of them as they are; in a test also a `&mut` slice, with `run_here`"
+)]
+pub trait WriteArg<'g, T, const D: usize = 1>: Sealed {
+    #[doc(hidden)]
+    fn argument(self) -> Argument<'g>;
+}
+
+/// An argument for a parameter of atomics, `&[AtomicU32]` and its kind.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for a kernel parameter of atomics of `{T}`",
+    label = "pass `cg.atomic(&buffer)`",
+    note = "the kernel changes elements of type `{T}` atomically here: `cg.atomic(&buffer)`; in a test also a `&mut` slice, \
+            with `run_here`"
+)]
+pub trait AtomicArg<'g, T, const D: usize = 1>: Sealed {
+    #[doc(hidden)]
+    fn argument(self) -> Argument<'g>;
+}
+
+macro_rules! takes {
+    ($($name:ident: $($accessor:ident)*, $($make:ident $slice:ty)*;)*) => {$(
+        $(
+            impl<'g, T: DeviceCopy, const D: usize> $name<'g, T, D> for $accessor<'g, T, D> {
+                fn argument(self) -> Argument<'g> {
+                    Argument(CallArg::of(&self))
+                }
+            }
+
+            impl<'g, T: DeviceCopy, const D: usize> $name<'g, T, D> for &$accessor<'g, T, D> {
+                fn argument(self) -> Argument<'g> {
+                    Argument(CallArg::of(self))
+                }
+            }
+        )*
+        $(
+            impl<'g, T: DeviceCopy> $name<'g, T> for $slice {
+                fn argument(self) -> Argument<'g> {
+                    Argument(CallArg::Here(Here::$make(self)))
+                }
+            }
+        )*
+    )*};
+}
+takes! {
+    ReadArg: Read ReadWrite ReadWriteUninit, read &'g [T] read &'g Vec<T>;
+    UpdateArg: ReadWrite ReadWriteUninit, write &'g mut [T] write &'g mut Vec<T>;
+    WriteArg: Write WriteKeep ReadWrite ReadWriteUninit, write &'g mut [T] write &'g mut Vec<T>;
+    AtomicArg: Atomic, write &'g mut [T] write &'g mut Vec<T>;
+}
