@@ -15,5 +15,7 @@ fn what_must_not_compile_does_not_and_says_why() {
         eprintln!("SKIPPED: the snapshots are of {COMPILER}, and this is {version}");
         return;
     }
-    trybuild::TestCases::new().compile_fail("tests/compile_fail/*.rs");
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("tests/compile_fail/*.rs");
+    cases.compile_fail("tests/compile_fail/kernels/*.rs");
 }

@@ -11,6 +11,9 @@ const PROFILE: &str = "--profile ci";
 /// Random programs that every change has to get right.
 const ORACLE: u64 = 100_000;
 
+/// Random kernels that every change has to get right.
+const KERNELS: u64 = 50;
+
 /// Everything that has to pass before a change lands.
 pub(crate) fn ci() -> Result<()> {
     let mut steps = Steps::default();
@@ -51,7 +54,47 @@ fn tests(steps: &mut Steps) {
         Process::cargo().words("test --workspace --all-features --no-fail-fast").words(PROFILE).run()
     });
     steps.step("oracle", || random_programs(ORACLE));
+    steps.step("random kernels", || kernels(KERNELS, 1));
     steps.step("loom models", loom);
+}
+
+/// `kernels [N [SEED]]`.
+pub(crate) fn random_kernels(rest: &[String]) -> Result<()> {
+    let number = |at: usize, otherwise: u64| match rest.get(at) {
+        Some(text) => text.parse().map_err(|_| format!("`{text}` is no number")),
+        None => Ok(otherwise),
+    };
+    kernels(number(0, 20_000)?, number(1, 1)?)
+}
+
+/// Kernels of one program, so that one build serves many.
+const KERNELS_EACH: u64 = 50;
+
+/// Random kernels on every device that is here, in programs of [`KERNELS_EACH`], from a seed on.
+pub(crate) fn kernels(count: u64, seed: u64) -> Result<()> {
+    // The whole workspace's features, so that nothing is compiled a second time.
+    let build = |what: &str| {
+        Process::cargo().words("build --workspace --all-features").words(PROFILE).words(what).run()
+    };
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), Into::into);
+    build("--bin windlass-kernel-fuzz")?;
+    let program = crate::root().join("kernel/fuzz/examples/generated.rs");
+    std::fs::create_dir_all(program.parent().unwrap_or(&program)).map_err(|error| error.to_string())?;
+    for seed in seed..seed + count.div_ceil(KERNELS_EACH) {
+        let each = KERNELS_EACH.min(count).to_string();
+        let print = Process::new(target.join("ci/windlass-kernel-fuzz")).args([&seed.to_string(), &each]);
+        let text = print.output().ok_or("the random kernels could not be printed")?;
+        std::fs::write(&program, text).map_err(|error| format!("{}: {error}", program.display()))?;
+        println!("random kernels, seed {seed}");
+        let agrees = build("--example generated")
+            .and_then(|()| Process::new(target.join("ci/examples/generated")).run());
+        if agrees.is_err() {
+            return Err(format!("seed {seed} disagrees; its program is {}", program.display()));
+        }
+    }
+    // It is of no use to the next `--all-targets`.
+    std::fs::remove_file(&program).map_err(|error| format!("{}: {error}", program.display()))
 }
 
 /// The model checks: the same sources under our own cfg, in a target folder of their own so that the two builds do not

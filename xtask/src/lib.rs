@@ -23,6 +23,7 @@ usage: cargo xtask <command>
   ci          what has to pass before a change lands: format, lints, dependencies, documentation, test
   loom        the loom models alone
   oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
+  kernels [N [SEED]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on
   bench       the table of ratios beside the raw bases; further arguments go to the benches
   deny        licences, bans and sources of all dependencies
   tidy        the repository's own rules";
@@ -35,6 +36,7 @@ pub fn run(command: &str, rest: &[String]) -> Result<()> {
         "ci" => checks::ci(),
         "loom" => checks::loom(),
         "oracle" => checks::oracle(rest),
+        "kernels" => checks::random_kernels(rest),
         "bench" => checks::bench(rest),
         "deny" => checks::deny(),
         "tidy" => tidy::report(&root()),

@@ -41,3 +41,8 @@ pub use check::{Problem, Verdict};
 pub use kernels::Kernels;
 pub use report::{Outcome, PATIENCE, Report, run, run_some};
 pub use subject::{Moved, Subject};
+
+/// The page on the kernel language, whose examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/kernels.md")]
+mod kernels_page {}

@@ -7,6 +7,7 @@ use super::tree::{File, Tree};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("kernel", &[]),
     ("sync", &[]),
+    ("kernel/macros", &[]),
     ("backends/api", &["windlass-kernel", "windlass-sync"]),
     ("backends/host", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
     ("backends/opencl", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
@@ -19,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "windlass-backend",
             "windlass-kernel",
+            "windlass-kernel-macros",
             "windlass-sync",
             "windlass-host",
             "windlass-opencl",

@@ -30,9 +30,9 @@ pub(super) fn images(spec: &Spec) -> Vec<KernelImage> {
 struct Host(fn(usize, &HostArgs<'_>));
 
 impl HostBody for Host {
-    fn run(&self, block: Block, spans: &[Span]) {
-        let args = HostArgs { spans };
-        block.items.for_each(|i| (self.0)(i, &args));
+    fn run(&self, block: Block<'_>) {
+        let args = HostArgs { spans: block.spans() };
+        block.items().for_each(|i| (self.0)(i, &args));
     }
 }
 

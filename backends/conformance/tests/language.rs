@@ -1,0 +1,15 @@
+//! The kernel language: every construct, on every device that is here, with the same result.
+
+#[path = "language/arithmetic.rs"]
+mod arithmetic;
+#[path = "language/everywhere.rs"]
+mod everywhere;
+#[path = "language/flow.rs"]
+mod flow;
+#[path = "language/groups.rs"]
+mod groups;
+#[path = "language/memory.rs"]
+mod memory;
+
+#[path = "drivers/find.rs"]
+mod find;

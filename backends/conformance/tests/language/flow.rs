@@ -1,0 +1,218 @@
+//! Control flow, and what Rust can say in an expression.
+
+use windlass::prelude::*;
+
+use crate::everywhere::{everywhere, read};
+
+#[windlass::kernel]
+fn collatz(out: &mut [u32]) {
+    let i = global_id(0);
+    let mut n = i + 1;
+    let mut steps = 0;
+    while n != 1 {
+        n = if n % 2 == 0 { n / 2 } else { 3 * n + 1 };
+        steps += 1;
+    }
+    out[i] = steps;
+}
+
+#[test]
+fn loops_end_when_they_should() {
+    let one = |i: u32| {
+        let (mut n, mut steps) = (i + 1, 0);
+        while n != 1 {
+            n = if n % 2 == 0 { n / 2 } else { 3 * n + 1 };
+            steps += 1;
+        }
+        steps
+    };
+    let expected: Vec<u32> = (0..300).map(one).collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<u32>::new(300);
+        queue.submit(|cg| cg.parallel_for(300, collatz(cg.write(&out))))?;
+        read(&out)
+    });
+}
+
+#[windlass::kernel]
+fn jumps(limit: u32, out: &mut [u32]) {
+    let i = global_id(0);
+    if i >= limit {
+        out[i] = 7;
+        return;
+    }
+    let mut sum = 0;
+    let mut k = 0;
+    loop {
+        k += 1;
+        match k % 5 {
+            0 => continue,
+            1 | 3 => sum += k,
+            4 => {
+                if k > 20 {
+                    break;
+                }
+                sum += 100;
+            }
+            _ => {
+                for j in 0..k {
+                    if j == i {
+                        continue;
+                    }
+                    if j > i + 3 {
+                        break;
+                    }
+                    sum += j;
+                }
+            }
+        }
+    }
+    for j in (i..=limit) {
+        sum = sum * 3 + j;
+    }
+    out[i] = sum;
+}
+
+fn jumps_expected(i: u32, limit: u32) -> u32 {
+    if i >= limit {
+        return 7;
+    }
+    let (mut sum, mut k) = (0_u32, 0);
+    loop {
+        k += 1;
+        match k % 5 {
+            0 => continue,
+            1 | 3 => sum += k,
+            4 => {
+                if k > 20 {
+                    break;
+                }
+                sum += 100;
+            }
+            _ => {
+                for j in 0..k {
+                    if j == i {
+                        continue;
+                    }
+                    if j > i + 3 {
+                        break;
+                    }
+                    sum += j;
+                }
+            }
+        }
+    }
+    for j in i..=limit {
+        sum = sum.wrapping_mul(3).wrapping_add(j);
+    }
+    sum
+}
+
+#[test]
+fn break_continue_and_return_go_where_rust_sends_them() {
+    let expected: Vec<u32> = (0..16).map(|i| jumps_expected(i, 12)).collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<u32>::new(16);
+        queue.submit(|cg| cg.parallel_for(16, jumps(12, cg.write(&out))))?;
+        read(&out)
+    });
+}
+
+#[windlass::kernels]
+mod shared {
+    pub const SIZE: u32 = 4;
+    const TABLE: [i32; SIZE] = [3, 1, 4, -1];
+
+    #[derive(Clone, Copy, DeviceCopy)]
+    #[repr(C)]
+    pub(super) struct Cell {
+        pub at: Vec2<i32>,
+        pub weights: [i32; SIZE as usize],
+        pub sum: i32,
+    }
+
+    fn looked_up(i: u32) -> i32 {
+        TABLE[i % SIZE]
+    }
+
+    fn add_to(sum: &mut i32, by: i32) -> i32 {
+        *sum += by;
+        *sum
+    }
+
+    fn total(cells: &[Cell], from: u32, to: u32) -> i32 {
+        let mut all = 0;
+        for i in from..to {
+            all += cells[i].sum;
+        }
+        all
+    }
+
+    fn filled(cells: &mut [Cell], i: u32, by: i32) {
+        cells[i].weights[(i + 1) % 4] = by;
+        cells[i].at.y += by;
+        add_to(&mut cells[i].sum, by * 2);
+    }
+
+    #[kernel]
+    pub fn fill(cells: &mut [Cell], scale: i32) {
+        let i = global_id(0);
+        filled(cells, i, looked_up(i) * scale);
+        let mut local = [0; SIZE];
+        let mut k = 0;
+        while k < 6 {
+            // The last two are outside: nothing is written, and zero is read.
+            local[k] = k as i32;
+            k += 1;
+        }
+        let mut start = first(&mut local);
+        let order = add_to(&mut start, 1) + {
+            let twice = local[3] * 2;
+            twice
+        } * add_to(&mut start, 1);
+        cells[i].at.x = order + local[k] + start;
+    }
+
+    fn first(of: &mut [i32; SIZE]) -> i32 {
+        of[0] += 40;
+        of[0]
+    }
+
+    #[kernel]
+    pub fn sums(cells: &[Cell], out: &mut [i32]) {
+        let i = global_id(0);
+        let n = cells.len();
+        out[i] = if i == 0 { total(cells, 0, n) } else { total(cells, i, i + 2) };
+    }
+}
+
+#[test]
+fn helpers_structs_and_constants() {
+    use shared::Cell;
+    let cells: Vec<Cell> =
+        (0..6).map(|i| Cell { at: Vec2::new(i, -i), weights: [i, 0, 0, 7], sum: 10 * i }).collect();
+    let filled = |i: usize, mut cell: Cell| {
+        let by = [3, 1, 4, -1][i % 4] * 5;
+        cell.weights[(i + 1) % 4] = by;
+        cell.at.y += by;
+        cell.sum += 2 * by;
+        // 41 + 6 * 42, nothing from outside, and 42.
+        cell.at.x = 41 + 6 * 42 + 42;
+        cell
+    };
+    let after: Vec<Cell> = cells.iter().enumerate().map(|(i, cell)| filled(i, *cell)).collect();
+    let sum = |i: usize| match i {
+        0 => after.iter().map(|c| c.sum).sum::<i32>(),
+        i => after[i].sum + after.get(i + 1).map_or(0, |c| c.sum),
+    };
+    let flat = |cells: &[Cell]| -> Vec<i32> {
+        cells.iter().flat_map(|c| [&[c.at.x, c.at.y], &c.weights[..], &[c.sum]].concat()).collect()
+    };
+    let expected = [flat(&after), (0..6).map(sum).collect()].concat();
+    everywhere(&expected, |queue| {
+        let (cells, out) = (Buffer::from(cells.clone()), Buffer::<i32>::new(6));
+        queue.submit(|cg| cg.parallel_for(6, shared::fill(cg.read_write(&cells), 5)))?;
+        queue.submit(|cg| cg.parallel_for(6, shared::sums(cg.read(&cells), cg.write(&out))))?;
+        Ok([flat(&read(&cells)?), read(&out)?].concat())
+    });
+}

@@ -1,0 +1,135 @@
+//! Work-groups: local memory, barriers, positions.
+
+use windlass::NdRange;
+use windlass::prelude::*;
+
+use crate::everywhere::{everywhere, read};
+
+#[windlass::kernel]
+fn group_sums(x: &[u32], out: &mut [u32], #[local] tile: &mut [u32; 64]) {
+    let l = local_id(0);
+    tile[l] = x[global_id(0)];
+    barrier();
+    let mut half = local_size(0) / 2;
+    while half > 0 {
+        if l < half {
+            tile[l] += tile[l + half];
+        }
+        barrier();
+        half /= 2;
+    }
+    if l == 0 {
+        out[group_id(0)] = tile[0];
+    }
+}
+
+#[test]
+fn a_tree_of_sums() {
+    let x: Vec<u32> = (0..640).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
+    let expected: Vec<u32> =
+        x.chunks(32).map(|part| part.iter().fold(0_u32, |a, b| a.wrapping_add(*b))).collect();
+    everywhere(&expected, |queue| {
+        let (x, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(20));
+        let range = NdRange { global: [640], local: [32] };
+        queue.submit(|cg| cg.parallel_for(range, group_sums(cg.read(&x), cg.write(&out))))?;
+        read(&out)
+    });
+}
+
+#[windlass::kernel]
+fn multiply(n: u32, a: &[f32], b: &[f32], c: &mut [f32], #[local] ta: &mut [f32], #[local] tb: &mut [f32]) {
+    let size = local_size(0);
+    let row = global_id(0);
+    let column = global_id(1);
+    let r = local_id(0);
+    let k = local_id(1);
+    let mut sum = 0.0;
+    for t in 0..n / size {
+        ta[r * size + k] = a[row * n + t * size + k];
+        tb[r * size + k] = b[(t * size + r) * n + column];
+        barrier();
+        for i in 0..size {
+            sum += ta[r * size + i] * tb[i * size + k];
+        }
+        barrier();
+    }
+    c[row * n + column] = sum;
+}
+
+#[test]
+fn tiles_sized_at_launch() {
+    let n = 32;
+    // Small whole numbers, whose products are exact in any order.
+    let a: Vec<f32> = (0..n * n).map(|i| (i % 7) as f32 - 3.0).collect();
+    let b: Vec<f32> = (0..n * n).map(|i| (i % 5) as f32 - 2.0).collect();
+    let mut expected = vec![0.0; n * n];
+    for (at, value) in expected.iter_mut().enumerate() {
+        *value = (0..n).map(|k| a[at / n * n + k] * b[k * n + at % n]).sum();
+    }
+    for tile in [4, 8] {
+        everywhere(&expected, |queue| {
+            let (a, b, c) = (Buffer::from(a.clone()), Buffer::from(b.clone()), Buffer::<f32>::new(n * n));
+            let range = NdRange { global: [n, n], local: [tile, tile] };
+            queue.submit(|cg| {
+                let (a, b, c) = (cg.read(&a), cg.read(&b), cg.write(&c));
+                cg.parallel_for(range, multiply(n as u32, a, b, c, tile * tile, tile * tile))
+            })?;
+            read(&c)
+        });
+    }
+}
+
+#[windlass::kernel]
+fn positions(out: &mut [u32], counted: &[AtomicU32], #[local] seen: &[AtomicU32; 1]) {
+    let at = (global_id(0) * global_size(1) + global_id(1)) * global_size(2) + global_id(2);
+    seen[0].fetch_add(1, Relaxed);
+    let mut mine = local_id(0) * 100 + local_id(1) * 10 + local_id(2);
+    barrier();
+    if seen[0].load(Relaxed) != local_size(0) * local_size(1) * local_size(2) {
+        mine = 7_777_777;
+    }
+    if at % 3 == 0 {
+        counted[0].fetch_add(1, Relaxed);
+        return;
+    }
+    for i in 0..2_u32 {
+        mine += 100_000 * (i + group_id(0) + group_id(1) + group_id(2) + group_count(2));
+    }
+    out[at] = mine;
+}
+
+#[test]
+fn groups_know_where_they_are() {
+    let expected = |extent: [u32; 3], local: [u32; 3]| -> Vec<u32> {
+        let [_, rows, columns] = extent;
+        let one = |at: u32| {
+            let id = [at / (rows * columns), at / columns % rows, at % columns];
+            let (l, g): (Vec<u32>, Vec<u32>) = (0..3).map(|d| (id[d] % local[d], id[d] / local[d])).unzip();
+            let groups = g[0] + g[1] + g[2] + columns / local[2];
+            if at.is_multiple_of(3) { 0 } else { l[0] * 100 + l[1] * 10 + l[2] + 100_000 * (2 * groups + 1) }
+        };
+        let all = extent.iter().product();
+        (0..all).map(one).chain([all.div_ceil(3)]).collect()
+    };
+    everywhere(&expected([4, 6, 8], [2, 3, 4]), |queue| {
+        let (out, counted) = (Buffer::<u32>::new(192), Buffer::<u32>::new(1));
+        let range = NdRange { global: [4, 6, 8], local: [2, 3, 4] };
+        queue.submit(|cg| cg.parallel_for(range, positions(cg.read_write(&out), cg.atomic(&counted))))?;
+        Ok([read(&out)?, read(&counted)?].concat())
+    });
+}
+
+#[test]
+fn launches_that_do_not_fit_are_refused() {
+    for queue in crate::everywhere::queues() {
+        let (x, out) = (Buffer::<u32>::new(64), Buffer::<u32>::new(4));
+        let launch = |range: NdRange<1>| {
+            queue.submit(|cg| cg.parallel_for(range, group_sums(cg.read(&x), cg.write(&out)))).map(drop)
+        };
+        assert!(launch(NdRange { global: [64], local: [24] }).is_err_and(|e| e.is_invalid_input()));
+        assert!(launch(NdRange { global: [64], local: [0] }).is_err_and(|e| e.is_invalid_input()));
+        let plain = queue.submit(|cg| cg.parallel_for(64, group_sums(cg.read(&x), cg.write(&out))));
+        let error = plain.expect_err("it works in groups");
+        assert!(error.to_string().contains("NdRange"), "{error}");
+    }
+}

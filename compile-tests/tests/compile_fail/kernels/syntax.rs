@@ -1,0 +1,95 @@
+//! What Rust has and kernels have not.
+#[windlass::kernel]
+fn closure(out: &mut [u32]) {
+    let f = |x| x + 1;
+    out[0] = 1;
+}
+
+#[windlass::kernel]
+fn macros(out: &mut [u32]) {
+    println!("{}", out[0]);
+    out[0] = 1;
+}
+
+#[windlass::kernel]
+fn iterator(x: &[u32], out: &mut [u32]) {
+    for v in x.iter() {
+        out[0] += 1;
+    }
+}
+
+#[windlass::kernel]
+fn labels(out: &mut [u32]) {
+    'outer: loop {
+        break 'outer;
+    }
+    out[0] = 1;
+}
+
+#[windlass::kernel]
+fn tuple(out: &mut [u32]) {
+    let p = (1, 2);
+    out[0] = 1;
+}
+
+#[windlass::kernel]
+fn option(out: &mut [u32]) {
+    if let Some(x) = 1 {
+        out[0] = 1;
+    }
+}
+
+#[windlass::kernel]
+fn guard(x: &[u32], out: &mut [u32]) {
+    match x[0] {
+        1 if x[1] > 0 => out[0] = 1,
+        _ => out[0] = 2,
+    }
+}
+
+#[windlass::kernel]
+fn not_all(x: &[u32], out: &mut [u32]) {
+    match x[0] {
+        1 => out[0] = 1,
+        2 => out[0] = 2,
+    }
+}
+
+#[windlass::kernel]
+fn on_floats(x: &[f32], out: &mut [u32]) {
+    match x[0] {
+        _ => out[0] = 2,
+    }
+}
+
+#[windlass::kernel]
+fn item(out: &mut [u32]) {
+    fn helper() {}
+    out[0] = 1;
+}
+
+#[windlass::kernel]
+fn jump(out: &mut [u32]) {
+    break;
+    out[0] = 1;
+}
+
+#[windlass::kernel]
+fn waiting(out: &mut [u32]) {
+    out[0] = out[1].await;
+}
+
+#[windlass::kernel]
+fn failing(out: &mut [u32]) {
+    out[0] = out[1]?;
+}
+
+#[windlass::kernel]
+fn value_of_a_loop(out: &mut [u32]) {
+    loop {
+        break 5;
+    }
+    out[0] = 1;
+}
+
+fn main() {}
