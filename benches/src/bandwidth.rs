@@ -34,14 +34,7 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         };
         let (ours, theirs) = alternate(3 * scale, ours, theirs);
         let what = format!("host kernel `{name}`, {LEN} elements, speed beside rayon");
-        let speed = format!("{:.2}x", theirs / ours);
-        table.text(
-            &what,
-            format!("{:.2} ms", ours / 1e6),
-            format!("{:.2} ms", theirs / 1e6),
-            speed,
-            "≥ 0.95x",
-        );
+        table.speed(&what, ours, theirs, "≥ 0.95x");
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! `cargo xtask bench` prints the table. Rows that are about single costs run pinned to one CPU, in a child process
 //! under `taskset`, because wake-ups on small virtual machines are bimodal; rows about bandwidth run on all of them.
-//! Each figure is the median of several alternating runs.
+//! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone.
 
 mod bandwidth;
 mod busy;
 mod heap;
+mod kernels;
 mod null;
 mod table;
 mod tasks;
@@ -30,6 +31,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     table::head();
+    if std::env::args().any(|a| a == "--kernels") {
+        let mut table = Table::default();
+        kernels::rows(&mut table, scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
     if !pinned_child(quick) {
         eprintln!("no `taskset` here: the rows that want one CPU were measured on all of them");
         let mut table = Table::default();
@@ -40,6 +47,7 @@ fn main() -> ExitCode {
     let mut table = Table::default();
     busy::rows(&mut table, scale);
     bandwidth::rows(&mut table, scale);
+    kernels::rows(&mut table, scale);
     table.print();
     ExitCode::SUCCESS
 }

@@ -20,6 +20,12 @@ impl Table {
         self.rows.push([what.into(), nanoseconds(ours), base_text, ratio, budget.into()]);
     }
 
+    /// A cost in nanoseconds, and how fast that is beside a base in nanoseconds.
+    pub(crate) fn speed(&mut self, what: &str, ours: f64, base: f64, budget: &str) {
+        let ratio = format!("{:.2}x", base / ours);
+        self.rows.push([what.into(), nanoseconds(ours), nanoseconds(base), ratio, budget.into()]);
+    }
+
     /// What a cost is above a base that it contains.
     pub(crate) fn above(&mut self, what: &str, ours: f64, base: f64, budget: &str) {
         self.rows.push([what.into(), nanoseconds(ours - base), nanoseconds(base), "".into(), budget.into()]);

@@ -1,5 +1,9 @@
 //! Invariant 13: memory is flat. A million groups, none of them awaited, with fresh buffers, gates, host tasks,
-//! cancellations, failures and two contexts; then the process is as large as it was after a tenth of them.
+//! cancellations, failures and two contexts; the process does not grow with them.
+//!
+//! The heap is measured after every tenth of the groups, with nothing under way. What leaks, leaks in every tenth;
+//! a table that keeps the room of its fullest moment grows once or twice, when the threads happen to meet so. The median
+//! growth tells one from the other, and sees a leak of a byte in ten groups.
 //!
 //! `WINDLASS_SOAK` sets another number of groups. With far fewer the tables' first growth shows, which is no leak.
 
@@ -262,7 +266,7 @@ fn invariant_13_a_million_groups_later_the_process_is_as_large_as_before() {
     let mut marks = Vec::new();
     for i in 0..all {
         wait(soak.one(i)).expect("a group is taken");
-        if i + 1 == all / 10 || i + 1 == all {
+        if (i + 1) % (all / 10) == 0 {
             soak.drain();
             marks.push((LIVE.load(Ordering::SeqCst), resident()));
             println!(
@@ -275,8 +279,12 @@ fn invariant_13_a_million_groups_later_the_process_is_as_large_as_before() {
             );
         }
     }
-    let (heap, resident) = (marks[1].0 - marks[0].0, marks[1].1 - marks[0].1);
-    assert!(heap.abs() <= 64 << 10, "the heap has grown by {heap} bytes");
+    let mut growth: Vec<i64> = marks.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    growth.sort_unstable();
+    let (median, in_all) = (growth[growth.len() / 2], growth.iter().sum::<i64>());
+    let resident = marks[marks.len() - 1].1 - marks[0].1;
+    assert!(median <= 8 << 10, "the heap grows by {median} bytes in every {} groups", all / 10);
+    assert!(in_all <= 512 << 10, "the heap has grown by {in_all} bytes");
     assert!(resident.abs() <= 16 << 20, "the process has grown by {resident} bytes");
     assert!(soak.told.load(Ordering::Relaxed) > 0, "failures were told");
 }
