@@ -292,7 +292,7 @@ pub(crate) fn walk_block<'a>(block: &'a Block, visit: &mut dyn FnMut(Node<'a>)) 
     block.tail.iter().for_each(|tail| walk(tail, visit));
 }
 
-fn walk_stmt<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(Node<'a>)) {
+pub(crate) fn walk_stmt<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(Node<'a>)) {
     visit(Node::Stmt(stmt));
     match stmt {
         Stmt::Let(_, init) => init.iter().for_each(|e| walk(e, visit)),

@@ -5,16 +5,18 @@
 //! memory is reached, and, where each item keeps to its own element, a loop over plain slices besides.
 
 mod assign;
+mod derived;
 mod groups;
 mod kernel;
+mod lanes;
 mod value;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::hir::{Block, Const, Function, Module, Slice, Stmt, VarId, VarKind};
+use crate::hir::{Block, Const, Expr, Function, Module, Slice, Stmt, VarId, VarKind};
 use crate::ty::{Scalar, Ty};
 use crate::uses::Uses;
 
@@ -30,6 +32,7 @@ pub(super) enum Reach {
 }
 
 /// The writer of one function.
+#[derive(Clone)]
 pub(super) struct Rust<'m> {
     pub(super) module: &'m Module,
     pub(super) uses: &'m [Uses],
@@ -44,6 +47,8 @@ pub(super) struct Rust<'m> {
     pub(super) kept: BTreeSet<VarId>,
     /// Whether items of a group may be over before others are.
     pub(super) alive: bool,
+    /// Indices of elements that are found once for several items.
+    pub(super) windows: HashMap<*const Expr, lanes::Window>,
 }
 
 impl<'m> Rust<'m> {
@@ -53,8 +58,8 @@ impl<'m> Rust<'m> {
         function: &'m Function,
         rt: &'m TokenStream,
     ) -> Self {
-        let (own, kept) = (Vec::new(), BTreeSet::new());
-        Rust { module, uses, function, rt, own, in_loop: false, kept, alive: false }
+        let (own, kept, windows) = (Vec::new(), BTreeSet::new(), HashMap::new());
+        Rust { module, uses, function, rt, own, in_loop: false, kept, alive: false, windows }
     }
 }
 

@@ -52,6 +52,16 @@ impl Group {
         self.first
     }
 
+    /// The group's last item.
+    pub fn last_item(&self) -> Item {
+        let mut last = self.first;
+        for dim in 0..3 {
+            last.local[dim] = last.local_size[dim].saturating_sub(1);
+            last.global[dim] += last.local[dim];
+        }
+        last
+    }
+
     /// The group's rows, in a launch of `D` dimensions.
     #[inline]
     pub fn rows<const D: usize>(&self) -> impl Iterator<Item = Row> {
@@ -123,6 +133,12 @@ impl<'a, T: Zero> Local<'a, T> {
     /// These places as memory.
     pub fn new(cells: &'a [Cell<T>]) -> Self {
         Local(cells)
+    }
+
+    /// The places.
+    #[inline]
+    pub fn cells(&self) -> &'a [Cell<T>] {
+        self.0
     }
 
     /// Fills it with zeros, as every group finds it.

@@ -16,6 +16,11 @@ pub trait Load<T, const D: usize>: Copy {
     fn extent(&self, dim: usize) -> u32;
     /// An element.
     fn get(&self, at: [u32; D]) -> T;
+    /// All elements as a slice, where nobody writes them and they have one dimension.
+    #[inline]
+    fn stretch(&self) -> Option<&[T]> {
+        None
+    }
 }
 
 /// Elements that can be written, too.
@@ -66,20 +71,21 @@ pub enum AtomicOp {
 /// Elements that all items share, reached by relaxed atomic words.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<'a, T, const D: usize> {
-    span: &'a Span,
+    // By value, so that a loop's stores cannot be what it is read anew for.
+    span: Span,
     extents: [u32; D],
     writable: bool,
-    marker: PhantomData<fn() -> T>,
+    marker: PhantomData<(&'a Span, fn() -> T)>,
 }
 
 impl<'a, T: DeviceCopy, const D: usize> Shared<'a, T, D> {
     pub(crate) fn new(span: &'a Span, extents: [u32; D], writable: bool) -> Self {
-        Shared { span, extents, writable, marker: PhantomData }
+        Shared { span: *span, extents, writable, marker: PhantomData }
     }
 
     #[inline]
     fn position(&self, at: [u32; D]) -> Option<usize> {
-        position(self.span, at.map(|i| i as usize))
+        position(&self.span, at.map(|i| i as usize))
     }
 }
 
@@ -183,6 +189,11 @@ impl<T: DeviceCopy, const D: usize> Load<T, D> for Plain<'_, T, D> {
             linear = linear * *extent as usize + *at as usize;
         }
         self.slice.get(linear).copied().unwrap_or_else(T::zero)
+    }
+
+    #[inline]
+    fn stretch(&self) -> Option<&[T]> {
+        (D == 1).then_some(self.slice)
     }
 }
 
@@ -311,6 +322,6 @@ impl<T: AtomicInteger, const D: usize> Atomics<T, D> for SharedAtomics<'_, T, D>
 
     #[inline]
     fn update(&self, at: [u32; D], op: AtomicOp, value: T) -> T {
-        self.0.position(at).map_or_else(T::zero, |at| T::update(self.0.span, at, op, value))
+        self.0.position(at).map_or_else(T::zero, |at| T::update(&self.0.span, at, op, value))
     }
 }

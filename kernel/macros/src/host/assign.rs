@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use super::lanes::Window;
 use super::value::axis;
 use super::{Reach, Rust};
 use crate::hir::{Base, BinOp, Expr, Kind, Place, Step, VarKind};
@@ -12,6 +13,10 @@ impl Rust<'_> {
     pub(super) fn assign(&self, place: &Place, op: Option<BinOp>, value: &Expr) -> TokenStream {
         let value = self.value(value);
         let Some(op) = op else { return self.write_place(place, value) };
+        if let Some(cell) = self.cell(place) {
+            let new = self.arithmetic(op, &place.ty, quote!(cell.get()), quote!(value));
+            return quote!({ let value = #value; let cell = #cell; cell.set(#new); });
+        }
         match self.direct(place) {
             Some(text) => {
                 let new = self.arithmetic(op, &place.ty, quote!(*place), quote!(value));
@@ -36,6 +41,9 @@ impl Rust<'_> {
 
     pub(super) fn write_place(&self, place: &Place, value: TokenStream) -> TokenStream {
         let rt = self.rt;
+        if let Some(cell) = self.cell(place) {
+            return quote!({ let value = #value; #cell.set(value); });
+        }
         if let Some(text) = self.plain(place) {
             return quote!(#text = #value;);
         }
@@ -59,6 +67,9 @@ impl Rust<'_> {
 
     pub(super) fn read_place(&self, place: &Place) -> TokenStream {
         let rt = self.rt;
+        if let Some(cell) = self.cell(place) {
+            return quote!(#cell.get());
+        }
         if let Some(text) = self.plain(place) {
             return text;
         }
@@ -70,6 +81,19 @@ impl Rust<'_> {
             #indices
             if let Some(offset) = #offset { #rt::Store::part(&#view, #at, offset) } else { #rt::Zero::ZERO }
         })
+    }
+
+    /// What is known about an element's index before the items come to it.
+    pub(super) fn window(&self, at: &[Expr]) -> Option<&Window> {
+        self.windows.get(&std::ptr::from_ref(at.first()?))
+    }
+
+    /// A whole element that was found before.
+    pub(super) fn cell(&self, place: &Place) -> Option<TokenStream> {
+        match &place.base {
+            Base::Element(_, at) if place.path.is_empty() => self.window(at).map(Window::cell),
+            _ => None,
+        }
     }
 
     /// A place that is there whatever happens, as Rust writes it.

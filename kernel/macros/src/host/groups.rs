@@ -12,8 +12,12 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::Rust;
+use super::derived::Derived;
+use super::lanes::{Fast, Region, declared};
 use crate::flow::leaves_loop;
-use crate::hir::{Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block};
+use crate::hir::{
+    Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block, walk_stmt,
+};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::{Differing, has_barrier};
 use crate::uses::Uses;
@@ -87,10 +91,7 @@ impl Planner<'_> {
                 self.shared(body).then(|| Step::While(condition, self.nested(body)))
             }
             Stmt::Loop(body) => self.shared(body).then(|| Step::Loop(self.nested(body))),
-            Stmt::For { var, body, .. } => {
-                let lifted = self.shared(body) || (self.uniform(*var) && !jumps(body));
-                lifted.then(|| Step::For(stmt, self.nested(body)))
-            }
+            Stmt::For { body, .. } => self.shared(body).then(|| Step::For(stmt, self.nested(body))),
             Stmt::Break | Stmt::Continue => Some(Step::Once(stmt)),
             Stmt::Return(_) => None,
         }
@@ -114,7 +115,7 @@ impl Planner<'_> {
     }
 }
 
-fn jumps(block: &Block) -> bool {
+pub(super) fn jumps(block: &Block) -> bool {
     let mut found = false;
     walk_block(block, &mut |node| {
         found |= matches!(node, Node::Stmt(Stmt::Break | Stmt::Continue | Stmt::Return(_)));
@@ -122,11 +123,10 @@ fn jumps(block: &Block) -> bool {
     found
 }
 
-/// Which variables a statement uses, and which it declares itself, at its outside.
-fn used(stmt: &Stmt) -> BTreeSet<VarId> {
+/// Which variables a statement uses or declares.
+pub(super) fn used(stmt: &Stmt) -> BTreeSet<VarId> {
     let mut found = BTreeSet::new();
-    let wrapper = Block { stmts: vec![stmt.clone()], tail: None };
-    walk_block(&wrapper, &mut |node| match node {
+    walk_stmt(stmt, &mut |node| match node {
         Node::Expr(Expr { kind: Kind::Var(var), .. }) => {
             found.insert(*var);
         }
@@ -153,29 +153,28 @@ impl<'m> Rust<'m> {
         let steps = planner.block(&function.body, &tail);
         let mut regions = Vec::new();
         collect(&steps, &mut regions);
-        let kept = self.kept(&regions, differing);
-        let returns = regions.iter().flat_map(|stmts| stmts.iter()).any(|stmt| {
-            let wrapper = Block { stmts: vec![(*stmt).clone()], tail: None };
-            let mut found = false;
-            walk_block(&wrapper, &mut |node| found |= matches!(node, Node::Stmt(Stmt::Return(_))));
-            found
-        });
+        let derived = Derived::new(function, differing);
+        let kept = self.kept(&regions, differing, &derived);
+        let mut returns = false;
+        for stmt in regions.iter().flatten() {
+            walk_stmt(stmt, &mut |node| returns |= matches!(node, Node::Stmt(Stmt::Return(_))));
+        }
         let inner = Rust {
             in_loop: true,
             kept: kept.clone(),
             alive: returns,
             ..Rust::new(self.module, self.uses, function, self.rt)
         };
-        let body = inner.steps(&steps);
+        let body = Regions { rust: &inner, differing, derived: &derived }.steps(&steps);
         self.group_functions(uses, &kept, returns, &body, slots)
     }
 
     /// The variables that need a place for each item.
-    fn kept(&self, regions: &[Vec<&Stmt>], differing: &Differing) -> BTreeSet<VarId> {
+    fn kept(&self, regions: &[Vec<&Stmt>], differing: &Differing, derived: &Derived<'_>) -> BTreeSet<VarId> {
         let sets: Vec<BTreeSet<VarId>> =
             regions.iter().map(|stmts| stmts.iter().flat_map(|stmt| used(stmt)).collect()).collect();
         let mut kept = BTreeSet::new();
-        for &var in &differing.vars {
+        for &var in differing.vars.iter().filter(|var| !derived.contains(**var)) {
             let places = sets.iter().filter(|set| set.contains(&var)).count();
             if places > 1 || self.function.params.contains(&var) {
                 kept.insert(var);
@@ -292,23 +291,33 @@ impl<'m> Rust<'m> {
             }
         }
     }
+}
 
-    fn steps(&self, steps: &[Step<'_>]) -> TokenStream {
+/// The writer of a group's steps.
+struct Regions<'r, 'm> {
+    rust: &'r Rust<'m>,
+    differing: &'r Differing,
+    derived: &'r Derived<'m>,
+}
+
+impl<'m> Regions<'_, 'm> {
+    fn steps(&self, steps: &[Step<'m>]) -> TokenStream {
         steps.iter().map(|step| self.step(step)).collect()
     }
 
-    fn step(&self, step: &Step<'_>) -> TokenStream {
+    fn step(&self, step: &Step<'m>) -> TokenStream {
+        let rust = self.rust;
         match step {
             Step::Region(stmts) => self.region(stmts),
-            Step::Once(stmt) => self.stmt(stmt),
+            Step::Once(stmt) => rust.stmt(stmt),
             Step::Barrier => quote!(),
             Step::If(condition, yes, no) => {
-                let (condition, yes, no) = (self.value(condition), self.steps(yes), self.steps(no));
+                let (condition, yes, no) = (rust.value(condition), self.steps(yes), self.steps(no));
                 quote!(if #condition { #yes } else { #no })
             }
             Step::Block(body) => self.steps(body),
             Step::While(condition, body) => {
-                let (condition, body) = (self.value(condition), self.steps(body));
+                let (condition, body) = (rust.value(condition), self.steps(body));
                 quote!(while #condition { #body })
             }
             Step::Loop(body) => {
@@ -317,7 +326,7 @@ impl<'m> Rust<'m> {
             }
             Step::For(Stmt::For { var, from, to, inclusive, .. }, body) => {
                 let (name, from, to, body) =
-                    (self.name(*var), self.value(from), self.value(to), self.steps(body));
+                    (rust.name(*var), rust.value(from), rust.value(to), self.steps(body));
                 match inclusive {
                     true => quote!(for mut #name in #from..=#to { #body }),
                     false => quote!(for mut #name in #from..#to { #body }),
@@ -328,38 +337,51 @@ impl<'m> Rust<'m> {
     }
 
     /// A loop over the group's items.
-    fn region(&self, stmts: &[&Stmt]) -> TokenStream {
-        let rt = self.rt;
+    fn region(&self, stmts: &[&'m Stmt]) -> TokenStream {
+        // What does nothing but give names needs no loop.
+        if stmts.iter().all(|stmt| self.derived.is_binding(stmt)) {
+            return quote!();
+        }
+        let (rt, rust) = (self.rust.rt, self.rust);
         let used: BTreeSet<VarId> = stmts.iter().flat_map(|stmt| used(stmt)).collect();
         let (mut rows, mut takes, mut gives) = (Vec::new(), Vec::new(), Vec::new());
-        for &var in self.kept.intersection(&used) {
-            let (cells, name) = (cells_name(self, var), self.name(var));
+        for &var in rust.kept.intersection(&used) {
+            let (cells, name) = (cells_name(rust, var), rust.name(var));
             rows.push(quote!(let #cells = row.of(#cells);));
             takes.push(quote!(let mut #name = #cells[k].get();));
             gives.push(quote!(#cells[k].set(#name);));
         }
-        if self.alive {
+        let bindings = self.derived.bindings(rust, &used.difference(&declared(stmts)).copied().collect());
+        let body = stmts.iter().map(|stmt| rust.stmt(stmt));
+        let fast = match rust.alive {
+            true => Fast { before: quote!(), row: quote!(let (from, count) = (0_usize, row.count());) },
+            false => Region::new(rust, self.derived, self.differing).fast(stmts),
+        };
+        if rust.alive {
             rows.push(quote!(let alive = row.of(alive);));
             takes.push(quote!(if !alive[k].get() {
                 continue;
             }));
         }
-        let body = stmts.iter().map(|stmt| self.stmt(stmt));
-        quote! {
+        let Fast { before, row } = fast;
+        quote! {{
+            #before
             for row in group.rows::<D>() {
                 #(#rows)*
-                for k in 0..row.count() {
+                #row
+                for k in from..count {
                     let item = &#rt::Row::item::<D>(&row, k);
+                    #bindings
                     #(#takes)*
                     'item: { #(#body)* }
                     #(#gives)*
                 }
             }
-        }
+        }}
     }
 }
 
-fn cells_name(rust: &Rust<'_>, var: VarId) -> proc_macro2::Ident {
+pub(super) fn cells_name(rust: &Rust<'_>, var: VarId) -> proc_macro2::Ident {
     format_ident!("{}_cells", rust.name(var))
 }
 

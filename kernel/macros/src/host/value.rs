@@ -81,6 +81,9 @@ impl Rust<'_> {
                 if self.reach(*var) == Reach::Own {
                     return quote!(#name[k]);
                 }
+                if let Some(window) = self.window(at) {
+                    return window.read();
+                }
                 let at = at.iter().map(|at| self.value(at));
                 quote!(#rt::Load::get(&#name, [#(#at),*]))
             }

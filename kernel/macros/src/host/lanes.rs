@@ -1,0 +1,490 @@
+//! Regions whose items go side by side, statement by statement, so that a compiler finds vectors in them.
+//!
+//! This is done where a row's memory accesses are known before it starts: their indices are sums of positions, uniform
+//! values and counters of uniform loops, so that neighbouring items are at neighbouring elements or at one and the same.
+//! `windlass_kernel::native::lanes` says why that is right.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use super::Rust;
+use super::derived::Derived;
+use super::groups::{jumps, used};
+use crate::builtin::Id;
+use crate::hir::{Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt};
+use crate::ty::{Scalar, Ty};
+use crate::uniform::Differing;
+
+const U32: Ty = Ty::Scalar(Scalar::U32);
+
+/// An access whose element is found once for all lanes.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    run: Ident,
+    cells: bool,
+}
+
+impl Window {
+    /// The element of lane `l`: a cell, or a value that nobody writes.
+    pub(super) fn read(&self) -> TokenStream {
+        let run = &self.run;
+        if self.cells { quote!(#run.of(l).get()) } else { quote!((*#run.of(l))) }
+    }
+
+    pub(super) fn cell(&self) -> TokenStream {
+        let run = &self.run;
+        quote!(#run.of(l))
+    }
+}
+
+/// An index, one item after the other.
+struct Affine {
+    stride: TokenStream,
+    bounds: TokenStream,
+}
+
+/// A region's code, in the order in which the lanes go through it.
+enum Piece<'m> {
+    Lane(Vec<&'m Stmt>),
+    For(&'m Stmt, Vec<Piece<'m>>),
+}
+
+/// What is known about a region.
+pub(super) struct Region<'r, 'm> {
+    pub(super) rust: &'r Rust<'m>,
+    pub(super) derived: &'r Derived<'m>,
+    pub(super) differing: &'r Differing,
+    /// Variables that are declared in it.
+    declared: BTreeSet<VarId>,
+    /// Those that count its uniform loops: from, to, and whether that is one of them.
+    counters: BTreeMap<VarId, (&'m Expr, &'m Expr, bool)>,
+}
+
+/// The items of a row for which there is anything to do, and the fast way for as many of them as it can take.
+#[derive(Default)]
+pub(super) struct Fast {
+    /// What stands before the rows.
+    pub(super) before: TokenStream,
+    /// What stands in a row: `from` and `count` say for which items there is anything left to do.
+    pub(super) row: TokenStream,
+}
+
+impl<'r, 'm> Region<'r, 'm> {
+    pub(super) fn new(rust: &'r Rust<'m>, derived: &'r Derived<'m>, differing: &'r Differing) -> Self {
+        Region { rust, derived, differing, declared: BTreeSet::new(), counters: BTreeMap::new() }
+    }
+
+    pub(super) fn fast(mut self, stmts: &[&'m Stmt]) -> Fast {
+        let mut body: Vec<&'m Stmt> =
+            stmts.iter().copied().filter(|stmt| !self.derived.is_binding(stmt)).collect();
+        self.declared = declared(&body);
+        let mut range = None;
+        if let [Stmt::Expr(Expr { kind: Kind::If(condition, yes, no), .. })] = body[..]
+            && no.stmts.is_empty()
+            && no.tail.is_none()
+            && yes.tail.is_none()
+            && let Some(limited) = self.limited(condition)
+        {
+            range = Some(limited);
+            body = yes.stmts.iter().filter(|stmt| !self.derived.is_binding(stmt)).collect();
+        }
+        let (test, lanes) = self.lanes(&body).unwrap_or_default();
+        let rt = self.rust.rt;
+        match range {
+            // Where a condition takes some of a row's items away, each row has bounds of its own.
+            Some(range) => Fast {
+                before: quote!(),
+                row: quote! {
+                    let (mut from, count, exact) = #range;
+                    if exact && from + #rt::LANES <= count {
+                        let first = &#rt::Row::item::<D>(&row, from);
+                        let last = &#rt::Row::item::<D>(&row, count - 1);
+                        #test
+                        #lanes
+                    }
+                },
+            },
+            None => Fast {
+                before: quote! {
+                    let first = &group.first_item();
+                    let last = &group.last_item();
+                    #test
+                },
+                row: quote!(let (mut from, count) = (0_usize, row.count()); #lanes),
+            },
+        }
+    }
+
+    /// The items for which a condition about their position holds.
+    fn limited(&self, condition: &Expr) -> Option<TokenStream> {
+        let Kind::Binary(op, a, b) = &condition.kind else { return None };
+        let (at, limit, below) = match op {
+            BinOp::Lt => (a, b, quote!(below)),
+            BinOp::Gt => (b, a, quote!(below)),
+            BinOp::Eq if self.uniform(b) => (a, b, quote!(only)),
+            BinOp::Eq => (b, a, quote!(only)),
+            _ => return None,
+        };
+        if limit.ty != U32 || !self.uniform(limit) {
+            return None;
+        }
+        let (rt, stride) = (self.rust.rt, self.affine(at)?.stride);
+        let (bindings, at, limit) = (self.bindings_of(at), self.rust.value(at), self.rust.value(limit));
+        Some(quote! {{
+            let found = {
+                let limit = #limit;
+                let item = &#rt::Row::item::<D>(&row, 0);
+                #bindings
+                #rt::Row::#below(row.count(), #at, limit).filter(|_| #stride == 1)
+            };
+            match found {
+                Some((from, count)) => (from, count, true),
+                None => (0_usize, row.count(), false),
+            }
+        }})
+    }
+
+    /// The test whether all accesses between two items are inside, and the code for lanes that rests on it.
+    fn lanes(&mut self, body: &[&'m Stmt]) -> Option<(TokenStream, TokenStream)> {
+        let pieces = self.pieces(body)?;
+        let mut segments = Vec::new();
+        collect(&pieces, &mut segments);
+        let side = self.side_by_side(&segments)?;
+        let mut windows = HashMap::new();
+        let (mut stretches, mut tests) = (BTreeMap::new(), Vec::new());
+        for segment in &segments {
+            for (var, index) in self.accesses(segment) {
+                let Some(Affine { stride, bounds }) = self.affine(index) else { continue };
+                let (all, run) = (self.all(var), format_ident!("run_{}", windows.len()));
+                tests.push(quote!(#stride <= 1 && #bounds.within(#all.len())));
+                stretches.insert(var, self.stretch(var));
+                windows.insert(std::ptr::from_ref(index), Window { run, cells: self.is_local(var) });
+            }
+        }
+        if windows.is_empty() {
+            return None;
+        }
+        let rust = Rust { windows, kept: side.clone(), ..self.rust.clone() };
+        let inner =
+            Region { rust: &rust, declared: self.declared.clone(), counters: self.counters.clone(), ..*self };
+        let code: TokenStream = pieces.iter().map(|piece| inner.piece(piece)).collect();
+        let (mut opening, mut closing) = (Vec::new(), Vec::new());
+        let rt = rust.rt;
+        for &var in &side {
+            let (lanes, ty) = (lanes_name(&rust, var), rust.ty(&rust.function.vars[var].ty));
+            if self.rust.kept.contains(&var) {
+                let cells = super::groups::cells_name(&rust, var);
+                opening.push(quote! {
+                    let #cells = &#cells[from..from + #rt::LANES];
+                    let mut #lanes: [#ty; #rt::LANES] = ::core::array::from_fn(|l| #cells[l].get());
+                });
+                closing.push(quote!(for l in 0..#rt::LANES { #cells[l].set(#lanes[l]); }));
+            } else {
+                opening.push(quote!(let mut #lanes: [#ty; #rt::LANES] = [#rt::Zero::ZERO; #rt::LANES];));
+            }
+        }
+        let alls: Vec<Ident> = stretches.keys().map(|var| self.all(*var)).collect();
+        let stretches = stretches.values();
+        let test = quote! {
+            let together = match (#(#stretches,)*) {
+                (#(Some(#alls),)*) if #(#tests)&&* => Some((#(#alls,)*)),
+                _ => None,
+            };
+        };
+        let lanes = quote! {
+            if let Some((#(#alls,)*)) = together {
+                while from + #rt::LANES <= count {
+                    let lane = |l: usize| #rt::Row::item::<D>(&row, from + l);
+                    #(#opening)*
+                    #code
+                    #(#closing)*
+                    from += #rt::LANES;
+                }
+            }
+        };
+        Some((test, lanes))
+    }
+
+    fn pieces(&mut self, stmts: &[&'m Stmt]) -> Option<Vec<Piece<'m>>> {
+        let (mut pieces, mut segment) = (Vec::new(), Vec::new());
+        for &stmt in stmts {
+            if self.derived.is_binding(stmt) {
+                continue;
+            }
+            let mut returns = false;
+            walk_stmt(stmt, &mut |node| returns |= matches!(node, Node::Stmt(Stmt::Return(_))));
+            match stmt {
+                _ if returns => return None,
+                Stmt::For { var, from, to, inclusive, body }
+                    if !self.differing.vars.contains(var)
+                        && !self.rust.function.vars[*var].mutable
+                        && body.tail.is_none()
+                        && !jumps(body) =>
+                {
+                    if !segment.is_empty() {
+                        pieces.push(Piece::Lane(std::mem::take(&mut segment)));
+                    }
+                    self.counters.insert(*var, (from, to, *inclusive));
+                    let body: Vec<&'m Stmt> = body.stmts.iter().collect();
+                    pieces.push(Piece::For(stmt, self.pieces(&body)?));
+                }
+                Stmt::Assign(place, ..) if self.is_found(place) => {
+                    if !segment.is_empty() {
+                        pieces.push(Piece::Lane(std::mem::take(&mut segment)));
+                    }
+                    pieces.push(Piece::Lane(vec![stmt]));
+                }
+                _ => segment.push(stmt),
+            }
+        }
+        if !segment.is_empty() {
+            pieces.push(Piece::Lane(segment));
+        }
+        Some(pieces)
+    }
+
+    /// Whether a place is a whole element of local memory that is found for all lanes at once.
+    fn is_found(&self, place: &Place) -> bool {
+        match &place.base {
+            Base::Element(var, at) if place.path.is_empty() => {
+                self.is_local(*var) && at.first().is_some_and(|at| self.affine(at).is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// The variables that have a place for each lane; `None` where one of them is too large for that.
+    fn side_by_side(&self, segments: &[&[&'m Stmt]]) -> Option<BTreeSet<VarId>> {
+        let sets: Vec<BTreeSet<VarId>> =
+            segments.iter().map(|stmts| stmts.iter().flat_map(|stmt| used(stmt)).collect()).collect();
+        let all: BTreeSet<VarId> = sets.iter().flatten().copied().collect();
+        let own =
+            |var: &VarId| self.declared.contains(var) && sets.iter().filter(|s| s.contains(var)).count() > 1;
+        let side: BTreeSet<VarId> = all
+            .into_iter()
+            .filter(|var| self.rust.kept.contains(var) || own(var))
+            .filter(|var| !self.counters.contains_key(var) && !self.derived.contains(*var))
+            .collect();
+        let small = |var: &VarId| matches!(self.rust.function.vars[*var].ty, Ty::Scalar(_) | Ty::Vector(..));
+        side.iter().all(small).then_some(side)
+    }
+
+    /// The accesses to whole elements of memory that can be a slice.
+    fn accesses(&self, stmts: &[&'m Stmt]) -> Vec<(VarId, &'m Expr)> {
+        let mut found = Vec::new();
+        let mut take = |node: Node<'m>| match node {
+            Node::Expr(Expr { kind: Kind::Element(var, at), .. }) => {
+                found.extend(at.first().map(|at| (*var, at)))
+            }
+            Node::Place(place) if place.path.is_empty() => {
+                if let Base::Element(var, at) = &place.base {
+                    found.extend(at.first().map(|at| (*var, at)));
+                }
+            }
+            _ => {}
+        };
+        stmts.iter().for_each(|stmt| walk_stmt(stmt, &mut take));
+        found.retain(|(var, _)| match &self.rust.function.vars[*var].kind {
+            VarKind::Slice(Slice { may: May::Atomic, .. }) => false,
+            VarKind::Slice(Slice { space: Space::Local(_), .. }) => true,
+            VarKind::Slice(Slice { dims, may, .. }) => *may == May::Read && *dims == 1,
+            _ => false,
+        });
+        found
+    }
+
+    fn is_local(&self, var: VarId) -> bool {
+        matches!(&self.rust.function.vars[var].kind, VarKind::Slice(Slice { space: Space::Local(_), .. }))
+    }
+
+    /// All elements of a memory, by name and by how they are had.
+    fn all(&self, var: VarId) -> Ident {
+        format_ident!("{}_all", self.rust.name(var))
+    }
+
+    fn stretch(&self, var: VarId) -> TokenStream {
+        let (rt, name, ty) =
+            (self.rust.rt, self.rust.name(var), self.rust.ty(&self.rust.function.vars[var].ty));
+        match self.is_local(var) {
+            true => quote!(Some(#name.cells())),
+            false => quote!(#rt::Load::<#ty, 1>::stretch(&#name)),
+        }
+    }
+
+    /// Whether an expression has one value for all items and all of the region, and may be evaluated at any time.
+    fn uniform(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            Kind::Int(_) | Kind::Const(_) | Kind::Len(..) => true,
+            Kind::Id(id, _) => !matches!(id, Id::Global | Id::Local),
+            Kind::Var(var) => {
+                !self.differing.vars.contains(var)
+                    && !self.declared.contains(var)
+                    && self.rust.function.vars[*var].kind == VarKind::Value
+            }
+            Kind::Binary(_, a, b) => self.uniform(a) && self.uniform(b),
+            Kind::Cast(a) | Kind::Unary(_, a) => self.uniform(a),
+            _ => false,
+        }
+    }
+
+    /// How an index goes from item to item, and where it goes at most.
+    fn affine(&self, index: &Expr) -> Option<Affine> {
+        if index.ty != U32 {
+            return None;
+        }
+        let rt = self.rust.rt;
+        if self.uniform(index) {
+            let value = self.rust.value(index);
+            return Some(Affine { stride: quote!(0_u32), bounds: quote!(#rt::Bounds::at(#value)) });
+        }
+        match &index.kind {
+            Kind::Id(id @ (Id::Global | Id::Local), dim) => {
+                let (field, dim) =
+                    (format_ident!("{}", if *id == Id::Global { "global" } else { "local" }), *dim as usize);
+                Some(Affine {
+                    stride: quote!(#rt::Row::stride::<D>(#dim)),
+                    bounds: quote!(#rt::Bounds::between(first.#field[#dim], last.#field[#dim])),
+                })
+            }
+            Kind::Var(var) => match self.counters.get(var) {
+                Some((from, to, inclusive)) if self.uniform(from) && self.uniform(to) => {
+                    let of = format_ident!("{}", if *inclusive { "between" } else { "counter" });
+                    let (from, to) = (self.rust.value(from), self.rust.value(to));
+                    Some(Affine { stride: quote!(0_u32), bounds: quote!(#rt::Bounds::#of(#from, #to)) })
+                }
+                _ => self.affine(self.derived.value(*var)?),
+            },
+            Kind::Binary(op @ (BinOp::Add | BinOp::Sub), a, b) => {
+                let (a, b) = (self.affine(a)?, self.affine(b)?);
+                let (wrapping, checked) = match op {
+                    BinOp::Add => (format_ident!("wrapping_add"), format_ident!("plus")),
+                    _ => (format_ident!("wrapping_sub"), format_ident!("minus")),
+                };
+                let (stride, other, bounds, with) = (a.stride, b.stride, a.bounds, b.bounds);
+                Some(Affine {
+                    stride: quote!(#stride.#wrapping(#other)),
+                    bounds: quote!(#bounds.#checked(#with)),
+                })
+            }
+            Kind::Binary(BinOp::Mul, a, b) => {
+                let (of, factor) = if self.uniform(b) { (a, b) } else { (b, a) };
+                let (of, factor) = (self.affine(of)?, self.uniform(factor).then(|| self.rust.value(factor))?);
+                let (stride, bounds) = (of.stride, of.bounds);
+                Some(Affine {
+                    stride: quote!(#stride.wrapping_mul(#factor)),
+                    bounds: quote!(#bounds.times(#factor)),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn piece(&self, piece: &Piece<'m>) -> TokenStream {
+        match piece {
+            Piece::For(Stmt::For { var, from, to, inclusive, .. }, body) => {
+                let (name, from, to) = (self.rust.name(*var), self.rust.value(from), self.rust.value(to));
+                let body: TokenStream = body.iter().map(|piece| self.piece(piece)).collect();
+                match inclusive {
+                    true => quote!(for #name in #from..=#to { #body }),
+                    false => quote!(for #name in #from..#to { #body }),
+                }
+            }
+            Piece::For(..) => quote!(),
+            Piece::Lane(stmts) => self.segment(stmts),
+        }
+    }
+
+    fn segment(&self, stmts: &[&'m Stmt]) -> TokenStream {
+        let (rt, rust) = (self.rust.rt, self.rust);
+        let runs = self.accesses(stmts).into_iter().filter_map(|(var, index)| {
+            let window = rust.windows.get(&std::ptr::from_ref(index))?;
+            let (run, all, stride) = (&window.run, self.all(var), self.affine(index)?.stride);
+            let (bindings, index) = (self.bindings_of(index), rust.value(index));
+            Some(quote! {
+                let #run = {
+                    let item = &lane(0);
+                    #bindings
+                    #rt::Run::new(#all, #index, #stride)
+                };
+            })
+        });
+        let names: BTreeSet<VarId> = stmts.iter().flat_map(|stmt| used(stmt)).collect();
+        let bindings = self.derived.bindings(rust, &names.difference(&declared(stmts)).copied().collect());
+        let (mut takes, mut gives) = (Vec::new(), Vec::new());
+        for &var in rust.kept.intersection(&names) {
+            let (name, lanes) = (rust.name(var), lanes_name(rust, var));
+            takes.push(quote!(let mut #name = #lanes[l];));
+            gives.push(quote!(#lanes[l] = #name;));
+        }
+        if let [Stmt::Assign(place, op, value)] = stmts
+            && let Some(cell) = rust.cell(place)
+        {
+            // All lanes read before the first one writes, or the compiler would have to see that they are apart.
+            let (ty, value) = (rust.ty(&place.ty), rust.value(value));
+            let value = match op {
+                Some(op) => rust.arithmetic(*op, &place.ty, quote!(#cell.get()), value),
+                None => value,
+            };
+            return quote! {{
+                #(#runs)*
+                let values: [#ty; #rt::LANES] = ::core::array::from_fn(|l| {
+                    let item = &lane(l);
+                    #bindings
+                    #(#takes)*
+                    #value
+                });
+                for l in 0..#rt::LANES { #cell.set(values[l]); }
+            }};
+        }
+        let code = stmts.iter().map(|stmt| rust.stmt(stmt));
+        quote! {{
+            #(#runs)*
+            for l in 0..#rt::LANES {
+                let item = &lane(l);
+                #bindings
+                #(#takes)*
+                #(#code)*
+                #(#gives)*
+            }
+        }}
+    }
+
+    /// The bindings that an expression needs.
+    fn bindings_of(&self, expr: &Expr) -> TokenStream {
+        let mut names = BTreeSet::new();
+        crate::hir::walk(expr, &mut |node| {
+            if let Node::Expr(Expr { kind: Kind::Var(var), .. }) = node {
+                names.insert(*var);
+            }
+        });
+        self.derived.bindings(self.rust, &names)
+    }
+}
+
+/// The variables that statements declare, at any depth.
+pub(super) fn declared(stmts: &[&Stmt]) -> BTreeSet<VarId> {
+    let mut found = BTreeSet::new();
+    for stmt in stmts {
+        walk_stmt(stmt, &mut |node| {
+            if let Node::Stmt(Stmt::Let(var, _) | Stmt::For { var, .. }) = node {
+                found.insert(*var);
+            }
+        });
+    }
+    found
+}
+
+fn lanes_name(rust: &Rust<'_>, var: VarId) -> Ident {
+    format_ident!("{}_lanes", rust.name(var))
+}
+
+fn collect<'p, 'm>(pieces: &'p [Piece<'m>], segments: &mut Vec<&'p [&'m Stmt]>) {
+    for piece in pieces {
+        match piece {
+            Piece::Lane(stmts) => segments.push(stmts),
+            Piece::For(_, body) => collect(body, segments),
+        }
+    }
+}
