@@ -285,6 +285,15 @@ impl Span {
         }
     }
 
+    /// Changes element `at`, one word of four bytes, atomically; outside the window, nothing.
+    pub(crate) fn update_word(&self, at: usize, new: impl Fn(u32) -> u32) {
+        assert_eq!(self.word, Word::B4, "atomic access through words of another size");
+        if let Some(element) = self.element(at) {
+            let step = |old| Some(new(old));
+            let _ = atomic32(element, 0).fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        }
+    }
+
     /// The window's word.
     pub(crate) fn word(&self) -> Word {
         self.word

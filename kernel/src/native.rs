@@ -25,7 +25,7 @@ pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Group, Local, Row, cells};
 pub use items::{Item, Launch, NativeKernel, SlotUse};
 pub use lanes::{Bounds, LANES, Run};
-pub use number::{Integer, Zero, element, element_mut};
+pub use number::{Integer, Reducible, Zero, element, element_mut};
 pub use vector::{Vec2, Vec3, Vec4, Vector};
 pub use views::{AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};
 

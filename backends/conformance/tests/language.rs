@@ -10,6 +10,8 @@ mod flow;
 mod groups;
 #[path = "language/memory.rs"]
 mod memory;
+#[path = "language/reduce.rs"]
+mod reduce;
 
 #[path = "drivers/find.rs"]
 mod find;

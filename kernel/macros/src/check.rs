@@ -6,6 +6,7 @@ mod call;
 mod choice;
 mod expr;
 mod place;
+mod reduce;
 mod stmt;
 
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use crate::errors::Errors;
 use crate::hir::{
     Change, Const, Expr, Function, Kind, Node, Struct, Var, VarId, VarKind, change_block, walk_block,
 };
-use crate::items::{Signature, Types};
+use crate::items::{Role, Signature, Types};
 use crate::ty::{Infer, Scalar, Shown, Ty};
 
 /// What a function may use from around it.
@@ -73,12 +74,19 @@ impl<'a> Checker<'a> {
     /// Checks a function's body.
     pub(crate) fn function(mut self, signature: &Signature, body: &syn::Block) -> Function {
         self.result = signature.result.clone();
+        let mut reductions = self.reductions(signature);
         self.scopes.push(HashMap::new());
-        let params = signature
-            .params
-            .iter()
-            .map(|p| self.bind(p.name.clone(), p.ty.clone(), p.mutable, p.kind.clone()))
-            .collect();
+        let mut params = Vec::new();
+        for param in &signature.params {
+            params.push(self.bind(param.name.clone(), param.ty.clone(), param.mutable, param.kind.clone()));
+        }
+        let of = |role: fn(&Role) -> bool| {
+            signature.params.iter().zip(&params).filter(move |(p, _)| role(&p.role)).map(|(_, &var)| var)
+        };
+        let specs = of(|role| matches!(role, Role::Spec)).collect();
+        for (reduction, param) in reductions.iter_mut().zip(of(|role| matches!(role, Role::Reduce(_)))) {
+            reduction.param = param;
+        }
         let mut body_block = self.block(body);
         let found = body_block.tail.as_ref().map(|tail| (tail.ty.clone(), tail.span));
         let wanted = self.result.clone();
@@ -100,6 +108,8 @@ impl<'a> Checker<'a> {
             vars: self.vars,
             result: signature.result.clone(),
             body: body_block,
+            specs,
+            reductions,
         }
     }
 

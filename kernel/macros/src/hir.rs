@@ -38,6 +38,22 @@ pub(crate) struct Function {
     pub(crate) vars: Vec<Var>,
     pub(crate) result: Ty,
     pub(crate) body: Block,
+    /// Parameters that a kernel is built with.
+    pub(crate) specs: Vec<VarId>,
+    pub(crate) reductions: Vec<Reduction>,
+}
+
+/// A parameter in which each work-item has a value of its own, all of which are combined in the end.
+#[derive(Debug)]
+pub(crate) struct Reduction {
+    pub(crate) param: VarId,
+    /// What each item starts with.
+    pub(crate) identity: Expr,
+    /// Two values, and what they make together.
+    pub(crate) parts: [VarId; 2],
+    pub(crate) combined: Expr,
+    /// The atomic operation that is the same, if there is one.
+    pub(crate) atomic: Option<AtomicOp>,
 }
 
 #[derive(Debug)]
@@ -269,6 +285,12 @@ pub(crate) enum AtomicOp {
     Min,
     Max,
     Swap,
+}
+
+impl Function {
+    pub(crate) fn reduction(&self, param: VarId) -> Option<&Reduction> {
+        self.reductions.iter().find(|reduction| reduction.param == param)
+    }
 }
 
 impl Expr {

@@ -9,6 +9,7 @@ mod derived;
 mod groups;
 mod kernel;
 mod lanes;
+mod reduce;
 mod value;
 
 use std::collections::{BTreeSet, HashMap};
@@ -47,6 +48,8 @@ pub(super) struct Rust<'m> {
     pub(super) kept: BTreeSet<VarId>,
     /// Whether items of a group may be over before others are.
     pub(super) alive: bool,
+    /// References that are values of the code's own.
+    pub(super) values: BTreeSet<VarId>,
     /// Indices of elements that are found once for several items.
     pub(super) windows: HashMap<*const Expr, lanes::Window>,
 }
@@ -59,7 +62,8 @@ impl<'m> Rust<'m> {
         rt: &'m TokenStream,
     ) -> Self {
         let (own, kept, windows) = (Vec::new(), BTreeSet::new(), HashMap::new());
-        Rust { module, uses, function, rt, own, in_loop: false, kept, alive: false, windows }
+        let values = BTreeSet::new();
+        Rust { module, uses, function, rt, own, in_loop: false, kept, alive: false, values, windows }
     }
 }
 
@@ -71,6 +75,11 @@ impl Rust<'_> {
 
     pub(super) fn reach(&self, var: VarId) -> Reach {
         if self.own.contains(&var) { Reach::Own } else { Reach::View }
+    }
+
+    /// Whether a variable's name stands for a reference.
+    pub(super) fn is_reference(&self, var: VarId) -> bool {
+        self.function.vars[var].kind == VarKind::Ref && !self.values.contains(&var)
     }
 
     pub(super) fn ty(&self, ty: &Ty) -> TokenStream {
@@ -200,6 +209,8 @@ pub(crate) fn constant(module: &Module, rt: &TokenStream, constant: &Const) -> (
         vars: Vec::new(),
         result: Ty::Unit,
         body: Block::default(),
+        specs: Vec::new(),
+        reductions: Vec::new(),
     };
     let rust = Rust::new(module, &[], &nothing, rt);
     (rust.ty(&constant.ty), rust.value(&constant.value))

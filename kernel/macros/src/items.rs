@@ -24,8 +24,28 @@ pub(crate) struct Param {
     pub(crate) ty: Ty,
     pub(crate) mutable: bool,
     pub(crate) kind: VarKind,
+    pub(crate) role: Role,
     /// The type as it was written, for errors of the compiler that speak about it.
     pub(crate) span: Span,
+}
+
+/// What an attribute makes of a parameter.
+#[derive(Debug)]
+pub(crate) enum Role {
+    Plain,
+    /// A value that the kernel is built with.
+    Spec,
+    /// All items' values, combined.
+    Reduce(Operator),
+}
+
+/// How two values become one.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    /// `sum`, `min`, `max`, or a helper.
+    pub(crate) name: Ident,
+    /// What changes nothing; the known operators have their own.
+    pub(crate) identity: Option<syn::Expr>,
 }
 
 /// What type names mean, and how long arrays are.
@@ -161,7 +181,21 @@ impl Types<'_> {
             errors.at(pattern.span(), "a parameter has a plain name");
         }
         let local = typed.attrs.iter().find(|attr| attr.path().is_ident("local"));
+        let role = role(&typed.attrs, kernel, errors);
         let (ty, kind) = match &*typed.ty {
+            syn::Type::Reference(reference) if matches!(role, Role::Reduce(_)) => {
+                let ty = self.read(&reference.elem, errors);
+                let fits =
+                    matches!(ty, Ty::Scalar(s) if s.bits() == 32 && s != Scalar::Bool) || ty == Ty::Error;
+                if reference.mutability.is_none() || !fits {
+                    errors.at(typed.ty.span(), REDUCED);
+                }
+                (ty, VarKind::Ref)
+            }
+            ty if matches!(role, Role::Reduce(_)) => {
+                errors.at(ty.span(), REDUCED);
+                (Ty::Error, VarKind::Value)
+            }
             syn::Type::Reference(reference) => self.reference(reference, kernel, local.is_some(), errors),
             ty => {
                 if let Some(local) = local {
@@ -174,14 +208,31 @@ impl Types<'_> {
                 (ty, VarKind::Value)
             }
         };
-        for attr in typed.attrs.iter().filter(|attr| !attr.path().is_ident("local")) {
-            errors.at(attr.span(), "a kernel's parameter knows the attribute `#[local]` only");
+        if matches!(role, Role::Spec) {
+            let fits = match &ty {
+                Ty::Scalar(s) => matches!(s, Scalar::Bool | Scalar::F32) || (s.is_int() && s.bits() == 32),
+                ty => *ty == Ty::Error,
+            };
+            if !fits || kind != VarKind::Value {
+                errors.at(
+                    typed.ty.span(),
+                    "what a kernel is built with is a `u32`, an `i32`, an `f32` or a `bool`",
+                );
+            }
+        }
+        let known = ["local", "spec", "reduce"];
+        for attr in typed.attrs.iter().filter(|attr| !known.iter().any(|name| attr.path().is_ident(name))) {
+            errors.at(
+                attr.span(),
+                "a kernel's parameter knows the attributes `#[local]`, `#[spec]` and `#[reduce(…)]`",
+            );
         }
         Some(Param {
             name: pattern.ident.clone(),
             ty,
             mutable: pattern.mutability.is_some(),
             kind,
+            role,
             span: typed.ty.span(),
         })
     }
@@ -277,6 +328,49 @@ impl Types<'_> {
                 errors.at(path.span(), "a view says its elements and its dimensions: `View<f32, 2>`");
                 (Ty::Error, 2)
             }
+        }
+    }
+}
+
+const REDUCED: &str = "what is reduced is a `&mut u32`, `&mut i32` or `&mut f32`, in which each work-item has a value of its own";
+
+/// What the attributes make of a parameter.
+fn role(attrs: &[syn::Attribute], kernel: bool, errors: &mut Errors) -> Role {
+    let mut role = Role::Plain;
+    for attr in attrs {
+        let (spec, reduce) = (attr.path().is_ident("spec"), attr.path().is_ident("reduce"));
+        if (spec || reduce) && !kernel {
+            errors.at(attr.span(), "parameters of kernels have this, and a helper takes the value");
+        } else if spec {
+            role = Role::Spec;
+        } else if reduce {
+            role = operator(attr, errors).map_or(Role::Plain, Role::Reduce);
+        }
+    }
+    role
+}
+
+/// `sum`, `min`, `max`, or `helper, identity = value`.
+fn operator(attr: &syn::Attribute, errors: &mut Errors) -> Option<Operator> {
+    let (mut name, mut identity) = (None, None);
+    let read = attr.parse_nested_meta(|meta| {
+        if meta.path.is_ident("identity") {
+            identity = Some(meta.value()?.parse()?);
+        } else {
+            name = Some(meta.path.require_ident()?.clone());
+        }
+        Ok(())
+    });
+    let known = |name: &Ident| ["sum", "min", "max"].iter().any(|known| name == known);
+    match (read, name) {
+        (Ok(()), Some(name)) if known(&name) == identity.is_none() => Some(Operator { name, identity }),
+        _ => {
+            errors.at(
+                attr.span(),
+                "say how two values become one: `#[reduce(sum)]`, `min`, `max`, or a helper with a value that changes \
+                 nothing: `#[reduce(gcd, identity = 0)]`",
+            );
+            None
         }
     }
 }

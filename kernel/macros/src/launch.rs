@@ -100,7 +100,8 @@ impl Launched<'_> {
                 VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }) => {}
                 // How many elements there are; the memory itself is the text's.
                 VarKind::Slice(_) => slots.push(quote!(#slot::Value(4))),
-                _ => {
+                VarKind::Ref => slots.push(quote!(#slot::Buffer(#access::ReadWrite))),
+                VarKind::Value => {
                     let ty = self.value_type(&var.ty);
                     slots.push(quote!(#slot::Value(::core::mem::size_of::<#ty>())));
                 }
@@ -135,7 +136,8 @@ impl Launched<'_> {
                         uses.push(quote!(#rt::SlotUse::VALUE));
                     }
                 }
-                _ => uses.push(quote!(#rt::SlotUse::VALUE)),
+                VarKind::Ref => uses.push(quote!(#rt::SlotUse::write::<#ty>())),
+                VarKind::Value => uses.push(quote!(#rt::SlotUse::VALUE)),
             }
         }
         uses
@@ -156,6 +158,9 @@ impl Launched<'_> {
         let root = self.root;
         let var = &self.function().vars[param];
         let ty = type_tokens(self.module, &quote!(#root::kernel::native), &var.ty);
+        if var.kind == VarKind::Ref {
+            return quote_spanned!(span=> impl #root::args::UpdateArg<'g, #ty>);
+        }
         let VarKind::Slice(slice) = &var.kind else { return ty };
         if slice.space != Space::Global {
             return quote_spanned!(span=> usize);
@@ -170,6 +175,19 @@ impl Launched<'_> {
         let root = self.root;
         let var = &self.function().vars[param];
         let uses = &self.uses[self.at];
+        if var.kind == VarKind::Ref {
+            let ty = type_tokens(self.module, &quote!(#root::kernel::native), &var.ty);
+            return quote!(.argument(#root::args::UpdateArg::<'g, #ty>::argument(#name)));
+        }
+        if self.function().specs.contains(&param) {
+            let key = wgsl::spec_name(&var.name);
+            return match var.ty {
+                Ty::Scalar(Scalar::Bool) => {
+                    quote!(.spec_argument(#key, u32::from(#name), f64::from(u32::from(#name))))
+                }
+                _ => quote!(.spec_argument(#key, #name, f64::from(#name))),
+            };
+        }
         let VarKind::Slice(slice) = &var.kind else {
             return match var.ty {
                 Ty::Scalar(Scalar::Bool) => quote!(.value(u32::from(#name))),

@@ -39,7 +39,7 @@ pub(crate) fn differing(module: &Module, uses: &[Uses], at: usize, errors: &mut 
     let mut analysis = Analysis {
         uses,
         function,
-        vars: BTreeSet::new(),
+        vars: function.reductions.iter().map(|reduction| reduction.param).collect(),
         misplaced: Vec::new(),
         left: false,
         loop_left: false,

@@ -85,6 +85,17 @@ fn of(
         }
         Node::Stmt(_) => {}
     });
+    for reduction in &function.reductions {
+        if let Kind::Call(helper, _) = reduction.combined.kind
+            && of(module, helper, calls, found, errors).positions
+        {
+            let span = reduction.combined.span;
+            errors.at(
+                span,
+                "what makes one value of two asks for no positions: the values are those of any items",
+            );
+        }
+    }
     for (helper, args) in helpers {
         let inner = of(module, helper, calls, found, errors);
         uses.groups |= inner.groups;
@@ -130,7 +141,7 @@ pub(crate) struct Elementwise {
 
 /// The proof, where it holds.
 pub(crate) fn elementwise(function: &Function, uses: &Uses) -> Option<Elementwise> {
-    if uses.groups || uses.written.is_empty() {
+    if uses.groups || (uses.written.is_empty() && function.reductions.is_empty()) {
         return None;
     }
     let own_position = |at: &[Expr]| matches!(at, [index] if is_position(function, index));

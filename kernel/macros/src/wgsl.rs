@@ -5,6 +5,7 @@
 
 mod memory;
 mod prelude;
+mod reduce;
 mod stmt;
 mod value;
 
@@ -54,6 +55,12 @@ pub(crate) struct Writer<'m> {
     pub(super) helper_names: HashMap<String, String>,
     /// The block's members.
     block: Vec<String>,
+    /// Values that the text is built with.
+    overrides: String,
+    /// Where each reduction's result goes.
+    pub(super) results: HashMap<VarId, usize>,
+    /// Through which name the body reaches each reduction's value.
+    pub(super) pointers: HashMap<VarId, String>,
 }
 
 /// The text for kernel `at` of a module.
@@ -72,6 +79,9 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> String {
         grouped: uses[at].groups,
         helper_names: HashMap::new(),
         block: Vec::new(),
+        overrides: String::new(),
+        results: HashMap::new(),
+        pointers: HashMap::new(),
     };
     writer.write(&module.functions[at])
 }
@@ -98,7 +108,7 @@ impl<'m> Writer<'m> {
 
     fn write(&mut self, function: &'m Function) -> String {
         let groups = self.grouped;
-        let own = "block Block item Item group groups local at rest group_at groups_1 groups_2 group_items exact_groups";
+        let own = "block Block item Item group groups local at rest width half group_at groups_1 groups_2 group_items exact_groups";
         self.taken.extend(own.split(' ').map(String::from));
         for stem in ["local", "local_id", "group_id", "global_id"] {
             self.taken.extend((0..3).map(|dim| format!("{stem}_{dim}")));
@@ -116,6 +126,10 @@ impl<'m> Writer<'m> {
         self.access_functions();
         let (opening, values) = self.values(function);
         let body = self.entry_body(function, memories, values);
+        let body = match function.reductions.is_empty() {
+            true => Work::Here(opening + &body),
+            false => self.reduced(function, &entry, &(opening + &body)),
+        };
         let mut text = String::new();
         if self.half {
             text.push_str("enable f16;\n\n");
@@ -126,12 +140,13 @@ impl<'m> Writer<'m> {
             }
             text.push_str("override group_items: u32 = 1u;\noverride exact_groups: bool = false;\n\n");
         }
+        text.push_str(&self.overrides);
         text.push_str(&self.types.text);
         text.push_str(&format!("struct Block {{\n{}}}\n\n", self.block.concat()));
         text.push_str(&self.bindings());
         text.push_str(&self.helpers.text);
         text.push_str(&self.functions.text);
-        text.push_str(&entry_text(&entry, groups, &opening, &body));
+        text.push_str(&entry_text(&entry, groups, &body));
         text
     }
 
@@ -140,6 +155,10 @@ impl<'m> Writer<'m> {
         let mut memories = HashMap::new();
         for &param in &function.params {
             let var = &function.vars[param];
+            if function.reduction(param).is_some() {
+                self.result_memory(param, var);
+                continue;
+            }
             let VarKind::Slice(slice) = &var.kind else { continue };
             let name = self.unique(&var.name.to_string());
             memories.insert(param, self.memories.len());
@@ -175,6 +194,16 @@ impl<'m> Writer<'m> {
                         }
                     }
                 }
+                VarKind::Ref => {
+                    let name = self.unique(&var.name.to_string());
+                    names.insert(param, format!("(*{name})"));
+                    self.pointers.insert(param, name);
+                }
+                _ if function.specs.contains(&param) => {
+                    let (name, value) = self.spec(var);
+                    text.push_str(&value);
+                    names.insert(param, name);
+                }
                 _ => {
                     let name = self.unique(&var.name.to_string());
                     let value = self.block_value(&var.ty, &name);
@@ -190,8 +219,23 @@ impl<'m> Writer<'m> {
 
     fn memory_of(&self, function: &Function, param: VarId) -> &Memory {
         let before = function.params.iter().take_while(|&&p| p != param);
-        let at = before.filter(|&&p| matches!(function.vars[p].kind, VarKind::Slice(_))).count();
+        let has_memory =
+            |p: VarId| matches!(function.vars[p].kind, VarKind::Slice(_)) || function.reduction(p).is_some();
+        let at = before.filter(|&&p| has_memory(p)).count();
         &self.memories[at]
+    }
+
+    /// A value that the text is built with. It goes through a variable: what is made of values known by then alone is
+    /// found when the text is built, where WGSL refuses to divide by zero.
+    fn spec(&mut self, var: &crate::hir::Var) -> (String, String) {
+        let name = self.unique(&var.name.to_string());
+        let ty = self.ty(&var.ty);
+        let key = spec_name(&var.name);
+        self.overrides.push_str(&format!("override {key}: {ty} = {ty}();\n"));
+        // The block has it for the host.
+        self.block.push(format!("    {key}_value: u32,\n"));
+        let text = format!("    var {name}: {ty} = {key};\n");
+        (name, text)
     }
 
     /// A value as an expression over members of the block, which are added; the block has words only.
@@ -290,8 +334,21 @@ impl<'m> Writer<'m> {
 
 const ACCESS_PARAMETERS: [&str; 5] = ["i", "j", "k", "m", "value"];
 
+/// The name under which a value that a kernel is built with is given.
+pub(crate) fn spec_name(name: &proc_macro2::Ident) -> String {
+    format!("{}_spec", name.to_string().trim_start_matches("r#"))
+}
+
+/// What an item does.
+enum Work {
+    /// This.
+    Here(String),
+    /// A call, and behind it what the group's items do together.
+    Called { declared: String, call: String, together: String },
+}
+
 /// The entry point around a kernel's body: where the item is, and whether the launch reaches so far.
-fn entry_text(name: &str, groups: bool, opening: &str, body: &str) -> String {
+fn entry_text(name: &str, groups: bool, work: &Work) -> String {
     let positions = "
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
@@ -305,6 +362,10 @@ fn entry_text(name: &str, groups: bool, opening: &str, body: &str) -> String {
         let global: String = (0..3)
             .map(|d| format!("    let global_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n"))
             .collect();
+        let work = match work {
+            Work::Here(body) => body.clone(),
+            Work::Called { declared, call, together } => format!("{declared}    {call}\n{together}"),
+        };
         return format!(
             "@compute @workgroup_size(group_items)\nfn {name}({positions}) {{
     let group_at = group.y * groups.x + group.x;
@@ -317,19 +378,28 @@ fn entry_text(name: &str, groups: bool, opening: &str, body: &str) -> String {
     let local_id_0 = local / (local_1 * local_2);
     let local_id_1 = local / local_2 % local_1;
     let local_id_2 = local % local_2;
-{global}{opening}{body}}}
+{global}{work}}}
 "
         );
     }
+    let (outside, work) = match work {
+        Work::Here(body) => ("    if at >= block.size_0 * rest { return; }\n", body.clone()),
+        // All items of a group come to the barriers behind the call.
+        Work::Called { declared, call, together } => {
+            ("", format!("{declared}    if at < block.size_0 * rest {{ {call} }}\n{together}"))
+        }
+    };
     format!(
-        "@compute @workgroup_size(64)\nfn {name}({positions}) {{
-    let at = (group.y * groups.x + group.x) * 64u + local;
+        "@compute @workgroup_size({RANGE_GROUP})\nfn {name}({positions}) {{
+    let at = (group.y * groups.x + group.x) * {RANGE_GROUP}u + local;
     let rest = block.size_1 * block.size_2;
-    if at >= block.size_0 * rest {{ return; }}
-    let global_id_0 = at / rest;
+{outside}    let global_id_0 = at / rest;
     let global_id_1 = at / block.size_2 % block.size_1;
     let global_id_2 = at % block.size_2;
-{opening}{body}}}
+{work}}}
 "
     )
 }
+
+/// The work-group of kernels that have none of their own.
+const RANGE_GROUP: u32 = 64;

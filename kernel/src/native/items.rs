@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::native::number::Reducible;
 use crate::native::views::{Own, Plain, Shared, SharedAtomics};
 use crate::{AtomicInteger, Block, DeviceCopy, HostBody, Span};
 
@@ -206,6 +207,14 @@ impl<'a> Launch<'a> {
             "slot {slot} holds elements of another size"
         );
         Shared::new(&self.spans()[slot], extents(&self.spans()[slot]), of.kind != UseKind::Read)
+    }
+
+    /// Combines a value with the one in a slot, atomically.
+    pub fn reduce<T: Reducible>(&self, slot: usize, value: T, combined: impl Fn(T, T) -> T) {
+        assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
+        let span = &self.spans()[slot];
+        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
+        span.update_word(0, |old| combined(T::of_bits(old), value).bits());
     }
 
     /// A slot as atomics.

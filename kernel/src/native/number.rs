@@ -77,3 +77,41 @@ mod tests {
         assert_eq!(element_mut(&mut [1], 1), None);
     }
 }
+
+/// A value of 32 bits that can be reduced.
+pub trait Reducible: Copy {
+    /// The value with these bits.
+    fn of_bits(bits: u32) -> Self;
+    /// Its bits.
+    fn bits(self) -> u32;
+}
+
+impl Reducible for u32 {
+    fn of_bits(bits: u32) -> Self {
+        bits
+    }
+
+    fn bits(self) -> u32 {
+        self
+    }
+}
+
+impl Reducible for i32 {
+    fn of_bits(bits: u32) -> Self {
+        bits.cast_signed()
+    }
+
+    fn bits(self) -> u32 {
+        self.cast_unsigned()
+    }
+}
+
+impl Reducible for f32 {
+    fn of_bits(bits: u32) -> Self {
+        f32::from_bits(bits)
+    }
+
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+}

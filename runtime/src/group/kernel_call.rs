@@ -104,6 +104,13 @@ impl<'g> KernelCall<'g> {
         self.value(len)
     }
 
+    /// A value that the kernel is built with.
+    #[doc(hidden)]
+    pub fn spec_argument<T: DeviceCopy>(mut self, name: &'static str, value: T, number: f64) -> Self {
+        self.overrides.push((name, number));
+        self.value(value)
+    }
+
     /// Runs the call on this thread, over slices of the caller's: a kernel's unit test. Neither a queue nor a device
     /// has anything to do with it.
     ///
@@ -207,6 +214,13 @@ impl<'g> KernelCall<'g> {
 /// The values that a kernel is built with for a launch: those of the call, and what its work-groups are. Most kernels
 /// have none, and cost nothing here.
 fn overrides(kernel: &Kernel, mut values: Values, range: &Range, slot: &DeviceSlot) -> Result<Values> {
+    if let Some((value, number)) = values.iter().find(|(_, number)| !number.is_finite()) {
+        return Err(Error::invalid(format!(
+            "kernel `{}` is to be built with {number} for `{}`, and devices take numbers only; pass it as a plain value",
+            kernel.name(),
+            value.trim_end_matches("_spec")
+        )));
+    }
     if !kernel.is_grouped() {
         return Ok(values);
     }

@@ -133,3 +133,69 @@ fn launches_that_do_not_fit_are_refused() {
         assert!(error.to_string().contains("NdRange"), "{error}");
     }
 }
+
+/// Rows that are longer than what goes side by side, with accesses on both sides of their ends.
+#[windlass::kernel]
+fn edges(shift: u32, x: &[u32], out: &mut [u32], #[local] tile: &mut [u32], #[local] other: &mut [u32; 40]) {
+    let l = local_id(1);
+    let width = local_size(1);
+    let at = local_id(0) * width + l;
+    let from = global_id(0) * global_size(1) + global_id(1);
+    tile[at] = x[from + shift];
+    other[l] = 7;
+    barrier();
+    let mut sum = 0;
+    for k in 0..3 {
+        let before = at + k - 1;
+        sum += tile[before] * (k + 1);
+        other[l + k] += sum;
+    }
+    barrier();
+    if l < width - shift {
+        tile[at] = sum + tile[at];
+    }
+    if l == shift {
+        sum += 1000;
+    }
+    barrier();
+    out[from] = tile[at] + sum + tile[local_id(0) * width];
+}
+
+fn edges_by_hand(shift: usize, (rows, width): (usize, usize), x: &[u32]) -> Vec<u32> {
+    let at = |x: &[u32], i: usize| x.get(i).copied().unwrap_or(0);
+    let mut out = Vec::new();
+    for group in 0..2 {
+        let first = group * rows * width;
+        let mut tile: Vec<u32> = (0..rows * width).map(|i| at(x, first + i + shift)).collect();
+        let sums: Vec<u32> = (0..rows * width)
+            .map(|i| (0..3).map(|k| at(&tile, (i + k).wrapping_sub(1)) * (k as u32 + 1)).sum())
+            .collect();
+        for (i, sum) in sums.iter().enumerate().filter(|(i, _)| i % width < width - shift) {
+            tile[i] += sum;
+        }
+        for (i, sum) in sums.iter().enumerate() {
+            let sum = if i % width == shift { sum + 1000 } else { *sum };
+            out.push(tile[i] + sum + tile[i / width * width]);
+        }
+    }
+    out
+}
+
+#[test]
+fn rows_of_any_length_reach_over_their_ends() {
+    for (rows, width) in [(1, 16), (2, 20), (3, 37), (2, 64)] {
+        for shift in [0, 1, 5] {
+            let n = 2 * rows * width;
+            let x: Vec<u32> = (0..n as u32).map(|i| i * 31 % 97).collect();
+            everywhere(&edges_by_hand(shift, (rows, width), &x), |queue| {
+                let (x, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(n));
+                let range = NdRange { global: [2 * rows, width], local: [rows, width] };
+                queue.submit(|cg| {
+                    let call = edges(shift as u32, cg.read(&x), cg.write(&out), rows * width);
+                    cg.parallel_for(range, call)
+                })?;
+                read(&out)
+            });
+        }
+    }
+}

@@ -6,7 +6,7 @@ use quote::quote;
 use super::lanes::Window;
 use super::value::axis;
 use super::{Reach, Rust};
-use crate::hir::{Base, BinOp, Expr, Kind, Place, Step, VarKind};
+use crate::hir::{Base, BinOp, Expr, Kind, Place, Step};
 use crate::ty::Ty;
 
 impl Rust<'_> {
@@ -126,10 +126,7 @@ impl Rust<'_> {
         match &place.base {
             Base::Var(var) => {
                 let name = self.name(*var);
-                Some(match self.function.vars[*var].kind {
-                    VarKind::Ref => quote!((*#name)),
-                    _ => quote!(#name),
-                })
+                Some(if self.is_reference(*var) { quote!((*#name)) } else { quote!(#name) })
             }
             Base::Element(var, _) if self.reach(*var) == Reach::Own => {
                 let name = self.name(*var);

@@ -163,6 +163,7 @@ impl<'m> Rust<'m> {
             in_loop: true,
             kept: kept.clone(),
             alive: returns,
+            values: function.reductions.iter().map(|reduction| reduction.param).collect(),
             ..Rust::new(self.module, self.uses, function, self.rt)
         };
         let body = Regions { rust: &inner, differing, derived: &derived }.steps(&steps);
@@ -173,7 +174,8 @@ impl<'m> Rust<'m> {
     fn kept(&self, regions: &[Vec<&Stmt>], differing: &Differing, derived: &Derived<'_>) -> BTreeSet<VarId> {
         let sets: Vec<BTreeSet<VarId>> =
             regions.iter().map(|stmts| stmts.iter().flat_map(|stmt| used(stmt)).collect()).collect();
-        let mut kept = BTreeSet::new();
+        let mut kept: BTreeSet<VarId> =
+            self.function.reductions.iter().map(|reduction| reduction.param).collect();
         for &var in differing.vars.iter().filter(|var| !derived.contains(**var)) {
             let places = sets.iter().filter(|set| set.contains(&var)).count();
             if places > 1 || self.function.params.contains(&var) {
@@ -231,7 +233,13 @@ impl<'m> Rust<'m> {
                         }
                     }
                 }
-                _ => {
+                VarKind::Ref => {
+                    let all = format_ident!("{}_all", name);
+                    params.push(quote!(#all: &::core::cell::Cell<#ty>));
+                    names.push(quote!(&#all));
+                    continue;
+                }
+                VarKind::Value => {
                     params.push(quote!(mut #name: #ty));
                     values.push(match &var.ty {
                         Ty::Scalar(Scalar::Bool) => quote!(let #name = launch.value::<u32>(#slot) != 0;),
@@ -241,13 +249,21 @@ impl<'m> Rust<'m> {
             }
             names.push(quote!(#name));
         }
-        let mut opening = Vec::new();
+        let (mut opening, mut closing) = (Vec::new(), Vec::new());
         for &var in kept {
             let (cells, name, ty) = (cells_name(self, var), self.name(var), self.ty(&function.vars[var].ty));
             params.push(quote!(#cells: &[::core::cell::Cell<#ty>]));
             values.push(quote!(let #cells = &#rt::cells::<#ty>(launch.group_items())[..];));
             names.push(quote!(#cells));
-            if function.params.contains(&var) {
+            if let Some(reduction) = function.reduction(var) {
+                let (identity, all, operator) =
+                    (self.value(&reduction.identity), format_ident!("{}_all", name), self.operator(var));
+                opening.push(quote!(#cells.iter().for_each(|cell| cell.set(#identity));));
+                closing.push(
+                    quote!(#cells.iter().for_each(|cell| #all.set(#operator(#all.get(), cell.get())));),
+                );
+                values.push(quote!(let #all = ::core::cell::Cell::new(#identity);));
+            } else if function.params.contains(&var) {
                 opening.push(quote!(#cells.iter().for_each(|cell| cell.set(#name));));
             }
         }
@@ -264,12 +280,21 @@ impl<'m> Rust<'m> {
             }
         }
         let inferred = vec![quote!(_); generics.len()];
+        let operators = self.operators();
+        let after =
+            function.params.iter().zip(slots).filter(|(param, _)| function.reduction(**param).is_some()).map(
+                |(&param, slot)| {
+                    let (all, operator) = (format_ident!("{}_all", self.name(param)), self.operator(param));
+                    quote!(launch.reduce(#slot, #all.get(), #operator);)
+                },
+            );
         let call = quote! {
             match launch.dims() {
                 1 => launch.groups(|group| work_group::<1, #(#inferred),*>(group, #(#names),*)),
                 2 => launch.groups(|group| work_group::<2, #(#inferred),*>(group, #(#names),*)),
                 _ => launch.groups(|group| work_group::<3, #(#inferred),*>(group, #(#names),*)),
             }
+            #(#after)*
         };
         let fast = match plains.is_empty() {
             true => quote!(),
@@ -279,11 +304,14 @@ impl<'m> Rust<'m> {
             fn work_group<const D: usize, #(#generics),*>(group: &#rt::Group, #(#params),*) {
                 // Where the group is stands in every item of it.
                 let item = &group.first_item();
+                #operators
                 #(#opening)*
                 #body
+                #(#closing)*
             }
 
             fn run(launch: &#rt::Launch<'_>) {
+                #operators
                 #(#values)*
                 #fast
                 #(#shared)*

@@ -6,6 +6,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::Rust;
+use super::reduce::Reduced;
 use crate::hir::{
     BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarKind, walk_block,
 };
@@ -48,6 +49,12 @@ pub(crate) fn native(
 /// The helpers that a function needs, directly or not.
 fn reachable(module: &Module, at: usize) -> BTreeSet<usize> {
     let (mut found, mut open) = (BTreeSet::new(), vec![at]);
+    for reduction in &module.functions[at].reductions {
+        if let Kind::Call(helper, _) = reduction.combined.kind {
+            found.insert(helper);
+            open.push(helper);
+        }
+    }
     while let Some(at) = open.pop() {
         walk_block(&module.functions[at].body, &mut |node| {
             if let Node::Expr(Expr { kind: Kind::Call(helper, _), .. }) = node
@@ -110,7 +117,11 @@ impl Rust<'_> {
                     generics.push(quote!(#generic: #bound));
                     params.push(quote!(#name: #generic));
                 }
-                _ => {
+                VarKind::Ref => {
+                    let ty = self.ty(&var.ty);
+                    params.push(quote!(#name: &mut #ty));
+                }
+                VarKind::Value => {
                     let ty = self.ty(&var.ty);
                     params.push(quote!(mut #name: #ty));
                 }
@@ -130,7 +141,7 @@ impl Rust<'_> {
             let var = &function.vars[param];
             let name = self.name(param);
             match (&var.kind, &var.ty) {
-                (VarKind::Slice(_), _) => None,
+                (VarKind::Slice(_) | VarKind::Ref, _) => None,
                 (_, Ty::Scalar(Scalar::Bool)) => Some(quote!(let #name = launch.value::<u32>(#slot) != 0;)),
                 (_, ty) => {
                     let ty = self.ty(ty);
@@ -141,9 +152,11 @@ impl Rust<'_> {
         let fast = elementwise(function, uses).map(|proof| self.own_loop(&proof, slots));
         let shared = self.items(slots, None);
         let plain = self.items(slots, Some(uses));
+        let operators = self.operators();
         quote! {
             fn run(launch: &#rt::Launch<'_>) {
                 #(#values)*
+                #operators
                 #fast
                 #plain
                 #shared
@@ -170,11 +183,18 @@ impl Rust<'_> {
                     _ => bindings.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);)),
                 }
             }
-            names.push(name);
+            names.push(if var.kind == VarKind::Ref { quote!(&mut #name) } else { quote!(#name) });
         }
+        let Reduced { before, fresh, taken, after } = self.reduced(slots);
         let body = quote! {
             #(#bindings)*
-            launch.items(|item: &#rt::Item| work_item(item, #(#names),*));
+            #before
+            launch.items(|item: &#rt::Item| {
+                #fresh
+                work_item(item, #(#names),*);
+                #taken
+            });
+            #after
         };
         match (plain, plains.is_empty()) {
             (Some(_), true) => quote!(),
@@ -188,7 +208,8 @@ impl Rust<'_> {
     fn own_loop(&self, proof: &Elementwise, slots: &[usize]) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
         let own = proof.own.iter().chain(&proof.along).copied().collect();
-        let inner = Rust { own, in_loop: true, ..Rust::new(self.module, self.uses, function, rt) };
+        let values = function.reductions.iter().map(|reduction| reduction.param).collect();
+        let inner = Rust { own, in_loop: true, values, ..Rust::new(self.module, self.uses, function, rt) };
         let (mut views, mut lens, mut split, mut again, mut names) = (vec![], vec![], vec![], vec![], vec![]);
         for (&param, slot) in function.params.iter().zip(slots) {
             let (name, var) = (self.name(param), &function.vars[param]);
@@ -215,21 +236,30 @@ impl Rust<'_> {
                     again.push(quote!(let #name = #whole;));
                 }
             }
-            names.push(name);
+            names.push(if var.kind == VarKind::Ref { quote!(&mut #name) } else { quote!(#name) });
         }
         let (limit, body) = self.own_work(&inner);
+        let Reduced { before, fresh, taken, after } = self.reduced(slots);
         quote! {
             if launch.apart() {
                 let first = launch.first();
                 #(#views)*
                 let n = launch.count()#(#lens)*#limit;
                 #(#split)*
+                #before
                 for k in 0..n {
                     let item = &launch.line_item(first + k);
+                    #fresh
                     'item: { #body }
+                    #taken
                 }
                 #(#again)*
-                launch.items_from(n, |item: &#rt::Item| work_item(item, #(#names),*));
+                launch.items_from(n, |item: &#rt::Item| {
+                    #fresh
+                    work_item(item, #(#names),*);
+                    #taken
+                });
+                #after
                 return;
             }
         }

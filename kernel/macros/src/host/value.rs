@@ -20,10 +20,7 @@ impl Rust<'_> {
             Kind::Const(at) => self.value(&self.module.consts[*at].value),
             Kind::Var(var) => {
                 let name = self.name(*var);
-                match self.function.vars[*var].kind {
-                    VarKind::Ref => quote!((*#name)),
-                    _ => quote!(#name),
-                }
+                if self.is_reference(*var) { quote!((*#name)) } else { quote!(#name) }
             }
             Kind::Unary(op, a) => {
                 let (ty, a) = (&a.ty, self.value(a));
@@ -300,9 +297,9 @@ impl Rust<'_> {
                 Arg::Ref(place) => {
                     if let (Base::Var(var), true) = (&place.base, place.path.is_empty()) {
                         let name = self.name(*var);
-                        texts.push(match self.function.vars[*var].kind {
-                            VarKind::Ref => quote!(&mut *#name),
-                            _ => quote!(&mut #name),
+                        texts.push(match self.is_reference(*var) {
+                            true => quote!(&mut *#name),
+                            false => quote!(&mut #name),
                         });
                         continue;
                     }

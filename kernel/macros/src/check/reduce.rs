@@ -1,0 +1,91 @@
+//! Parameters that are reduced: how two values become one, and what changes nothing.
+
+use proc_macro2::Span;
+use quote::format_ident;
+
+use super::Checker;
+use crate::builtin::{ConstValue, Math, constant};
+use crate::hir::{Arg, AtomicOp, BinOp, Expr, Kind, Reduction, Var, VarKind};
+use crate::items::{Operator, Param, Role, Signature};
+use crate::ty::Ty;
+
+impl Checker<'_> {
+    /// A kernel's reductions, in the order of its parameters, which are not bound yet.
+    pub(super) fn reductions(&mut self, signature: &Signature) -> Vec<Reduction> {
+        let mut found = Vec::new();
+        for param in &signature.params {
+            if let Role::Reduce(operator) = &param.role {
+                found.extend(self.reduction(param, operator));
+            }
+        }
+        found
+    }
+
+    fn reduction(&mut self, param: &Param, operator: &Operator) -> Option<Reduction> {
+        let (ty, span) = (param.ty.clone(), operator.name.span());
+        let Ty::Scalar(scalar) = ty else { return None };
+        // Variables that nothing in the body can name.
+        let parts = ["a", "b"].map(|name| {
+            let (name, kind) = (format_ident!("{name}"), VarKind::Value);
+            self.vars.push(Var { name, ty: ty.clone(), mutable: false, kind });
+            self.vars.len() - 1
+        });
+        let [a, b] = parts.map(|part| Expr::new(Kind::Var(part), ty.clone(), span));
+        let known = |least: &str| -> Expr {
+            let kind = match constant(scalar, least) {
+                Some(ConstValue::Int(value)) => Kind::Int(value),
+                Some(ConstValue::Float(value)) => Kind::Float(value),
+                None if scalar.is_float() => Kind::Float(0.0),
+                None => Kind::Int(0),
+            };
+            Expr::new(kind, ty.clone(), span)
+        };
+        let atomic = |op| scalar.is_int().then_some(op);
+        let (identity, kind, atomic) = match operator.name.to_string().as_str() {
+            "sum" => (known(""), Kind::Binary(BinOp::Add, Box::new(a), Box::new(b)), atomic(AtomicOp::Add)),
+            "min" => (known("MAX"), Kind::Math(Math::Min, vec![a, b]), atomic(AtomicOp::Min)),
+            "max" => (known("MIN"), Kind::Math(Math::Max, vec![a, b]), atomic(AtomicOp::Max)),
+            _ => {
+                let helper = self.operator(operator, &ty, span)?;
+                let identity = self.identity(operator, &ty);
+                (identity, Kind::Call(helper, vec![Arg::Value(a), Arg::Value(b)]), None)
+            }
+        };
+        let combined = Expr::new(kind, ty, span);
+        Some(Reduction { param: usize::MAX, identity, parts, combined, atomic })
+    }
+
+    /// The helper that makes one value of two.
+    fn operator(&mut self, operator: &Operator, ty: &Ty, span: Span) -> Option<usize> {
+        let name = &operator.name;
+        let found = self.around.signatures.iter().position(|s| s.name == *name && !s.kernel);
+        let fits = found.is_some_and(|at| {
+            let signature = &self.around.signatures[at];
+            let values = signature.params.iter().all(|p| p.ty == *ty && p.kind == VarKind::Value);
+            signature.params.len() == 2 && values && signature.result == *ty
+        });
+        if !fits {
+            let ty = self.show(ty);
+            self.errors.at(
+                span,
+                format!(
+                    "there is no helper `fn {name}(a: {ty}, b: {ty}) -> {ty}` in this `kernels` module; the operators that \
+                     are there by themselves are `sum`, `min` and `max`"
+                ),
+            );
+        }
+        found.filter(|_| fits)
+    }
+
+    fn identity(&mut self, operator: &Operator, ty: &Ty) -> Expr {
+        let Some(written) = &operator.identity else {
+            return Expr::new(Kind::Unit, Ty::Error, operator.name.span());
+        };
+        let mut value = self.expr_to(written, ty);
+        self.settle_expr(&mut value);
+        if !super::is_constant(&value) {
+            self.errors.at(value.span, "what changes nothing is made of literals and constants");
+        }
+        value
+    }
+}

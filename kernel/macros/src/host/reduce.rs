@@ -1,0 +1,63 @@
+//! Reductions on the host: each item starts with what changes nothing, a block combines its items' values, and does one
+//! atomic step into the result.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use super::Rust;
+use crate::hir::VarId;
+
+/// The pieces of code around a loop over items.
+pub(super) struct Reduced {
+    /// The block's values, before the loop.
+    pub(super) before: TokenStream,
+    /// An item's own values.
+    pub(super) fresh: TokenStream,
+    /// What an item leaves.
+    pub(super) taken: TokenStream,
+    /// What the block leaves.
+    pub(super) after: TokenStream,
+}
+
+impl Rust<'_> {
+    /// The operators, as closures.
+    pub(super) fn operators(&self) -> TokenStream {
+        let rt = self.rt;
+        let operators = self.function.reductions.iter().map(|reduction| {
+            let (operator, ty) = (self.operator(reduction.param), self.ty(&reduction.combined.ty));
+            let ([a, b], combined) =
+                (reduction.parts.map(|part| self.name(part)), self.value(&reduction.combined));
+            quote! {
+                let #operator = |#a: #ty, #b: #ty| -> #ty {
+                    let item = &#rt::Item::default();
+                    #combined
+                };
+            }
+        });
+        quote!(#(#operators)*)
+    }
+
+    pub(super) fn operator(&self, param: VarId) -> Ident {
+        format_ident!("{}_combined", self.name(param))
+    }
+
+    pub(super) fn reduced(&self, slots: &[usize]) -> Reduced {
+        let (mut before, mut fresh, mut taken, mut after) = (vec![], vec![], vec![], vec![]);
+        for (&param, slot) in self.function.params.iter().zip(slots) {
+            let Some(reduction) = self.function.reduction(param) else { continue };
+            let (name, ty, identity) =
+                (self.name(param), self.ty(&reduction.combined.ty), self.value(&reduction.identity));
+            let (all, operator) = (format_ident!("{}_all", name), self.operator(param));
+            before.push(quote!(let mut #all: #ty = #identity;));
+            fresh.push(quote!(let mut #name: #ty = #identity;));
+            taken.push(quote!(#all = #operator(#all, #name);));
+            after.push(quote!(launch.reduce(#slot, #all, #operator);));
+        }
+        Reduced {
+            before: quote!(#(#before)*),
+            fresh: quote!(#(#fresh)*),
+            taken: quote!(#(#taken)*),
+            after: quote!(#(#after)*),
+        }
+    }
+}

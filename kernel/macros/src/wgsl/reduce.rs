@@ -1,0 +1,134 @@
+//! Reductions: each item's value in a variable of its own, a tree over the work-group's items, and one atomic step for
+//! each group into the result.
+
+use std::collections::HashMap;
+
+use super::stmt::Body;
+use super::{Memory, RANGE_GROUP, Work, Writer};
+use crate::hir::{AtomicOp, Function, May, Reduction, Slice, Space, Var, VarId};
+use crate::ty::{Scalar, Ty};
+
+impl<'m> Writer<'m> {
+    /// Gives a reduction's result its place among the memories: atomic words.
+    pub(super) fn result_memory(&mut self, param: VarId, var: &Var) {
+        let name = self.unique(&format!("{}_result", var.name));
+        let ty = match var.ty {
+            Ty::Scalar(Scalar::F32) => Ty::Scalar(Scalar::U32),
+            ref ty => ty.clone(),
+        };
+        self.results.insert(param, self.memories.len());
+        self.memories.push(Memory {
+            name,
+            ty,
+            slice: Slice { dims: 1, may: May::Atomic, space: Space::Global },
+        });
+    }
+
+    /// The kernel's body as a function of its own, which may return early, and what the items do behind it.
+    pub(super) fn reduced(&mut self, function: &'m Function, entry: &str, body: &str) -> Work {
+        let items = if self.grouped { "group_items".into() } else { format!("{RANGE_GROUP}u") };
+        let (mut params, mut given) = (Vec::new(), Vec::new());
+        let positions: &[&str] =
+            if self.grouped { &["global_id", "local_id", "group_id"] } else { &["global_id"] };
+        for name in positions {
+            for dim in 0..3 {
+                params.push(format!("{name}_{dim}: u32"));
+                given.push(format!("{name}_{dim}"));
+            }
+        }
+        let (mut before, mut fill, mut step, mut last) =
+            (String::new(), String::new(), String::new(), String::new());
+        for reduction in &function.reductions {
+            let var = &function.vars[reduction.param];
+            let (ty, name) = (self.ty(&var.ty), self.unique(&format!("w_{}", var.name)));
+            let pointer = self.pointers[&reduction.param].clone();
+            params.push(format!("{pointer}: ptr<function, {ty}>"));
+            given.push(format!("&{name}"));
+            let (combined, identity) = self.combined(function, reduction, &name);
+            before.push_str(&format!("var {name}: {ty} = {identity}; "));
+            self.helpers.text.push_str(&format!("var<workgroup> {name}_parts: array<{ty}, {items}>;\n\n"));
+            fill.push_str(&format!("    {name}_parts[local] = {name};\n"));
+            step.push_str(&format!(
+                "            {name}_parts[local] = {combined}({name}_parts[local], {name}_parts[local + half]);\n"
+            ));
+            let into = self.into_result(reduction, &name, &combined, &ty);
+            last.push_str(&format!("        {into}({name}_parts[0]);\n"));
+        }
+        let work = self.unique(&format!("{entry}_item"));
+        self.functions.text.push_str(&format!("fn {work}({}) {{\n{body}}}\n\n", params.join(", ")));
+        let declared: String =
+            before.split_inclusive("; ").map(|line| format!("    {}\n", line.trim())).collect();
+        // The width is made of something that compilers do not know: PoCL (3.1 does) lets only the first item count in a
+        // loop with a barrier whose rounds are known in advance.
+        let together = format!(
+            "{fill}    workgroupBarrier();
+    var width: u32 = {items} * min(block.size_2, 1u);
+    loop {{
+        if width <= 1u {{ break; }}
+        let half = (width + 1u) / 2u;
+        if local < width / 2u {{
+{step}        }}
+        workgroupBarrier();
+        width = half;
+    }}
+    if local == 0u {{
+{last}    }}
+"
+        );
+        Work::Called { declared, call: format!("{work}({});", given.join(", ")), together }
+    }
+
+    /// The function that makes one value of two, and the value that changes nothing.
+    fn combined(&mut self, function: &'m Function, reduction: &'m Reduction, name: &str) -> (String, String) {
+        let combined = format!("{name}_combined");
+        let ty = self.ty(&function.vars[reduction.param].ty);
+        let names = HashMap::from([(reduction.parts[0], "a".into()), (reduction.parts[1], "b".into())]);
+        let mut body = Body {
+            writer: self,
+            function,
+            names,
+            memories: HashMap::new(),
+            lines: Vec::new(),
+            level: 1,
+            entry: false,
+        };
+        let value = body.value(&reduction.combined);
+        let lines: String = body.lines.iter().map(|line| format!("{line}\n")).collect();
+        body.lines.clear();
+        let identity = body.value(&reduction.identity);
+        self.functions.text.push_str(&format!(
+            "fn {combined}(a: {ty}, b: {ty}) -> {ty} {{\n{lines}    return {value};\n}}\n\n"
+        ));
+        (combined, identity)
+    }
+
+    /// The function that combines a group's value with the result.
+    fn into_result(&mut self, reduction: &Reduction, name: &str, combined: &str, ty: &str) -> String {
+        let memory = &self.memories[self.results[&reduction.param]];
+        let (into, result) = (format!("{name}_into"), memory.name.clone());
+        let place = format!("&{result}[block.{result}_at]");
+        let stored = if memory.ty == Ty::Scalar(Scalar::I32) { "i32" } else { "u32" };
+        let step = match reduction.atomic {
+            Some(op) => {
+                let builtin = match op {
+                    AtomicOp::Min => "atomicMin",
+                    AtomicOp::Max => "atomicMax",
+                    _ => "atomicAdd",
+                };
+                format!("    {builtin}({place}, value);\n")
+            }
+            None => format!(
+                "    loop {{
+        let old = atomicLoad({place});
+        let next = bitcast<{stored}>({combined}(bitcast<{ty}>(old), value));
+        if atomicCompareExchangeWeak({place}, old, next).exchanged {{ break; }}
+    }}
+"
+            ),
+        };
+        self.functions.text.push_str(&format!(
+            "fn {into}(value: {ty}) {{\n    if block.{result}_len == 0u {{ return; }}\n{step}}}\n\n"
+        ));
+        into
+    }
+}
