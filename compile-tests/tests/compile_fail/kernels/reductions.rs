@@ -1,0 +1,77 @@
+//! Reductions, and values that a kernel is built with.
+#[windlass::kernel]
+fn no_reference(#[reduce(sum)] total: u32) {
+    let _x = total;
+}
+
+#[windlass::kernel]
+fn wide(#[reduce(sum)] total: &mut u64) {
+    *total += 1;
+}
+
+#[windlass::kernel]
+fn no_operator(#[reduce] total: &mut u32) {
+    *total += 1;
+}
+
+#[windlass::kernel]
+fn unknown(#[reduce(product, identity = 1)] total: &mut u32) {
+    *total += 1;
+}
+
+#[windlass::kernel]
+fn needless(#[reduce(sum, identity = 1)] total: &mut u32) {
+    *total += 1;
+}
+
+#[windlass::kernels]
+mod operators {
+    fn far(a: u32, b: u32) -> u32 {
+        a + b + global_id(0)
+    }
+
+    fn other(a: u32, b: f32) -> u32 {
+        a + b as u32
+    }
+
+    #[kernel]
+    pub fn positions(#[reduce(far, identity = 0)] total: &mut u32) {
+        *total += 1;
+    }
+
+    #[kernel]
+    pub fn types(#[reduce(other, identity = 0)] total: &mut u32) {
+        *total += 1;
+    }
+
+    fn helper(#[spec] n: u32) -> u32 {
+        n
+    }
+
+    #[kernel]
+    pub fn calls(x: &mut [u32]) {
+        x[0] = helper(1);
+    }
+}
+
+#[windlass::kernel]
+fn long(#[spec] n: u64, x: &mut [u64]) {
+    x[0] = n;
+}
+
+#[windlass::kernel]
+fn borrowed(#[spec] n: &[u32], x: &mut [u32]) {
+    x[0] = n[0];
+}
+
+fn passed<'g>(cg: &mut windlass::CommandGroup<'g>, x: &windlass::Buffer<u32>) {
+    let total = cg.write(x);
+    let _ = counted(total);
+}
+
+#[windlass::kernel]
+fn counted(#[reduce(sum)] total: &mut u32) {
+    *total += 1;
+}
+
+fn main() {}
