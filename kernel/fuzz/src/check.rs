@@ -1,16 +1,15 @@
 //! Running a program's kernels on every device that is here.
 
+use std::fmt::Debug;
 use std::process::exit;
 
 use windlass::prelude::*;
-use windlass::{NdRange, Result};
+use windlass::{Aspect, Result};
 
 use crate::plain::Plain;
 use crate::random::Random;
 
-/// Work-items of every launch: more than the memory has elements, and whole groups of 16.
-const ITEMS: usize = 64;
-/// Elements that a kernel sees.
+/// Elements that a kernel sees; every launch has 64 items, which is more.
 const SEEN: usize = 50;
 /// Elements of a root; what a kernel sees starts at an odd place of it.
 const ROOT: usize = 71;
@@ -37,46 +36,46 @@ pub struct Memory {
     pub fout: Buffer<f32>,
     /// Atomics.
     pub acc: Buffer<u32>,
+    /// Signed atomics.
+    pub iacc: Buffer<i32>,
+    /// To be read, in two dimensions.
+    pub grid: Buffer<i32, 2>,
+    /// Results in two dimensions.
+    pub gout: Buffer<u32, 2>,
+    /// Results, four to an element.
+    pub quads: Buffer<[i32; 4]>,
+    /// Results, three to an element.
+    pub trios: Buffer<Vec3<i32>>,
+    /// A sum.
+    pub rsum: Buffer<u32>,
+    /// A minimum.
+    pub rmin: Buffer<i32>,
+    /// An exclusive or.
+    pub rxor: Buffer<u32>,
 }
-
-type Launch<R> = for<'g> fn(&CommandGroup<'g>, &Memory, R) -> Result<()>;
 
 /// One kernel and its plain twin.
 #[derive(Debug)]
 pub struct Case {
-    seed: u64,
-    name: &'static str,
-    launch: Either,
-    plain: fn(u32, &mut Plain),
-}
-
-#[derive(Debug)]
-enum Either {
-    Flat(Launch<usize>),
-    Grouped(Launch<NdRange<1>>),
-}
-
-impl Case {
-    /// A kernel without work-groups.
-    pub fn flat(seed: u64, name: &'static str, launch: Launch<usize>, plain: fn(u32, &mut Plain)) -> Self {
-        Case { seed, name, launch: Either::Flat(launch), plain }
-    }
-
-    /// A kernel with work-groups of 16.
-    pub fn grouped(
-        seed: u64,
-        name: &'static str,
-        launch: Launch<NdRange<1>>,
-        plain: fn(u32, &mut Plain),
-    ) -> Self {
-        Case { seed, name, launch: Either::Grouped(launch), plain }
-    }
+    /// What its inputs depend on.
+    pub seed: u64,
+    /// Its name in the program.
+    pub name: &'static str,
+    /// Whether it has 64-bit integers.
+    pub wide: bool,
+    /// Whether it has 64-bit floats.
+    pub double: bool,
+    /// Whether its floats come from functions that devices round differently.
+    pub loose: bool,
+    /// Its launch.
+    pub launch: for<'g> fn(&CommandGroup<'g>, &Memory) -> Result<()>,
+    /// The same in plain Rust, one item after the other.
+    pub plain: fn(&mut Plain),
 }
 
 /// Runs all kernels on all devices; says what disagrees, and ends the program with a failure if anything does.
 pub fn check_all(cases: &[Case]) {
-    let runtime = Runtime::new();
-    let devices = match futures_lite::future::block_on(runtime.devices()) {
+    let devices = match futures_lite::future::block_on(Device::discover()) {
         Ok(devices) => devices,
         Err(error) => {
             eprintln!("no devices: {error}");
@@ -94,14 +93,19 @@ pub fn check_all(cases: &[Case]) {
         eprintln!("this machine must have an OpenCL and a Vulkan driver");
         exit(2);
     }
-    let mut wrong = 0;
+    let (mut wrong, mut left_out) = (0, 0);
     for case in cases {
         let before = inputs(case.seed);
         let mut expected = before.clone();
-        (case.plain)(ITEMS as u32, &mut expected);
+        (case.plain)(&mut expected);
         for queue in &queues {
+            let has = |aspect| queue.device().info().has(aspect);
+            if (case.wide && !has(Aspect::Int64)) || (case.double && !has(Aspect::Fp64)) {
+                left_out += 1;
+                continue;
+            }
             let what = match run(queue, case, &before) {
-                Ok(found) => difference(&expected, &found),
+                Ok(found) => difference(&expected, &found, if case.loose { 1e-3 } else { 1e-5 }),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(what) = what {
@@ -110,7 +114,10 @@ pub fn check_all(cases: &[Case]) {
             }
         }
     }
-    println!("{} kernels on {} devices, {wrong} disagree", cases.len(), queues.len());
+    let (kernels, devices) = (cases.len(), queues.len());
+    println!(
+        "{kernels} kernels on {devices} devices, {wrong} disagree; {left_out} times a device had no such numbers"
+    );
     if wrong > 0 {
         exit(1);
     }
@@ -126,8 +133,12 @@ fn inputs(seed: u64) -> Plain {
     let a: Vec<i32> = (0..SEEN).map(&mut odd).collect();
     let b = (0..SEEN).map(&mut odd).map(|v| v as u32).collect();
     let (s, t) = (odd(0), odd(0) as u32);
+    let grid = (0..54).map(&mut odd).collect();
     let x = (0..SEEN).map(|_| random.below(256) as f32 / 8.0 - 16.0).collect();
-    Plain { a, b, x, s, t, out: vec![3; SEEN], uout: vec![4; SEEN], fout: vec![5.0; SEEN], acc: vec![9; 12] }
+    let (out, uout, fout) = (vec![3; SEEN], vec![4; SEEN], vec![5.0; SEEN]);
+    let (acc, iacc, gout) = (vec![9; 28], vec![-9; 8], vec![6; 54]);
+    let (quads, trios, reduced) = (vec![[1, 2, 3, 4]; SEEN], vec![[5, 6, 7]; SEEN], (11, 12, 13));
+    Plain { a, b, x, s, t, out, uout, fout, acc, iacc, grid, gout, quads, trios, reduced }
 }
 
 fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
@@ -147,23 +158,44 @@ fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
         uout: roots.1.range(seen.clone()),
         fout: roots.2.range(seen.clone()),
         acc: Buffer::from(plain.acc.clone()),
+        iacc: Buffer::from(plain.iacc.clone()),
+        grid: grid(&plain.grid)?,
+        gout: grid(&plain.gout)?,
+        quads: Buffer::from(plain.quads.clone()),
+        trios: Buffer::from(plain.trios.iter().map(|t| Vec3::new(t[0], t[1], t[2])).collect::<Vec<_>>()),
+        rsum: Buffer::from(vec![plain.reduced.0]),
+        rmin: Buffer::from(vec![plain.reduced.1]),
+        rxor: Buffer::from(vec![plain.reduced.2]),
     };
     queue.submit(|cg| {
         cg.copy(&cg.read(&Buffer::from(plain.out.clone())), &cg.write(&memory.out))?;
         cg.copy(&cg.read(&Buffer::from(plain.uout.clone())), &cg.write(&memory.uout))?;
         cg.copy(&cg.read(&Buffer::from(plain.fout.clone())), &cg.write(&memory.fout))
     })?;
-    let event = queue.submit(|cg| match case.launch {
-        Either::Flat(launch) => launch(cg, &memory, ITEMS),
-        Either::Grouped(launch) => launch(cg, &memory, NdRange { global: [ITEMS], local: [16] }),
-    })?;
+    let event = queue.submit(|cg| (case.launch)(cg, &memory))?;
     event.blocking_wait()?;
     let mut found = plain.clone();
     found.out = inside(&roots.0, 77)?;
     found.uout = inside(&roots.1, 77)?;
     found.fout = inside(&roots.2, 77.0)?;
-    found.acc = memory.acc.host_read().blocking_wait()?.to_vec();
+    found.acc = all(&memory.acc)?;
+    found.iacc = all(&memory.iacc)?;
+    found.gout = all(&memory.gout)?;
+    found.quads = all(&memory.quads)?;
+    found.trios = all(&memory.trios)?.into_iter().map(|t| [t.x, t.y, t.z]).collect();
+    found.reduced = (all(&memory.rsum)?[0], all(&memory.rmin)?[0], all(&memory.rxor)?[0]);
     Ok(found)
+}
+
+fn all<T: DeviceCopy, const D: usize>(buffer: &Buffer<T, D>) -> Result<Vec<T>> {
+    Ok(buffer.host_read().blocking_wait()?.to_vec())
+}
+
+/// A buffer of six rows of nine.
+fn grid<T: DeviceCopy>(elements: &[T]) -> Result<Buffer<T, 2>> {
+    let buffer = Buffer::new([6, 9]);
+    buffer.host_write().blocking_wait()?.copy_from_slice(elements);
+    Ok(buffer)
 }
 
 /// The part of a root that the kernel saw; everything beside it must be as it was.
@@ -176,23 +208,27 @@ fn inside<T: DeviceCopy + PartialEq>(root: &Buffer<T>, before: T) -> Result<Vec<
     Ok(all[FIRST..FIRST + SEEN].to_vec())
 }
 
-fn difference(expected: &Plain, found: &Plain) -> Option<String> {
-    let first = |name: &str, e: Vec<String>, f: Vec<String>| {
-        let at = e.iter().zip(&f).position(|(a, b)| a != b)?;
-        Some(format!("{name}[{at}] is {}, and should be {}", f[at], e[at]))
-    };
-    let text = |v: &[i32]| v.iter().map(ToString::to_string).collect();
-    let unsigned = |v: &[u32]| v.iter().map(ToString::to_string).collect();
-    first("out", text(&expected.out), text(&found.out))
-        .or_else(|| first("uout", unsigned(&expected.uout), unsigned(&found.uout)))
-        .or_else(|| first("acc", unsigned(&expected.acc), unsigned(&found.acc)))
+fn difference(expected: &Plain, found: &Plain, tolerance: f32) -> Option<String> {
+    let floats = expected.fout.iter().zip(&found.fout).position(|(e, f)| !close(*e, *f, tolerance));
+    first("out", &expected.out, &found.out)
+        .or_else(|| first("uout", &expected.uout, &found.uout))
+        .or_else(|| first("acc", &expected.acc, &found.acc))
+        .or_else(|| first("iacc", &expected.iacc, &found.iacc))
+        .or_else(|| first("gout", &expected.gout, &found.gout))
+        .or_else(|| first("quads", &expected.quads, &found.quads))
+        .or_else(|| first("trios", &expected.trios, &found.trios))
+        .or_else(|| first("reduced", &[expected.reduced], &[found.reduced]))
         .or_else(|| {
-            let at = expected.fout.iter().zip(&found.fout).position(|(e, f)| !close(*e, *f))?;
-            Some(format!("fout[{at}] is {}, and should be {}", found.fout[at], expected.fout[at]))
+            floats.map(|at| format!("fout[{at}] is {}, and should be {}", found.fout[at], expected.fout[at]))
         })
 }
 
+fn first<T: PartialEq + Debug>(name: &str, expected: &[T], found: &[T]) -> Option<String> {
+    let at = expected.iter().zip(found).position(|(e, f)| e != f)?;
+    Some(format!("{name}[{at}] is {:?}, and should be {:?}", found[at], expected[at]))
+}
+
 /// Whether two floats are the same but for rounding. What overflows is left open.
-fn close(a: f32, b: f32) -> bool {
-    !a.is_finite() || (a - b).abs() <= 1e-5 * a.abs().max(1.0)
+fn close(a: f32, b: f32, tolerance: f32) -> bool {
+    !a.is_finite() || (a - b).abs() <= tolerance * a.abs().max(1.0)
 }

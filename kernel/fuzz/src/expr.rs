@@ -62,6 +62,10 @@ impl Writer {
                     false => format!("{}", self.random.below(200) as i32 - 100),
                 }
             }
+            Ty::U if !self.in_helper && self.random.once_in(4) => {
+                let positions = self.shape.positions();
+                return self.random.pick(&positions).clone();
+            }
             Ty::U => match self.random.once_in(4) {
                 true => (*self.random.pick(&["u32::MAX", "0", "32", "0x8000_0000_u32", "LIMIT"])).to_string(),
                 false => format!("{}", self.random.below(100)),
@@ -82,7 +86,13 @@ impl Writer {
     fn int(&mut self, ty: Ty, depth: usize) -> Both {
         let signed = ty == Ty::I;
         let name = if signed { "i32" } else { "u32" };
-        match self.random.below(20) {
+        match self.random.below(27) {
+            20 => self.wide(ty, depth),
+            21 => self.double(ty, depth),
+            22 => self.lanes(ty, depth),
+            23 | 24 => self.extra(ty, depth),
+            25 => self.more(ty, depth),
+            26 => self.bits(ty, depth),
             0 => self.two(ty, depth, "({0} + {1})", "({0}).wrapping_add({1})"),
             1 => self.two(ty, depth, "({0} - {1})", "({0}).wrapping_sub({1})"),
             2 => self.two(ty, depth, "({0} * {1})", "({0}).wrapping_mul({1})"),
@@ -125,7 +135,34 @@ impl Writer {
     }
 
     fn float(&mut self, depth: usize) -> Both {
-        match self.random.below(10) {
+        match self.random.below(13) {
+            10 => {
+                let method = *self.random.pick(&[
+                    "ceil()",
+                    "trunc()",
+                    "round()",
+                    "round_ties_even()",
+                    "abs().sqrt().floor()",
+                ]);
+                // Only small numbers, whose square roots no rounding moves over a whole one.
+                let of = self.expr(Ty::I, depth - 1);
+                let text = format!("((({{0}} & 0xff) as f32) * 0.25).{method}");
+                form(&text, &text, &[&of])
+            }
+            11 => self.one(
+                Ty::U,
+                depth,
+                "f32::from_bits(0x3f80_0000 | (({0}) & 0x7f_ffff))",
+                "f32::from_bits(0x3f80_0000 | (({0}) & 0x7f_ffff))",
+            ),
+            12 => {
+                let text = *self.random.pick(&[
+                    "({0}).clamp(-3.5, 9.25)",
+                    "({0}).copysign(-2.0)",
+                    "({0}).abs().fract()",
+                ]);
+                self.one(Ty::F, depth, text, text)
+            }
             0 => self.two(Ty::F, depth, "({0} + {1})", "({0} + {1})"),
             1 => self.two(Ty::F, depth, "({0} - {1})", "({0} - {1})"),
             2 => self.two(Ty::F, depth, "({0} * {1})", "({0} * {1})"),
@@ -145,7 +182,14 @@ impl Writer {
 
     fn bool(&mut self, depth: usize) -> Both {
         let ty = *self.random.pick(&[Ty::I, Ty::U]);
-        match self.random.below(10) {
+        match self.random.below(11) {
+            10 => {
+                self.needs.wide = true;
+                // Neither side is known in advance: Mesa 22.3 compares a known number with a wider one wrongly.
+                let s = if self.in_helper { "p" } else { "s" };
+                let text = format!("({s} as i64 * 3 + ({{0}} as i64) < ({{1}} as i64))");
+                self.two(Ty::I, depth, &text, &text)
+            }
             0 => self.two(ty, depth, "({0} < {1})", "({0} < {1})"),
             1 => self.two(ty, depth, "({0} <= {1})", "({0} <= {1})"),
             2 => self.two(ty, depth, "({0} > {1})", "({0} > {1})"),

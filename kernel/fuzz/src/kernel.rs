@@ -41,7 +41,115 @@ pub(crate) struct Writer {
     pub(crate) may_read_results: bool,
     pub(crate) may_write: bool,
     pub(crate) may_return: bool,
+    pub(crate) shape: Shape,
+    pub(crate) extra: Extra,
+    /// Variables that are vectors of three.
+    pub(crate) vectors: Vec<String>,
+    /// Whether 64-bit integers, 64-bit floats and functions that devices round differently occur.
+    pub(crate) needs: Needs,
     number: usize,
+}
+
+/// What a kernel asks of a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    pub(crate) wide: bool,
+    pub(crate) double: bool,
+    pub(crate) loose: bool,
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Line,
+    Square,
+    Cube,
+    /// Groups of so many items in a line.
+    Groups(usize),
+    /// Groups of two rows of so many.
+    Rows(usize),
+}
+
+/// What a kernel has besides what all have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extra {
+    Atomics,
+    Views,
+    Parts,
+    Reductions,
+}
+
+impl Shape {
+    /// A group's items.
+    fn group(self) -> usize {
+        match self {
+            Shape::Groups(items) => items,
+            Shape::Rows(width) => 2 * width,
+            _ => 1,
+        }
+    }
+
+    fn is_grouped(self) -> bool {
+        self.group() > 1
+    }
+
+    fn range(self) -> String {
+        match self {
+            Shape::Line => "64".into(),
+            Shape::Square => "[8, 8]".into(),
+            Shape::Cube => "[4, 4, 4]".into(),
+            Shape::Groups(items) => format!("NdRange {{ global: [64], local: [{items}] }}"),
+            Shape::Rows(width) => {
+                format!("NdRange {{ global: [{}, {width}], local: [2, {width}] }}", 64 / width)
+            }
+        }
+    }
+
+    /// Where the item is, as a number.
+    fn place(self) -> &'static str {
+        match self {
+            Shape::Line | Shape::Groups(_) => "let g = global_id(0);\n",
+            Shape::Square | Shape::Rows(_) => "let g = global_id(0) * global_size(1) + global_id(1);\n",
+            Shape::Cube => {
+                "let g = (global_id(0) * global_size(1) + global_id(1)) * global_size(2) + global_id(2);\n"
+            }
+        }
+    }
+
+    /// Positions and extents, with what they are.
+    pub(crate) fn positions(self) -> Vec<Both> {
+        let both = |(kernel, plain): (&str, String)| Both::new(kernel, plain);
+        let mut all = vec![("b.len()", "50_u32".into())];
+        match self {
+            Shape::Line => all.extend([("global_id(0)", "g".into()), ("global_size(0)", "64_u32".into())]),
+            Shape::Square => all.extend([
+                ("global_id(0)", "(g / 8)".into()),
+                ("global_id(1)", "(g % 8)".into()),
+                ("global_size(1)", "8_u32".into()),
+                ("global_size(2)", "1_u32".into()),
+            ]),
+            Shape::Cube => all.extend([
+                ("global_id(0)", "(g / 16)".into()),
+                ("global_id(1)", "(g / 4 % 4)".into()),
+                ("global_id(2)", "(g % 4)".into()),
+                ("global_size(2)", "4_u32".into()),
+            ]),
+            Shape::Groups(n) => all.extend([
+                ("local_id(0)", format!("(g % {n})")),
+                ("group_id(0)", format!("(g / {n})")),
+                ("local_size(0)", format!("{n}_u32")),
+                ("group_count(0)", format!("{}_u32", 64 / n)),
+            ]),
+            Shape::Rows(n) => all.extend([
+                ("local_id(0)", format!("(g / {n} % 2)")),
+                ("local_id(1)", format!("(g % {n})")),
+                ("group_id(0)", format!("(g / {})", 2 * n)),
+                ("local_size(1)", format!("{n}_u32")),
+                ("group_count(1)", "1_u32".into()),
+            ]),
+        }
+        all.into_iter().map(both).collect()
+    }
 }
 
 impl Writer {
@@ -56,6 +164,10 @@ impl Writer {
             may_read_results: true,
             may_write: true,
             may_return: true,
+            shape: Shape::Line,
+            extra: Extra::Atomics,
+            vectors: Vec::new(),
+            needs: Needs::default(),
             number: 0,
         }
     }
@@ -78,20 +190,58 @@ impl Writer {
         value
     }
 
-    /// A kernel's module and its plain twin.
-    fn kernel(&mut self, name: &str) -> String {
+    /// A kernel's module, its plain twin, and the case of both.
+    fn kernel(&mut self, seed: u64, name: &str) -> (String, String) {
+        self.shape = match self.random.below(12) {
+            0..4 => Shape::Line,
+            4 | 5 => Shape::Square,
+            6 => Shape::Cube,
+            7 => Shape::Groups(16),
+            8 => Shape::Groups(32),
+            9 => Shape::Groups(64),
+            10 => Shape::Rows(8),
+            _ => Shape::Rows(16),
+        };
+        self.extra = *self.random.pick(&[Extra::Atomics, Extra::Views, Extra::Parts, Extra::Reductions]);
+        let spec = if self.random.once_in(4) { "#[spec] " } else { "" };
         let mix = self.helper();
-        let grouped = self.random.once_in(6);
-        let (kernel, plain) = if grouped { self.grouped() } else { self.single() };
-        let local = if grouped { ", #[local] tile: &mut [i32; 16]" } else { "" };
-        format!(
+        let (kernel, plain) = if self.shape.is_grouped() { self.grouped() } else { self.single() };
+        let (sized, items) = (self.random.once_in(2), self.shape.group());
+        let (local, local_args) = match (self.shape.is_grouped(), sized) {
+            (false, _) => (String::new(), String::new()),
+            (true, true) => {
+                (", #[local] tile: &mut [i32], #[local] count: &[AtomicU32; 4]".into(), format!(", {items}"))
+            }
+            (true, false) => {
+                (format!(", #[local] tile: &mut [i32; {items}], #[local] count: &[AtomicU32]"), ", 4".into())
+            }
+        };
+        let (params, args) = match self.extra {
+            Extra::Atomics => {
+                ("acc: &[AtomicU32], iacc: &[AtomicI32]", "cg.atomic(&m.acc), cg.atomic(&m.iacc)")
+            }
+            Extra::Views => {
+                ("grid: &View<i32, 2>, gout: &mut View<u32, 2>", "cg.read(&m.grid), cg.read_write(&m.gout)")
+            }
+            Extra::Parts => (
+                "quads: &mut [[i32; 4]], trios: &mut [Vec3<i32>]",
+                "cg.read_write(&m.quads), cg.read_write(&m.trios)",
+            ),
+            Extra::Reductions => (
+                "#[reduce(sum)] rsum: &mut u32, #[reduce(min)] rmin: &mut i32, #[reduce(join, identity = 0)] rxor: &mut u32",
+                "cg.read_write(&m.rsum), cg.read_write(&m.rmin), cg.read_write(&m.rxor)",
+            ),
+        };
+        let text = format!(
             "#[windlass::kernels]
 mod {name} {{
     use windlass::prelude::*;
     const LIMIT: u32 = 17;
+    const ODDS: [i32; 3] = [-7, 1 << 20, 3];
     #[derive(Clone, Copy)]
     pub struct Pair {{ low: i32, high: u32, rest: [i32; 3] }}
     fn mix(p: i32, q: u32) -> i32 {{ {} }}
+    fn join(p: u32, q: u32) -> u32 {{ p ^ q }}
     fn bump(v: &mut i32, by: i32) {{ *v += by; *v = *v ^ 5; }}
     fn total(of: &[u32], upto: u32) -> u32 {{
         let mut sum = 0;
@@ -99,14 +249,14 @@ mod {name} {{
         sum
     }}
     #[kernel]
-    pub fn run(a: &[i32], b: &[u32], x: &[f32], s: i32, t: u32, out: &mut [i32], uout: &mut [u32], fout: &mut [f32], acc: &[AtomicU32]{local}) {{
-        let g = global_id(0);
-{kernel}    }}
+    pub fn run(a: &[i32], b: &[u32], x: &[f32], s: i32, {spec}t: u32, out: &mut [i32], uout: &mut [u32], fout: &mut [f32], {params}{local}) {{
+        {}{kernel}    }}
 }}
 mod {name}_plain {{
     use windlass::prelude::*;
     use windlass_kernel_fuzz::plain::*;
     const LIMIT: u32 = 17;
+    const ODDS: [i32; 3] = [-7, 1 << 20, 3];
     #[derive(Clone, Copy)]
     struct Pair {{ low: i32, high: u32, rest: [i32; 3] }}
     fn mix(p: i32, q: u32) -> i32 {{ {} }}
@@ -118,60 +268,135 @@ mod {name}_plain {{
     }}
 {plain}}}
 ",
-            mix.kernel, mix.plain
-        )
+            mix.kernel,
+            self.shape.place(),
+            mix.plain
+        );
+        let Needs { wide, double, loose } = self.needs;
+        let range = self.shape.range();
+        let case = format!(
+            "        Case {{ seed: {seed}, name: \"{name}\", wide: {wide}, double: {double}, loose: {loose}, launch: |cg, m| \
+             cg.parallel_for({range}, {name}::run(cg.read(&m.a), cg.read(&m.b), cg.read(&m.x), m.s, m.t, \
+             cg.read_write(&m.out), cg.read_write(&m.uout), cg.read_write(&m.fout), {args}{local_args})), plain: \
+             {name}_plain::run }},\n"
+        );
+        (text, case)
     }
 
     fn single(&mut self) -> (String, String) {
         let body = self.opening(6, 3);
         let last = self.last();
         let plain = format!(
-            "    fn item(g: u32, m: &mut Plain) {{
+            "    fn item(g: u32, m: &mut Plain, r: &mut Own) {{
         let (s, t) = (m.s, m.t);
 {}{}    }}
-    pub fn run(items: u32, m: &mut Plain) {{ for g in 0..items {{ item(g, m); }} }}
+    pub fn run(m: &mut Plain) {{ for g in 0..64 {{ let mut r = NOTHING; item(g, m, &mut r); m.fold(r); }} }}
 ",
             body.plain, last.plain
         );
         (body.kernel + &last.kernel, plain)
     }
 
-    /// A kernel in two halves with a barrier between them: each item leaves a value, and takes a neighbour's.
+    /// A kernel in two halves with a barrier between them: each item leaves a value and counts something, and takes
+    /// what its neighbours left.
     fn grouped(&mut self) -> (String, String) {
+        let items = self.shape.group();
         (self.may_write, self.may_return, self.may_read_results) = (false, false, false);
         let before = self.opening(4, 3);
         let left = self.expr(Ty::I, 3);
-        let step = 1 + self.random.below(15);
+        let (which, by) = (self.expr(Ty::U, 1), self.expr(Ty::U, 2));
+        let step = 1 + self.random.below(items - 1);
+        let (stage, stage_plain) = self.stage(items);
         (self.may_write, self.may_return, self.may_read_results) = (true, true, true);
-        self.vars.push(Var { name: "near".into(), ty: Ty::I, mutable: false });
+        for (name, ty) in [("near", Ty::I), ("wave", Ty::I), ("all", Ty::I), ("counted", Ty::U)] {
+            self.vars.push(Var { name: name.into(), ty, mutable: false });
+        }
         let after = self.opening(3, 3);
         let last = self.last();
+        let l = match self.shape {
+            Shape::Rows(width) => format!("local_id(0) * {width} + local_id(1)"),
+            _ => "local_id(0)".into(),
+        };
         let kernel = format!(
-            "let l = local_id(0);\n{}tile[l] = {};\nbarrier();\nlet near = tile[(l + {step}) % 16];\n{}{}",
-            before.kernel, left.kernel, after.kernel, last.kernel
+            "let l = {l};\n{}tile[l] = {};\ncount[({}) % 5].fetch_add({}, Relaxed);\nbarrier();\nlet near = tile[(l + {step}) % \
+             {items}];\nlet mut wave = 0;\nfor q in 0..3 {{\nwave += tile[l + q - 1] * (q as i32 + 1);\n}}\nlet counted = count[l % \
+             4].load(Relaxed);\n{stage}{}{}",
+            before.kernel, left.kernel, which.kernel, by.kernel, after.kernel, last.kernel
         );
         let plain = format!(
-            "    fn left(g: u32, m: &Plain) -> i32 {{
+            "    fn left(g: u32, m: &Plain, count: &mut [u32; 4]) -> i32 {{
         let (s, t) = (m.s, m.t);
-{}        {}
+{}        let left = {};
+        let at = ({}) % 5;
+        let sum = read(count, at).wrapping_add({});
+        write(count, at, sum);
+        left
     }}
-    fn item(g: u32, m: &mut Plain, near: i32) {{
+    fn item(g: u32, m: &mut Plain, r: &mut Own, near: i32, wave: i32, all: i32, counted: u32) {{
         let (s, t) = (m.s, m.t);
 {}{}{}    }}
-    pub fn run(items: u32, m: &mut Plain) {{
-        for group in 0..items / 16 {{
-            let tile: Vec<i32> = (0..16).map(|l| left(group * 16 + l, m)).collect();
-            for l in 0..16 {{ item(group * 16 + l, m, tile[((l + {step}) % 16) as usize]); }}
+    fn stage(tile: &[i32], near: &[i32], t: u32) -> Vec<i32> {{
+        let mut tile = tile.to_vec();
+{stage_plain}    }}
+    pub fn run(m: &mut Plain) {{
+        for group in 0..64 / {items} {{
+            let mut count = [0; 4];
+            let tile: Vec<i32> = (0..{items}).map(|l| left(group * {items} + l, m, &mut count)).collect();
+            let near: Vec<i32> = (0..{items}).map(|l| tile[(l + {step}) % {items}]).collect();
+            let all = stage(&tile, &near, m.t);
+            for l in 0..{items}_u32 {{
+                let wave = (0..3_u32).fold(0_i32, |sum, q| {{
+                    sum.wrapping_add(read(&tile, (l + q).wrapping_sub(1)).wrapping_mul(q as i32 + 1))
+                }});
+                let at = l as usize;
+                let mut r = NOTHING;
+                item(group * {items} + l, m, &mut r, near[at], wave, all[at], count[at % 4]);
+                m.fold(r);
+            }}
         }}
     }}
 ",
-            before.plain, left.plain, before.plain, after.plain, last.plain
+            before.plain, left.plain, which.plain, by.plain, before.plain, after.plain, last.plain
         );
         (kernel, plain)
     }
 
+    /// More steps of the group with its memory, and what `all` is in the end.
+    fn stage(&mut self, items: usize) -> (String, String) {
+        let half = items / 2;
+        match self.random.below(4) {
+            0 => (
+                format!("barrier();\nif l < {half} {{\ntile[l] += tile[l + {half}];\n}}\nbarrier();\nlet all = tile[l];\n"),
+                format!("for l in 0..{half} {{ tile[l] = tile[l].wrapping_add(tile[l + {half}]); }}\ntile\n"),
+            ),
+            1 => (
+                "barrier();\nlet mut half = local_size(0) * local_size(1) / 2;\nwhile half > 0 {\nif l < half {\ntile[l] = tile[l] \
+                 ^ tile[l + half] * 3;\n}\nbarrier();\nhalf /= 2;\n}\nlet all = tile[0];\n"
+                    .into(),
+                format!(
+                    "let mut half = {half};\nwhile half > 0 {{ for l in 0..half {{ tile[l] ^= tile[l + half].wrapping_mul(3); }} half \
+                     /= 2; }}\nvec![tile[0]; {items}]\n"
+                ),
+            ),
+            2 => {
+                let only = self.random.below(items);
+                (
+                    format!(
+                        "barrier();\nif l == {only} {{\ntile[l] = near;\n}}\nbarrier();\nlet mut all = 0;\nfor q in 0..t % 9 {{\nall = all * \
+                         5 + tile[l + q * 2];\n}}\n"
+                    ),
+                    format!(
+                        "tile[{only}] = near[{only}];\n(0..{items}_u32).map(|l| (0..t % 9).fold(0_i32, |all, q| \
+                         all.wrapping_mul(5).wrapping_add(read(&tile, l + q * 2)))).collect()\n"
+                    ),
+                )
+            }
+            _ => ("let all = tile[l] - near;\n".into(), "tile.iter().zip(near).map(|(a, b)| a.wrapping_sub(*b)).collect()\n".into()),
+        }
+    }
+
     fn last(&mut self) -> Both {
-        let (i, u, f) = (self.expr(Ty::I, 4), self.expr(Ty::U, 4), self.expr(Ty::F, 3));
+        let (i, u, f) = (self.expr(Ty::I, 4), self.expr(Ty::U, 4), self.loose(3));
         Both::new(
             format!("out[g] = {};\nuout[g] = {};\nfout[g] = {};\n", i.kernel, u.kernel, f.kernel),
             format!(
@@ -186,20 +411,20 @@ mod {name}_plain {{
 /// A program of `count` kernels, and a `main` that compares all of them on every device.
 pub fn program(seed: u64, count: usize) -> String {
     let mut text = String::from(
-        "#![allow(warnings, clippy::all)]\nuse windlass_kernel_fuzz::check::{Case, check_all};\n\n",
+        "#![allow(warnings, clippy::all)]\nuse windlass::NdRange;\nuse windlass::prelude::*;\nuse windlass_kernel_fuzz::check::{Case, \
+         check_all};\n\n",
     );
     let mut cases = String::new();
     for at in 0..count {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(at as u64);
-        let name = format!("k{at}");
-        let kernel = Writer::new(seed).kernel(&name);
-        let launch = if kernel.contains("#[local]") { "grouped" } else { "flat" };
+        let (kernel, case) = one(seed, at);
         text.push_str(&kernel);
-        cases.push_str(&format!(
-            "        Case::{launch}({seed}, \"{name}\", |cg, m, range| cg.parallel_for(range, {name}::run(cg.read(&m.a), cg.read(&m.b), \
-             cg.read(&m.x), m.s, m.t, cg.read_write(&m.out), cg.read_write(&m.uout), cg.read_write(&m.fout), \
-             cg.atomic(&m.acc))), {name}_plain::run),\n"
-        ));
+        cases.push_str(&case);
     }
     text + &format!("fn main() {{\n    check_all(&[\n{cases}    ]);\n}}\n")
+}
+
+/// Kernel `at` of a program, and its case.
+pub(crate) fn one(seed: u64, at: usize) -> (String, String) {
+    let seed = seed.wrapping_mul(1_000_003).wrapping_add(at as u64);
+    Writer::new(seed).kernel(seed, &format!("k{at}"))
 }

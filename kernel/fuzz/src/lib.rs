@@ -7,6 +7,7 @@
 pub mod check;
 mod expr;
 mod kernel;
+mod more;
 pub mod plain;
 mod random;
 mod stmt;

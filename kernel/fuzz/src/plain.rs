@@ -66,6 +66,56 @@ pub struct Plain {
     pub uout: Vec<u32>,
     /// Results.
     pub fout: Vec<f32>,
-    /// Atomics: sums, and behind them maxima and exclusive ors.
+    /// Atomics, four elements for each operation.
     pub acc: Vec<u32>,
+    /// Signed atomics: minima, and behind them maxima.
+    pub iacc: Vec<i32>,
+    /// Six rows of nine, to be read.
+    pub grid: Vec<i32>,
+    /// Results, in six rows of nine.
+    pub gout: Vec<u32>,
+    /// Results, elements of four words.
+    pub quads: Vec<[i32; 4]>,
+    /// Results, elements of three words.
+    pub trios: Vec<[i32; 3]>,
+    /// What is reduced: a sum, a minimum, an exclusive or.
+    pub reduced: Own,
+}
+
+/// What an item gives to the reductions.
+pub type Own = (u32, i32, u32);
+
+/// What an item has that gives nothing.
+pub const NOTHING: Own = (0, i32::MAX, 0);
+
+impl Plain {
+    /// Takes what an item gives.
+    pub fn fold(&mut self, own: Own) {
+        let all = &mut self.reduced;
+        *all = (all.0.wrapping_add(own.0), all.1.min(own.1), all.2 ^ own.2);
+    }
+}
+
+/// Element `[i][j]` of six rows of nine.
+pub fn read2<T: Copy + Default>(of: &[T], i: u32, j: u32) -> T {
+    if i < 6 && j < 9 { read(of, i * 9 + j) } else { T::default() }
+}
+
+/// Writes it.
+pub fn write2<T>(to: &mut [T], i: u32, j: u32, value: T) {
+    if i < 6 && j < 9 {
+        write(to, i * 9 + j, value);
+    }
+}
+
+/// A part of element `at`.
+pub fn read_part<const N: usize>(of: &[[i32; N]], at: u32, part: u32) -> i32 {
+    of.get(at as usize).map_or(0, |element| read(element, part))
+}
+
+/// Writes it.
+pub fn write_part<const N: usize>(to: &mut [[i32; N]], at: u32, part: u32, value: i32) {
+    if let Some(element) = to.get_mut(at as usize) {
+        write(element, part, value);
+    }
 }

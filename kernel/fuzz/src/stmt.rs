@@ -6,14 +6,14 @@ use crate::kernel::{Ty, Var, Writer};
 impl Writer {
     /// A few statements; in a loop they may leave it or go on with it.
     pub(crate) fn stmts(&mut self, count: usize, depth: usize, in_loop: bool) -> Both {
-        let outer = (self.vars.clone(), self.arrays.clone(), self.structs.clone());
+        let outer = (self.vars.clone(), self.arrays.clone(), self.structs.clone(), self.vectors.clone());
         let mut all = Both::same("");
         for _ in 0..count {
             let stmt = self.stmt(depth, in_loop);
             all.kernel.push_str(&stmt.kernel);
             all.plain.push_str(&stmt.plain);
         }
-        (self.vars, self.arrays, self.structs) = outer;
+        (self.vars, self.arrays, self.structs, self.vectors) = outer;
         all
     }
 
@@ -29,7 +29,7 @@ impl Writer {
     }
 
     fn stmt(&mut self, depth: usize, in_loop: bool) -> Both {
-        match self.random.below(17) {
+        match self.random.below(20) {
             0..=2 => self.bind(depth),
             3 | 4 => self.assign(depth),
             5 => self.array(depth),
@@ -39,7 +39,8 @@ impl Writer {
             9 if depth > 1 => self.repeated(depth),
             10 if depth > 1 => self.choice(depth, in_loop),
             11 => self.result(depth),
-            12 => self.atomic(depth),
+            12 | 17 => self.extra_stmt(depth).unwrap_or_else(|| self.bind(depth)),
+            18 | 19 => self.vectors(depth),
             13 => self.changed(depth),
             14 if in_loop => self.jump(depth),
             15 if self.may_return => self.leave(depth),
@@ -206,15 +207,28 @@ impl Writer {
         }
     }
 
-    fn atomic(&mut self, depth: usize) -> Both {
-        if !self.may_write {
-            return self.bind(depth);
-        }
+    pub(crate) fn atomic(&mut self, depth: usize) -> Both {
         let (at, value) = (self.expr(Ty::U, 0), self.expr(Ty::U, depth));
+        if self.random.once_in(4) {
+            let signed = self.expr(Ty::I, depth);
+            let (verb, first) = *self.random.pick(&[("min", 0), ("max", 4)]);
+            return form(
+                &format!("iacc[({{0}}) % 4 + {first}].fetch_{verb}({{1}}, Relaxed);\n"),
+                &format!(
+                    "let (at, value) = (({{0}}) % 4 + {first}, {{1}}); let old = read(&m.iacc, at); write(&mut m.iacc, at, \
+                     old.{verb}(value));\n"
+                ),
+                &[&at, &signed],
+            );
+        }
         let (verb, first, plain) = *self.random.pick(&[
             ("fetch_add", 0, "old.wrapping_add(value)"),
+            ("fetch_sub", 0, "old.wrapping_sub(value)"),
             ("fetch_max", 4, "old.max(value)"),
             ("fetch_xor", 8, "old ^ value"),
+            ("fetch_min", 12, "old.min(value)"),
+            ("fetch_and", 16, "old & value"),
+            ("fetch_or", 20, "old | value"),
         ]);
         form(
             &format!("acc[({{0}}) % 4 + {first}].{verb}({{1}}, Relaxed);\n"),

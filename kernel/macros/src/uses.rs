@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::builtin::Id;
 use crate::errors::Errors;
 use crate::hir::{
-    Arg, Base, Expr, Function, Kind, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
+    Arg, Base, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
 
 /// What a function and its helpers do.
@@ -170,7 +170,11 @@ pub(crate) fn elementwise(function: &Function, uses: &Uses) -> Option<Elementwis
     if !uses.written.is_disjoint(&elsewhere) {
         return None;
     }
-    let along = seen.difference(&elsewhere).copied().filter(|var| !uses.written.contains(var)).collect();
+    let readable = |var: &VarId| match &function.vars[*var].kind {
+        VarKind::Slice(slice) => slice.may == May::Read && slice.dims == 1,
+        _ => false,
+    };
+    let along = seen.difference(&elsewhere).copied().filter(readable).collect();
     Some(Elementwise { own: uses.written.clone(), along })
 }
 

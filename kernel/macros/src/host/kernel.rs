@@ -213,7 +213,7 @@ impl Rust<'_> {
         let (mut views, mut lens, mut split, mut again, mut names) = (vec![], vec![], vec![], vec![], vec![]);
         for (&param, slot) in function.params.iter().zip(slots) {
             let (name, var) = (self.name(param), &function.vars[param]);
-            if let VarKind::Slice(_) = var.kind {
+            if let VarKind::Slice(slice) = &var.kind {
                 let ty = self.ty(&var.ty);
                 let (whole, len) = (format_ident!("{}_whole", name), format_ident!("{}_len", name));
                 if proof.own.contains(&param) {
@@ -221,13 +221,14 @@ impl Rust<'_> {
                     lens.push(quote!(.min(#name.count())));
                     split.push(quote!(let (#name, #whole) = #name.split(n);));
                     again.push(quote!(let #name = #rt::Rest::new(#whole);));
-                } else if var.kind
-                    == VarKind::Slice(Slice { dims: 1, may: May::Atomic, space: Space::Global })
-                {
-                    // One that the kernel never touches, or there were no proof.
-                    views.push(quote!(let #name = launch.atomics::<#ty, 1>(#slot);));
                 } else {
-                    views.push(quote!(let #name = launch.apart_plain::<#ty, 1>(#slot);));
+                    // What is written is the items' own, or there were no proof: the others are read, or never touched.
+                    let (dims, way) = match slice.may {
+                        May::Atomic => (slice.dims as usize, format_ident!("atomics")),
+                        May::Read => (slice.dims as usize, format_ident!("apart_plain")),
+                        May::Write => (slice.dims as usize, format_ident!("shared")),
+                    };
+                    views.push(quote!(let #name = launch.#way::<#ty, #dims>(#slot);));
                 }
                 if proof.along.contains(&param) {
                     lens.push(quote!(.min(#name.count_from(first))));
