@@ -70,31 +70,50 @@ pub(crate) fn random_kernels(rest: &[String]) -> Result<()> {
 /// Kernels of one program, so that one build serves many.
 const KERNELS_EACH: u64 = 50;
 
+/// What a program of random kernels found.
+pub(crate) enum Found {
+    Nothing,
+    Disagreement,
+    /// It was not built.
+    NoProgram,
+}
+
 /// Random kernels on every device that is here, in programs of [`KERNELS_EACH`], from a seed on.
 pub(crate) fn kernels(count: u64, seed: u64) -> Result<()> {
+    for seed in seed..seed + count.div_ceil(KERNELS_EACH) {
+        match random_program(seed)? {
+            Found::Nothing => {}
+            Found::Disagreement => return Err(format!("seed {seed} disagrees; its program is {PROGRAM}")),
+            Found::NoProgram => return Err(format!("seed {seed} is not built; its program is {PROGRAM}")),
+        }
+    }
+    // It is of no use to the next `--all-targets`.
+    std::fs::remove_file(crate::root().join(PROGRAM)).map_err(|error| format!("{PROGRAM}: {error}"))
+}
+
+const PROGRAM: &str = "kernel/fuzz/examples/generated.rs";
+
+/// Writes, builds and runs one program.
+pub(crate) fn random_program(seed: u64) -> Result<Found> {
     // The whole workspace's features, so that nothing is compiled a second time.
     let build = |what: &str| {
         Process::cargo().words("build --workspace --all-features").words(PROFILE).words(what).run()
     };
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), Into::into);
+    let program = crate::root().join(PROGRAM);
     build("--bin windlass-kernel-fuzz")?;
-    let program = crate::root().join("kernel/fuzz/examples/generated.rs");
     std::fs::create_dir_all(program.parent().unwrap_or(&program)).map_err(|error| error.to_string())?;
-    for seed in seed..seed + count.div_ceil(KERNELS_EACH) {
-        let each = KERNELS_EACH.min(count).to_string();
-        let print = Process::new(target.join("ci/windlass-kernel-fuzz")).args([&seed.to_string(), &each]);
-        let text = print.output().ok_or("the random kernels could not be printed")?;
-        std::fs::write(&program, text).map_err(|error| format!("{}: {error}", program.display()))?;
-        println!("random kernels, seed {seed}");
-        let agrees = build("--example generated")
-            .and_then(|()| Process::new(target.join("ci/examples/generated")).run());
-        if agrees.is_err() {
-            return Err(format!("seed {seed} disagrees; its program is {}", program.display()));
-        }
+    let each = KERNELS_EACH.to_string();
+    let print = Process::new(target.join("ci/windlass-kernel-fuzz")).args([&seed.to_string(), &each]);
+    let text = print.output().ok_or("the random kernels could not be printed")?;
+    std::fs::write(&program, text).map_err(|error| format!("{PROGRAM}: {error}"))?;
+    println!("random kernels, seed {seed}");
+    if build("--example generated").is_err() {
+        return Ok(Found::NoProgram);
     }
-    // It is of no use to the next `--all-targets`.
-    std::fs::remove_file(&program).map_err(|error| format!("{}: {error}", program.display()))
+    let agrees = Process::new(target.join("ci/examples/generated")).run();
+    Ok(if agrees.is_ok() { Found::Nothing } else { Found::Disagreement })
 }
 
 /// The model checks: the same sources under our own cfg, in a target folder of their own so that the two builds do not

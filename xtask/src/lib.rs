@@ -5,6 +5,7 @@
 
 mod checks;
 mod drivers;
+mod planted;
 mod process;
 mod steps;
 pub mod tidy;
@@ -24,6 +25,7 @@ usage: cargo xtask <command>
   loom        the loom models alone
   oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
   kernels [N [SEED]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on
+  planted [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
   bench       the table of ratios beside the raw bases; further arguments go to the benches
   deny        licences, bans and sources of all dependencies
   tidy        the repository's own rules";
@@ -37,6 +39,7 @@ pub fn run(command: &str, rest: &[String]) -> Result<()> {
         "loom" => checks::loom(),
         "oracle" => checks::oracle(rest),
         "kernels" => checks::random_kernels(rest),
+        "planted" => planted::planted(rest),
         "bench" => checks::bench(rest),
         "deny" => checks::deny(),
         "tidy" => tidy::report(&root()),

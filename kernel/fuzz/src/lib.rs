@@ -10,6 +10,7 @@ mod kernel;
 mod more;
 pub mod plain;
 mod random;
+pub mod shares;
 mod stmt;
 
 pub use kernel::program;
