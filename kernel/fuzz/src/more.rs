@@ -87,7 +87,7 @@ impl Writer {
         let of = self.expr(Ty::I, depth - 1);
         let text = match ty {
             Ty::U => "((({0} & 0xfff) as f32).to_bits())",
-            _ => "(if (({0} & 0xfff) as f32).is_nan() { 1 } else { -1 })",
+            _ => "(if (({0} & 0xfff) as f32).is_nan() { 1_i32 } else { -1_i32 })",
         };
         form(text, text, &[&of])
     }
