@@ -183,12 +183,39 @@ pub struct Kernel {
     inner: Arc<KernelInner>,
 }
 
-#[derive(Debug)]
-struct KernelInner {
-    name: Box<str>,
-    slots: Box<[Slot]>,
-    images: Box<[KernelImage]>,
-    grouped: bool,
+#[derive(Clone, Debug)]
+pub(crate) struct KernelInner {
+    pub(crate) name: Box<str>,
+    pub(crate) slots: Box<[Slot]>,
+    pub(crate) images: Box<[KernelImage]>,
+    pub(crate) grouped: bool,
+    pub(crate) needs: Box<[Need]>,
+    pub(crate) overrides: Box<[&'static str]>,
+}
+
+/// What a kernel asks of a device that not all devices have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Need {
+    /// 16-bit floats.
+    Fp16,
+    /// 64-bit floats.
+    Fp64,
+    /// 64-bit integers.
+    Int64,
+    /// Atomic operations on 64-bit integers.
+    Atomic64,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Need::Fp16 => "16-bit floats",
+            Need::Fp64 => "64-bit floats",
+            Need::Int64 => "64-bit integers",
+            Need::Atomic64 => "atomics of 64 bits",
+        })
+    }
 }
 
 impl Kernel {
@@ -219,14 +246,41 @@ impl Kernel {
         images: impl IntoIterator<Item = KernelImage>,
         grouped: bool,
     ) -> Self {
-        Kernel {
-            inner: Arc::new(KernelInner {
-                name: name.into(),
-                slots: slots.into_iter().collect(),
-                images: images.into_iter().collect(),
-                grouped,
-            }),
-        }
+        Kernel::of(KernelInner {
+            name: name.into(),
+            slots: slots.into_iter().collect(),
+            images: images.into_iter().collect(),
+            grouped,
+            needs: [].into(),
+            overrides: [].into(),
+        })
+    }
+
+    pub(crate) fn of(inner: KernelInner) -> Self {
+        Kernel { inner: Arc::new(inner) }
+    }
+
+    /// The same kernel for devices that have these only.
+    ///
+    /// ```
+    /// use windlass_kernel::{Kernel, KernelImage, Need, Slot};
+    /// let image = KernelImage::wgsl("main", "@compute @workgroup_size(64) fn main() { let x: f64 = 1.0lf; }");
+    /// let kernel = Kernel::new("doubles", [], [image]).needing([Need::Fp64]);
+    /// assert_eq!(kernel.needs(), [Need::Fp64]);
+    /// ```
+    pub fn needing(self, needs: impl IntoIterator<Item = Need>) -> Self {
+        Kernel::of(KernelInner { needs: needs.into_iter().collect(), ..(*self.inner).clone() })
+    }
+
+    /// What it asks of a device that not all devices have.
+    pub fn needs(&self) -> &[Need] {
+        &self.inner.needs
+    }
+
+    /// The values that it is built with, by the names that its text has for them, in the order of the parameters; those
+    /// of [`Kernel::grouped`] are not among them.
+    pub fn overrides(&self) -> &[&'static str] {
+        &self.inner.overrides
     }
 
     /// Whether it is launched over work-groups only.

@@ -31,21 +31,41 @@ pub use views::{AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics
 
 use std::sync::Arc;
 
-use crate::{Kernel, KernelImage, Slot};
+use crate::image::KernelInner;
+use crate::{Kernel, KernelImage, Need, Slot};
+
+/// What the attribute knows about a kernel.
+#[derive(Debug)]
+pub struct Parts {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it works in groups.
+    pub grouped: bool,
+    /// What it expects.
+    pub slots: &'static [Slot],
+    /// The name of the text's entry point.
+    pub entry: &'static str,
+    /// The text for devices, in which the attribute guards every index.
+    pub text: &'static str,
+    /// What it does with its slots.
+    pub uses: &'static [SlotUse],
+    /// The code for the host.
+    pub run: fn(&Launch<'_>),
+    /// What it asks of a device.
+    pub needs: &'static [Need],
+    /// The values that it is built with.
+    pub overrides: &'static [&'static str],
+}
 
 /// The kernel that the attribute makes: text for devices and code for the host.
-///
-/// The text comes from the attribute, which guards every index in it.
-pub fn kernel(
-    (name, grouped): (&str, bool),
-    slots: &[Slot],
-    (entry, text): (&str, &str),
-    uses: &'static [SlotUse],
-    run: fn(&Launch<'_>),
-) -> Kernel {
-    let images = [KernelImage::wgsl(entry, text), KernelImage::host(Arc::new(NativeKernel::new(uses, run)))];
-    match grouped {
-        true => Kernel::grouped(name, slots.iter().copied(), images),
-        false => Kernel::new(name, slots.iter().copied(), images),
-    }
+pub fn kernel(parts: Parts) -> Kernel {
+    let native = KernelImage::host(Arc::new(NativeKernel::new(parts.uses, parts.run)));
+    Kernel::of(KernelInner {
+        name: parts.name.into(),
+        slots: parts.slots.into(),
+        images: [KernelImage::wgsl(parts.entry, parts.text), native].into(),
+        grouped: parts.grouped,
+        needs: parts.needs.into(),
+        overrides: parts.overrides.into(),
+    })
 }

@@ -12,6 +12,7 @@ use windlass_kernel::Kernel;
 use windlass_sync::cell::{EventCell, Registration};
 use windlass_sync::facade::{Mutex, lock};
 
+use crate::bundle::suits;
 use crate::error::{Error, Result};
 use crate::shell::Inner;
 
@@ -80,12 +81,11 @@ impl Builds {
         values: Values,
     ) -> Result<Arc<Built>> {
         let formats = &native.info().devices[device].formats;
+        suits(kernel, &native.info().devices[device])?;
         let Some(image) = kernel.image_for(formats).cloned() else {
-            let has: Vec<_> = kernel.images().iter().map(|i| i.format()).collect();
             return Err(Error::unsupported(format!(
-                "kernel `{}` has images in {has:?}, and {} takes {formats:?}",
-                kernel.name(),
-                native.info().devices[device].name
+                "kernel `{}` has no image for the device",
+                kernel.name()
             )));
         };
         // Native code is the same for all values.

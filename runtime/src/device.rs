@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_backend::{Aspect, BackendId, DeviceInfo, DeviceKind};
+use windlass_kernel::Kernel;
 
 use crate::error::{Error, Kind, Result};
 use crate::runtime::Runtime;
@@ -201,6 +202,7 @@ type Score = dyn Fn(&Device) -> Option<i64> + Send + Sync;
 pub struct Selector {
     backend: Option<BackendId>,
     aspects: Vec<Aspect>,
+    kernels: Vec<Kernel>,
     score: Option<Arc<Score>>,
 }
 
@@ -209,6 +211,7 @@ impl fmt::Debug for Selector {
         f.debug_struct("Selector")
             .field("backend", &self.backend)
             .field("aspects", &self.aspects)
+            .field("kernels", &self.kernels.iter().map(Kernel::name).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }
@@ -230,6 +233,24 @@ impl Selector {
         self
     }
 
+    /// Only devices that can run this kernel: that take one of its images, and have the numbers that it works with.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    ///
+    /// #[windlass::kernel]
+    /// fn halve(v: &mut [f64]) {
+    ///     v[global_id(0)] *= 0.5;
+    /// }
+    ///
+    /// let device = Device::select(Selector::new().kernel(halve::kernel())).unwrap();
+    /// assert!(device.can_run(halve::kernel()).is_ok());
+    /// ```
+    pub fn kernel(mut self, kernel: &Kernel) -> Self {
+        self.kernels.push(kernel.clone());
+        self
+    }
+
     /// Your own score: the highest wins, `None` rules out. Ties go to the one found first.
     pub fn score(mut self, score: impl Fn(&Device) -> Option<i64> + Send + Sync + 'static) -> Self {
         self.score = Some(Arc::new(score));
@@ -243,6 +264,9 @@ impl Selector {
             return None;
         }
         if !self.aspects.iter().all(|a| device.has(*a)) {
+            return None;
+        }
+        if self.kernels.iter().any(|kernel| device.can_run(kernel).is_err()) {
             return None;
         }
         match &self.score {

@@ -18,8 +18,8 @@ use accessor::Window as _;
 pub(crate) use accessor::sealed;
 pub use accessor::{Accessor, Atomic, Read, ReadWrite, ReadWriteUninit, Write, WriteKeep};
 pub(crate) use builder::Builder;
-pub(crate) use kernel_call::CallArg;
 pub use kernel_call::KernelCall;
+pub(crate) use kernel_call::{CallArg, build_values};
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 
 use crate::buffer::Buffer;

@@ -32,6 +32,7 @@
 pub mod args;
 mod buffer;
 mod build;
+mod bundle;
 mod context;
 mod device;
 #[allow(dead_code)]
@@ -52,6 +53,7 @@ mod stall;
 pub use windlass_kernel as kernel;
 
 pub use buffer::{Buffer, Region, Shape};
+pub use bundle::Bundle;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
 pub use error::{BoxError, Error, Result};

@@ -15,7 +15,7 @@ use windlass_sync::credits::Place;
 use windlass_sync::drain::{Tide, Watch};
 
 use crate::build::Built;
-use crate::context::Context;
+use crate::context::{Context, DeviceSlot};
 use crate::device::Device;
 use crate::engine::Plan;
 use crate::error::{Error, Kind, Result};
@@ -96,6 +96,10 @@ impl Queue {
     /// Whether its groups run in the order of submission.
     pub fn is_in_order(&self) -> bool {
         self.core.is_in_order()
+    }
+
+    pub(crate) fn slot(&self) -> &DeviceSlot {
+        &self.core.slot
     }
 
     /// Submits a group: runs the closure once, here and now, and never waits for a device. What can be refused is

@@ -64,6 +64,7 @@ pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<Token
         return Err(error);
     }
     let made = compile(&functions, &structs, &consts, &root)?;
+    let kernels = functions.iter().filter(|source| source.kernel).map(|source| &source.item.sig.ident);
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
     Ok(quote! {
         #(#attrs)*
@@ -73,6 +74,12 @@ pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<Token
             #(#others)*
             #(#structs)*
             #(#made)*
+
+            /// All kernels of the module, to be built ahead.
+            #[allow(dead_code, reason = "a program may leave building to the first launch")]
+            pub fn bundle() -> #root::Bundle {
+                #root::Bundle::new([#(#kernels::kernel()),*])
+            }
         }
     })
 }

@@ -9,7 +9,7 @@ use crate::items::Signature;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
 use crate::uses::{Uses, elementwise};
-use crate::wgsl;
+use crate::wgsl::{self, Text};
 
 /// Everything about one kernel that the output needs.
 pub(crate) struct Launched<'a> {
@@ -42,7 +42,7 @@ impl Launched<'_> {
 
     pub(crate) fn tokens(&self) -> Result<TokenStream, syn::Error> {
         let (root, function, signature) = (self.root, self.function(), self.signature);
-        let text = wgsl::kernel(self.module, self.uses, self.at);
+        let Text { text, entry, overrides } = wgsl::kernel(self.module, self.uses, self.at);
         check_text(&text, &function.name)?;
         let rt = quote!(#root::kernel::native);
         let native = native(self.module, self.uses, self.at, &rt, &self.slots(), self.differing);
@@ -55,15 +55,25 @@ impl Launched<'_> {
             let (name, ty) = (&written.name, self.argument_type(param, written.span));
             quote!(#name: #ty)
         });
-        let arguments = passed().map(|(&param, written)| self.argument(param, &written.name));
+        let arguments: Vec<TokenStream> = passed()
+            .map(|(&param, written)| self.argument(param, &written.name, overrides.get(&param)))
+            .collect();
         let grouped = self.uses[self.at].groups;
         let (name, vis, attrs) = (&function.name, self.vis, self.attrs);
         let label = name.to_string();
-        let entry = entry_name(&text);
+        let about = format!("The kernel [`{label}`] itself.");
+        let needs = self.needs();
+        // In the order in which the call gives them.
+        let names = function.params.iter().filter_map(|param| overrides.get(param));
         Ok(quote! {
             #(#attrs)*
             #[allow(clippy::too_many_arguments)]
             #vis fn #name<'g>(#(#params),*) -> #root::KernelCall<'g> {
+                #root::KernelCall::new(#name::kernel())#(#arguments)*
+            }
+
+            #[doc = #about]
+            #vis mod #name {
                 #[allow(
                     unused,
                     non_snake_case,
@@ -72,15 +82,53 @@ impl Launched<'_> {
                     reason = "what follows is written by the attribute"
                 )]
                 mod code {
-                    use super::*;
+                    use super::super::*;
                     #native
-                    static USES: &[#rt::SlotUse] = &[#(#uses),*];
                     pub(super) static KERNEL: ::std::sync::LazyLock<#root::kernel::Kernel> =
-                        ::std::sync::LazyLock::new(|| #rt::kernel((#label, #grouped), &[#(#slots),*], (#entry, #text), USES, run));
+                        ::std::sync::LazyLock::new(|| #rt::kernel(#rt::Parts {
+                            name: #label,
+                            grouped: #grouped,
+                            slots: const { &[#(#slots),*] },
+                            entry: #entry,
+                            text: #text,
+                            uses: const { &[#(#uses),*] },
+                            run,
+                            needs: &[#(#needs),*],
+                            overrides: &[#(#names),*],
+                        }));
                 }
-                #root::KernelCall::new(&code::KERNEL)#(#arguments)*
+
+                /// The kernel, to be asked what it is or built ahead.
+                pub fn kernel() -> &'static #root::kernel::Kernel {
+                    &code::KERNEL
+                }
             }
         })
+    }
+
+    /// What the kernel and its helpers ask of a device.
+    fn needs(&self) -> Vec<TokenStream> {
+        let root = self.root;
+        let need = quote!(#root::kernel::Need);
+        let found = crate::uses::scalars(self.module, self.at);
+        let wide = |s: &Scalar| matches!(s, Scalar::I64 | Scalar::U64);
+        let atomics = self.function().vars.iter().any(|var| {
+            matches!((&var.kind, &var.ty), (VarKind::Slice(Slice { may: May::Atomic, .. }), Ty::Scalar(s)) if wide(s))
+        });
+        let mut needs = Vec::new();
+        if found.contains(&Scalar::F16) {
+            needs.push(quote!(#need::Fp16));
+        }
+        if found.contains(&Scalar::F64) {
+            needs.push(quote!(#need::Fp64));
+        }
+        if found.iter().any(wide) {
+            needs.push(quote!(#need::Int64));
+        }
+        if atomics {
+            needs.push(quote!(#need::Atomic64));
+        }
+        needs
     }
 
     fn slot_values(&self) -> Vec<TokenStream> {
@@ -171,7 +219,7 @@ impl Launched<'_> {
         quote_spanned!(span=> impl #root::args::#bound<'g, #ty, #dims>)
     }
 
-    fn argument(&self, param: VarId, name: &Ident) -> TokenStream {
+    fn argument(&self, param: VarId, name: &Ident, built_with: Option<&String>) -> TokenStream {
         let root = self.root;
         let var = &self.function().vars[param];
         let uses = &self.uses[self.at];
@@ -180,7 +228,7 @@ impl Launched<'_> {
             return quote!(.argument(#root::args::UpdateArg::<'g, #ty>::argument(#name)));
         }
         if self.function().specs.contains(&param) {
-            let key = wgsl::spec_name(&var.name);
+            let key = built_with;
             return match var.ty {
                 Ty::Scalar(Scalar::Bool) => {
                     quote!(.spec_argument(#key, u32::from(#name), f64::from(u32::from(#name))))
@@ -195,8 +243,7 @@ impl Launched<'_> {
             };
         };
         if slice.space != Space::Global {
-            let len = format!("{}_len", var.name);
-            return quote!(.local_argument(#len, #name));
+            return quote!(.local_argument(#built_with, #name));
         }
         let bound = bound(slice.may, uses, param);
         let (ty, dims) =
@@ -253,10 +300,4 @@ fn check_text(text: &str, name: &Ident) -> Result<(), syn::Error> {
     let mut validator = Validator::new(ValidationFlags::all(), capabilities);
     validator.validate(&module).map_err(|e| wrong(e.emit_to_string(text)))?;
     Ok(())
-}
-
-/// The entry point's name in the text.
-fn entry_name(text: &str) -> String {
-    let after = text.split("@compute").nth(1).and_then(|rest| rest.split("fn ").nth(1));
-    after.and_then(|rest| rest.split('(').next()).unwrap_or_default().trim().into()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A scalar type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Scalar {
     Bool,
     I32,

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use crate::builtin::Id;
 use crate::errors::Errors;
+
 use crate::hir::{
     Arg, Base, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
+use crate::ty::{Scalar, Ty};
 
 /// What a function and its helpers do.
 #[derive(Clone, Debug, Default)]
@@ -197,4 +199,37 @@ fn bound_to_position(function: &Function, var: VarId) -> bool {
         }
     });
     bound
+}
+
+/// The scalars that occur in a function and in the helpers that it calls.
+pub(crate) fn scalars(module: &Module, at: usize) -> BTreeSet<Scalar> {
+    let (mut found, mut seen, mut open) = (BTreeSet::new(), BTreeSet::from([at]), vec![at]);
+    while let Some(at) = open.pop() {
+        let function = &module.functions[at];
+        function.vars.iter().for_each(|var| scalars_of(module, &var.ty, &mut found));
+        let mut visit = |node: Node<'_>| {
+            if let Node::Expr(expr) = node {
+                scalars_of(module, &expr.ty, &mut found);
+                if let Kind::Call(helper, _) = expr.kind
+                    && seen.insert(helper)
+                {
+                    open.push(helper);
+                }
+            }
+        };
+        walk_block(&function.body, &mut visit);
+        function.reductions.iter().for_each(|reduction| crate::hir::walk(&reduction.combined, &mut visit));
+    }
+    found
+}
+
+fn scalars_of(module: &Module, ty: &Ty, found: &mut BTreeSet<Scalar>) {
+    match ty {
+        Ty::Scalar(scalar) => {
+            found.insert(*scalar);
+        }
+        Ty::Vector(_, of) | Ty::Array(of, _) => scalars_of(module, of, found),
+        Ty::Struct(at) => module.structs[*at].fields.iter().for_each(|(_, ty)| scalars_of(module, ty, found)),
+        _ => {}
+    }
 }

@@ -9,7 +9,7 @@ mod reduce;
 mod stmt;
 mod value;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::hir::{Function, Module, Slice, Space, VarId, VarKind};
 use crate::ty::{Scalar, Ty};
@@ -57,15 +57,25 @@ pub(crate) struct Writer<'m> {
     block: Vec<String>,
     /// Values that the text is built with.
     overrides: String,
+    override_names: BTreeMap<VarId, String>,
     /// Where each reduction's result goes.
     pub(super) results: HashMap<VarId, usize>,
     /// Through which name the body reaches each reduction's value.
     pub(super) pointers: HashMap<VarId, String>,
 }
 
+/// A kernel's text, and the names in it that others use.
+pub(crate) struct Text {
+    pub(crate) text: String,
+    /// The entry point.
+    pub(crate) entry: String,
+    /// The values that the text is built with, for the parameters that they come from.
+    pub(crate) overrides: BTreeMap<VarId, String>,
+}
+
 /// The text for kernel `at` of a module.
-pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> String {
-    let mut writer = Writer {
+pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> Text {
+    let writer = Writer {
         module,
         uses,
         taken: HashSet::new(),
@@ -80,6 +90,7 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> String {
         helper_names: HashMap::new(),
         block: Vec::new(),
         overrides: String::new(),
+        override_names: BTreeMap::new(),
         results: HashMap::new(),
         pointers: HashMap::new(),
     };
@@ -106,7 +117,7 @@ impl<'m> Writer<'m> {
         unique
     }
 
-    fn write(&mut self, function: &'m Function) -> String {
+    fn write(mut self, function: &'m Function) -> Text {
         let groups = self.grouped;
         let own = "block Block item Item group groups local at rest width half group_at groups_1 groups_2 group_items exact_groups";
         self.taken.extend(own.split(' ').map(String::from));
@@ -147,7 +158,7 @@ impl<'m> Writer<'m> {
         text.push_str(&self.helpers.text);
         text.push_str(&self.functions.text);
         text.push_str(&entry_text(&entry, groups, &body));
-        text
+        Text { text, entry, overrides: self.override_names }
     }
 
     /// Gives each parameter that is memory its name; says which variable is which memory.
@@ -186,6 +197,7 @@ impl<'m> Writer<'m> {
                         // The length is known to the text as an override; the block has it for the host.
                         let name = self.memory_of(function, param).name.clone();
                         self.block.push(format!("    {name}_items: u32,\n"));
+                        self.override_names.insert(param, format!("{name}_len"));
                     }
                     if slice.dims > 1 && slice.space == Space::Global {
                         let name = self.memory_of(function, param).name.clone();
@@ -200,7 +212,7 @@ impl<'m> Writer<'m> {
                     self.pointers.insert(param, name);
                 }
                 _ if function.specs.contains(&param) => {
-                    let (name, value) = self.spec(var);
+                    let (name, value) = self.spec(param, var);
                     text.push_str(&value);
                     names.insert(param, name);
                 }
@@ -227,10 +239,11 @@ impl<'m> Writer<'m> {
 
     /// A value that the text is built with. It goes through a variable: what is made of values known by then alone is
     /// found when the text is built, where WGSL refuses to divide by zero.
-    fn spec(&mut self, var: &crate::hir::Var) -> (String, String) {
+    fn spec(&mut self, param: VarId, var: &crate::hir::Var) -> (String, String) {
         let name = self.unique(&var.name.to_string());
         let ty = self.ty(&var.ty);
-        let key = spec_name(&var.name);
+        let key = self.unique(&format!("{name}_spec"));
+        self.override_names.insert(param, key.clone());
         self.overrides.push_str(&format!("override {key}: {ty} = {ty}();\n"));
         // The block has it for the host.
         self.block.push(format!("    {key}_value: u32,\n"));
@@ -333,11 +346,6 @@ impl<'m> Writer<'m> {
 }
 
 const ACCESS_PARAMETERS: [&str; 5] = ["i", "j", "k", "m", "value"];
-
-/// The name under which a value that a kernel is built with is given.
-pub(crate) fn spec_name(name: &proc_macro2::Ident) -> String {
-    format!("{}_spec", name.to_string().trim_start_matches("r#"))
-}
 
 /// What an item does.
 enum Work {

@@ -205,27 +205,32 @@ impl<'g> KernelCall<'g> {
             let what = "an argument that is a part of a grid whose rows do not follow each other";
             return Err(Error::unsupported(format!("{what}, for kernel `{name}` on {}", slot.device)));
         }
-        let overrides = overrides(&self.kernel, self.overrides, &range, slot)?;
-        let built = slot.build(inner, &self.kernel, overrides)?;
+        let values = build_values(&self.kernel, self.overrides, Some(&range), slot)?;
+        let built = slot.build(inner, &self.kernel, values)?;
         Ok(Planned::Kernel(Box::new(PlannedKernel { range, args, built })))
     }
 }
 
 /// The values that a kernel is built with for a launch: those of the call, and what its work-groups are. Most kernels
 /// have none, and cost nothing here.
-fn overrides(kernel: &Kernel, mut values: Values, range: &Range, slot: &DeviceSlot) -> Result<Values> {
+pub(crate) fn build_values(
+    kernel: &Kernel,
+    mut values: Values,
+    range: Option<&Range>,
+    slot: &DeviceSlot,
+) -> Result<Values> {
     if let Some((value, number)) = values.iter().find(|(_, number)| !number.is_finite()) {
         return Err(Error::invalid(format!(
             "kernel `{}` is to be built with {number} for `{}`, and devices take numbers only; pass it as a plain value",
             kernel.name(),
-            value.trim_end_matches("_spec")
+            value.trim_end_matches("_spec").trim_end_matches("_k")
         )));
     }
     if !kernel.is_grouped() {
         return Ok(values);
     }
     let name = kernel.name();
-    let Some(local) = range.local() else {
+    let Some((range, local)) = range.and_then(|range| Some((range, range.local()?))) else {
         return Err(Error::invalid(format!(
             "kernel `{name}` works in groups: launch it over `NdRange {{ global: […], local: […] }}`"
         )));

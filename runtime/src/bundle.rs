@@ -1,0 +1,181 @@
+//! Kernels that are built before they are needed.
+
+use windlass_backend::DeviceInfo;
+use windlass_kernel::{Kernel, LaunchRange, Need, Range};
+
+use crate::Aspect;
+use crate::build::{Values, WaitBuilt};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::group::build_values;
+use crate::queue::Queue;
+
+/// Kernels together: to be listed, asked what they need, and built ahead of their first launch.
+///
+/// A kernel is built at its first launch on a context, and whoever comes meanwhile waits for the same build. A server that
+/// wants no request to wait builds them when it starts. `name::kernel()` is the kernel of a `#[kernel]` function, and
+/// `name::bundle()` are all kernels of a `#[kernels]` module.
+///
+/// ```
+/// use windlass::prelude::*;
+/// use windlass::{Bundle, NdRange};
+///
+/// #[windlass::kernels]
+/// mod image {
+///     #[kernel]
+///     pub fn scale(#[spec] times: u32, v: &mut [u32]) {
+///         v[global_id(0)] *= times;
+///     }
+///
+///     #[kernel]
+///     pub fn turn(v: &mut [u32], #[local] tile: &mut [u32]) {
+///         tile[local_id(0)] = v[global_id(0)];
+///         barrier();
+///         v[global_id(0)] = tile[local_size(0) - 1 - local_id(0)];
+///     }
+/// }
+///
+/// # async fn f() -> windlass::Result<()> {
+/// let queue = Queue::builder().build().await?;
+/// let kernels = image::bundle().with("times", 3.0)?.with("tile", 16.0)?.over(NdRange { global: [64], local: [16] });
+/// kernels.warm_up(&queue).await?;
+/// // This one finds its kernel ready.
+/// let v = Buffer::from(vec![1_u32; 64]);
+/// queue.submit(|cg| cg.parallel_for(64, image::scale(3, cg.read_write(&v))))?.await?;
+/// assert_eq!(queue.runtime().stats().builds, 2);
+/// # Ok(()) }
+/// # futures::executor::block_on(f()).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    kernels: Vec<Part>,
+    range: Option<Range>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    kernel: Kernel,
+    /// A value for each of the kernel's overrides, in their order.
+    values: Vec<Option<f64>>,
+}
+
+impl Bundle {
+    /// These kernels.
+    pub fn new<'k>(kernels: impl IntoIterator<Item = &'k Kernel>) -> Self {
+        let part =
+            |kernel: &Kernel| Part { kernel: kernel.clone(), values: vec![None; kernel.overrides().len()] };
+        Bundle { kernels: kernels.into_iter().map(part).collect(), range: None }
+    }
+
+    /// The kernels, in their order.
+    pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
+        self.kernels.iter().map(|part| &part.kernel)
+    }
+
+    /// The kernel of a name.
+    pub fn get(&self, name: &str) -> Option<&Kernel> {
+        self.kernels().find(|kernel| kernel.name() == name)
+    }
+
+    /// Says with which value to build those kernels that have a parameter of this name that is `#[spec]`, or how many
+    /// elements their `#[local]` memory of this name has.
+    pub fn with(mut self, parameter: &str, value: f64) -> Result<Self> {
+        let mut found = false;
+        for part in &mut self.kernels {
+            for (name, place) in part.kernel.overrides().iter().zip(&mut part.values) {
+                let of = name.strip_suffix("_spec").or_else(|| name.strip_suffix("_len")).unwrap_or(name);
+                if of == parameter || of.strip_suffix("_k") == Some(parameter) {
+                    *place = Some(value);
+                    found = true;
+                }
+            }
+        }
+        match found {
+            true => Ok(self),
+            false => Err(Error::invalid(format!(
+                "no kernel of the bundle is built with a value for `{parameter}`"
+            ))),
+        }
+    }
+
+    /// Says over which range those kernels will be launched that work in groups.
+    pub fn over(mut self, range: impl LaunchRange) -> Self {
+        self.range = Some(range.range());
+        self
+    }
+
+    /// Builds all kernels for a queue's device, off this thread, and waits until they are. What was built before, or is
+    /// being built, is not built again.
+    pub async fn warm_up(&self, queue: &Queue) -> Result<()> {
+        let mut started = Vec::new();
+        for part in &self.kernels {
+            let slot = queue.slot();
+            let values = build_values(&part.kernel, part.values()?, self.range.as_ref(), slot)?;
+            started.push(slot.build(queue.runtime().inner(), &part.kernel, values)?);
+        }
+        for built in started {
+            WaitBuilt::new(built).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    fn values(&self) -> Result<Values> {
+        let named = self.kernel.overrides().iter().zip(&self.values);
+        named
+            .map(|(name, value)| match value {
+                Some(value) => Ok((*name, *value)),
+                None => Err(Error::invalid(format!(
+                    "kernel `{}` is built with a value for `{name}`; give it by `Bundle::with`",
+                    self.kernel.name()
+                ))),
+            })
+            .collect()
+    }
+}
+
+/// Whether a device can run a kernel: it takes one of its images, and has what it needs.
+pub(crate) fn suits(kernel: &Kernel, device: &DeviceInfo) -> Result<()> {
+    let (name, formats) = (kernel.name(), &device.formats);
+    if kernel.image_for(formats).is_none() {
+        let has: Vec<_> = kernel.images().iter().map(|image| image.format()).collect();
+        return Err(Error::unsupported(format!(
+            "kernel `{name}` has images in {has:?}, and {} takes {formats:?}",
+            device.name
+        )));
+    }
+    for need in kernel.needs() {
+        let aspect = match need {
+            Need::Fp16 => Aspect::Fp16,
+            Need::Fp64 => Aspect::Fp64,
+            Need::Int64 => Aspect::Int64,
+            Need::Atomic64 => Aspect::Atomic64,
+            // One that is younger than this crate.
+            _ => continue,
+        };
+        if !device.has(aspect) {
+            let what = format!("kernel `{name}` needs {need}, which {} does not have", device.name);
+            return Err(Error::unsupported(what));
+        }
+    }
+    Ok(())
+}
+
+impl Device {
+    /// Whether the device can run a kernel, and else what is missing.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    ///
+    /// #[windlass::kernel]
+    /// fn wide(v: &mut [u64]) {
+    ///     v[global_id(0)] += 1;
+    /// }
+    ///
+    /// assert!(Device::host().can_run(wide::kernel()).is_ok());
+    /// ```
+    pub fn can_run(&self, kernel: &Kernel) -> Result<()> {
+        suits(kernel, self.info())
+    }
+}
