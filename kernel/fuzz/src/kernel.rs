@@ -41,6 +41,7 @@ pub(crate) struct Writer {
     pub(crate) may_read_results: bool,
     pub(crate) may_write: bool,
     pub(crate) may_return: bool,
+    pub(crate) may_be_wide: bool,
     pub(crate) shape: Shape,
     pub(crate) extra: Extra,
     /// Variables that are vectors of three.
@@ -164,6 +165,7 @@ impl Writer {
             may_read_results: true,
             may_write: true,
             may_return: true,
+            may_be_wide: false,
             shape: Shape::Line,
             extra: Extra::Atomics,
             vectors: Vec::new(),
@@ -203,6 +205,7 @@ impl Writer {
             _ => Shape::Rows(16),
         };
         self.extra = *self.random.pick(&[Extra::Atomics, Extra::Views, Extra::Parts, Extra::Reductions]);
+        self.may_be_wide = self.random.once_in(4);
         let spec = if self.random.once_in(4) { "#[spec] " } else { "" };
         let mix = self.helper();
         let (kernel, plain) = if self.shape.is_grouped() { self.grouped() } else { self.single() };

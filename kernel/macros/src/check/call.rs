@@ -7,7 +7,7 @@ use super::Checker;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, find};
 use crate::hir::{Arg, AtomicOp, Base, Expr, Kind, May, Node, Place, VarId, VarKind, walk};
 use crate::items::{Param, vector_width};
-use crate::ty::{BOOL, F32, Guess, Scalar, Ty, U32};
+use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
 
 impl Checker<'_> {
     pub(super) fn call(&mut self, call: &syn::ExprCall) -> Expr {
@@ -314,7 +314,16 @@ impl Checker<'_> {
                 other => other,
             },
         };
-        let result = if math == Math::AbsDiff { unsigned(&result) } else { result };
+        let result = match math {
+            // Its type is made of the receiver's, which has to be known for that.
+            Math::AbsDiff => {
+                if let Ty::Var(_) = self.infer.shallow(&result) {
+                    self.infer.unify(&result, &I32);
+                }
+                unsigned(&self.infer.shallow(&result))
+            }
+            _ => result,
+        };
         Expr::new(Kind::Math(math, operands), result, span)
     }
 
