@@ -67,6 +67,7 @@ table! {
     AsyncError: send sync unpin;
     // A group is filled by one thread.
     CommandGroup<'static>: send no unpin;
+    Bundle: send sync unpin;
     KernelCall<'static>: send sync unpin;
     // Accessors go into host tasks, and from there to whatever thread polls them.
     Read<'static, u32>: send sync unpin;
