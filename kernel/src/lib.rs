@@ -7,6 +7,7 @@
 pub mod block;
 #[cfg(feature = "translate")]
 pub mod c;
+mod cache;
 mod dump;
 mod element;
 mod here;
@@ -20,6 +21,7 @@ mod view;
 #[cfg(feature = "translate")]
 pub mod wgsl;
 
+pub use cache::Cache;
 pub use dump::dump;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
 pub use here::{Here, NotHere, run_here};

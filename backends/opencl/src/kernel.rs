@@ -29,10 +29,10 @@ use std::any::Any;
 use std::ffi::CString;
 use std::sync::Arc;
 
-use opencl3::device::CL_DEVICE_NAME;
+use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, BuiltKernel, Launch, Region};
-use windlass_kernel::{ImageFormat, Kernel, KernelImage, Range, Slot, dump};
+use windlass_kernel::{Cache, ImageFormat, Kernel, KernelImage, Range, Slot, dump};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::lane::Feeding;
@@ -97,8 +97,10 @@ impl Built {
     ) -> std::result::Result<Self, BackendError> {
         let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
         dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
-        let program = context.program(source)?;
-        program.build(id).map_err(|failure| failed(log(&program, id, failure)))?;
+        let program = built(context, id, source).map_err(|error| match error {
+            Unbuilt::Refused(log) => failed(log),
+            Unbuilt::Failed(failure) => failure.into(),
+        })?;
         let name = CString::new(entry)
             .map_err(|_| failed(format!("`{}` is no name of a kernel", entry.escape_debug())))?;
         let native = program
@@ -119,6 +121,39 @@ impl Built {
             device,
         })
     }
+}
+
+/// Why there is no program.
+enum Unbuilt {
+    /// The compiler does not take the text.
+    Refused(String),
+    Failed(sys::Failure),
+}
+
+/// A text, built for a device: as it was kept by an earlier process, if there is a cache, or by the compiler.
+fn built(context: &Context, id: DeviceId, source: &str) -> std::result::Result<Program, Unbuilt> {
+    let cache = Cache::named();
+    let about =
+        [CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION].map(|what| id.text(what));
+    let key = [&["opencl", source][..], &about.each_ref().map(String::as_str)].concat();
+    if let Some(code) = cache.as_ref().and_then(|cache| cache.get(&key)) {
+        let program = context.program_of(id, &code).and_then(|program| program.build(id).map(|()| program));
+        match program {
+            Ok(program) => return Ok(program),
+            Err(failure) => {
+                let error = BackendError::from(failure);
+                tracing::warn!(%error, "the driver refuses what it made before; the kernel is compiled anew");
+            }
+        }
+    }
+    let program = context.program(source).map_err(Unbuilt::Failed)?;
+    program.build(id).map_err(|failure| Unbuilt::Refused(log(&program, id, failure)))?;
+    if let Some(cache) = cache
+        && let Some(code) = program.code(id)
+    {
+        cache.put(&key, &code);
+    }
+    Ok(program)
 }
 
 pub(crate) fn unsupported<T>(what: impl Into<String>) -> std::result::Result<T, BackendError> {

@@ -20,7 +20,8 @@ use opencl3::memory::{
     CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, create_buffer, release_mem_object,
 };
 use opencl3::program::{
-    CL_PROGRAM_BUILD_LOG, build_program, create_program_with_source, get_program_build_data, release_program,
+    CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, build_program, create_program_with_binary,
+    create_program_with_source, get_program_build_data, get_program_info, release_program,
 };
 use opencl3::types::{
     CL_BLOCKING, cl_command_queue, cl_context, cl_context_properties, cl_event, cl_int, cl_kernel, cl_mem,
@@ -101,11 +102,27 @@ impl Context {
         let program = create_program_with_source(self.0, &[source]);
         named("clCreateProgramWithSource", program).map(Program)
     }
+
+    /// A program of what [`Program::code`] gave for this device.
+    pub(crate) fn program_of(&self, device: DeviceId, code: &[u8]) -> Result<Program> {
+        // SAFETY: one device of the context and one binary for it. The driver itself refuses what it did not make; what
+        // it made is known by the cache's key and checksum.
+        let program = unsafe { create_program_with_binary(self.0, &[device.0], &[code]) };
+        named("clCreateProgramWithBinary", program).map(Program)
+    }
 }
 
 impl Program {
     pub(crate) fn build(&self, device: DeviceId) -> Result<()> {
         named("clBuildProgram", build_program(self.0, &[device.0], c"", None, ptr::null_mut()))
+    }
+
+    /// What the compiler made for a device; `None` where the driver does not tell.
+    pub(crate) fn code(&self, device: DeviceId) -> Option<Vec<u8>> {
+        let devices = Vec::<isize>::from(get_program_info(self.0, CL_PROGRAM_DEVICES).ok()?);
+        let at = devices.iter().position(|&id| id == device.0 as isize)?;
+        let all = Vec::<Vec<u8>>::from(get_program_info(self.0, CL_PROGRAM_BINARIES).ok()?);
+        all.into_iter().nth(at).filter(|code| !code.is_empty())
     }
 
     /// What the compiler said.
