@@ -60,24 +60,6 @@ macro_rules! integer {
 }
 integer!(i32 u32 i64 u64);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn division_is_defined_for_all_operands() {
-        assert_eq!((7_i32.div(0), 7_i32.rem(0)), (7, 0));
-        assert_eq!((i32::MIN.div(-1), i32::MIN.rem(-1)), (i32::MIN, 0));
-        assert_eq!((7_u64.div(2), (-7_i64).rem(2)), (3, -1));
-    }
-
-    #[test]
-    fn outside_an_array_is_zero() {
-        assert_eq!((element(&[5, 6], 1), element(&[5, 6], 2)), (6, 0));
-        assert_eq!(element_mut(&mut [1], 1), None);
-    }
-}
-
 /// A value of 32 bits that can be reduced.
 pub trait Reducible: Copy {
     /// The value with these bits.
@@ -113,5 +95,23 @@ impl Reducible for f32 {
 
     fn bits(self) -> u32 {
         self.to_bits()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_is_defined_for_all_operands() {
+        assert_eq!((7_i32.div(0), 7_i32.rem(0)), (7, 0));
+        assert_eq!((i32::MIN.div(-1), i32::MIN.rem(-1)), (i32::MIN, 0));
+        assert_eq!((7_u64.div(2), (-7_i64).rem(2)), (3, -1));
+    }
+
+    #[test]
+    fn outside_an_array_is_zero() {
+        assert_eq!((element(&[5, 6], 1), element(&[5, 6], 2)), (6, 0));
+        assert_eq!(element_mut(&mut [1], 1), None);
     }
 }

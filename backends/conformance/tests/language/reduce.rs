@@ -131,7 +131,7 @@ fn groups_of_any_size_are_summed() {
     for local in [1, 3, 20, 64] {
         let n = 4 * local;
         let x: Vec<u32> = (0..n as u32).map(|i| i * 37 % 101).collect();
-        let pair = |i: usize| x[i] + if (i + 1) % local == 0 { 0 } else { x[i + 1] };
+        let pair = |i: usize| x[i] + if (i + 1).is_multiple_of(local) { 0 } else { x[i + 1] };
         let most = (0..n).map(pair).filter(|pair| pair % 2 == 0).max().unwrap_or(0);
         everywhere(&[most, n as u32], |queue| {
             let (x, results) = (Buffer::from(x.clone()), Buffer::<u32>::new(2));

@@ -51,7 +51,7 @@ impl<'m> Writer<'m> {
             step.push_str(&format!(
                 "            {name}_parts[local] = {combined}({name}_parts[local], {name}_parts[local + half]);\n"
             ));
-            let into = self.into_result(reduction, &name, &combined, &ty);
+            let into = self.group_step(reduction, &name, &combined, &ty);
             last.push_str(&format!("        {into}({name}_parts[0]);\n"));
         }
         let work = self.unique(&format!("{entry}_item"));
@@ -103,7 +103,7 @@ impl<'m> Writer<'m> {
     }
 
     /// The function that combines a group's value with the result.
-    fn into_result(&mut self, reduction: &Reduction, name: &str, combined: &str, ty: &str) -> String {
+    fn group_step(&mut self, reduction: &Reduction, name: &str, combined: &str, ty: &str) -> String {
         let memory = &self.memories[self.results[&reduction.param]];
         let (into, result) = (format!("{name}_into"), memory.name.clone());
         let place = format!("&{result}[block.{result}_at]");
