@@ -96,7 +96,10 @@ fn behind_limit(function: &Function) -> Option<(&Expr, &Block)> {
 fn is_uniform(function: &Function, expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Int(_) | Kind::Len(..) | Kind::Const(_) => true,
-        Kind::Var(var) => function.params.contains(var) && !function.vars[*var].mutable,
+        Kind::Var(var) => {
+            let of = &function.vars[*var];
+            function.params.contains(var) && !of.mutable && of.kind == VarKind::Value
+        }
         Kind::Binary(_, a, b) => is_uniform(function, a) && is_uniform(function, b),
         Kind::Math(_, list) => list.iter().all(|e| is_uniform(function, e)),
         Kind::Field(of, _) | Kind::Cast(of) => is_uniform(function, of),
