@@ -62,7 +62,9 @@ impl Cache {
         }
         entry.extend_from_slice(&crc32fast::hash(code).to_le_bytes());
         // Under a name of its own first, so that nobody finds half of it.
-        let own = path.with_extension(format!("{}.part", std::process::id()));
+        let thread: String =
+            format!("{:?}", std::thread::current().id()).chars().filter(char::is_ascii_digit).collect();
+        let own = path.with_extension(format!("{}-{thread}.part", std::process::id()));
         let written = fs::create_dir_all(&self.folder)
             .and_then(|()| fs::write(&own, &entry))
             .and_then(|()| fs::rename(&own, &path));

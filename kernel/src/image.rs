@@ -190,7 +190,18 @@ pub(crate) struct KernelInner {
     pub(crate) images: Box<[KernelImage]>,
     pub(crate) grouped: bool,
     pub(crate) needs: Box<[Need]>,
-    pub(crate) overrides: Box<[&'static str]>,
+    pub(crate) overrides: Box<[Override]>,
+}
+
+/// A value that a kernel is built with.
+#[derive(Clone, Copy, Debug)]
+pub struct Override {
+    /// The parameter that it comes from.
+    pub parameter: &'static str,
+    /// The name that the text has for it.
+    pub name: &'static str,
+    /// A number as the parameter's type holds it; `None` where it does not fit.
+    pub held: fn(f64) -> Option<f64>,
 }
 
 /// What a kernel asks of a device that not all devices have.
@@ -277,9 +288,8 @@ impl Kernel {
         &self.inner.needs
     }
 
-    /// The values that it is built with, by the names that its text has for them, in the order of the parameters; those
-    /// of [`Kernel::grouped`] are not among them.
-    pub fn overrides(&self) -> &[&'static str] {
+    /// The values that it is built with, in the order of the parameters; those of [`Kernel::grouped`] are not among them.
+    pub fn overrides(&self) -> &[Override] {
         &self.inner.overrides
     }
 

@@ -25,14 +25,14 @@ pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Group, Local, Row, cells};
 pub use items::{Item, Launch, NativeKernel, SlotUse};
 pub use lanes::{Bounds, LANES, Run};
-pub use number::{Integer, Reducible, Zero, element, element_mut};
+pub use number::{Integer, Reducible, Zero, element, element_mut, held};
 pub use vector::{Vec2, Vec3, Vec4, Vector};
 pub use views::{AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};
 
 use std::sync::Arc;
 
 use crate::image::KernelInner;
-use crate::{Kernel, KernelImage, Need, Slot};
+use crate::{Kernel, KernelImage, Need, Override, Slot};
 
 /// What the attribute knows about a kernel.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub struct Parts {
     /// What it asks of a device.
     pub needs: &'static [Need],
     /// The values that it is built with.
-    pub overrides: &'static [&'static str],
+    pub overrides: &'static [Override],
 }
 
 /// The kernel that the attribute makes: text for devices and code for the host.

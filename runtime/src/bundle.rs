@@ -82,10 +82,15 @@ impl Bundle {
     pub fn with(mut self, parameter: &str, value: f64) -> Result<Self> {
         let mut found = false;
         for part in &mut self.kernels {
-            for (name, place) in part.kernel.overrides().iter().zip(&mut part.values) {
-                let of = name.strip_suffix("_spec").or_else(|| name.strip_suffix("_len")).unwrap_or(name);
-                if of == parameter || of.strip_suffix("_k") == Some(parameter) {
-                    *place = Some(value);
+            for (of, place) in part.kernel.overrides().iter().zip(&mut part.values) {
+                if of.parameter == parameter {
+                    let held = (of.held)(value).ok_or_else(|| {
+                        let kernel = part.kernel.name();
+                        Error::invalid(format!(
+                            "`{parameter}` of kernel `{kernel}` cannot be {value}: it does not fit its type"
+                        ))
+                    })?;
+                    *place = Some(held);
                     found = true;
                 }
             }
@@ -124,11 +129,12 @@ impl Part {
     fn values(&self) -> Result<Values> {
         let named = self.kernel.overrides().iter().zip(&self.values);
         named
-            .map(|(name, value)| match value {
-                Some(value) => Ok((*name, *value)),
+            .map(|(of, value)| match value {
+                Some(value) => Ok((of.name, *value)),
                 None => Err(Error::invalid(format!(
-                    "kernel `{}` is built with a value for `{name}`; give it by `Bundle::with`",
-                    self.kernel.name()
+                    "kernel `{}` is built with a value for `{}`; give it by `Bundle::with`",
+                    self.kernel.name(),
+                    of.parameter
                 ))),
             })
             .collect()

@@ -102,6 +102,9 @@ impl<'a> Checker<'a> {
             None => {}
         }
         self.settle(&mut body_block);
+        if self.result == Ty::Unit {
+            crate::flow::tail_to_stmt(&mut body_block);
+        }
         Function {
             name: signature.name.clone(),
             params,

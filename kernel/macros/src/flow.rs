@@ -1,6 +1,6 @@
 //! Where control goes.
 
-use crate::hir::{Block, Expr, Kind, Stmt};
+use crate::hir::{Block, Expr, Kind, Node, Stmt, walk_stmt};
 use crate::ty::Ty;
 
 /// Whether nothing behind the block is ever reached through its end.
@@ -25,6 +25,35 @@ fn expr_diverges(expr: &Expr) -> bool {
         Kind::Block(block) => diverges(block),
         _ => expr.ty == Ty::Never,
     }
+}
+
+/// Makes statements of the last expressions that have no value, in a block without a value and in those inside it, so that
+/// whoever looks at statements sees everything.
+pub(crate) fn tail_to_stmt(block: &mut Block) {
+    if let Some(tail) = block.tail.take_if(|tail| matches!(tail.ty, Ty::Unit | Ty::Never)) {
+        block.stmts.push(Stmt::Expr(*tail));
+    }
+    for stmt in &mut block.stmts {
+        match stmt {
+            Stmt::While(_, body) | Stmt::Loop(body) | Stmt::For { body, .. } => tail_to_stmt(body),
+            Stmt::Expr(Expr { kind: Kind::If(_, yes, no), .. }) => {
+                tail_to_stmt(yes);
+                tail_to_stmt(no);
+            }
+            Stmt::Expr(Expr { kind: Kind::Match(_, arms), .. }) => {
+                arms.iter_mut().for_each(|(_, arm)| tail_to_stmt(arm));
+            }
+            Stmt::Expr(Expr { kind: Kind::Block(block), .. }) => tail_to_stmt(block),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a statement returns from its function somewhere.
+pub(crate) fn returns(stmt: &Stmt) -> bool {
+    let mut found = false;
+    walk_stmt(stmt, &mut |node| found |= matches!(node, Node::Stmt(Stmt::Return(_))));
+    found
 }
 
 /// Whether a block leaves the loop that it is the body of.

@@ -64,7 +64,15 @@ impl Launched<'_> {
         let about = format!("The kernel [`{label}`] itself.");
         let needs = self.needs();
         // In the order in which the call gives them.
-        let names = function.params.iter().filter_map(|param| overrides.get(param));
+        let built_with = function.params.iter().filter_map(|param| {
+            let (parameter, name) = (function.vars[*param].name.to_string(), overrides.get(param)?);
+            let parameter = parameter.trim_start_matches("r#");
+            let held = match function.specs.contains(param) {
+                true => format_ident!("{}", function.vars[*param].ty.scalar().map_or("u32", Scalar::name)),
+                false => format_ident!("u32"),
+            };
+            Some(quote!(#root::kernel::Override { parameter: #parameter, name: #name, held: #rt::held::#held }))
+        });
         Ok(quote! {
             #(#attrs)*
             #[allow(clippy::too_many_arguments)]
@@ -94,7 +102,7 @@ impl Launched<'_> {
                             uses: const { &[#(#uses),*] },
                             run,
                             needs: &[#(#needs),*],
-                            overrides: &[#(#names),*],
+                            overrides: &[#(#built_with),*],
                         }));
                 }
 

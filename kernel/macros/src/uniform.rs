@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::builtin::Id;
 use crate::errors::Errors;
+use crate::flow::returns;
 use crate::hir::{
     Arg, Base, Block, Expr, Function, Kind, May, Module, Node, Stmt, VarId, VarKind, walk, walk_block,
 };
@@ -82,7 +83,8 @@ impl Analysis<'_> {
             Stmt::Let(var, init) => {
                 if let Some(init) = init {
                     self.value(init, apart);
-                    if apart || self.in_value || self.differs(init) {
+                    // What returns in the middle of a value does so for each item.
+                    if apart || self.in_value || returns(stmt) || self.differs(init) {
                         self.vars.insert(*var);
                     }
                 }
@@ -94,7 +96,7 @@ impl Analysis<'_> {
                         crate::hir::Step::Index(index, _) => self.differs(index),
                         _ => false,
                     });
-                    if apart || path || self.in_value || self.differs(value) {
+                    if apart || path || self.in_value || returns(stmt) || self.differs(value) {
                         self.vars.insert(var);
                     }
                 }

@@ -98,6 +98,33 @@ impl Reducible for f32 {
     }
 }
 
+/// Numbers as types hold them, for those that a kernel is built with.
+pub mod held {
+    fn between(value: f64, low: f64, high: f64) -> Option<f64> {
+        (value.fract() == 0.0 && (low..=high).contains(&value)).then_some(value)
+    }
+
+    /// A `u32`.
+    pub fn u32(value: f64) -> Option<f64> {
+        between(value, 0.0, u32::MAX.into())
+    }
+
+    /// An `i32`.
+    pub fn i32(value: f64) -> Option<f64> {
+        between(value, i32::MIN.into(), i32::MAX.into())
+    }
+
+    /// An `f32`.
+    pub fn f32(value: f64) -> Option<f64> {
+        Some(f64::from(value as f32)).filter(|value| value.is_finite())
+    }
+
+    /// A `bool`, as 0 or 1.
+    pub fn bool(value: f64) -> Option<f64> {
+        between(value, 0.0, 1.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

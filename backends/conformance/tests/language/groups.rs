@@ -199,3 +199,89 @@ fn rows_of_any_length_reach_over_their_ends() {
         }
     }
 }
+
+#[windlass::kernels]
+mod corners {
+    fn next(seed: &mut u32) -> u32 {
+        *seed = *seed * 1_664_525 + 1;
+        *seed
+    }
+
+    /// Last expressions without a semicolon, values that change variables, uniform names in loops.
+    #[kernel]
+    pub fn run(
+        n: u32,
+        x: &[u32],
+        out: &mut [u32],
+        #[local] tile: &mut [u32; 64],
+        #[local] run: &mut [u32; 32],
+    ) {
+        let l = local_id(0);
+        let mut seed = l;
+        tile[l] = next(&mut seed);
+        run[l] = l;
+        if n > 0 {
+            barrier();
+            if l < 4 {
+                run[l] += 100
+            }
+        } else if n == 0 {
+            barrier();
+            run[l] += 7;
+        }
+        let mut sum = 0;
+        for i in 0..4 {
+            let base = i * 8;
+            let at = base + l;
+            for j in 0..base + 1 {
+                sum += x[at] * (j + 1);
+            }
+        }
+        let most = if n == 9 {
+            return;
+        } else {
+            n + 1
+        };
+        let mut round = 0;
+        loop {
+            barrier();
+            round += 1;
+            if round == most {
+                out[global_id(0)] = seed + sum + run[31 - l] + tile[l];
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn corners_of_groups() {
+    let x: Vec<u32> = (0..64).map(|i| i * 3 + 1).collect();
+    for n in [0, 2, 9] {
+        let run: Vec<u32> = (0..32)
+            .map(|l| {
+                l + if n == 0 {
+                    7
+                } else if l < 4 {
+                    100
+                } else {
+                    0
+                }
+            })
+            .collect();
+        let one = |l: u32| {
+            let seed = l.wrapping_mul(1_664_525).wrapping_add(1);
+            let sum: u32 =
+                (0..4).map(|i| (0..=i * 8).map(|j| x[(i * 8 + l) as usize] * (j + 1)).sum::<u32>()).sum();
+            let all = seed.wrapping_add(sum).wrapping_add(run[31 - l as usize]).wrapping_add(seed);
+            if n == 9 { 0 } else { all }
+        };
+        let expected: Vec<u32> = (0..64).map(|g| one(g % 32)).collect();
+        everywhere(&expected, |queue| {
+            let (x, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(64));
+            let range = NdRange { global: [64], local: [32] };
+            queue.submit(|cg| cg.parallel_for(range, corners::run(n, cg.read(&x), cg.read_write(&out))))?;
+            read(&out)
+        });
+    }
+}

@@ -345,22 +345,32 @@ impl<'m> Regions<'_, 'm> {
             }
             Step::Block(body) => self.steps(body),
             Step::While(condition, body) => {
-                let (condition, body) = (rust.value(condition), self.steps(body));
-                quote!(while #condition { #body })
+                let (condition, body, over) = (rust.value(condition), self.steps(body), self.over());
+                quote!(while #condition { #over #body })
             }
             Step::Loop(body) => {
-                let body = self.steps(body);
-                quote!(loop { #body })
+                let (body, over) = (self.steps(body), self.over());
+                quote!(loop { #over #body })
             }
             Step::For(Stmt::For { var, from, to, inclusive, .. }, body) => {
-                let (name, from, to, body) =
-                    (rust.name(*var), rust.value(from), rust.value(to), self.steps(body));
+                let (name, from, to, body, over) =
+                    (rust.name(*var), rust.value(from), rust.value(to), self.steps(body), self.over());
                 match inclusive {
-                    true => quote!(for mut #name in #from..=#to { #body }),
-                    false => quote!(for mut #name in #from..#to { #body }),
+                    true => quote!(for mut #name in #from..=#to { #over #body }),
+                    false => quote!(for mut #name in #from..#to { #over #body }),
                 }
             }
             Step::For(..) => quote!(),
+        }
+    }
+
+    /// Leaves a loop of the group's when all of its items have returned.
+    fn over(&self) -> TokenStream {
+        match self.rust.alive {
+            true => quote!(if alive.iter().all(|alive| !alive.get()) {
+                break;
+            }),
+            false => quote!(),
         }
     }
 

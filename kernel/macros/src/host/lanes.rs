@@ -13,7 +13,10 @@ use super::Rust;
 use super::derived::Derived;
 use super::groups::{jumps, used};
 use crate::builtin::Id;
-use crate::hir::{Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt};
+use crate::flow::returns;
+use crate::hir::{
+    Arg, Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt,
+};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
 
@@ -48,6 +51,8 @@ struct Affine {
 /// A region's code, in the order in which the lanes go through it.
 enum Piece<'m> {
     Lane(Vec<&'m Stmt>),
+    /// A name for something that is the same for all.
+    Once(&'m Stmt),
     For(&'m Stmt, Vec<Piece<'m>>),
 }
 
@@ -157,7 +162,7 @@ impl<'r, 'm> Region<'r, 'm> {
         for segment in &segments {
             for (var, index) in self.accesses(segment) {
                 let Some(Affine { stride, bounds }) = self.affine(index) else { continue };
-                let (all, run) = (self.all(var), format_ident!("run_{}", windows.len()));
+                let (all, run) = (self.all(var), format_ident!("run_{}_found", windows.len()));
                 tests.push(quote!(#stride <= 1 && #bounds.within(#all.len())));
                 stretches.insert(var, self.stretch(var));
                 windows.insert(std::ptr::from_ref(index), Window { run, cells: self.is_local(var) });
@@ -213,10 +218,14 @@ impl<'r, 'm> Region<'r, 'm> {
             if self.derived.is_binding(stmt) {
                 continue;
             }
-            let mut returns = false;
-            walk_stmt(stmt, &mut |node| returns |= matches!(node, Node::Stmt(Stmt::Return(_))));
             match stmt {
-                _ if returns => return None,
+                _ if returns(stmt) => return None,
+                Stmt::Let(var, _) if !self.differing.vars.contains(var) => {
+                    if !segment.is_empty() {
+                        pieces.push(Piece::Lane(std::mem::take(&mut segment)));
+                    }
+                    pieces.push(Piece::Once(stmt));
+                }
                 Stmt::For { var, from, to, inclusive, body }
                     if !self.differing.vars.contains(var)
                         && !self.rust.function.vars[*var].mutable
@@ -230,7 +239,7 @@ impl<'r, 'm> Region<'r, 'm> {
                     let body: Vec<&'m Stmt> = body.stmts.iter().collect();
                     pieces.push(Piece::For(stmt, self.pieces(&body)?));
                 }
-                Stmt::Assign(place, ..) if self.is_found(place) => {
+                Stmt::Assign(place, _, value) if self.is_found(place) && changes_nothing(value) => {
                     if !segment.is_empty() {
                         pieces.push(Piece::Lane(std::mem::take(&mut segment)));
                     }
@@ -265,7 +274,7 @@ impl<'r, 'm> Region<'r, 'm> {
         let side: BTreeSet<VarId> = all
             .into_iter()
             .filter(|var| self.rust.kept.contains(var) || own(var))
-            .filter(|var| !self.counters.contains_key(var) && !self.derived.contains(*var))
+            .filter(|var| self.differing.vars.contains(var) && !self.derived.contains(*var))
             .collect();
         let small = |var: &VarId| matches!(self.rust.function.vars[*var].ty, Ty::Scalar(_) | Ty::Vector(..));
         side.iter().all(small).then_some(side)
@@ -392,6 +401,7 @@ impl<'r, 'm> Region<'r, 'm> {
                 }
             }
             Piece::For(..) => quote!(),
+            Piece::Once(stmt) => self.rust.stmt(stmt),
             Piece::Lane(stmts) => self.segment(stmts),
         }
     }
@@ -419,6 +429,7 @@ impl<'r, 'm> Region<'r, 'm> {
             gives.push(quote!(#lanes[l] = #name;));
         }
         if let [Stmt::Assign(place, op, value)] = stmts
+            && changes_nothing(value)
             && let Some(cell) = rust.cell(place)
         {
             // All lanes read before the first one writes, or the compiler would have to see that they are apart.
@@ -463,6 +474,21 @@ impl<'r, 'm> Region<'r, 'm> {
     }
 }
 
+/// Whether evaluating an expression changes nothing.
+fn changes_nothing(expr: &Expr) -> bool {
+    let mut changes = false;
+    crate::hir::walk(expr, &mut |node| {
+        changes |= match node {
+            Node::Stmt(Stmt::Assign(..)) | Node::Expr(Expr { kind: Kind::Atomic(..), .. }) => true,
+            Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
+                !args.iter().all(|arg| matches!(arg, Arg::Value(_)))
+            }
+            _ => false,
+        };
+    });
+    !changes
+}
+
 /// The variables that statements declare, at any depth.
 pub(super) fn declared(stmts: &[&Stmt]) -> BTreeSet<VarId> {
     let mut found = BTreeSet::new();
@@ -485,6 +511,7 @@ fn collect<'p, 'm>(pieces: &'p [Piece<'m>], segments: &mut Vec<&'p [&'m Stmt]>) 
         match piece {
             Piece::Lane(stmts) => segments.push(stmts),
             Piece::For(_, body) => collect(body, segments),
+            Piece::Once(_) => {}
         }
     }
 }

@@ -303,7 +303,7 @@ impl Rust<'_> {
                         });
                         continue;
                     }
-                    let (copy, ty) = (format_ident!("copy_{}", number), self.ty(&place.ty));
+                    let (copy, ty) = (format_ident!("copy_{}_of", number), self.ty(&place.ty));
                     let read = self.read_place(place);
                     before.push(quote!(let mut #copy: #ty = #read;));
                     texts.push(quote!(&mut #copy));

@@ -45,14 +45,15 @@ impl<'m> Writer<'m> {
             params.push(format!("{pointer}: ptr<function, {ty}>"));
             given.push(format!("&{name}"));
             let (combined, identity) = self.combined(function, reduction, &name);
+            let parts = self.unique(&format!("{name}_parts"));
             before.push_str(&format!("var {name}: {ty} = {identity}; "));
-            self.helpers.text.push_str(&format!("var<workgroup> {name}_parts: array<{ty}, {items}>;\n\n"));
-            fill.push_str(&format!("    {name}_parts[local] = {name};\n"));
+            self.helpers.text.push_str(&format!("var<workgroup> {parts}: array<{ty}, {items}>;\n\n"));
+            fill.push_str(&format!("    {parts}[local] = {name};\n"));
             step.push_str(&format!(
-                "            {name}_parts[local] = {combined}({name}_parts[local], {name}_parts[local + half]);\n"
+                "            {parts}[local] = {combined}({parts}[local], {parts}[local + half]);\n"
             ));
             let into = self.group_step(reduction, &name, &combined, &ty);
-            last.push_str(&format!("        {into}({name}_parts[0]);\n"));
+            last.push_str(&format!("        {into}({parts}[0]);\n"));
         }
         let work = self.unique(&format!("{entry}_item"));
         self.functions.text.push_str(&format!("fn {work}({}) {{\n{body}}}\n\n", params.join(", ")));
@@ -80,9 +81,10 @@ impl<'m> Writer<'m> {
 
     /// The function that makes one value of two, and the value that changes nothing.
     fn combined(&mut self, function: &'m Function, reduction: &'m Reduction, name: &str) -> (String, String) {
-        let combined = format!("{name}_combined");
+        let combined = self.unique(&format!("{name}_combined"));
+        let [a, b] = ["a", "b"].map(|name| self.unique(name));
         let ty = self.ty(&function.vars[reduction.param].ty);
-        let names = HashMap::from([(reduction.parts[0], "a".into()), (reduction.parts[1], "b".into())]);
+        let names = HashMap::from([(reduction.parts[0], a.clone()), (reduction.parts[1], b.clone())]);
         let mut body = Body {
             writer: self,
             function,
@@ -97,7 +99,7 @@ impl<'m> Writer<'m> {
         body.lines.clear();
         let identity = body.value(&reduction.identity);
         self.functions.text.push_str(&format!(
-            "fn {combined}(a: {ty}, b: {ty}) -> {ty} {{\n{lines}    return {value};\n}}\n\n"
+            "fn {combined}({a}: {ty}, {b}: {ty}) -> {ty} {{\n{lines}    return {value};\n}}\n\n"
         ));
         (combined, identity)
     }
@@ -105,9 +107,10 @@ impl<'m> Writer<'m> {
     /// The function that combines a group's value with the result.
     fn group_step(&mut self, reduction: &Reduction, name: &str, combined: &str, ty: &str) -> String {
         let memory = &self.memories[self.results[&reduction.param]];
-        let (into, result) = (format!("{name}_into"), memory.name.clone());
+        let result = memory.name.clone();
         let place = format!("&{result}[block.{result}_at]");
         let stored = if memory.ty == Ty::Scalar(Scalar::I32) { "i32" } else { "u32" };
+        let into = self.unique(&format!("{name}_into"));
         let step = match reduction.atomic {
             Some(op) => {
                 let builtin = match op {
