@@ -12,7 +12,7 @@ use windlass_kernel::Kernel;
 use windlass_sync::cell::{EventCell, Registration};
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::bundle::suits;
+use crate::bundle::image_on;
 use crate::error::{Error, Result};
 use crate::shell::Inner;
 
@@ -71,7 +71,7 @@ pub(crate) struct Builds {
 }
 
 impl Builds {
-    /// The kernel for a device; starts its build if nobody has. `image` was chosen among those the device takes.
+    /// The kernel for a device; starts its build if nobody has.
     pub(crate) fn get(
         &self,
         inner: &Arc<Inner>,
@@ -80,14 +80,7 @@ impl Builds {
         kernel: &Kernel,
         values: Values,
     ) -> Result<Arc<Built>> {
-        let formats = &native.info().devices[device].formats;
-        suits(kernel, &native.info().devices[device])?;
-        let Some(image) = kernel.image_for(formats).cloned() else {
-            return Err(Error::unsupported(format!(
-                "kernel `{}` has no image for the device",
-                kernel.name()
-            )));
-        };
+        let image = image_on(kernel, &native.info().devices[device])?;
         // Native code is the same for all values.
         let values = if image.body().is_some() { Values::new() } else { values };
         let bits = values.iter().map(|(name, value)| (*name, value.to_bits())).collect();
@@ -101,7 +94,7 @@ impl Builds {
         };
         drop(table);
         let image = match values.is_empty() {
-            true => image,
+            true => image.clone(),
             false => {
                 image.with_overrides(values.into_iter().map(|(name, value)| (name.into(), value)).collect())
             }

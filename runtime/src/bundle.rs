@@ -1,7 +1,7 @@
 //! Kernels that are built before they are needed.
 
 use windlass_backend::DeviceInfo;
-use windlass_kernel::{Kernel, LaunchRange, Need, Range};
+use windlass_kernel::{Kernel, KernelImage, LaunchRange, Need, Range};
 
 use crate::Aspect;
 use crate::build::{Values, WaitBuilt};
@@ -141,16 +141,16 @@ impl Part {
     }
 }
 
-/// Whether a device can run a kernel: it takes one of its images, and has what it needs.
-pub(crate) fn suits(kernel: &Kernel, device: &DeviceInfo) -> Result<()> {
+/// The image of a kernel that a device can run: one that it takes, if it has what the kernel needs.
+pub(crate) fn image_on<'k>(kernel: &'k Kernel, device: &DeviceInfo) -> Result<&'k KernelImage> {
     let (name, formats) = (kernel.name(), &device.formats);
-    if kernel.image_for(formats).is_none() {
+    let Some(image) = kernel.image_for(formats) else {
         let has: Vec<_> = kernel.images().iter().map(|image| image.format()).collect();
         return Err(Error::unsupported(format!(
             "kernel `{name}` has images in {has:?}, and {} takes {formats:?}",
             device.name
         )));
-    }
+    };
     for need in kernel.needs() {
         let aspect = match need {
             Need::Fp16 => Aspect::Fp16,
@@ -165,7 +165,7 @@ pub(crate) fn suits(kernel: &Kernel, device: &DeviceInfo) -> Result<()> {
             return Err(Error::unsupported(what));
         }
     }
-    Ok(())
+    Ok(image)
 }
 
 impl Device {
@@ -182,6 +182,6 @@ impl Device {
     /// assert!(Device::host().can_run(wide::kernel()).is_ok());
     /// ```
     pub fn can_run(&self, kernel: &Kernel) -> Result<()> {
-        suits(kernel, self.info())
+        image_on(kernel, self.info()).map(drop)
     }
 }

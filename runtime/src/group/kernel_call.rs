@@ -219,11 +219,12 @@ pub(crate) fn build_values(
     range: Option<&Range>,
     slot: &DeviceSlot,
 ) -> Result<Values> {
-    if let Some((value, number)) = values.iter().find(|(_, number)| !number.is_finite()) {
+    if let Some((name, number)) = values.iter().find(|(_, number)| !number.is_finite()) {
+        let of = kernel.overrides().iter().find(|of| of.name == *name);
         return Err(Error::invalid(format!(
             "kernel `{}` is to be built with {number} for `{}`, and devices take numbers only; pass it as a plain value",
             kernel.name(),
-            value.trim_end_matches("_spec").trim_end_matches("_k")
+            of.map_or(*name, |of| of.parameter)
         )));
     }
     if !kernel.is_grouped() {

@@ -14,7 +14,7 @@ use quote::{format_ident, quote};
 use super::Rust;
 use super::derived::Derived;
 use super::lanes::{Fast, Region, declared};
-use crate::flow::leaves_loop;
+use crate::flow::{leaves_loop, returns};
 use crate::hir::{
     Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block, walk_stmt,
 };
@@ -42,10 +42,11 @@ struct Planner<'d> {
 }
 
 impl Planner<'_> {
-    fn block<'m>(&self, block: &'m Block, tails: &'m [Stmt]) -> Vec<Step<'m>> {
+    /// A block's steps; its last expression is a statement like the others (`flow::tail_to_stmt`).
+    fn block<'m>(&self, block: &'m Block) -> Vec<Step<'m>> {
         let mut steps = Vec::new();
         let mut region: Vec<&'m Stmt> = Vec::new();
-        for stmt in block.stmts.iter().chain(tails) {
+        for stmt in &block.stmts {
             let Some(step) = self.once(stmt) else {
                 region.push(stmt);
                 continue;
@@ -80,25 +81,21 @@ impl Planner<'_> {
                 Kind::If(condition, yes, no)
                     if [yes, no].into_iter().any(|block| self.shared(block) || leaves_loop(block)) =>
                 {
-                    Some(Step::If(condition, self.nested(yes), self.nested(no)))
+                    Some(Step::If(condition, self.block(yes), self.block(no)))
                 }
                 Kind::Block(block) if self.shared(block) || leaves_loop(block) => {
-                    Some(Step::Block(self.nested(block)))
+                    Some(Step::Block(self.block(block)))
                 }
                 _ => None,
             },
             Stmt::While(condition, body) => {
-                self.shared(body).then(|| Step::While(condition, self.nested(body)))
+                self.shared(body).then(|| Step::While(condition, self.block(body)))
             }
-            Stmt::Loop(body) => self.shared(body).then(|| Step::Loop(self.nested(body))),
-            Stmt::For { body, .. } => self.shared(body).then(|| Step::For(stmt, self.nested(body))),
+            Stmt::Loop(body) => self.shared(body).then(|| Step::Loop(self.block(body))),
+            Stmt::For { body, .. } => self.shared(body).then(|| Step::For(stmt, self.block(body))),
             Stmt::Break | Stmt::Continue => Some(Step::Once(stmt)),
             Stmt::Return(_) => None,
         }
-    }
-
-    fn nested<'m>(&self, block: &'m Block) -> Vec<Step<'m>> {
-        self.block(block, &[])
     }
 
     /// Whether a block has something in it that the group does once.
@@ -147,18 +144,13 @@ impl<'m> Rust<'m> {
     /// The function of a group, and that of a block of groups.
     pub(super) fn grouped(&self, uses: &Uses, differing: &Differing, slots: &[usize]) -> TokenStream {
         let function = self.function;
-        // A block's last expression is a statement like any other here.
-        let tail: Vec<Stmt> = function.body.tail.iter().map(|tail| Stmt::Expr((**tail).clone())).collect();
         let planner = Planner { differing };
-        let steps = planner.block(&function.body, &tail);
+        let steps = planner.block(&function.body);
         let mut regions = Vec::new();
         collect(&steps, &mut regions);
         let derived = Derived::new(function, differing);
         let kept = self.kept(&regions, differing, &derived);
-        let mut returns = false;
-        for stmt in regions.iter().flatten() {
-            walk_stmt(stmt, &mut |node| returns |= matches!(node, Node::Stmt(Stmt::Return(_))));
-        }
+        let returns = regions.iter().flatten().any(|stmt| returns(stmt));
         let inner = Rust {
             in_loop: true,
             kept: kept.clone(),

@@ -70,13 +70,12 @@ fn reachable(module: &Module, at: usize) -> BTreeSet<usize> {
 /// Whether a kernel's whole work stands behind `if position < limit`: the limit, and the work.
 fn behind_limit(function: &Function) -> Option<(&Expr, &Block)> {
     // Only bindings of the position may stand before it.
-    let (mut stmts, tail) = (function.body.stmts.iter(), function.body.tail.as_deref());
+    let mut stmts = function.body.stmts.iter();
     let branch = loop {
         match stmts.next() {
             Some(Stmt::Let(var, Some(_)))
                 if is_position(function, &Expr::new(Kind::Var(*var), Ty::Unit, function.name.span())) => {}
-            Some(Stmt::Expr(expr)) if stmts.next().is_none() && tail.is_none() => break expr,
-            None => break tail?,
+            Some(Stmt::Expr(expr)) if stmts.next().is_none() => break expr,
             _ => return None,
         }
     };

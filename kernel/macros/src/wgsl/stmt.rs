@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::memory::{guarded, member};
 use super::value::is_known;
 use super::{Memory, Writer};
-use crate::flow::{breaks, diverges};
+use crate::flow::{breaks, diverges, returns};
 use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
 use crate::ty::{Scalar, Ty};
 
@@ -174,7 +174,7 @@ impl<'m> Body<'_, 'm> {
                 self.line("loop {");
                 self.braced(body, None);
                 // WGSL wants to see that a loop ends; what loops for ever here never comes back there either.
-                if !breaks(body) && !returns(body) {
+                if !breaks(body) && !body.stmts.iter().any(returns) {
                     self.level += 1;
                     self.line("if false { break; }");
                     self.level -= 1;
@@ -563,13 +563,4 @@ pub(super) fn integer(scalar: Scalar, value: i128) -> String {
         _ if value == low => "i32(-2147483648)".into(),
         _ => format!("{value}i"),
     }
-}
-
-/// Whether a block returns from its function.
-fn returns(block: &Block) -> bool {
-    let mut found = false;
-    crate::hir::walk_block(block, &mut |node| {
-        found |= matches!(node, crate::hir::Node::Stmt(Stmt::Return(_)));
-    });
-    found
 }
