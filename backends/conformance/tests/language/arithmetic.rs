@@ -149,6 +149,58 @@ fn wide_integers() {
 }
 
 #[windlass::kernel]
+fn widened(a: &[i32], out: &mut [u64]) {
+    let v = a[global_id(0)];
+    out[global_id(0)] = match global_id(0) % 4 {
+        0 => v as i64 as u64,
+        1 => v as u64,
+        2 => v as u32 as i64 as u64,
+        _ => (v as u32 as i64 >> 4) as u64,
+    };
+}
+
+#[test]
+fn what_is_widened_keeps_its_value() {
+    let expected = [-5_i64 as u64, -6_i64 as u64, u64::from(-7_i32 as u32), u64::from(-8_i32 as u32) >> 4];
+    everywhere(&expected, |queue| {
+        if !queue.device().info().has(Aspect::Int64) {
+            return Ok(expected.to_vec());
+        }
+        let (a, out) = (Buffer::from(vec![-5, -6, -7, -8]), Buffer::<u64>::new(4));
+        queue.submit(|cg| cg.parallel_for(4, widened(cg.read(&a), cg.write(&out))))?;
+        read(&out)
+    });
+}
+
+/// What WGSL's compilers refuse if they can evaluate it themselves.
+#[windlass::kernels]
+mod refused {
+    const NOTHING: [i32; 2] = [0, 0];
+
+    #[kernel]
+    pub fn unless_at_run_time(#[spec] zero: i32, #[spec] by: u32, a: &[i32], out: &mut [i32]) {
+        let i = global_id(0);
+        out[i] = match i {
+            0 => a[0] / NOTHING[1],
+            1 => a[0] % zero,
+            2 => (i32::MAX << by) + 1,
+            _ => (i32::MIN / (zero - 1)) + (7 / NOTHING[0]),
+        };
+    }
+}
+
+#[test]
+fn what_is_known_when_a_kernel_is_built_is_evaluated_as_elsewhere() {
+    everywhere(&[9, 0, -7, i32::MIN + 7], |queue| {
+        let (a, out) = (Buffer::from(vec![9]), Buffer::<i32>::new(4));
+        queue.submit(|cg| {
+            cg.parallel_for(4, refused::unless_at_run_time(0, 3, cg.read(&a), cg.write(&out)))
+        })?;
+        read(&out)
+    });
+}
+
+#[windlass::kernel]
 fn vectors(v: &[Vec3<f32>], up: Vec3<f32>, out: &mut [Vec4<f32>]) {
     let i = global_id(0);
     let a = v[i];

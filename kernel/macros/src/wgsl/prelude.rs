@@ -12,6 +12,11 @@ impl Writer<'_> {
             return text.into();
         }
         self.half |= to == Scalar::F16;
+        // naga's SPIR-V extends by the sign of the target, where the language goes by that of the source.
+        let wide = if from.is_signed() { Scalar::I64 } else { Scalar::U64 };
+        if from.is_int() && to.is_int() && from.bits() < to.bits() && to != wide {
+            return format!("{}({}({text}))", to.name(), wide.name());
+        }
         if !from.is_float() || !to.is_int() {
             return format!("{}({text})", to.name());
         }

@@ -1,5 +1,5 @@
-//! Reductions: each item's value in a variable of its own, a tree over the work-group's items, and one atomic step for
-//! each group into the result.
+//! Reductions: each item's value in a variable of its own, those of the work-group's items combined in two steps, and one
+//! atomic step for each group into the result.
 
 use std::collections::HashMap;
 
@@ -7,6 +7,9 @@ use super::stmt::Body;
 use super::{Memory, RANGE_GROUP, Work, Writer};
 use crate::hir::{AtomicOp, Function, May, Reduction, Slice, Space, Var, VarId};
 use crate::ty::{Scalar, Ty};
+
+/// So many items combine the values of the others in the first step: about the root of how many there are.
+const FIRST: u32 = 16;
 
 impl<'m> Writer<'m> {
     /// Gives a reduction's result its place among the memories: atomic words.
@@ -50,7 +53,7 @@ impl<'m> Writer<'m> {
             self.helpers.text.push_str(&format!("var<workgroup> {parts}: array<{ty}, {items}>;\n\n"));
             fill.push_str(&format!("    {parts}[local] = {name};\n"));
             step.push_str(&format!(
-                "            {parts}[local] = {combined}({parts}[local], {parts}[local + half]);\n"
+                "            {parts}[local] = {combined}({parts}[local], {parts}[other]);\n"
             ));
             let into = self.group_step(reduction, &name, &combined, &ty);
             last.push_str(&format!("        {into}({parts}[0]);\n"));
@@ -59,20 +62,17 @@ impl<'m> Writer<'m> {
         self.functions.text.push_str(&format!("fn {work}({}) {{\n{body}}}\n\n", params.join(", ")));
         let declared: String =
             before.split_inclusive("; ").map(|line| format!("    {}\n", line.trim())).collect();
-        // The width is made of something that compilers do not know: PoCL (3.1 does) lets only the first item count in a
-        // loop with a barrier whose rounds are known in advance.
+        // In two steps and not in a tree: PoCL lets only the first item count in some loops that have a barrier.
         let together = format!(
             "{fill}    workgroupBarrier();
-    var width: u32 = {items} * min(block.size_2, 1u);
-    loop {{
-        if width <= 1u {{ break; }}
-        let half = (width + 1u) / 2u;
-        if local < width / 2u {{
+    if local < {FIRST}u {{
+        for (var other = local + {FIRST}u; other < {items}; other += {FIRST}u) {{
 {step}        }}
-        workgroupBarrier();
-        width = half;
     }}
+    workgroupBarrier();
     if local == 0u {{
+        for (var other = 1u; other < min({items}, {FIRST}u); other += 1u) {{
+{step}        }}
 {last}    }}
 "
         );

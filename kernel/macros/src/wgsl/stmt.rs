@@ -195,7 +195,7 @@ impl<'m> Body<'_, 'm> {
         let (ty, mutable) = (&self.function.vars[var].ty, self.function.vars[var].mutable);
         let text = init.map(|init| self.value(init));
         // A name for a literal is that literal to WGSL's compilers, which refuse to divide by one that is zero.
-        let known = init.is_some_and(is_known);
+        let known = init.is_some_and(|init| is_known(init, self.function));
         let name = self.writer.unique(&self.function.vars[var].name.to_string());
         let shown = self.writer.ty(ty);
         self.names.insert(var, name.clone());

@@ -5,7 +5,7 @@ use super::Writer;
 use super::memory::member;
 use super::stmt::{Body, integer};
 use crate::builtin::Id;
-use crate::hir::{BinOp, Expr, Kind, UnOp, VarKind};
+use crate::hir::{BinOp, Expr, Function, Kind, Space, UnOp, VarKind};
 use crate::ty::{Scalar, Ty};
 
 impl Writer<'_> {
@@ -136,7 +136,7 @@ impl<'m> Body<'_, 'm> {
             }
             Kind::Binary(op, a, b) => {
                 let texts = self.operands(&[a, b]);
-                match is_known(a) && is_known(b) {
+                match self.may_be_refused(*op, a, b) {
                     true => self.at_run_time(op.name(), expr, &[a, b], &texts, |body, texts| {
                         body.arithmetic(*op, &a.ty, &texts[0], &texts[1])
                     }),
@@ -170,7 +170,7 @@ impl<'m> Body<'_, 'm> {
             Kind::Math(math, operands) => {
                 let exprs: Vec<&'m Expr> = operands.iter().collect();
                 let texts = self.operands(&exprs);
-                match exprs.iter().all(|e| is_known(e)) {
+                match exprs.iter().all(|e| is_known(e, self.function)) {
                     true => self.at_run_time(math.name(), expr, &exprs, &texts, |body, texts| {
                         body.writer.math(*math, &exprs[0].ty, texts)
                     }),
@@ -233,6 +233,19 @@ impl<'m> Body<'_, 'm> {
                 self.line(format!("let {name}: {ty} = {call};"));
                 name
             }
+        }
+    }
+
+    /// Whether an operation is one that WGSL's compilers evaluate, and refuse if its result is not defined there.
+    fn may_be_refused(&self, op: BinOp, a: &Expr, b: &Expr) -> bool {
+        let known = |expr| is_known(expr, self.function);
+        match op {
+            BinOp::Div | BinOp::Rem if b.ty.scalar().is_some_and(Scalar::is_int) => {
+                let positive = matches!(b.kind, Kind::Id(Id::LocalSize, _))
+                    || matches!(b.kind, Kind::Int(value) if value > 0);
+                known(b) && !positive
+            }
+            _ => known(a) && known(b),
         }
     }
 
@@ -354,28 +367,31 @@ impl<'m> Body<'_, 'm> {
     }
 }
 
-/// Whether an expression is made of literals and constants alone, as far as the text's compiler sees.
-pub(super) fn is_known(expr: &Expr) -> bool {
+/// Whether an expression is made of literals, constants and overrides alone, as far as the text's compiler sees.
+pub(super) fn is_known(expr: &Expr, function: &Function) -> bool {
+    let known = |expr: &Expr| is_known(expr, function);
     match &expr.kind {
-        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) => true,
+        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) | Kind::Id(Id::LocalSize, _) => true,
+        Kind::Var(var) => function.specs.contains(var),
+        Kind::Len(var, _) => {
+            matches!(&function.vars[*var].kind, VarKind::Slice(slice) if slice.space != Space::Global)
+        }
         // What is made of known values goes through a function, or is a value of a known one's parts.
-        Kind::Vector(list) | Kind::Array(list) | Kind::Struct(_, list) => list.iter().all(is_known),
+        Kind::Vector(list) | Kind::Array(list) | Kind::Struct(_, list) => list.iter().all(known),
         Kind::Splat(of)
         | Kind::Component(of, _)
         | Kind::Field(of, _)
         | Kind::Cast(of)
-        | Kind::Unary(_, of) => is_known(of),
-        Kind::Swizzle(of, _) | Kind::Repeat(of) => is_known(of),
-        Kind::Index(of, at) => is_known(of) && is_known(at),
-        Kind::Block(block) => {
-            block.stmts.is_empty() && block.tail.as_ref().is_some_and(|tail| is_known(tail))
-        }
+        | Kind::Unary(_, of) => known(of),
+        Kind::Swizzle(of, _) | Kind::Repeat(of) => known(of),
+        Kind::Index(of, at) => known(of) && known(at),
+        Kind::Block(block) => block.stmts.is_empty() && block.tail.as_ref().is_some_and(|tail| known(tail)),
         _ => false,
     }
 }
 
 /// Whether an expression's text means the same after other things have happened.
-fn is_fixed(expr: &Expr, function: &crate::hir::Function) -> bool {
+fn is_fixed(expr: &Expr, function: &Function) -> bool {
     match &expr.kind {
         Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) | Kind::Len(..) | Kind::Id(..) => true,
         Kind::Var(var) => !function.vars[*var].mutable && function.vars[*var].kind == VarKind::Value,
