@@ -28,6 +28,6 @@ pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
 pub use image::{ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Slot, SlotAccess};
 pub use memory::{Extent, Span, Word};
-pub use native::{Vec2, Vec3, Vec4};
+pub use native::{Vec2, Vec3, Vec4, f16};
 pub use range::{IndexRange, Item, LaunchRange, NdRange, Range};
 pub use view::{AtomicInteger, AtomicView, View, ViewMut};

@@ -23,6 +23,7 @@ mod views;
 
 pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Group, Local, Row, cells};
+pub use half::f16;
 pub use items::{Item, Launch, NativeKernel, SlotUse};
 pub use lanes::{Bounds, LANES, Run};
 pub use number::{Integer, Reducible, Zero, element, element_mut, held};

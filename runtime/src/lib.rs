@@ -72,7 +72,7 @@ pub use stall::{DeadlockPolicy, Holder, Stall};
 pub use windlass_backend::{
     Aspect, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind, Unavailable,
 };
-pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4};
+pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, f16};
 /// Lets a struct live in device memory, having proved that it has no padding.
 ///
 /// ```
@@ -149,7 +149,7 @@ pub use windlass_kernel_macros::kernels;
 pub mod prelude {
     pub use crate::{
         Aspect, Buffer, Cancel, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue, Runtime,
-        Selector, Status, Vec2, Vec3, Vec4,
+        Selector, Status, Vec2, Vec3, Vec4, f16,
     };
 }
 

@@ -8,6 +8,8 @@ mod everywhere;
 mod flow;
 #[path = "language/groups.rs"]
 mod groups;
+#[path = "language/half.rs"]
+mod half;
 #[path = "language/memory.rs"]
 mod memory;
 #[path = "language/reduce.rs"]

@@ -63,8 +63,12 @@ pub struct Case {
     pub name: &'static str,
     /// Whether it has 64-bit integers.
     pub wide: bool,
+    /// Whether it compares 64-bit integers.
+    pub compared: bool,
     /// Whether it has 64-bit floats.
     pub double: bool,
+    /// Whether it has 16-bit floats.
+    pub half: bool,
     /// Whether its floats come from functions that devices round differently.
     pub loose: bool,
     /// Its launch.
@@ -100,7 +104,10 @@ pub fn check_all(cases: &[Case]) {
         (case.plain)(&mut expected);
         for queue in &queues {
             let has = |aspect| queue.device().info().has(aspect);
-            if (case.wide && !has(Aspect::Int64)) || (case.double && !has(Aspect::Fp64)) {
+            let needs = [(case.wide, Aspect::Int64), (case.double, Aspect::Fp64), (case.half, Aspect::Fp16)];
+            // Mesa 22.3 compares a 64-bit number that it knows with one made of 32 bits wrongly: `-63 < -92` is true.
+            let misled = case.compared && queue.device().info().name.contains("llvmpipe (LLVM 15");
+            if misled || needs.into_iter().any(|(needed, aspect)| needed && !has(aspect)) {
                 left_out += 1;
                 continue;
             }
@@ -116,7 +123,7 @@ pub fn check_all(cases: &[Case]) {
     }
     let (kernels, devices) = (cases.len(), queues.len());
     println!(
-        "{kernels} kernels on {devices} devices, {wrong} disagree; {left_out} times a device has no such numbers"
+        "{kernels} kernels on {devices} devices, {wrong} disagree; {left_out} times a device has no such numbers, or not in order"
     );
     if wrong > 0 {
         exit(1);

@@ -87,6 +87,7 @@ impl Writer {
         let signed = ty == Ty::I;
         let name = if signed { "i32" } else { "u32" };
         match self.random.below(27) {
+            20 if self.may_be_half && self.random.once_in(2) => self.half(ty, depth),
             20 if self.may_be_wide => self.wide(ty, depth),
             21 if self.may_be_wide => self.double(ty, depth),
             20 | 21 => self.more(ty, depth),
@@ -186,6 +187,7 @@ impl Writer {
         match self.random.below(11) {
             10 if self.may_be_wide => {
                 self.needs.wide = true;
+                self.needs.compared = true;
                 let text = "(({0} as i64) * 3 < ({1} as i64))";
                 self.two(Ty::I, depth, text, text)
             }

@@ -42,6 +42,8 @@ pub(crate) struct Writer {
     pub(crate) may_write: bool,
     pub(crate) may_return: bool,
     pub(crate) may_be_wide: bool,
+    /// Whether it may have 16-bit floats.
+    pub(crate) may_be_half: bool,
     pub(crate) shape: Shape,
     pub(crate) extra: Extra,
     /// Variables that are vectors of three.
@@ -55,6 +57,8 @@ pub(crate) struct Writer {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     pub(crate) wide: bool,
+    pub(crate) compared: bool,
+    pub(crate) half: bool,
     pub(crate) double: bool,
     pub(crate) loose: bool,
 }
@@ -166,6 +170,7 @@ impl Writer {
             may_write: true,
             may_return: true,
             may_be_wide: false,
+            may_be_half: false,
             shape: Shape::Line,
             extra: Extra::Atomics,
             vectors: Vec::new(),
@@ -206,6 +211,7 @@ impl Writer {
         };
         self.extra = *self.random.pick(&[Extra::Atomics, Extra::Views, Extra::Parts, Extra::Reductions]);
         self.may_be_wide = self.random.once_in(4);
+        self.may_be_half = self.random.once_in(8);
         let spec = if self.random.once_in(4) { "#[spec] " } else { "" };
         let mix = self.helper();
         let (kernel, plain) = if self.shape.is_grouped() { self.grouped() } else { self.single() };
@@ -275,10 +281,10 @@ mod {name}_plain {{
             self.shape.place(),
             mix.plain
         );
-        let Needs { wide, double, loose } = self.needs;
+        let Needs { wide, compared, double, half, loose } = self.needs;
         let range = self.shape.range();
         let case = format!(
-            "        Case {{ seed: {seed}, name: \"{name}\", wide: {wide}, double: {double}, loose: {loose}, launch: |cg, m| \
+            "        Case {{ seed: {seed}, name: \"{name}\", wide: {wide}, compared: {compared}, double: {double}, half: {half}, loose: {loose}, launch: |cg, m| \
              cg.parallel_for({range}, {name}::run(cg.read(&m.a), cg.read(&m.b), cg.read(&m.x), m.s, m.t, \
              cg.read_write(&m.out), cg.read_write(&m.uout), cg.read_write(&m.fout), {args}{local_args})), plain: \
              {name}_plain::run }},\n"

@@ -47,6 +47,28 @@ impl Writer {
         form(&text, &plain, &[&a, &b])
     }
 
+    /// Over 16-bit floats that are far from infinities.
+    pub(crate) fn half(&mut self, ty: Ty, depth: usize) -> Both {
+        self.needs.half = true;
+        let (a, b) = (self.expr(ty, depth - 1), self.expr(Ty::I, depth - 1));
+        let name = ty.name();
+        let (kernel, plain) = *self.random.pick(&[
+            (
+                "(({0} & 0x3ff) as f16 * 0.5 - ({1} & 0x7f) as f16)",
+                "half(half(half(({0} & 0x3ff) as f32) * 0.5) - ({1} & 0x7f) as f32)",
+            ),
+            (
+                "(({0} & 0xff) as f16).max(({1} & 0x1f) as f16 * 7.0 - 20.0)",
+                "(({0} & 0xff) as f32).max(half(half(({1} & 0x1f) as f32 * 7.0) - 20.0))",
+            ),
+            (
+                "((({0} & 0x7ff) as f16 + 0.25) + ({1} & 0x3f) as f16)",
+                "half(half(({0} & 0x7ff) as f32 + 0.25) + ({1} & 0x3f) as f32)",
+            ),
+        ]);
+        form(&format!("({kernel} as {name})"), &format!("({plain} as {name})"), &[&a, &b])
+    }
+
     /// Over vectors of integers.
     pub(crate) fn lanes(&mut self, ty: Ty, depth: usize) -> Both {
         let (a, b) = (self.expr(ty, depth - 1), self.expr(ty, depth - 1));

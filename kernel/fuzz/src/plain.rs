@@ -35,6 +35,11 @@ impl Defined for u32 {
     }
 }
 
+/// A number rounded to 16 bits.
+pub fn half(value: f32) -> f32 {
+    windlass::f16::from_f32(value).to_f32()
+}
+
 /// Element `at`, and zero outside.
 pub fn read<T: Copy + Default>(of: &[T], at: u32) -> T {
     of.get(at as usize).copied().unwrap_or_default()

@@ -53,6 +53,7 @@ const CONSTRUCTS: &[(&str, &str)] = &[
     ("64-bit integers", "as i64"),
     ("unsigned 64-bit integers", "as u64"),
     ("64-bit floats", "as f64"),
+    ("16-bit floats", "as f16"),
     ("min", ".min("),
     ("max", ".max("),
     ("clamp", ".clamp("),

@@ -55,6 +55,8 @@ pub(crate) struct Writer<'m> {
     pub(super) helper_names: HashMap<String, String>,
     /// The block's members.
     block: Vec<String>,
+    /// The member whose upper half is the next 16 bits of the value that is being written.
+    half_word: Option<String>,
     /// Values that the text is built with.
     overrides: String,
     override_names: BTreeMap<VarId, String>,
@@ -89,6 +91,7 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> Text {
         grouped: uses[at].groups,
         helper_names: HashMap::new(),
         block: Vec::new(),
+        half_word: None,
         overrides: String::new(),
         override_names: BTreeMap::new(),
         results: HashMap::new(),
@@ -218,6 +221,7 @@ impl<'m> Writer<'m> {
                 }
                 _ => {
                     let name = self.unique(&var.name.to_string());
+                    self.half_word = None;
                     let value = self.block_value(&var.ty, &name);
                     let ty = self.ty(&var.ty);
                     let keyword = if var.mutable || matches!(var.ty, Ty::Array(..)) { "var" } else { "let" };
@@ -282,6 +286,7 @@ impl<'m> Writer<'m> {
     }
 
     fn block_scalar(&mut self, scalar: Scalar, name: &str) -> String {
+        let lower = self.half_word.take();
         let mut member = |name: String, ty: &str| {
             self.block.push(format!("    {name}: {ty},\n"));
             format!("block.{name}")
@@ -289,8 +294,12 @@ impl<'m> Writer<'m> {
         match scalar {
             Scalar::Bool => format!("({} != 0u)", member(name.into(), "u32")),
             Scalar::F16 => {
-                let word = member(name.into(), "u32");
                 self.half = true;
+                if let Some(word) = lower {
+                    return format!("f16(unpack2x16float({word}).y)");
+                }
+                let word = member(name.into(), "u32");
+                self.half_word = Some(word.clone());
                 format!("f16(unpack2x16float({word}).x)")
             }
             Scalar::I32 | Scalar::U32 | Scalar::F32 => member(name.into(), scalar.name()),

@@ -1,5 +1,7 @@
 //! Numbers: what the language defines and Rust panics at.
 
+use half::f16;
+
 /// Types with a zero, which is what reading outside gives.
 pub trait Zero: Copy {
     /// The zero.
@@ -14,6 +16,10 @@ macro_rules! zero {
     )*};
 }
 zero!(bool false i32 0 u32 0 i64 0 u64 0 f32 0.0 f64 0.0);
+
+impl Zero for f16 {
+    const ZERO: f16 = f16::ZERO;
+}
 
 impl<T: Zero, const N: usize> Zero for [T; N] {
     const ZERO: [T; N] = [T::ZERO; N];

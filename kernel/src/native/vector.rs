@@ -2,6 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use half::f16;
+
 use super::number::Zero;
 
 /// What vectors have in common, for code that works on components.
@@ -80,6 +82,36 @@ macro_rules! vector {
 
         vector!(operators $name Add add + Sub sub - Mul mul * Div div /);
         vector!(floats $name $($axis)*; f32 f64);
+
+        impl $name<f16> {
+            /// The sum of the products of the components, rounded once.
+            #[inline]
+            pub fn dot(self, other: Self) -> f16 {
+                f16::from_f32(self.wide().dot(other.wide()))
+            }
+
+            /// The Euclidean length.
+            #[inline]
+            pub fn length(self) -> f16 {
+                f16::from_f32(self.wide().length())
+            }
+
+            /// The length of the difference.
+            #[inline]
+            pub fn distance(self, other: Self) -> f16 {
+                f16::from_f32(self.wide().distance(other.wide()))
+            }
+
+            /// The vector of this direction whose length is 1.
+            #[inline]
+            pub fn normalize(self) -> Self {
+                self.wide().normalize().map(f16::from_f32)
+            }
+
+            fn wide(self) -> $name<f32> {
+                self.map(f16::to_f32)
+            }
+        }
     )*};
     (operators $name:ident $($trait:ident $method:ident $sign:tt)*) => {$(
         impl<T: Copy + std::ops::$trait<Output = T>> std::ops::$trait for $name<T> {
@@ -154,7 +186,7 @@ macro_rules! cross {
         }
     )*};
 }
-cross!(f32 f64);
+cross!(f32 f64 f16);
 
 #[cfg(test)]
 mod tests {

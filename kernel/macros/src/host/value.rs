@@ -1,7 +1,7 @@
 //! Expressions.
 
 use proc_macro2::{Literal, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use super::{Reach, Rust, helper_name};
 use crate::builtin::{Id, Math};
@@ -42,6 +42,11 @@ impl Rust<'_> {
             Kind::Cast(a) => {
                 let (from, to, a) = (a.ty.scalar(), self.ty(&expr.ty), self.value(a));
                 match (from, expr.ty.scalar()) {
+                    (Some(Scalar::F16), Some(Scalar::F16)) => a,
+                    (Some(Scalar::Bool), Some(Scalar::F16)) => quote!(#to::from(#a as u8)),
+                    // Every number that comes near the range is exact as an `f64`.
+                    (_, Some(Scalar::F16)) => quote!(#to::from_f64(#a as f64)),
+                    (Some(Scalar::F16), _) => quote!(((#a).to_f64() as #to)),
                     (Some(Scalar::Bool), Some(s)) if s.is_float() => quote!((#a as u8 as #to)),
                     _ => quote!((#a as #to)),
                 }
@@ -171,6 +176,10 @@ impl Rust<'_> {
 
     fn float(&self, value: f64, ty: &Ty) -> TokenStream {
         let literal = match ty.scalar() {
+            Some(Scalar::F16) => {
+                let (rt, bits) = (self.rt, half::f16::from_f64(value).to_bits());
+                return quote!(#rt::f16::from_bits(#bits));
+            }
             Some(Scalar::F64) => Literal::f64_suffixed(value.abs()),
             _ => Literal::f32_suffixed(value.abs() as f32),
         };
@@ -263,6 +272,9 @@ impl Rust<'_> {
         let texts: Vec<TokenStream> = operands.iter().map(|e| self.value(e)).collect();
         let a = texts[0].clone();
         let name = format_ident!("{}", math.name());
+        // Functions of 16 bits are those of 32, rounded.
+        let wide = |x: TokenStream| if scalar == Scalar::F16 { quote!((#x).to_f32()) } else { quote!((#x)) };
+        let rounded = |x: TokenStream| if scalar == Scalar::F16 { quote!(#rt::f16::from_f32(#x)) } else { x };
         match (math, &texts[..]) {
             (Math::Dot | Math::Cross | Math::Length | Math::Distance | Math::Normalize, [_, rest @ ..]) => {
                 quote!((#a).#name(#(#rest),*))
@@ -270,17 +282,37 @@ impl Rust<'_> {
             (Math::Abs, _) if scalar.is_int() => self.each(ty, a, |a| quote!((#a).wrapping_abs())),
             (Math::Clamp, [_, low, high]) => {
                 // Not Rust's, which panics where the bounds are the wrong way round.
-                let raised = self.pair(ty, a, low.clone(), |a, b| quote!((#a).max(#b)));
-                self.pair(ty, raised, high.clone(), |a, b| quote!((#a).min(#b)))
+                let raised = self.pair(ty, a, low.clone(), |a, b| {
+                    let (a, b) = (wide(a), wide(b));
+                    rounded(quote!(#a.max(#b)))
+                });
+                self.pair(ty, raised, high.clone(), |a, b| {
+                    let (a, b) = (wide(a), wide(b));
+                    rounded(quote!(#a.min(#b)))
+                })
             }
             (Math::Signum, _) if scalar.is_int() => self.each(ty, a, |a| quote!((#a).signum())),
             (Math::FromBits, _) => quote!(f32::from_bits(#a)),
             (Math::MulAdd, [_, b, c]) => match ty {
-                Ty::Vector(..) => quote!(#rt::Vector::zip3(#a, #b, #c, |x, y, z| x.mul_add(y, z))),
-                _ => quote!((#a).mul_add(#b, #c)),
+                Ty::Vector(..) => {
+                    let [x, y, z] =
+                        ["x", "y", "z"].map(|name| wide(format_ident!("{name}").into_token_stream()));
+                    let one = rounded(quote!(#x.mul_add(#y, #z)));
+                    quote!(#rt::Vector::zip3(#a, #b, #c, |x, y, z| #one))
+                }
+                _ => {
+                    let (a, b, c) = (wide(a), wide(b.clone()), wide(c.clone()));
+                    rounded(quote!(#a.mul_add(#b, #c)))
+                }
             },
-            (_, [_, b]) => self.pair(ty, a, b.clone(), |a, b| quote!((#a).#name(#b))),
-            _ => self.each(ty, a, |a| quote!((#a).#name())),
+            (_, [_, b]) => self.pair(ty, a, b.clone(), |a, b| {
+                let (a, b) = (wide(a), wide(b));
+                rounded(quote!(#a.#name(#b)))
+            }),
+            _ => self.each(ty, a, |a| {
+                let a = wide(a);
+                rounded(quote!(#a.#name()))
+            }),
         }
     }
 
