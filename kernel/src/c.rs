@@ -28,6 +28,7 @@ mod functions;
 mod math;
 mod names;
 mod program;
+mod subgroups;
 mod types;
 
 pub use dialect::Dialect;

@@ -216,6 +216,8 @@ pub enum Need {
     Int64,
     /// Atomic operations on 64-bit integers.
     Atomic64,
+    /// Operations of sub-groups.
+    Subgroups,
 }
 
 impl fmt::Display for Need {
@@ -225,6 +227,7 @@ impl fmt::Display for Need {
             Need::Fp64 => "64-bit floats",
             Need::Int64 => "64-bit integers",
             Need::Atomic64 => "atomics of 64 bits",
+            Need::Subgroups => "operations of sub-groups",
         })
     }
 }

@@ -5,6 +5,7 @@
 //! (mixing sizes on one location is not defined), taken from the alignment of the root's element type; an element
 //! wider than its word may tear, which gives an unspecified value and nothing worse.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -192,6 +193,17 @@ impl Span {
         unsafe {
             std::slice::from_raw_parts_mut(self.start.as_ptr().cast::<T>().add(items.start), items.len())
         }
+    }
+
+    /// The window as cells.
+    ///
+    /// # Safety
+    /// As for [`Span::as_slice`], but that other threads may touch those elements that this one does not touch.
+    pub unsafe fn as_cells<'a, T: DeviceCopy>(&self) -> &'a [Cell<T>] {
+        debug_assert!(self.is_contiguous() && size_of::<T>() == self.element);
+        // SAFETY: a `Cell<T>` lies in memory as a `T`; the pointer and the length are the window's, and the rest are the
+        // caller's promises.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<Cell<T>>(), self.len()) }
     }
 
     /// The address of element `at`, or `None` outside the window.

@@ -28,7 +28,7 @@ pub use items::{Item, Launch, NativeKernel, SlotUse};
 pub use lanes::{Bounds, LANES, Run};
 pub use number::{Integer, Reducible, Zero, element, element_mut, held};
 pub use vector::{Vec2, Vec3, Vec4, Vector};
-pub use views::{AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};
+pub use views::{Alone, AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};
 
 use std::sync::Arc;
 

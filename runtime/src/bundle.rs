@@ -155,6 +155,7 @@ pub(crate) fn image_on<'k>(kernel: &'k Kernel, device: &DeviceInfo) -> Result<&'
         let aspect = match need {
             Need::Fp16 => Aspect::Fp16,
             Need::Fp64 => Aspect::Fp64,
+            Need::Subgroups => Aspect::Subgroups,
             Need::Int64 => Aspect::Int64,
             Need::Atomic64 => Aspect::Atomic64,
             // One that is younger than this crate.

@@ -51,7 +51,7 @@ const FAULTS: &[Fault] = &[
         "three numbers take the room of four",
         MEMORY,
         r#"format!("array<{}, {n}>", self.ty(of))"#,
-        r#"format!("array<{}, {}>", self.ty(of), n + n % 2)"#,
+        r#"format!("vec{n}<{}>", self.ty(of))"#,
     ),
     Fault("conversions do not hold floats inside", PRELUDE, "integer(to, high),", "integer(to, low),"),
     Fault("halves are cut off", PRELUDE, "return t + sign(x);", "return t;"),

@@ -17,3 +17,5 @@ mod reduce;
 
 #[path = "drivers/find.rs"]
 mod find;
+#[path = "language/subgroups.rs"]
+mod subgroups;

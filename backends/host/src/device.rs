@@ -42,7 +42,14 @@ pub(crate) fn info(at: usize, lanes: usize, cores: usize) -> DeviceInfo {
 }
 
 fn aspects() -> Vec<Aspect> {
-    let mut aspects = vec![Aspect::HostBodies, Aspect::Fp16, Aspect::Fp64, Aspect::Int64, Aspect::Atomic64];
+    let mut aspects = vec![
+        Aspect::HostBodies,
+        Aspect::Fp16,
+        Aspect::Subgroups,
+        Aspect::Fp64,
+        Aspect::Int64,
+        Aspect::Atomic64,
+    ];
     aspects.sort();
     aspects
 }

@@ -33,6 +33,60 @@ impl Id {
     }
 }
 
+/// What a work-item does together with its sub-group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SubgroupOp {
+    Size,
+    Lane,
+    Add,
+    Min,
+    Max,
+    InclusiveAdd,
+    ExclusiveAdd,
+    All,
+    Any,
+    First,
+    Shuffle,
+}
+
+impl SubgroupOp {
+    /// Each with its name in the language and in WGSL.
+    const ALL: [(&'static str, SubgroupOp, &'static str); 11] = [
+        ("subgroup_size", SubgroupOp::Size, "subgroup_size"),
+        ("subgroup_lane", SubgroupOp::Lane, "subgroup_invocation_id"),
+        ("subgroup_add", SubgroupOp::Add, "subgroupAdd"),
+        ("subgroup_min", SubgroupOp::Min, "subgroupMin"),
+        ("subgroup_max", SubgroupOp::Max, "subgroupMax"),
+        ("subgroup_inclusive_add", SubgroupOp::InclusiveAdd, "subgroupInclusiveAdd"),
+        ("subgroup_exclusive_add", SubgroupOp::ExclusiveAdd, "subgroupExclusiveAdd"),
+        ("subgroup_all", SubgroupOp::All, "subgroupAll"),
+        ("subgroup_any", SubgroupOp::Any, "subgroupAny"),
+        ("subgroup_first", SubgroupOp::First, "subgroupBroadcastFirst"),
+        ("subgroup_shuffle", SubgroupOp::Shuffle, "subgroupShuffle"),
+    ];
+
+    pub(crate) fn from_name(name: &str) -> Option<SubgroupOp> {
+        SubgroupOp::ALL.iter().find(|(known, ..)| *known == name).map(|(_, op, _)| *op)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        SubgroupOp::ALL.iter().find(|(_, op, _)| *op == self).map_or("", |(name, ..)| name)
+    }
+
+    /// WGSL's function; of size and lane, the entry point's parameter.
+    pub(crate) fn wgsl(self) -> &'static str {
+        SubgroupOp::ALL.iter().find(|(_, op, _)| *op == self).map_or("", |(.., wgsl)| wgsl)
+    }
+
+    pub(crate) fn operands(self) -> usize {
+        match self {
+            SubgroupOp::Size | SubgroupOp::Lane => 0,
+            SubgroupOp::Shuffle => 2,
+            _ => 1,
+        }
+    }
+}
+
 /// Which numbers a function takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {

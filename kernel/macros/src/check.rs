@@ -113,6 +113,7 @@ impl<'a> Checker<'a> {
             body: body_block,
             specs,
             reductions,
+            alone: signature.alone,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span};
 
-use crate::builtin::{Id, Math};
+use crate::builtin::{Id, Math, SubgroupOp};
 use crate::ty::Ty;
 
 /// Position of a variable in its function.
@@ -41,6 +41,8 @@ pub(crate) struct Function {
     /// Parameters that a kernel is built with.
     pub(crate) specs: Vec<VarId>,
     pub(crate) reductions: Vec<Reduction>,
+    /// Whether no two work-items meet at an element that one of them writes, by its author's promise.
+    pub(crate) alone: bool,
 }
 
 /// A parameter in which each work-item has a value of its own, all of which are combined in the end.
@@ -162,6 +164,8 @@ pub(crate) enum Kind {
     Match(Box<Expr>, Vec<(Vec<i128>, Block)>),
     Block(Block),
     Atomic(AtomicOp, VarId, Vec<Expr>, Vec<Expr>),
+    /// What the items of a sub-group make together.
+    Subgroup(SubgroupOp, Vec<Expr>),
     /// All items of a work-group wait for each other, and see each other's writes.
     Barrier,
 }
@@ -369,6 +373,7 @@ pub(crate) fn walk<'a>(expr: &'a Expr, visit: &mut dyn FnMut(Node<'a>)) {
         }
         Kind::Element(_, list)
         | Kind::Math(_, list)
+        | Kind::Subgroup(_, list)
         | Kind::Struct(_, list)
         | Kind::Array(list)
         | Kind::Vector(list) => list.iter().for_each(|e| walk(e, visit)),
@@ -457,6 +462,7 @@ pub(crate) fn change(expr: &mut Expr, visit: &mut dyn FnMut(Change<'_>)) {
         }
         Kind::Element(_, list)
         | Kind::Math(_, list)
+        | Kind::Subgroup(_, list)
         | Kind::Struct(_, list)
         | Kind::Array(list)
         | Kind::Vector(list) => list.iter_mut().for_each(|e| change(e, visit)),

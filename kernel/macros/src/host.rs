@@ -210,6 +210,7 @@ pub(crate) fn constant(module: &Module, rt: &TokenStream, constant: &Const) -> (
         result: Ty::Unit,
         body: Block::default(),
         specs: Vec::new(),
+        alone: false,
         reductions: Vec::new(),
     };
     let rust = Rust::new(module, &[], &nothing, rt);

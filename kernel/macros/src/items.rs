@@ -15,6 +15,8 @@ pub(crate) struct Signature {
     pub(crate) result: Ty,
     /// Whether it can be launched.
     pub(crate) kernel: bool,
+    /// Whether its author promises, by `unsafe`, that no two work-items meet at an element that one of them writes.
+    pub(crate) alone: bool,
 }
 
 #[derive(Debug)]
@@ -151,7 +153,7 @@ impl Types<'_> {
     }
 
     pub(crate) fn signature(&self, item: &syn::Signature, kernel: bool, errors: &mut Errors) -> Signature {
-        refuse_decorations(item, errors);
+        refuse_decorations(item, kernel, errors);
         let mut params = Vec::new();
         for input in &item.inputs {
             match input {
@@ -169,7 +171,7 @@ impl Types<'_> {
             }
             syn::ReturnType::Type(_, ty) => self.read(ty, errors),
         };
-        Signature { name: item.ident.clone(), params, result, kernel }
+        Signature { name: item.ident.clone(), params, result, kernel, alone: item.unsafety.is_some() }
     }
 
     fn param(&self, typed: &syn::PatType, kernel: bool, errors: &mut Errors) -> Option<Param> {
@@ -425,15 +427,15 @@ fn unknown_type(name: &str) -> String {
     }
 }
 
-fn refuse_decorations(item: &syn::Signature, errors: &mut Errors) {
+fn refuse_decorations(item: &syn::Signature, kernel: bool, errors: &mut Errors) {
     if let Some(token) = &item.asyncness {
         errors.at(
             token.span,
             "a kernel cannot be async: it runs on the device, and what is awaited is the event of its group",
         );
     }
-    if let Some(token) = &item.unsafety {
-        errors.at(token.span, "kernels need no such promise; leave the word away");
+    if let Some(token) = item.unsafety.as_ref().filter(|_| !kernel) {
+        errors.at(token.span, "a helper promises nothing by itself; `unsafe` stands at the kernel");
     }
     if let Some(token) = &item.constness {
         errors.at(token.span, "a kernel is not evaluated by the compiler; leave `const` away");

@@ -73,10 +73,23 @@ impl Launched<'_> {
             };
             Some(quote!(#root::kernel::Override { parameter: #parameter, name: #name, held: #rt::held::#held }))
         });
+        let (promise, keyword) = match function.alone {
+            false => (quote!(), quote!()),
+            true => (
+                quote! {
+                    ///
+                    /// # Safety
+                    /// In a launch no element that one work-item writes is read or written by another, unless both are of one
+                    /// work-group and a barrier stands between. What is passed for a `&mut` parameter overlaps no other argument.
+                },
+                quote!(unsafe),
+            ),
+        };
         Ok(quote! {
             #(#attrs)*
+            #promise
             #[allow(clippy::too_many_arguments)]
-            #vis fn #name<'g>(#(#params),*) -> #root::KernelCall<'g> {
+            #vis #keyword fn #name<'g>(#(#params),*) -> #root::KernelCall<'g> {
                 #root::KernelCall::new(#name::kernel())#(#arguments)*
             }
 
@@ -135,6 +148,9 @@ impl Launched<'_> {
         }
         if atomics {
             needs.push(quote!(#need::Atomic64));
+        }
+        if self.uses[self.at].subgroups {
+            needs.push(quote!(#need::Subgroups));
         }
         needs
     }
@@ -287,13 +303,14 @@ fn is_view(kind: &VarKind) -> bool {
 /// What the device's text says, naga must agree with: if it does not, the fault is in this macro.
 fn check_text(text: &str, name: &Ident) -> Result<(), syn::Error> {
     use naga::front::wgsl::{Frontend, Options};
-    use naga::valid::{Capabilities, ValidationFlags, Validator};
+    use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
     let capabilities = Capabilities::FLOAT64
         | Capabilities::SHADER_FLOAT16
         | Capabilities::SHADER_FLOAT16_IN_FLOAT32
         | Capabilities::SHADER_INT64
         | Capabilities::SHADER_INT64_ATOMIC_ALL_OPS
-        | Capabilities::SHADER_INT64_ATOMIC_MIN_MAX;
+        | Capabilities::SHADER_INT64_ATOMIC_MIN_MAX
+        | Capabilities::SUBGROUP;
     let mut options = Options::new();
     options.capabilities = capabilities;
     let wrong = |what: String| {
@@ -306,6 +323,7 @@ fn check_text(text: &str, name: &Ident) -> Result<(), syn::Error> {
     let module =
         Frontend::new_with_options(options).parse(text).map_err(|e| wrong(e.emit_to_string(text)))?;
     let mut validator = Validator::new(ValidationFlags::all(), capabilities);
+    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
     validator.validate(&module).map_err(|e| wrong(e.emit_to_string(text)))?;
     Ok(())
 }

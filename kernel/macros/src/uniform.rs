@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::builtin::Id;
+use crate::builtin::{Id, SubgroupOp};
 use crate::errors::Errors;
 use crate::flow::returns;
 use crate::hir::{
@@ -26,6 +26,8 @@ struct Analysis<'m> {
     vars: BTreeSet<VarId>,
     /// Barriers that not all items come to.
     misplaced: Vec<proc_macro2::Span>,
+    /// Operations of sub-groups, likewise.
+    apart: Vec<proc_macro2::Span>,
     /// Whether some items may have left the function, or the loop that is being looked at.
     left: bool,
     loop_left: bool,
@@ -34,7 +36,8 @@ struct Analysis<'m> {
     in_value: bool,
 }
 
-/// The variables of a kernel that differ between items. Barriers that some items may miss are reported.
+/// The variables of a kernel that differ between items. Barriers that some items may miss are reported, and operations of
+/// sub-groups.
 pub(crate) fn differing(module: &Module, uses: &[Uses], at: usize, errors: &mut Errors) -> Differing {
     let function = &module.functions[at];
     let mut analysis = Analysis {
@@ -42,6 +45,7 @@ pub(crate) fn differing(module: &Module, uses: &[Uses], at: usize, errors: &mut 
         function,
         vars: function.reductions.iter().map(|reduction| reduction.param).collect(),
         misplaced: Vec::new(),
+        apart: Vec::new(),
         left: false,
         loop_left: false,
         in_value: false,
@@ -50,6 +54,7 @@ pub(crate) fn differing(module: &Module, uses: &[Uses], at: usize, errors: &mut 
     loop {
         let before = analysis.vars.len();
         analysis.misplaced.clear();
+        analysis.apart.clear();
         (analysis.left, analysis.loop_left) = (false, false);
         analysis.block(&function.body, false);
         if analysis.vars.len() == before {
@@ -61,6 +66,13 @@ pub(crate) fn differing(module: &Module, uses: &[Uses], at: usize, errors: &mut 
             span,
             "not all items of a work-group come to this `barrier()`: whether they do depends on something that differs \
              between them, or it stands in a `match`. Move it out of the `if`, the loop or the `match`, or to before the `return`",
+        );
+    }
+    for span in analysis.apart {
+        errors.at(
+            span,
+            "not all items of a sub-group come to this: whether they do depends on something that differs between them. \
+             Do it before the `if` or the loop, and use its value there",
         );
     }
     Differing { vars: analysis.vars }
@@ -151,6 +163,12 @@ impl Analysis<'_> {
                     self.misplaced.push(expr.span);
                 }
             }
+            Kind::Subgroup(op, operands) => {
+                if apart && !matches!(op, SubgroupOp::Size | SubgroupOp::Lane) {
+                    self.apart.push(expr.span);
+                }
+                operands.iter().for_each(|operand| self.value(operand, apart));
+            }
             Kind::If(condition, yes, no) => {
                 self.value(condition, apart);
                 let apart = apart || self.differs(condition);
@@ -200,6 +218,7 @@ impl Analysis<'_> {
                     // What nobody writes is the same for all who look at one place.
                     Kind::Element(var, _) => !self.only_read(*var),
                     Kind::Atomic(..) => true,
+                    Kind::Subgroup(op, _) => *op != SubgroupOp::Size,
                     Kind::Call(at, args) => {
                         self.uses[*at].positions || args.iter().any(|arg| self.may_write(arg))
                     }
@@ -240,6 +259,7 @@ fn for_parts<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
         }
         Kind::Element(_, list)
         | Kind::Math(_, list)
+        | Kind::Subgroup(_, list)
         | Kind::Struct(_, list)
         | Kind::Array(list)
         | Kind::Vector(list) => list.iter().for_each(visit),

@@ -18,6 +18,8 @@ pub(crate) struct Uses {
     pub(crate) written: BTreeSet<VarId>,
     /// Whether positions in a work-group, local memory or barriers occur.
     pub(crate) groups: bool,
+    /// Whether operations of sub-groups occur.
+    pub(crate) subgroups: bool,
     /// Whether any position occurs.
     pub(crate) positions: bool,
 }
@@ -70,6 +72,14 @@ fn of(
                 uses.groups = true;
                 if !calls.is_empty() && !module.kernels.contains(&at) {
                     errors.at(expr.span, "a `barrier()` stands in the kernel itself, not in a helper");
+                }
+            }
+            Kind::Subgroup(op, _) => {
+                uses.groups = true;
+                uses.subgroups = true;
+                if !module.kernels.contains(&at) {
+                    let name = op.name();
+                    errors.at(expr.span, format!("`{name}` stands in the kernel itself, not in a helper"));
                 }
             }
             Kind::Call(helper, args) => helpers.push((*helper, args)),

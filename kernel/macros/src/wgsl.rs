@@ -49,6 +49,8 @@ pub(crate) struct Writer<'m> {
     pub(super) helpers: Parts,
     pub(super) functions: Parts,
     pub(super) half: bool,
+    /// Whether there are operations of sub-groups.
+    subgroups: bool,
     /// Whether launches have work-groups.
     pub(super) grouped: bool,
     /// The helpers that were written, by number and memories.
@@ -88,6 +90,7 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> Text {
         helpers: Parts::default(),
         functions: Parts::default(),
         half: false,
+        subgroups: uses[at].subgroups,
         grouped: uses[at].groups,
         helper_names: HashMap::new(),
         block: Vec::new(),
@@ -122,7 +125,8 @@ impl<'m> Writer<'m> {
 
     fn write(mut self, function: &'m Function) -> Text {
         let groups = self.grouped;
-        let own = "block Block item Item group groups local at rest width half group_at groups_1 groups_2 group_items exact_groups";
+        let own = "block Block item Item group groups local at rest other group_at groups_1 groups_2 group_items exact_groups \
+                   subgroup_size subgroup_lane width lane";
         self.taken.extend(own.split(' ').map(String::from));
         for stem in ["local", "local_id", "group_id", "global_id"] {
             self.taken.extend((0..3).map(|dim| format!("{stem}_{dim}")));
@@ -160,7 +164,11 @@ impl<'m> Writer<'m> {
         text.push_str(&self.bindings());
         text.push_str(&self.helpers.text);
         text.push_str(&self.functions.text);
-        text.push_str(&entry_text(&entry, groups, &body));
+        let subgroups = self.subgroups;
+        if subgroups {
+            text.push_str("var<private> subgroup_size: u32;\nvar<private> subgroup_lane: u32;\n\n");
+        }
+        text.push_str(&entry_text(&entry, groups, subgroups, &body));
         Text { text, entry, overrides: self.override_names }
     }
 
@@ -365,12 +373,19 @@ enum Work {
 }
 
 /// The entry point around a kernel's body: where the item is, and whether the launch reaches so far.
-fn entry_text(name: &str, groups: bool, work: &Work) -> String {
-    let positions = "
+fn entry_text(name: &str, groups: bool, subgroups: bool, work: &Work) -> String {
+    let mut positions = "
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
-";
+"
+    .to_string();
+    let mut kept = "";
+    if subgroups {
+        positions.push_str("    @builtin(subgroup_size) width: u32,\n");
+        positions.push_str("    @builtin(subgroup_invocation_id) lane: u32,\n");
+        kept = "    subgroup_size = width;\n    subgroup_lane = lane;\n";
+    }
     if groups {
         // The work-group's items are counted in one dimension, like the groups, so that no device's limits per
         // dimension matter; the launch's shape is made of them here. Only where groups are counted along two dimensions
@@ -385,7 +400,7 @@ fn entry_text(name: &str, groups: bool, work: &Work) -> String {
         };
         return format!(
             "@compute @workgroup_size(group_items)\nfn {name}({positions}) {{
-    let group_at = group.y * groups.x + group.x;
+{kept}    let group_at = group.y * groups.x + group.x;
     let groups_1 = block.size_1 / local_1;
     let groups_2 = block.size_2 / local_2;
     let group_id_0 = group_at / (groups_1 * groups_2);

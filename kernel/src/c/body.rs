@@ -167,6 +167,10 @@ impl<'p, 'm> Body<'p, 'm> {
                 self.line(&barrier);
                 Ok(())
             }
+            Statement::SubgroupCollectiveOperation { op, collective_op, argument, result } => {
+                self.collective(op, collective_op, argument, result)
+            }
+            Statement::SubgroupGather { mode, argument, result } => self.gather(mode, argument, result),
             Statement::Call { function, ref arguments, result } => self.call(function, arguments, result),
             ref other => refuse(format!("the statement {}", statement_name(other))),
         }

@@ -169,6 +169,16 @@ impl Dialect {
         }
     }
 
+    /// How many items the sub-group has, or which of them this is.
+    pub(super) fn in_subgroup(self, size: bool) -> &'static str {
+        match (self, size) {
+            (OpenClC, true) => "get_sub_group_size()",
+            (OpenClC, false) => "get_sub_group_local_id()",
+            (CudaC, true) => "(uint)__popc(__activemask())",
+            (CudaC, false) => "(threadIdx.x & 31u)",
+        }
+    }
+
     /// Words that no name may be.
     pub(super) fn reserved(self) -> impl Iterator<Item = &'static str> {
         let own = match self {

@@ -70,6 +70,13 @@ impl<'m> Program<'m> {
         })
     }
 
+    /// Has an extension of the language switched on.
+    pub(super) fn extend(&mut self, pragma: &str) {
+        if !self.extensions.contains(pragma) {
+            self.extensions.push_str(pragma);
+        }
+    }
+
     pub(super) fn module(&self) -> &'m naga::Module {
         &self.checked.module
     }
@@ -330,6 +337,12 @@ impl<'m> Program<'m> {
             BuiltIn::WorkGroupId => Position::Group,
             BuiltIn::NumWorkGroups => Position::Groups,
             BuiltIn::LocalInvocationIndex => return Ok(self.item_in_group()),
+            BuiltIn::SubgroupSize | BuiltIn::SubgroupInvocationId => {
+                if self.dialect == Dialect::OpenClC {
+                    self.extend("#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n");
+                }
+                return Ok(self.dialect.in_subgroup(built_in == BuiltIn::SubgroupSize).into());
+            }
             other => return refuse(format!("{other:?}")),
         };
         let ty = self.type_name(CType::Vector(naga::VectorSize::Tri, naga::Scalar::U32))?;

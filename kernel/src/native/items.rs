@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use crate::native::number::Reducible;
-use crate::native::views::{Own, Plain, Shared, SharedAtomics};
+use crate::native::views::{Alone, Own, Plain, Shared, SharedAtomics};
 use crate::{AtomicInteger, Block, DeviceCopy, HostBody, Span};
 
 /// What a kernel does with the argument in one of its slots.
@@ -207,6 +207,24 @@ impl<'a> Launch<'a> {
             "slot {slot} holds elements of another size"
         );
         Shared::new(&self.spans()[slot], extents(&self.spans()[slot]), of.kind != UseKind::Read)
+    }
+
+    /// A slot as memory in which each element is one work-item's own; `None` where it does not lie in one piece.
+    ///
+    /// # Safety
+    /// No element that a work-item of the launch writes is read or written by one of another block, and the slot overlaps no
+    /// other argument if it is written.
+    pub unsafe fn alone<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Alone<'a, T, D>> {
+        let (span, of) = (&self.spans()[slot], &self.uses[slot]);
+        assert!(of.kind == UseKind::Write || of.kind == UseKind::Own, "slot {slot} is not written");
+        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
+        if !span.is_contiguous() || !(span.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
+            return None;
+        }
+        // SAFETY: the window is in one piece, of elements of this size, and aligned for them. Cells may be many; other
+        // threads keep away from the elements that this one reaches, by the caller's promise, and other groups from all
+        // of them (`Block::new`).
+        Some(Alone::new(unsafe { span.as_cells() }, extents(span)))
     }
 
     /// Combines a value with the one in a slot, atomically.

@@ -142,6 +142,20 @@ pub(super) fn with_part<T: DeviceCopy, F: DeviceCopy>(mut whole: T, offset: usiz
     whole
 }
 
+/// Where an element of so many dimensions is, if it is inside all but perhaps the only one.
+#[inline]
+fn linear<const D: usize>(at: [u32; D], extents: &[u32; D]) -> Option<usize> {
+    let mut linear = 0;
+    for (at, extent) in at.iter().zip(extents) {
+        // One dimension needs no comparison but the slice's own.
+        if D > 1 && at >= extent {
+            return None;
+        }
+        linear = linear * *extent as usize + *at as usize;
+    }
+    Some(linear)
+}
+
 /// Elements that nobody writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<'a, T, const D: usize> {
@@ -180,15 +194,7 @@ impl<T: DeviceCopy, const D: usize> Load<T, D> for Plain<'_, T, D> {
 
     #[inline]
     fn get(&self, at: [u32; D]) -> T {
-        let mut linear = 0;
-        for (at, extent) in at.iter().zip(&self.extents) {
-            // One dimension needs no comparison but the slice's own.
-            if D > 1 && at >= extent {
-                return T::zero();
-            }
-            linear = linear * *extent as usize + *at as usize;
-        }
-        self.slice.get(linear).copied().unwrap_or_else(T::zero)
+        linear(at, &self.extents).and_then(|at| self.slice.get(at)).copied().unwrap_or_else(T::zero)
     }
 
     #[inline]
@@ -288,6 +294,68 @@ impl<T: DeviceCopy> Store<T, 1> for Rest<'_, T> {
 
     fn set_part<F: DeviceCopy>(&self, at: [u32; 1], offset: usize, value: F) {
         if let Some(cell) = self.cell(at[0]) {
+            cell.set(with_part(cell.get(), offset, value));
+        }
+    }
+}
+
+/// Elements of which each is one work-item's own, by its author's promise.
+#[derive(Clone, Copy)]
+pub struct Alone<'a, T, const D: usize> {
+    cells: &'a [Cell<T>],
+    extents: [u32; D],
+}
+
+impl<T, const D: usize> fmt::Debug for Alone<'_, T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alone").field("extents", &self.extents).finish_non_exhaustive()
+    }
+}
+
+impl<'a, T, const D: usize> Alone<'a, T, D> {
+    pub(crate) fn new(cells: &'a [Cell<T>], extents: [u32; D]) -> Self {
+        Alone { cells, extents }
+    }
+
+    #[inline]
+    fn cell(&self, at: [u32; D]) -> Option<&'a Cell<T>> {
+        self.cells.get(linear(at, &self.extents)?)
+    }
+}
+
+impl<T: DeviceCopy, const D: usize> Load<T, D> for Alone<'_, T, D> {
+    #[inline]
+    fn count(&self) -> u32 {
+        self.cells.len() as u32
+    }
+
+    #[inline]
+    fn extent(&self, dim: usize) -> u32 {
+        self.extents[dim]
+    }
+
+    #[inline]
+    fn get(&self, at: [u32; D]) -> T {
+        self.cell(at).map_or_else(T::zero, Cell::get)
+    }
+}
+
+impl<T: DeviceCopy, const D: usize> Store<T, D> for Alone<'_, T, D> {
+    #[inline]
+    fn set(&self, at: [u32; D], value: T) {
+        if let Some(cell) = self.cell(at) {
+            cell.set(value);
+        }
+    }
+
+    #[inline]
+    fn part<F: DeviceCopy>(&self, at: [u32; D], offset: usize) -> F {
+        part_of(&self.get(at), offset)
+    }
+
+    #[inline]
+    fn set_part<F: DeviceCopy>(&self, at: [u32; D], offset: usize, value: F) {
+        if let Some(cell) = self.cell(at) {
             cell.set(with_part(cell.get(), offset, value));
         }
     }

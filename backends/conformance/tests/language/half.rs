@@ -7,8 +7,6 @@ use crate::everywhere::{everywhere, queues, read};
 
 #[windlass::kernels]
 mod halves {
-    use windlass::prelude::*;
-
     const WEIGHTS: [f16; 2] = [0.5, -2.0];
 
     #[derive(Clone, Copy, DeviceCopy)]

@@ -129,3 +129,53 @@ fn launches_have_the_dimensions_that_they_were_given() {
         assert_eq!(read(&out).expect("it is read"), [1, 1, 1, 1, 1, 0, 0, 0]);
     }
 }
+
+/// Each element is written by one item, wherever that is.
+#[windlass::kernel]
+unsafe fn turned(from: &View<u32, 2>, to: &mut View<u32, 2>, back: &mut [u32]) {
+    let row = global_id(0);
+    let column = global_id(1);
+    to[column][row] = from[row][column];
+    let at = row * global_size(1) + column;
+    back[global_size(0) * global_size(1) - 1 - at] = from[row][column] * 2;
+}
+
+/// Neighbours swap through local memory, and then in place.
+#[windlass::kernel]
+unsafe fn swapped(x: &mut [u32], #[local] tile: &mut [u32]) {
+    let l = local_id(0);
+    tile[l] = x[global_id(0)];
+    barrier();
+    x[global_id(0)] = tile[l ^ 1];
+    barrier();
+    if l % 2 == 0 {
+        x[global_id(0)] += x[global_id(0) + 1];
+    }
+}
+
+#[test]
+fn kernels_whose_items_keep_apart_by_promise() {
+    let from: Vec<u32> = (0..35).map(|i| i * i).collect();
+    let mut expected: Vec<u32> = (0..35).map(|at| from[at % 5 * 7 + at / 5]).collect();
+    expected.extend(from.iter().rev().map(|v| v * 2));
+    expected.extend([1, 0, 5, 2, 9, 4, 13, 6]);
+    everywhere(&expected, |queue| {
+        let grid = Buffer::<u32, 2>::with_shape([5, 7], from.clone())?;
+        let (to, back) = (Buffer::<u32, 2>::new([7, 5]), Buffer::<u32>::new(35));
+        queue.submit(|cg| {
+            // SAFETY: each item has an element of its own in both, and the buffers are three.
+            let call = unsafe { turned(cg.read(&grid), cg.write(&to), cg.write(&back)) };
+            cg.parallel_for([5, 7], call)
+        })?;
+        let x = Buffer::from((0..8).collect::<Vec<u32>>());
+        queue.submit(|cg| {
+            // SAFETY: items touch their own element, and behind a barrier that of a neighbour in their group.
+            let call = unsafe { swapped(cg.read_write(&x), 4) };
+            cg.parallel_for(windlass::NdRange { global: [8], local: [4] }, call)
+        })?;
+        let mut all = read(&to)?;
+        all.extend(read(&back)?);
+        all.extend(read(&x)?);
+        Ok(all)
+    });
+}

@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 
 use super::Checker;
-use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, find};
+use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
 use crate::hir::{Arg, AtomicOp, Base, Expr, Kind, May, Node, Place, VarId, VarKind, walk};
 use crate::items::{Param, vector_width};
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
@@ -41,6 +41,9 @@ impl Checker<'_> {
         if let Some((_, id)) = Id::ALL.iter().find(|(known, _)| *known == name) {
             return self.position(*id, span, call);
         }
+        if let Some(op) = SubgroupOp::from_name(name) {
+            return self.subgroup(op, span, call);
+        }
         match name {
             "barrier" => {
                 if let Some(extra) = call.args.first() {
@@ -59,6 +62,34 @@ impl Checker<'_> {
                 ),
             ),
         }
+    }
+
+    fn subgroup(&mut self, op: SubgroupOp, span: Span, call: &syn::ExprCall) -> Expr {
+        let name = op.name();
+        if call.args.len() != op.operands() {
+            let wants = ["no values", "one value", "a value and whose it is to be"][op.operands()];
+            return self.error(span, format!("`{name}` takes {wants}"));
+        }
+        let mut operands = Vec::new();
+        for (at, arg) in call.args.iter().enumerate() {
+            let wanted = match (op, at) {
+                (SubgroupOp::All | SubgroupOp::Any, _) => BOOL,
+                (_, 1) => U32,
+                _ => self.infer.fresh(Guess::Any),
+            };
+            operands.push(self.expr_to(arg, &wanted));
+        }
+        let ty = match operands.first() {
+            Some(first) if first.ty != BOOL => {
+                let words = |s: Scalar| s != Scalar::Bool && s.bits() == 32;
+                let ty = first.ty.clone();
+                self.demand(&ty, span, words, "sub-groups combine `u32`, `i32` and `f32`, and this is `{}`");
+                ty
+            }
+            Some(_) => BOOL,
+            None => U32,
+        };
+        Expr::new(Kind::Subgroup(op, operands), ty, span)
     }
 
     fn position(&mut self, id: Id, span: Span, call: &syn::ExprCall) -> Expr {

@@ -215,6 +215,11 @@ impl<'m> Rust<'m> {
                         Slice { may: May::Atomic, .. } => {
                             values.push(quote!(let #name = launch.atomics::<#ty, #dims>(#slot);));
                         }
+                        Slice { may: May::Write, .. } if function.alone => {
+                            shared.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
+                            patterns.push(quote!(Some(#name)));
+                            plains.push(self.alone(&ty, dims, slot));
+                        }
                         Slice { may: May::Write, .. } => {
                             values.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
                         }

@@ -178,6 +178,10 @@ impl Rust<'_> {
                     (May::Atomic, _) => {
                         bindings.push(quote!(let #name = launch.atomics::<#ty, #dims>(#slot);))
                     }
+                    (May::Write, Some(_)) if function.alone => {
+                        patterns.push(quote!(Some(#name)));
+                        plains.push(self.alone(&ty, dims, slot));
+                    }
                     (May::Read, Some(_)) => {
                         patterns.push(quote!(Some(#name)));
                         plains.push(quote!(launch.plain::<#ty, #dims>(#slot)));
@@ -202,6 +206,15 @@ impl Rust<'_> {
             (Some(_), true) => quote!(),
             (Some(_), false) => quote!(if let (#(#patterns,)*) = (#(#plains,)*) { #body return; }),
             (None, _) => body,
+        }
+    }
+
+    /// A slot as plain memory, by the promise of the kernel's author.
+    pub(super) fn alone(&self, ty: &TokenStream, dims: usize, slot: &usize) -> TokenStream {
+        quote! {
+            // SAFETY: the kernel is `unsafe`, and who launched it answers for that no two work-items meet at an element that
+            // one of them writes, and that what is written overlaps no other argument.
+            unsafe { launch.alone::<#ty, #dims>(#slot) }
         }
     }
 

@@ -4,7 +4,7 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 use super::{Reach, Rust, helper_name};
-use crate::builtin::{Id, Math};
+use crate::builtin::{Id, Math, SubgroupOp};
 use crate::hir::{Arg, AtomicOp, Base, BinOp, Expr, Kind, UnOp, VarId, VarKind};
 use crate::ty::{Scalar, Ty};
 
@@ -90,6 +90,17 @@ impl Rust<'_> {
                 quote!(#rt::Load::get(&#name, [#(#at),*]))
             }
             Kind::Len(var, dim) => self.length(*var, *dim),
+            // On the host each item is a sub-group of its own.
+            Kind::Subgroup(op, operands) => {
+                let values: Vec<TokenStream> = operands.iter().map(|e| self.value(e)).collect();
+                match (op, &values[..]) {
+                    (SubgroupOp::Size, _) => quote!(1_u32),
+                    (SubgroupOp::Lane, _) => quote!(0_u32),
+                    (SubgroupOp::ExclusiveAdd, [value, ..]) => quote!({ let _ = #value; #rt::Zero::ZERO }),
+                    (_, [value]) => value.clone(),
+                    (_, _) => quote!((#(#values),*).0),
+                }
+            }
             Kind::Id(id, dim) => {
                 let (field, dim) = (id_field(*id), *dim as usize);
                 match id {

@@ -185,6 +185,14 @@ impl<'m> Body<'_, 'm> {
                 after.into_iter().for_each(|line| self.line(line));
                 name
             }
+            Kind::Subgroup(op, _) if op.operands() == 0 => op.name().into(),
+            Kind::Subgroup(op, operands) => {
+                let exprs: Vec<&'m Expr> = operands.iter().collect();
+                let call = format!("{}({})", op.wgsl(), self.operands(&exprs).join(", "));
+                let (name, ty) = (self.temporary("together"), self.writer.ty(&expr.ty));
+                self.line(format!("let {name}: {ty} = {call};"));
+                name
+            }
             Kind::Struct(_, list) | Kind::Array(list) | Kind::Vector(list) => {
                 let exprs: Vec<&'m Expr> = list.iter().collect();
                 let texts = self.operands(&exprs);

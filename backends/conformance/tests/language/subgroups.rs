@@ -1,0 +1,85 @@
+//! Sub-groups, whose size is each device's own.
+
+use windlass::prelude::*;
+use windlass::{NdRange, Result};
+
+use crate::everywhere::{queues, read};
+
+#[windlass::kernel]
+fn together(x: &[i32], y: &[f32], size: &mut [u32], lane: &mut [u32], out: &mut [i32], sums: &mut [f32]) {
+    let i = global_id(0);
+    let v = x[i];
+    size[i] = subgroup_size();
+    lane[i] = subgroup_lane();
+    let sum = subgroup_add(v);
+    let least = subgroup_min(v);
+    let most = subgroup_max(v);
+    let before = subgroup_exclusive_add(v);
+    let upto = subgroup_inclusive_add(v);
+    let first = subgroup_first(v);
+    let next = subgroup_shuffle(v, (subgroup_lane() + 1) % subgroup_size());
+    let all = subgroup_all(v > -1000);
+    let any = subgroup_any(v == x[0]);
+    let at = i * 9;
+    out[at] = sum;
+    out[at + 1] = least;
+    out[at + 2] = most;
+    out[at + 3] = before;
+    out[at + 4] = upto;
+    out[at + 5] = first;
+    out[at + 6] = next;
+    out[at + 7] = if all { 1 } else { 0 };
+    out[at + 8] = if any { 1 } else { 0 };
+    sums[i] = subgroup_add(y[i]) + subgroup_max(y[i]);
+}
+
+const ITEMS: usize = 64;
+const GROUP: usize = 32;
+
+/// Which sub-group an item is in is found by what the first of each has: every value is there once.
+#[test]
+fn sub_groups_work_together() -> Result<()> {
+    let x: Vec<i32> = (0..ITEMS as i32).map(|i| (i * 37) % 101 - 50).collect();
+    let y: Vec<f32> = x.iter().map(|v| *v as f32 * 0.5).collect();
+    for queue in queues().iter().filter(|queue| queue.device().info().has(Aspect::Subgroups)) {
+        let buffers = (Buffer::from(x.clone()), Buffer::from(y.clone()));
+        let (size, lane) = (Buffer::<u32>::new(ITEMS), Buffer::<u32>::new(ITEMS));
+        let (out, sums) = (Buffer::<i32>::new(ITEMS * 9), Buffer::<f32>::new(ITEMS));
+        let range = NdRange { global: [ITEMS], local: [GROUP] };
+        queue.submit(|cg| {
+            let (x, y) = (cg.read(&buffers.0), cg.read(&buffers.1));
+            let (size, lane) = (cg.write(&size), cg.write(&lane));
+            cg.parallel_for(range, together(x, y, size, lane, cg.write(&out), cg.write(&sums)))
+        })?;
+        let (size, lane, out, sums) = (read(&size)?, read(&lane)?, read(&out)?, read(&sums)?);
+        let name = queue.device().to_string();
+        for i in 0..ITEMS {
+            let group = i / GROUP * GROUP;
+            let first = out[i * 9 + 5];
+            let mates: Vec<usize> = (group..group + GROUP).filter(|m| out[m * 9 + 5] == first).collect();
+            assert_eq!(mates.len(), size[i] as usize, "item {i} on {name}");
+            let of = |l: u32| mates.iter().copied().find(|m| lane[*m] == l).expect("each lane is there");
+            let values = || mates.iter().map(|m| x[*m]);
+            let before: i32 = mates.iter().filter(|m| lane[**m] < lane[i]).map(|m| x[*m]).sum();
+            let expected = [
+                values().sum(),
+                values().min().unwrap_or(0),
+                values().max().unwrap_or(0),
+                before,
+                before + x[i],
+                x[of(0)],
+                x[of((lane[i] + 1) % size[i])],
+                1,
+                i32::from(mates.contains(&0)),
+            ];
+            assert_eq!(out[i * 9..][..9], expected, "item {i} on {name}");
+            let floats = || mates.iter().map(|m| y[*m]);
+            assert_eq!(
+                sums[i],
+                floats().sum::<f32>() + floats().fold(f32::MIN, f32::max),
+                "item {i} on {name}"
+            );
+        }
+    }
+    Ok(())
+}
