@@ -18,6 +18,7 @@ const CONSTRUCTS: &[(&str, &str)] = &[
     ("for up to the last value", "MAX - "),
     ("range with its end", "..="),
     ("break", "break;\n"),
+    ("break out of a match", "0 => {\nbreak;\n"),
     ("continue", "continue;\n"),
     ("return", "return;"),
     ("mutable variable", "let mut v"),

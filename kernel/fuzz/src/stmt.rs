@@ -249,6 +249,15 @@ impl Writer {
     }
 
     fn jump(&mut self, depth: usize) -> Both {
+        if self.random.once_in(2) {
+            // Out of a `match`, which in other languages a `break` leaves alone; behind it stands what would show that.
+            let (of, behind) = (self.expr(Ty::U, depth.min(2)), self.assign(1));
+            let text = *self.random.pick(&[
+                "match ({0}) % 3 {\n0 => {\nbreak;\n}\n1 => {\ncontinue;\n}\n_ => {}\n}\n{1}",
+                "match ({0}) % 2 {\n0 => {\nbreak;\n}\n_ => {}\n}\n{1}",
+            ]);
+            return form(text, text, &[&of, &behind]);
+        }
         let condition = self.expr(Ty::B, depth.min(2));
         let text = *self.random.pick(&["if {0} {\nbreak;\n}\n", "if {0} {\ncontinue;\n}\n"]);
         form(text, text, &[&condition])
