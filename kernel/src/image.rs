@@ -54,6 +54,32 @@ pub enum Slot {
     Pointer,
 }
 
+/// What a parameter of a kernel in a device's own language is given. Numbers name slots of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Parameter {
+    /// A pointer to the first byte of a buffer's memory. Without an [`Offset`](Parameter::Offset) of the same slot, ranges that
+    /// start elsewhere are refused at the launch.
+    Start(usize),
+    /// Where the range starts, in elements, as an integer of this width.
+    Offset(usize, Width),
+    /// How many elements the range has, as an integer of this width.
+    Len(usize, Width),
+    /// The value, or the local memory, of a slot.
+    Slot(usize),
+    /// The launch's extent along a dimension, outermost first, as an integer of this width; 1 where it has no such dimension.
+    Extent(usize, Width),
+}
+
+/// The width of an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// 32 bits.
+    W32,
+    /// 64 bits.
+    W64,
+}
+
 /// One form of a kernel, with the name of its entry point.
 #[derive(Clone)]
 pub struct KernelImage {
@@ -63,6 +89,7 @@ pub struct KernelImage {
     pub(crate) body: Option<Arc<dyn HostBody>>,
     guarded: bool,
     overrides: Overrides,
+    parameters: Option<Arc<[Parameter]>>,
 }
 
 /// Values for a text's overrides, by name.
@@ -94,6 +121,30 @@ impl KernelImage {
         Self::text(ImageFormat::OpenClC, entry, text)
     }
 
+    /// A kernel that a device has built in, by its name there; it takes each slot's buffer by its start, unless
+    /// [`KernelImage::with_parameters`] says otherwise.
+    ///
+    /// # Safety
+    /// As for [`KernelImage::opencl_c`].
+    pub unsafe fn builtin(name: &str) -> Self {
+        KernelImage { code: Arc::new([]), ..Self::text(ImageFormat::Builtin, name, "") }
+    }
+
+    /// The image with a description of its parameters, for a kernel whose author knew nothing of Windlass.
+    ///
+    /// ```
+    /// use windlass_kernel::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
+    /// let text = "__kernel void scale(uint n, __global float *v, float by) { if (get_global_id(0) < n) v[get_global_id(0)] *= by; }";
+    /// // SAFETY: it stays below `n`, which is the buffer's length.
+    /// let image = unsafe { KernelImage::opencl_c("scale", text) };
+    /// let image = image.with_parameters([Parameter::Len(0, Width::W32), Parameter::Start(0), Parameter::Slot(1)]);
+    /// let kernel = Kernel::new("scale", [Slot::Buffer(SlotAccess::ReadWrite), Slot::Value(4)], [image]);
+    /// assert_eq!(kernel.images()[0].parameters().map(<[_]>::len), Some(3));
+    /// ```
+    pub fn with_parameters(self, parameters: impl IntoIterator<Item = Parameter>) -> Self {
+        KernelImage { parameters: Some(parameters.into_iter().collect()), ..self }
+    }
+
     /// A kernel as a body that host devices call.
     pub fn host(body: Arc<dyn HostBody>) -> Self {
         KernelImage {
@@ -103,6 +154,7 @@ impl KernelImage {
             body: Some(body),
             guarded: true,
             overrides: Arc::new([]),
+            parameters: None,
         }
     }
 
@@ -114,6 +166,7 @@ impl KernelImage {
             body: None,
             guarded: false,
             overrides: Arc::new([]),
+            parameters: None,
         }
     }
 
@@ -151,6 +204,11 @@ impl KernelImage {
     /// Values for the text's overrides.
     pub fn overrides(&self) -> &Overrides {
         &self.overrides
+    }
+
+    /// What its parameters are given, where that was described.
+    pub fn parameters(&self) -> Option<&[Parameter]> {
+        self.parameters.as_deref()
     }
 
     /// The body, for [`ImageFormat::Host`].

@@ -26,7 +26,9 @@ pub use dump::dump;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
 pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
-pub use image::{ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Slot, SlotAccess};
+pub use image::{
+    ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, Width,
+};
 pub use memory::{Extent, Span, Word};
 pub use native::{Vec2, Vec3, Vec4, f16};
 pub use range::{IndexRange, Item, LaunchRange, NdRange, Range};

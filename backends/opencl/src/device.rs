@@ -78,9 +78,9 @@ pub(crate) fn device_info(device: DeviceId, position: u32) -> DeviceInfo {
     let extensions: Vec<&str> = extensions.split_whitespace().collect();
     let aspects = aspects(device, &extensions);
     let formats = if aspects.contains(&Aspect::BuiltinOnly) {
-        Vec::new()
+        vec![ImageFormat::Builtin]
     } else {
-        vec![ImageFormat::OpenClC, ImageFormat::Wgsl]
+        vec![ImageFormat::OpenClC, ImageFormat::Wgsl, ImageFormat::Builtin]
     };
     let (atomic_orders, atomic_scopes) = atomics(device);
     DeviceInfo {

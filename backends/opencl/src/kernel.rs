@@ -23,7 +23,8 @@
 //!
 //! The text is compiled without options, that is, as OpenCL C 1.2.
 //!
-//! Kernels in WGSL are translated, and follow another convention: see [`crate::translated`].
+//! Kernels in WGSL are translated, and follow another convention: see [`crate::translated`]. An image whose parameters were
+//! described takes those, and so does a kernel that the device has built in: see [`crate::described`].
 
 use std::any::Any;
 use std::ffi::CString;
@@ -32,9 +33,10 @@ use std::sync::Arc;
 use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, BuiltKernel, Launch, Region};
-use windlass_kernel::{Cache, ImageFormat, Kernel, KernelImage, Range, Slot, dump};
+use windlass_kernel::{Cache, ImageFormat, Kernel, KernelImage, Parameter, Range, Slot, dump};
 use windlass_sync::facade::{Mutex, lock};
 
+use crate::described;
 use crate::lane::Feeding;
 use crate::memory::Memory;
 use crate::sys::{self, Context, DeviceId, Program, Result};
@@ -48,8 +50,7 @@ pub(crate) struct Built {
     kernel: Mutex<sys::Kernel>,
     name: String,
     slots: Box<[Slot]>,
-    /// How it is called, where it was translated.
-    calling: Option<Calling>,
+    calling: How,
     /// How many work-items of this kernel fit one work-group.
     work_group_items: usize,
     context: Arc<Context>,
@@ -57,6 +58,15 @@ pub(crate) struct Built {
 }
 
 impl BuiltKernel for Built {}
+
+/// How a kernel's parameters follow from its slots.
+#[derive(Debug)]
+enum How {
+    /// By the convention of texts in OpenCL C.
+    Convention,
+    Translated(Calling),
+    Described(Box<[Parameter]>),
+}
 
 impl Built {
     /// Compiles an image for the device at this position. Blocks for as long as the compiler takes.
@@ -67,21 +77,18 @@ impl Built {
         image: &KernelImage,
     ) -> std::result::Result<Self, BackendError> {
         match image.format() {
-            ImageFormat::OpenClC => {
-                let parameters = parameters(kernel.slots())?;
-                Self::compile(
-                    context,
-                    (device, id),
-                    kernel,
-                    (image.source(), image.entry()),
-                    parameters,
-                    None,
-                )
+            ImageFormat::OpenClC | ImageFormat::Builtin => {
+                let (parameters, how) = match described::parameters(kernel, image)? {
+                    Some(described) => (described.len(), How::Described(described)),
+                    None => (parameters(kernel.slots())?, How::Convention),
+                };
+                let code = (image.source(), image.entry());
+                Self::compile(context, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
                 let (text, calling) = translated::read(kernel, image)?;
                 let (code, parameters) = ((&*text.source, &*text.entry), text.params.len());
-                Self::compile(context, (device, id), kernel, code, parameters, Some(calling))
+                Self::compile(context, (device, id), kernel, code, parameters, How::Translated(calling))
             }
             other => unsupported(format!("a {other:?} image on an OpenCL device")),
         }
@@ -93,19 +100,32 @@ impl Built {
         kernel: &Kernel,
         (source, entry): (&str, &str),
         parameters: usize,
-        calling: Option<Calling>,
+        calling: How,
     ) -> std::result::Result<Self, BackendError> {
         let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
-        dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
-        let program = built(context, id, source).map_err(|error| match error {
-            Unbuilt::Refused(log) => failed(log),
-            Unbuilt::Failed(failure) => failure.into(),
-        })?;
         let name = CString::new(entry)
             .map_err(|_| failed(format!("`{}` is no name of a kernel", entry.escape_debug())))?;
+        let program = match source.is_empty() {
+            true => {
+                let program = context.program_of_builtins(id, &name).map_err(|failure| {
+                    let why = BackendError::from(failure);
+                    failed(format!("{} has no built-in kernel `{entry}`: {why}", id.text(CL_DEVICE_NAME)))
+                })?;
+                // PoCL (3.1) wants it built; others may refuse to build what is built.
+                let _ = program.build(id);
+                program
+            }
+            false => {
+                dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
+                built(context, id, source).map_err(|error| match error {
+                    Unbuilt::Refused(log) => failed(log),
+                    Unbuilt::Failed(failure) => failure.into(),
+                })?
+            }
+        };
         let native = program
             .kernel(&name)
-            .map_err(|f| failed(format!("no kernel `{entry}`: {}", BackendError::from(f))))?;
+            .map_err(|f| failed(format!("no kernel `{entry}`: {}", log(&program, id, f))))?;
         let found = native.arguments()?;
         if found != parameters {
             let slots = kernel.slots();
@@ -220,11 +240,15 @@ impl<'a> Launching<'a> {
         let bind = |(slot, arg)| bind(context, &built.name, slot, arg);
         let args =
             built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<Vec<_>, _>>()?;
-        if let Some(calling) = &built.calling {
-            let (args, [global, local]) = calling.plan(&built.name, launch, args)?;
-            let line = |items| SmallVec::from_iter([items]);
-            return Ok(Launching { built, args, global: line(global), local: Some(line(local)) });
-        }
+        let args = match &built.calling {
+            How::Translated(calling) => {
+                let (args, [global, local]) = calling.plan(&built.name, launch, args)?;
+                let line = |items| SmallVec::from_iter([items]);
+                return Ok(Launching { built, args, global: line(global), local: Some(line(local)) });
+            }
+            How::Described(described) => described::arrange(&built.name, described, launch.range, &args)?,
+            How::Convention => args,
+        };
         let local = launch.range.local().map(|local| innermost_first(&launch.range, local));
         if let Some(local) = &local
             && local.iter().product::<usize>() > built.work_group_items

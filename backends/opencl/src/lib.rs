@@ -16,6 +16,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "the crate's documentation is for those who work on it")]
 
 mod context;
+mod described;
 mod device;
 mod error;
 mod event;

@@ -94,10 +94,32 @@ impl Writer {
                 ("({0}).signum()", "({0}).signum()"),
                 ("({0}).clamp(-50, 90)", "({0}).clamp(-50, 90)"),
                 ("({0}).wrapping_neg()", "({0}).wrapping_neg()"),
+                // Among others the least number by -1.
+                (
+                    "((({0} & 1) + i32::MAX) / ({1} | -2))",
+                    "(({0} & 1).wrapping_add(i32::MAX)).quotient({1} | -2)",
+                ),
+                (
+                    "((({0} & 1) + i32::MAX) % ({1} | -2))",
+                    "(({0} & 1).wrapping_add(i32::MAX)).remainder({1} | -2)",
+                ),
+                // Into the range, and beyond both of its ends.
+                (
+                    "((({0} & 0xf_ffff) as f32 * 1.0e4_f32) as i32)",
+                    "((({0} & 0xf_ffff) as f32 * 1.0e4_f32) as i32)",
+                ),
+                (
+                    "((({0} & 0xf_ffff) as f32 * -1.0e4_f32) as i32)",
+                    "((({0} & 0xf_ffff) as f32 * -1.0e4_f32) as i32)",
+                ),
                 ("ODDS[({0} as u32) % 4]", "read(&ODDS, ({0} as u32) % 4)"),
             ]),
             _ => *self.random.pick(&[
                 ("({0}).abs_diff({1})", "({0}).abs_diff({1})"),
+                (
+                    "((({0} & 0xf_ffff) as f32 * 1.0e4_f32) as u32)",
+                    "((({0} & 0xf_ffff) as f32 * 1.0e4_f32) as u32)",
+                ),
                 ("({0} as u32).rotate_right({1} as u32)", "({0} as u32).rotate_right(({1} as u32) & 31)"),
             ]),
         };

@@ -21,7 +21,8 @@ use opencl3::memory::{
 };
 use opencl3::program::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, build_program, create_program_with_binary,
-    create_program_with_source, get_program_build_data, get_program_info, release_program,
+    create_program_with_builtin_kernels, create_program_with_source, get_program_build_data,
+    get_program_info, release_program,
 };
 use opencl3::types::{
     CL_BLOCKING, cl_command_queue, cl_context, cl_context_properties, cl_event, cl_int, cl_kernel, cl_mem,
@@ -101,6 +102,13 @@ impl Context {
     pub(crate) fn program(&self, source: &str) -> Result<Program> {
         let program = create_program_with_source(self.0, &[source]);
         named("clCreateProgramWithSource", program).map(Program)
+    }
+
+    /// A program of kernels that the device has built in.
+    pub(crate) fn program_of_builtins(&self, device: DeviceId, names: &CStr) -> Result<Program> {
+        // SAFETY: one device of the context; the names are text that ends with a zero.
+        let program = unsafe { create_program_with_builtin_kernels(self.0, &[device.0], names) };
+        named("clCreateProgramWithBuiltInKernels", program).map(Program)
     }
 
     /// A program of what [`Program::code`] gave for this device.

@@ -20,7 +20,7 @@ fn devices_say_what_they_can_do() {
         let device = &info.devices[0];
         println!("{device:#?}");
         assert!(!device.name.is_empty() && !device.driver.is_empty());
-        assert_eq!(device.formats, [ImageFormat::OpenClC, ImageFormat::Wgsl]);
+        assert_eq!(device.formats, [ImageFormat::OpenClC, ImageFormat::Wgsl, ImageFormat::Builtin]);
         assert_eq!(device.memory, MemoryIndex::Own(0));
         assert!(device.limits.allocation > 0 && Some(device.limits.allocation) <= device.memory_bytes);
         assert!(device.limits.bindings >= 8 && device.limits.work_group_items >= 1);

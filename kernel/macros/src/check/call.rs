@@ -80,7 +80,7 @@ impl Checker<'_> {
             operands.push(self.expr_to(arg, &wanted));
         }
         let ty = match operands.first() {
-            Some(first) if first.ty != BOOL => {
+            Some(first) if !matches!(op, SubgroupOp::All | SubgroupOp::Any) => {
                 let words = |s: Scalar| s != Scalar::Bool && s.bits() == 32;
                 let ty = first.ty.clone();
                 self.demand(&ty, span, words, "sub-groups combine `u32`, `i32` and `f32`, and this is `{}`");
