@@ -18,6 +18,7 @@ mod groups;
 mod items;
 mod lanes;
 mod number;
+mod outside;
 mod vector;
 mod views;
 
@@ -60,7 +61,7 @@ pub struct Parts {
 
 /// The kernel that the attribute makes: text for devices and code for the host.
 pub fn kernel(parts: Parts) -> Kernel {
-    let native = KernelImage::host(Arc::new(NativeKernel::new(parts.uses, parts.run)));
+    let native = KernelImage::host(Arc::new(NativeKernel::new(parts.name, parts.uses, parts.run)));
     Kernel::of(KernelInner {
         name: parts.name.into(),
         slots: parts.slots.into(),

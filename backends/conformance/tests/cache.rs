@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::SystemTime;
 
 use windlass::Runtime;
 use windlass::prelude::*;
 
+#[path = "drivers/child.rs"]
+mod child;
 #[path = "drivers/find.rs"]
 mod find;
 
@@ -16,13 +17,11 @@ fn triple(#[spec] times: u32, v: &mut [u32]) {
     v[global_id(0)] *= times;
 }
 
-const CHILD: &str = "WINDLASS_TEST_CHILD";
-
 #[test]
 fn compiled_kernels_are_kept_and_used_only_if_whole() {
     let runtime = Runtime::new();
     let Some(device) = find::opencl(&runtime) else { return };
-    if std::env::var_os(CHILD).is_some() {
+    if child::is_one() {
         let queue = Queue::builder().device(device).build_blocking().expect("a listed device opens");
         let v = Buffer::from(vec![1_u32, 2, 3]);
         let event = queue.submit(|cg| cg.parallel_for(3, triple(3, cg.read_write(&v))));
@@ -48,15 +47,7 @@ fn compiled_kernels_are_kept_and_used_only_if_whole() {
 
 /// Another process that builds the kernel, and checks what it does.
 fn run(folder: &Path) {
-    let program = std::env::current_exe().expect("a running program");
-    let mut child = Command::new(program);
-    child.env("WINDLASS_CACHE", folder).env(CHILD, "1");
-    let output = child.output().expect("this program can be started");
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    child::run("WINDLASS_CACHE", folder);
 }
 
 /// The only entry, and when it was written.

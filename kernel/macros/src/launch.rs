@@ -193,6 +193,7 @@ impl Launched<'_> {
         for &param in &function.params {
             let var = &function.vars[param];
             let ty = type_tokens(self.module, rt, &var.ty);
+            let parameter = var.name.to_string();
             match &var.kind {
                 VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }) => {}
                 VarKind::Slice(Slice { space: Space::Local(None), .. }) => {
@@ -200,15 +201,15 @@ impl Launched<'_> {
                 }
                 VarKind::Slice(slice) => {
                     uses.push(match slice.may {
-                        May::Read => quote!(#rt::SlotUse::read::<#ty>()),
-                        _ if proof.own.contains(&param) => quote!(#rt::SlotUse::own::<#ty>()),
-                        _ => quote!(#rt::SlotUse::write::<#ty>()),
+                        May::Read => quote!(#rt::SlotUse::read::<#ty>(#parameter)),
+                        _ if proof.own.contains(&param) => quote!(#rt::SlotUse::own::<#ty>(#parameter)),
+                        _ => quote!(#rt::SlotUse::write::<#ty>(#parameter)),
                     });
                     if slice.dims > 1 {
                         uses.push(quote!(#rt::SlotUse::VALUE));
                     }
                 }
-                VarKind::Ref => uses.push(quote!(#rt::SlotUse::write::<#ty>())),
+                VarKind::Ref => uses.push(quote!(#rt::SlotUse::write::<#ty>(#parameter))),
                 VarKind::Value => uses.push(quote!(#rt::SlotUse::VALUE)),
             }
         }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crate::native::number::Reducible;
+use crate::native::outside::{Whose, watched};
 use crate::native::views::{Alone, Own, Plain, Shared, SharedAtomics};
 use crate::{AtomicInteger, Block, DeviceCopy, HostBody, Span};
 
@@ -11,6 +12,7 @@ use crate::{AtomicInteger, Block, DeviceCopy, HostBody, Span};
 pub struct SlotUse {
     kind: UseKind,
     align: usize,
+    parameter: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,35 +25,36 @@ enum UseKind {
 
 impl SlotUse {
     /// A plain value.
-    pub const VALUE: SlotUse = SlotUse { kind: UseKind::Value, align: 1 };
+    pub const VALUE: SlotUse = SlotUse { kind: UseKind::Value, align: 1, parameter: "" };
 
     /// Elements that are only read.
-    pub const fn read<T>() -> Self {
-        SlotUse { kind: UseKind::Read, align: align_of::<T>() }
+    pub const fn read<T>(parameter: &'static str) -> Self {
+        SlotUse { kind: UseKind::Read, align: align_of::<T>(), parameter }
     }
 
     /// Elements that any item may write.
-    pub const fn write<T>() -> Self {
-        SlotUse { kind: UseKind::Write, align: align_of::<T>() }
+    pub const fn write<T>(parameter: &'static str) -> Self {
+        SlotUse { kind: UseKind::Write, align: align_of::<T>(), parameter }
     }
 
     /// Elements of which, in one dimension, each item touches its own one alone.
-    pub const fn own<T>() -> Self {
-        SlotUse { kind: UseKind::Own, align: align_of::<T>() }
+    pub const fn own<T>(parameter: &'static str) -> Self {
+        SlotUse { kind: UseKind::Own, align: align_of::<T>(), parameter }
     }
 }
 
 /// A kernel as native code.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeKernel {
+    name: &'static str,
     uses: &'static [SlotUse],
     run: fn(&Launch<'_>),
 }
 
 impl NativeKernel {
-    /// A kernel from what it does with its slots, and its code.
-    pub const fn new(uses: &'static [SlotUse], run: fn(&Launch<'_>)) -> Self {
-        NativeKernel { uses, run }
+    /// A kernel from its name, what it does with its slots, and its code.
+    pub const fn new(name: &'static str, uses: &'static [SlotUse], run: fn(&Launch<'_>)) -> Self {
+        NativeKernel { name, uses, run }
     }
 }
 
@@ -64,7 +67,7 @@ impl HostBody for NativeKernel {
         let writes = |of: &SlotUse| matches!(of.kind, UseKind::Write | UseKind::Own);
         let allowed = spans.iter().zip(self.uses).all(|(span, of)| span.is_writable() || !writes(of));
         assert!(allowed, "a launch lets a kernel write what the kernel writes");
-        (self.run)(&Launch { block, uses: self.uses, taken: Cell::new(0) });
+        (self.run)(&Launch { block, kernel: self.name, uses: self.uses, taken: Cell::new(0) });
     }
 }
 
@@ -94,6 +97,7 @@ impl Item {
 #[derive(Debug)]
 pub struct Launch<'a> {
     block: Block<'a>,
+    kernel: &'static str,
     uses: &'static [SlotUse],
     /// Which slots were given out as mutable slices.
     taken: Cell<u64>,
@@ -135,7 +139,7 @@ impl<'a> Launch<'a> {
             fits && (of.kind == UseKind::Read
                 || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
         };
-        self.block.range().dims() == 1 && slots().enumerate().all(alone)
+        self.block.range().dims() == 1 && !watched() && slots().enumerate().all(alone)
     }
 
     /// The block's own elements of a slot, for [`Launch::apart`] launches.
@@ -173,7 +177,7 @@ impl<'a> Launch<'a> {
             .zip(self.uses)
             .filter(|(_, of)| matches!(of.kind, UseKind::Write | UseKind::Own));
         let fits = span.is_contiguous() && (span.as_ptr() as usize).is_multiple_of(align_of::<T>());
-        if !fits || written.into_iter().any(|(other, _)| span.overlaps(other)) {
+        if !fits || watched() || written.into_iter().any(|(other, _)| span.overlaps(other)) {
             return None;
         }
         // SAFETY: the window is in one piece, of elements of this size, and aligned for them. Nothing writes it while
@@ -206,7 +210,7 @@ impl<'a> Launch<'a> {
             size_of::<T>(),
             "slot {slot} holds elements of another size"
         );
-        Shared::new(&self.spans()[slot], extents(&self.spans()[slot]), of.kind != UseKind::Read)
+        self.share(slot)
     }
 
     /// A slot as memory in which each element is one work-item's own; `None` where it does not lie in one piece.
@@ -218,7 +222,7 @@ impl<'a> Launch<'a> {
         let (span, of) = (&self.spans()[slot], &self.uses[slot]);
         assert!(of.kind == UseKind::Write || of.kind == UseKind::Own, "slot {slot} is not written");
         assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
-        if !span.is_contiguous() || !(span.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
+        if watched() || !span.is_contiguous() || !(span.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
             return None;
         }
         // SAFETY: the window is in one piece, of elements of this size, and aligned for them. Cells may be many; other
@@ -243,7 +247,13 @@ impl<'a> Launch<'a> {
             size_of::<T>(),
             "slot {slot} holds elements of another size"
         );
-        SharedAtomics::new(Shared::new(&self.spans()[slot], extents(&self.spans()[slot]), true))
+        SharedAtomics::new(self.share(slot))
+    }
+
+    fn share<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Shared<'a, T, D> {
+        let (span, of) = (&self.spans()[slot], &self.uses[slot]);
+        let whose = Whose { kernel: self.kernel, parameter: of.parameter };
+        Shared::new(span, extents(span), of.kind != UseKind::Read, whose)
     }
 
     /// Extents as kernels number the dimensions: 0 is the outermost that the launch has, and those it has not are 1.
@@ -336,10 +346,10 @@ mod tests {
         launch.shared::<u32, 1>(1);
     }
 
-    static USES: [SlotUse; 2] = [SlotUse::read::<u32>(), SlotUse::own::<u32>()];
+    static USES: [SlotUse; 2] = [SlotUse::read::<u32>("x"), SlotUse::own::<u32>("y")];
 
     fn run(code: fn(&Launch<'_>), slots: [Slot; 2], y: &mut [u32]) {
-        let image = KernelImage::host(Arc::new(NativeKernel::new(&USES, code)));
+        let image = KernelImage::host(Arc::new(NativeKernel::new("test", &USES, code)));
         let kernel = Kernel::new("test", slots, [image]);
         run_here(&kernel, vec![Here::read(&[1_u32, 2]), Here::write(y)], 4.range())
             .expect("the arguments fit");
@@ -369,7 +379,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "what the kernel writes")]
     fn code_in_a_kernel_that_declares_less_does_not_run() {
-        let image = KernelImage::host(Arc::new(NativeKernel::new(&USES, add)));
+        let image = KernelImage::host(Arc::new(NativeKernel::new("test", &USES, add)));
         let kernel = Kernel::new("test", [SLOTS[0], SLOTS[0]], [image]);
         let _ = run_here(&kernel, vec![Here::read(&[1_u32]), Here::read(&[1_u32])], 4.range());
     }

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::outside::Whose;
 use crate::view::position;
 use crate::{AtomicInteger, DeviceCopy, Span};
 
@@ -75,17 +76,22 @@ pub struct Shared<'a, T, const D: usize> {
     span: Span,
     extents: [u32; D],
     writable: bool,
+    whose: Whose,
     marker: PhantomData<(&'a Span, fn() -> T)>,
 }
 
 impl<'a, T: DeviceCopy, const D: usize> Shared<'a, T, D> {
-    pub(crate) fn new(span: &'a Span, extents: [u32; D], writable: bool) -> Self {
-        Shared { span: *span, extents, writable, marker: PhantomData }
+    pub(super) fn new(span: &'a Span, extents: [u32; D], writable: bool, whose: Whose) -> Self {
+        Shared { span: *span, extents, writable, whose, marker: PhantomData }
     }
 
     #[inline]
-    fn position(&self, at: [u32; D]) -> Option<usize> {
-        position(&self.span, at.map(|i| i as usize))
+    fn position(&self, at: [u32; D], writes: bool) -> Option<usize> {
+        let position = position(&self.span, at.map(|i| i as usize));
+        if position.is_none() {
+            self.whose.outside(writes, &at, &self.extents);
+        }
+        position
     }
 }
 
@@ -102,7 +108,7 @@ impl<T: DeviceCopy, const D: usize> Load<T, D> for Shared<'_, T, D> {
 
     #[inline]
     fn get(&self, at: [u32; D]) -> T {
-        self.position(at).map_or_else(T::zero, |at| self.span.load(at))
+        self.position(at, false).map_or_else(T::zero, |at| self.span.load(at))
     }
 }
 
@@ -110,7 +116,7 @@ impl<T: DeviceCopy, const D: usize> Store<T, D> for Shared<'_, T, D> {
     #[inline]
     fn set(&self, at: [u32; D], value: T) {
         assert!(self.writable, "this memory is only read");
-        if let Some(at) = self.position(at) {
+        if let Some(at) = self.position(at, true) {
             self.span.store(at, value);
         }
     }
@@ -123,7 +129,7 @@ impl<T: DeviceCopy, const D: usize> Store<T, D> for Shared<'_, T, D> {
     #[inline]
     fn set_part<F: DeviceCopy>(&self, at: [u32; D], offset: usize, value: F) {
         assert!(self.writable, "this memory is only read");
-        if let Some(at) = self.position(at) {
+        if let Some(at) = self.position(at, true) {
             self.span.store_part(at, offset, value);
         }
     }
@@ -390,6 +396,6 @@ impl<T: AtomicInteger, const D: usize> Atomics<T, D> for SharedAtomics<'_, T, D>
 
     #[inline]
     fn update(&self, at: [u32; D], op: AtomicOp, value: T) -> T {
-        self.0.position(at).map_or_else(T::zero, |at| T::update(&self.0.span, at, op, value))
+        self.0.position(at, true).map_or_else(T::zero, |at| T::update(&self.0.span, at, op, value))
     }
 }

@@ -6,6 +6,11 @@
 use windlass::{Device, Runtime};
 use windlass_conformance::{Kernels, Report, Subject, expected, run};
 
+/// The host.
+pub(crate) fn host(runtime: &Runtime) -> Option<Device> {
+    or_skip(Subject::find(runtime, |d| is(d, "host")))
+}
+
 /// PoCL, or else whatever OpenCL device there is.
 pub(crate) fn opencl(runtime: &Runtime) -> Option<Device> {
     let pocl = |d: &Device| is(d, "opencl") && d.platform_name() == "Portable Computing Language";

@@ -1,0 +1,94 @@
+//! What `WINDLASS_DUMP` and `WINDLASS_DEBUG` show of kernels.
+
+#[path = "drivers/child.rs"]
+mod child;
+#[path = "drivers/find.rs"]
+mod find;
+
+use std::fs;
+
+use windlass::prelude::*;
+use windlass::{NdRange, Result};
+
+/// The neighbour of the first element is outside, and so is that of the last row.
+#[windlass::kernel]
+fn shifted(
+    from: &[u32],
+    grid: &View<u32, 2>,
+    to: &mut [u32],
+    seen: &[AtomicU32],
+    #[local] tile: &mut [u32; 2],
+) {
+    let position = global_id(0);
+    let previous = from[position - 1];
+    tile[local_id(0)] = previous + grid[1][position];
+    barrier();
+    to[position + 1] = tile[1 - local_id(0)];
+    seen[previous].fetch_add(1, Relaxed);
+}
+
+/// Writes at its own position, where nothing is compared unless it is asked for.
+#[windlass::kernel]
+fn doubled(values: &mut [u32]) {
+    let position = global_id(0);
+    values[position] = values[position] * 2;
+}
+
+fn launch(queue: &Queue) -> Result<()> {
+    let (from, to) = (Buffer::from(vec![5_u32, 6]), Buffer::<u32>::new(4));
+    let grid = Buffer::<u32, 2>::with_shape([2, 3], vec![0; 6])?;
+    let (seen, values) = (Buffer::from(vec![0_u32; 3]), Buffer::from(vec![1_u32; 3]));
+    let range = NdRange { global: [4], local: [2] };
+    queue.submit(|cg| {
+        let (from, grid, to) = (cg.read(&from), cg.read(&grid), cg.write(&to));
+        cg.parallel_for(range, shifted(from, grid, to, cg.atomic(&seen)))
+    })?;
+    queue.submit(|cg| cg.parallel_for(4, doubled(cg.read_write(&values))))?;
+    assert_eq!(to.host_read().blocking_wait()?.to_vec(), [0, 5, 0, 0]);
+    assert_eq!(values.host_read().blocking_wait()?.to_vec(), [2, 2, 2]);
+    assert_eq!(seen.host_read().blocking_wait()?.to_vec(), [2, 0, 0]);
+    Ok(())
+}
+
+#[test]
+fn what_is_asked_for_is_shown() -> Result<()> {
+    if child::is_one() {
+        let runtime = Runtime::new();
+        for device in
+            [find::host(&runtime), find::opencl(&runtime), find::wgpu(&runtime)].into_iter().flatten()
+        {
+            launch(&Queue::builder().device(device).build_blocking()?)?;
+        }
+        return Ok(());
+    }
+    let said = child::run("WINDLASS_DEBUG", "1");
+    for line in [
+        "kernel `shifted` reads element 4294967295 of `from`, which has 2; it gives zero",
+        "kernel `shifted` reads element [1, 3] of `grid`, which has [2, 3]; it gives zero",
+        "kernel `shifted` writes element 4 of `to`, which has 4; it does nothing",
+        "kernel `shifted` writes element 5 of `seen`, which has 3; it does nothing",
+        "kernel `doubled` writes element 3 of `values`, which has 3; it does nothing",
+    ] {
+        assert!(said.contains(line), "`{line}` is not in:\n{said}");
+    }
+    let folder = std::env::temp_dir().join(format!("windlass-dump-test-{}", std::process::id()));
+    let said = child::run("WINDLASS_DUMP", &folder);
+    assert!(!said.contains("kernel `shifted`"), "nobody asked: {said}");
+    let runtime = Runtime::new();
+    for (device, extension) in [(find::opencl(&runtime), "cl"), (find::wgpu(&runtime), "wgsl")] {
+        let Some(device) = device else { continue };
+        let mut files =
+            fs::read_dir(&folder).expect("the folder was made").flatten().map(|entry| entry.path());
+        let is = |path: &std::path::PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.starts_with("shifted.") && name.ends_with(&format!(".{extension}"))
+        };
+        let path = files.find(is).unwrap_or_else(|| panic!("no text for {device}"));
+        let text = fs::read_to_string(path).expect("it is text");
+        for name in ["shifted", "from", "grid", "to", "seen", "tile", "position", "previous"] {
+            assert!(text.contains(name), "`{name}` is not in the text for {device}:\n{text}");
+        }
+    }
+    fs::remove_dir_all(&folder).expect("the folder is ours");
+    Ok(())
+}
