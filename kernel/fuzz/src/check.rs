@@ -73,6 +73,8 @@ pub struct Case {
     pub loose: bool,
     /// Its launch.
     pub launch: for<'g> fn(&CommandGroup<'g>, &Memory) -> Result<()>,
+    /// The same over slices, on this thread, where its arguments are such.
+    pub here: Option<fn(&mut Plain) -> Result<()>>,
     /// The same in plain Rust, one item after the other.
     pub plain: fn(&mut Plain),
 }
@@ -102,6 +104,18 @@ pub fn check_all(cases: &[Case]) {
         let before = inputs(case.seed);
         let mut expected = before.clone();
         (case.plain)(&mut expected);
+        let tolerance = if case.loose { 1e-3 } else { 1e-5 };
+        if let Some(here) = case.here {
+            let mut found = before.clone();
+            let what = match here(&mut found) {
+                Ok(()) => difference(&expected, &found, tolerance),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(what) = what {
+                wrong += 1;
+                println!("DISAGREES {} (seed {}) over slices: {what}", case.name, case.seed);
+            }
+        }
         for queue in &queues {
             let has = |aspect| queue.device().info().has(aspect);
             let needs = [(case.wide, Aspect::Int64), (case.double, Aspect::Fp64), (case.half, Aspect::Fp16)];
@@ -112,7 +126,7 @@ pub fn check_all(cases: &[Case]) {
                 continue;
             }
             let what = match run(queue, case, &before) {
-                Ok(found) => difference(&expected, &found, if case.loose { 1e-3 } else { 1e-5 }),
+                Ok(found) => difference(&expected, &found, tolerance),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(what) = what {

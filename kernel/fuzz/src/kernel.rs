@@ -283,10 +283,26 @@ mod {name}_plain {{
         );
         let Needs { wide, compared, double, half, loose } = self.needs;
         let range = self.shape.range();
+        // On this thread, over slices: there all work-groups are run by one thread, one after the other.
+        let (before, slices, after) = match self.extra {
+            Extra::Atomics => ("", Some("&mut p.acc[..], &mut p.iacc[..]"), ""),
+            Extra::Reductions => (
+                "let (mut sum, mut min, mut xor) = ([p.reduced.0], [p.reduced.1], [p.reduced.2]); ",
+                Some("&mut sum[..], &mut min[..], &mut xor[..]"),
+                " p.reduced = (sum[0], min[0], xor[0]);",
+            ),
+            Extra::Views | Extra::Parts => ("", None, ""),
+        };
+        let here = slices.map_or("None".to_string(), |slices| {
+            format!(
+                "Some(|p| {{ {before}{name}::run(&p.a[..], &p.b[..], &p.x[..], p.s, p.t, &mut p.out[..], &mut p.uout[..], \
+                 &mut p.fout[..], {slices}{local_args}).run_here({range})?;{after} Ok(()) }})"
+            )
+        });
         let case = format!(
             "        Case {{ seed: {seed}, name: \"{name}\", wide: {wide}, compared: {compared}, double: {double}, half: {half}, loose: {loose}, launch: |cg, m| \
              cg.parallel_for({range}, {name}::run(cg.read(&m.a), cg.read(&m.b), cg.read(&m.x), m.s, m.t, \
-             cg.read_write(&m.out), cg.read_write(&m.uout), cg.read_write(&m.fout), {args}{local_args})), plain: \
+             cg.read_write(&m.out), cg.read_write(&m.uout), cg.read_write(&m.fout), {args}{local_args})), here: {here}, plain: \
              {name}_plain::run }},\n"
         );
         (text, case)
