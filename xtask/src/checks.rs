@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use crate::steps::Steps;
-use crate::{Result, drivers, tidy, tools};
+use crate::{Result, drivers, tidy, tools, wheels};
 
 /// The profile of all checks: optimised, so that the oracle's counts are affordable, and with debug assertions. One
 /// profile for all of them means that every dependency is compiled once.
@@ -55,6 +55,8 @@ fn tests(steps: &mut Steps) {
     });
     steps.step("oracle", || random_programs(ORACLE));
     steps.step("random kernels", || kernels(KERNELS, 1));
+    steps.step("random kernels as CUDA C++", cuda);
+    steps.step("the kernel language on Intel's runtime", intel);
     steps.step("loom models", loom);
 }
 
@@ -112,8 +114,44 @@ pub(crate) fn random_program(seed: u64) -> Result<Found> {
     if build("--example generated").is_err() {
         return Ok(Found::NoProgram);
     }
-    let agrees = Process::new(target.join("ci/examples/generated")).run();
-    Ok(if agrees.is_ok() { Found::Nothing } else { Found::Disagreement })
+    // What devices are given is kept, for those compilers that have no device here.
+    let texts = texts();
+    let _ = std::fs::remove_dir_all(&texts);
+    let run = || Process::new(target.join("ci/examples/generated")).env("WINDLASS_DUMP", &texts);
+    let agrees = run().run().is_ok();
+    let elsewhere = wheels::intel().is_none_or(|intel| run().env(VENDORS, intel).run().is_ok());
+    Ok(if agrees && elsewhere { Found::Nothing } else { Found::Disagreement })
+}
+
+/// What tells OpenCL's loader which platforms there are.
+const VENDORS: &str = "OCL_ICD_VENDORS";
+
+/// The texts that devices were given of the last program of random kernels.
+fn texts() -> std::path::PathBuf {
+    crate::root().join("target/random-kernels")
+}
+
+/// The kernel language's tests alone, with more to say to them.
+fn language() -> Process {
+    Process::cargo().words("test --workspace --all-features --test language").words(PROFILE)
+}
+
+/// The last program of random kernels, to NVIDIA's compiler.
+fn cuda() -> Result<()> {
+    let test = language().words("-- --nocapture kernels_from_elsewhere_compile_as_cuda");
+    test.env("WINDLASS_TEXTS", texts()).run()
+}
+
+/// The kernel language's tests with Intel's OpenCL runtime in PoCL's place. Random kernels run there in their own step.
+pub(crate) fn intel() -> Result<()> {
+    match wheels::intel() {
+        Some(intel) => language().words("-- --skip oclgrind:: --skip cuda::").env(VENDORS, intel).run(),
+        None if cfg!(target_arch = "x86_64") => Err("it is not there: `cargo xtask setup`".into()),
+        None => {
+            println!("Intel's runtime is for Intel's architecture; nothing was tested");
+            Ok(())
+        }
+    }
 }
 
 /// The model checks: the same sources under our own cfg, in a target folder of their own so that the two builds do not

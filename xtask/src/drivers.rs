@@ -1,9 +1,10 @@
-//! The drivers that the tests need: OpenCL and Vulkan on the CPU, so that any machine will do.
+//! The drivers that the tests need: OpenCL and Vulkan on the CPU, so that any machine will do. What Debian does not have
+//! is in [`wheels`].
 
 use std::path::Path;
 
-use crate::Result;
 use crate::process::Process;
+use crate::{Result, wheels};
 
 /// One thing that has to be there.
 struct Need {
@@ -13,7 +14,7 @@ struct Need {
     is_there: fn() -> bool,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 6] = [
     Need {
         what: "OpenCL loader (libOpenCL.so.1)",
         package: "ocl-icd-libopencl1",
@@ -34,10 +35,24 @@ const NEEDS: [Need; 4] = [
         package: "mesa-vulkan-drivers",
         is_there: || listed(&["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"], "lvp"),
     },
+    Need { what: "Oclgrind, which watches kernels' memory", package: "oclgrind", is_there: wheels::oclgrind },
+    Need {
+        what: "Python's environments, for what follows",
+        package: "python3-venv",
+        is_there: || wheels::installed() || wheels::python(),
+    },
 ];
 
-/// Installs what is missing, by `apt-get` where there is one; elsewhere says what is missing.
+/// Installs what is missing, by `apt-get` where there is one; elsewhere says what is missing. Then what comes from
+/// Python's package index.
 pub(crate) fn setup() -> Result<()> {
+    system()?;
+    let there = if wheels::installed() { "is there" } else { "is missing" };
+    println!("{:<44} {there}", "Intel's OpenCL runtime and NVRTC");
+    wheels::install()
+}
+
+fn system() -> Result<()> {
     let mut missing = Vec::new();
     for need in &NEEDS {
         let there = (need.is_there)();
@@ -54,7 +69,7 @@ pub(crate) fn setup() -> Result<()> {
         let names: Vec<&str> = missing.iter().map(|need| need.what).collect();
         return Err(format!(
             "please install: {}\n(Fedora: `dnf install ocl-icd pocl vulkan-loader mesa-vulkan-drivers`; Arch: `pacman -S \
-             ocl-icd pocl vulkan-icd-loader vulkan-swrast`. Windlass itself builds and runs without them.)",
+             ocl-icd pocl vulkan-icd-loader vulkan-swrast python`; Oclgrind is in Debian. Windlass itself builds and runs without them.)",
             names.join("; ")
         ));
     }

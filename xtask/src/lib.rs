@@ -10,6 +10,7 @@ mod process;
 mod steps;
 pub mod tidy;
 mod tools;
+mod wheels;
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +20,14 @@ pub type Result<T, E = String> = std::result::Result<T, E>;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  setup       install what the tests need: an OpenCL and a Vulkan driver for the CPU, and their loaders
+  setup       install what the tests need: OpenCL and Vulkan for the CPU, Oclgrind, and into .drivers/ Intel's OpenCL
+              runtime and NVRTC
   test        setup, then every test: unit, integration, documentation, examples, oracle, loom models
   ci          what has to pass before a change lands: format, lints, dependencies, documentation, test
   loom        the loom models alone
   oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
   kernels [N [SEED]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on
+  intel       the kernel language's tests on Intel's OpenCL runtime, in place of PoCL
   planted [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
   bench       the table of ratios beside the raw bases; further arguments go to the benches
   deny        licences, bans and sources of all dependencies
@@ -39,6 +42,7 @@ pub fn run(command: &str, rest: &[String]) -> Result<()> {
         "loom" => checks::loom(),
         "oracle" => checks::oracle(rest),
         "kernels" => checks::random_kernels(rest),
+        "intel" => checks::intel(),
         "planted" => planted::planted(rest),
         "bench" => checks::bench(rest),
         "deny" => checks::deny(),
