@@ -55,7 +55,7 @@ impl<'m> Writer<'m> {
             step.push_str(&format!(
                 "            {parts}[local] = {combined}({parts}[local], {parts}[other]);\n"
             ));
-            let into = self.group_step(reduction, &name, &combined, &ty);
+            let into = self.group_step(reduction, &name, (&combined, &identity), &ty);
             last.push_str(&format!("        {into}({parts}[0]);\n"));
         }
         let work = self.unique(&format!("{entry}_item"));
@@ -105,7 +105,13 @@ impl<'m> Writer<'m> {
     }
 
     /// The function that combines a group's value with the result.
-    fn group_step(&mut self, reduction: &Reduction, name: &str, combined: &str, ty: &str) -> String {
+    fn group_step(
+        &mut self,
+        reduction: &Reduction,
+        name: &str,
+        (combined, identity): (&str, &str),
+        ty: &str,
+    ) -> String {
         let memory = &self.memories[self.results[&reduction.param]];
         let result = memory.name.clone();
         let place = format!("&{result}[block.{result}_at]");
@@ -120,11 +126,14 @@ impl<'m> Writer<'m> {
                 };
                 format!("    {builtin}({place}, value);\n")
             }
+            // What is there is guessed at first, and not loaded: OpenCL C 1.2 has no atomic load.
             None => format!(
-                "    loop {{
-        let old = atomicLoad({place});
+                "    var old = bitcast<{stored}>({identity});
+    loop {{
         let next = bitcast<{stored}>({combined}(bitcast<{ty}>(old), value));
-        if atomicCompareExchangeWeak({place}, old, next).exchanged {{ break; }}
+        let seen = atomicCompareExchangeWeak({place}, old, next);
+        if seen.exchanged {{ break; }}
+        old = seen.old_value;
     }}
 "
             ),
