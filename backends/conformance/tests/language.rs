@@ -1,7 +1,11 @@
 //! The kernel language: every construct, on every device that is here, with the same result.
 
+#[path = "language/again.rs"]
+mod again;
 #[path = "language/arithmetic.rs"]
 mod arithmetic;
+#[path = "language/cuda.rs"]
+mod cuda;
 #[path = "language/everywhere.rs"]
 mod everywhere;
 #[path = "language/flow.rs"]
@@ -12,6 +16,10 @@ mod groups;
 mod half;
 #[path = "language/memory.rs"]
 mod memory;
+#[path = "language/nvrtc.rs"]
+mod nvrtc;
+#[path = "language/oclgrind.rs"]
+mod oclgrind;
 #[path = "language/reduce.rs"]
 mod reduce;
 

@@ -31,12 +31,17 @@ fn or_skip(found: windlass::Result<Device>) -> Option<Device> {
     match found {
         Ok(device) => Some(device),
         Err(why) => {
-            let required = ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|v| std::env::var_os(v).is_some());
-            assert!(!required, "a driver is required here: {why}");
-            eprintln!("\n*** SKIPPED, nothing was tested: {why} ***\n");
+            missing(&why.to_string());
             None
         }
     }
+}
+
+/// Says that there is nothing to test with; a failure where that is required.
+pub(crate) fn missing(what: &str) {
+    let required = ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|v| std::env::var_os(v).is_some());
+    assert!(!required, "a driver is required here: {what}");
+    eprintln!("\n*** SKIPPED, nothing was tested: {what} ***\n");
 }
 
 /// Runs the suite, and compares with what is pinned for this backend.
