@@ -21,8 +21,8 @@ fn texts(folder: &Path) -> Vec<PathBuf> {
     texts
 }
 
-/// A text's kernel in CUDA C++.
-fn translated(text: &str) -> Result<String, String> {
+/// A text's kernel in CUDA C++, with the writer's own checks of indices and without.
+fn translated(text: &str) -> Result<Vec<String>, String> {
     let value = |line: &str| {
         let (name, value) = line.strip_prefix("// ")?.split_once(" = ")?;
         Some((name.into(), value.parse::<f64>().ok()?))
@@ -33,8 +33,11 @@ fn translated(text: &str) -> Result<String, String> {
     let entries: Vec<String> = checked.compute_entries().map(str::to_owned).collect();
     let [entry] = &entries[..] else { return Err(format!("its entry points are {entries:?}")) };
     let checked = checked.specialise(entry, &values).map_err(|error| error.to_string())?;
-    let written = translate(&checked, entry, Dialect::CudaC, Bounds::Clamped);
-    written.map(|translation| translation.source).map_err(|error| error.to_string())
+    let write = |bounds| {
+        let written = translate(&checked, entry, Dialect::CudaC, bounds);
+        written.map(|translation| translation.source).map_err(|error| error.to_string())
+    };
+    [Bounds::Clamped, Bounds::Guarded].into_iter().map(write).collect()
 }
 
 /// Compiles all of a folder's texts, and says how many there are.
@@ -43,8 +46,9 @@ fn compile(nvrtc: &Nvrtc, folder: &Path) -> usize {
     let mut refused = Vec::new();
     for path in &texts {
         let text = fs::read_to_string(path).expect("it can be read");
-        let source = translated(&text);
-        if let Err(why) = source.and_then(|source| nvrtc.compile(&source, ARCHITECTURE)) {
+        let compiles =
+            |sources: Vec<String>| sources.iter().try_for_each(|source| nvrtc.compile(source, ARCHITECTURE));
+        if let Err(why) = translated(&text).and_then(compiles) {
             refused.push(format!("{}: {why}", path.display()));
         }
     }
