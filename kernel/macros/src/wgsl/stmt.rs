@@ -369,6 +369,13 @@ impl<'m> Body<'_, 'm> {
             self.lines.insert(before, line);
             value_text = name;
         }
+        let divides = matches!(op, Some(BinOp::Div | BinOp::Rem)) && !matches!(value.kind, Kind::Int(1..));
+        if divides && is_known(value, self.function) {
+            // WGSL's compilers refuse to divide by a zero that they know.
+            let (name, ty) = (self.temporary("by"), self.writer.ty(&value.ty));
+            self.line(format!("var {name}: {ty} = {value_text};"));
+            value_text = name;
+        }
         match access {
             Access::Plain(text) => {
                 let new = self.combined(place, op, &text, &value_text);

@@ -5,7 +5,7 @@ use super::Writer;
 use super::memory::member;
 use super::stmt::{Body, integer};
 use crate::builtin::Id;
-use crate::hir::{BinOp, Expr, Function, Kind, Space, UnOp, VarKind};
+use crate::hir::{BinOp, Expr, Function, Kind, Slice, Space, UnOp, VarKind};
 use crate::ty::{Scalar, Ty};
 
 impl Writer<'_> {
@@ -23,8 +23,18 @@ impl Writer<'_> {
         "Item"
     }
 
+    /// A value that the text is built with, through a function: known values have to be defined wherever they go.
+    fn built_in(&mut self, name: &str) -> String {
+        let function = format!("w_{name}");
+        if self.helpers.claim(&function) {
+            let text = format!("fn {function}() -> u32 {{\n    return {name};\n}}\n\n");
+            self.helpers.text.push_str(&text);
+        }
+        format!("{function}()")
+    }
+
     /// A position: a variable in the entry point, a part of the parameter `item` in helpers.
-    fn position(&self, id: Id, dim: u8, entry: bool) -> String {
+    fn position(&mut self, id: Id, dim: u8, entry: bool) -> String {
         let axis = ["x", "y", "z"][dim as usize];
         match (id, self.grouped) {
             (Id::Global | Id::Local | Id::Group, _) if entry => format!("{}_{dim}", id.name()),
@@ -32,7 +42,7 @@ impl Writer<'_> {
             (Id::Global, true) => format!("item.global_id.{axis}"),
             (Id::GlobalSize, _) => format!("block.size_{dim}"),
             (Id::Local, _) => format!("item.local_id.{axis}"),
-            (Id::LocalSize, _) => format!("local_{dim}"),
+            (Id::LocalSize, _) => self.built_in(&format!("local_{dim}")),
             (Id::Group, _) => format!("item.group_id.{axis}"),
             (Id::Groups, _) => format!("(block.size_{dim} / local_{dim})"),
         }
@@ -249,9 +259,7 @@ impl<'m> Body<'_, 'm> {
         let known = |expr| is_known(expr, self.function);
         match op {
             BinOp::Div | BinOp::Rem if b.ty.scalar().is_some_and(Scalar::is_int) => {
-                let positive = matches!(b.kind, Kind::Id(Id::LocalSize, _))
-                    || matches!(b.kind, Kind::Int(value) if value > 0);
-                known(b) && !positive
+                known(b) && (known(a) || !matches!(b.kind, Kind::Int(value) if value > 0))
             }
             _ => known(a) && known(b),
         }
@@ -353,10 +361,10 @@ impl<'m> Body<'_, 'm> {
 
     fn length(&mut self, var: usize, dim: Option<u8>) -> String {
         let memory = &self.writer.memories[self.memories[&var]];
-        let name = &memory.name;
-        match (&memory.slice.space, dim) {
+        let (name, space) = (memory.name.clone(), memory.slice.space.clone());
+        match (space, dim) {
             (crate::hir::Space::Local(Some(len)), _) => format!("{len}u"),
-            (crate::hir::Space::Local(None), _) => format!("{name}_len"),
+            (crate::hir::Space::Local(None), _) => self.writer.built_in(&format!("{name}_len")),
             (crate::hir::Space::Global, None) => format!("block.{name}_len"),
             (crate::hir::Space::Global, Some(dim)) => format!("block.{name}_extent_{dim}"),
         }
@@ -375,14 +383,14 @@ impl<'m> Body<'_, 'm> {
     }
 }
 
-/// Whether an expression is made of literals, constants and overrides alone, as far as the text's compiler sees.
+/// Whether an expression is made of literals and constants alone, as far as the text's compiler sees. Overrides go through
+/// variables and functions.
 pub(super) fn is_known(expr: &Expr, function: &Function) -> bool {
     let known = |expr: &Expr| is_known(expr, function);
     match &expr.kind {
-        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) | Kind::Id(Id::LocalSize, _) => true,
-        Kind::Var(var) => function.specs.contains(var),
+        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) => true,
         Kind::Len(var, _) => {
-            matches!(&function.vars[*var].kind, VarKind::Slice(slice) if slice.space != Space::Global)
+            matches!(&function.vars[*var].kind, VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }))
         }
         // What is made of known values goes through a function, or is a value of a known one's parts.
         Kind::Vector(list) | Kind::Array(list) | Kind::Struct(_, list) => list.iter().all(known),
@@ -392,10 +400,16 @@ pub(super) fn is_known(expr: &Expr, function: &Function) -> bool {
         | Kind::Cast(of)
         | Kind::Unary(_, of) => known(of),
         Kind::Swizzle(of, _) | Kind::Repeat(of) => known(of),
-        Kind::Index(of, at) => known(of) && known(at),
+        // What is outside is zero, whatever it is outside of.
+        Kind::Index(of, at) => known(at) && (known(of) || is_outside(of, at)),
         Kind::Block(block) => block.stmts.is_empty() && block.tail.as_ref().is_some_and(|tail| known(tail)),
         _ => false,
     }
+}
+
+/// Whether an index that is a literal is outside of its array.
+fn is_outside(array: &Expr, at: &Expr) -> bool {
+    matches!((&array.ty, &at.kind), (Ty::Array(_, len), Kind::Int(at)) if *at >= i128::from(*len))
 }
 
 /// Whether an expression's text means the same after other things have happened.
