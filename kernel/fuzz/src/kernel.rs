@@ -391,8 +391,12 @@ mod {name}_plain {{
         let half = items / 2;
         match self.random.below(4) {
             0 => (
-                format!("barrier();\nif l < {half} {{\ntile[l] += tile[l + {half}];\n}}\nbarrier();\nlet all = tile[l];\n"),
-                format!("for l in 0..{half} {{ tile[l] = tile[l].wrapping_add(tile[l + {half}]); }}\ntile\n"),
+                // One item more would show.
+                format!("barrier();\nif l < {} {{\ntile[l] += tile[l + {half}] + 7;\n}}\nbarrier();\nlet all = tile[l];\n", half - 1),
+                format!(
+                    "for l in 0..{} {{ tile[l] = tile[l].wrapping_add(tile[l + {half}]).wrapping_add(7); }}\ntile\n",
+                    half - 1
+                ),
             ),
             1 => (
                 "barrier();\nlet mut half = local_size(0) * local_size(1) / 2;\nwhile half > 0 {\nif l < half {\ntile[l] = tile[l] \
@@ -416,7 +420,11 @@ mod {name}_plain {{
                     ),
                 )
             }
-            _ => ("let all = tile[l] - near;\n".into(), "tile.iter().zip(near).map(|(a, b)| a.wrapping_sub(*b)).collect()\n".into()),
+            // The last item's neighbour is outside.
+            _ => (
+                "let all = tile[l + 1] - near;\n".into(),
+                "(1..).zip(near).map(|(at, b)| read(&tile, at).wrapping_sub(*b)).collect()\n".into(),
+            ),
         }
     }
 
