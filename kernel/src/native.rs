@@ -13,6 +13,8 @@
 //!   for each block, in a launch of one dimension in which it overlaps no other argument. In such a launch there is no
 //!   other way to reach it. All blocks come to the same answer, since it depends on the launch alone, and no two blocks
 //!   have an item in common.
+//!
+//! The one exception is [`Launch::alone`], which code uses whose kernel is `unsafe` itself.
 
 mod groups;
 mod items;

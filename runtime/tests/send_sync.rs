@@ -82,6 +82,9 @@ table! {
     HostViewMut<'static, u32>: send sync unpin;
     kernel::Kernel: send sync unpin;
     kernel::KernelImage: send sync unpin;
+    kernel::Parameter: send sync unpin;
+    kernel::Width: send sync unpin;
+    f16: send sync unpin;
     Item<1>: send sync unpin;
     Vec2<f32>: send sync unpin;
     Vec3<f32>: send sync unpin;

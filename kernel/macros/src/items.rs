@@ -435,7 +435,7 @@ fn refuse_decorations(item: &syn::Signature, kernel: bool, errors: &mut Errors) 
         );
     }
     if let Some(token) = item.unsafety.as_ref().filter(|_| !kernel) {
-        errors.at(token.span, "a helper promises nothing by itself; `unsafe` stands at the kernel");
+        errors.at(token.span, "a helper promises nothing by itself; that word stands at the kernel");
     }
     if let Some(token) = &item.constness {
         errors.at(token.span, "a kernel is not evaluated by the compiler; leave `const` away");

@@ -75,15 +75,7 @@ impl Launched<'_> {
         });
         let (promise, keyword) = match function.alone {
             false => (quote!(), quote!()),
-            true => (
-                quote! {
-                    ///
-                    /// # Safety
-                    /// In a launch no element that one work-item writes is read or written by another, unless both are of one
-                    /// work-group and a barrier stands between. What is passed for a `&mut` parameter overlaps no other argument.
-                },
-                quote!(unsafe),
-            ),
+            true => crate::promise::of_caller(),
         };
         Ok(quote! {
             #(#attrs)*

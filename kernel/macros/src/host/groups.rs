@@ -18,6 +18,7 @@ use crate::flow::{leaves_loop, returns};
 use crate::hir::{
     Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block, walk_stmt,
 };
+use crate::promise::alone;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::{Differing, has_barrier};
 use crate::uses::Uses;
@@ -218,7 +219,7 @@ impl<'m> Rust<'m> {
                         Slice { may: May::Write, .. } if function.alone => {
                             shared.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
                             patterns.push(quote!(Some(#name)));
-                            plains.push(self.alone(&ty, dims, slot));
+                            plains.push(alone(&ty, dims, *slot));
                         }
                         Slice { may: May::Write, .. } => {
                             values.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));

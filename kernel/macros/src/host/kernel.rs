@@ -10,6 +10,7 @@ use super::reduce::Reduced;
 use crate::hir::{
     BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarKind, walk_block,
 };
+use crate::promise::alone;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
 use crate::uses::{Elementwise, Uses, elementwise, is_position};
@@ -180,7 +181,7 @@ impl Rust<'_> {
                     }
                     (May::Write, Some(_)) if function.alone => {
                         patterns.push(quote!(Some(#name)));
-                        plains.push(self.alone(&ty, dims, slot));
+                        plains.push(alone(&ty, dims, *slot));
                     }
                     (May::Read, Some(_)) => {
                         patterns.push(quote!(Some(#name)));
@@ -206,15 +207,6 @@ impl Rust<'_> {
             (Some(_), true) => quote!(),
             (Some(_), false) => quote!(if let (#(#patterns,)*) = (#(#plains,)*) { #body return; }),
             (None, _) => body,
-        }
-    }
-
-    /// A slot as plain memory, by the promise of the kernel's author.
-    pub(super) fn alone(&self, ty: &TokenStream, dims: usize, slot: &usize) -> TokenStream {
-        quote! {
-            // SAFETY: the kernel is `unsafe`, and who launched it answers for that no two work-items meet at an element that
-            // one of them writes, and that what is written overlaps no other argument.
-            unsafe { launch.alone::<#ty, #dims>(#slot) }
         }
     }
 

@@ -1,0 +1,24 @@
+//! What becomes of a kernel whose author promises, by `unsafe`, that its work-items keep apart.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// What stands in front of the function that makes a call of such a kernel: what its caller answers for, and the keyword.
+pub(crate) fn of_caller() -> (TokenStream, TokenStream) {
+    let about = quote! {
+        ///
+        /// # Safety
+        /// In a launch no element that one work-item writes is read or written by another, unless both are of one
+        /// work-group and a barrier stands between. What is passed for a `&mut` parameter overlaps no other argument.
+    };
+    (about, quote!(unsafe))
+}
+
+/// A slot of such a kernel as plain memory.
+pub(crate) fn alone(ty: &TokenStream, dims: usize, slot: usize) -> TokenStream {
+    quote! {
+        // SAFETY: who launched the kernel answers for that no two work-items meet at an element that one of them writes,
+        // and that what is written overlaps no other argument.
+        unsafe { launch.alone::<#ty, #dims>(#slot) }
+    }
+}
