@@ -8,6 +8,8 @@ mod arithmetic;
 mod cuda;
 #[path = "language/everywhere.rs"]
 mod everywhere;
+#[path = "language/exactness.rs"]
+mod exactness;
 #[path = "language/flow.rs"]
 mod flow;
 #[path = "language/groups.rs"]

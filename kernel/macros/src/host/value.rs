@@ -303,6 +303,10 @@ impl Rust<'_> {
                 })
             }
             (Math::Signum, _) if scalar.is_int() => self.each(ty, a, |a| quote!((#a).signum())),
+            // Rust's own lose some sixteen units in the last place near the ends.
+            (Math::Asinh | Math::Acosh | Math::Atanh, _) if scalar == Scalar::F32 => {
+                self.each(ty, a, |a| quote!((f64::from(#a).#name() as f32)))
+            }
             (Math::FromBits, _) => quote!(f32::from_bits(#a)),
             (Math::MulAdd, [_, b, c]) => match ty {
                 Ty::Vector(..) => {
