@@ -136,7 +136,7 @@ const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// Plants each fault, and takes it out again. Programs from `seed` on look for it, a few for each.
+/// Plants each fault, and takes it out again. Programs look for it, ten at most.
 pub(crate) fn planted(rest: &[String]) -> Result<()> {
     let only = rest.first().map_or("", String::as_str);
     let mut missed = Vec::new();
@@ -149,7 +149,7 @@ pub(crate) fn planted(rest: &[String]) -> Result<()> {
             ));
         }
         fs::write(&path, text.replace(right, wrong)).map_err(|error| format!("{file}: {error}"))?;
-        let found = (1..=3).map(random_program).find(|found| !matches!(found, Ok(Found::Nothing)));
+        let found = (1..=10).map(random_program).find(|found| !matches!(found, Ok(Found::Nothing)));
         fs::write(&path, text).map_err(|error| format!("{file}: {error}"))?;
         match found {
             Some(Ok(Found::Disagreement)) => println!("FOUND   {what}"),
