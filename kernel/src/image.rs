@@ -127,7 +127,7 @@ impl KernelImage {
     /// # Safety
     /// As for [`KernelImage::opencl_c`].
     pub unsafe fn builtin(name: &str) -> Self {
-        KernelImage { code: Arc::new([]), ..Self::text(ImageFormat::Builtin, name, "") }
+        Self::text(ImageFormat::Builtin, name, "")
     }
 
     /// The image with a description of its parameters, for a kernel whose author knew nothing of Windlass.

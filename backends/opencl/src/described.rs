@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use windlass_backend::BackendError;
-use windlass_kernel::{Kernel, KernelImage, Parameter, Range, Slot, Width};
+use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot, Width};
 
 use crate::kernel::{Bound, unsupported};
 
@@ -16,10 +16,10 @@ pub(crate) fn parameters(
         Slot::Buffer(_) | Slot::Constant => Parameter::Start(at),
         _ => Parameter::Slot(at),
     };
-    let described: Box<[Parameter]> = match (image.parameters(), image.source().is_empty()) {
+    let described: Box<[Parameter]> = match (image.parameters(), image.format()) {
         (Some(described), _) => described.into(),
-        (None, true) => slots.iter().enumerate().map(by_slot).collect(),
-        (None, false) => return Ok(None),
+        (None, ImageFormat::Builtin) => slots.iter().enumerate().map(by_slot).collect(),
+        (None, _) => return Ok(None),
     };
     for (position, parameter) in described.iter().enumerate() {
         let fits = match *parameter {

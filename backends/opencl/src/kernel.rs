@@ -82,12 +82,13 @@ impl Built {
                     Some(described) => (described.len(), How::Described(described)),
                     None => (parameters(kernel.slots())?, How::Convention),
                 };
-                let code = (image.source(), image.entry());
+                let source = (image.format() == ImageFormat::OpenClC).then(|| image.source());
+                let code = (source, image.entry());
                 Self::compile(context, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
                 let (text, calling) = translated::read(kernel, image)?;
-                let (code, parameters) = ((&*text.source, &*text.entry), text.params.len());
+                let (code, parameters) = ((Some(&*text.source), &*text.entry), text.params.len());
                 Self::compile(context, (device, id), kernel, code, parameters, How::Translated(calling))
             }
             other => unsupported(format!("a {other:?} image on an OpenCL device")),
@@ -98,15 +99,16 @@ impl Built {
         context: &Arc<Context>,
         (device, id): (usize, DeviceId),
         kernel: &Kernel,
-        (source, entry): (&str, &str),
+        (source, entry): (Option<&str>, &str),
         parameters: usize,
         calling: How,
     ) -> std::result::Result<Self, BackendError> {
         let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
         let name = CString::new(entry)
             .map_err(|_| failed(format!("`{}` is no name of a kernel", entry.escape_debug())))?;
-        let program = match source.is_empty() {
-            true => {
+        // Without a text it is one that the device has built in.
+        let program = match source {
+            None => {
                 let program = context.program_of_builtins(id, &name).map_err(|failure| {
                     let why = BackendError::from(failure);
                     failed(format!("{} has no built-in kernel `{entry}`: {why}", id.text(CL_DEVICE_NAME)))
@@ -115,7 +117,7 @@ impl Built {
                 let _ = program.build(id);
                 program
             }
-            false => {
+            Some(source) => {
                 dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
                 built(context, id, source).map_err(|error| match error {
                     Unbuilt::Refused(log) => failed(log),

@@ -45,7 +45,6 @@ pub(crate) fn missing(what: &str) {
 }
 
 /// Runs the suite, and compares with what is pinned for this backend.
-#[allow(dead_code, reason = "not every test that looks for devices runs the suite")]
 pub(crate) fn conform(name: &str, device: &Device) {
     let subject = Subject::open(name, device, Kernels::new()).expect("a device that was just listed opens");
     let report: Report = run(&subject);

@@ -369,9 +369,7 @@ impl<'m> Body<'_, 'm> {
             self.lines.insert(before, line);
             value_text = name;
         }
-        let divides = matches!(op, Some(BinOp::Div | BinOp::Rem)) && !matches!(value.kind, Kind::Int(1..));
-        if divides && is_known(value, self.function) {
-            // WGSL's compilers refuse to divide by a zero that they know.
+        if matches!(op, Some(BinOp::Div | BinOp::Rem)) && self.may_be_known_zero(value) {
             let (name, ty) = (self.temporary("by"), self.writer.ty(&value.ty));
             self.line(format!("var {name}: {ty} = {value_text};"));
             value_text = name;

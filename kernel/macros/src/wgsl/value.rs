@@ -258,11 +258,16 @@ impl<'m> Body<'_, 'm> {
     fn may_be_refused(&self, op: BinOp, a: &Expr, b: &Expr) -> bool {
         let known = |expr| is_known(expr, self.function);
         match op {
-            BinOp::Div | BinOp::Rem if b.ty.scalar().is_some_and(Scalar::is_int) => {
-                known(b) && (known(a) || !matches!(b.kind, Kind::Int(value) if value > 0))
-            }
+            BinOp::Div | BinOp::Rem if self.may_be_known_zero(b) => true,
             _ => known(a) && known(b),
         }
+    }
+
+    /// Whether a divisor is known, and not plainly another number than zero: WGSL's compilers refuse to divide by a zero that
+    /// they know.
+    pub(super) fn may_be_known_zero(&self, by: &Expr) -> bool {
+        let is_int = by.ty.scalar().is_some_and(Scalar::is_int);
+        is_int && is_known(by, self.function) && !matches!(by.kind, Kind::Int(1..))
     }
 
     /// An operation on values that are known when the text is compiled, through a function, behind which no compiler
