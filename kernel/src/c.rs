@@ -83,6 +83,8 @@ pub struct Translation {
     pub params: Vec<Param>,
     /// The work-group's extents, innermost first.
     pub work_group: [u32; 3],
+    /// Whether there are fences, which OpenCL C has from its version 2.0 on.
+    pub fences: bool,
 }
 
 /// Writes the entry point `entry` of a module in a C-family language.

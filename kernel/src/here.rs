@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ptr::NonNull;
 
+use smallvec::SmallVec;
+
 use crate::{Block, DeviceCopy, Extent, Kernel, Range, Slot, SlotAccess, Span, Word, slice_bytes};
 
 /// An argument of a kernel that is run here.
@@ -15,7 +17,7 @@ pub struct Here<'a> {
 enum HereKind<'a> {
     Read(&'a [u8]),
     Write(&'a mut [u8]),
-    Value(Vec<u8>),
+    Value(SmallVec<[u8; 16]>),
 }
 
 impl<'a> Here<'a> {
@@ -32,7 +34,7 @@ impl<'a> Here<'a> {
 
     /// A plain value's bytes.
     pub fn value(bytes: &[u8]) -> Self {
-        Here { kind: HereKind::Value(bytes.to_vec()), element: bytes.len(), word: Word::B1 }
+        Here { kind: HereKind::Value(SmallVec::from_slice(bytes)), element: bytes.len(), word: Word::B1 }
     }
 
     /// How many elements there are.
@@ -104,11 +106,11 @@ impl std::error::Error for NotHere {}
 /// use std::sync::Arc;
 /// use windlass_kernel::{Block, Here, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, run_here};
 /// let kernel = Kernel::new("nothing", [Slot::Buffer(SlotAccess::Read)], [KernelImage::host(Arc::new(|_: Block<'_>| {}))]);
-/// assert!(run_here(&kernel, vec![Here::read(&[1_u32])], 1.range()).is_ok());
-/// let error = run_here(&kernel, vec![Here::value(&[1])], 1.range()).unwrap_err();
+/// assert!(run_here(&kernel, &mut [Here::read(&[1_u32])], 1.range()).is_ok());
+/// let error = run_here(&kernel, &mut [Here::value(&[1])], 1.range()).unwrap_err();
 /// assert!(error.to_string().contains("argument 0"), "{error}");
 /// ```
-pub fn run_here(kernel: &Kernel, mut args: Vec<Here<'_>>, range: Range) -> Result<(), NotHere> {
+pub fn run_here(kernel: &Kernel, args: &mut [Here<'_>], range: Range) -> Result<(), NotHere> {
     let name = kernel.name();
     let Some(body) = kernel.images().iter().find_map(|image| image.body()) else {
         return Err(NotHere(format!("kernel `{name}` has no image for the host")));
@@ -145,7 +147,7 @@ pub fn run_here(kernel: &Kernel, mut args: Vec<Here<'_>>, range: Range) -> Resul
         }
         _ => {}
     }
-    let spans: Vec<Span> = args.iter_mut().map(Here::span).collect();
+    let spans: SmallVec<[Span; 4]> = args.iter_mut().map(Here::span).collect();
     // SAFETY: this is the launch's only block. The memory is borrowed in `args`, which outlives the call, exclusively
     // where it is written; a slot is written only if it says so, and `fits` asked for a mutable slice then.
     body.run(unsafe { Block::new(0..items, range, &spans) });

@@ -276,6 +276,10 @@ pub enum Need {
     Atomic64,
     /// Operations of sub-groups.
     Subgroups,
+    /// Fences, and atomics whose order is stronger than relaxed, up to acquire and release.
+    AcquireRelease,
+    /// Fences and atomics with one order for all of the device.
+    SequentiallyConsistent,
 }
 
 impl fmt::Display for Need {
@@ -286,6 +290,8 @@ impl fmt::Display for Need {
             Need::Int64 => "64-bit integers",
             Need::Atomic64 => "atomics of 64 bits",
             Need::Subgroups => "operations of sub-groups",
+            Need::AcquireRelease => "fences, or atomics that acquire and release",
+            Need::SequentiallyConsistent => "fences or atomics that are sequentially consistent",
         })
     }
 }

@@ -10,6 +10,8 @@ pub mod c;
 mod cache;
 mod dump;
 mod element;
+#[cfg(feature = "translate")]
+mod fence;
 mod here;
 mod host;
 mod image;

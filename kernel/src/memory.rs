@@ -312,6 +312,11 @@ impl Span {
     }
 }
 
+/// Orders this thread's accesses to kernel memory, which are relaxed.
+pub fn fence(order: Ordering) {
+    std::sync::atomic::fence(order);
+}
+
 /// Calls `each` for every whole word of `bytes`.
 #[inline]
 fn words<const N: usize>(bytes: &mut [u8], mut each: impl FnMut(&mut [u8; N], usize)) {

@@ -24,11 +24,12 @@ mod outside;
 mod vector;
 mod views;
 
+pub use crate::memory::fence;
 pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Group, Local, Row, cells};
 pub use half::f16;
 pub use items::{Item, Launch, NativeKernel, SlotUse};
-pub use lanes::{Bounds, LANES, Run};
+pub use lanes::{Bounds, LANES, Line, Run};
 pub use number::{Integer, Reducible, Zero, element, element_mut, held};
 pub use vector::{Vec2, Vec3, Vec4, Vector};
 pub use views::{Alone, AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};

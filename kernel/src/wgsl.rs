@@ -6,6 +6,8 @@ use naga::back::pipeline_constants::process_overrides;
 use naga::front::wgsl::{Frontend, Options};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
+use crate::fence::Fence;
+
 /// What a WGSL text, or its translation, fails at, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TranslateError(pub(crate) String);
@@ -68,6 +70,11 @@ impl Checked {
     /// Whether the text has overrides.
     pub fn has_overrides(&self) -> bool {
         !self.module.overrides.is_empty()
+    }
+
+    /// Whether the text has fences.
+    pub fn has_fences(&self) -> bool {
+        self.module.functions.iter().any(|(_, function)| Fence::of(function).is_some())
     }
 
     /// The names of the compute entry points.

@@ -1,6 +1,6 @@
 //! Kernels that are built before they are needed.
 
-use windlass_backend::DeviceInfo;
+use windlass_backend::{AtomicOrders, DeviceInfo};
 use windlass_kernel::{Kernel, KernelImage, LaunchRange, Need, Range};
 
 use crate::Aspect;
@@ -152,21 +152,26 @@ pub(crate) fn image_on<'k>(kernel: &'k Kernel, device: &DeviceInfo) -> Result<&'
         )));
     };
     for need in kernel.needs() {
-        let aspect = match need {
-            Need::Fp16 => Aspect::Fp16,
-            Need::Fp64 => Aspect::Fp64,
-            Need::Subgroups => Aspect::Subgroups,
-            Need::Int64 => Aspect::Int64,
-            Need::Atomic64 => Aspect::Atomic64,
-            // One that is younger than this crate.
-            _ => continue,
-        };
-        if !device.has(aspect) {
+        if !is_met(*need, device) {
             let what = format!("kernel `{name}` needs {need}, which {} does not have", device.name);
             return Err(Error::unsupported(what));
         }
     }
     Ok(image)
+}
+
+fn is_met(need: Need, device: &DeviceInfo) -> bool {
+    match need {
+        Need::Fp16 => device.has(Aspect::Fp16),
+        Need::Fp64 => device.has(Aspect::Fp64),
+        Need::Subgroups => device.has(Aspect::Subgroups),
+        Need::Int64 => device.has(Aspect::Int64),
+        Need::Atomic64 => device.has(Aspect::Atomic64),
+        Need::AcquireRelease => device.atomic_orders >= AtomicOrders::AcquireRelease,
+        Need::SequentiallyConsistent => device.atomic_orders >= AtomicOrders::SequentiallyConsistent,
+        // One that is younger than this crate.
+        _ => true,
+    }
 }
 
 impl Device {

@@ -70,7 +70,8 @@ pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
 pub use stall::{DeadlockPolicy, Holder, Stall};
 pub use windlass_backend::{
-    Aspect, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind, Unavailable,
+    Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
+    Unavailable,
 };
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, f16};
 /// Lets a struct live in device memory, having proved that it has no padding.

@@ -22,6 +22,8 @@ mod memory;
 mod nvrtc;
 #[path = "language/oclgrind.rs"]
 mod oclgrind;
+#[path = "language/orders.rs"]
+mod orders;
 #[path = "language/reduce.rs"]
 mod reduce;
 

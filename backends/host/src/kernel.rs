@@ -71,15 +71,11 @@ pub(crate) struct Cut {
     step: usize,
 }
 
-/// Runs a launch on this thread, block after block.
+/// Runs a launch on this thread, as one block.
 pub(crate) fn run_alone(launch: &HostLaunch) {
     let items = launch.range.items();
-    if items == 0 {
-        return;
-    }
-    let step = launch.range.local().map_or(items, |local| work_group_run(local, launch.range.extent()));
-    for first in (0..items).step_by(step) {
-        run_block(launch, first, step, items);
+    if items > 0 {
+        run_block(launch, 0, items, items);
     }
 }
 
@@ -98,13 +94,13 @@ pub(crate) fn shared_step(range: &Range, cores: usize) -> Result<Option<usize>, 
         return Err(unsupported("a range whose item count overflows"));
     };
     let step = match range.local() {
-        Some(local) => work_group_run(local, range.extent()),
+        Some(local) => match work_group_run(local, range.extent()) {
+            0 => return Err(unsupported("empty work-groups")),
+            run => run * (items / run).div_ceil(GROUP_BLOCKS_PER_CORE * cores),
+        },
         None if items < SHARED_ITEMS => return Ok(None),
         None => items.div_ceil(BLOCKS_PER_CORE * cores).max(BLOCK_ITEMS),
     };
-    if step == 0 {
-        return Err(unsupported("empty work-groups"));
-    }
     Ok((cores > 1 && step < items).then_some(step))
 }
 
@@ -131,6 +127,8 @@ const SHARED_ITEMS: usize = 16 * 1024;
 const BLOCK_ITEMS: usize = 4 * 1024;
 /// Blocks for each core: enough that a core that comes late leaves the others little to wait for.
 const BLOCKS_PER_CORE: usize = 4;
+/// The same where there are work-groups, each of which may be a large piece of work.
+const GROUP_BLOCKS_PER_CORE: usize = 16;
 
 /// The shortest run of items, in row-major order, that holds whole work-groups.
 fn work_group_run(local: [usize; 3], extent: [usize; 3]) -> usize {
@@ -218,6 +216,8 @@ mod tests {
         assert_eq!(step((1 << 20).range(), 1), None);
         assert_eq!(step(NdRange { global: [8], local: [1] }.range(), 8), Some(1));
         assert_eq!(step(NdRange { global: [8], local: [8] }.range(), 8), None);
+        assert_eq!(step(NdRange { global: [1 << 20], local: [256] }.range(), 8), Some(32 * 256));
+        assert_eq!(step(NdRange { global: [300], local: [1] }.range(), 8), Some(3));
         assert_eq!(step(NdRange { global: [4, 8], local: [1, 4] }.range(), 8), Some(4));
         assert_eq!(step(NdRange { global: [4, 8], local: [2, 4] }.range(), 8), Some(16));
         assert_eq!(step(NdRange { global: [4, 4, 8], local: [2, 1, 4] }.range(), 8), Some(64));

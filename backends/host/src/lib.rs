@@ -79,11 +79,11 @@ impl Host {
     ///
     /// - A launch without work-groups is shared from 16,384 items on, in blocks of 4,096 items at least, four for
     ///   each core at most.
-    /// - A launch with work-groups is cut into the shortest runs of items that hold whole work-groups, one run to a
-    ///   block; for a work-group `[1, 1, k]` these are `k` items. It is shared as soon as there are two blocks. So
-    ///   a launch whose items are large pieces of work says so by work-groups of one item.
+    /// - A launch with work-groups is cut where whole work-groups end; for work-groups `[1, 1, k]` that is after every
+    ///   `k` items. There are sixteen blocks for each core at most, and it is shared as soon as there are two. So a
+    ///   launch whose items are large pieces of work says so by work-groups of one item.
     ///
-    /// Everything else runs on the lane's worker: as one block, or, with work-groups, as the blocks named above.
+    /// Everything else runs on the lane's worker as one block.
     pub fn shares_ranges(&self) -> bool {
         self.helpers.cores() > 1
     }

@@ -52,7 +52,7 @@ fn devices_of(platform: PlatformId) -> Found {
 
 /// Drivers before 1.2 lack calls that we make, and the loader would jump to a null address. The text reads
 /// `OpenCL 3.0 …`.
-fn version(text: &str) -> (u32, u32) {
+pub(crate) fn version(text: &str) -> (u32, u32) {
     let parse = || {
         let (major, minor) = text.split_whitespace().nth(1)?.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))

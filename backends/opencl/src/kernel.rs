@@ -23,11 +23,12 @@
 //!
 //! The text is compiled without options, that is, as OpenCL C 1.2.
 //!
-//! Kernels in WGSL are translated, and follow another convention: see [`crate::translated`]. An image whose parameters were
+//! Kernels in WGSL are translated, and follow another convention: see [`crate::translated`]; those with fences are compiled as the
+//! first version that has them. An image whose parameters were
 //! described takes those, and so does a kernel that the device has built in: see [`crate::described`].
 
 use std::any::Any;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
@@ -37,6 +38,7 @@ use windlass_kernel::{Cache, ImageFormat, Kernel, KernelImage, Parameter, Range,
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::described;
+use crate::device::version;
 use crate::lane::Feeding;
 use crate::memory::Memory;
 use crate::sys::{self, Context, DeviceId, Program, Result};
@@ -83,13 +85,21 @@ impl Built {
                     None => (parameters(kernel.slots())?, How::Convention),
                 };
                 let source = (image.format() == ImageFormat::OpenClC).then(|| image.source());
-                let code = (source, image.entry());
+                let code = Code { source, entry: image.entry(), options: c"" };
                 Self::compile(context, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
                 let (text, calling) = translated::read(kernel, image)?;
-                let (code, parameters) = ((Some(&*text.source), &*text.entry), text.params.len());
-                Self::compile(context, (device, id), kernel, code, parameters, How::Translated(calling))
+                let options = if text.fences { language_with_fences(id) } else { c"" };
+                let code = Code { source: Some(&text.source), entry: &text.entry, options };
+                Self::compile(
+                    context,
+                    (device, id),
+                    kernel,
+                    code,
+                    text.params.len(),
+                    How::Translated(calling),
+                )
             }
             other => unsupported(format!("a {other:?} image on an OpenCL device")),
         }
@@ -99,7 +109,7 @@ impl Built {
         context: &Arc<Context>,
         (device, id): (usize, DeviceId),
         kernel: &Kernel,
-        (source, entry): (Option<&str>, &str),
+        Code { source, entry, options }: Code<'_>,
         parameters: usize,
         calling: How,
     ) -> std::result::Result<Self, BackendError> {
@@ -114,12 +124,12 @@ impl Built {
                     failed(format!("{} has no built-in kernel `{entry}`: {why}", id.text(CL_DEVICE_NAME)))
                 })?;
                 // PoCL (3.1) wants it built; others may refuse to build what is built.
-                let _ = program.build(id);
+                let _ = program.build(id, c"");
                 program
             }
             Some(source) => {
                 dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
-                built(context, id, source).map_err(|error| match error {
+                built(context, id, source, options).map_err(|error| match error {
                     Unbuilt::Refused(log) => failed(log),
                     Unbuilt::Failed(failure) => failure.into(),
                 })?
@@ -145,6 +155,21 @@ impl Built {
     }
 }
 
+/// What is compiled: a text, or nothing for what the device has built in.
+struct Code<'a> {
+    source: Option<&'a str>,
+    entry: &'a str,
+    options: &'static CStr,
+}
+
+/// The language's version that has the fences of OpenCL C 2.0, on a device that said it has them.
+fn language_with_fences(id: DeviceId) -> &'static CStr {
+    match version(&id.text(CL_DEVICE_VERSION)) {
+        (3.., _) => c"-cl-std=CL3.0",
+        _ => c"-cl-std=CL2.0",
+    }
+}
+
 /// Why there is no program.
 enum Unbuilt {
     /// The compiler does not take the text.
@@ -153,13 +178,20 @@ enum Unbuilt {
 }
 
 /// A text, built for a device: as it was kept by an earlier process, if there is a cache, or by the compiler.
-fn built(context: &Context, id: DeviceId, source: &str) -> std::result::Result<Program, Unbuilt> {
+fn built(
+    context: &Context,
+    id: DeviceId,
+    source: &str,
+    options: &CStr,
+) -> std::result::Result<Program, Unbuilt> {
     let cache = Cache::named();
     let about =
         [CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION].map(|what| id.text(what));
-    let key = [&["opencl", source][..], &about.each_ref().map(String::as_str)].concat();
+    let language = options.to_str().unwrap_or_default();
+    let key = [&["opencl", source, language][..], &about.each_ref().map(String::as_str)].concat();
     if let Some(code) = cache.as_ref().and_then(|cache| cache.get(&key)) {
-        let program = context.program_of(id, &code).and_then(|program| program.build(id).map(|()| program));
+        let program =
+            context.program_of(id, &code).and_then(|program| program.build(id, options).map(|()| program));
         match program {
             Ok(program) => return Ok(program),
             Err(failure) => {
@@ -169,7 +201,7 @@ fn built(context: &Context, id: DeviceId, source: &str) -> std::result::Result<P
         }
     }
     let program = context.program(source).map_err(Unbuilt::Failed)?;
-    program.build(id).map_err(|failure| Unbuilt::Refused(log(&program, id, failure)))?;
+    program.build(id, options).map_err(|failure| Unbuilt::Refused(log(&program, id, failure)))?;
     if let Some(cache) = cache
         && let Some(code) = program.code(id)
     {

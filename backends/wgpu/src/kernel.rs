@@ -56,6 +56,9 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
     }
     let refuse = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
     let mut checked = Checked::parse(image.source()).map_err(|e| refuse(e.to_string()))?;
+    if checked.has_fences() {
+        return unsupported(format!("kernel `{}` has fences, and wgpu's devices have none", kernel.name()));
+    }
     if checked.has_overrides() {
         checked = checked.specialise(image.entry(), image.overrides()).map_err(|e| refuse(e.to_string()))?;
     }

@@ -5,6 +5,7 @@ mod atom;
 mod call;
 mod choice;
 mod expr;
+mod ordered;
 mod place;
 mod reduce;
 mod stmt;

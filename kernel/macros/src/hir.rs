@@ -3,6 +3,7 @@
 use proc_macro2::{Ident, Span};
 
 use crate::builtin::{Id, Math, SubgroupOp};
+use crate::order::{Order, Scope};
 use crate::ty::Ty;
 
 /// Position of a variable in its function.
@@ -168,6 +169,7 @@ pub(crate) enum Kind {
     Subgroup(SubgroupOp, Vec<Expr>),
     /// All items of a work-group wait for each other, and see each other's writes.
     Barrier,
+    Fence(Order, Scope),
 }
 
 #[derive(Clone, Debug)]
@@ -358,7 +360,7 @@ fn walk_place<'a>(place: &'a Place, visit: &mut dyn FnMut(Node<'a>)) {
 pub(crate) fn walk<'a>(expr: &'a Expr, visit: &mut dyn FnMut(Node<'a>)) {
     visit(Node::Expr(expr));
     match &expr.kind {
-        Kind::Unit | Kind::Barrier | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) => {}
+        Kind::Unit | Kind::Barrier | Kind::Fence(..) | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) => {}
         Kind::Const(_) | Kind::Var(_) | Kind::Len(..) | Kind::Id(..) => {}
         Kind::Unary(_, a)
         | Kind::Cast(a)
@@ -447,7 +449,7 @@ fn change_place(place: &mut Place, visit: &mut dyn FnMut(Change<'_>)) {
 
 pub(crate) fn change(expr: &mut Expr, visit: &mut dyn FnMut(Change<'_>)) {
     match &mut expr.kind {
-        Kind::Unit | Kind::Barrier | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) => {}
+        Kind::Unit | Kind::Barrier | Kind::Fence(..) | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) => {}
         Kind::Const(_) | Kind::Var(_) | Kind::Len(..) | Kind::Id(..) => {}
         Kind::Unary(_, a)
         | Kind::Cast(a)

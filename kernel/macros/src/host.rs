@@ -6,6 +6,7 @@
 
 mod assign;
 mod derived;
+mod filled;
 mod groups;
 mod kernel;
 mod lanes;

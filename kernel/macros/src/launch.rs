@@ -6,6 +6,7 @@ use quote::{format_ident, quote, quote_spanned};
 use crate::hir::{Function, May, Module, Slice, Space, VarId, VarKind};
 use crate::host::{native, type_tokens};
 use crate::items::Signature;
+use crate::order::Order;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
 use crate::uses::{Uses, elementwise};
@@ -143,6 +144,11 @@ impl Launched<'_> {
         }
         if self.uses[self.at].subgroups {
             needs.push(quote!(#need::Subgroups));
+        }
+        match self.uses[self.at].order {
+            Some(Order::SeqCst) => needs.push(quote!(#need::SequentiallyConsistent)),
+            Some(_) => needs.push(quote!(#need::AcquireRelease)),
+            None => {}
         }
         needs
     }

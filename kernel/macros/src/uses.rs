@@ -9,6 +9,7 @@ use crate::errors::Errors;
 use crate::hir::{
     Arg, Base, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
+use crate::order::{Order, Scope};
 use crate::ty::{Scalar, Ty};
 
 /// What a function and its helpers do.
@@ -20,6 +21,8 @@ pub(crate) struct Uses {
     pub(crate) groups: bool,
     /// Whether operations of sub-groups occur.
     pub(crate) subgroups: bool,
+    /// The strongest order that a fence has.
+    pub(crate) order: Option<Order>,
     /// Whether any position occurs.
     pub(crate) positions: bool,
 }
@@ -74,6 +77,10 @@ fn of(
                     errors.at(expr.span, "a `barrier()` stands in the kernel itself, not in a helper");
                 }
             }
+            Kind::Fence(order, scope) => {
+                uses.order = uses.order.max(Some(*order));
+                uses.groups |= *scope == Scope::Group;
+            }
             Kind::Subgroup(op, _) => {
                 uses.groups = true;
                 uses.subgroups = true;
@@ -112,6 +119,7 @@ fn of(
         let inner = of(module, helper, calls, found, errors);
         uses.groups |= inner.groups;
         uses.positions |= inner.positions;
+        uses.order = uses.order.max(inner.order);
         for (&param, arg) in module.functions[helper].params.iter().zip(args) {
             match arg {
                 Arg::Slice(var) => {

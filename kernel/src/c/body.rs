@@ -7,6 +7,8 @@ use naga::proc::NameKey;
 use naga::valid::FunctionInfo;
 use naga::{Barrier, Block, Expression, Function, Handle, LocalVariable, Statement, SwitchCase, SwitchValue};
 
+use crate::fence::Fence;
+
 use super::program::{Outcome, Program, refuse};
 
 /// The writer of one function's body.
@@ -209,6 +211,11 @@ impl<'p, 'm> Body<'p, 'm> {
         arguments: &[Handle<Expression>],
         result: Option<Handle<Expression>>,
     ) -> Outcome<()> {
+        if let Some(fence) = Fence::of(&self.program.module().functions[function]) {
+            let text = self.program.dialect.ordered(fence);
+            self.line(&text);
+            return Ok(());
+        }
         let mut texts = Vec::new();
         for &argument in arguments {
             texts.push(self.value(argument)?);

@@ -2,6 +2,8 @@
 
 use naga::{AddressSpace, Scalar, ScalarKind};
 
+use crate::fence::Fence;
+
 /// A language of the C family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -151,6 +153,19 @@ impl Dialect {
             OpenClC => format!("mem_fence({});", fence_flags(global, local)),
             CudaC if global => "__threadfence();".into(),
             CudaC => "__threadfence_block();".into(),
+        }
+    }
+
+    /// A fence of all memory.
+    pub(super) fn ordered(self, Fence { order, device }: Fence) -> String {
+        let scope = if device { "device" } else { "work_group" };
+        match self {
+            OpenClC => format!(
+                "atomic_work_item_fence({}, memory_order_{order}, memory_scope_{scope});",
+                fence_flags(true, true)
+            ),
+            // They have the strongest order.
+            CudaC => self.fence(device, true),
         }
     }
 

@@ -10,6 +10,7 @@ use super::dialect::{Dialect, Position};
 use super::names::Names;
 use super::types::CType;
 use super::{Bounds, Param, Translation};
+use crate::fence::Fence;
 use crate::wgsl::{Checked, TranslateError};
 
 pub(super) type Outcome<T> = Result<T, TranslateError>;
@@ -89,6 +90,9 @@ impl<'m> Program<'m> {
         };
         let mut functions = String::new();
         for (handle, function) in module.functions.iter() {
+            if Fence::of(function).is_some() {
+                continue;
+            }
             functions.push_str(&self.function(handle, function)?);
         }
         let (text, params) = self.entry_point(at)?;
@@ -109,7 +113,9 @@ impl<'m> Program<'m> {
             &text,
         ]
         .concat();
-        Ok(Translation { source, entry: name, params, work_group: module.entry_points[at].workgroup_size })
+        let fences = self.checked.has_fences();
+        let work_group = module.entry_points[at].workgroup_size;
+        Ok(Translation { source, entry: name, params, work_group, fences })
     }
 
     fn function(&mut self, handle: Handle<Function>, function: &'m Function) -> Outcome<String> {

@@ -35,13 +35,21 @@ impl Launch<'_> {
         let count: [usize; 3] = std::array::from_fn(|dim| (size[dim] / local[dim].max(1)) as usize);
         let items = self.group_items().max(1);
         // A block holds whole groups, and those before it hold the items before it.
-        for at in self.first() / items..(self.first() + self.count()) / items {
-            let group =
-                [at / (count[1] * count[2]), at / count[2] % count[1], at % count[2]].map(|n| n as u32);
+        let (at, end) = (self.first() / items, (self.first() + self.count()) / items);
+        let mut group =
+            [at / (count[1] * count[2]), at / count[2] % count[1], at % count[2]].map(|n| n as u32);
+        for _ in at..end {
             let global = std::array::from_fn(|dim| group[dim] * local[dim]);
             each(&Group {
                 first: Item { global, global_size: size, local: [0; 3], local_size: local, group },
             });
+            for dim in (0..3).rev() {
+                group[dim] += 1;
+                if (group[dim] as usize) < count[dim] || dim == 0 {
+                    break;
+                }
+                group[dim] = 0;
+            }
         }
     }
 }
@@ -141,9 +149,9 @@ impl<'a, T: Zero> Local<'a, T> {
         self.0
     }
 
-    /// Fills it with zeros, as every group finds it.
-    pub fn clear(&self) {
-        self.0.iter().for_each(|cell| cell.set(T::ZERO));
+    /// Fills it from an element on with zeros, as every group finds it.
+    pub fn clear(&self, from: u32) {
+        self.0.iter().skip(from as usize).for_each(|cell| cell.set(T::ZERO));
     }
 }
 

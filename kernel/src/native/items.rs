@@ -67,7 +67,8 @@ impl HostBody for NativeKernel {
         let writes = |of: &SlotUse| matches!(of.kind, UseKind::Write | UseKind::Own);
         let allowed = spans.iter().zip(self.uses).all(|(span, of)| span.is_writable() || !writes(of));
         assert!(allowed, "a launch lets a kernel write what the kernel writes");
-        (self.run)(&Launch { block, kernel: self.name, uses: self.uses, taken: Cell::new(0) });
+        let apart = is_apart(&block, self.uses);
+        (self.run)(&Launch { block, kernel: self.name, uses: self.uses, apart, taken: Cell::new(0) });
     }
 }
 
@@ -99,6 +100,7 @@ pub struct Launch<'a> {
     block: Block<'a>,
     kernel: &'static str,
     uses: &'static [SlotUse],
+    apart: bool,
     /// Which slots were given out as mutable slices.
     taken: Cell<u64>,
 }
@@ -132,14 +134,7 @@ impl<'a> Launch<'a> {
 
     /// Whether the launch has one dimension, and all that it writes lies apart from everything else, in one piece.
     pub fn apart(&self) -> bool {
-        let slots = || self.spans().iter().zip(self.uses).filter(|(_, of)| of.kind != UseKind::Value);
-        let alone = |(at, (span, of)): (usize, (&Span, &SlotUse))| {
-            let fits = span.is_contiguous() && (span.as_ptr() as usize).is_multiple_of(of.align);
-            let others = slots().enumerate().filter(|(other, _)| *other != at);
-            fits && (of.kind == UseKind::Read
-                || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
-        };
-        self.block.range().dims() == 1 && !watched() && slots().enumerate().all(alone)
+        self.apart
     }
 
     /// The block's own elements of a slot, for [`Launch::apart`] launches.
@@ -316,6 +311,17 @@ impl<'a> Launch<'a> {
     }
 }
 
+/// What [`Launch::apart`] says.
+fn is_apart(block: &Block<'_>, uses: &[SlotUse]) -> bool {
+    let slots = || block.spans().iter().zip(uses).filter(|(_, of)| of.kind != UseKind::Value);
+    let alone = |(at, (span, of)): (usize, (&Span, &SlotUse))| {
+        let fits = span.is_contiguous() && (span.as_ptr() as usize).is_multiple_of(of.align);
+        let others = slots().enumerate().filter(|(other, _)| *other != at);
+        fits && (of.kind == UseKind::Read || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
+    };
+    block.range().dims() == 1 && !watched() && slots().enumerate().all(alone)
+}
+
 fn extents<const D: usize>(span: &Span) -> [u32; D] {
     let size = &span.extent().size[3 - D..];
     std::array::from_fn(|dim| u32::try_from(size[dim]).unwrap_or(u32::MAX))
@@ -351,7 +357,7 @@ mod tests {
     fn run(code: fn(&Launch<'_>), slots: [Slot; 2], y: &mut [u32]) {
         let image = KernelImage::host(Arc::new(NativeKernel::new("test", &USES, code)));
         let kernel = Kernel::new("test", slots, [image]);
-        run_here(&kernel, vec![Here::read(&[1_u32, 2]), Here::write(y)], 4.range())
+        run_here(&kernel, &mut [Here::read(&[1_u32, 2]), Here::write(y)], 4.range())
             .expect("the arguments fit");
     }
 
@@ -381,6 +387,6 @@ mod tests {
     fn code_in_a_kernel_that_declares_less_does_not_run() {
         let image = KernelImage::host(Arc::new(NativeKernel::new("test", &USES, add)));
         let kernel = Kernel::new("test", [SLOTS[0], SLOTS[0]], [image]);
-        let _ = run_here(&kernel, vec![Here::read(&[1_u32]), Here::read(&[1_u32])], 4.range());
+        let _ = run_here(&kernel, &mut [Here::read(&[1_u32]), Here::read(&[1_u32])], 4.range());
     }
 }

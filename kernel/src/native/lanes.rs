@@ -6,6 +6,8 @@
 //! elements through a [`Run`], and otherwise the items go one by one as ever. A wrong answer here would be a panic in
 //! the middle of a kernel, never an access outside: a run is made of a slice as all slices are.
 
+use std::cell::Cell;
+
 use super::groups::Row;
 
 /// How many items go side by side.
@@ -43,6 +45,56 @@ impl<'a, C> Run<'a, C> {
             Run::Same(one) => one,
         }
     }
+}
+
+/// The elements of a row's items: one for each, or the same one for all.
+#[derive(Debug)]
+pub enum Line<'a, C> {
+    /// One after the other.
+    Along(&'a [C]),
+    /// One for all.
+    Same(&'a C),
+}
+
+impl<'a, C> Line<'a, C> {
+    /// The elements of `n` items from `at` on, `stride` from one item to the next: 1 or 0.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    #[inline(always)]
+    pub fn new(all: &'a [C], at: u32, stride: u32, n: usize) -> Self {
+        let at = at as usize;
+        match stride {
+            0 => Line::Same(&all[at]),
+            _ => Line::Along(&all[at..][..n]),
+        }
+    }
+
+    /// The element of an item.
+    #[inline(always)]
+    pub fn of(&self, item: usize) -> &'a C {
+        match self {
+            Line::Along(all) => &all[item],
+            Line::Same(one) => one,
+        }
+    }
+}
+
+impl<T: Copy> Line<'_, Cell<T>> {
+    /// Sets the elements of `n` items to those of values that nobody writes.
+    #[inline(always)]
+    pub fn copy(&self, from: &Line<'_, T>, n: usize) {
+        match (self, from) {
+            (Line::Along(to), Line::Along(from)) => copy_all(to, from),
+            _ => (0..n).for_each(|item| self.of(item).set(*from.of(item))),
+        }
+    }
+}
+
+/// As parameters the compiler knows the two to be apart, which makes this one move of memory. Inlined it forgets that.
+#[inline(never)]
+fn copy_all<T: Copy>(to: &[Cell<T>], from: &[T]) {
+    to.iter().zip(from).for_each(|(to, from)| to.set(*from));
 }
 
 /// The smallest and the largest value that an expression over 32-bit numbers can have, as if it did not wrap; `None`

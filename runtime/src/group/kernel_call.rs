@@ -127,7 +127,7 @@ impl<'g> KernelCall<'g> {
     /// ```
     pub fn run_here(self, range: impl LaunchRange) -> Result<()> {
         let name = self.kernel.name();
-        let mut args = Vec::with_capacity(self.args.len());
+        let mut args = SmallVec::<[Here<'g>; 4]>::new();
         for (at, arg) in self.args.into_iter().enumerate() {
             args.push(match arg {
                 CallArg::Here(here) => here,
@@ -139,7 +139,7 @@ impl<'g> KernelCall<'g> {
                 }
             });
         }
-        run_here(&self.kernel, args, range.range()).map_err(|error| Error::invalid(error.to_string()))
+        run_here(&self.kernel, &mut args, range.range()).map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// The next argument: a plain value.

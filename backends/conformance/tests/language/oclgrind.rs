@@ -72,8 +72,9 @@ fn reports(test: &str, vendors: &OsString, texts: &Path) -> BTreeSet<(String, St
                 if !found.iter().any(|(_, what)| what.contains("mapped buffer")) {
                     return found;
                 }
-                // Only staging is ever mapped, and no kernel gets it. Oclgrind was seen once, in some ten runs, to take a buffer for mapped all
-                // the same; what is so every time is a fault.
+                // Only staging is ever mapped, and no kernel gets it. But Oclgrind looks for a free buffer number without a lock, so that two
+                // threads which allocate at once may get the same one: then a kernel's buffer lies where a mapped one does. What is so every
+                // time is a fault.
                 mapped = Some(found);
             }
             Ended::Failed(said) => panic!("{test} fails on Oclgrind: {said}"),

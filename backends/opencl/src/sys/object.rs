@@ -121,8 +121,8 @@ impl Context {
 }
 
 impl Program {
-    pub(crate) fn build(&self, device: DeviceId) -> Result<()> {
-        named("clBuildProgram", build_program(self.0, &[device.0], c"", None, ptr::null_mut()))
+    pub(crate) fn build(&self, device: DeviceId, options: &CStr) -> Result<()> {
+        named("clBuildProgram", build_program(self.0, &[device.0], options, None, ptr::null_mut()))
     }
 
     /// What the compiler made for a device; `None` where the driver does not tell.

@@ -4,9 +4,11 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 
 use super::Checker;
+use super::ordered::Atomic;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
 use crate::hir::{Arg, AtomicOp, Base, Expr, Kind, May, Node, Place, VarId, VarKind, walk};
 use crate::items::{Param, vector_width};
+use crate::order::{Order, Scope};
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
 
 impl Checker<'_> {
@@ -54,6 +56,8 @@ impl Checker<'_> {
                 }
                 Expr::new(Kind::Barrier, Ty::Unit, span)
             }
+            "fence" => self.fence(Scope::Device, name, span, call),
+            "group_fence" => self.fence(Scope::Group, name, span, call),
             _ if find(name).is_some() => self.error(span, format!("`{name}` is a method: `x.{name}(…)`")),
             _ => self.error(
                 span,
@@ -61,6 +65,16 @@ impl Checker<'_> {
                     "there is no function `{name}` here; helpers stand in the same `#[windlass::kernels] mod`"
                 ),
             ),
+        }
+    }
+
+    fn fence(&mut self, scope: Scope, name: &str, span: Span, call: &syn::ExprCall) -> Expr {
+        match call.args.first().and_then(Order::of) {
+            Some(order) if order != Order::Relaxed && call.args.len() == 1 => {
+                Expr::new(Kind::Fence(order, scope), Ty::Unit, span)
+            }
+            _ => self
+                .error(span, format!("`{name}` takes an order: `Acquire`, `Release`, `AcqRel` or `SeqCst`")),
         }
     }
 
@@ -419,23 +433,13 @@ impl Checker<'_> {
             }
         };
         if call.args.len() != operands + 1 {
-            return self.error(span, format!("`{name}` takes {operands} values and an order, `Relaxed`"));
+            return self
+                .error(span, format!("`{name}` takes {operands} values and an order, such as `Relaxed`"));
         }
-        let order = &call.args[operands];
-        let relaxed = match order {
-            syn::Expr::Path(path) => path.path.segments.last().is_some_and(|s| s.ident == "Relaxed"),
-            _ => false,
-        };
-        if !relaxed {
-            self.errors.at(
-                order.span(),
-                "the order that every device has is `Relaxed`; a `barrier()` orders memory within a work-group",
-            );
-        }
+        let order = self.order(op, &call.args[operands]);
         let ty = self.vars[var].ty.clone();
         let operands = call.args.iter().take(operands).map(|arg| self.expr_to(arg, &ty)).collect();
-        let result = if op == AtomicOp::Store { Ty::Unit } else { ty };
-        Expr::new(Kind::Atomic(op, var, at, operands), result, span)
+        self.ordered(order, Atomic { op, var, at, operands, span })
     }
 }
 

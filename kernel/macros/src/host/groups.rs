@@ -13,6 +13,7 @@ use quote::{format_ident, quote};
 
 use super::Rust;
 use super::derived::Derived;
+use super::filled::filled;
 use super::lanes::{Fast, Region, declared};
 use crate::flow::{leaves_loop, returns};
 use crate::hir::{
@@ -36,6 +37,17 @@ enum Step<'m> {
     While(&'m Expr, Vec<Step<'m>>),
     Loop(Vec<Step<'m>>),
     For(&'m Stmt, Vec<Step<'m>>),
+}
+
+/// What the functions of a group are made of.
+struct Grouped {
+    /// The variables that have a place for each item.
+    kept: BTreeSet<VarId>,
+    /// The local memory whose elements the items fill first.
+    filled: BTreeSet<VarId>,
+    /// Whether items may return before the end.
+    returns: bool,
+    body: TokenStream,
 }
 
 struct Planner<'d> {
@@ -160,7 +172,14 @@ impl<'m> Rust<'m> {
             ..Rust::new(self.module, self.uses, function, self.rt)
         };
         let body = Regions { rust: &inner, differing, derived: &derived }.steps(&steps);
-        self.group_functions(uses, &kept, returns, &body, slots)
+        // Names of what is the same for all may stand before the first region.
+        let named = steps.iter().take_while(|step| matches!(step, Step::Once(Stmt::Let(..)))).count();
+        let filled = match steps.get(named) {
+            Some(Step::Region(first)) if !returns => filled(function, &derived, first),
+            _ => BTreeSet::new(),
+        };
+        let group = Grouped { kept, filled, returns, body };
+        self.group_functions(uses, &group, slots)
     }
 
     /// The variables that need a place for each item.
@@ -181,9 +200,7 @@ impl<'m> Rust<'m> {
     fn group_functions(
         &self,
         uses: &Uses,
-        kept: &BTreeSet<VarId>,
-        returns: bool,
-        body: &TokenStream,
+        Grouped { kept, filled, returns, body }: &Grouped,
         slots: &[usize],
     ) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
@@ -265,7 +282,7 @@ impl<'m> Rust<'m> {
                 opening.push(quote!(#cells.iter().for_each(|cell| cell.set(#name));));
             }
         }
-        if returns {
+        if *returns {
             params.push(quote!(alive: &[::core::cell::Cell<bool>]));
             values.push(quote!(let alive = &#rt::cells::<bool>(launch.group_items())[..];));
             names.push(quote!(alive));
@@ -274,7 +291,10 @@ impl<'m> Rust<'m> {
         for &param in &function.params {
             if let VarKind::Slice(Slice { space: Space::Local(_), .. }) = function.vars[param].kind {
                 let name = self.name(param);
-                opening.push(quote!(#name.clear();));
+                opening.push(match filled.contains(&param) {
+                    true => quote!(#name.clear(if D == 1 { item.local_size[0] } else { 0 });),
+                    false => quote!(#name.clear(0);),
+                });
             }
         }
         let inferred = vec![quote!(_); generics.len()];

@@ -56,6 +56,15 @@ enum Piece<'m> {
     For(&'m Stmt, Vec<Piece<'m>>),
 }
 
+/// The code of lanes.
+struct Lanes {
+    /// The test whether all accesses between two items are inside.
+    test: TokenStream,
+    code: TokenStream,
+    /// How many items it takes at least.
+    least: TokenStream,
+}
+
 /// What is known about a region.
 pub(super) struct Region<'r, 'm> {
     pub(super) rust: &'r Rust<'m>,
@@ -95,29 +104,32 @@ impl<'r, 'm> Region<'r, 'm> {
             range = Some(limited);
             body = yes.stmts.iter().filter(|stmt| !self.derived.is_binding(stmt)).collect();
         }
-        let (test, lanes) = self.lanes(&body).unwrap_or_default();
         let rt = self.rust.rt;
-        match range {
+        match (range, self.lanes(&body)) {
+            (Some(range), None) => Fast { before: quote!(), row: quote!(let (from, count, _) = #range;) },
+            (None, None) => {
+                Fast { before: quote!(), row: quote!(let (from, count) = (0_usize, row.count());) }
+            }
             // Where a condition takes some of a row's items away, each row has bounds of its own.
-            Some(range) => Fast {
+            (Some(range), Some(Lanes { test, code, least })) => Fast {
                 before: quote!(),
                 row: quote! {
                     let (mut from, count, exact) = #range;
-                    if exact && from + #rt::LANES <= count {
+                    if exact && from + #least <= count {
                         let first = &#rt::Row::item::<D>(&row, from);
                         let last = &#rt::Row::item::<D>(&row, count - 1);
                         #test
-                        #lanes
+                        #code
                     }
                 },
             },
-            None => Fast {
+            (None, Some(Lanes { test, code, .. })) => Fast {
                 before: quote! {
                     let first = &group.first_item();
                     let last = &group.last_item();
                     #test
                 },
-                row: quote!(let (mut from, count) = (0_usize, row.count()); #lanes),
+                row: quote!(let (mut from, count) = (0_usize, row.count()); #code),
             },
         }
     }
@@ -152,7 +164,7 @@ impl<'r, 'm> Region<'r, 'm> {
     }
 
     /// The test whether all accesses between two items are inside, and the code for lanes that rests on it.
-    fn lanes(&mut self, body: &[&'m Stmt]) -> Option<(TokenStream, TokenStream)> {
+    fn lanes(&mut self, body: &[&'m Stmt]) -> Option<Lanes> {
         let pieces = self.pieces(body)?;
         let mut segments = Vec::new();
         collect(&pieces, &mut segments);
@@ -198,10 +210,23 @@ impl<'r, 'm> Region<'r, 'm> {
                 _ => None,
             };
         };
-        let lanes = quote! {
+        let lane = quote!(let lane = |l: usize| #rt::Row::item::<D>(&row, from + l););
+        if let ([Piece::Lane(stmts)], true) = (&pieces[..], side.is_empty())
+            && let Some(whole) = inner.whole_row(stmts)
+        {
+            let code = quote! {
+                if let (Some((#(#alls,)*)), true) = (together, from < count) {
+                    #lane
+                    #whole
+                    from = count;
+                }
+            };
+            return Some(Lanes { test, code, least: quote!(1) });
+        }
+        let code = quote! {
             if let Some((#(#alls,)*)) = together {
                 while from + #rt::LANES <= count {
-                    let lane = |l: usize| #rt::Row::item::<D>(&row, from + l);
+                    #lane
                     #(#opening)*
                     #code
                     #(#closing)*
@@ -209,7 +234,61 @@ impl<'r, 'm> Region<'r, 'm> {
                 }
             }
         };
-        Some((test, lanes))
+        Some(Lanes { test, code, least: quote!(#rt::LANES) })
+    }
+
+    /// A single assignment, for all items of a row: a loop so simple that the compiler sees for itself what may be done
+    /// side by side, and that has no end of odd items which take longer.
+    fn whole_row(&self, stmts: &[&'m Stmt]) -> Option<TokenStream> {
+        let rt = self.rust.rt;
+        let [Stmt::Assign(place, op, value)] = stmts else { return None };
+        let cell = self.rust.cell(place).filter(|_| changes_nothing(value))?;
+        let runs = self.runs(stmts, &|all, index, stride| quote!(#rt::Line::new(#all, #index, #stride, n)));
+        let n = quote!(let n = count - from;);
+        if let (None, Some(to), Some(from)) = (op, self.place_window(place), self.value_window(value)) {
+            return Some(quote!(#n #(#runs)* #to.copy(&#from, n);));
+        }
+        let (_, value) = self.assigned(place, *op, value, &cell);
+        let bindings = self.bindings_in(stmts);
+        Some(quote! {
+            #n
+            #(#runs)*
+            for l in 0..n {
+                let item = &lane(l);
+                #bindings
+                let value = #value;
+                #cell.set(value);
+            }
+        })
+    }
+
+    /// The elements that a place is one of.
+    fn place_window(&self, place: &Place) -> Option<&Ident> {
+        let Base::Element(_, at) = &place.base else { return None };
+        Some(&self.rust.windows.get(&std::ptr::from_ref(at.first()?))?.run)
+    }
+
+    /// The elements that a value is one of, if nobody writes them.
+    fn value_window(&self, value: &Expr) -> Option<&Ident> {
+        let Kind::Element(_, at) = &value.kind else { return None };
+        let window = self.rust.windows.get(&std::ptr::from_ref(at.first()?))?;
+        (!window.cells).then_some(&window.run)
+    }
+
+    /// The type and the new value of a cell that is assigned to.
+    fn assigned(
+        &self,
+        place: &Place,
+        op: Option<BinOp>,
+        value: &Expr,
+        cell: &TokenStream,
+    ) -> (TokenStream, TokenStream) {
+        let value = self.rust.value(value);
+        let value = match op {
+            Some(op) => self.rust.arithmetic(op, &place.ty, quote!(#cell.get()), value),
+            None => value,
+        };
+        (self.rust.ty(&place.ty), value)
     }
 
     fn pieces(&mut self, stmts: &[&'m Stmt]) -> Option<Vec<Piece<'m>>> {
@@ -408,20 +487,9 @@ impl<'r, 'm> Region<'r, 'm> {
 
     fn segment(&self, stmts: &[&'m Stmt]) -> TokenStream {
         let (rt, rust) = (self.rust.rt, self.rust);
-        let runs = self.accesses(stmts).into_iter().filter_map(|(var, index)| {
-            let window = rust.windows.get(&std::ptr::from_ref(index))?;
-            let (run, all, stride) = (&window.run, self.all(var), self.affine(index)?.stride);
-            let (bindings, index) = (self.bindings_of(index), rust.value(index));
-            Some(quote! {
-                let #run = {
-                    let item = &lane(0);
-                    #bindings
-                    #rt::Run::new(#all, #index, #stride)
-                };
-            })
-        });
+        let runs = self.runs(stmts, &|all, index, stride| quote!(#rt::Run::new(#all, #index, #stride)));
+        let bindings = self.bindings_in(stmts);
         let names: BTreeSet<VarId> = stmts.iter().flat_map(|stmt| used(stmt)).collect();
-        let bindings = self.derived.bindings(rust, &names.difference(&declared(stmts)).copied().collect());
         let (mut takes, mut gives) = (Vec::new(), Vec::new());
         for &var in rust.kept.intersection(&names) {
             let (name, lanes) = (rust.name(var), lanes_name(rust, var));
@@ -433,11 +501,7 @@ impl<'r, 'm> Region<'r, 'm> {
             && let Some(cell) = rust.cell(place)
         {
             // All lanes read before the first one writes, or the compiler would have to see that they are apart.
-            let (ty, value) = (rust.ty(&place.ty), rust.value(value));
-            let value = match op {
-                Some(op) => rust.arithmetic(*op, &place.ty, quote!(#cell.get()), value),
-                None => value,
-            };
+            let (ty, value) = self.assigned(place, *op, value, &cell);
             return quote! {{
                 #(#runs)*
                 let values: [#ty; #rt::LANES] = ::core::array::from_fn(|l| {
@@ -462,6 +526,33 @@ impl<'r, 'm> Region<'r, 'm> {
         }}
     }
 
+    /// The elements that a segment's accesses find, each by its name.
+    fn runs(
+        &self,
+        stmts: &[&'m Stmt],
+        found: &dyn Fn(Ident, TokenStream, TokenStream) -> TokenStream,
+    ) -> Vec<TokenStream> {
+        let run = |(var, index): (VarId, &'m Expr)| {
+            let run = &self.rust.windows.get(&std::ptr::from_ref(index))?.run;
+            let (bindings, stride) = (self.bindings_of(index), self.affine(index)?.stride);
+            let found = found(self.all(var), self.rust.value(index), stride);
+            Some(quote! {
+                let #run = {
+                    let item = &lane(0);
+                    #bindings
+                    #found
+                };
+            })
+        };
+        self.accesses(stmts).into_iter().filter_map(run).collect()
+    }
+
+    /// The bindings that statements need.
+    fn bindings_in(&self, stmts: &[&'m Stmt]) -> TokenStream {
+        let names: BTreeSet<VarId> = stmts.iter().flat_map(|stmt| used(stmt)).collect();
+        self.derived.bindings(self.rust, &names.difference(&declared(stmts)).copied().collect())
+    }
+
     /// The bindings that an expression needs.
     fn bindings_of(&self, expr: &Expr) -> TokenStream {
         let mut names = BTreeSet::new();
@@ -479,7 +570,8 @@ fn changes_nothing(expr: &Expr) -> bool {
     let mut changes = false;
     crate::hir::walk(expr, &mut |node| {
         changes |= match node {
-            Node::Stmt(Stmt::Assign(..)) | Node::Expr(Expr { kind: Kind::Atomic(..), .. }) => true,
+            Node::Stmt(Stmt::Assign(..))
+            | Node::Expr(Expr { kind: Kind::Atomic(..) | Kind::Fence(..), .. }) => true,
             Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
                 !args.iter().all(|arg| matches!(arg, Arg::Value(_)))
             }

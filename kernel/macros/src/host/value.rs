@@ -6,6 +6,7 @@ use quote::{ToTokens, format_ident, quote};
 use super::{Reach, Rust, helper_name};
 use crate::builtin::{Id, Math, SubgroupOp};
 use crate::hir::{Arg, AtomicOp, Base, BinOp, Expr, Kind, UnOp, VarId, VarKind};
+use crate::order::Scope;
 use crate::ty::{Scalar, Ty};
 
 impl Rust<'_> {
@@ -14,6 +15,12 @@ impl Rust<'_> {
         match &expr.kind {
             Kind::Unit => quote!(()),
             Kind::Barrier => quote!(#rt::barrier(item)),
+            // A group's items have one thread.
+            Kind::Fence(_, Scope::Group) => quote!(()),
+            Kind::Fence(order, Scope::Device) => {
+                let order = format_ident!("{}", order.name());
+                quote!(#rt::fence(::core::sync::atomic::Ordering::#order))
+            }
             Kind::Bool(value) => quote!(#value),
             Kind::Int(value) => self.integer(*value, &expr.ty),
             Kind::Float(value) => self.float(*value, &expr.ty),

@@ -7,6 +7,7 @@ use super::value::is_known;
 use super::{Memory, Writer};
 use crate::flow::{breaks, diverges, returns};
 use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
+use crate::order::marker;
 use crate::ty::{Scalar, Ty};
 
 /// The writer of one function's body.
@@ -282,6 +283,13 @@ impl<'m> Body<'_, 'm> {
             Kind::Barrier => {
                 self.line("workgroupBarrier();");
                 self.line("storageBarrier();");
+            }
+            Kind::Fence(order, scope) => {
+                let name = marker(*order, *scope);
+                if self.writer.helpers.claim(&name) {
+                    self.writer.helpers.text.push_str(&format!("fn {name}() {{}}\n\n"));
+                }
+                self.line(format!("{name}();"));
             }
             Kind::Atomic(..) => {
                 // What it gives is in a variable already.

@@ -127,7 +127,7 @@ impl<'m> Body<'_, 'm> {
     pub(super) fn value(&mut self, expr: &'m Expr) -> String {
         let scalar = expr.ty.scalar().unwrap_or(Scalar::U32);
         match &expr.kind {
-            Kind::Unit | Kind::Barrier => String::new(),
+            Kind::Unit | Kind::Barrier | Kind::Fence(..) => String::new(),
             Kind::Bool(value) => value.to_string(),
             Kind::Int(value) => match scalar.is_float() {
                 true => self.writer.float(scalar, *value as f64),

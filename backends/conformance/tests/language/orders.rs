@@ -1,0 +1,152 @@
+//! Fences, and atomics with an order, on the devices that have them. The others say so.
+
+use windlass::AtomicOrders;
+use windlass::prelude::*;
+use windlass::{NdRange, Result};
+
+use crate::everywhere::{queues, read};
+
+const ITEMS: usize = 1 << 15;
+
+/// The item that comes last, and only it, may rely on what all others have written.
+#[windlass::kernel]
+fn last_one_sums(parts: &mut [u32], done: &[AtomicU32], sum: &mut [u32]) {
+    let i = global_id(0);
+    parts[i] = i * 3 + 1;
+    if done[0].fetch_add(1, AcqRel) + 1 == global_size(0) {
+        let mut all = 0;
+        for k in 0..parts.len() {
+            all += parts[k];
+        }
+        sum[0] = all;
+    }
+}
+
+/// The same with fences of its own, and relaxed atomics.
+#[windlass::kernel]
+fn last_one_sums_by_fences(parts: &mut [u32], done: &[AtomicU32], sum: &mut [u32]) {
+    let i = global_id(0);
+    parts[i] = i * 3 + 1;
+    fence(Release);
+    let before = done[0].fetch_add(1, Relaxed);
+    if before + 1 == global_size(0) {
+        fence(Acquire);
+        let mut all = 0;
+        for k in 0..parts.len() {
+            all += parts[k];
+        }
+        sum[0] = all;
+    }
+}
+
+/// Every operation with its strongest order, in local memory and in a buffer.
+#[windlass::kernel]
+fn strongest(x: &[u32], total: &[AtomicU32], out: &mut [u32], #[local] seen: &[AtomicU32; 4]) {
+    let i = local_id(0);
+    seen[i % 4].fetch_add(x[global_id(0)], SeqCst);
+    group_fence(SeqCst);
+    barrier();
+    if i == 0 {
+        let mut sum = 0;
+        for k in 0..4 {
+            sum += seen[k].load(SeqCst) + seen[k].swap(k, AcqRel) * 0;
+        }
+        seen[0].store(sum + 1, Release);
+        let mut looked = 0;
+        while looked < 5 && seen[1].load(Acquire) == 1 {
+            looked += 1;
+        }
+        out[group_id(0)] = seen[0].load(Acquire) + looked - 5;
+        total[0].fetch_add(sum, SeqCst);
+        total[1].fetch_max(sum, Acquire);
+        total[2].store(7, SeqCst);
+    }
+}
+
+fn has(queue: &Queue, orders: AtomicOrders) -> bool {
+    queue.device().info().atomic_orders >= orders
+}
+
+#[test]
+fn what_was_released_is_seen_by_who_acquires_it() -> Result<()> {
+    let expected = (0..ITEMS as u32).map(|i| i * 3 + 1).fold(0_u32, u32::wrapping_add);
+    for queue in queues().iter().filter(|queue| has(queue, AtomicOrders::AcquireRelease)) {
+        for _ in 0..8 {
+            let parts = Buffer::<u32>::new(ITEMS);
+            let (done, sum) = (Buffer::<u32>::new(2), Buffer::<u32>::new(1));
+            queue.submit(|cg| {
+                let args = (cg.read_write(&parts), cg.atomic(&done), cg.read_write(&sum));
+                cg.parallel_for(ITEMS, last_one_sums(args.0, args.1, args.2))
+            })?;
+            assert_eq!(read(&sum)?, [expected], "on {}", queue.device());
+            let done = Buffer::<u32>::new(2);
+            queue.submit(|cg| {
+                let args = (cg.read_write(&parts), cg.atomic(&done), cg.read_write(&sum));
+                cg.parallel_for(ITEMS, last_one_sums_by_fences(args.0, args.1, args.2))
+            })?;
+            assert_eq!(read(&sum)?, [expected], "by fences on {}", queue.device());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn all_orders_work_where_they_are() -> Result<()> {
+    let x: Vec<u32> = (0..64).map(|i| i * i % 23).collect();
+    let sums: Vec<u32> = x.chunks(16).map(|group| group.iter().sum()).collect();
+    for queue in queues().iter().filter(|queue| has(queue, AtomicOrders::SequentiallyConsistent)) {
+        let (x, total, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(3), Buffer::<u32>::new(4));
+        queue.submit(|cg| {
+            let call = strongest(cg.read(&x), cg.atomic(&total), cg.write(&out));
+            cg.parallel_for(NdRange { global: [64], local: [16] }, call)
+        })?;
+        let on = format!("on {}", queue.device());
+        assert_eq!(read(&out)?, sums.iter().map(|sum| sum + 1).collect::<Vec<_>>(), "{on}");
+        assert_eq!(read(&total)?, [sums.iter().sum(), *sums.iter().max().expect("some"), 7], "{on}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_device_without_the_order_says_so() {
+    let (acquires, consistent) = (last_one_sums::kernel(), strongest::kernel());
+    let needs =
+        [(acquires, AtomicOrders::AcquireRelease), (consistent, AtomicOrders::SequentiallyConsistent)];
+    for queue in queues() {
+        for (kernel, orders) in needs {
+            match queue.device().can_run(kernel) {
+                Ok(()) => assert!(has(queue, orders), "{}", queue.device()),
+                Err(error) => {
+                    assert!(!has(queue, orders), "{}: {error}", queue.device());
+                    assert!(error.to_string().contains("fences"), "{error}");
+                }
+            }
+        }
+    }
+    let wgpu = queues().iter().filter(|queue| queue.device().backend().to_string() == "wgpu");
+    for queue in wgpu {
+        assert!(queue.device().can_run(acquires).is_err(), "WGSL has relaxed atomics alone");
+    }
+}
+
+/// On a processor whose own order is strong nothing would go wrong without them, so the text is looked at.
+#[test]
+fn fences_stand_around_what_they_order() {
+    use windlass::kernel::ImageFormat;
+    use windlass::kernel::c::{Bounds, Dialect, translate};
+    use windlass::kernel::wgsl::Checked;
+    let kernel = last_one_sums::kernel();
+    let image = kernel.image_for(&[ImageFormat::Wgsl]).expect("it has a text");
+    let checked = Checked::parse(image.source()).expect("the text is right");
+    let written =
+        |dialect| translate(&checked, image.entry(), dialect, Bounds::Guarded).expect("C has fences");
+    let c = written(Dialect::OpenClC).source;
+    let order = [
+        "memory_order_release, memory_scope_device",
+        "= fetch_add_done(",
+        "memory_order_acquire, memory_scope_device",
+    ];
+    let at = order.map(|what| c.rfind(what).unwrap_or_else(|| panic!("no {what} in {c}")));
+    assert!(at.is_sorted(), "{c}");
+    assert!(written(Dialect::CudaC).source.matches("__threadfence();").count() == 2);
+}
