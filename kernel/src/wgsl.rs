@@ -93,8 +93,13 @@ impl Checked {
     /// assert!(checked.specialise("main", &[]).is_err());
     /// ```
     pub fn specialise(&self, entry: &str, values: &[(Box<str>, f64)]) -> Result<Checked, TranslateError> {
-        // Names that the text does not have are no concern of its own.
-        let known = |name: &str| self.module.overrides.iter().any(|(_, o)| o.name.as_deref() == Some(name));
+        // Names that the text does not have are no concern of its own. One with an `@id` goes by that.
+        let known = |name: &str| {
+            self.module.overrides.iter().any(|(_, o)| match o.id {
+                Some(id) => id.to_string() == name,
+                None => o.name.as_deref() == Some(name),
+            })
+        };
         let values = values.iter().filter(|(name, _)| known(name));
         let constants = values.map(|(name, value)| (name.to_string(), *value)).collect();
         let entry = (naga::ShaderStage::Compute, entry);

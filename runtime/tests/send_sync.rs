@@ -91,6 +91,8 @@ table! {
     Vec4<f32>: send sync unpin;
     NdRange<3>: send sync unpin;
     Aspect: send sync unpin;
+    AtomicOrders: send sync unpin;
+    AtomicScopes: send sync unpin;
     BackendError: send sync unpin;
     BackendId: send sync unpin;
     DeviceInfo: send sync unpin;

@@ -28,6 +28,7 @@ usage: cargo xtask <command>
   oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
   kernels [N [SEED]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on
   intel       the kernel language's tests on Intel's OpenCL runtime, in place of PoCL
+  corpus DIR  how many of a folder's WGSL texts can be translated to OpenCL C and CUDA C++, and compile
   planted [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
   bench       the table of ratios beside the raw bases; further arguments go to the benches
   deny        licences, bans and sources of all dependencies
@@ -43,6 +44,7 @@ pub fn run(command: &str, rest: &[String]) -> Result<()> {
         "oracle" => checks::oracle(rest),
         "kernels" => checks::random_kernels(rest),
         "intel" => checks::intel(),
+        "corpus" => checks::corpus(rest),
         "planted" => planted::planted(rest),
         "bench" => checks::bench(rest),
         "deny" => checks::deny(),

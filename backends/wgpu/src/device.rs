@@ -78,7 +78,8 @@ pub(crate) fn features(adapter: &wgpu::Adapter) -> Features {
         | Features::SHADER_INT64_ATOMIC_ALL_OPS
         | Features::SHADER_FLOAT32_ATOMIC
         | Features::SUBGROUP
-        | Features::SUBGROUP_BARRIER;
+        | Features::SUBGROUP_BARRIER
+        | Features::PIPELINE_CACHE;
     adapter.features() & wanted
 }
 

@@ -21,6 +21,7 @@ use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
 use crate::context::Gpu;
 use crate::error::unsupported;
 use crate::exit::Native;
+use crate::kept::Kept;
 
 /// A kernel that was built for one device.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl BuiltKernel for WgpuKernel {}
 pub(crate) struct Built {
     pub(crate) name: Box<str>,
     pub(crate) slots: Box<[Slot]>,
-    entry: Box<str>,
+    image: KernelImage,
     module: naga::Module,
     /// Work-items of one work-group.
     pub(crate) group: u32,
@@ -67,12 +68,15 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
     let accesses = accesses(gpu, kernel)?;
     let source = wgpu::ShaderSource::Naga(Cow::Owned(module.clone()));
     let declared = gpu
-        .guarded("Device::create_compute_pipeline", || Ok(pipeline(gpu, source, image.entry(), &accesses)))
+        .guarded("Device::create_compute_pipeline", || {
+            let kept = Kept::open(gpu, image, "declared");
+            Ok(pipeline(gpu, source, image.entry(), &accesses, kept))
+        })
         .map_err(|error| if error.is_lost() { error } else { refuse(error.to_string()) })?;
     Ok(WgpuKernel(Arc::new(Built {
         name: kernel.name().into(),
         slots: kernel.slots().into(),
-        entry: image.entry().into(),
+        image: image.clone(),
         module,
         group,
         grouped: kernel.is_grouped(),
@@ -117,7 +121,13 @@ fn group_size(module: &naga::Module, entry: &str) -> Result<u32, String> {
 
 /// Creates the pipeline, under the caller's error scopes. The layout is ours, since one derived from the text would
 /// lack the bindings that the kernel does not use.
-fn pipeline(gpu: &Gpu, source: wgpu::ShaderSource<'_>, entry: &str, accesses: &[SlotAccess]) -> Pipeline {
+fn pipeline(
+    gpu: &Gpu,
+    source: wgpu::ShaderSource<'_>,
+    entry: &str,
+    accesses: &[SlotAccess],
+    kept: Option<Kept>,
+) -> Pipeline {
     let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(entry), source });
     let storage =
         |access: &SlotAccess| wgpu::BufferBindingType::Storage { read_only: *access == SlotAccess::Read };
@@ -137,8 +147,11 @@ fn pipeline(gpu: &Gpu, source: wgpu::ShaderSource<'_>, entry: &str, accesses: &[
         module: &module,
         entry_point: Some(entry),
         compilation_options: wgpu::PipelineCompilationOptions::default(),
-        cache: None,
+        cache: kept.as_ref().map(Kept::native),
     });
+    if let Some(kept) = kept {
+        kept.keep();
+    }
     Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
 }
 
@@ -167,7 +180,8 @@ impl Built {
             }
             let buffers = self.slots.iter().filter(|slot| matches!(slot, Slot::Buffer(_))).count();
             let source = wgpu::ShaderSource::Naga(Cow::Owned(module));
-            pipeline(gpu, source, &self.entry, &vec![SlotAccess::ReadWrite; buffers])
+            let kept = Kept::open(gpu, &self.image, "shared");
+            pipeline(gpu, source, self.image.entry(), &vec![SlotAccess::ReadWrite; buffers], kept)
         })
     }
 }

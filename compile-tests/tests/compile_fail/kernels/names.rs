@@ -64,11 +64,6 @@ fn atomic(count: &[AtomicU32]) {
 }
 
 #[windlass::kernel]
-fn order(count: &[AtomicU32]) {
-    count[0].fetch_add(1, SeqCst);
-}
-
-#[windlass::kernel]
 fn outside_an_array(out: &mut [u32]) {
     let a = [1, 2, 3];
     out[0] = a[3];
