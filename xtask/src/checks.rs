@@ -1,8 +1,10 @@
 //! What is checked, and how.
 
+use std::path::PathBuf;
+
 use crate::process::Process;
 use crate::steps::Steps;
-use crate::{Result, drivers, tidy, tools, wheels};
+use crate::{Result, drivers, oclgrind, tidy, tools, wheels};
 
 /// The profile of all checks: optimised, so that the oracle's counts are affordable, and with debug assertions. One
 /// profile for all of them means that every dependency is compiled once.
@@ -84,7 +86,7 @@ pub(crate) enum Found {
 pub(crate) fn kernels(count: u64, seed: u64) -> Result<()> {
     for seed in seed..seed + count.div_ceil(KERNELS_EACH) {
         match random_program(seed)? {
-            Found::Nothing => {}
+            Found::Nothing => oclgrind::random_kernels(&program(), KERNELS_EACH)?,
             Found::Disagreement => return Err(format!("seed {seed} disagrees; its program is {PROGRAM}")),
             Found::NoProgram => return Err(format!("seed {seed} is not built; its program is {PROGRAM}")),
         }
@@ -95,19 +97,27 @@ pub(crate) fn kernels(count: u64, seed: u64) -> Result<()> {
 
 const PROGRAM: &str = "kernel/fuzz/examples/generated.rs";
 
+/// Where cargo puts what it builds.
+fn built() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), Into::into).join("ci")
+}
+
+/// The last program, built.
+fn program() -> PathBuf {
+    built().join("examples/generated")
+}
+
 /// Writes, builds and runs one program.
 pub(crate) fn random_program(seed: u64) -> Result<Found> {
     // The whole workspace's features, so that nothing is compiled a second time.
     let build = |what: &str| {
         Process::cargo().words("build --workspace --all-features").words(PROFILE).words(what).run()
     };
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), Into::into);
     let program = crate::root().join(PROGRAM);
     build("--bin windlass-kernel-fuzz")?;
     std::fs::create_dir_all(program.parent().unwrap_or(&program)).map_err(|error| error.to_string())?;
     let each = KERNELS_EACH.to_string();
-    let print = Process::new(target.join("ci/windlass-kernel-fuzz")).args([&seed.to_string(), &each]);
+    let print = Process::new(built().join("windlass-kernel-fuzz")).args([&seed.to_string(), &each]);
     let text = print.output().ok_or("the random kernels could not be printed")?;
     std::fs::write(&program, text).map_err(|error| format!("{PROGRAM}: {error}"))?;
     println!("random kernels, seed {seed}");
@@ -117,7 +127,7 @@ pub(crate) fn random_program(seed: u64) -> Result<Found> {
     // What devices are given is kept, for those compilers that have no device here.
     let texts = texts();
     let _ = std::fs::remove_dir_all(&texts);
-    let run = || Process::new(target.join("ci/examples/generated")).env("WINDLASS_DUMP", &texts);
+    let run = || Process::new(self::program()).env("WINDLASS_DUMP", &texts);
     let agrees = run().run().is_ok();
     let elsewhere = wheels::intel().is_none_or(|intel| run().env(VENDORS, intel).run().is_ok());
     Ok(if agrees && elsewhere { Found::Nothing } else { Found::Disagreement })
@@ -127,7 +137,7 @@ pub(crate) fn random_program(seed: u64) -> Result<Found> {
 const VENDORS: &str = "OCL_ICD_VENDORS";
 
 /// The texts that devices were given of the last program of random kernels.
-fn texts() -> std::path::PathBuf {
+fn texts() -> PathBuf {
     crate::root().join("target/random-kernels")
 }
 

@@ -5,6 +5,7 @@
 
 mod checks;
 mod drivers;
+mod oclgrind;
 mod planted;
 mod process;
 mod steps;

@@ -57,6 +57,17 @@ impl Process {
         }
     }
 
+    pub(crate) fn env_remove(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// How it ended, by its own number where it was not killed, and what it printed; nothing if it could not be started.
+    pub(crate) fn ended(mut self) -> Option<(Option<i32>, String)> {
+        let output = self.command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+        Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    }
+
     /// What it prints, if it can be run and succeeds.
     pub(crate) fn output(mut self) -> Option<String> {
         let output = self.command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;

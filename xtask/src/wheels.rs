@@ -99,10 +99,15 @@ fn vendors(name: &str) -> String {
     format!("{}/", drivers().join("icd").join(name).display())
 }
 
+/// The folder that has one platform alone, `intel` or `oclgrind`, if that was installed.
+pub(crate) fn vendor_of(name: &str) -> Option<String> {
+    let folder = vendors(name);
+    Path::new(&folder).join(format!("{name}.icd")).exists().then_some(folder)
+}
+
 /// The folder that has Intel's runtime, if that was installed.
 pub(crate) fn intel() -> Option<String> {
-    let folder = vendors("intel");
-    Path::new(&folder).join("intel.icd").exists().then_some(folder)
+    vendor_of("intel")
 }
 
 fn vendor(name: &str, library: &Path) -> Result<()> {

@@ -79,8 +79,12 @@ pub struct Case {
     pub plain: fn(&mut Plain),
 }
 
-/// Runs all kernels on all devices; says what disagrees, and ends the program with a failure if anything does.
+/// Runs all kernels, or those that the program's arguments name, on all devices; says what disagrees, and ends the program
+/// with a failure if anything does.
 pub fn check_all(cases: &[Case]) {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |case: &&Case| named.is_empty() || named.iter().any(|name| name == case.name);
+    let cases: Vec<&Case> = cases.iter().filter(wanted).collect();
     let devices = match futures_lite::future::block_on(Device::discover()) {
         Ok(devices) => devices,
         Err(error) => {
@@ -100,7 +104,7 @@ pub fn check_all(cases: &[Case]) {
         exit(2);
     }
     let (mut wrong, mut left_out) = (0, 0);
-    for case in cases {
+    for case in &cases {
         let before = inputs(case.seed);
         let mut expected = before.clone();
         (case.plain)(&mut expected);

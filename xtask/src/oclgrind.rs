@@ -1,0 +1,46 @@
+//! Random kernels on Oclgrind, one process for each.
+//!
+//! Oclgrind is not safe to be called from several threads: about every second process with a few commands crashes there,
+//! and one in some fifty finds its memory overwritten. So a kernel is run until it agrees, and disagrees only if it never
+//! does. What is wrong with a kernel's text is wrong every time.
+
+use std::path::Path;
+
+use crate::Result;
+use crate::process::Process;
+use crate::wheels;
+
+/// How often a kernel is run.
+const TRIES: usize = 30;
+
+/// Runs the kernels `k0` to `k{count - 1}` of a program, where Oclgrind is installed.
+pub(crate) fn random_kernels(program: &Path, count: u64) -> Result<()> {
+    let Some(vendors) = wheels::vendor_of("oclgrind") else { return Ok(()) };
+    let none = "/nonexistent/none.json";
+    let run = |kernel: &str| {
+        let process = Process::new(program).args([kernel]).env("OCL_ICD_VENDORS", &vendors);
+        // It does not know all that LLVM's optimiser makes.
+        let process =
+            process.env("OCLGRIND_BUILD_OPTIONS", "-cl-opt-disable").env("OCLGRIND_NUM_THREADS", "1");
+        process.env("VK_DRIVER_FILES", none).env("VK_ICD_FILENAMES", none).env_remove("CI").ended()
+    };
+    let (mut agree, mut crashed) = (0, Vec::new());
+    for kernel in (0..count).map(|at| format!("k{at}")) {
+        let mut said = None;
+        let agrees = (0..TRIES).any(|_| match run(&kernel) {
+            Some((Some(0), _)) => true,
+            Some((Some(_), text)) => {
+                said = Some(text);
+                false
+            }
+            _ => false,
+        });
+        match (agrees, said) {
+            (true, _) => agree += 1,
+            (false, Some(said)) => return Err(format!("{kernel} never agrees on Oclgrind:\n{said}")),
+            (false, None) => crashed.push(kernel),
+        }
+    }
+    println!("{agree} of {count} kernels agree on Oclgrind; it crashes every time in {crashed:?}");
+    Ok(())
+}
