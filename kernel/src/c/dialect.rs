@@ -32,6 +32,7 @@ impl Dialect {
         match (self, scalar.kind, scalar.width) {
             (OpenClC, ScalarKind::Float, 8) => Some("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"),
             (OpenClC, ScalarKind::Float, 2) => Some("#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"),
+            (CudaC, ScalarKind::Float, 2) => Some(CUDA_HALF),
             _ => None,
         }
     }
@@ -111,7 +112,7 @@ impl Dialect {
             (Uint, 8, CudaC) => "unsigned long long",
             (Float, 4, _) => "float",
             (Float, 8, _) => "double",
-            (Float, 2, OpenClC) => "half",
+            (Float, 2, _) => "half",
             _ => return None,
         })
     }
@@ -130,6 +131,8 @@ impl Dialect {
         match self {
             OpenClC => format!("as_{}({value})", c(to)),
             CudaC => match (to.kind, from.kind, to.width) {
+                (ScalarKind::Float, _, 2) => format!("half::of({value})"),
+                (_, ScalarKind::Float, 2) => format!("({})({value}).bits", c(to)),
                 (ScalarKind::Float, _, 4) => format!("__int_as_float((int)({value}))"),
                 (ScalarKind::Float, _, _) => format!("__longlong_as_double((long long)({value}))"),
                 (_, ScalarKind::Float, 4) => format!("({})__float_as_int({value})", c(to)),
@@ -203,6 +206,24 @@ impl Dialect {
         C_WORDS.iter().chain(own).flat_map(|words| words.split_ascii_whitespace())
     }
 }
+
+/// CUDA has 16-bit floats in a header, which NVRTC may not have. An operation on them is one on 32-bit floats, rounded: these
+/// have more than twice as many digits, so that rounding twice changes nothing.
+const CUDA_HALF: &str = r#"struct __align__(2) half {
+    ushort bits;
+    half() = default;
+    static __device__ half of(ushort bits) { half h; h.bits = bits; return h; }
+    __device__ half(float v) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v)); }
+    __device__ half(double v) { asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(v)); }
+    template <class T> __device__ half(T v) : half((float)v) {}
+    __device__ operator float() const { float v; asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits)); return v; }
+};
+static __device__ half operator-(half a) { return half::of(a.bits ^ 0x8000); }
+static __device__ half operator+(half a, half b) { return (float)a + (float)b; }
+static __device__ half operator-(half a, half b) { return (float)a - (float)b; }
+static __device__ half operator*(half a, half b) { return (float)a * (float)b; }
+static __device__ half operator/(half a, half b) { return (float)a / (float)b; }
+"#;
 
 fn fence_flags(global: bool, local: bool) -> &'static str {
     match (global, local) {

@@ -117,6 +117,7 @@ impl Program<'_> {
         let sign = naga::back::binary_operation_str(op);
         let plain = format!("({a} {sign} {b})");
         Ok(match (op, s.kind) {
+            (B::Modulo, ScalarKind::Float) if s.width == 2 => format!("(half)fmod({a}, {b})"),
             (B::Modulo, ScalarKind::Float) => format!("fmod({a}, {b})"),
             (B::Divide | B::Modulo, ScalarKind::Sint | ScalarKind::Uint) => {
                 let name = self.division(op, s)?;

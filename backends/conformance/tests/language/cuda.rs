@@ -48,11 +48,7 @@ fn compile(nvrtc: &Nvrtc, folder: &Path) -> usize {
         let text = fs::read_to_string(path).expect("it can be read");
         let compiles =
             |sources: Vec<String>| sources.iter().try_for_each(|source| nvrtc.compile(source, ARCHITECTURE));
-        let done = match translated(&text) {
-            // CUDA has 16-bit floats in a header alone, and NVIDIA's compiler is given none.
-            Err(why) if text.contains("enable f16;") && why.contains("f16 in CudaC") => Ok(()),
-            made => made.and_then(compiles),
-        };
+        let done = translated(&text).and_then(compiles);
         if let Err(why) = done {
             refused.push(format!("{}: {why}", path.display()));
         }
