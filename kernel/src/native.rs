@@ -21,6 +21,7 @@ mod items;
 mod lanes;
 mod number;
 mod outside;
+mod stretches;
 mod vector;
 mod views;
 
@@ -31,6 +32,7 @@ pub use half::f16;
 pub use items::{Item, Launch, NativeKernel, SlotUse};
 pub use lanes::{Bounds, LANES, Line, Run};
 pub use number::{Integer, Reducible, Zero, element, element_mut, held};
+pub use stretches::Stretch;
 pub use vector::{Vec2, Vec3, Vec4, Vector};
 pub use views::{Alone, AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};
 

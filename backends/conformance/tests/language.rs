@@ -28,6 +28,8 @@ mod oclgrind;
 mod orders;
 #[path = "language/reduce.rs"]
 mod reduce;
+#[path = "language/rows.rs"]
+mod rows;
 
 #[path = "drivers/find.rs"]
 mod find;

@@ -11,6 +11,7 @@ mod groups;
 mod kernel;
 mod lanes;
 mod reduce;
+mod rows;
 mod value;
 
 use std::collections::{BTreeSet, HashMap};

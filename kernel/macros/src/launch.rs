@@ -1,5 +1,7 @@
 //! What users see of a kernel: a function with its name, whose arguments are typed and whose value is a call.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
@@ -9,7 +11,7 @@ use crate::items::Signature;
 use crate::order::Order;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
-use crate::uses::{Uses, elementwise};
+use crate::uses::{Elementwise, Uses, elementwise};
 use crate::wgsl::{self, Text};
 
 /// Everything about one kernel that the output needs.
@@ -186,7 +188,12 @@ impl Launched<'_> {
 
     fn slot_uses(&self, rt: &TokenStream) -> Vec<TokenStream> {
         let function = self.function();
-        let proof = elementwise(function, &self.uses[self.at]).unwrap_or_default();
+        let proof = elementwise(function, &self.uses[self.at]);
+        let dims_of = |set: fn(&Elementwise) -> &BTreeSet<VarId>, param: &VarId| {
+            proof.as_ref().filter(|proof| set(proof).contains(param)).map(|proof| usize::from(proof.dims))
+        };
+        let own = |param: &VarId| dims_of(|proof| &proof.own, param);
+        let along = |param: &VarId| dims_of(|proof| &proof.along, param);
         let mut uses = Vec::new();
         for &param in &function.params {
             let var = &function.vars[param];
@@ -199,9 +206,15 @@ impl Launched<'_> {
                 }
                 VarKind::Slice(slice) => {
                     uses.push(match slice.may {
-                        May::Read => quote!(#rt::SlotUse::read::<#ty>(#parameter)),
-                        _ if proof.own.contains(&param) => quote!(#rt::SlotUse::own::<#ty>(#parameter)),
-                        _ => quote!(#rt::SlotUse::write::<#ty>(#parameter)),
+                        // In one dimension what is read need not be as long as what is written.
+                        May::Read => match along(&param) {
+                            Some(dims @ 2..) => quote!(#rt::SlotUse::along::<#ty, #dims>(#parameter)),
+                            _ => quote!(#rt::SlotUse::read::<#ty>(#parameter)),
+                        },
+                        _ => match own(&param) {
+                            Some(dims) => quote!(#rt::SlotUse::own::<#ty, #dims>(#parameter)),
+                            None => quote!(#rt::SlotUse::write::<#ty>(#parameter)),
+                        },
                     });
                     if slice.dims > 1 {
                         uses.push(quote!(#rt::SlotUse::VALUE));

@@ -149,10 +149,12 @@ fn is_local(kind: &VarKind) -> bool {
     matches!(kind, VarKind::Slice(Slice { space: Space::Local(_), .. }))
 }
 
-/// The proof that a kernel works element by element: in a launch of one dimension each work-item writes elements at
+/// The proof that a kernel works element by element: in a launch of so many dimensions each work-item writes elements at
 /// its own position only, and reads what is written there only at that position.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Elementwise {
+    /// The dimensions of the launch, and of all that is written.
+    pub(crate) dims: u8,
     /// Slices that are written, at the item's own position.
     pub(crate) own: BTreeSet<VarId>,
     /// Slices that are read at the item's own position, and nowhere else.
@@ -164,7 +166,15 @@ pub(crate) fn elementwise(function: &Function, uses: &Uses) -> Option<Elementwis
     if uses.groups || (uses.written.is_empty() && function.reductions.is_empty()) {
         return None;
     }
-    let own_position = |at: &[Expr]| matches!(at, [index] if is_position(function, index));
+    let mut written = uses.written.iter().filter_map(|var| dims(function, *var));
+    let launch = written.next().unwrap_or(1);
+    if written.any(|other| other != launch) {
+        return None;
+    }
+    let own_position = |at: &[Expr]| {
+        let own = |(dim, index): (u8, &Expr)| position(function, index) == Some(dim);
+        at.len() == usize::from(launch) && (0..).zip(at).all(own)
+    };
     let (mut elsewhere, mut seen) = (BTreeSet::new(), BTreeSet::new());
     walk_block(&function.body, &mut |node| {
         let (var, own) = match node {
@@ -191,29 +201,39 @@ pub(crate) fn elementwise(function: &Function, uses: &Uses) -> Option<Elementwis
         return None;
     }
     let readable = |var: &VarId| match &function.vars[*var].kind {
-        VarKind::Slice(slice) => slice.may == May::Read && slice.dims == 1,
+        VarKind::Slice(slice) => slice.may == May::Read && slice.dims == launch,
         _ => false,
     };
     let along = seen.difference(&elsewhere).copied().filter(readable).collect();
-    Some(Elementwise { own: uses.written.clone(), along })
+    Some(Elementwise { dims: launch, own: uses.written.clone(), along })
 }
 
-/// Whether an expression is the item's position: `global_id(0)`, or a variable that is nothing else.
-pub(crate) fn is_position(function: &Function, expr: &Expr) -> bool {
-    match &expr.kind {
-        Kind::Id(Id::Global, 0) => true,
-        Kind::Var(var) => !function.vars[*var].mutable && bound_to_position(function, *var),
-        _ => false,
+fn dims(function: &Function, var: VarId) -> Option<u8> {
+    match &function.vars[var].kind {
+        VarKind::Slice(slice) => Some(slice.dims),
+        _ => None,
     }
 }
 
-fn bound_to_position(function: &Function, var: VarId) -> bool {
-    let mut bound = false;
+/// The dimension of which an expression is the item's position: `global_id(d)`, or a variable that is nothing else.
+pub(crate) fn position(function: &Function, expr: &Expr) -> Option<u8> {
+    match &expr.kind {
+        Kind::Id(Id::Global, dim) => Some(*dim),
+        Kind::Var(var) if !function.vars[*var].mutable => bound_to_position(function, *var),
+        _ => None,
+    }
+}
+
+fn bound_to_position(function: &Function, var: VarId) -> Option<u8> {
+    let mut bound = None;
     walk_block(&function.body, &mut |node| {
         if let Node::Stmt(Stmt::Let(of, Some(init))) = node
             && *of == var
         {
-            bound = matches!(init.kind, Kind::Id(Id::Global, 0));
+            bound = match init.kind {
+                Kind::Id(Id::Global, dim) => Some(dim),
+                _ => None,
+            };
         }
     });
     bound

@@ -13,6 +13,8 @@ pub struct SlotUse {
     kind: UseKind,
     align: usize,
     parameter: &'static str,
+    /// The launch's dimensions in which each item's own element is at its position; 0 where that is not so.
+    dims: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,21 +27,26 @@ enum UseKind {
 
 impl SlotUse {
     /// A plain value.
-    pub const VALUE: SlotUse = SlotUse { kind: UseKind::Value, align: 1, parameter: "" };
+    pub const VALUE: SlotUse = SlotUse { kind: UseKind::Value, align: 1, parameter: "", dims: 0 };
 
     /// Elements that are only read.
     pub const fn read<T>(parameter: &'static str) -> Self {
-        SlotUse { kind: UseKind::Read, align: align_of::<T>(), parameter }
+        SlotUse { kind: UseKind::Read, align: align_of::<T>(), parameter, dims: 0 }
     }
 
     /// Elements that any item may write.
     pub const fn write<T>(parameter: &'static str) -> Self {
-        SlotUse { kind: UseKind::Write, align: align_of::<T>(), parameter }
+        SlotUse { kind: UseKind::Write, align: align_of::<T>(), parameter, dims: 0 }
     }
 
-    /// Elements of which, in one dimension, each item touches its own one alone.
-    pub const fn own<T>(parameter: &'static str) -> Self {
-        SlotUse { kind: UseKind::Own, align: align_of::<T>(), parameter }
+    /// Elements of which, in a launch of `D` dimensions, each item touches its own one alone.
+    pub const fn own<T, const D: usize>(parameter: &'static str) -> Self {
+        SlotUse { kind: UseKind::Own, align: align_of::<T>(), parameter, dims: D }
+    }
+
+    /// Elements of which, in a launch of `D` dimensions, each item reads its own one alone.
+    pub const fn along<T, const D: usize>(parameter: &'static str) -> Self {
+        SlotUse { dims: D, ..SlotUse::read::<T>(parameter) }
     }
 }
 
@@ -119,7 +126,7 @@ impl<'a> Launch<'a> {
         self.block.items().start
     }
 
-    fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.block.items().end
     }
 
@@ -132,9 +139,15 @@ impl<'a> Launch<'a> {
         self.block.items().len()
     }
 
-    /// Whether the launch has one dimension, and all that it writes lies apart from everything else, in one piece.
-    pub fn apart(&self) -> bool {
-        self.apart
+    /// Whether the launch has so many dimensions, and all that it writes lies apart from everything else. With more
+    /// dimensions than one, what has an element for each item has the launch's extents then.
+    pub fn apart(&self, dims: usize) -> bool {
+        self.apart && self.dims() == dims
+    }
+
+    /// A slot's extents.
+    pub fn extents<const D: usize>(&self, slot: usize) -> [u32; D] {
+        extents(&self.spans()[slot])
     }
 
     /// The block's own elements of a slot, for [`Launch::apart`] launches.
@@ -143,7 +156,8 @@ impl<'a> Launch<'a> {
     /// If the slot is not declared so, the launch is another, or the elements were given out already.
     pub fn own<T: DeviceCopy>(&self, slot: usize) -> Own<'a, T> {
         let span = &self.spans()[slot];
-        assert!(self.uses[slot].kind == UseKind::Own && self.apart(), "slot {slot} is not the items' own");
+        let own = matches!(self.uses[slot].kind, UseKind::Own);
+        assert!(own && self.apart, "slot {slot} is not the items' own");
         assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
         assert!(
             (span.as_ptr() as usize).is_multiple_of(align_of::<T>()),
@@ -199,7 +213,7 @@ impl<'a> Launch<'a> {
     /// If it is the items' own in this launch.
     pub fn shared<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Shared<'a, T, D> {
         let of = &self.uses[slot];
-        assert!(of.kind != UseKind::Own || !self.apart(), "slot {slot} is the items' own");
+        assert!(!matches!(of.kind, UseKind::Own) || !self.apart, "slot {slot} is the items' own");
         assert_eq!(
             self.spans()[slot].element_bytes(),
             size_of::<T>(),
@@ -215,7 +229,7 @@ impl<'a> Launch<'a> {
     /// other argument if it is written.
     pub unsafe fn alone<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Alone<'a, T, D>> {
         let (span, of) = (&self.spans()[slot], &self.uses[slot]);
-        assert!(of.kind == UseKind::Write || of.kind == UseKind::Own, "slot {slot} is not written");
+        assert!(matches!(of.kind, UseKind::Write | UseKind::Own), "slot {slot} is not written");
         assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
         if watched() || !span.is_contiguous() || !(span.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
             return None;
@@ -319,7 +333,14 @@ fn is_apart(block: &Block<'_>, uses: &[SlotUse]) -> bool {
         let others = slots().enumerate().filter(|(other, _)| *other != at);
         fits && (of.kind == UseKind::Read || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
     };
-    block.range().dims() == 1 && !watched() && slots().enumerate().all(alone)
+    let dims = block.range().dims();
+    // Along one dimension the slices are cut to the shortest.
+    let placed = |(span, of): (&Span, &SlotUse)| match of.dims {
+        0 => true,
+        1 => dims == 1,
+        own => own == dims && span.extent().size == block.range().extent(),
+    };
+    !watched() && slots().enumerate().all(alone) && slots().all(placed)
 }
 
 fn extents<const D: usize>(span: &Span) -> [u32; D] {
@@ -335,7 +356,7 @@ mod tests {
     use crate::{Here, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, run_here};
 
     fn add(launch: &Launch<'_>) {
-        if launch.apart() {
+        if launch.apart(1) {
             let own = launch.own::<u32>(1);
             let (mine, _) = own.split(launch.count().min(4));
             mine.iter_mut().for_each(|v| *v += 1);
@@ -352,7 +373,7 @@ mod tests {
         launch.shared::<u32, 1>(1);
     }
 
-    static USES: [SlotUse; 2] = [SlotUse::read::<u32>("x"), SlotUse::own::<u32>("y")];
+    static USES: [SlotUse; 2] = [SlotUse::read::<u32>("x"), SlotUse::own::<u32, 1>("y")];
 
     fn run(code: fn(&Launch<'_>), slots: [Slot; 2], y: &mut [u32]) {
         let image = KernelImage::host(Arc::new(NativeKernel::new("test", &USES, code)));

@@ -13,7 +13,7 @@ use crate::hir::{
 use crate::promise::alone;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
-use crate::uses::{Elementwise, Uses, elementwise, is_position};
+use crate::uses::{Elementwise, Uses, elementwise, position};
 
 /// Everything that runs kernel `at` on the host: functions, and a `fn run(&Launch)` over them. `slots` are the
 /// positions of the parameters in the launch.
@@ -68,14 +68,18 @@ fn reachable(module: &Module, at: usize) -> BTreeSet<usize> {
     found
 }
 
-/// Whether a kernel's whole work stands behind `if position < limit`: the limit, and the work.
-fn behind_limit(function: &Function) -> Option<(&Expr, &Block)> {
+/// Limits of positions, each with its dimension, and the work of the items below all of them.
+pub(super) type Limited<'m> = (Vec<(u8, &'m Expr)>, &'m Block);
+
+/// Whether a kernel's whole work stands behind `if position < limit && …`.
+pub(super) fn behind_limits(function: &Function) -> Option<Limited<'_>> {
     // Only bindings of the position may stand before it.
     let mut stmts = function.body.stmts.iter();
     let branch = loop {
         match stmts.next() {
             Some(Stmt::Let(var, Some(_)))
-                if is_position(function, &Expr::new(Kind::Var(*var), Ty::Unit, function.name.span())) => {}
+                if position(function, &Expr::new(Kind::Var(*var), Ty::Unit, function.name.span()))
+                    .is_some() => {}
             Some(Stmt::Expr(expr)) if stmts.next().is_none() => break expr,
             _ => return None,
         }
@@ -84,12 +88,27 @@ fn behind_limit(function: &Function) -> Option<(&Expr, &Block)> {
     if !no.stmts.is_empty() || no.tail.is_some() {
         return None;
     }
-    let limit = match &condition.kind {
-        Kind::Binary(BinOp::Lt, at, limit) if is_position(function, at) => limit,
-        Kind::Binary(BinOp::Gt, limit, at) if is_position(function, at) => limit,
+    let mut limits = Vec::new();
+    limits_of(function, condition, &mut limits)?;
+    Some((limits, yes))
+}
+
+fn limits_of<'m>(
+    function: &'m Function,
+    condition: &'m Expr,
+    limits: &mut Vec<(u8, &'m Expr)>,
+) -> Option<()> {
+    let (at, limit) = match &condition.kind {
+        Kind::Logic(true, a, b) => {
+            limits_of(function, a, limits)?;
+            return limits_of(function, b, limits);
+        }
+        Kind::Binary(BinOp::Lt, at, limit) => (at, limit),
+        Kind::Binary(BinOp::Gt, limit, at) => (at, limit),
         _ => return None,
     };
-    is_uniform(function, limit).then_some((limit, yes))
+    limits.push((position(function, at)?, is_uniform(function, limit).then_some(limit)?));
+    Some(())
 }
 
 /// Whether an expression has one value for all items, and can be evaluated at any time.
@@ -152,7 +171,10 @@ impl Rust<'_> {
                 }
             }
         });
-        let fast = elementwise(function, uses).map(|proof| self.own_loop(&proof, slots));
+        let fast = elementwise(function, uses).map(|proof| match proof.dims {
+            1 => self.own_loop(&proof, slots),
+            _ => self.own_rows(&proof, slots),
+        });
         let shared = self.items(slots, None);
         let plain = self.items(slots, Some(uses));
         let operators = self.operators();
@@ -249,7 +271,7 @@ impl Rust<'_> {
         let (limit, body) = self.own_work(&inner);
         let Reduced { before, fresh, taken, after } = self.reduced(slots);
         quote! {
-            if launch.apart() {
+            if launch.apart(1) {
                 let first = launch.first();
                 #(#views)*
                 let n = launch.count()#(#lens)*#limit;
@@ -277,14 +299,16 @@ impl Rust<'_> {
     /// comparison of the position, the loop ends there and compares nothing.
     fn own_work(&self, inner: &Rust<'_>) -> (TokenStream, TokenStream) {
         let function = self.function;
-        let Some((limit, work)) = behind_limit(function) else {
+        let Some((limits, work)) =
+            behind_limits(function).filter(|(limits, _)| limits.iter().all(|(dim, _)| *dim == 0))
+        else {
             let body = inner.block(&function.body);
             return (quote!(), quote!(#body;));
         };
-        let limit = inner.value(limit);
+        let limits = limits.into_iter().map(|(_, limit)| inner.value(limit));
         let names =
             function.body.stmts.iter().filter(|s| matches!(s, Stmt::Let(..))).map(|stmt| inner.stmt(stmt));
         let work = inner.block(work);
-        (quote!(.min((#limit as usize).saturating_sub(first))), quote!(#(#names)* #work;))
+        (quote!(#(.min((#limits as usize).saturating_sub(first)))*), quote!(#(#names)* #work;))
     }
 }

@@ -263,15 +263,23 @@ impl Rust<'_> {
 
     fn length(&self, var: VarId, dim: Option<u8>) -> TokenStream {
         let (rt, name) = (self.rt, self.name(var));
-        if self.reach(var) == Reach::Own {
-            // The slice in the loop is a part; its whole length was asked for before.
-            let whole = format_ident!("{}_len", name);
-            return quote!(#whole);
-        }
         let dims = match &self.function.vars[var].kind {
             VarKind::Slice(slice) => slice.dims as usize,
             _ => 1,
         };
+        if self.reach(var) == Reach::Own {
+            // The slice in the loop is a part; its whole length was asked for before.
+            return match dim {
+                Some(dim) if dims > 1 => {
+                    let (extents, dim) = (format_ident!("{}_extents", name), usize::from(dim));
+                    quote!(#extents[#dim])
+                }
+                _ => {
+                    let whole = format_ident!("{}_len", name);
+                    quote!(#whole)
+                }
+            };
+        }
         let ty = self.ty(&self.function.vars[var].ty);
         let atomics =
             matches!(&self.function.vars[var].kind, VarKind::Slice(s) if s.may == crate::hir::May::Atomic);
