@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     table::head();
     if std::env::args().any(|a| a == "--kernels") {
         let mut table = Table::default();
+        bandwidth::rows(&mut table, scale);
         kernels::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
