@@ -312,8 +312,11 @@ impl Span {
     }
 }
 
+/// The orders of [`fence`].
+pub use std::sync::atomic::Ordering as Order;
+
 /// Orders this thread's accesses to kernel memory, which are relaxed.
-pub fn fence(order: Ordering) {
+pub fn fence(order: Order) {
     std::sync::atomic::fence(order);
 }
 

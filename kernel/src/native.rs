@@ -25,7 +25,7 @@ mod stretches;
 mod vector;
 mod views;
 
-pub use crate::memory::fence;
+pub use crate::memory::{Order, fence};
 pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Group, Local, Row, cells};
 pub use half::f16;

@@ -164,12 +164,13 @@ pub(crate) fn intel() -> Result<()> {
     }
 }
 
-/// WGSL texts from elsewhere, by the language's tests.
+/// WGSL texts from elsewhere.
 pub(crate) fn corpus(rest: &[String]) -> Result<()> {
     let [folder] = rest else { return Err("usage: cargo xtask corpus DIR".into()) };
     let folder = std::path::absolute(folder).map_err(|error| format!("{folder}: {error}"))?;
-    let test = language().words("-- --ignored --nocapture foreign_texts_are_translated_and_compile");
-    test.env("WINDLASS_CORPUS", folder).run()
+    // The whole workspace's features, so that nothing is compiled a second time.
+    Process::cargo().words("build --workspace --all-features --example corpus").words(PROFILE).run()?;
+    Process::new(built().join("examples/corpus")).args([folder]).run()
 }
 
 /// The model checks: the same sources under our own cfg, in a target folder of their own so that the two builds do not

@@ -4,8 +4,6 @@
 mod again;
 #[path = "language/arithmetic.rs"]
 mod arithmetic;
-#[path = "language/corpus.rs"]
-mod corpus;
 #[path = "language/cuda.rs"]
 mod cuda;
 #[path = "language/everywhere.rs"]

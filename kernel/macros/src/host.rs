@@ -4,6 +4,7 @@
 //! accesses mean what they mean on every device. A kernel becomes one function for a work-item, generic over how its
 //! memory is reached, and, where each item keeps to its own element, a loop over plain slices besides.
 
+mod affine;
 mod assign;
 mod derived;
 mod filled;

@@ -48,6 +48,7 @@ const UNSAFE: &[&str] = &[
     "backends/opencl/src/",
     "backends/wgpu/src/",
     "backends/faulty/src/",
+    "backends/conformance/examples/corpus.rs",
     "backends/conformance/src/kernels",
     "runtime/src/host_view.rs",
     "runtime/src/shell/work.rs",

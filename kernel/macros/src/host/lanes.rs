@@ -10,17 +10,15 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use super::Rust;
+use super::affine::Affine;
 use super::derived::Derived;
 use super::groups::{jumps, used};
-use crate::builtin::Id;
 use crate::flow::returns;
 use crate::hir::{
     Arg, Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt,
 };
-use crate::ty::{Scalar, Ty};
+use crate::ty::Ty;
 use crate::uniform::Differing;
-
-const U32: Ty = Ty::Scalar(Scalar::U32);
 
 /// An access whose element is found once for all lanes.
 #[derive(Clone, Debug)]
@@ -40,12 +38,6 @@ impl Window {
         let run = &self.run;
         quote!(#run.of(l))
     }
-}
-
-/// An index, one item after the other.
-struct Affine {
-    stride: TokenStream,
-    bounds: TokenStream,
 }
 
 /// A region's code, in the order in which the lanes go through it.
@@ -71,9 +63,9 @@ pub(super) struct Region<'r, 'm> {
     pub(super) derived: &'r Derived<'m>,
     pub(super) differing: &'r Differing,
     /// Variables that are declared in it.
-    declared: BTreeSet<VarId>,
+    pub(super) declared: BTreeSet<VarId>,
     /// Those that count its uniform loops: from, to, and whether that is one of them.
-    counters: BTreeMap<VarId, (&'m Expr, &'m Expr, bool)>,
+    pub(super) counters: BTreeMap<VarId, (&'m Expr, &'m Expr, bool)>,
 }
 
 /// The items of a row for which there is anything to do, and the fast way for as many of them as it can take.
@@ -132,35 +124,6 @@ impl<'r, 'm> Region<'r, 'm> {
                 row: quote!(let (mut from, count) = (0_usize, row.count()); #code),
             },
         }
-    }
-
-    /// The items for which a condition about their position holds.
-    fn limited(&self, condition: &Expr) -> Option<TokenStream> {
-        let Kind::Binary(op, a, b) = &condition.kind else { return None };
-        let (at, limit, below) = match op {
-            BinOp::Lt => (a, b, quote!(below)),
-            BinOp::Gt => (b, a, quote!(below)),
-            BinOp::Eq if self.uniform(b) => (a, b, quote!(only)),
-            BinOp::Eq => (b, a, quote!(only)),
-            _ => return None,
-        };
-        if limit.ty != U32 || !self.uniform(limit) {
-            return None;
-        }
-        let (rt, stride) = (self.rust.rt, self.affine(at)?.stride);
-        let (bindings, at, limit) = (self.bindings_of(at), self.rust.value(at), self.rust.value(limit));
-        Some(quote! {{
-            let found = {
-                let limit = #limit;
-                let item = &#rt::Row::item::<D>(&row, 0);
-                #bindings
-                #rt::Row::#below(row.count(), #at, limit).filter(|_| #stride == 1)
-            };
-            match found {
-                Some((from, count)) => (from, count, true),
-                None => (0_usize, row.count(), false),
-            }
-        }})
     }
 
     /// The test whether all accesses between two items are inside, and the code for lanes that rests on it.
@@ -401,74 +364,6 @@ impl<'r, 'm> Region<'r, 'm> {
         }
     }
 
-    /// Whether an expression has one value for all items and all of the region, and may be evaluated at any time.
-    fn uniform(&self, expr: &Expr) -> bool {
-        match &expr.kind {
-            Kind::Int(_) | Kind::Const(_) | Kind::Len(..) => true,
-            Kind::Id(id, _) => !matches!(id, Id::Global | Id::Local),
-            Kind::Var(var) => {
-                !self.differing.vars.contains(var)
-                    && !self.declared.contains(var)
-                    && self.rust.function.vars[*var].kind == VarKind::Value
-            }
-            Kind::Binary(_, a, b) => self.uniform(a) && self.uniform(b),
-            Kind::Cast(a) | Kind::Unary(_, a) => self.uniform(a),
-            _ => false,
-        }
-    }
-
-    /// How an index goes from item to item, and where it goes at most.
-    fn affine(&self, index: &Expr) -> Option<Affine> {
-        if index.ty != U32 {
-            return None;
-        }
-        let rt = self.rust.rt;
-        if self.uniform(index) {
-            let value = self.rust.value(index);
-            return Some(Affine { stride: quote!(0_u32), bounds: quote!(#rt::Bounds::at(#value)) });
-        }
-        match &index.kind {
-            Kind::Id(id @ (Id::Global | Id::Local), dim) => {
-                let (field, dim) =
-                    (format_ident!("{}", if *id == Id::Global { "global" } else { "local" }), *dim as usize);
-                Some(Affine {
-                    stride: quote!(#rt::Row::stride::<D>(#dim)),
-                    bounds: quote!(#rt::Bounds::between(first.#field[#dim], last.#field[#dim])),
-                })
-            }
-            Kind::Var(var) => match self.counters.get(var) {
-                Some((from, to, inclusive)) if self.uniform(from) && self.uniform(to) => {
-                    let of = format_ident!("{}", if *inclusive { "between" } else { "counter" });
-                    let (from, to) = (self.rust.value(from), self.rust.value(to));
-                    Some(Affine { stride: quote!(0_u32), bounds: quote!(#rt::Bounds::#of(#from, #to)) })
-                }
-                _ => self.affine(self.derived.value(*var)?),
-            },
-            Kind::Binary(op @ (BinOp::Add | BinOp::Sub), a, b) => {
-                let (a, b) = (self.affine(a)?, self.affine(b)?);
-                let (wrapping, checked) = match op {
-                    BinOp::Add => (format_ident!("wrapping_add"), format_ident!("plus")),
-                    _ => (format_ident!("wrapping_sub"), format_ident!("minus")),
-                };
-                let (stride, other, bounds, with) = (a.stride, b.stride, a.bounds, b.bounds);
-                Some(Affine {
-                    stride: quote!(#stride.#wrapping(#other)),
-                    bounds: quote!(#bounds.#checked(#with)),
-                })
-            }
-            Kind::Binary(BinOp::Mul, a, b) => {
-                let (of, factor) = if self.uniform(b) { (a, b) } else { (b, a) };
-                let (of, factor) = (self.affine(of)?, self.uniform(factor).then(|| self.rust.value(factor))?);
-                let (stride, bounds) = (of.stride, of.bounds);
-                Some(Affine {
-                    stride: quote!(#stride.wrapping_mul(#factor)),
-                    bounds: quote!(#bounds.times(#factor)),
-                })
-            }
-            _ => None,
-        }
-    }
-
     fn piece(&self, piece: &Piece<'m>) -> TokenStream {
         match piece {
             Piece::For(Stmt::For { var, from, to, inclusive, .. }, body) => {
@@ -554,7 +449,7 @@ impl<'r, 'm> Region<'r, 'm> {
     }
 
     /// The bindings that an expression needs.
-    fn bindings_of(&self, expr: &Expr) -> TokenStream {
+    pub(super) fn bindings_of(&self, expr: &Expr) -> TokenStream {
         let mut names = BTreeSet::new();
         crate::hir::walk(expr, &mut |node| {
             if let Node::Expr(Expr { kind: Kind::Var(var), .. }) = node {

@@ -19,7 +19,7 @@ impl Rust<'_> {
             Kind::Fence(_, Scope::Group) => quote!(()),
             Kind::Fence(order, Scope::Device) => {
                 let order = format_ident!("{}", order.name());
-                quote!(#rt::fence(::core::sync::atomic::Ordering::#order))
+                quote!(#rt::fence(#rt::Order::#order))
             }
             Kind::Bool(value) => quote!(#value),
             Kind::Int(value) => self.integer(*value, &expr.ty),
