@@ -134,6 +134,18 @@ const FAULTS: &[Fault] = &[
         "let mut at = self.first() + n;",
         "let mut at = self.first() + n + 1;",
     ),
+    Fault(
+        "a row's last item is left out",
+        "kernel/macros/src/host/lanes.rs",
+        "let n = quote!(let n = count - from;);",
+        "let n = quote!(let n = count - from - 1;);",
+    ),
+    Fault(
+        "local memory keeps an element of the group before",
+        "kernel/src/native/groups.rs",
+        "self.0.iter().skip(from as usize)",
+        "self.0.iter().skip(from as usize + 1)",
+    ),
 ];
 
 /// Plants each fault, and takes it out again. Programs look for it, ten at most.

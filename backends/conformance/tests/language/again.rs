@@ -12,7 +12,7 @@ pub(crate) enum Ended {
     Well,
     /// The test failed, and said this.
     Failed(String),
-    /// A signal ended it.
+    /// A signal ended it, since it crashed or would not end.
     Crashed(String),
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 }
 
 /// Guards against hanging.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a test with these variables; what it prints goes to a file. Drivers are not required there: it is for the caller
 /// to see what it ran on.
@@ -71,6 +71,6 @@ pub(crate) fn run(test: &str, output: &Path, variables: &[(&str, OsString)]) -> 
         Some(status) if status.success() => Ended::Well,
         Some(status) if status.code().is_none() => Ended::Crashed(said),
         Some(_) => Ended::Failed(said),
-        None => Ended::Failed(format!("it had not ended after {PATIENCE:?}\n{said}")),
+        None => Ended::Crashed(format!("it had not ended after {PATIENCE:?}\n{said}")),
     }
 }

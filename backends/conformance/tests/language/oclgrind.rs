@@ -3,8 +3,8 @@
 //!
 //! Oclgrind 21.10 takes some care:
 //!
-//! - Its calls are not safe from several threads, and it crashes now and then. So each test has a process of its own,
-//!   without Vulkan's drivers beside it, and one that crashed is run again; what Oclgrind finds wrong with a kernel it
+//! - Its calls are not safe from several threads, and it crashes now and then, or never ends. So each test has a process of
+//!   its own, without Vulkan's drivers beside it, and one that crashed is run again; what Oclgrind finds wrong with a kernel it
 //!   reports, and does not crash of.
 //! - It interprets LLVM's code and does not know all of what the optimiser makes (`llvm.fshl`, `llvm.abs`, integers of
 //!   odd widths). So kernels are built without optimising.
