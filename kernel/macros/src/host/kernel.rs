@@ -8,7 +8,7 @@ use quote::{format_ident, quote};
 use super::Rust;
 use super::reduce::Reduced;
 use crate::hir::{
-    BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarKind, walk_block,
+    BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
 use crate::promise::alone;
 use crate::ty::{Scalar, Ty};
@@ -69,10 +69,10 @@ fn reachable(module: &Module, at: usize) -> BTreeSet<usize> {
 }
 
 /// Limits of positions, each with its dimension, and the work of the items below all of them.
-pub(super) type Limited<'m> = (Vec<(u8, &'m Expr)>, &'m Block);
+type Limited<'m> = (Vec<(u8, &'m Expr)>, &'m Block);
 
 /// Whether a kernel's whole work stands behind `if position < limit && …`.
-pub(super) fn behind_limits(function: &Function) -> Option<Limited<'_>> {
+fn behind_limits(function: &Function) -> Option<Limited<'_>> {
     // Only bindings of the position may stand before it.
     let mut stmts = function.body.stmts.iter();
     let branch = loop {
@@ -251,13 +251,7 @@ impl Rust<'_> {
                     split.push(quote!(let (#name, #whole) = #name.split(n);));
                     again.push(quote!(let #name = #rt::Rest::new(#whole);));
                 } else {
-                    // What is written is the items' own, or there were no proof: the others are read, or never touched.
-                    let (dims, way) = match slice.may {
-                        May::Atomic => (slice.dims as usize, format_ident!("atomics")),
-                        May::Read => (slice.dims as usize, format_ident!("apart_plain")),
-                        May::Write => (slice.dims as usize, format_ident!("shared")),
-                    };
-                    views.push(quote!(let #name = launch.#way::<#ty, #dims>(#slot);));
+                    views.push(self.other_view(param, slice, *slot));
                 }
                 if proof.along.contains(&param) {
                     lens.push(quote!(.min(#name.count_from(first))));
@@ -268,7 +262,8 @@ impl Rust<'_> {
             }
             names.push(if var.kind == VarKind::Ref { quote!(&mut #name) } else { quote!(#name) });
         }
-        let (limit, body) = self.own_work(&inner);
+        let below = |_, limit| quote!((#limit as usize).saturating_sub(first));
+        let (limit, body) = inner.limited_work(1, below);
         let Reduced { before, fresh, taken, after } = self.reduced(slots);
         quote! {
             if launch.apart(1) {
@@ -295,20 +290,34 @@ impl Rust<'_> {
         }
     }
 
-    /// A further limit of the loop over own elements, and the work in it: where all of the work stands behind one
-    /// comparison of the position, the loop ends there and compares nothing.
-    fn own_work(&self, inner: &Rust<'_>) -> (TokenStream, TokenStream) {
-        let function = self.function;
-        let Some((limits, work)) =
-            behind_limits(function).filter(|(limits, _)| limits.iter().all(|(dim, _)| *dim == 0))
-        else {
-            let body = inner.block(&function.body);
+    /// The view of a slice that is not the items' own. There is a proof, so it is only read, or never touched.
+    pub(super) fn other_view(&self, param: VarId, slice: &Slice, slot: usize) -> TokenStream {
+        let (name, ty) = (self.name(param), self.ty(&self.function.vars[param].ty));
+        let dims = slice.dims as usize;
+        let way = match slice.may {
+            May::Atomic => format_ident!("atomics"),
+            May::Read => format_ident!("apart_plain"),
+            May::Write => format_ident!("shared"),
+        };
+        quote!(let #name = launch.#way::<#ty, #dims>(#slot);)
+    }
+
+    /// Further limits of a loop over own elements in `dims` dimensions, as `limit` writes them, and the work in it: where
+    /// all of the work stands behind comparisons of positions, the loop ends there and compares nothing.
+    pub(super) fn limited_work(
+        &self,
+        dims: u8,
+        limit: impl Fn(u8, TokenStream) -> TokenStream,
+    ) -> (TokenStream, TokenStream) {
+        let body = &self.function.body;
+        let inside = |(limits, _): &Limited<'_>| limits.iter().all(|(dim, _)| *dim < dims);
+        let Some((limits, work)) = behind_limits(self.function).filter(inside) else {
+            let body = self.block(body);
             return (quote!(), quote!(#body;));
         };
-        let limits = limits.into_iter().map(|(_, limit)| inner.value(limit));
-        let names =
-            function.body.stmts.iter().filter(|s| matches!(s, Stmt::Let(..))).map(|stmt| inner.stmt(stmt));
-        let work = inner.block(work);
-        (quote!(#(.min((#limits as usize).saturating_sub(first)))*), quote!(#(#names)* #work;))
+        let limits = limits.into_iter().map(|(dim, of)| limit(dim, self.value(of)));
+        let names = body.stmts.iter().filter(|s| matches!(s, Stmt::Let(..))).map(|stmt| self.stmt(stmt));
+        let work = self.block(work);
+        (quote!(#(.min(#limits))*), quote!(#(#names)* #work;))
     }
 }

@@ -4,9 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::Rust;
-use super::kernel::behind_limits;
 use super::reduce::Reduced;
-use crate::hir::{May, Slice, Space, Stmt, VarKind};
+use crate::hir::VarKind;
 use crate::uses::Elementwise;
 
 impl Rust<'_> {
@@ -20,10 +19,9 @@ impl Rust<'_> {
         let inner = Rust { own, in_loop: true, values, ..Rust::new(self.module, self.uses, function, rt) };
         let (mut views, mut cut) = (vec![], vec![]);
         for (&param, slot) in function.params.iter().zip(slots) {
-            let VarKind::Slice(Slice { dims, may, space: Space::Global }) = &function.vars[param].kind else {
-                continue;
-            };
-            let (name, ty, dims) = (self.name(param), self.ty(&function.vars[param].ty), *dims as usize);
+            let VarKind::Slice(slice) = &function.vars[param].kind else { continue };
+            let (name, ty) = (self.name(param), self.ty(&function.vars[param].ty));
+            let dims = slice.dims as usize;
             let (len, extents) = (format_ident!("{}_len", name), format_ident!("{}_extents", name));
             if proof.own.contains(&param) || proof.along.contains(&param) {
                 views.push(quote!(let #extents = launch.extents::<#dims>(#slot); let #len: u32 = #extents.iter().product();));
@@ -35,15 +33,14 @@ impl Rust<'_> {
                 views.push(quote!(let #name = launch.apart_plain::<#ty, #dims>(#slot).run(launch.first(), launch.count());));
                 cut.push(quote!(let #name = &#name[from..from + count];));
             } else {
-                let way = match may {
-                    May::Atomic => format_ident!("atomics"),
-                    May::Read => format_ident!("apart_plain"),
-                    May::Write => format_ident!("shared"),
-                };
-                views.push(quote!(let #name = launch.#way::<#ty, #dims>(#slot);));
+                views.push(self.other_view(param, slice, *slot));
             }
         }
-        let (limits, body) = self.limited_rows(&inner, launch_dims);
+        let below = |dim: u8, limit| {
+            let dim = usize::from(dim);
+            quote!(row.below::<#launch_dims>(#dim, #limit))
+        };
+        let (limits, body) = inner.limited_work(proof.dims, below);
         let Reduced { before, fresh, taken, after } = self.reduced(slots);
         quote! {
             if launch.apart(#launch_dims) {
@@ -63,25 +60,5 @@ impl Rust<'_> {
                 return;
             }
         }
-    }
-
-    /// What is left of a row where all work stands behind limits of positions, and the work itself.
-    fn limited_rows(&self, inner: &Rust<'_>, dims: usize) -> (TokenStream, TokenStream) {
-        let function = self.function;
-        let within = |dim: &u8| usize::from(*dim) < dims;
-        let Some((limits, work)) =
-            behind_limits(function).filter(|(all, _)| all.iter().all(|(dim, _)| within(dim)))
-        else {
-            let body = inner.block(&function.body);
-            return (quote!(), quote!(#body;));
-        };
-        let limits = limits.into_iter().map(|(dim, limit)| {
-            let (limit, dim) = (inner.value(limit), usize::from(dim));
-            quote!(.min(row.below::<#dims>(#dim, #limit)))
-        });
-        let names =
-            function.body.stmts.iter().filter(|s| matches!(s, Stmt::Let(..))).map(|stmt| inner.stmt(stmt));
-        let work = inner.block(work);
-        (quote!(#(#limits)*), quote!(#(#names)* #work;))
     }
 }
