@@ -95,7 +95,7 @@ pub(crate) fn kernels(count: u64, seed: u64) -> Result<()> {
     std::fs::remove_file(crate::root().join(PROGRAM)).map_err(|error| format!("{PROGRAM}: {error}"))
 }
 
-const PROGRAM: &str = "kernel/fuzz/examples/generated.rs";
+const PROGRAM: &str = "verify/kernel-fuzz/examples/generated.rs";
 
 /// Where cargo puts what it builds.
 fn built() -> PathBuf {

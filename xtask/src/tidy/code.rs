@@ -23,7 +23,7 @@ pub(super) fn no_mod_files(tree: &Tree) -> Vec<Breach> {
 const ATOMICS: &[&str] = &["sync/src/", "kernel/src/memory.rs", "kernel/src/view.rs"];
 
 /// Crates that test others with the means a stranger has: they count with plain atomics.
-const TESTERS: &[&str] = &["backends/faulty/", "backends/conformance/"];
+const TESTERS: &[&str] = &["verify/faulty/", "verify/conformance/"];
 
 pub(super) fn atomics(tree: &Tree) -> Vec<Breach> {
     let elsewhere = tree.shipped().filter(|file| !starts_with(file, ATOMICS) && !starts_with(file, TESTERS));
@@ -47,9 +47,9 @@ const UNSAFE: &[&str] = &[
     "backends/host/src/",
     "backends/opencl/src/",
     "backends/wgpu/src/",
-    "backends/faulty/src/",
-    "backends/conformance/examples/corpus.rs",
-    "backends/conformance/src/kernels",
+    "verify/faulty/src/",
+    "verify/conformance/examples/corpus.rs",
+    "verify/conformance/src/kernels",
     "runtime/src/host_view.rs",
     "runtime/src/shell/work.rs",
 ];

@@ -13,8 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("backends/opencl", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
     ("backends/wgpu", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
     // On public interface only: it is the proof that a third party can write a backend.
-    ("backends/faulty", &["windlass", "windlass-backend", "windlass-kernel"]),
-    ("backends/conformance", &["windlass", "windlass-backend", "windlass-kernel"]),
+    ("verify/faulty", &["windlass", "windlass-backend", "windlass-kernel"]),
+    ("verify/conformance", &["windlass", "windlass-backend", "windlass-kernel"]),
     (
         "runtime",
         &[

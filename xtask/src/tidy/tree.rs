@@ -60,7 +60,7 @@ impl Tree {
     /// Rust sources of what is shipped: neither tests nor benches nor examples nor the chores.
     pub(super) fn shipped(&self) -> impl Iterator<Item = &File> {
         self.rust().filter(|file| {
-            let aside = ["benches/", "compile-tests/", "examples/", "loom-tests/", "xtask/"];
+            let aside = ["benches/", "verify/compile-tests/", "examples/", "loom-tests/", "xtask/"];
             let is_test = file.path.contains("/tests/") || file.path.ends_with("/tests.rs");
             !is_test && !aside.iter().any(|folder| file.path.starts_with(folder))
         })

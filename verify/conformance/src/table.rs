@@ -42,7 +42,7 @@ fn reason(column: &str, case: &str) -> Option<&'static str> {
 const PREFACE: &str = "# Conformance
 
 Rows of the checklist, the case of the suite that is about each, and what comes of it on each backend. This page is made
-by the suite (`backends/conformance`) from its cases and from the results that are pinned in it; a backend that differs
+by the suite (`verify/conformance`) from its cases and from the results that are pinned in it; a backend that differs
 from its pinned results in either direction fails, and so does the suite if this page is not up to date
 (`WINDLASS_WRITE_DOCS=1 cargo test -p windlass-conformance` writes it). `opencl` is PoCL, `wgpu` is lavapipe.
 
