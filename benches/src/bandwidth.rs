@@ -11,7 +11,7 @@ const LEN: usize = 1 << 22;
 const CHUNK: usize = 1 << 16;
 
 pub(crate) fn rows(table: &mut Table, scale: usize) {
-    let queue = Queue::on(Device::host()).expect("the host device is always there");
+    let queue = Queue::blocking_on(Device::host()).expect("the host device is always there");
     let (a, b, c) = (vec![1.0_f32; LEN], vec![2.0_f32; LEN], vec![0.0_f32; LEN]);
     let buffers = [Buffer::from(a.clone()), Buffer::from(b.clone()), Buffer::from(c.clone())];
     let mut c = c;
@@ -19,7 +19,7 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         let ours = || {
             let start = Instant::now();
             let event = queue.submit(|cg| {
-                let args = (cg.write(&buffers[2]), cg.read(&buffers[0]), cg.read(&buffers[1]));
+                let args = (cg.overwrite(&buffers[2]), cg.read(&buffers[0]), cg.read(&buffers[1]));
                 cg.host_chunks(1, args, move |chunk, (c, a, b)| body(c, &a[chunk.range()], &b[chunk.range()]))
             });
             event.expect("nothing to refuse").blocking_wait().expect("nothing fails");
@@ -62,7 +62,7 @@ fn grid(table: &mut Table, scale: usize, queue: &Queue, (a, b, c): (&[f32], &[f3
     let ours = || {
         let start = Instant::now();
         let event = queue.submit(|cg| {
-            let args = (cg.write(&buffers[2]), cg.read(&buffers[0]), cg.read(&buffers[1]));
+            let args = (cg.overwrite(&buffers[2]), cg.read(&buffers[0]), cg.read(&buffers[1]));
             cg.parallel_for(extents, computed(args.0, args.1, args.2))
         });
         event.expect("nothing to refuse").blocking_wait().expect("nothing fails");

@@ -10,7 +10,7 @@ use windlass::prelude::*;
 use crate::table::Table;
 
 pub(crate) fn rows(table: &mut Table, scale: usize) {
-    let queue = Queue::on(Device::host()).expect("the host device is always there");
+    let queue = Queue::blocking_on(Device::host()).expect("the host device is always there");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("threads can be started");
     let longest = runtime.block_on(longest_poll(&queue));
     let text = format!("{:.1} us", longest.as_nanos() as f64 / 1e3);

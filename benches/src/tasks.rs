@@ -14,7 +14,7 @@ const N: usize = 10_000;
 
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     above_the_native_calls(table, scale);
-    let queue = Queue::on(Device::host()).expect("the host device is always there");
+    let queue = Queue::blocking_on(Device::host()).expect("the host device is always there");
     for _ in 0..3 {
         independent(&queue, N);
     }
@@ -48,7 +48,7 @@ fn per(n: usize, start: Instant) -> f64 {
 fn above_the_native_calls(table: &mut Table, scale: usize) {
     let runtime = Runtime::builder().backend(Null).only_given_backends().build();
     let queue =
-        Queue::builder().runtime(&runtime).max_in_flight(1 << 20).build_blocking().expect("nothing can fail");
+        Queue::builder().runtime(&runtime).max_in_flight(1 << 20).blocking_build().expect("nothing can fail");
     let (x, y) = (Buffer::<f32>::new(64), Buffer::<f32>::new(64));
     let run = || {
         let start = Instant::now();
@@ -137,7 +137,7 @@ fn own_buffers(queue: &Queue, n: usize) -> f64 {
     let mut events: Vec<Event> = Vec::with_capacity(n);
     for buffer in &buffers {
         let event = queue.submit(|cg| {
-            let x = cg.write(buffer);
+            let x = cg.overwrite(buffer);
             cg.host_for(1, x, |_, x| x.set(0, 1))
         });
         events.push(event.expect("nothing to refuse"));

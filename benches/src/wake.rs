@@ -13,7 +13,7 @@ const N: usize = 10_000;
 
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("threads can be started");
-    let queue = Queue::on(Device::host()).expect("the host device is always there");
+    let queue = Queue::blocking_on(Device::host()).expect("the host device is always there");
     let parked = Parked::start();
     let (ours, base) = alternate(
         scale.max(5),

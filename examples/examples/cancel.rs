@@ -38,7 +38,7 @@ async fn ended(queue: &Queue) -> Result<()> {
     let data = Buffer::from(vec![0_u32; 16]);
     let event = queue.submit(|cg| add_one(cg, &data))?;
     event.clone().await?;
-    assert_eq!(event.cancel(), Cancel::Done);
+    assert_eq!(event.cancel(), CancelOutcome::Done);
     assert_eq!(data.host_read().await?[..], [1; 16]);
     println!("a request that has ended cannot be cancelled: {:?}", event.cancel());
     Ok(())
@@ -80,7 +80,7 @@ async fn back_pressure(device: &Device) -> Result<()> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let queue = Queue::on(Device::host())?;
+    let queue = Queue::on(Device::host()).await?;
     time_out(&queue).await?;
     ended(&queue).await?;
     back_pressure(queue.device()).await

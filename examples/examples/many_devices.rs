@@ -64,7 +64,7 @@ async fn main() -> Result<()> {
 
     // Needs both halves, on a third device in a third context.
     host.submit(|cg| {
-        let (v, out) = (cg.read(&data), cg.write(&sums));
+        let (v, out) = (cg.read(&data), cg.overwrite(&sums));
         cg.parallel_for(LEN / 2, sum_pairs(v, out))
     })?;
 

@@ -90,11 +90,11 @@ async fn submit(
     let smoothed = Buffer::<f32>::new(LEN);
 
     first.submit(|cg| {
-        let raw = cg.write(&raw);
+        let raw = cg.overwrite(&raw);
         cg.host_for(LEN, raw, move |item, raw| raw.set(item.id(0), sample(frame, item.id(0))))
     })?;
     second.ready().await.submit(|cg| {
-        let args = (cg.read(&raw), cg.write(&smoothed));
+        let args = (cg.read(&raw), cg.overwrite(&smoothed));
         cg.host_chunks(1, args, |chunk, (raw, smoothed)| {
             for (at, out) in chunk.range().zip(smoothed) {
                 *out = smooth(raw, at);

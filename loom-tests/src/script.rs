@@ -62,7 +62,7 @@ impl Device {
         });
         let backend = Script(device.clone());
         let runtime = Runtime::builder().backend(backend).only_given_backends().manual().build();
-        let queue = Queue::builder().runtime(&runtime).build_blocking();
+        let queue = Queue::builder().runtime(&runtime).blocking_build();
         (runtime, queue.expect("the script is always there"), device)
     }
 

@@ -7,7 +7,7 @@
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use windlass::{Buffer, Cancel, Context, Event, Queue, Runtime, Status};
+use windlass::{Buffer, CancelOutcome, Context, Event, Queue, Runtime, Status};
 use windlass_loom_tests::script::{Device, Habit};
 use windlass_loom_tests::{Bell, model, waker};
 use windlass_sync::facade::thread;
@@ -105,7 +105,7 @@ fn a_verdict_arrives_while_a_lane_is_opened() {
             let device = device.clone();
             thread::spawn(move || device.finish())
         };
-        let other = Context::new(&[queue.device().clone()]).expect("the script opens any number");
+        let other = Context::blocking_open(&[queue.device().clone()]).expect("the script opens any number");
         join(completion);
         assert_eq!((event.status(), bell.rang()), (Status::Done, 1));
         drop(other);
@@ -193,9 +193,9 @@ fn a_group_is_fed_or_cancelled() {
         settle(&runtime, &device);
         assert_eq!(first.status(), Status::Done);
         let (status, commands) = match answer {
-            Cancel::Skipped => (Status::Failed, 1),
-            Cancel::TooLate => (Status::Done, 2),
-            Cancel::Done => panic!("nobody has ended it"),
+            CancelOutcome::Skipped => (Status::Failed, 1),
+            CancelOutcome::TooLate => (Status::Done, 2),
+            CancelOutcome::Done => panic!("nobody has ended it"),
         };
         assert_eq!((second.status(), device.commands()), (status, commands), "{answer:?}");
         all_gone(&runtime, &queue);
@@ -223,7 +223,7 @@ fn a_group_is_cancelled_while_another_is_submitted() {
         };
         let bell = Bell::new();
         assert!(poll(&mut second, &bell).is_pending());
-        assert_eq!(second.cancel(), Cancel::Skipped);
+        assert_eq!(second.cancel(), CancelOutcome::Skipped);
         let third = join(submitter);
         settle(&runtime, &device);
         assert_eq!(bell.rang(), 1, "who waits is woken once");
@@ -294,8 +294,8 @@ fn a_gate_opens_while_its_group_is_cancelled() {
         join(driver);
         settle(&runtime, &device);
         let expected = match answer {
-            Cancel::Skipped => (Status::Failed, 0),
-            Cancel::TooLate | Cancel::Done => (Status::Done, 1),
+            CancelOutcome::Skipped => (Status::Failed, 0),
+            CancelOutcome::TooLate | CancelOutcome::Done => (Status::Done, 1),
         };
         assert_eq!((event.status(), device.commands()), expected, "{answer:?}");
         assert_eq!(bell.rang(), 1, "who waits is woken once");

@@ -8,7 +8,7 @@
 use windlass_kernel::{DeviceCopy, Here};
 
 use crate::group::sealed::Sealed;
-use crate::group::{Atomic, CallArg, Read, ReadWrite, ReadWriteUninit, Write, WriteKeep};
+use crate::group::{Atomic, CallArg, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
 
 /// An argument on its way into a call; for the crate's own use.
 #[doc(hidden)]
@@ -39,7 +39,7 @@ pub trait ReadArg<'g, T, const D: usize = 1>: Sealed {
     message = "`{Self}` cannot be passed for a kernel parameter that reads and writes `{T}`",
     label = "pass `cg.read_write(&buffer)`",
     note = "the kernel reads elements of type `{T}` in {D} dimension(s) here, and writes them: `cg.read_write(&buffer)`; \
-            `cg.write(&buffer)` is for kernels that read nothing back. In a test also a `&mut` slice, with `run_here`"
+            `cg.overwrite(&buffer)` is for kernels that read nothing back. In a test also a `&mut` slice, with `run_here`"
 )]
 pub trait UpdateArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -49,8 +49,8 @@ pub trait UpdateArg<'g, T, const D: usize = 1>: Sealed {
 /// An argument for a parameter that the kernel only writes, `&mut [T]` or `&mut View<T, D>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter that writes `{T}`",
-    label = "pass `cg.write(&buffer)`",
-    note = "the kernel writes elements of type `{T}` in {D} dimension(s) here: `cg.write(&buffer)`, or `cg.write_keep(&buffer)` \
+    label = "pass `cg.overwrite(&buffer)`",
+    note = "the kernel writes elements of type `{T}` in {D} dimension(s) here: `cg.overwrite(&buffer)`, or `cg.write(&buffer)` \
             if it leaves some of them as they are; in a test also a `&mut` slice, with `run_here`"
 )]
 pub trait WriteArg<'g, T, const D: usize = 1>: Sealed {
@@ -97,6 +97,6 @@ macro_rules! takes {
 takes! {
     ReadArg: Read ReadWrite ReadWriteUninit, read &'g [T] read &'g Vec<T>;
     UpdateArg: ReadWrite ReadWriteUninit, write &'g mut [T] write &'g mut Vec<T>;
-    WriteArg: Write WriteKeep ReadWrite ReadWriteUninit, write &'g mut [T] write &'g mut Vec<T>;
+    WriteArg: Overwrite Write ReadWrite ReadWriteUninit, write &'g mut [T] write &'g mut Vec<T>;
     AtomicArg: Atomic, write &'g mut [T] write &'g mut Vec<T>;
 }

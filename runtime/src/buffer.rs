@@ -29,7 +29,7 @@ use crate::shell::work::Binding;
 /// ```
 /// use windlass::prelude::*;
 /// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::new()?;
+/// let queue = Queue::blocking_new()?;
 /// let numbers = Buffer::from(vec![1_u32, 2, 3, 4]);
 /// queue.submit(|cg| {
 ///     let numbers = cg.read_write(&numbers);
@@ -199,15 +199,15 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::on(Device::host())?;
+    /// let queue = Queue::blocking_on(Device::host())?;
     /// let data = Buffer::<u32>::new(4);
     /// let bad = queue.submit(|cg| {
-    ///     let data = cg.write(&data);
+    ///     let data = cg.overwrite(&data);
     ///     cg.host_for(4, data, |_, _| panic!("a mistake"))
     /// })?;
     /// assert!(bad.blocking_wait().unwrap_err().is_panic());
     /// assert!(data.poison().unwrap().is_panic());
-    /// queue.submit(|cg| cg.fill(&cg.write(&data), 7))?.blocking_wait()?;
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 7))?.blocking_wait()?;
     /// assert!(data.poison().is_none());
     /// # Ok(())
     /// # }
@@ -233,7 +233,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// # async fn f() -> windlass::Result<()> {
     /// let queue = Queue::builder().build().await?;
     /// let data = Buffer::from(vec![1_u32; 8]);
-    /// queue.submit(|cg| cg.fill(&cg.write(&data.range(..4)), 7))?;
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data.range(..4)), 7))?;
     /// assert_eq!(data.into_vec().await?, [7, 7, 7, 7, 1, 1, 1, 1]);
     /// # Ok(()) }
     /// # futures::executor::block_on(f()).unwrap();

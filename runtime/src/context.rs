@@ -33,8 +33,8 @@ use crate::shell::{Chores, Inner, LaneShell, State, Windlass};
 /// use windlass::prelude::*;
 /// # fn main() -> windlass::Result<()> {
 /// let host = Device::host();
-/// let context = Context::new(&[host.clone()])?;
-/// let queue = Queue::in_context(&context, &host)?;
+/// let context = Context::blocking_open(&[host.clone()])?;
+/// let queue = Queue::blocking_in_context(&context, &host)?;
 /// # drop(queue);
 /// # Ok(())
 /// # }
@@ -93,8 +93,8 @@ impl DeviceSlot {
 }
 
 impl Context {
-    /// Opens a context over devices of one platform. Opening blocks: this is for `main`.
-    pub fn new(devices: &[Device]) -> Result<Context> {
+    /// [`Context::open`] on this thread, which blocks as long as the driver takes.
+    pub fn blocking_open(devices: &[Device]) -> Result<Context> {
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
         let of_platform = |d: &Device| (d.data.at.0, d.data.at.1);
         if let Some(other) = devices.iter().find(|d| of_platform(d) != of_platform(first)) {
@@ -112,7 +112,7 @@ impl Context {
     pub async fn open(devices: &[Device]) -> Result<Context> {
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
         let (inner, devices) = (first.runtime().inner().clone(), devices.to_vec());
-        inner.off_thread(move || Context::new(&devices)).await
+        inner.off_thread(move || Context::blocking_open(&devices)).await
     }
 
     /// Its devices.

@@ -14,7 +14,7 @@ use crate::runtime::Runtime;
 /// ```
 /// use windlass::Device;
 /// # fn main() -> windlass::Result<()> {
-/// for device in Device::all()? {
+/// for device in Device::blocking_discover()? {
 ///     println!("{device:#}");
 /// }
 /// # Ok(())
@@ -41,8 +41,8 @@ impl Device {
         Device { runtime, data }
     }
 
-    /// All devices of the process's default runtime. Discovery blocks: this is for `main`.
-    pub fn all() -> Result<Vec<Device>> {
+    /// [`Device::discover`] on this thread, which blocks as long as drivers take.
+    pub fn blocking_discover() -> Result<Vec<Device>> {
         Runtime::global().devices_here()
     }
 
@@ -51,9 +51,24 @@ impl Device {
         Runtime::global().devices().await
     }
 
-    /// The best device by a selector's score. Discovery blocks: this is for `main`; elsewhere give the selector to
-    /// [`Queue::builder`](crate::Queue::builder).
-    pub fn select(selector: Selector) -> Result<Device> {
+    /// The best device by a selector's score.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let device = Device::select(Selector::backend("host")).await?;
+    /// assert_eq!(device.backend().as_str(), "host");
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub async fn select(selector: Selector) -> Result<Device> {
+        let runtime = Runtime::global();
+        let inner = runtime.inner().clone();
+        inner.off_thread(move || runtime.select_here(selector)).await
+    }
+
+    /// [`Device::select`] on this thread, which blocks as long as drivers take.
+    pub fn blocking_select(selector: Selector) -> Result<Device> {
         Runtime::global().select_here(selector)
     }
 
@@ -151,13 +166,17 @@ impl Platform {
         Platform { backend, name, vendor, version, devices }
     }
 
-    /// All platforms of the process's default runtime, those without devices included. Discovery blocks: this is for
-    /// `main`.
+    /// All platforms of the process's default runtime, those without devices included.
+    pub async fn discover() -> Vec<Platform> {
+        Runtime::global().platforms().await
+    }
+
+    /// [`Platform::discover`] on this thread, which blocks as long as drivers take.
     ///
     /// ```
-    /// assert!(windlass::Platform::all().iter().any(|p| p.backend().as_str() == "host"));
+    /// assert!(windlass::Platform::blocking_discover().iter().any(|p| p.backend().as_str() == "host"));
     /// ```
-    pub fn all() -> Vec<Platform> {
+    pub fn blocking_discover() -> Vec<Platform> {
         Runtime::global().platforms_here()
     }
 
@@ -194,9 +213,9 @@ type Score = dyn Fn(&Device) -> Option<i64> + Send + Sync;
 /// ```
 /// use windlass::{Aspect, Device, Selector};
 /// let host = Selector::backend("host").aspect(Aspect::HostBodies);
-/// assert!(Device::select(host).is_ok());
+/// assert!(Device::blocking_select(host).is_ok());
 /// let nothing = Selector::new().score(|_| None);
-/// assert!(Device::select(nothing).unwrap_err().is_unavailable());
+/// assert!(Device::blocking_select(nothing).unwrap_err().is_unavailable());
 /// ```
 #[derive(Clone, Default)]
 pub struct Selector {
@@ -243,7 +262,7 @@ impl Selector {
     ///     v[global_id(0)] *= 0.5;
     /// }
     ///
-    /// let device = Device::select(Selector::new().kernel(halve::kernel())).unwrap();
+    /// let device = Device::blocking_select(Selector::new().kernel(halve::kernel())).unwrap();
     /// assert!(device.can_run(halve::kernel()).is_ok());
     /// ```
     pub fn kernel(mut self, kernel: &Kernel) -> Self {

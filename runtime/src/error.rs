@@ -22,7 +22,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 /// ```
 /// use windlass::{Buffer, Queue, Runtime};
 /// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::new()?;
+/// let queue = Queue::blocking_new()?;
 /// let x = Buffer::<f32>::new(4);
 /// let error = queue.submit(|cg| {
 ///     cg.read(&x.range(2..9));

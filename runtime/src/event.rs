@@ -21,7 +21,7 @@ use crate::shell::event::EventInner;
 /// ```
 /// use windlass::prelude::*;
 /// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::new()?;
+/// let queue = Queue::blocking_new()?;
 /// let event = queue.submit(|_| Ok(()))?;
 /// event.blocking_wait()?;
 /// assert_eq!(event.status(), Status::Done);
@@ -48,7 +48,7 @@ pub enum Status {
 
 /// What came of a wish to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancel {
+pub enum CancelOutcome {
     /// The group had not started; it will not run, and its event says so.
     Skipped,
     /// The group is with the device, or its host task has started: it runs to its end.
@@ -90,21 +90,21 @@ impl Event {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::new()?;
+    /// let queue = Queue::blocking_new()?;
     /// let event = queue.submit(|cg| {
     ///     cg.after(std::future::pending::<windlass::Result<()>>());
     ///     Ok(())
     /// })?;
-    /// assert_eq!(event.cancel(), Cancel::Skipped);
+    /// assert_eq!(event.cancel(), CancelOutcome::Skipped);
     /// assert!(event.blocking_wait().unwrap_err().is_cancelled());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn cancel(&self) -> Cancel {
+    pub fn cancel(&self) -> CancelOutcome {
         match self.inner.cancel() {
-            Cancelled::Skipped => Cancel::Skipped,
-            Cancelled::TooLate => Cancel::TooLate,
-            Cancelled::Done => Cancel::Done,
+            Cancelled::Skipped => CancelOutcome::Skipped,
+            Cancelled::TooLate => CancelOutcome::TooLate,
+            Cancelled::Done => CancelOutcome::Done,
         }
     }
 
@@ -122,7 +122,7 @@ impl Event {
     ///     })?;
     ///     event.cancel_on_drop().await
     /// }
-    /// # futures::executor::block_on(request(&Queue::new().unwrap(), &Buffer::new(1))).unwrap();
+    /// # futures::executor::block_on(request(&Queue::blocking_new().unwrap(), &Buffer::new(1))).unwrap();
     /// ```
     pub fn cancel_on_drop(self) -> CancelOnDrop {
         CancelOnDrop { event: self }
@@ -133,7 +133,7 @@ impl Event {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::new()?;
+    /// let queue = Queue::blocking_new()?;
     /// let events = [queue.submit(|_| Ok(()))?, queue.submit(|_| Ok(()))?];
     /// futures::executor::block_on(Event::all(events))?;
     /// # Ok(())
@@ -288,7 +288,7 @@ mod tests {
     fn invariant_07_a_poll_does_not_take_the_engines_lock() {
         let runtime = Runtime::builder().manual().build();
         let host = runtime.host().expect("the host backend is in this build");
-        let queue = Queue::on(host).expect("the host device opens");
+        let queue = Queue::blocking_on(host).expect("the host device opens");
         let submit = || {
             let group = queue.submit(|cg| {
                 cg.after(std::future::pending::<Result<()>>());
@@ -316,6 +316,6 @@ mod tests {
         });
         let pending = poller.join().expect("the polls are as they should be");
         assert!(in_time.is_ok(), "the polls waited for the desk");
-        assert_eq!(pending.cancel(), Cancel::Skipped);
+        assert_eq!(pending.cancel(), CancelOutcome::Skipped);
     }
 }

@@ -16,7 +16,7 @@ use windlass_kernel::{DeviceCopy, IndexRange, LaunchRange, bytes_of};
 
 use accessor::Window as _;
 pub(crate) use accessor::sealed;
-pub use accessor::{Accessor, Atomic, Read, ReadWrite, ReadWriteUninit, Write, WriteKeep};
+pub use accessor::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
 pub(crate) use builder::Builder;
 pub use kernel_call::KernelCall;
 pub(crate) use kernel_call::{CallArg, build_values};
@@ -51,11 +51,11 @@ pub enum OnCancel {
 /// ```
 /// use windlass::prelude::*;
 /// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::new()?;
+/// let queue = Queue::blocking_new()?;
 /// let (x, y) = (Buffer::from(vec![1_u32; 64]), Buffer::<u32>::new(64));
 /// let event = queue.submit(|cg| {
 ///     cg.name("double");
-///     cg.copy(&cg.read(&x), &cg.write(&y))?;
+///     cg.copy(&cg.read(&x), &cg.overwrite(&y))?;
 ///     cg.host_for(64, cg.read_write(&y), |item, y| y.set(item.id(0), y.get(item.id(0)) * 2))
 /// })?;
 /// event.blocking_wait()?;
@@ -86,9 +86,10 @@ impl<'g> CommandGroup<'g> {
         Read::new(self.require(buffer, Mode::Read))
     }
 
-    /// The group writes some of the data, and what it does not write stays.
-    pub fn write_keep<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> WriteKeep<'g, T, D> {
-        WriteKeep::new(self.require(buffer, Mode::WriteKeep))
+    /// The group writes some of the data, and what it does not write stays. Where all of it is written anyway,
+    /// [`CommandGroup::overwrite`] saves moving what was there.
+    pub fn write<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Write<'g, T, D> {
+        Write::new(self.require(buffer, Mode::WriteKeep))
     }
 
     /// The group reads and writes the data.
@@ -96,9 +97,10 @@ impl<'g> CommandGroup<'g> {
         ReadWrite::new(self.require(buffer, Mode::ReadWrite))
     }
 
-    /// The group writes the data; what was there is not wanted, and is not moved.
-    pub fn write<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Write<'g, T, D> {
-        Write::new(self.require(buffer, Mode::Write))
+    /// The group writes all of the data that matters: what was there is discarded, and is not moved. What the group
+    /// leaves unwritten is unspecified afterwards.
+    pub fn overwrite<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Overwrite<'g, T, D> {
+        Overwrite::new(self.require(buffer, Mode::Write))
     }
 
     /// The group reads and writes the data, and what was there is not wanted: before it is written, reading gives some
@@ -115,7 +117,7 @@ impl<'g> CommandGroup<'g> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::on(Device::host())?;
+    /// let queue = Queue::blocking_on(Device::host())?;
     /// let count = Buffer::<u32>::new(1);
     /// queue.submit(|cg| {
     ///     let count = cg.atomic(&count);
@@ -159,7 +161,7 @@ impl<'g> CommandGroup<'g> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::new()?;
+    /// let queue = Queue::blocking_new()?;
     /// let first = queue.submit(|cg| cg.host_task(async |_| Err("no".into())))?;
     /// let second = queue.submit(|cg| {
     ///     cg.depends_on(&first);
@@ -186,7 +188,7 @@ impl<'g> CommandGroup<'g> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::new()?;
+    /// let queue = Queue::blocking_new()?;
     /// let (send, receive) = futures::channel::oneshot::channel::<()>();
     /// let event = queue.submit(|cg| {
     ///     cg.after(receive);
@@ -208,12 +210,12 @@ impl<'g> CommandGroup<'g> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::new()?;
+    /// let queue = Queue::blocking_new()?;
     /// let shared = Buffer::from(vec![1_u32; 8]);
     /// let request = queue.submit(|cg| {
     ///     cg.on_cancel(OnCancel::KeepPrevious);
     ///     cg.after(std::future::pending::<windlass::Result<()>>());
-    ///     cg.fill(&cg.write(&shared), 9)
+    ///     cg.fill(&cg.overwrite(&shared), 9)
     /// })?;
     /// request.cancel();
     /// assert_eq!(shared.host_read().blocking_wait()?[..], [1; 8]);
@@ -249,10 +251,10 @@ impl<'g> CommandGroup<'g> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::on(Device::host())?;
+    /// let queue = Queue::blocking_on(Device::host())?;
     /// let (x, y) = (Buffer::from(vec![1.0_f32; 100]), Buffer::<f32>::new(100));
     /// queue.submit(|cg| {
-    ///     let args = (cg.read(&x), cg.write(&y));
+    ///     let args = (cg.read(&x), cg.overwrite(&y));
     ///     cg.host_for(100, args, |item, (x, y)| y.set(item.id(0), x.get(item.id(0)) + item.id(0) as f32))
     /// })?;
     /// assert_eq!(y.host_read().blocking_wait()?[99], 100.0);
@@ -282,7 +284,7 @@ impl<'g> CommandGroup<'g> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::on(Device::host())?;
+    /// let queue = Queue::blocking_on(Device::host())?;
     /// let (x, y) = (Buffer::from(vec![1.0_f32; 1000]), Buffer::from(vec![2.0_f32; 1000]));
     /// queue.submit(|cg| {
     ///     let args = (cg.read(&x), cg.read_write(&y));
@@ -358,7 +360,7 @@ impl<'g> CommandGroup<'g> {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::new()?;
+    /// let queue = Queue::blocking_new()?;
     /// let data = Buffer::from(vec![1_u32, 2, 3]);
     /// queue.submit(|cg| {
     ///     let data = cg.read_write(&data);

@@ -12,7 +12,7 @@ use windlass_sync::facade::Mutex;
 
 use crate::engine::RootId;
 use crate::error::{BoxError, Error, Kind, Result};
-use crate::group::{Accessor, ReadWrite, ReadWriteUninit, Write, WriteKeep};
+use crate::group::{Accessor, Overwrite, ReadWrite, ReadWriteUninit, Write};
 use crate::host_view::{HostView, HostViewMut, Lent};
 use crate::shell::host_side::HostTaskCommand;
 use crate::shell::work::Binding;
@@ -38,10 +38,10 @@ impl HostMemoryTable {
 /// ```
 /// use windlass::prelude::*;
 /// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::new()?;
+/// let queue = Queue::blocking_new()?;
 /// let (x, y) = (Buffer::from(vec![1_u32, 2, 3]), Buffer::<u32>::new(3));
 /// queue.submit(|cg| {
-///     let (x, mut y) = (cg.read(&x), cg.write(&y));
+///     let (x, mut y) = (cg.read(&x), cg.overwrite(&y));
 ///     cg.host_task(async move |host| {
 ///         let (x, mut y) = (host.view(&x)?, host.view_mut(&mut y)?);
 ///         y.copy_from_slice(&x);
@@ -64,15 +64,15 @@ impl fmt::Debug for Host<'_> {
     }
 }
 
-/// An accessor that writes: all but [`Read`](crate::Read) and [`Atomic`](crate::Atomic).
+/// An accessor that writes: all but [`Read`](crate::access::Read) and [`Atomic`](crate::access::Atomic).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not write",
-    note = "require the data by `cg.read_write(&buffer)`, `cg.write(&buffer)` or another accessor that writes"
+    note = "require the data by `cg.read_write(&buffer)`, `cg.overwrite(&buffer)` or another accessor that writes"
 )]
 pub trait WriteAccessor<'g>: Accessor<'g> {}
-impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for WriteKeep<'g, T, D> {}
-impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for ReadWrite<'g, T, D> {}
 impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for Write<'g, T, D> {}
+impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for ReadWrite<'g, T, D> {}
+impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for Overwrite<'g, T, D> {}
 impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for ReadWriteUninit<'g, T, D> {}
 
 impl<'g> Host<'g> {

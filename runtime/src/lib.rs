@@ -7,7 +7,7 @@
 //! use windlass::prelude::*;
 //!
 //! # async fn f() -> windlass::Result<()> {
-//! let queue = Queue::on(Device::host())?;
+//! let queue = Queue::on(Device::host()).await?;
 //! let x = Buffer::from(vec![1.0_f32; 1 << 10]);
 //! let y = Buffer::from(vec![2.0_f32; 1 << 10]);
 //! queue
@@ -52,18 +52,14 @@ mod stall;
 /// What a kernel is, for kernels that are made of images.
 pub use windlass_kernel as kernel;
 
-pub use buffer::{Buffer, Region, Shape};
+pub use buffer::Buffer;
 pub use bundle::Bundle;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
 pub use error::{BoxError, Error, Result};
-pub use event::{AllEvents, Cancel, CancelOnDrop, Event, Status};
-pub use group::{
-    Accessor, Atomic, Chunk, ChunkArg, ChunkArgs, CommandGroup, HostArg, HostArgs, KernelCall, OnCancel,
-    Read, ReadWrite, ReadWriteUninit, Write, WriteKeep,
-};
+pub use event::{AllEvents, CancelOutcome, CancelOnDrop, Event, Status};
+pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
 pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
-pub use host_task::{Host, WriteAccessor};
 pub use host_view::{HostView, HostViewMut};
 pub use queue::{Drained, Queue, QueueBuilder, Ready, Slot};
 pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
@@ -103,7 +99,7 @@ pub use windlass_kernel_macros::DeviceCopy;
 /// }
 ///
 /// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::new()?;
+/// let queue = Queue::blocking_new()?;
 /// let (x, y) = (Buffer::from(vec![1.0_f32; 64]), Buffer::from(vec![2.0_f32; 64]));
 /// queue.submit(|cg| cg.parallel_for(64, saxpy(3.0, cg.read(&x), cg.read_write(&y))))?;
 /// assert!(y.host_read().blocking_wait()?.iter().all(|&v| v == 5.0));
@@ -146,16 +142,26 @@ pub use windlass_kernel_macros::kernel;
 /// ```
 pub use windlass_kernel_macros::kernels;
 
+/// What a group or the host gets when it asks for data, and the traits that its arguments go by.
+///
+/// Programs seldom name these: `cg.read(&buffer)` makes a [`Read`](access::Read), and kernels take it. They are here for
+/// signatures, and not at the root because names such as `Read` and `Write` belong to everybody.
+pub mod access {
+    pub use crate::buffer::{Region, Shape};
+    pub use crate::group::{
+        Accessor, Atomic, ChunkArg, ChunkArgs, HostArg, HostArgs, Overwrite, Read, ReadWrite,
+        ReadWriteUninit, Write,
+    };
+    pub use crate::host_task::{Host, WriteAccessor};
+}
+
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
-        Aspect, Buffer, Cancel, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue, Runtime,
+        Aspect, Buffer, CancelOutcome, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue, Runtime,
         Selector, Status, Vec2, Vec3, Vec4, f16,
     };
 }
-
-/// Extensions that are not bound to one backend.
-pub mod ext {}
 
 /// Random programs on which the engine is compared with an independent account.
 #[cfg(feature = "mutants")]

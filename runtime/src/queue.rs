@@ -36,7 +36,7 @@ use crate::shell::{Chores, Inner, Signal};
 /// ```
 /// use windlass::prelude::*;
 /// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::new()?;
+/// let queue = Queue::blocking_new()?;
 /// println!("running on {}", queue.device());
 /// # Ok(())
 /// # }
@@ -57,20 +57,50 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// A queue on the best device there is. Discovery and opening block: this is for `main`. Elsewhere use
-    /// [`Queue::builder`].
-    pub fn new() -> Result<Queue> {
-        Queue::builder().build_blocking()
+    /// A queue on the best device there is. Discovery and opening run on a blocking pool.
+    ///
+    /// ```
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = windlass::Queue::new().await?;
+    /// println!("running on {}", queue.device());
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub async fn new() -> Result<Queue> {
+        Queue::builder().build().await
     }
 
-    /// A queue on a device. Opening a device blocks: this is for `main`. Elsewhere use [`Queue::builder`].
-    pub fn on(device: Device) -> Result<Queue> {
-        Queue::builder().device(device).build_blocking()
+    /// [`Queue::new`] on this thread, which blocks as long as drivers take: for programs without async code.
+    pub fn blocking_new() -> Result<Queue> {
+        Queue::builder().blocking_build()
+    }
+
+    /// A queue on a device, which is opened on a blocking pool.
+    ///
+    /// ```
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = windlass::Queue::on(windlass::Device::host()).await?;
+    /// assert_eq!(queue.device().backend().as_str(), "host");
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub async fn on(device: Device) -> Result<Queue> {
+        Queue::builder().device(device).build().await
+    }
+
+    /// [`Queue::on`] on this thread, which blocks as long as the driver takes.
+    pub fn blocking_on(device: Device) -> Result<Queue> {
+        Queue::builder().device(device).blocking_build()
     }
 
     /// A queue on a device of an open context.
-    pub fn in_context(context: &Context, device: &Device) -> Result<Queue> {
-        Queue::builder().context(context).device(device.clone()).build_blocking()
+    pub async fn in_context(context: &Context, device: &Device) -> Result<Queue> {
+        Queue::builder().context(context).device(device.clone()).build().await
+    }
+
+    /// [`Queue::in_context`] on this thread, which blocks as long as the driver takes.
+    pub fn blocking_in_context(context: &Context, device: &Device) -> Result<Queue> {
+        Queue::builder().context(context).device(device.clone()).blocking_build()
     }
 
     /// A queue to be configured.
@@ -118,7 +148,7 @@ impl Queue {
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::builder().max_in_flight(1).build_blocking()?;
+    /// let queue = Queue::builder().max_in_flight(1).blocking_build()?;
     /// let first = queue.submit(|cg| {
     ///     cg.after(std::future::pending::<windlass::Result<()>>());
     ///     Ok(())
@@ -146,7 +176,7 @@ impl Queue {
     /// # async fn f(queue: Queue) -> windlass::Result<()> {
     /// queue.ready().await.submit(|_| Ok(()))?.await
     /// # }
-    /// # futures::executor::block_on(f(Queue::new().unwrap())).unwrap();
+    /// # futures::executor::block_on(f(Queue::blocking_new().unwrap())).unwrap();
     /// ```
     #[track_caller]
     pub fn ready(&self) -> Ready<'_> {

@@ -32,7 +32,7 @@ pub use stats::Stats;
 /// use windlass::prelude::*;
 /// # fn main() -> windlass::Result<()> {
 /// let runtime = Runtime::new();
-/// let queue = Queue::builder().runtime(&runtime).build_blocking()?;
+/// let queue = Queue::builder().runtime(&runtime).blocking_build()?;
 /// assert_eq!(runtime.stats().submitted, 0);
 /// # drop(queue);
 /// # Ok(())
@@ -122,7 +122,7 @@ impl Runtime {
     /// ```
     /// use windlass::{Runtime, prelude::*};
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::on(Runtime::new().host()?)?;
+    /// let queue = Queue::blocking_on(Runtime::new().host()?)?;
     /// let none = Runtime::builder().only_given_backends().build();
     /// assert!(none.host().unwrap_err().is_unavailable());
     /// # drop(queue);
@@ -244,7 +244,7 @@ impl Runtime {
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
     /// let runtime = Runtime::new();
-    /// let queue = Queue::on(runtime.host()?)?;
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
     /// queue.submit(|_| Ok(()))?.blocking_wait()?;
     /// let stats = runtime.stats();
     /// assert_eq!((stats.submitted, stats.transfers, stats.bytes_moved), (1, 0, 0));
@@ -293,11 +293,11 @@ impl Runtime {
     /// use windlass::{Holder, prelude::*};
     /// # fn main() -> windlass::Result<()> {
     /// let runtime = Runtime::new();
-    /// let queue = Queue::on(runtime.host()?)?;
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
     /// let data = Buffer::from(vec![1_u32; 8]);
-    /// queue.submit(|cg| cg.fill(&cg.write(&data), 2))?.blocking_wait()?;
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 2))?.blocking_wait()?;
     /// let guard = data.host_read().blocking_wait()?;
-    /// let waiting = queue.submit(|cg| cg.fill(&cg.write(&data), 3))?;
+    /// let waiting = queue.submit(|cg| cg.fill(&cg.overwrite(&data), 3))?;
     /// assert_eq!(runtime.stalls()[0].holder, Holder::Guard);
     /// drop(guard);
     /// waiting.blocking_wait()?;

@@ -16,7 +16,7 @@ fn gated(queue: &Queue, gate: &Gate, x: &Buffer<u32>, left: OnCancel) -> Event {
     let event = queue.submit(|cg| {
         cg.after(gate.opened());
         cg.on_cancel(left);
-        let x = cg.write(x);
+        let x = cg.overwrite(x);
         cg.host_for(len, x, |item, x| x.set(item.id(0), 9))
     });
     event.unwrap()
@@ -105,7 +105,7 @@ fn d07_cancelling_the_group_drops_the_future() {
         Ok(())
     });
     let event = event.unwrap();
-    assert_eq!(event.cancel(), Cancel::Skipped);
+    assert_eq!(event.cancel(), CancelOutcome::Skipped);
     assert!(wait(event).unwrap_err().is_cancelled());
     until("the future is dropped", || dropped.load(Ordering::SeqCst));
     rig.settle();
@@ -117,16 +117,16 @@ fn d08_cancel_says_skipped_too_late_or_done() {
     let x = Buffer::from(vec![1_u32; 8]);
     let gate = Gate::new();
     let waiting = gated(&rig.queue, &gate, &x, OnCancel::Fail);
-    assert_eq!(waiting.cancel(), Cancel::Skipped);
-    assert_eq!(waiting.cancel(), Cancel::Done);
+    assert_eq!(waiting.cancel(), CancelOutcome::Skipped);
+    assert_eq!(waiting.cancel(), CancelOutcome::Done);
     let hold = Hold::new();
     let inside = hold.clone();
     let running = rig.queue.submit(|cg| cg.host_for(1, (), move |_, ()| inside.here())).unwrap();
     hold.wait_until_entered();
-    assert_eq!(running.cancel(), Cancel::TooLate);
+    assert_eq!(running.cancel(), CancelOutcome::TooLate);
     hold.let_go();
     wait(running.clone()).unwrap();
-    assert_eq!(running.cancel(), Cancel::Done);
+    assert_eq!(running.cancel(), CancelOutcome::Done);
     let task = Hold::new();
     let inside = task.clone();
     let started = rig.queue.submit(|cg| {
@@ -137,7 +137,7 @@ fn d08_cancel_says_skipped_too_late_or_done() {
     });
     let started = started.unwrap();
     task.wait_until_entered();
-    assert_eq!(started.cancel(), Cancel::TooLate);
+    assert_eq!(started.cancel(), CancelOutcome::TooLate);
     task.let_go();
     wait(started).unwrap();
 }
@@ -176,7 +176,7 @@ fn d08_readers_of_a_cancelled_write_fail_with_it() {
             unreachable!("it never runs")
         })
     });
-    assert_eq!(event.cancel(), Cancel::Skipped);
+    assert_eq!(event.cancel(), CancelOutcome::Skipped);
     for reader in [before, host.unwrap(), bump(&rig.queue, &x), bump(&rig.elsewhere(), &x)] {
         let error = wait(reader).unwrap_err();
         assert!(error.is_dependency_failed() && error.root().is_cancelled(), "{error}");
@@ -237,7 +237,7 @@ fn d08_a_transfer_that_others_need_outlives_the_group_that_first_asked_for_it() 
     });
     let (first, _) = look(&elsewhere, &x);
     let (second, seen) = look(&elsewhere, &x);
-    assert_eq!(first.cancel(), Cancel::Skipped);
+    assert_eq!(first.cancel(), CancelOutcome::Skipped);
     hold.let_go();
     wait(writer.unwrap()).unwrap();
     wait(second).unwrap();
@@ -258,11 +258,11 @@ fn d08_cancelling_at_any_moment_is_all_or_nothing() {
         });
         let event = event.unwrap();
         match event.cancel() {
-            Cancel::Skipped => {
+            CancelOutcome::Skipped => {
                 assert!(wait(event).unwrap_err().is_cancelled());
                 skipped += 1;
             }
-            Cancel::TooLate | Cancel::Done => {
+            CancelOutcome::TooLate | CancelOutcome::Done => {
                 wait(event).unwrap();
                 ran += 1;
             }
@@ -278,5 +278,5 @@ fn d08_a_failed_group_is_done() {
     let rig = Rig::new();
     let event = fails(&rig.queue, "no");
     assert!(wait(event.clone()).is_err());
-    assert_eq!(event.cancel(), Cancel::Done);
+    assert_eq!(event.cancel(), CancelOutcome::Done);
 }

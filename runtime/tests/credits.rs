@@ -11,7 +11,7 @@ use windlass::prelude::*;
 use windlass::{Error, Result};
 
 fn limited(rig: &Rig, groups: u32) -> Queue {
-    Queue::builder().device(rig.device.clone()).max_in_flight(groups).build_blocking().unwrap()
+    Queue::builder().device(rig.device.clone()).max_in_flight(groups).blocking_build().unwrap()
 }
 
 fn behind(gate: &Gate) -> impl FnOnce(&CommandGroup<'_>) -> Result<()> {
@@ -150,6 +150,6 @@ fn d25_no_more_than_the_limit_is_ever_in_flight() {
 #[test]
 fn d25_a_limit_of_nothing_is_refused() {
     let rig = Rig::new();
-    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(0).build_blocking();
+    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(0).blocking_build();
     assert!(queue.unwrap_err().is_invalid_input());
 }

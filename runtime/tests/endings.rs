@@ -27,7 +27,7 @@ fn invariant_05_work_runs_and_what_it_held_is_given_back_without_being_awaited()
         let x = Buffer::<u32>::new(64);
         let (count, held) = (ran.clone(), Held(dropped.clone()));
         drop(rig.queue.submit(|cg| {
-            let x = cg.write(&x);
+            let x = cg.overwrite(&x);
             cg.host_for(1, x, move |_, _| {
                 let _held = &held;
                 count.fetch_add(1, Ordering::SeqCst);
@@ -144,7 +144,7 @@ fn invariant_08_dropping_anything_at_any_moment_leaves_nothing() {
 fn invariant_09_an_error_is_told_once_and_a_refusal_is_an_err() {
     let rig = Rig::with_lanes(1);
     let x = Buffer::<u32>::new(4);
-    assert!(rig.queue.submit(|cg| cg.fill(&cg.write(&x.range(9..)), 1)).is_err());
+    assert!(rig.queue.submit(|cg| cg.fill(&cg.overwrite(&x.range(9..)), 1)).is_err());
     assert!(wait(fails(&rig.queue, "observed")).is_err());
     drop(fails(&rig.queue, "not observed"));
     until("the handler is told", || !rig.told.so_far().is_empty());
@@ -162,7 +162,7 @@ fn invariant_10_failure_follows_data_and_not_order() {
         cg.host_for(1, x, |_, _| panic!("no"))
     });
     let bad = bad.unwrap();
-    let copied = rig.queue.submit(|cg| cg.copy(&cg.read(&x), &cg.write(&y)));
+    let copied = rig.queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y)));
     let ran = Arc::new(AtomicBool::new(false));
     let flag = ran.clone();
     let task = rig.queue.submit(|cg| {

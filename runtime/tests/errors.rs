@@ -99,7 +99,7 @@ fn d18_a_cancellation_is_no_error() {
         Ok(())
     });
     drop(bump(&rig.queue, &x));
-    assert_eq!(event.unwrap().cancel(), Cancel::Skipped);
+    assert_eq!(event.unwrap().cancel(), CancelOutcome::Skipped);
     assert!(wait(x.host_read()).is_err());
     assert!(rig.told.up_to_now(&rig.queue).is_empty());
     rig.settle();
@@ -109,7 +109,7 @@ fn d18_a_cancellation_is_no_error() {
 fn d18_the_queues_handler_comes_before_the_runtimes() {
     let rig = Rig::new();
     let told = Told::default();
-    let queue = Queue::builder().device(rig.device.clone()).handler(told.handler()).build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).handler(told.handler()).blocking_build().unwrap();
     drop(fails(&queue, "for the queue"));
     until("the queue's handler is told", || told.so_far().len() == 1);
     assert!(rig.told.up_to_now(&rig.queue).is_empty());
@@ -135,7 +135,7 @@ fn d18_errors_come_in_batches_and_none_is_lost() {
         errors.fetch_add(batch.len(), Ordering::SeqCst);
         calls.fetch_add(1, Ordering::SeqCst);
     };
-    let queue = Queue::builder().device(rig.device.clone()).handler(handler).build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).handler(handler).blocking_build().unwrap();
     let gate = Gate::new();
     for _ in 0..1000 {
         drop(queue.submit(|cg| {
@@ -160,7 +160,7 @@ fn d18_a_handler_that_panics_harms_nobody() {
         counted.fetch_add(1, Ordering::SeqCst);
         panic!("the handler");
     };
-    let queue = Queue::builder().device(rig.device.clone()).handler(bad).build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).handler(bad).blocking_build().unwrap();
     for round in 1..=3 {
         drop(fails(&queue, "for the bad handler"));
         until("the handler is called", || calls.load(Ordering::SeqCst) == round);
@@ -179,7 +179,7 @@ fn d18_a_handler_may_submit() {
     let x = Buffer::from(vec![0_u32; 4]);
     let (queue, cell) = (rig.queue.clone(), x.clone());
     let repair = move |_: &[windlass::AsyncError]| drop(put(&queue, &cell, 7));
-    let fragile = Queue::builder().device(rig.device.clone()).handler(repair).build_blocking().unwrap();
+    let fragile = Queue::builder().device(rig.device.clone()).handler(repair).blocking_build().unwrap();
     drop(spoil(&fragile, &x, "no"));
     until("the handler has repaired it", || {
         let (event, seen) = look(&rig.queue, &x);

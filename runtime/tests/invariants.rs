@@ -135,7 +135,7 @@ fn invariant_11_only_stale_bytes_move_and_all_readers_share_them() {
     for _ in 0..10 {
         drop(look(&elsewhere, &x).0);
     }
-    let same = Queue::in_context(&elsewhere.context(), &rig.device).unwrap();
+    let same = Queue::blocking_in_context(&elsewhere.context(), &rig.device).unwrap();
     wait(look(&same, &x).0).unwrap();
     assert_eq!((rig.stats().transfers, rig.stats().bytes_moved), (1, 4000));
     wait(put(&rig.queue, &x.range(100..200), 5)).unwrap();

@@ -34,7 +34,7 @@ fn d31_a_buffer_of_another_runtime_is_an_error() {
     });
     assert!(error.unwrap_err().is_invalid_input(), "and so is its event");
     // A device of another runtime cannot be opened here either.
-    let queue = Queue::builder().runtime(&other.runtime).device(one.device.clone()).build_blocking();
+    let queue = Queue::builder().runtime(&other.runtime).device(one.device.clone()).blocking_build();
     assert!(queue.unwrap_err().is_invalid_input());
     assert_eq!(other.stats().submitted, 0);
     assert_eq!(contents(&x), [3; 8]);
@@ -71,7 +71,7 @@ fn d31_an_event_keeps_its_result_after_its_slot_was_reused() {
         let _ = wait(bump(&rig.queue, &x));
         let _ = wait(fails(&rig.queue, "another"));
     }
-    assert_eq!((bad.cancel(), good.cancel()), (Cancel::Done, Cancel::Done), "no stranger is cancelled");
+    assert_eq!((bad.cancel(), good.cancel()), (CancelOutcome::Done, CancelOutcome::Done), "no stranger is cancelled");
     assert!(wait(bad).unwrap_err().to_string().contains("the first"));
     wait(good).unwrap();
     assert_eq!(contents(&x), [1001; 4]);
@@ -80,7 +80,7 @@ fn d31_an_event_keeps_its_result_after_its_slot_was_reused() {
 /// Seen to fail when each call that asks for the default runtime got a new one.
 #[test]
 fn d31_there_is_one_default_runtime_in_a_process() {
-    let [one, other] = [(); 2].map(|()| Queue::on(Device::host()).unwrap());
+    let [one, other] = [(); 2].map(|()| Queue::blocking_on(Device::host()).unwrap());
     let x = Buffer::from(vec![1_u32; 8]);
     for queue in [&one, &other] {
         wait(bump(queue, &x)).unwrap();
@@ -125,7 +125,7 @@ fn d32_making_a_runtime_touches_no_driver() {
     let _ = format!("{runtime:?}");
     let _ = Queue::builder().runtime(&runtime);
     let x = Buffer::from(vec![1_u32; 4]);
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
+    let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
     wait(bump(&queue, &x)).unwrap();
     assert_eq!(looks.load(Ordering::SeqCst), 0, "a queue on the host asks the host alone");
     let found = wait(runtime.devices()).unwrap();
@@ -187,7 +187,7 @@ fn d32_what_is_awaited_blocks_another_thread() {
         let runtime = Runtime::builder().backend(noting.clone()).only_given_backends().build();
         let builder = Queue::builder().runtime(&runtime);
         let queue = match blocking {
-            true => builder.build_blocking(),
+            true => builder.blocking_build(),
             false => {
                 assert_eq!(wait(runtime.devices()).unwrap().len(), 1);
                 wait(builder.build())
@@ -342,9 +342,9 @@ fn child_leaves_work_in_flight() {
     if std::env::var_os("WINDLASS_TEST_CHILD").is_none() {
         return;
     }
-    let queue = Queue::on(Device::host()).unwrap();
-    let context = Context::new(&[Device::host()]).unwrap();
-    let elsewhere = Queue::in_context(&context, &Device::host()).unwrap();
+    let queue = Queue::blocking_on(Device::host()).unwrap();
+    let context = Context::blocking_open(&[Device::host()]).unwrap();
+    let elsewhere = Queue::blocking_in_context(&context, &Device::host()).unwrap();
     let x = Buffer::from(vec![0_u32; 1 << 12]);
     for i in 0..500_u32 {
         let _ = bump(if i.is_multiple_of(2) { &queue } else { &elsewhere }, &x);

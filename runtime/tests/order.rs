@@ -101,7 +101,7 @@ fn d01_a_gated_group_holds_back_only_those_that_depend_on_it() {
 #[test]
 fn d01_a_gated_group_holds_back_everything_later_in_an_in_order_queue() {
     let rig = Rig::new();
-    let queue = Queue::builder().device(rig.device.clone()).in_order().build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).in_order().blocking_build().unwrap();
     let gate = Gate::new();
     let gated = queue.submit(|cg| {
         cg.after(gate.opened());
@@ -118,7 +118,7 @@ fn d01_a_gated_group_holds_back_everything_later_in_an_in_order_queue() {
 #[test]
 fn d01_an_in_order_queue_goes_on_after_a_failure() {
     let rig = Rig::new();
-    let queue = Queue::builder().device(rig.device.clone()).in_order().build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).in_order().blocking_build().unwrap();
     let bad = fails(&queue, "no");
     let next = bump(&queue, &Buffer::new(8));
     assert!(wait(bad).is_err());
@@ -153,8 +153,8 @@ fn d02_native_depth_is_bounded_and_the_rest_can_be_cancelled() {
     let events: Vec<Event> =
         (0..5 * depth).map(|_| rig.queue.submit(|cg| cg.host_for(1, (), |_, ()| {})).unwrap()).collect();
     assert!(rig.stats().fed <= depth, "{} are with a lane of depth {depth}", rig.stats().fed);
-    assert_eq!(events[0].cancel(), Cancel::TooLate);
-    assert_eq!(events[events.len() - 1].cancel(), Cancel::Skipped);
+    assert_eq!(events[0].cancel(), CancelOutcome::TooLate);
+    assert_eq!(events[events.len() - 1].cancel(), CancelOutcome::Skipped);
     hold.let_go();
     wait(first).unwrap();
     wait(rig.queue.drained());
@@ -191,13 +191,13 @@ fn d06_a_writer_behind_100_000_readers_costs_one_entry() {
 #[test]
 fn d12_command_500_of_1000_un_awaited_ones_fails() {
     let rig = Rig::with_lanes(1);
-    let queue = Queue::builder().device(rig.device.clone()).in_order().build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).in_order().blocking_build().unwrap();
     let (x, y) = (Buffer::from(vec![0_u32; 8]), Buffer::from(vec![0_u32; 8]));
     let mut last = None;
     for i in 0..1000 {
         last = Some(match i {
             500 => queue.submit(|cg| {
-                let x = cg.write(&x);
+                let x = cg.overwrite(&x);
                 cg.host_for(1, x, |_, _| panic!("command 500"))
             }),
             700 => queue.submit(|cg| {

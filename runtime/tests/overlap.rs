@@ -177,7 +177,7 @@ fn d11_overlapping_accessors_are_legal_and_take_the_atomic_path() {
     let rig = Rig::new();
     let x = Buffer::from((0..100).collect::<Vec<u32>>());
     let event = rig.queue.submit(|cg| {
-        let args = (cg.read(&x.range(..60)), cg.read_write(&x.range(40..)), cg.write(&x.range(50..70)));
+        let args = (cg.read(&x.range(..60)), cg.read_write(&x.range(40..)), cg.overwrite(&x.range(50..70)));
         cg.host_for(1, args, |_, (a, b, c)| {
             b.set(0, a.get(59) + 1000);
             c.set(0, a.get(40));
@@ -200,7 +200,7 @@ fn d11_the_union_of_modes_counts_for_order_and_data() {
     let x = Buffer::from(vec![1_u32; 20]);
     // A write that wants nothing, and a read of the same bytes: together a read-write, so they are fetched.
     let event = elsewhere.submit(|cg| {
-        let args = (cg.write(&x.range(..10)), cg.read(&x.range(5..15)));
+        let args = (cg.overwrite(&x.range(..10)), cg.read(&x.range(5..15)));
         cg.host_for(1, args, |_, (w, r)| w.set(0, r.get(0) + r.get(9)))
     });
     wait(event.unwrap()).unwrap();
@@ -294,7 +294,7 @@ fn d11_host_chunks_refuses_what_would_alias() {
     };
     refused(&|cg| cg.host_chunks(1, (cg.read_write(&x), cg.read(&x)), |_, _| {}));
     refused(&|cg| {
-        let args = (cg.write(&x.range(..50)), cg.write(&x.range(49..99)));
+        let args = (cg.overwrite(&x.range(..50)), cg.overwrite(&x.range(49..99)));
         cg.host_chunks(1, args, |_, _| {})
     });
     let disjoint = rig.queue.submit(|cg| {
@@ -311,7 +311,7 @@ fn d11_a_copy_within_a_buffer_must_not_overlap() {
     let rig = Rig::new();
     let x = Buffer::from((0..10).collect::<Vec<u32>>());
     let copy = |from: std::ops::Range<usize>, to: std::ops::Range<usize>| {
-        rig.queue.submit(|cg| cg.copy(&cg.read(&x.range(from)), &cg.write(&x.range(to))))
+        rig.queue.submit(|cg| cg.copy(&cg.read(&x.range(from)), &cg.overwrite(&x.range(to))))
     };
     assert!(copy(0..4, 3..7).unwrap_err().is_invalid_input());
     wait(copy(0..4, 4..8).unwrap()).unwrap();
@@ -324,7 +324,7 @@ fn d11_one_group_reads_what_the_other_half_writes() {
     let x = Buffer::from(vec![1_u32; 100]);
     for _ in 0..100 {
         let _ = rig.queue.submit(|cg| {
-            let args = (cg.read(&x.range(..50)), cg.write(&x.range(50..)));
+            let args = (cg.read(&x.range(..50)), cg.overwrite(&x.range(50..)));
             cg.host_chunks(1, args, |chunk, (from, to)| to.copy_from_slice(&from[chunk.range()]))
         });
         let _ = bump(&rig.queue, &x.range(..50));

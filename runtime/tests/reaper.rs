@@ -67,7 +67,7 @@ fn d23_large_memory_is_freed_by_the_reaper_and_by_nobody_else() {
     let gate = Gate::new();
     let gated = elsewhere.submit(|cg| {
         cg.after(gate.opened());
-        cg.fill(&cg.write(&y), 1)
+        cg.fill(&cg.overwrite(&y), 1)
     });
     drop(y);
     gate.open();

@@ -19,7 +19,7 @@ fn meets(queue: &Queue, meeting: &Meeting, claim: impl Fn(&CommandGroup<'_>)) ->
 #[test]
 fn invariant_02_rendezvous_of_two_queues() {
     let rig = Rig::new();
-    let other = Queue::on(rig.device.clone()).unwrap();
+    let other = Queue::blocking_on(rig.device.clone()).unwrap();
     let elsewhere = rig.elsewhere();
     let meeting = Meeting::of(3);
     let events = [&rig.queue, &other, &elsewhere].map(|queue| meets(queue, &meeting, |_| {}));
@@ -72,7 +72,7 @@ fn invariant_02_rendezvous_of_two_ranges_of_one_buffer() {
     let meeting = Meeting::of(2);
     let events = [(0..10, 0..3), (0..10, 3..10)].map(|range| {
         meets(&rig.queue, &meeting, |cg| {
-            cg.write(&grid.range(range.clone()));
+            cg.overwrite(&grid.range(range.clone()));
         })
     });
     wait(Event::all(events)).unwrap();

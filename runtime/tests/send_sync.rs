@@ -61,7 +61,7 @@ table! {
     AllEvents: send sync unpin;
     CancelOnDrop: send sync unpin;
     Status: send sync unpin;
-    Cancel: send sync unpin;
+    CancelOutcome: send sync unpin;
     OnCancel: send sync unpin;
     Error: send sync unpin;
     AsyncError: send sync unpin;
@@ -71,9 +71,9 @@ table! {
     KernelCall<'static>: send sync unpin;
     // Accessors go into host tasks, and from there to whatever thread polls them.
     Read<'static, u32>: send sync unpin;
-    WriteKeep<'static, u32>: send sync unpin;
-    ReadWrite<'static, u32>: send sync unpin;
     Write<'static, u32>: send sync unpin;
+    ReadWrite<'static, u32>: send sync unpin;
+    Overwrite<'static, u32>: send sync unpin;
     ReadWriteUninit<'static, u32>: send sync unpin;
     Atomic<'static, u32>: send sync unpin;
     Chunk: send sync unpin;
@@ -151,7 +151,7 @@ fn futures_of_the_crate_may_be_spawned() {
         let queue = Queue::builder().build().await?;
         let buffer = Buffer::<u32>::new(8);
         let slot = queue.ready().await;
-        let event = slot.submit(|cg| cg.fill(&cg.write(&buffer), 1))?;
+        let event = slot.submit(|cg| cg.fill(&cg.overwrite(&buffer), 1))?;
         let guard = buffer.host_read().await?;
         event.await?;
         drop(guard);

@@ -85,7 +85,7 @@ impl Soak {
         let context = Context::new(std::slice::from_ref(&host)).expect("a context opens");
         let pair = |limit| {
             let built = |queue: windlass::QueueBuilder| {
-                queue.device(host.clone()).max_in_flight(limit).build_blocking().expect("a queue")
+                queue.device(host.clone()).max_in_flight(limit).blocking_build().expect("a queue")
             };
             [built(Queue::builder()), built(Queue::builder().context(&context))]
         };
@@ -102,18 +102,18 @@ impl Soak {
         let len = fresh.len();
         match i % 16 {
             0..6 => drop(slot.submit(|cg| {
-                let x = cg.write(&fresh);
+                let x = cg.overwrite(&fresh);
                 cg.host_for(len, x, move |item, x| x.set(item.id(0), i as u32))
             })?),
             6..8 => drop(slot.submit(|cg| {
-                let args = (cg.read(&self.shared), cg.write(&fresh));
+                let args = (cg.read(&self.shared), cg.overwrite(&fresh));
                 cg.host_for(1, args, |_, (shared, x)| x.set(0, shared.get(0)))
             })?),
             8 => drop(slot.submit(|cg| {
                 let x = cg.read_write(&self.shared.range(i % 60..i % 60 + 4));
                 cg.host_for(4, x, |item, x| x.set(item.id(0), x.get(item.id(0)).wrapping_add(1)))
             })?),
-            9 => drop(slot.submit(|cg| cg.fill(&cg.write(&fresh), 5))?),
+            9 => drop(slot.submit(|cg| cg.fill(&cg.overwrite(&fresh), 5))?),
             10 => self.gated(slot, &fresh)?,
             11 => drop(slot.submit(|cg| {
                 let mut x = cg.read_write(&fresh);
@@ -180,7 +180,7 @@ impl Soak {
 
     fn elsewhere(&mut self, slot: windlass::Slot<'_>, fresh: &Buffer<u32>) -> Result<()> {
         drop(slot.submit(|cg| {
-            let x = cg.write(fresh);
+            let x = cg.overwrite(fresh);
             cg.host_for(1, x, |_, x| x.set(0, 3))
         })?);
         for queue in &self.queues {

@@ -13,7 +13,7 @@ use windlass::{DeadlockPolicy, Holder};
 #[test]
 fn d15_waiting_behind_a_guard_is_reported_with_both_source_lines_and_is_no_error() {
     let runtime = Runtime::builder().stall_after(Duration::from_millis(20)).build();
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
+    let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
     let x = Buffer::from(vec![1_u32; 8]);
     wait(bump(&queue, &x)).unwrap();
     let guard = wait(x.host_write()).unwrap();
@@ -44,7 +44,7 @@ fn d15_waiting_behind_a_guard_is_reported_with_both_source_lines_and_is_no_error
 #[test]
 fn d15_waiting_behind_a_running_group_or_a_future_is_reported() {
     let runtime = Runtime::builder().stall_after(Duration::from_millis(20)).build();
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
+    let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
     let hold = Hold::new();
     let inside = hold.clone();
     let task = queue.submit(|cg| {
@@ -68,14 +68,14 @@ fn d15_waiting_behind_a_running_group_or_a_future_is_reported() {
     });
     hold.let_go();
     wait(behind.unwrap()).unwrap();
-    assert_eq!(outside.unwrap().cancel(), Cancel::Skipped);
+    assert_eq!(outside.unwrap().cancel(), CancelOutcome::Skipped);
     until("it is over", || runtime.stalls().is_empty());
 }
 
 #[test]
 fn d15_who_waits_for_room_in_a_queue_is_reported() {
     let runtime = Runtime::builder().stall_after(Duration::from_millis(20)).build();
-    let queue = Queue::builder().device(runtime.host().unwrap()).max_in_flight(1).build_blocking().unwrap();
+    let queue = Queue::builder().device(runtime.host().unwrap()).max_in_flight(1).blocking_build().unwrap();
     let full = queue.submit(|cg| {
         cg.after(std::future::pending::<windlass::Result<()>>());
         Ok(())
@@ -90,7 +90,7 @@ fn d15_who_waits_for_room_in_a_queue_is_reported() {
     assert!(stall.to_string().contains("room in a queue"), "{stall}");
     drop(first);
     assert_eq!(credits().map(|stall| stall.count), Some(1), "who gives up is not named any more");
-    assert_eq!(full.unwrap().cancel(), Cancel::Skipped);
+    assert_eq!(full.unwrap().cancel(), CancelOutcome::Skipped);
     until("there is room", || rig::poll_once(&mut second).is_ready());
     assert_eq!(credits(), None);
 }
@@ -104,7 +104,7 @@ fn strict() -> Runtime {
 #[test]
 fn d15_a_test_may_have_deadlocks_fail() {
     let runtime = strict();
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
+    let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
     let x = Buffer::from(vec![1_u32; 8]);
     wait(bump(&queue, &x)).unwrap();
     let guard = wait(x.host_write()).unwrap();
@@ -123,14 +123,14 @@ fn d15_a_test_may_have_deadlocks_fail() {
     assert!(wait(accessor).unwrap_err().root().is_deadlock());
     drop(guard);
     // What the deadlock took down had not begun.
-    wait(queue.submit(|cg| cg.fill(&cg.write(&x), 5)).unwrap()).unwrap();
+    wait(queue.submit(|cg| cg.fill(&cg.overwrite(&x), 5)).unwrap()).unwrap();
     assert_eq!(wait(x.host_read()).unwrap()[..], [5; 8]);
 }
 
 #[test]
 fn d15_what_may_still_go_on_is_no_deadlock() {
     let runtime = Runtime::builder().manual().deadlock_policy(DeadlockPolicy::Error).build();
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
+    let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
     let x = Buffer::from(vec![1_u32; 8]);
     let first = bump(&queue, &x);
     let (mut access, mut guard) = (x.host_write(), None);

@@ -72,7 +72,7 @@ impl tracing::Subscriber for Grumpy {
 fn d18_the_default_handler_logs_every_error_to_a_subscriber_that_submits_and_panics() {
     Grumpy::subscribes();
     let runtime = Runtime::new();
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
+    let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
     let x = Buffer::from(vec![0_u32; 4]);
     assert!(BUMPED.set((queue.clone(), x.clone())).is_ok());
     for round in 1..=3 {
@@ -133,7 +133,7 @@ fn d35_a_waker_and_a_subscriber_that_both_panic_harm_nobody() {
 fn d35_stalls_are_reported_after_a_subscriber_has_panicked() {
     Grumpy::subscribes();
     let runtime = Runtime::builder().stall_after(Duration::from_millis(20)).build();
-    let queue = Queue::on(runtime.host().unwrap()).unwrap();
+    let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
     let mut stuck = Vec::new();
     for name in ["first", "second"] {
         let before = STALLS.load(Ordering::SeqCst);
@@ -146,5 +146,5 @@ fn d35_stalls_are_reported_after_a_subscriber_has_panicked() {
         stuck.push(event.unwrap());
         until("it is reported", || STALLS.load(Ordering::SeqCst) > before);
     }
-    assert!(stuck.iter().all(|event| event.cancel() == Cancel::Skipped));
+    assert!(stuck.iter().all(|event| event.cancel() == CancelOutcome::Skipped));
 }

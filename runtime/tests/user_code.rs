@@ -79,7 +79,7 @@ fn d35_a_waker_that_panics_does_not_reach_the_one_who_cancels() {
     let mut waiters = [event.clone(), event.clone()];
     poll_with(&mut waiters[0], &Waker::from(bad.clone()));
     poll_with(&mut waiters[1], &Waker::from(good.clone()));
-    assert_eq!(event.cancel(), Cancel::Skipped);
+    assert_eq!(event.cancel(), CancelOutcome::Skipped);
     // The cancelled group's place in the order may pass meanwhile, and then its lane's thread is the one that wakes.
     until("both are woken", || (bad.count(), good.count()) == (1, 1));
 }
@@ -87,7 +87,7 @@ fn d35_a_waker_that_panics_does_not_reach_the_one_who_cancels() {
 #[test]
 fn d35_wakers_of_ready_and_drained_and_guards_that_panic() {
     let rig = Rig::new();
-    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(1).build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(1).blocking_build().unwrap();
     let hold = Hold::new();
     let inside = hold.clone();
     let x = Buffer::from(vec![1_u32; 4]);
@@ -121,7 +121,7 @@ fn d35_a_waker_may_submit_poll_and_cancel() {
     let (queue, cell, other) = (rig.queue.clone(), x.clone(), event.clone());
     let busy = Calls::new(move || {
         drop(bump(&queue, &cell));
-        assert_eq!(other.clone().cancel(), Cancel::Done);
+        assert_eq!(other.clone().cancel(), CancelOutcome::Done);
         let _ = poll_once(&mut cell.host_read());
         let _ = other.status();
     });
@@ -141,7 +141,7 @@ fn d35_a_closure_may_submit_inside_submit() {
     let x = Buffer::from(vec![0_u32; 4]);
     for in_order in [false, true] {
         let builder = Queue::builder().device(rig.device.clone());
-        let queue = if in_order { builder.in_order() } else { builder }.build_blocking().unwrap();
+        let queue = if in_order { builder.in_order() } else { builder }.blocking_build().unwrap();
         let outer = queue.submit(|cg| {
             let inner = bump(&queue, &x);
             let doubled = queue.submit(|cg| {
@@ -162,7 +162,7 @@ fn d35_a_closure_may_submit_inside_submit() {
 #[test]
 fn d35_a_closure_that_panics_in_submit_gives_the_credit_back() {
     let rig = Rig::new();
-    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(2).build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(2).blocking_build().unwrap();
     let x = Buffer::from(vec![0_u32; 4]);
     for round in 0..10 {
         let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -191,7 +191,7 @@ fn d35_a_closure_that_panics_in_submit_gives_the_credit_back() {
 #[test]
 fn d35_a_waiting_waker_that_panics_while_a_panic_unwinds_through_submit_does_not_abort() {
     let rig = Rig::new();
-    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(1).build_blocking().unwrap();
+    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(1).blocking_build().unwrap();
     let bad = Calls::new(|| panic!("the waker"));
     let mut ready = queue.ready();
     let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -248,11 +248,11 @@ fn d35_what_a_kernel_owns_may_panic_when_it_is_dropped() {
         });
         let event = event.unwrap();
         if round == 2 {
-            assert_eq!(event.cancel(), Cancel::Skipped);
+            assert_eq!(event.cancel(), CancelOutcome::Skipped);
         }
         // How it ends is its own affair; that it ends, and that the next one is well, is ours.
         let _ = wait(event);
-        let heal = rig.queue.submit(|cg| cg.fill(&cg.write(&x), round));
+        let heal = rig.queue.submit(|cg| cg.fill(&cg.overwrite(&x), round));
         wait(heal.unwrap()).unwrap();
         assert_eq!(contents(&x), [round; 4]);
     }
@@ -274,7 +274,7 @@ fn d35_user_code_never_runs_on_the_gate_thread() {
         here(&in_handler);
         done.store(true, Ordering::SeqCst);
     });
-    let queue = queue.build_blocking().unwrap();
+    let queue = queue.blocking_build().unwrap();
     let event = queue.submit(|cg| {
         cg.after(async move {
             here(&in_future);

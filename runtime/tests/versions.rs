@@ -11,7 +11,7 @@ fn slowly(queue: &Queue, x: &Buffer<u32>, hold: &Hold, value: u32, fails: bool) 
     let inside = hold.clone();
     let len = x.len();
     let event = queue.submit(|cg| {
-        let x = cg.write(x);
+        let x = cg.overwrite(x);
         cg.host_for(1, x, move |_, x| {
             inside.here();
             (0..len).for_each(|i| x.set(i, value));
@@ -63,7 +63,7 @@ fn d03_a_write_that_keeps_counts_as_a_read() {
     let hold = Hold::new();
     let a = slowly(&rig.queue, &x, &hold, 1, true);
     let keep = rig.queue.submit(|cg| {
-        let x = cg.write_keep(&x);
+        let x = cg.write(&x);
         cg.host_for(1, x, |_, x| x.set(0, 5))
     });
     hold.let_go();
@@ -267,7 +267,7 @@ fn d05_bytes_are_exact_to_four() {
     let x = Buffer::from((0..64).collect::<Vec<u8>>());
     // Seven bytes from the third on: whole granules would be 0..12, so the first two and the last three are kept.
     let event = elsewhere.submit(|cg| {
-        let x = cg.write(&x.range(2..9));
+        let x = cg.overwrite(&x.range(2..9));
         cg.host_for(7, x, |item, x| x.set(item.id(0), 200))
     });
     wait(event.unwrap()).unwrap();

@@ -23,7 +23,7 @@ use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
 /// # fn main() -> windlass::Result<()> {
 /// # use windlass::prelude::*;
 /// let kernel = Kernel::new("noop", [Slot::Value(4)], [KernelImage::host(std::sync::Arc::new(|_: Block<'_>| {}))]);
-/// let queue = Queue::on(Device::host())?;
+/// let queue = Queue::blocking_on(Device::host())?;
 /// queue.submit(|cg| cg.parallel_for(1, KernelCall::new(&kernel).value(1.0_f32)))?.blocking_wait()?;
 /// # Ok(())
 /// # }

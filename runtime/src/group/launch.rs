@@ -7,7 +7,7 @@ use windlass_kernel::{
     AtomicView, Block, DeviceCopy, HostBody, IndexRange, LaunchRange, Range, Span, View, ViewMut,
 };
 
-use super::accessor::{Accessor, Atomic, Read, ReadWrite, ReadWriteUninit, Window as _, Write, WriteKeep};
+use super::accessor::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write};
 use crate::error::{Error, Kind, Result};
 use crate::host_view;
 use crate::shell::work::{Binding, PlannedBody};
@@ -61,9 +61,9 @@ macro_rules! host_arg {
 }
 host_arg! {
     Read View shared
-    WriteKeep ViewMut shared_mut
-    ReadWrite ViewMut shared_mut
     Write ViewMut shared_mut
+    ReadWrite ViewMut shared_mut
+    Overwrite ViewMut shared_mut
     ReadWriteUninit ViewMut shared_mut
     Atomic AtomicView atomic
 }
@@ -220,7 +220,7 @@ impl Chunk {
 /// An accessor as an argument of [`CommandGroup::host_chunks`](super::CommandGroup::host_chunks).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor that can be cut into slices",
-    note = "pass `cg.read(&buffer)`, `cg.write(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
+    note = "pass `cg.read(&buffer)`, `cg.overwrite(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
 )]
 pub trait ChunkArg<'g>: Accessor<'g> {
     /// What the closure gets for it: the whole, or its block's part.
@@ -250,12 +250,12 @@ macro_rules! chunk_arg {
         }
     )*};
 }
-chunk_arg!(WriteKeep ReadWrite Write ReadWriteUninit);
+chunk_arg!(Write ReadWrite Overwrite ReadWriteUninit);
 
 /// One accessor, or a tuple of up to eight.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the arguments of `host_chunks`",
-    note = "pass `cg.read(&buffer)`, `cg.write(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
+    note = "pass `cg.read(&buffer)`, `cg.overwrite(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
 )]
 pub trait ChunkArgs<'g>: 'g {
     /// What the closure gets.

@@ -82,9 +82,9 @@ impl QueueBuilder {
     /// use windlass::prelude::*;
     /// use windlass::CompletionStrategy;
     /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::builder().device(Device::host()).completion(CompletionStrategy::Callback).build_blocking()?;
+    /// let queue = Queue::builder().device(Device::host()).completion(CompletionStrategy::Callback).blocking_build()?;
     /// # drop(queue);
-    /// let other = Queue::builder().device(Device::host()).completion(CompletionStrategy::Waiter).build_blocking();
+    /// let other = Queue::builder().device(Device::host()).completion(CompletionStrategy::Waiter).blocking_build();
     /// assert!(other.unwrap_err().is_unsupported());
     /// # Ok(())
     /// # }
@@ -108,7 +108,7 @@ impl QueueBuilder {
     }
 
     /// Builds the queue on this thread, which blocks as long as drivers take: for `main`.
-    pub fn build_blocking(self) -> Result<Queue> {
+    pub fn blocking_build(self) -> Result<Queue> {
         let runtime = self.runtime_of();
         self.build_here(runtime)
     }

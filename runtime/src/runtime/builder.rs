@@ -81,12 +81,12 @@ impl RuntimeBuilder {
     ///     .deadlock_policy(DeadlockPolicy::Error)
     ///     .stall_after(Duration::from_millis(20))
     ///     .build();
-    /// let queue = Queue::on(runtime.host()?)?;
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
     /// let data = Buffer::from(vec![1_u32; 4]);
-    /// queue.submit(|cg| cg.fill(&cg.write(&data), 6))?.blocking_wait()?;
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 6))?.blocking_wait()?;
     /// let guard = data.host_write().blocking_wait()?;
     /// // The guard is still there, and this waits for it.
-    /// let stuck = queue.submit(|cg| cg.fill(&cg.write(&data), 7))?;
+    /// let stuck = queue.submit(|cg| cg.fill(&cg.overwrite(&data), 7))?;
     /// assert!(stuck.blocking_wait().unwrap_err().is_deadlock());
     /// # drop(guard);
     /// # Ok(())

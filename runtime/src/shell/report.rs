@@ -21,7 +21,7 @@ use crate::error::Error;
 ///             eprintln!("{} (submitted at {}, took down {} more)", e.error(), e.location(), e.took_down());
 ///         }
 ///     })
-///     .build_blocking()?;
+///     .blocking_build()?;
 /// # drop(queue);
 /// # Ok(())
 /// # }

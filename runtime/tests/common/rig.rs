@@ -82,14 +82,14 @@ impl Rig {
         let told = Told::default();
         let runtime = builder.backend(Host::new().with_lanes(lanes)).handler(told.handler()).build();
         let device = runtime.host().expect("the host backend is given");
-        let queue = Queue::on(device.clone()).expect("the host device opens");
+        let queue = Queue::blocking_on(device.clone()).expect("the host device opens");
         Rig { runtime, device, queue, told }
     }
 
     /// A queue in a new context: a memory domain of its own.
     pub(crate) fn elsewhere(&self) -> Queue {
         let context = Context::new(std::slice::from_ref(&self.device)).expect("a context opens");
-        Queue::in_context(&context, &self.device).expect("a queue in a context")
+        Queue::blocking_in_context(&context, &self.device).expect("a queue in a context")
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -241,7 +241,7 @@ pub(crate) fn put(queue: &Queue, buffer: &Buffer<u32>, value: u32) -> Event {
     let len = buffer.len();
     queue
         .submit(|cg| {
-            let x = cg.write(buffer);
+            let x = cg.overwrite(buffer);
             cg.host_for(len, x, move |item, x| x.set(item.id(0), value))
         })
         .expect("a group is taken")

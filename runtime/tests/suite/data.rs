@@ -104,8 +104,8 @@ async fn data_goes_where_it_is_needed() {
 async fn copy_and_fill() {
     let rig = Rig::new();
     let (x, y) = (Buffer::from((0..64).collect::<Vec<u32>>()), Buffer::<u32>::new(64));
-    let event = rig.queue.submit(|cg| cg.fill(&cg.write(&y), 9)).unwrap();
-    let copy = rig.queue.submit(|cg| cg.copy(&cg.read(&x.range(10..20)), &cg.write(&y.range(50..60))));
+    let event = rig.queue.submit(|cg| cg.fill(&cg.overwrite(&y), 9)).unwrap();
+    let copy = rig.queue.submit(|cg| cg.copy(&cg.read(&x.range(10..20)), &cg.overwrite(&y.range(50..60))));
     copy.unwrap().await.unwrap();
     event.await.unwrap();
     let y = y.host_read().await.unwrap();
@@ -134,7 +134,7 @@ async fn chunks() {
     let rig = Rig::new();
     let (x, y) = (Buffer::from(vec![2.0_f32; 1 << 16]), Buffer::<f32>::new(1 << 16));
     let event = rig.queue.submit(|cg| {
-        let args = (cg.read(&x), cg.write(&y));
+        let args = (cg.read(&x), cg.overwrite(&y));
         cg.host_chunks(64, args, |chunk, (x, y)| {
             for (y, x) in y.iter_mut().zip(&x[chunk.range()]) {
                 *y = x * 3.0;
@@ -151,7 +151,7 @@ async fn a_buffer_outlives_its_handles() {
     let event = {
         let x = Buffer::from(vec![3_u32; 8]);
         drop(bump(&rig.queue, &x));
-        rig.elsewhere().submit(|cg| cg.copy(&cg.read(&x), &cg.write(&y)))
+        rig.elsewhere().submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y)))
     };
     event.unwrap().await.unwrap();
     assert_eq!(y.host_read().await.unwrap()[..], [4; 8]);

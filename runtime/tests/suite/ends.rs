@@ -75,7 +75,7 @@ async fn readers_of_what_failed_fail() {
     }
     assert!(bad.unwrap().await.is_err());
     assert!(x.host_read().await.unwrap_err().is_dependency_failed());
-    drop(rig.queue.submit(|cg| cg.fill(&cg.write(&x), 1)));
+    drop(rig.queue.submit(|cg| cg.fill(&cg.overwrite(&x), 1)));
     assert_eq!(x.host_read().await.unwrap()[..], [1; 8]);
 }
 
@@ -97,7 +97,7 @@ async fn cancelling() {
     });
     let event = event.unwrap();
     let behind = bump(&rig.queue, &x);
-    assert_eq!(event.cancel(), Cancel::Skipped);
+    assert_eq!(event.cancel(), CancelOutcome::Skipped);
     assert!(event.await.unwrap_err().is_cancelled());
     behind.await.unwrap();
     assert_eq!(x.host_read().await.unwrap()[..], [2; 8]);
@@ -162,7 +162,7 @@ async fn shutdown_with_a_future_that_is_never_ready() {
 async fn refused_groups() {
     let rig = Rig::new();
     let x = Buffer::<u32>::new(8);
-    assert!(rig.queue.submit(|cg| cg.fill(&cg.write(&x.range(4..9)), 1)).unwrap_err().is_invalid_input());
+    assert!(rig.queue.submit(|cg| cg.fill(&cg.overwrite(&x.range(4..9)), 1)).unwrap_err().is_invalid_input());
     assert!(rig.queue.submit(|_| Err(Error::other("no"))).is_err());
     rig.queue.drained().await;
 }

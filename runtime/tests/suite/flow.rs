@@ -89,7 +89,7 @@ async fn a_host_task_submits_and_awaits() {
 }
 
 async fn a_host_task_of_a_named_function() {
-    async fn nothing(_: windlass::Host<'_>) -> Result<(), BoxError> {
+    async fn nothing(_: windlass::access::Host<'_>) -> Result<(), BoxError> {
         Ok(())
     }
     let rig = Rig::new();

@@ -39,13 +39,13 @@ pub struct Moved {
 impl Subject {
     /// Opens the device's contexts, which blocks.
     pub fn open(name: &str, device: &Device, kernels: Kernels) -> Result<Subject> {
-        let context = Context::new(std::slice::from_ref(device))?;
+        let context = Context::blocking_open(std::slice::from_ref(device))?;
         Ok(Subject {
             name: name.into(),
             runtime: device.runtime().clone(),
-            home: Queue::on(device.clone())?,
-            second: Queue::on(device.clone())?,
-            away: Queue::in_context(&context, device)?,
+            home: Queue::blocking_on(device.clone())?,
+            second: Queue::blocking_on(device.clone())?,
+            away: Queue::blocking_in_context(&context, device)?,
             device: device.clone(),
             kernels,
         })

@@ -44,7 +44,7 @@ fn compiled_kernels_are_kept_and_used_only_if_whole() {
 
 /// Builds the kernel for a device, and checks what it does.
 fn triples(device: Device) {
-    let queue = Queue::builder().device(device).build_blocking().expect("a listed device opens");
+    let queue = Queue::builder().device(device).blocking_build().expect("a listed device opens");
     let v = Buffer::from(vec![1_u32, 2, 3]);
     let event = queue.submit(|cg| cg.parallel_for(3, triple(3, cg.read_write(&v))));
     event.and_then(|event| event.blocking_wait()).expect("the kernel is built and runs");

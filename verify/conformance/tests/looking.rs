@@ -40,7 +40,7 @@ fn launch(queue: &Queue) -> Result<()> {
     let (seen, values) = (Buffer::from(vec![0_u32; 3]), Buffer::from(vec![1_u32; 3]));
     let range = NdRange { global: [4], local: [2] };
     queue.submit(|cg| {
-        let (from, grid, to) = (cg.read(&from), cg.read(&grid), cg.write(&to));
+        let (from, grid, to) = (cg.read(&from), cg.read(&grid), cg.overwrite(&to));
         cg.parallel_for(range, shifted(from, grid, to, cg.atomic(&seen)))
     })?;
     queue.submit(|cg| cg.parallel_for(4, doubled(cg.read_write(&values))))?;
@@ -57,7 +57,7 @@ fn what_is_asked_for_is_shown() -> Result<()> {
         for device in
             [find::host(&runtime), find::opencl(&runtime), find::wgpu(&runtime)].into_iter().flatten()
         {
-            launch(&Queue::builder().device(device).build_blocking()?)?;
+            launch(&Queue::builder().device(device).blocking_build()?)?;
         }
         return Ok(());
     }

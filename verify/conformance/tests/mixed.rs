@@ -12,7 +12,7 @@ fn queues(runtime: &Runtime) -> Option<[Queue; 3]> {
     let (opencl, wgpu) = (find::opencl(runtime)?, find::wgpu(runtime)?);
     let open = |device| {
         let builder = Queue::builder().device(device).handler(|_| {});
-        builder.build_blocking().expect("a device that was just listed opens")
+        builder.blocking_build().expect("a device that was just listed opens")
     };
     Some([open(runtime.host().expect("the host is built in")), open(opencl), open(wgpu)])
 }
@@ -38,7 +38,7 @@ fn many_devices() {
         let scaled = [scale(&opencl, &left, 2.0)?, scale(&wgpu, &right, 3.0)?];
         // Needs both halves, on a third device in a third context.
         let summed = host.submit(|cg| {
-            let (v, out) = (cg.read(&data), cg.write(&sums));
+            let (v, out) = (cg.read(&data), cg.overwrite(&sums));
             cg.parallel_for(n / 2, KernelCall::new(kernel("sum_pairs")).buffer(v).buffer(out))
         })?;
         // A host task is a command group too, and it goes out of the process while the devices go on.
@@ -102,7 +102,7 @@ fn contexts_are_of_one_platform() {
     let runtime = Runtime::new();
     let Some([host, opencl, wgpu]) = queues(&runtime) else { return };
     for (a, b) in [(&host, &opencl), (&opencl, &wgpu), (&wgpu, &host)] {
-        let refused = Context::new(&[a.device().clone(), b.device().clone()]);
+        let refused = Context::blocking_open(&[a.device().clone(), b.device().clone()]);
         assert!(refused.is_err_and(|e| e.is_invalid_input()));
     }
 }
@@ -111,10 +111,11 @@ fn contexts_are_of_one_platform() {
 fn random_programs_on_all() {
     let runtime = Runtime::new();
     let Some([host, opencl, wgpu]) = queues(&runtime) else { return };
-    let own = Context::new(&[runtime.host().expect("the host is built in")]).expect("a host context opens");
-    let second = Queue::builder().context(&own).handler(|_| {}).build_blocking().expect("it opens");
+    let own = Context::blocking_open(&[runtime.host().expect("the host is built in")])
+        .expect("a host context opens");
+    let second = Queue::builder().context(&own).handler(|_| {}).blocking_build().expect("it opens");
     let in_order = Queue::builder().device(wgpu.device().clone()).in_order().handler(|_| {});
-    let in_order = in_order.build_blocking().expect("it opens");
+    let in_order = in_order.blocking_build().expect("it opens");
     let world = World { places: vec![host, second, opencl, wgpu, in_order], kernels: Kernels::new() };
     let tally = run(&world, 0..400).unwrap_or_else(|failure| panic!("{failure}"));
     let stats = runtime.stats();

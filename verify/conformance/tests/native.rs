@@ -12,7 +12,7 @@ const WRITE: Slot = Slot::Buffer(SlotAccess::ReadWrite);
 fn queue() -> Option<Queue> {
     let runtime = Runtime::new();
     let device = find::opencl(&runtime).into_iter().next()?;
-    Some(Queue::builder().device(device).build_blocking().expect("a listed device opens"))
+    Some(Queue::builder().device(device).blocking_build().expect("a listed device opens"))
 }
 
 /// As somebody wrote it who never heard of Windlass.
@@ -46,7 +46,7 @@ fn a_foreign_kernel_is_called_by_its_description() -> Result<()> {
     let part = to.range(3..11);
     let kernel = scale();
     queue.submit(|cg| {
-        let call = KernelCall::new(&kernel).buffer(cg.read(&from)).buffer(cg.write_keep(&part));
+        let call = KernelCall::new(&kernel).buffer(cg.read(&from)).buffer(cg.write(&part));
         cg.parallel_for(windlass::NdRange { global: [16], local: [4] }, call.value(2.0_f32).local::<f32>(4))
     })?;
     let expected: Vec<f32> =
@@ -56,7 +56,7 @@ fn a_foreign_kernel_is_called_by_its_description() -> Result<()> {
     // What takes no offset is told of a range that has one.
     let end = from.range(5..16);
     let refused = queue.submit(|cg| {
-        let call = KernelCall::new(&kernel).buffer(cg.read(&end)).buffer(cg.write_keep(&part));
+        let call = KernelCall::new(&kernel).buffer(cg.read(&end)).buffer(cg.write(&part));
         cg.parallel_for(windlass::NdRange { global: [16], local: [4] }, call.value(2.0_f32).local::<f32>(4))
     });
     let error = refused.and_then(|event| event.blocking_wait()).expect_err("it starts at element 5");
@@ -87,7 +87,7 @@ fn a_built_in_kernel_runs_or_says_why_not() -> Result<()> {
     let (a, b) = (Buffer::from((0..64).collect::<Vec<i8>>()), Buffer::from(vec![3_i8; 64]));
     let sum = Buffer::<i8>::new(64);
     let done = queue.submit(|cg| {
-        let call = KernelCall::new(&add).buffer(cg.read(&a)).buffer(cg.read(&b)).buffer(cg.write(&sum));
+        let call = KernelCall::new(&add).buffer(cg.read(&a)).buffer(cg.read(&b)).buffer(cg.overwrite(&sum));
         cg.parallel_for(64, call)
     });
     match done.and_then(|event| event.blocking_wait()) {

@@ -8,13 +8,13 @@ use windlass_conformance::programs::{World, run};
 fn random_programs_on_the_host() {
     let runtime = Runtime::new();
     let host = runtime.host().expect("the host is built in");
-    let own = || Context::new(std::slice::from_ref(&host)).expect("a host context opens");
+    let own = || Context::blocking_open(std::slice::from_ref(&host)).expect("a host context opens");
     let (second, third) = (own(), own());
     let queue = |context: Option<&Context>, in_order: bool| {
         let builder = Queue::builder().device(host.clone());
         let builder = context.into_iter().fold(builder, |b, context| b.context(context));
         let builder = if in_order { builder.in_order() } else { builder };
-        builder.handler(|_| {}).build_blocking().expect("a host queue opens")
+        builder.handler(|_| {}).blocking_build().expect("a host queue opens")
     };
     let places = vec![
         queue(None, false),

@@ -12,7 +12,7 @@
 //! let faulty = Faulty::builder().build();
 //! let control = faulty.control();
 //! let runtime = Runtime::builder().backend(faulty).only_given_backends().manual().build();
-//! let queue = Queue::builder().runtime(&runtime).build_blocking()?;
+//! let queue = Queue::builder().runtime(&runtime).blocking_build()?;
 //! let event = queue.submit(|_| Ok(()))?;
 //! assert_eq!(event.status(), Status::Pending);
 //! control.run_all();

@@ -95,7 +95,7 @@ pub fn check_all(cases: &[Case]) {
     let queues: Vec<Queue> = devices
         .into_iter()
         .map(|device| {
-            Queue::builder().device(device).handler(|_| {}).build_blocking().expect("a listed device opens")
+            Queue::builder().device(device).handler(|_| {}).blocking_build().expect("a listed device opens")
         })
         .collect();
     let backends = |name: &str| queues.iter().any(|queue| queue.device().backend().to_string() == name);
@@ -193,9 +193,9 @@ fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
         rxor: Buffer::from(vec![plain.reduced.2]),
     };
     queue.submit(|cg| {
-        cg.copy(&cg.read(&Buffer::from(plain.out.clone())), &cg.write(&memory.out))?;
-        cg.copy(&cg.read(&Buffer::from(plain.uout.clone())), &cg.write(&memory.uout))?;
-        cg.copy(&cg.read(&Buffer::from(plain.fout.clone())), &cg.write(&memory.fout))
+        cg.copy(&cg.read(&Buffer::from(plain.out.clone())), &cg.overwrite(&memory.out))?;
+        cg.copy(&cg.read(&Buffer::from(plain.uout.clone())), &cg.overwrite(&memory.uout))?;
+        cg.copy(&cg.read(&Buffer::from(plain.fout.clone())), &cg.overwrite(&memory.fout))
     })?;
     let event = queue.submit(|cg| (case.launch)(cg, &memory))?;
     event.blocking_wait()?;

@@ -2,7 +2,7 @@
 use windlass::prelude::*;
 
 fn main() -> windlass::Result<()> {
-    let queue = Queue::new()?;
+    let queue = Queue::blocking_new()?;
     let x = Buffer::<u32>::new(8);
     queue.submit(|outer| {
         let x = outer.read_write(&x);

@@ -6,7 +6,7 @@ use windlass::prelude::*;
 static KEPT: Mutex<Option<&'static mut [u32]>> = Mutex::new(None);
 
 fn main() -> windlass::Result<()> {
-    let queue = Queue::new()?;
+    let queue = Queue::blocking_new()?;
     let x = Buffer::<u32>::new(8);
     queue.submit(|cg| cg.host_chunks(8, cg.read_write(&x), |_, x| *KEPT.lock().unwrap() = Some(x)))?;
     Ok(())

@@ -2,7 +2,7 @@
 use windlass::prelude::*;
 
 fn main() -> windlass::Result<()> {
-    let queue = Queue::new()?;
+    let queue = Queue::blocking_new()?;
     let outside = vec![1_u32, 2, 3];
     queue.submit(|cg| {
         let inside = vec![1_u32, 2, 3];

@@ -14,7 +14,7 @@ pub(super) async fn await_early_late_and_twice(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let mut early = s.home.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(64, s.call("fill_index").buffer(to).value(0_u32))
     })?;
     ensure!(poll_once(&mut early).is_pending());
@@ -89,7 +89,7 @@ pub(super) async fn many_waiters(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let event = s.home.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(64, s.call("fill_index").buffer(to).value(0_u32))
     })?;
     let mut tasks: Vec<_> = (0..100).map(|_| event.clone()).collect();
@@ -115,7 +115,7 @@ pub(super) async fn status_tells(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let event = s.home.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(64, s.call("fill_index").buffer(to).value(0_u32))
     })?;
     ensure_eq!(event.status(), Status::Pending);
@@ -186,7 +186,7 @@ pub(super) async fn host_task_waits_for_readers(s: &Subject) -> Verdict {
     s.count(&s.home, &v, 7)?;
     s.copy_slowly(&s.home, &v, &out)?;
     s.second.submit(|cg| {
-        let mut v = cg.write(&v);
+        let mut v = cg.overwrite(&v);
         cg.host_task(async move |host| {
             host.view_mut(&mut v)?.fill(3);
             Ok(())

@@ -10,7 +10,7 @@ use crate::{ensure, ensure_eq};
 pub(super) async fn copy_and_fill_are_commands(s: &Subject) -> Verdict {
     let (v, out) = (Buffer::from(counted(0, 64)), Buffer::<u32>::new(64));
     s.home.submit(|cg| {
-        let (from, to) = (cg.read(&v), cg.write(&out));
+        let (from, to) = (cg.read(&v), cg.overwrite(&out));
         cg.copy(&from, &to)?;
         let middle = cg.read_write(&out.range(10..20));
         cg.fill(&middle, 7)
@@ -20,18 +20,18 @@ pub(super) async fn copy_and_fill_are_commands(s: &Subject) -> Verdict {
     holds(&out, &expected).await?;
     // A copy inside one buffer.
     s.home.submit(|cg| {
-        let (from, to) = (cg.read(&out.range(5..15)), cg.write(&out.range(40..50)));
+        let (from, to) = (cg.read(&out.range(5..15)), cg.overwrite(&out.range(40..50)));
         cg.copy(&from, &to)
     })?;
     expected.copy_within(5..15, 40);
     holds(&out, &expected).await?;
     let shapes = s.home.submit(|cg| {
-        let (from, to) = (cg.read(&v.range(..10)), cg.write(&out.range(..11)));
+        let (from, to) = (cg.read(&v.range(..10)), cg.overwrite(&out.range(..11)));
         cg.copy(&from, &to)
     });
     ensure!(refused(shapes)?.is_invalid_input());
     let overlap = s.home.submit(|cg| {
-        let (from, to) = (cg.read(&v.range(..10)), cg.write(&v.range(5..15)));
+        let (from, to) = (cg.read(&v.range(..10)), cg.overwrite(&v.range(5..15)));
         cg.copy(&from, &to)
     });
     ensure!(refused(overlap)?.is_invalid_input());
@@ -43,7 +43,7 @@ pub(super) async fn copy_of_a_box(s: &Subject) -> Verdict {
     let to = Buffer::<u32, 3>::new([3, 4, 8]);
     s.home.submit(|cg| {
         let a = cg.read(&from.range((1..3, 2..5, 1..4)));
-        let b = cg.write(&to.range((0..2, 1..4, 4..7)));
+        let b = cg.overwrite(&to.range((0..2, 1..4, 4..7)));
         cg.copy(&a, &b)
     })?;
     let to = to.host_read().await?;
@@ -59,9 +59,9 @@ pub(super) async fn copy_of_a_box(s: &Subject) -> Verdict {
 async fn filled<T: DeviceCopy + PartialEq + std::fmt::Debug>(s: &Subject, value: T) -> Verdict {
     let v = Buffer::<T>::new(24);
     for queue in [&s.home, &s.away] {
-        queue.submit(|cg| cg.fill(&cg.write(&v), T::zero()))?;
+        queue.submit(|cg| cg.fill(&cg.overwrite(&v), T::zero()))?;
         // The ends are multiples of four bytes for every size of element.
-        queue.submit(|cg| cg.fill(&cg.write(&v.range(4..20)), value))?;
+        queue.submit(|cg| cg.fill(&cg.overwrite(&v.range(4..20)), value))?;
         let is = v.host_read().await?;
         let wrong =
             is.iter().enumerate().find(|(i, v)| **v != if (4..20).contains(i) { value } else { T::zero() });
@@ -84,10 +84,10 @@ pub(super) async fn fill_of_every_element_size(s: &Subject) -> Verdict {
 
 pub(super) async fn odd_bytes_by_commands(s: &Subject) -> Verdict {
     let (v, out) = (Buffer::from((0..64).collect::<Vec<u8>>()), Buffer::<u8>::new(64));
-    s.home.submit(|cg| cg.fill(&cg.write(&v.range(5..27)), 0xff))?.await?;
+    s.home.submit(|cg| cg.fill(&cg.overwrite(&v.range(5..27)), 0xff))?.await?;
     s.home
         .submit(|cg| {
-            let (from, to) = (cg.read(&v.range(3..33)), cg.write(&out.range(21..51)));
+            let (from, to) = (cg.read(&v.range(3..33)), cg.overwrite(&out.range(21..51)));
             cg.copy(&from, &to)
         })?
         .await?;
@@ -103,10 +103,10 @@ pub(super) async fn zero_elements(s: &Subject) -> Verdict {
     ensure!(none.is_empty() && flat.is_empty());
     s.count(&s.home, &none, 1)?.await?;
     s.increment(&s.away, &none)?.await?;
-    s.home.submit(|cg| cg.fill(&cg.write(&flat), 1.0))?.await?;
+    s.home.submit(|cg| cg.fill(&cg.overwrite(&flat), 1.0))?.await?;
     s.away
         .submit(|cg| {
-            let (a, b) = (cg.read(&none), cg.write(&none));
+            let (a, b) = (cg.read(&none), cg.overwrite(&none));
             cg.copy(&a, &b)
         })?
         .await?;
@@ -175,7 +175,7 @@ pub(super) async fn last_bytes_inside_a_granule(s: &Subject) -> Verdict {
         for (queue, from, to) in [(&s.home, &v, &a), (&s.away, &a, &b)] {
             queue
                 .submit(|cg| {
-                    let (from, to) = (cg.read(from), cg.write(to));
+                    let (from, to) = (cg.read(from), cg.overwrite(to));
                     cg.copy(&from, &to)
                 })?
                 .await?;

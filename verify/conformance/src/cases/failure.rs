@@ -11,7 +11,7 @@ pub(super) async fn build_error_tells_kernel_and_log(s: &Subject) -> Verdict {
     let v = Buffer::<u32>::new(8);
     let broken = || {
         s.home.submit(|cg| {
-            let to = cg.write(&v);
+            let to = cg.overwrite(&v);
             cg.parallel_for(8, s.call("broken").buffer(to))
         })
     };
@@ -65,15 +65,19 @@ pub(super) async fn wrong_arguments_are_refused(s: &Subject) -> Verdict {
     let before = s.runtime.stats().submitted;
     let mut errors = Vec::new();
     let home = &s.home;
-    errors.push(home.submit(|cg| cg.parallel_for(8, s.call("fill_index").buffer(cg.write(&v)))));
+    errors.push(home.submit(|cg| cg.parallel_for(8, s.call("fill_index").buffer(cg.overwrite(&v)))));
     errors.push(home.submit(|cg| cg.parallel_for(8, s.call("increment").value(1_u32))));
     errors.push(
-        home.submit(|cg| cg.parallel_for(8, s.call("fill_index").buffer(cg.write(&v)).buffer(cg.read(&v)))),
+        home.submit(|cg| {
+            cg.parallel_for(8, s.call("fill_index").buffer(cg.overwrite(&v)).buffer(cg.read(&v)))
+        }),
     );
-    errors.push(home.submit(|cg| cg.parallel_for(8, s.call("fill_index").buffer(cg.write(&v)).value(1_u64))));
+    errors.push(
+        home.submit(|cg| cg.parallel_for(8, s.call("fill_index").buffer(cg.overwrite(&v)).value(1_u64))),
+    );
     errors.push(home.submit(|cg| cg.parallel_for(8, s.call("increment").buffer(cg.read(&v)))));
     errors.push(home.submit(|cg| {
-        let (from, to) = (cg.write(&v), cg.write(&v));
+        let (from, to) = (cg.overwrite(&v), cg.overwrite(&v));
         cg.parallel_for(8, s.call("copy").buffer(from).buffer(to))
     }));
     errors.push(
@@ -82,10 +86,10 @@ pub(super) async fn wrong_arguments_are_refused(s: &Subject) -> Verdict {
     errors.push(home.submit(|cg| cg.fill(&cg.read(&v), 1)));
     errors.push(home.submit(|cg| {
         cg.host_task(async |_| Ok(()))?;
-        cg.fill(&cg.write(&v), 1)
+        cg.fill(&cg.overwrite(&v), 1)
     }));
     errors.push(home.submit(|cg| {
-        cg.fill(&cg.write(&v), 1)?;
+        cg.fill(&cg.overwrite(&v), 1)?;
         cg.host_task(async |_| Ok(()))
     }));
     for (i, error) in errors.into_iter().enumerate() {

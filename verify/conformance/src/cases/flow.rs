@@ -16,7 +16,7 @@ pub(super) async fn saturation(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let first = queue.try_submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(8, s.call("fill_index").buffer(to).value(0_u32))
     })?;
     let group = |cg: &windlass::CommandGroup<'_>| {
@@ -61,7 +61,7 @@ pub(super) async fn drained_waits_for_all(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     queue.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(8, s.call("fill_index").buffer(to).value(0_u32))
     })?;
     // Its dependants in other queues do not matter, and those in this one do.

@@ -22,7 +22,7 @@ pub(super) async fn host_read_ignores_readers(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let mut reader = s.home.submit(|cg| {
         cg.after(opened);
-        let (from, to) = (cg.read(&v), cg.write(&out));
+        let (from, to) = (cg.read(&v), cg.overwrite(&out));
         cg.parallel_for(64, s.call("copy").buffer(from).buffer(to))
     })?;
     ensure_eq!(v.host_read().await?[..], counted(1, 64)[..]);
@@ -69,7 +69,7 @@ pub(super) async fn dropped_guard_future_leaves_no_trace(s: &Subject) -> Verdict
     let (gate, opened) = latch();
     s.home.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(64, s.call("fill_index").buffer(to).value(1_u32))
     })?;
     // One that was never polled, and one that waits.
@@ -85,14 +85,14 @@ pub(super) async fn dropped_guard_future_leaves_no_trace(s: &Subject) -> Verdict
 
 pub(super) async fn guard_of_a_part(s: &Subject) -> Verdict {
     let v = Buffer::<u32, 2>::new([8, 8]);
-    s.away.submit(|cg| cg.fill(&cg.write(&v), 1))?;
+    s.away.submit(|cg| cg.fill(&cg.overwrite(&v), 1))?;
     {
         let mut part = v.range((2..4, 3..6)).host_write().await?;
         ensure_eq!(part.shape(), [2, 3]);
         part.copy_from_slice(&counted(10, 6));
         // The rest is free.
         let rest = v.range((5.., ..));
-        s.away.submit(|cg| cg.fill(&cg.write(&rest), 2))?.await?;
+        s.away.submit(|cg| cg.fill(&cg.overwrite(&rest), 2))?.await?;
     }
     let whole = v.host_read().await?;
     for (i, value) in whole.iter().enumerate() {

@@ -25,13 +25,13 @@ pub(super) async fn reference_kernels_of_integers(s: &Subject) -> Verdict {
     })?;
     holds(&out, &mixed.iter().map(|m| m.wrapping_mul(31).wrapping_add(*m + 5)).collect::<Vec<_>>()).await?;
     s.home.submit(|cg| {
-        let (x, y) = (cg.read(&v), cg.write(&out));
+        let (x, y) = (cg.read(&v), cg.overwrite(&out));
         cg.parallel_for(n, s.call("reverse").buffer(x).buffer(y))
     })?;
     holds(&out, &mixed.iter().rev().copied().collect::<Vec<_>>()).await?;
     let (half, pairs) = (v.range(..50), Buffer::<u32>::new(n));
     s.home.submit(|cg| {
-        let (x, y) = (cg.read(&half), cg.write(&pairs));
+        let (x, y) = (cg.read(&half), cg.overwrite(&pairs));
         cg.parallel_for(n / 2, s.call("copy_pairs").buffer(x).buffer(y))
     })?;
     holds(&pairs, &(0..n).map(|i| mixed[i / 2]).collect::<Vec<_>>()).await
@@ -51,7 +51,7 @@ pub(super) async fn reference_kernels_of_floats(s: &Subject) -> Verdict {
         cg.parallel_for(n, s.call("saxpy").value(3.0_f32).buffer(x).buffer(y))
     })?;
     s.home.submit(|cg| {
-        let (v, out) = (cg.read(&y), cg.write(&out));
+        let (v, out) = (cg.read(&y), cg.overwrite(&out));
         cg.parallel_for(n / 2, s.call("sum_pairs").buffer(v).buffer(out))
     })?;
     let out = out.host_read().await?;
@@ -90,7 +90,7 @@ pub(super) async fn reference_kernel_transpose(s: &Subject) -> Verdict {
     let x = Buffer::<u32, 2>::with_shape([rows, columns], counted(0, rows * columns))?;
     let out = Buffer::<u32, 2>::new([columns, rows]);
     s.home.submit(|cg| {
-        let (x, out) = (cg.read(&x), cg.write(&out));
+        let (x, out) = (cg.read(&x), cg.overwrite(&out));
         cg.parallel_for([rows, columns], s.call("transpose").value(rows as u32).buffer(x).buffer(out))
     })?;
     let out = out.host_read().await?;
@@ -129,7 +129,7 @@ pub(super) async fn kernel_on_two_parts_of_one_buffer(s: &Subject) -> Verdict {
 pub(super) async fn kernel_over_a_grid(s: &Subject) -> Verdict {
     let v = Buffer::<u32, 3>::new([3, 5, 7]);
     s.home.submit(|cg| {
-        let v = cg.write(&v);
+        let v = cg.overwrite(&v);
         cg.parallel_for([3, 5, 7], s.call("fill_index").buffer(v).value(0_u32))
     })?;
     let part = v.range((1..3, 2..4, 5..7)).host_read().await?;
@@ -156,7 +156,7 @@ pub(super) async fn kernel_on_a_part_of_a_grid(s: &Subject) -> Verdict {
     let part = v.range((2..5, 1..4));
     s.home
         .submit(|cg| {
-            let v = cg.write(&part);
+            let v = cg.overwrite(&part);
             cg.parallel_for(9, s.call("fill_index").buffer(v).value(1_u32))
         })?
         .await?;

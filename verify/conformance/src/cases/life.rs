@@ -13,7 +13,7 @@ pub(super) async fn buffer_dies_before_its_groups(s: &Subject) -> Verdict {
         let (gate, opened) = latch();
         queue.submit(|cg| {
             cg.after(opened);
-            let to = cg.write(&v);
+            let to = cg.overwrite(&v);
             cg.parallel_for(64, s.call("fill_index").buffer(to).value(2_u32))
         })?;
         s.churn(&s.home, &v, 1)?;
@@ -31,7 +31,7 @@ pub(super) async fn queue_dies_before_its_groups(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let held = queue.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(64, s.call("fill_index").buffer(to).value(2_u32))
     })?;
     s.increment(&queue, &v)?;

@@ -134,7 +134,7 @@ pub(super) async fn in_order_queue(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let first = queue.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&a);
+        let to = cg.overwrite(&a);
         cg.parallel_for(8, s.call("fill_index").buffer(to).value(0_u32))
     })?;
     let mut second = s.count(&queue, &b, 0)?;
@@ -152,7 +152,7 @@ pub(super) async fn out_of_order_queue(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let mut held = s.home.submit(|cg| {
         cg.after(opened);
-        let to = cg.write(&a);
+        let to = cg.overwrite(&a);
         cg.parallel_for(8, s.call("fill_index").buffer(to).value(0_u32))
     })?;
     for _ in 0..100 {
@@ -176,7 +176,7 @@ pub(super) async fn lifted_edge_of_a_no_init_write(s: &Subject) -> Verdict {
     let (gate, opened) = latch();
     let reader = s.home.submit(|cg| {
         cg.after(opened);
-        let (from, to) = (cg.read(&v), cg.write(&out));
+        let (from, to) = (cg.read(&v), cg.overwrite(&out));
         cg.parallel_for(64, s.call("copy").buffer(from).buffer(to))
     })?;
     s.count(&s.away, &v, 900)?.await?;
@@ -271,7 +271,7 @@ pub(super) async fn depends_on_orders(s: &Subject) -> Verdict {
         let before = s.count_slowly(first, &a, 0)?;
         let after = then.submit(|cg| {
             cg.depends_on(&before);
-            let to = cg.write(&b);
+            let to = cg.overwrite(&b);
             cg.parallel_for(8, s.call("fill_index").buffer(to).value(0_u32))
         })?;
         after.await?;
@@ -304,7 +304,7 @@ pub(super) async fn after_a_future(s: &Subject) -> Verdict {
     let mut held = s.home.submit(|cg| {
         cg.after(opened);
         cg.after(async { Ok::<(), std::fmt::Error>(()) });
-        let to = cg.write(&v);
+        let to = cg.overwrite(&v);
         cg.parallel_for(64, s.call("fill_index").buffer(to).value(1_u32))
     })?;
     ensure!(poll_once(&mut held).is_pending());

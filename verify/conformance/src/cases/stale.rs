@@ -35,7 +35,7 @@ pub(super) async fn no_init_moves_nothing(s: &Subject) -> Verdict {
         let to = cg.read_write_uninit(&v);
         cg.parallel_for(v.len(), s.call("fill_index").buffer(to).value(3_u32))
     })?;
-    s.home.submit(|cg| cg.fill(&cg.write(&v.range(..128)), 0))?;
+    s.home.submit(|cg| cg.fill(&cg.overwrite(&v.range(..128)), 0))?;
     ensure_eq!(s.moved_since(before), moves(0, 0));
     let mut expected = counted(3, 256);
     expected[..128].fill(0);
@@ -117,12 +117,12 @@ pub(super) async fn stale_box_of_a_grid_only(s: &Subject) -> Verdict {
     let out = Buffer::<u32, 2>::new([16, 16]);
     let copy = || {
         s.away.submit(|cg| {
-            let (from, to) = (cg.read(&v), cg.write(&out));
+            let (from, to) = (cg.read(&v), cg.overwrite(&out));
             cg.copy(&from, &to)
         })
     };
     copy()?.await?;
-    s.home.submit(|cg| cg.fill(&cg.write(&v.range((4..8, 2..6))), 9))?;
+    s.home.submit(|cg| cg.fill(&cg.overwrite(&v.range((4..8, 2..6))), 9))?;
     let before = s.tally();
     copy()?.await?;
     ensure_eq!(s.moved_since(before), moves(1, 16));
@@ -138,7 +138,7 @@ pub(super) async fn odd_bytes_move_by_granules(s: &Subject) -> Verdict {
     let (v, out) = (Buffer::from(vec![1_u8; 64]), Buffer::<u8>::new(64));
     let copy = || {
         s.away.submit(|cg| {
-            let (from, to) = (cg.read(&v), cg.write(&out));
+            let (from, to) = (cg.read(&v), cg.overwrite(&out));
             cg.copy(&from, &to)
         })
     };
@@ -158,7 +158,7 @@ pub(super) async fn keeping_write_fetches_its_range(s: &Subject) -> Verdict {
     let before = s.tally();
     s.away
         .submit(|cg| {
-            let to = cg.write_keep(&v.range(..64));
+            let to = cg.write(&v.range(..64));
             // Half of it is written, the other half kept.
             cg.parallel_for(32, s.call("fill_index").buffer(to).value(1000_u32))
         })?
@@ -250,10 +250,10 @@ pub(super) async fn union_of_modes_fetches(s: &Subject) -> Verdict {
         let v = Buffer::from(counted(0, 256));
         s.away
             .submit(|cg| {
-                let write = write_first.then(|| cg.write(&v.range(64..)));
+                let write = write_first.then(|| cg.overwrite(&v.range(64..)));
                 let read = cg.read(&v.range(..128));
-                let write = write.unwrap_or_else(|| cg.write(&v.range(64..)));
-                let to = cg.write(&out);
+                let write = write.unwrap_or_else(|| cg.overwrite(&v.range(64..)));
+                let to = cg.overwrite(&out);
                 cg.parallel_for(128, s.call("copy").buffer(read).buffer(to))?;
                 cg.parallel_for(192, s.call("fill_index").buffer(write).value(7_u32))
             })?
@@ -281,7 +281,7 @@ pub(super) async fn only_what_is_written_is_stale(s: &Subject) -> Verdict {
     let (v, w) = (s.known_away(256).await?, s.known_away(256).await?);
     // Reads all of one and writes a part of the other.
     s.home.submit(|cg| {
-        let (from, to) = (cg.read(&w), cg.write(&v.range(..64)));
+        let (from, to) = (cg.read(&w), cg.overwrite(&v.range(..64)));
         cg.parallel_for(64, s.call("copy").buffer(from).buffer(to))
     })?;
     let before = s.tally();

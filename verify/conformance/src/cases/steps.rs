@@ -21,7 +21,7 @@ impl Subject {
     #[track_caller]
     pub(crate) fn count(&self, queue: &Queue, v: &Buffer<u32>, base: u32) -> Result<Event> {
         queue.submit(|cg| {
-            let to = cg.write(v);
+            let to = cg.overwrite(v);
             cg.parallel_for(v.len(), self.call("fill_index").buffer(to).value(base))
         })
     }
@@ -48,7 +48,7 @@ impl Subject {
     #[track_caller]
     pub(crate) fn copy(&self, queue: &Queue, x: &Buffer<u32>, out: &Buffer<u32>) -> Result<Event> {
         queue.submit(|cg| {
-            let (from, to) = (cg.read(x), cg.write(out));
+            let (from, to) = (cg.read(x), cg.overwrite(out));
             cg.parallel_for(x.len(), self.call("copy").buffer(from).buffer(to))
         })
     }
@@ -58,7 +58,7 @@ impl Subject {
     pub(crate) fn copy_slowly(&self, queue: &Queue, x: &Buffer<u32>, out: &Buffer<u32>) -> Result<Event> {
         let scratch = Buffer::<u32>::new(WIDE);
         queue.submit(|cg| {
-            let (from, to, scratch) = (cg.read(x), cg.write(out), cg.read_write(&scratch));
+            let (from, to, scratch) = (cg.read(x), cg.overwrite(out), cg.read_write(&scratch));
             cg.parallel_for(WIDE, self.call("long_running").buffer(scratch).value(ROUNDS))?;
             cg.parallel_for(x.len(), self.call("copy").buffer(from).buffer(to))
         })
@@ -69,7 +69,7 @@ impl Subject {
     pub(crate) fn count_slowly(&self, queue: &Queue, v: &Buffer<u32>, base: u32) -> Result<Event> {
         let scratch = Buffer::<u32>::new(WIDE);
         queue.submit(|cg| {
-            let (to, scratch) = (cg.write(v), cg.read_write(&scratch));
+            let (to, scratch) = (cg.overwrite(v), cg.read_write(&scratch));
             cg.parallel_for(WIDE, self.call("long_running").buffer(scratch).value(ROUNDS))?;
             cg.parallel_for(v.len(), self.call("fill_index").buffer(to).value(base))
         })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use futures::channel::mpsc;
-use windlass::{Buffer, Cancel, Event, OnCancel, Queue, Status};
+use windlass::{Buffer, CancelOutcome, Event, OnCancel, Queue, Status};
 
 use super::steps::{counted, holds};
 use crate::check::{Opened, Verdict, latch, refused};
@@ -88,7 +88,7 @@ pub(super) async fn full_write_heals(s: &Subject) -> Verdict {
         ensure!(refused(s.increment(queue, &v)?.await)?.is_dependency_failed());
         // That one has spoilt the healed half again. A write that keeps what it does not touch is no full write.
         let keeps = queue.submit(|cg| {
-            let to = cg.write_keep(&v);
+            let to = cg.write(&v);
             cg.parallel_for(64, s.call("fill_index").buffer(to).value(1_u32))
         })?;
         ensure!(refused(keeps.await)?.is_dependency_failed());
@@ -132,7 +132,7 @@ fn held(
     queue.submit(|cg| {
         cg.after(gate);
         cg.on_cancel(on_cancel);
-        let to = cg.write(v);
+        let to = cg.overwrite(v);
         cg.parallel_for(v.len(), s.call("fill_index").buffer(to).value(900_u32))
     })
 }
@@ -144,11 +144,11 @@ pub(super) async fn cancelled_group_is_skipped(s: &Subject) -> Verdict {
         let group = held(s, queue, &v, opened, OnCancel::Fail)?;
         let clone = group.clone();
         let reader = s.copy(queue, &v, &out)?;
-        ensure_eq!(group.cancel(), Cancel::Skipped);
+        ensure_eq!(group.cancel(), CancelOutcome::Skipped);
         ensure!(refused(group.await)?.is_cancelled());
         ensure!(refused(clone.clone().await)?.is_cancelled(), "it acts on the group, not on a handle");
         ensure!(refused(reader.await)?.is_dependency_failed());
-        ensure_eq!(clone.cancel(), Cancel::Done);
+        ensure_eq!(clone.cancel(), CancelOutcome::Done);
         s.count(queue, &v, 1)?.await?;
     }
     Ok(())
@@ -161,7 +161,7 @@ pub(super) async fn cancel_keeps_previous(s: &Subject) -> Verdict {
         let (_gate, opened) = latch();
         let group = held(s, queue, &v, opened, OnCancel::KeepPrevious)?;
         let reader = s.copy(queue, &v, &out)?;
-        ensure_eq!(group.cancel(), Cancel::Skipped);
+        ensure_eq!(group.cancel(), CancelOutcome::Skipped);
         reader.await?;
         ensure!(refused(group.await)?.is_cancelled());
         s.increment(&s.home, &v)?.await?;
@@ -185,7 +185,7 @@ pub(super) async fn cancel_comes_too_late(s: &Subject) -> Verdict {
     let v = Buffer::<u32>::new(64);
     let event = s.count(&s.home, &v, 1)?;
     event.clone().await?;
-    ensure_eq!(event.cancel(), Cancel::Done);
+    ensure_eq!(event.cancel(), CancelOutcome::Done);
     // A host task that has started runs to its end.
     let (started, mut has_started) = mpsc::unbounded();
     let (gate, opened) = latch();
@@ -199,7 +199,7 @@ pub(super) async fn cancel_comes_too_late(s: &Subject) -> Verdict {
         })
     })?;
     has_started.next().await;
-    ensure_eq!(task.cancel(), Cancel::TooLate);
+    ensure_eq!(task.cancel(), CancelOutcome::TooLate);
     gate.open();
     task.await?;
     holds(&v, &[4; 64]).await
@@ -251,7 +251,7 @@ pub(super) async fn observed_error_is_not_told(s: &Subject) -> Verdict {
     drop(seen);
     let (_gate, opened) = latch();
     let cancelled = held(s, &queue, &Buffer::new(8), opened, OnCancel::Fail)?;
-    ensure_eq!(cancelled.cancel(), Cancel::Skipped);
+    ensure_eq!(cancelled.cancel(), CancelOutcome::Skipped);
     ensure_eq!(cancelled.status(), Status::Failed);
     drop(cancelled);
     queue.drained().await;

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_lite::future::block_on;
-use windlass::{Buffer, Cancel, CommandGroup, Error, Event, KernelCall, OnCancel};
+use windlass::{Buffer, CancelOutcome, CommandGroup, Error, Event, KernelCall, OnCancel};
 
 use super::model::{End, Model};
 use super::{Group, Job, Op, Program, Step, Storage, Tally, Thread, Window, World};
@@ -105,7 +105,7 @@ impl<'w> Actor<'w> {
                 let (gate, event) = (self.gates[*step].take(), self.events[*step].clone());
                 let (Some(gate), Some(event)) = (gate, event) else { return Err("no gate to decide".into()) };
                 let cancelled = matches!(&thread.steps[*step], Step::Group(g) if g.cancelled);
-                if cancelled && event.cancel() != Cancel::Skipped {
+                if cancelled && event.cancel() != CancelOutcome::Skipped {
                     return Err(format!("step {step} could not be cancelled behind its gate"));
                 }
                 gate.open();
@@ -176,24 +176,24 @@ impl<'w> Actor<'w> {
                 let call = call("fill_index");
                 let call = match uninit {
                     true => call.buffer(cg.read_write_uninit(&self.part(w))),
-                    false => call.buffer(cg.write(&self.part(w))),
+                    false => call.buffer(cg.overwrite(&self.part(w))),
                 };
                 cg.parallel_for(w.len(), call.value(*base))
             }
             Op::CountHalf(w, base) => {
-                let v = cg.write_keep(&self.part(w));
+                let v = cg.write(&self.part(w));
                 cg.parallel_for(w.len() / 2, call("fill_index").buffer(v).value(*base))
             }
             Op::Copy(from, to) => {
-                let (x, out) = (cg.read(&self.part(from)), cg.write(&self.part(to)));
+                let (x, out) = (cg.read(&self.part(from)), cg.overwrite(&self.part(to)));
                 cg.parallel_for(from.len(), call("copy").buffer(x).buffer(out))
             }
             Op::Fold(x, y, k) => {
                 let (a, b) = (cg.read(&self.part(x)), cg.read_write(&self.part(y)));
                 cg.parallel_for(x.len(), call("fold").buffer(a).buffer(b).value(*k))
             }
-            Op::Move(from, to) => cg.copy(&cg.read(&self.part(from)), &cg.write(&self.part(to))),
-            Op::Fill(w, value) => cg.fill(&cg.write(&self.part(w)), *value),
+            Op::Move(from, to) => cg.copy(&cg.read(&self.part(from)), &cg.overwrite(&self.part(to))),
+            Op::Fill(w, value) => cg.fill(&cg.overwrite(&self.part(w)), *value),
             Op::Touch(w) => {
                 cg.read(&self.part(w));
                 Ok(())

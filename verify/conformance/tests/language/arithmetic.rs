@@ -55,7 +55,7 @@ fn integer_arithmetic_wraps_and_is_defined_everywhere() {
     let n = a.len();
     everywhere(&expected, |queue| {
         let (a, b, out) = (Buffer::from(a.clone()), Buffer::from(b.clone()), Buffer::<i32>::new(12 * n));
-        queue.submit(|cg| cg.parallel_for(n, integers(cg.read(&a), cg.read(&b), cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(n, integers(cg.read(&a), cg.read(&b), cg.overwrite(&out))))?;
         read(&out)
     });
 }
@@ -109,7 +109,7 @@ fn conversions_saturate_everywhere() {
         .collect();
     everywhere(&expected, |queue| {
         let (x_in, out) = (Buffer::from(x.to_vec()), Buffer::<u32>::new(6 * x.len()));
-        queue.submit(|cg| cg.parallel_for(x.len(), conversions(cg.read(&x_in), cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(x.len(), conversions(cg.read(&x_in), cg.overwrite(&out))))?;
         let mut out = read(&out)?;
         for (at, v) in x.iter().enumerate() {
             // The sign of a zero fraction is left open.
@@ -143,7 +143,7 @@ fn wide_integers() {
             return Ok(expected.clone());
         }
         let (a, out) = (Buffer::from(a.clone()), Buffer::<u64>::new(50));
-        queue.submit(|cg| cg.parallel_for(50, wide(cg.read(&a), k, cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(50, wide(cg.read(&a), k, cg.overwrite(&out))))?;
         read(&out)
     });
 }
@@ -167,7 +167,7 @@ fn what_is_widened_keeps_its_value() {
             return Ok(expected.to_vec());
         }
         let (a, out) = (Buffer::from(vec![-5, -6, -7, -8]), Buffer::<u64>::new(4));
-        queue.submit(|cg| cg.parallel_for(4, widened(cg.read(&a), cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(4, widened(cg.read(&a), cg.overwrite(&out))))?;
         read(&out)
     });
 }
@@ -194,7 +194,7 @@ fn what_is_known_when_a_kernel_is_built_is_evaluated_as_elsewhere() {
     everywhere(&[9, 0, -7, i32::MIN + 7], |queue| {
         let (a, out) = (Buffer::from(vec![9]), Buffer::<i32>::new(4));
         queue.submit(|cg| {
-            cg.parallel_for(4, refused::unless_at_run_time(0, 3, cg.read(&a), cg.write(&out)))
+            cg.parallel_for(4, refused::unless_at_run_time(0, 3, cg.read(&a), cg.overwrite(&out)))
         })?;
         read(&out)
     });
@@ -223,7 +223,7 @@ fn vectors_lie_in_memory_as_their_components() {
         .collect();
     everywhere(&expected, |queue| {
         let (v, out) = (Buffer::from(v.clone()), Buffer::<Vec4<f32>>::new(20));
-        queue.submit(|cg| cg.parallel_for(20, vectors(cg.read(&v), up, cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(20, vectors(cg.read(&v), up, cg.overwrite(&out))))?;
         Ok(read(&out)?.into_iter().map(<[f32; 4]>::from).collect())
     });
 }
@@ -252,7 +252,7 @@ fn bits_are_counted_and_moved() {
     let expected: Vec<u32> = x.iter().enumerate().map(one).collect();
     everywhere(&expected, |queue| {
         let (x, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(8));
-        queue.submit(|cg| cg.parallel_for(8, bits(cg.read(&x), cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(8, bits(cg.read(&x), cg.overwrite(&out))))?;
         read(&out)
     });
 }

@@ -17,7 +17,7 @@ pub(crate) fn queues() -> &'static [Queue] {
         let mut devices = futures_lite::future::block_on(runtime.devices()).expect("devices are listed");
         devices.sort_by_key(|device: &Device| device.backend().to_string() != "host");
         let open =
-            |device: Device| Queue::builder().device(device).build_blocking().expect("a listed device opens");
+            |device: Device| Queue::builder().device(device).blocking_build().expect("a listed device opens");
         devices.into_iter().map(open).collect()
     })
 }

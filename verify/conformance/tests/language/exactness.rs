@@ -92,8 +92,9 @@ fn functions_of_floats_are_as_exact_as_opencl_asks() {
     for queue in queues() {
         let (from, to) = (Buffer::from(x.clone()), Buffer::from(y.clone()));
         let out = Buffer::<f32>::new(VALUES * COUNT);
-        let done = queue
-            .submit(|cg| cg.parallel_for(VALUES, functions(cg.read(&from), cg.read(&to), cg.write(&out))));
+        let done = queue.submit(|cg| {
+            cg.parallel_for(VALUES, functions(cg.read(&from), cg.read(&to), cg.overwrite(&out)))
+        });
         done.and_then(|event| event.blocking_wait()).expect("it runs on every device");
         let out = read(&out).expect("it has run");
         let vulkan = queue.device().backend().to_string() == "wgpu";

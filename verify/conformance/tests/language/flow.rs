@@ -29,7 +29,7 @@ fn loops_end_when_they_should() {
     let expected: Vec<u32> = (0..300).map(one).collect();
     everywhere(&expected, |queue| {
         let out = Buffer::<u32>::new(300);
-        queue.submit(|cg| cg.parallel_for(300, collatz(cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(300, collatz(cg.overwrite(&out))))?;
         read(&out)
     });
 }
@@ -113,7 +113,7 @@ fn break_continue_and_return_go_where_rust_sends_them() {
     let expected: Vec<u32> = (0..16).map(|i| jumps_expected(i, 12)).collect();
     everywhere(&expected, |queue| {
         let out = Buffer::<u32>::new(16);
-        queue.submit(|cg| cg.parallel_for(16, jumps(12, cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(16, jumps(12, cg.overwrite(&out))))?;
         read(&out)
     });
 }
@@ -212,7 +212,7 @@ fn helpers_structs_and_constants() {
     everywhere(&expected, |queue| {
         let (cells, out) = (Buffer::from(cells.clone()), Buffer::<i32>::new(6));
         queue.submit(|cg| cg.parallel_for(6, shared::fill(cg.read_write(&cells), 5)))?;
-        queue.submit(|cg| cg.parallel_for(6, shared::sums(cg.read(&cells), cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(6, shared::sums(cg.read(&cells), cg.overwrite(&out))))?;
         Ok([flat(&read(&cells)?), read(&out)?].concat())
     });
 }

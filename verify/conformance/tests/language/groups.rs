@@ -31,7 +31,7 @@ fn a_tree_of_sums() {
     everywhere(&expected, |queue| {
         let (x, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(20));
         let range = NdRange { global: [640], local: [32] };
-        queue.submit(|cg| cg.parallel_for(range, group_sums(cg.read(&x), cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(range, group_sums(cg.read(&x), cg.overwrite(&out))))?;
         read(&out)
     });
 }
@@ -71,7 +71,7 @@ fn tiles_sized_at_launch() {
             let (a, b, c) = (Buffer::from(a.clone()), Buffer::from(b.clone()), Buffer::<f32>::new(n * n));
             let range = NdRange { global: [n, n], local: [tile, tile] };
             queue.submit(|cg| {
-                let (a, b, c) = (cg.read(&a), cg.read(&b), cg.write(&c));
+                let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
                 cg.parallel_for(range, multiply(n as u32, a, b, c, tile * tile, tile * tile))
             })?;
             read(&c)
@@ -124,11 +124,11 @@ fn launches_that_do_not_fit_are_refused() {
     for queue in crate::everywhere::queues() {
         let (x, out) = (Buffer::<u32>::new(64), Buffer::<u32>::new(4));
         let launch = |range: NdRange<1>| {
-            queue.submit(|cg| cg.parallel_for(range, group_sums(cg.read(&x), cg.write(&out)))).map(drop)
+            queue.submit(|cg| cg.parallel_for(range, group_sums(cg.read(&x), cg.overwrite(&out)))).map(drop)
         };
         assert!(launch(NdRange { global: [64], local: [24] }).is_err_and(|e| e.is_invalid_input()));
         assert!(launch(NdRange { global: [64], local: [0] }).is_err_and(|e| e.is_invalid_input()));
-        let plain = queue.submit(|cg| cg.parallel_for(64, group_sums(cg.read(&x), cg.write(&out))));
+        let plain = queue.submit(|cg| cg.parallel_for(64, group_sums(cg.read(&x), cg.overwrite(&out))));
         let error = plain.expect_err("it works in groups");
         assert!(error.to_string().contains("NdRange"), "{error}");
     }
@@ -191,7 +191,7 @@ fn rows_of_any_length_reach_over_their_ends() {
                 let (x, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(n));
                 let range = NdRange { global: [2 * rows, width], local: [rows, width] };
                 queue.submit(|cg| {
-                    let call = edges(shift as u32, cg.read(&x), cg.write(&out), rows * width);
+                    let call = edges(shift as u32, cg.read(&x), cg.overwrite(&out), rows * width);
                     cg.parallel_for(range, call)
                 })?;
                 read(&out)

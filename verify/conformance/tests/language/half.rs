@@ -81,7 +81,7 @@ fn halves_are_rounded_after_each_operation() {
             return Ok(expected.clone());
         }
         let (x, out) = (Buffer::from(x.clone()), Buffer::<f16>::new(48));
-        queue.submit(|cg| cg.parallel_for(48, halves::arithmetic(by, cg.read(&x), cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for(48, halves::arithmetic(by, cg.read(&x), cg.overwrite(&out))))?;
         read(&out)
     });
 }
@@ -96,8 +96,9 @@ fn vectors_and_structs_of_halves() {
             return Ok(vec![2.5, 4.0, 5.0, -2.5, 0.5]);
         }
         let (samples, out) = (Buffer::from(vec![before; 3]), Buffer::<f32>::new(3));
-        queue
-            .submit(|cg| cg.parallel_for(3, halves::samples(by, cg.read_write(&samples), cg.write(&out))))?;
+        queue.submit(|cg| {
+            cg.parallel_for(3, halves::samples(by, cg.read_write(&samples), cg.overwrite(&out)))
+        })?;
         let s = read(&samples)?[2];
         let weight = read(&out)?[2];
         Ok(vec![s.at.x.to_f32(), s.at.y.to_f32(), s.at.z.to_f32(), s.weight.to_f32(), weight])
@@ -115,7 +116,8 @@ fn halves_in_parts_of_buffers_and_in_local_memory() -> Result<()> {
         let (from, to) = (Buffer::from(x.clone()), Buffer::from(x.clone()));
         let (part, into) = (from.range(3..19), to.range(3..19));
         let range = NdRange { global: [16], local: [8] };
-        queue.submit(|cg| cg.parallel_for(range, halves::reversed(cg.read(&part), cg.write(&into), 8)))?;
+        queue
+            .submit(|cg| cg.parallel_for(range, halves::reversed(cg.read(&part), cg.overwrite(&into), 8)))?;
         assert_eq!(read(&to)?, expected, "on {}", queue.device());
     }
     Ok(())

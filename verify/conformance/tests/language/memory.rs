@@ -30,7 +30,7 @@ fn outside_the_range_nothing_is_read_and_nothing_written() {
             (Buffer::from(vec![5; 64]), Buffer::from(vec![6; 64]), Buffer::from(vec![1; 4]));
         let (from, to) = (source.range(3..10), root.range(33..46));
         queue
-            .submit(|cg| cg.parallel_for(50, outside(cg.read(&from), cg.write_keep(&to), cg.write(&seen))))?;
+            .submit(|cg| cg.parallel_for(50, outside(cg.read(&from), cg.write(&to), cg.overwrite(&seen))))?;
         Ok([read(&root)?, read(&seen)?].concat())
     });
 }
@@ -49,7 +49,7 @@ fn views_have_rows_and_columns() {
     everywhere(&expected, |queue| {
         let from = Buffer::<u32, 2>::with_shape([3, 5], (0..15).collect())?;
         let to = Buffer::<u32, 2>::new([5, 3]);
-        queue.submit(|cg| cg.parallel_for([3, 5], transpose(cg.read(&from), cg.write(&to))))?;
+        queue.submit(|cg| cg.parallel_for([3, 5], transpose(cg.read(&from), cg.overwrite(&to))))?;
         read(&to)
     });
 }
@@ -94,7 +94,7 @@ fn arguments_that_overlap_are_never_undefined() {
         let root = Buffer::from((0..100_u32).collect::<Vec<_>>());
         let (from, to) = (root.range(0..99), root.range(1..100));
         let event = queue
-            .submit(|cg| cg.parallel_for(99, shift(cg.read(&from), cg.write_keep(&to))))
+            .submit(|cg| cg.parallel_for(99, shift(cg.read(&from), cg.write(&to))))
             .and_then(|event| event.blocking_wait());
         event.unwrap_or_else(|error| panic!("on {}: {error}", queue.device()));
         let after = read(&root).expect("it is read back");
@@ -118,7 +118,7 @@ fn launches_have_the_dimensions_that_they_were_given() {
     let expected: Vec<u32> = (0..2 * 3 * 4).map(|at| at / 12 * 10_000 + at / 4 % 3 * 100 + at % 4).collect();
     everywhere(&expected, |queue| {
         let out = Buffer::<u32>::new(24);
-        queue.submit(|cg| cg.parallel_for([2, 3, 4], place(cg.write(&out))))?;
+        queue.submit(|cg| cg.parallel_for([2, 3, 4], place(cg.overwrite(&out))))?;
         read(&out)
     });
     // A kernel of one dimension over two: its position repeats, and nobody but an item of the same row meets it.
@@ -164,7 +164,7 @@ fn kernels_whose_items_keep_apart_by_promise() {
         let (to, back) = (Buffer::<u32, 2>::new([7, 5]), Buffer::<u32>::new(35));
         queue.submit(|cg| {
             // SAFETY: each item has an element of its own in both, and the buffers are three.
-            let call = unsafe { turned(cg.read(&grid), cg.write(&to), cg.write(&back)) };
+            let call = unsafe { turned(cg.read(&grid), cg.overwrite(&to), cg.overwrite(&back)) };
             cg.parallel_for([5, 7], call)
         })?;
         let x = Buffer::from((0..8).collect::<Vec<u32>>());

@@ -142,7 +142,7 @@ fn wrong() {
     for queue in queues().iter().filter(|queue| queue.device().platform_name() == "Oclgrind") {
         let out = Buffer::<u32>::new(8);
         queue
-            .submit(|cg| cg.parallel_for(8, races(cg.write(&out))))
+            .submit(|cg| cg.parallel_for(8, races(cg.overwrite(&out))))
             .and_then(|event| event.blocking_wait())
             .expect("it runs");
         let text = "@group(0) @binding(0) var<storage, read_write> v: array<u32>;

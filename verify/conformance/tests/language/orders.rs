@@ -97,7 +97,7 @@ fn all_orders_work_where_they_are() -> Result<()> {
     for queue in queues().iter().filter(|queue| has(queue, AtomicOrders::SequentiallyConsistent)) {
         let (x, total, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(3), Buffer::<u32>::new(4));
         queue.submit(|cg| {
-            let call = strongest(cg.read(&x), cg.atomic(&total), cg.write(&out));
+            let call = strongest(cg.read(&x), cg.atomic(&total), cg.overwrite(&out));
             cg.parallel_for(NdRange { global: [64], local: [16] }, call)
         })?;
         let on = format!("on {}", queue.device());

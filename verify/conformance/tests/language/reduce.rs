@@ -179,7 +179,7 @@ fn kernels_are_built_with_values() {
 
 #[test]
 fn what_devices_cannot_be_built_with_is_refused() {
-    let queue = Queue::on(Device::host()).expect("the host is always there");
+    let queue = Queue::blocking_on(Device::host()).expect("the host is always there");
     let x = Buffer::<f32>::new(1);
     let refused = queue.submit(|cg| cg.parallel_for(1, shaped(1, f32::NAN, false, 1, cg.read_write(&x))));
     let error = refused.expect_err("no number").to_string();

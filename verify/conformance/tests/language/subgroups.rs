@@ -48,8 +48,8 @@ fn sub_groups_work_together() -> Result<()> {
         let range = NdRange { global: [ITEMS], local: [GROUP] };
         queue.submit(|cg| {
             let (x, y) = (cg.read(&buffers.0), cg.read(&buffers.1));
-            let (size, lane) = (cg.write(&size), cg.write(&lane));
-            cg.parallel_for(range, together(x, y, size, lane, cg.write(&out), cg.write(&sums)))
+            let (size, lane) = (cg.overwrite(&size), cg.overwrite(&lane));
+            cg.parallel_for(range, together(x, y, size, lane, cg.overwrite(&out), cg.overwrite(&sums)))
         })?;
         let (size, lane, out, sums) = (read(&size)?, read(&lane)?, read(&out)?, read(&sums)?);
         let name = queue.device().to_string();

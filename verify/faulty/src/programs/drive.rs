@@ -96,7 +96,7 @@ impl<'p> Run<'p> {
         let mut contexts = Vec::new();
         for of in &program.contexts {
             let of: Vec<Device> = of.iter().map(|&d| devices[d].clone()).collect();
-            contexts.push(Context::new(&of)?);
+            contexts.push(Context::blocking_open(&of)?);
         }
         let mut queues = Vec::new();
         for plan in &program.queues {
@@ -107,7 +107,7 @@ impl<'p> Run<'p> {
             if plan.in_order {
                 builder = builder.in_order();
             }
-            queues.push(builder.build_blocking()?);
+            queues.push(builder.blocking_build()?);
         }
         let buffers = program.roots.iter().enumerate().map(|(root, plan)| match plan.data {
             true => Buffer::from((0..plan.len).map(|at| initial(root, at)).collect::<Vec<u32>>()),
@@ -196,19 +196,19 @@ impl<'p> Run<'p> {
             Deed::Panics(x) => step(&PANICS, x, 0),
             Deed::Refused(x) => step(&REFUSED, x, 0),
             Deed::Set(x, k) => {
-                let call = KernelCall::new(&SET).buffer(cg.write(&self.part(x))).value(*k);
+                let call = KernelCall::new(&SET).buffer(cg.overwrite(&self.part(x))).value(*k);
                 cg.parallel_for(x.len(), call)
             }
             Deed::SetHalf(x, k) => {
-                let call = KernelCall::new(&SET).buffer(cg.write_keep(&self.part(x))).value(*k);
+                let call = KernelCall::new(&SET).buffer(cg.write(&self.part(x))).value(*k);
                 cg.parallel_for(x.len().div_ceil(2), call)
             }
             Deed::Blend(x, y, k) => {
                 let (to, from) = (cg.read_write(&self.part(x)), cg.read(&self.part(y)));
                 cg.parallel_for(x.len(), KernelCall::new(&BLEND).buffer(to).buffer(from).value(*k))
             }
-            Deed::Fill(x, v) => cg.fill(&cg.write(&self.part(x)), *v),
-            Deed::Copy(from, to) => cg.copy(&cg.read(&self.part(from)), &cg.write(&self.part(to))),
+            Deed::Fill(x, v) => cg.fill(&cg.overwrite(&self.part(x)), *v),
+            Deed::Copy(from, to) => cg.copy(&cg.read(&self.part(from)), &cg.overwrite(&self.part(to))),
         }
     }
 
@@ -220,7 +220,7 @@ impl<'p> Run<'p> {
             let cancel = item.cancel.is_some_and(ripe);
             match &mut self.handles[at] {
                 Handle::Event(event) if cancel => {
-                    self.cancelled[at] = event.cancel() == Cancel::Skipped;
+                    self.cancelled[at] = event.cancel() == CancelOutcome::Skipped;
                 }
                 Handle::Accessor(accessor) if cancel => {
                     self.cancelled[at] |= accessor.future.take().is_some();

@@ -19,13 +19,13 @@ fn cancel_says_skipped_too_late_or_done() {
     let native = step(&queue, &x, 1);
     let listed = step(&queue, &x, 2);
     let reader = blend(&queue, &y, &x, 0);
-    assert_eq!(native.cancel(), Cancel::TooLate);
-    assert_eq!(listed.cancel(), Cancel::Skipped);
-    assert_eq!(listed.cancel(), Cancel::Done);
+    assert_eq!(native.cancel(), CancelOutcome::TooLate);
+    assert_eq!(listed.cancel(), CancelOutcome::Skipped);
+    assert_eq!(listed.cancel(), CancelOutcome::Done);
     assert!(error(&listed.clone()).is_cancelled(), "every clone sees it at once");
     rig.settle();
     assert!(outcome(&native).is_ok());
-    assert_eq!(native.cancel(), Cancel::Done);
+    assert_eq!(native.cancel(), CancelOutcome::Done);
     let doomed = error(&reader);
     assert!(doomed.is_dependency_failed() && doomed.root().is_cancelled());
     assert!(rig.finish(x.host_read()).unwrap_err().root().is_cancelled());
@@ -61,7 +61,7 @@ fn keep_previous_leaves_what_was_there() {
         if waits {
             rig.settle();
         }
-        assert_eq!(shared.cancel(), Cancel::Skipped);
+        assert_eq!(shared.cancel(), CancelOutcome::Skipped);
         rig.settle();
         assert!(gate.was_dropped(), "the future goes with its group");
         assert!(error(&shared).is_cancelled() && outcome(&reader).is_ok());
@@ -105,7 +105,7 @@ fn a_shared_transfer_outlives_who_asked_first() {
     rig.settle();
     let first = blend(&b, &y, &x, 0);
     let second = blend(&b, &z, &x, 0);
-    assert_eq!(first.cancel(), Cancel::Skipped);
+    assert_eq!(first.cancel(), CancelOutcome::Skipped);
     rig.settle();
     assert!(outcome(&second).is_ok());
     assert_eq!(rig.runtime.stats().staged_transfers, 1);
@@ -143,7 +143,7 @@ fn outside_futures_end_their_groups() {
     rig.settle();
     assert!(error(&events[0]).to_string().contains("the network is down"));
     assert!(error(&panics).is_panic());
-    assert_eq!(events[1].cancel(), Cancel::Skipped);
+    assert_eq!(events[1].cancel(), CancelOutcome::Skipped);
     rig.settle();
     assert!(gates[1].was_dropped());
     drop((queue, events, panics, gates));

@@ -14,8 +14,8 @@ fn native(rig: &Rig) -> (usize, usize) {
 
 fn own_context(rig: &Rig) -> (Context, Queue) {
     let device = rig.devices().swap_remove(0);
-    let context = Context::new(std::slice::from_ref(&device)).unwrap();
-    let queue = Queue::in_context(&context, &device).unwrap();
+    let context = Context::blocking_open(std::slice::from_ref(&device)).unwrap();
+    let queue = Queue::blocking_in_context(&context, &device).unwrap();
     (context, queue)
 }
 
@@ -95,7 +95,7 @@ fn queues_that_differ_in_how_work_is_reported_share_a_context() {
     let rig = single();
     let device = rig.devices().swap_remove(0);
     let queue =
-        |strategy| Queue::builder().device(device.clone()).completion(strategy).build_blocking().unwrap();
+        |strategy| Queue::builder().device(device.clone()).completion(strategy).blocking_build().unwrap();
     let queues = [queue(Callback), queue(Waiter), queue(Waiter), rig.queue(0)];
     assert_eq!(native(&rig), (1, 2), "one lane for each way");
     let x = Buffer::from(vec![1_u32; 8]);
@@ -118,7 +118,7 @@ fn a_queue_whose_lanes_cannot_be_opened_leaves_its_context_alone() {
     let before = step(&queue, &x, 1);
     rig.control.fail_open_lane(no_lane("not today"));
     let device = queue.device().clone();
-    let build = || Queue::builder().device(device.clone()).completion(Waiter).build_blocking();
+    let build = || Queue::builder().device(device.clone()).completion(Waiter).blocking_build();
     assert!(build().is_err());
     let other = build().unwrap();
     let after = [step(&queue, &x, 2), step(&other, &x, 3)];

@@ -112,7 +112,7 @@ fn many_groups_behind_one_gate_cost_one_wake() {
     let gated = a
         .submit(|cg| {
             cg.after(gate.future());
-            cg.fill(&cg.write(&x), 5)
+            cg.fill(&cg.overwrite(&x), 5)
         })
         .unwrap();
     let mut last = Vec::new();

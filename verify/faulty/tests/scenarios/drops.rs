@@ -35,7 +35,7 @@ fn program(rig: &Rig, devices: usize, gate: &Outside, mut moment: impl FnMut(&mu
         |h, _, gate| {
             let gated = h.queues[0].submit(|cg| {
                 cg.after(gate.future());
-                cg.fill(&cg.write(&h.buffers[2]), 5)
+                cg.fill(&cg.overwrite(&h.buffers[2]), 5)
             });
             Some(gated.unwrap())
         },
@@ -166,7 +166,7 @@ fn a_runtime_with_threads_ends_by_itself() {
         let runtime = Runtime::builder().backend(faulty).only_given_backends().build();
         let devices = futures_lite::future::block_on(runtime.devices()).unwrap();
         let [a, b] = [0, 1]
-            .map(|d| Queue::builder().runtime(&runtime).device(devices[d].clone()).build_blocking().unwrap());
+            .map(|d| Queue::builder().runtime(&runtime).device(devices[d].clone()).blocking_build().unwrap());
         let x = Buffer::from(vec![1_u32; 64]);
         for k in 0..50 {
             drop((step(&a, &x, k), step(&b, &x, k)));

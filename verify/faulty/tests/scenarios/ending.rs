@@ -132,7 +132,7 @@ fn an_error_is_told_once_and_only_if_nobody_saw_it() {
     let told = Arc::new(Mutex::new(0));
     let heard = told.clone();
     let count = move |errors: &[windlass::AsyncError]| *heard.lock().unwrap() += errors.len();
-    let queue = Queue::builder().runtime(&rig.runtime).handler(count).build_blocking().unwrap();
+    let queue = Queue::builder().runtime(&rig.runtime).handler(count).blocking_build().unwrap();
     let x = Buffer::from(vec![1_u32; 8]);
     let seen = launch(&queue, &PANICS, &x, 0);
     rig.settle();
@@ -163,7 +163,7 @@ fn a_handler_may_panic_and_submit() {
         drop(again.submit(|_| Ok(())).unwrap());
         panic!("a handler that panics");
     };
-    let queue = Queue::builder().runtime(&rig.runtime).handler(handler).build_blocking().unwrap();
+    let queue = Queue::builder().runtime(&rig.runtime).handler(handler).blocking_build().unwrap();
     for _ in 0..3 {
         drop(launch(&queue, &PANICS, &Buffer::<u32>::new(8), 0));
         rig.settle();

@@ -169,7 +169,7 @@ fn a_slow_build_holds_back_only_its_groups() {
     let faulty = Faulty::builder().build();
     let control = faulty.control();
     let runtime = Runtime::builder().backend(faulty).only_given_backends().build();
-    let queue = Queue::builder().runtime(&runtime).build_blocking().unwrap();
+    let queue = Queue::builder().runtime(&runtime).blocking_build().unwrap();
     let x = Buffer::<u32>::new(4);
     let run = |event: &Event| {
         let mut rounds = 0;
@@ -183,7 +183,7 @@ fn a_slow_build_holds_back_only_its_groups() {
     control.slow_builds(true);
     let slow: Vec<_> = (0..3).map(|_| step(&queue, &x, 1)).collect();
     let y = Buffer::<u32>::new(4);
-    let fill = queue.submit(|cg| cg.fill(&cg.write(&y), 7)).unwrap();
+    let fill = queue.submit(|cg| cg.fill(&cg.overwrite(&y), 7)).unwrap();
     run(&fill);
     assert!(slow.iter().all(|e| e.status() == Status::Pending));
     control.slow_builds(false);
@@ -213,7 +213,7 @@ fn an_unavailable_backend_says_why() {
     let faulty = Faulty::builder().id("absent").build();
     faulty.control().unavailable("there is no driver");
     let runtime = Runtime::builder().backend(faulty).only_given_backends().manual().build();
-    let refused = Queue::builder().runtime(&runtime).select(Selector::backend("absent")).build_blocking();
+    let refused = Queue::builder().runtime(&runtime).select(Selector::backend("absent")).blocking_build();
     let refused = refused.unwrap_err();
     assert!(refused.is_unavailable() && refused.to_string().contains("there is no driver"), "{refused}");
     let status = futures_lite::future::block_on(runtime.backends());
@@ -226,7 +226,7 @@ fn a_context_that_does_not_open_is_an_error_and_is_tried_again() {
     let rig = single();
     let device = rig.devices().swap_remove(0);
     rig.control.fail_open(native("busy"));
-    let open = || Queue::builder().runtime(&rig.runtime).device(device.clone()).build_blocking();
+    let open = || Queue::builder().runtime(&rig.runtime).device(device.clone()).blocking_build();
     assert_eq!(open().unwrap_err().backend_error(), Some(&native("busy")));
     let queue = open().unwrap();
     drop((queue, device));

@@ -36,7 +36,7 @@ impl Call {
         let (queue, x) = (queue.clone(), x.clone());
         let submitter = scope.spawn(move || {
             let group = queue.submit(|cg| {
-                let x = cg.write(&x);
+                let x = cg.overwrite(&x);
                 cg.host_for(1, x, move |_, x| {
                     enter.send(()).unwrap();
                     gone_on.lock().unwrap().recv_timeout(HANG).expect("nobody lets go: a hang");
@@ -57,7 +57,7 @@ impl Call {
 
 fn plus_one(queue: &Queue, from: &Buffer<u32>, to: &Buffer<u32>) -> Event {
     let group = queue.submit(|cg| {
-        let args = (cg.read(from), cg.write(to));
+        let args = (cg.read(from), cg.overwrite(to));
         cg.host_for(1, args, |_, (from, to)| to.set(0, from.get(0) + 1))
     });
     group.unwrap()
@@ -73,8 +73,8 @@ fn plus_one(queue: &Queue, from: &Buffer<u32>, to: &Buffer<u32>) -> Event {
 fn decision_1_two_threads_plan_x_and_y_and_y_comes_to_its_native_call_first() {
     let rig = Rig::new(Faulty::builder().device(Memory::Heap).device(Memory::Heap).lanes(1).auto());
     let devices = rig.devices();
-    let context = Context::new(&devices).unwrap();
-    let [queue, other] = [0, 1].map(|d| Queue::in_context(&context, &devices[d]).unwrap());
+    let context = Context::blocking_open(&devices).unwrap();
+    let [queue, other] = [0, 1].map(|d| Queue::blocking_in_context(&context, &devices[d]).unwrap());
     let [x, near, far] = [(); 3].map(|()| Buffer::from(vec![1_u32]));
     let (first, readers) = thread::scope(|scope| {
         let (call, submitter) = Call::of(scope, &queue, &x);
@@ -167,8 +167,8 @@ fn decision_1_lanes_belong_to_the_context_and_device_and_not_to_the_queue() {
     let mut queues: Vec<_> = (0..5).map(|_| rig.queue(0)).collect();
     assert_eq!((rig.control.audit().contexts, rig.control.audit().lanes), (1, 3));
     let device = rig.devices().swap_remove(0);
-    let context = Context::new(std::slice::from_ref(&device)).unwrap();
-    queues.extend((0..5).map(|_| Queue::in_context(&context, &device).unwrap()));
+    let context = Context::blocking_open(std::slice::from_ref(&device)).unwrap();
+    queues.extend((0..5).map(|_| Queue::blocking_in_context(&context, &device).unwrap()));
     assert_eq!((rig.control.audit().contexts, rig.control.audit().lanes), (2, 6));
     drop((queues, context, device));
     rig.end();
@@ -189,8 +189,8 @@ fn decision_2_the_1022nd_launch_behind_one_long_kernel_does_not_block_the_caller
     let events: Vec<_> = (0..=1022).map(|k| step(&queue, &x, k)).collect();
     rig.runtime.run_until_stalled();
     assert_eq!((rig.control.waiting(), rig.control.audit().deepest), (64, 64));
-    assert_eq!(events[63].cancel(), Cancel::TooLate);
-    assert_eq!(events[1022].cancel(), Cancel::Skipped, "the 1,022nd behind the first");
+    assert_eq!(events[63].cancel(), CancelOutcome::TooLate);
+    assert_eq!(events[1022].cancel(), CancelOutcome::Skipped, "the 1,022nd behind the first");
     rig.control.hold(0, false);
     rig.settle();
     assert!(events[..1022].iter().all(|e| outcome(e).is_ok()));
@@ -208,7 +208,7 @@ fn decision_2_the_1022nd_launch_behind_one_long_kernel_does_not_block_the_caller
 fn decision_13_the_tail_sentinel_settles_memory_credits_and_unobserved_errors() {
     let rig = single();
     let device = rig.devices().swap_remove(0);
-    let queue = Queue::builder().runtime(&rig.runtime).device(device).max_in_flight(8).build_blocking();
+    let queue = Queue::builder().runtime(&rig.runtime).device(device).max_in_flight(8).blocking_build();
     let queue = queue.unwrap();
     let warm = Buffer::<u32>::new(4);
     rig.finish(set(&queue, &warm, 0)).unwrap();
@@ -248,7 +248,7 @@ fn decision_18_errors_that_come_together_are_told_in_one_batch() {
     let batches = Arc::new(Mutex::new(Vec::new()));
     let heard = batches.clone();
     let handler = move |errors: &[windlass::AsyncError]| heard.lock().unwrap().push(errors.len());
-    let queue = Queue::builder().runtime(&rig.runtime).handler(handler).build_blocking().unwrap();
+    let queue = Queue::builder().runtime(&rig.runtime).handler(handler).blocking_build().unwrap();
     let fail = || drop(launch(&queue, &PANICS, &Buffer::<u32>::new(4), 0));
     fail();
     rig.settle();

@@ -105,7 +105,7 @@ fn decision_35_host_side_user_code_does_not_run_inside_a_drivers_report() {
         };
         let (handled, done) = (count(), count());
         let queue = Queue::builder().runtime(&rig.runtime).handler(move |_| handled());
-        let queue = queue.build_blocking().unwrap();
+        let queue = queue.blocking_build().unwrap();
         let (x, y) = (Buffer::from(vec![1_u32; 4]), Buffer::from(vec![1_u32; 4]));
         drop(launch(&queue, &PANICS, &y, 0));
         rig.finish(step(&queue, &x, 0)).unwrap();

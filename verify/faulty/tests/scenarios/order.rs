@@ -134,7 +134,7 @@ fn a_gated_group_holds_back_only_its_dependents() {
     for in_order in [false, true] {
         let rig = single();
         let builder = Queue::builder().runtime(&rig.runtime);
-        let queue = if in_order { builder.in_order() } else { builder }.build_blocking().unwrap();
+        let queue = if in_order { builder.in_order() } else { builder }.blocking_build().unwrap();
         let (x, y) = (Buffer::from(vec![1_u32; 8]), Buffer::from(vec![1_u32; 8]));
         drop((step(&queue, &x, 0), step(&queue, &y, 0)));
         rig.settle();
@@ -142,7 +142,7 @@ fn a_gated_group_holds_back_only_its_dependents() {
         let gated = queue
             .submit(|cg| {
                 cg.after(gate.future());
-                cg.fill(&cg.write(&x), 7)
+                cg.fill(&cg.overwrite(&x), 7)
             })
             .unwrap();
         let dependent = step(&queue, &x, 1);

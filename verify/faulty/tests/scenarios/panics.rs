@@ -47,7 +47,7 @@ fn a_lane_that_cannot_be_opened_is_an_error_and_nothing_counts_on_it() {
     let rig = Rig::new(Faulty::builder().device(Memory::Heap).device(Memory::Visible).lanes(2));
     let devices = rig.devices();
     let open = |device: usize| {
-        Queue::builder().runtime(&rig.runtime).device(devices[device].clone()).build_blocking()
+        Queue::builder().runtime(&rig.runtime).device(devices[device].clone()).blocking_build()
     };
     rig.control.fail_open_lane(native("no lane"));
     assert!(open(0).unwrap_err().to_string().contains("no lane"));

@@ -58,7 +58,7 @@ const WAYS: [Way; 8] = [
 
 fn queue_of_one(rig: &Rig) -> Queue {
     let device = rig.devices().swap_remove(0);
-    Queue::builder().runtime(&rig.runtime).device(device).max_in_flight(1).build_blocking().unwrap()
+    Queue::builder().runtime(&rig.runtime).device(device).max_in_flight(1).blocking_build().unwrap()
 }
 
 /// Makes the runtime one that refuses, where it is not the group's own fault.

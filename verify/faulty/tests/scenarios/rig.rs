@@ -58,7 +58,7 @@ impl Rig {
     /// A queue on a device, in the runtime's own context of it.
     pub(crate) fn queue(&self, device: usize) -> Queue {
         let device = self.devices().swap_remove(device);
-        Queue::builder().runtime(&self.runtime).device(device).build_blocking().unwrap()
+        Queue::builder().runtime(&self.runtime).device(device).blocking_build().unwrap()
     }
 
     /// Everything goes on until nothing more happens by itself.
@@ -148,7 +148,9 @@ pub(crate) fn call(cg: &CommandGroup<'_>, kernel: &Kernel, x: &Buffer<u32>, k: u
 /// `x = index * 7 + k` over the whole buffer; what was there is not wanted.
 #[track_caller]
 pub(crate) fn set(queue: &Queue, x: &Buffer<u32>, k: u32) -> Event {
-    queue.submit(|cg| cg.parallel_for(x.len(), KernelCall::new(&SET).buffer(cg.write(x)).value(k))).unwrap()
+    queue
+        .submit(|cg| cg.parallel_for(x.len(), KernelCall::new(&SET).buffer(cg.overwrite(x)).value(k)))
+        .unwrap()
 }
 
 /// `x = x * 31 + y + k`.

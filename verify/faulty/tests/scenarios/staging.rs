@@ -97,7 +97,7 @@ fn who_waits_for_something_outside_holds_nobody_back() {
     let gate = Outside::default();
     let held = b.submit(|cg| {
         cg.after(gate.future());
-        cg.copy(&cg.read(&x), &cg.write(&out))
+        cg.copy(&cg.read(&x), &cg.overwrite(&out))
     });
     let held = held.unwrap();
     // The newest version is written elsewhere, and then wanted where the group above still reads the old one.
@@ -149,7 +149,7 @@ fn the_hosts_data_goes_through_staging_where_pageable_copies_block() {
         let add = |queue: &Queue, k: u32| {
             let group = |cg: &CommandGroup<'_>| {
                 let _all = cg.read_write(&box_of);
-                cg.fill(&cg.write(&grid.range((2..3, 3..4))), k)
+                cg.fill(&cg.overwrite(&grid.range((2..3, 3..4))), k)
             };
             drop(queue.submit(group).unwrap());
         };

@@ -35,8 +35,8 @@ fn one_context_copies_inside_or_not_at_all() {
     for (memory, direct) in [(Memory::Shared, 0), (Memory::Own, 1)] {
         let rig = Rig::new(Faulty::builder().device(memory).device(memory));
         let devices = rig.devices();
-        let context = Context::new(&devices).unwrap();
-        let [a, b] = [0, 1].map(|d| Queue::in_context(&context, &devices[d]).unwrap());
+        let context = Context::blocking_open(&devices).unwrap();
+        let [a, b] = [0, 1].map(|d| Queue::blocking_in_context(&context, &devices[d]).unwrap());
         let x = Buffer::<u32>::new(16);
         drop((set(&a, &x, 1), step(&b, &x, 2)));
         rig.settle();
@@ -175,7 +175,7 @@ fn boxes_of_grids_move_exactly() {
     let (a, b) = (rig.queue(0), rig.queue(1));
     let grid = Buffer::<u32, 2>::with_shape([6, 8], (0..48).collect()).unwrap();
     let fill = |queue: &Queue, part: &Buffer<u32, 2>, v: u32| {
-        drop(queue.submit(|cg| cg.fill(&cg.write(part), v)).unwrap());
+        drop(queue.submit(|cg| cg.fill(&cg.overwrite(part), v)).unwrap());
     };
     fill(&a, &grid.range((1..3, 2..5)), 100);
     fill(&b, &grid.range((2..5, 4..7)), 200);

@@ -14,7 +14,7 @@ fn set(y: &mut [f32]) {
 
 fn launch(queue: &Queue, x: &Buffer<f32>, y: &Buffer<f32>, n: &Buffer<u32>, grid: &Buffer<f32, 2>) {
     let _ = queue.submit(|cg| cg.parallel_for(8, saxpy(1.0, x, cg.read_write(y))));
-    let _ = queue.submit(|cg| cg.parallel_for(8, saxpy(1.0, cg.read(x), cg.write(y))));
+    let _ = queue.submit(|cg| cg.parallel_for(8, saxpy(1.0, cg.read(x), cg.overwrite(y))));
     let _ = queue.submit(|cg| cg.parallel_for(8, saxpy(1.0, cg.read(n), cg.read_write(y))));
     let _ = queue.submit(|cg| cg.parallel_for(8, saxpy(1.0, cg.read(grid), cg.read_write(y))));
     let _ = queue.submit(|cg| cg.parallel_for(8, saxpy(1, cg.read(x), cg.read_write(y))));

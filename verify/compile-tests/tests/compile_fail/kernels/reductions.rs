@@ -65,7 +65,7 @@ fn borrowed(#[spec] n: &[u32], x: &mut [u32]) {
 }
 
 fn passed<'g>(cg: &mut windlass::CommandGroup<'g>, x: &windlass::Buffer<u32>) {
-    let total = cg.write(x);
+    let total = cg.overwrite(x);
     let _ = counted(total);
 }
 
