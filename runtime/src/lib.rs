@@ -57,7 +57,7 @@ pub use bundle::Bundle;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
 pub use error::{BoxError, Error, Result};
-pub use event::{AllEvents, CancelOutcome, CancelOnDrop, Event, Status};
+pub use event::{AllEvents, CancelOnDrop, CancelOutcome, Event, Status};
 pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
 pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
 pub use host_view::{HostView, HostViewMut};
@@ -158,8 +158,8 @@ pub mod access {
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
-        Aspect, Buffer, CancelOutcome, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue, Runtime,
-        Selector, Status, Vec2, Vec3, Vec4, f16,
+        Aspect, Buffer, CancelOutcome, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue,
+        Runtime, Selector, Status, Vec2, Vec3, Vec4, f16,
     };
 }
 

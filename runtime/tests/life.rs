@@ -71,7 +71,11 @@ fn d31_an_event_keeps_its_result_after_its_slot_was_reused() {
         let _ = wait(bump(&rig.queue, &x));
         let _ = wait(fails(&rig.queue, "another"));
     }
-    assert_eq!((bad.cancel(), good.cancel()), (CancelOutcome::Done, CancelOutcome::Done), "no stranger is cancelled");
+    assert_eq!(
+        (bad.cancel(), good.cancel()),
+        (CancelOutcome::Done, CancelOutcome::Done),
+        "no stranger is cancelled"
+    );
     assert!(wait(bad).unwrap_err().to_string().contains("the first"));
     wait(good).unwrap();
     assert_eq!(contents(&x), [1001; 4]);

@@ -1,5 +1,6 @@
 //! Which public types may go to other threads, be shared between them, and be moved while they are polled.
 
+use windlass::access::*;
 use windlass::*;
 
 /// Says whether a type implements a trait, at compile time: the inherent constant is found first where its bound holds.

@@ -88,7 +88,7 @@ impl Rig {
 
     /// A queue in a new context: a memory domain of its own.
     pub(crate) fn elsewhere(&self) -> Queue {
-        let context = Context::new(std::slice::from_ref(&self.device)).expect("a context opens");
+        let context = Context::blocking_open(std::slice::from_ref(&self.device)).expect("a context opens");
         Queue::blocking_in_context(&context, &self.device).expect("a queue in a context")
     }
 
