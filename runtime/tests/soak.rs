@@ -82,7 +82,7 @@ impl Soak {
             })
             .build();
         let host = runtime.host().unwrap();
-        let context = Context::new(std::slice::from_ref(&host)).expect("a context opens");
+        let context = Context::blocking_open(std::slice::from_ref(&host)).expect("a context opens");
         let pair = |limit| {
             let built = |queue: windlass::QueueBuilder| {
                 queue.device(host.clone()).max_in_flight(limit).blocking_build().expect("a queue")
