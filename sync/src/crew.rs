@@ -12,8 +12,8 @@ use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::completion::soon;
 use crate::facade::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock};
-use crate::timeline::soon;
 
 /// Work that falls into blocks, which may run at the same time.
 pub trait Blocks: Send + Sync {

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod cell;
+pub mod completion;
 pub mod credits;
 pub mod crew;
 pub mod desk;
@@ -12,4 +13,3 @@ pub mod drain;
 pub mod executor;
 pub mod facade;
 pub mod inbox;
-pub mod timeline;

@@ -70,6 +70,7 @@ impl Region {
 
 /// A copy between two boxes of the same width, rows and slices.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CopyBox<'a> {
     /// Where the bytes come from.
     pub from: &'a dyn Allocation,
@@ -81,8 +82,16 @@ pub struct CopyBox<'a> {
     pub to_region: Region,
 }
 
+impl<'a> CopyBox<'a> {
+    /// A copy from one box to another.
+    pub fn new(from: (&'a dyn Allocation, Region), to: (&'a dyn Allocation, Region)) -> Self {
+        CopyBox { from: from.0, from_region: from.1, to: to.0, to_region: to.1 }
+    }
+}
+
 /// A box filled with copies of a pattern.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Fill<'a> {
     /// The memory.
     pub memory: &'a dyn Allocation,
@@ -92,23 +101,48 @@ pub struct Fill<'a> {
     pub pattern: &'a [u8],
 }
 
+impl<'a> Fill<'a> {
+    /// A box of a memory, filled with a pattern.
+    pub fn new(memory: &'a dyn Allocation, region: Region, pattern: &'a [u8]) -> Self {
+        Fill { memory, region, pattern }
+    }
+}
+
+/// A box of an allocation as a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct BufferArg<'a> {
+    /// The allocation.
+    pub memory: &'a dyn Allocation,
+    /// The box that the kernel sees.
+    pub region: Region,
+    /// The element's size in bytes.
+    pub element: usize,
+    /// How the kernel uses it.
+    pub access: SlotAccess,
+    /// The word by which a host device reaches the allocation, the same for all its users.
+    pub word: Word,
+}
+
+impl<'a> BufferArg<'a> {
+    /// A box of elements of this size. On host devices it is reached by words of `word`.
+    pub fn new(
+        memory: &'a dyn Allocation,
+        region: Region,
+        element: usize,
+        access: SlotAccess,
+        word: Word,
+    ) -> Self {
+        BufferArg { memory, region, element, access, word }
+    }
+}
+
 /// A kernel argument.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Arg<'a> {
     /// A box of an allocation.
-    Buffer {
-        /// The allocation.
-        memory: &'a dyn Allocation,
-        /// The box that the kernel sees.
-        region: Region,
-        /// The element's size in bytes.
-        element: usize,
-        /// The word by which a host device reaches the allocation, the same for all its users.
-        word: Word,
-        /// How the kernel uses it.
-        access: SlotAccess,
-    },
+    Buffer(BufferArg<'a>),
     /// A plain value's bytes.
     Value(&'a [u8]),
     /// This many bytes of local memory.
@@ -117,6 +151,7 @@ pub enum Arg<'a> {
 
 /// A kernel over a range.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Launch<'a> {
     /// The kernel, as this context built it.
     pub kernel: &'a dyn BuiltKernel,
@@ -124,6 +159,13 @@ pub struct Launch<'a> {
     pub range: Range,
     /// The arguments, matching the kernel's slots.
     pub args: &'a [Arg<'a>],
+}
+
+impl<'a> Launch<'a> {
+    /// A kernel over a range, with arguments for its slots.
+    pub fn new(kernel: &'a dyn BuiltKernel, range: Range, args: &'a [Arg<'a>]) -> Self {
+        Launch { kernel, range, args }
+    }
 }
 
 /// The code of a host launch.
@@ -151,6 +193,7 @@ impl fmt::Debug for HostCode {
 
 /// Code of this program over a range, for devices with [`Aspect::HostBodies`](crate::Aspect::HostBodies).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct HostLaunch {
     /// The code.
     pub code: HostCode,
@@ -158,6 +201,13 @@ pub struct HostLaunch {
     pub range: Range,
     /// The memory it works on; live until the point is passed.
     pub spans: SmallVec<[Span; 2]>,
+}
+
+impl HostLaunch {
+    /// Code over a range, on memory.
+    pub fn new(code: HostCode, range: Range, spans: SmallVec<[Span; 2]>) -> Self {
+        HostLaunch { code, range, spans }
+    }
 }
 
 /// One command of a group.

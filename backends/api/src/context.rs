@@ -4,13 +4,14 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use windlass_kernel::{Kernel, KernelImage};
 
 use crate::{
-    Allocation, AtomicOrders, AtomicScopes, BackendError, CompletionStrategy, DeviceInfo, HostMemory, Lane,
-    LaneSink, LaneSpec, MemoryObject, Platform, Unavailable,
+    Allocation, BackendError, CompletionStrategy, DeviceInfo, DeviceKey, HostMemory, Lane, LaneSink,
+    LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, Platform, Unavailable, Usage,
 };
 
 /// The name of a backend: `host`, `opencl`, `wgpu`, or a third party's own.
@@ -18,13 +19,6 @@ use crate::{
 pub struct BackendId(Cow<'static, str>);
 
 impl BackendId {
-    /// The backend of this process's own threads.
-    pub const HOST: BackendId = BackendId::new("host");
-    /// OpenCL.
-    pub const OPENCL: BackendId = BackendId::new("opencl");
-    /// wgpu, over Vulkan.
-    pub const WGPU: BackendId = BackendId::new("wgpu");
-
     /// A backend's name; lower case, without `:`.
     pub const fn new(name: &'static str) -> Self {
         BackendId(Cow::Borrowed(name))
@@ -55,55 +49,175 @@ impl fmt::Debug for BackendId {
 }
 
 /// One native API. See the crate documentation for the contract.
+///
+/// # Safety
+///
+/// Safe code relies on what a backend does: its contexts, lanes and allocations keep the promises that their traits
+/// name under *Safety*. The backend itself promises that what [`Backend::open`] returns are such contexts.
 #[async_trait]
-pub trait Backend: Send + Sync + 'static {
+pub unsafe trait Backend: Send + Sync + 'static {
     /// The backend's name, unique in a runtime.
     fn id(&self) -> BackendId;
 
-    /// Loads the driver, if there is one, and lists what it offers. May block. The order of platforms and of devices
-    /// is the same each time as long as the machine stays the same.
+    /// Loads the driver, if there is one, and lists what it offers now. May block: the runtime calls it on a blocking pool,
+    /// and again when it is asked to look for devices that have come or gone.
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable>;
 
-    /// Opens a context over devices of one platform, named by their positions in what [`Backend::discover`] returned.
-    /// May block.
-    async fn open(&self, platform: usize, devices: &[usize]) -> Result<Arc<dyn Context>, BackendError>;
+    /// Opens a context over devices of one platform. May block: the runtime calls it on a blocking pool. A device that was
+    /// lost may be opened again; one that is not there any more is [`BackendError::Lost`].
+    async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError>;
 }
+
+/// Which context to open.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ContextSpec {
+    /// The devices, all of one platform, in the order in which [`ContextInfo::devices`] names them. Not empty.
+    pub devices: Vec<DeviceKey>,
+    /// Who is told when the context is lost while no call is under way that could say so.
+    pub sink: Arc<dyn ContextSink>,
+}
+
+impl ContextSpec {
+    /// A context over these devices that reports its loss to `sink`.
+    pub fn new(devices: Vec<DeviceKey>, sink: Arc<dyn ContextSink>) -> Self {
+        ContextSpec { devices, sink }
+    }
+}
+
+impl fmt::Debug for ContextSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextSpec").field("devices", &self.devices).finish_non_exhaustive()
+    }
+}
+
+/// Where a context reports what happens to it as a whole.
+pub trait ContextSink: Send + Sync {
+    /// The context is lost. May be called on any thread, inside a driver's callback too, with no lock held that any method
+    /// of the backend takes. Never blocks.
+    fn lost(&self, error: BackendError);
+}
+
+/// Contexts of one domain can wait for each other's points, and copy each other's memory where
+/// [`Context::copies_from`] says so. A number that means something to the backend alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DomainId(pub u64);
 
 /// What a context can do, as data.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ContextInfo {
     /// The devices, in the order in which they were asked for, as they are inside this context.
     pub devices: Vec<DeviceInfo>,
+    /// The context's own memories; [`MemoryIndex::Own`] counts them.
+    pub memories: Vec<MemoryInfo>,
     /// How lanes can learn that their work has ended, the way that suits the driver best first. Not empty.
     pub completions: Vec<CompletionStrategy>,
+    /// The domain that it shares with other contexts of its backend; none if it is alone.
+    pub domain: Option<DomainId>,
     /// [`LaneSink::passed`] is called where `feed`, `flush` and `arm` are allowed: never inside a driver's callback. Of
     /// lanes with a waiter thread that goes without saying.
     pub feeds_from_sink: bool,
-    /// [`Lane::arm`] makes no native call, so a thread that must not block may call it.
-    pub arms_freely: bool,
     /// [`Context::allocate`] may block, so it is called on a blocking pool.
     pub allocate_blocks: bool,
-    /// A copy with host memory that the context did not allocate blocks whoever feeds it. Such copies then go through
-    /// [`Context::allocate_staging`], and the host's half of the way is made on a blocking pool.
-    pub pageable_copies_block: bool,
-    /// Memory orders of atomic operations that every device of the context has.
-    pub atomic_orders: AtomicOrders,
-    /// Scopes of atomic operations that every device of the context has.
-    pub atomic_scopes: AtomicScopes,
+    /// [`Context::build`] and [`Context::close`] may block inside a poll, so they are polled on a blocking pool. If not, they
+    /// truly wait, and are polled like any future.
+    pub cold_calls_block: bool,
+    /// Copies out of host memory that the context did not allocate block whoever feeds them if they have more bytes than
+    /// this. Such copies go through [`Context::allocate_staging`], and the host's half of the way is made on a blocking pool.
+    pub pageable_upload_limit: usize,
+    /// The same for copies into such memory.
+    pub pageable_download_limit: usize,
+}
+
+impl ContextInfo {
+    /// A context over these devices and memories that reports by callback, takes host memory of any kind in copies without
+    /// blocking, and whose cold calls may block.
+    pub fn new(devices: Vec<DeviceInfo>, memories: Vec<MemoryInfo>) -> Self {
+        ContextInfo {
+            devices,
+            memories,
+            completions: vec![CompletionStrategy::Callback],
+            domain: None,
+            feeds_from_sink: false,
+            allocate_blocks: true,
+            cold_calls_block: true,
+            pageable_upload_limit: usize::MAX,
+            pageable_download_limit: usize::MAX,
+        }
+    }
+
+    /// How lanes can learn that their work has ended, the best way first.
+    pub fn completions(self, completions: impl IntoIterator<Item = CompletionStrategy>) -> Self {
+        ContextInfo { completions: completions.into_iter().collect(), ..self }
+    }
+
+    /// The domain that it shares with other contexts of its backend.
+    pub fn domain(self, domain: DomainId) -> Self {
+        ContextInfo { domain: Some(domain), ..self }
+    }
+
+    /// The sink may feed: it is never called inside a driver's callback.
+    pub fn feeds_from_sink(self) -> Self {
+        ContextInfo { feeds_from_sink: true, ..self }
+    }
+
+    /// Allocating takes no time to speak of, whatever the device does.
+    pub fn allocates_at_once(self) -> Self {
+        ContextInfo { allocate_blocks: false, ..self }
+    }
+
+    /// `build` and `close` do not block: where there is something to wait for, their futures wait.
+    pub fn truly_waits(self) -> Self {
+        ContextInfo { cold_calls_block: false, ..self }
+    }
+
+    /// Up to how many bytes copies from and to foreign host memory do not block.
+    pub fn pageable_limits(self, upload: usize, download: usize) -> Self {
+        ContextInfo { pageable_upload_limit: upload, pageable_download_limit: download, ..self }
+    }
+}
+
+/// A device's clock and the host's, read at the same moment.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ClockSample {
+    /// The device's clock, in nanoseconds since some moment of its own.
+    pub device: u64,
+    /// The host's.
+    pub host: Instant,
+}
+
+impl ClockSample {
+    /// Both clocks at one moment.
+    pub fn new(device: u64, host: Instant) -> Self {
+        ClockSample { device, host }
+    }
 }
 
 /// Devices that were opened together: memory, kernels and lanes.
+///
+/// # Safety
+///
+/// - Memory that [`Context::allocate`] and [`Context::allocate_staging`] return is an [`Allocation`] as that trait demands,
+///   of at least the size asked for, and nobody else's.
+/// - Lanes do nothing with memory but what the commands say that they are fed.
+/// - Where `info` says that a memory's fresh contents are zeros, they are.
 #[async_trait]
-pub trait Context: Any + Send + Sync {
+pub unsafe trait Context: Any + Send + Sync {
     /// What the context can do. The same for the context's whole life.
     fn info(&self) -> &ContextInfo;
 
-    /// Opens a lane. Must not wait for a device. The runtime opens at most [`DeviceInfo::lanes`] for each device and
-    /// completion strategy, and drops a lane after the verdict of its last point, on a thread that may block.
+    /// Opens a lane. Must not wait for a device. The runtime opens at most [`DeviceInfo::lanes`] for each device, role,
+    /// priority and completion strategy, and drops a lane after the verdict of its last point, on a thread that may block.
     fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError>;
 
-    /// Allocates memory that reads as zeros, in the memory of the device at this position.
-    fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError>;
+    /// Allocates memory, whose fresh contents are as [`MemoryInfo::fresh`] says.
+    fn allocate(
+        &self,
+        memory: MemoryIndex,
+        object: MemoryObject,
+    ) -> Result<Arc<dyn Allocation>, BackendError>;
 
     /// Allocates host memory through which copies to and from this context go fastest. It need not be zeroed. Called on a
     /// blocking pool.
@@ -111,8 +225,30 @@ pub trait Context: Any + Send + Sync {
         HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>)
     }
 
-    /// Builds a kernel for the device at this position, from an image in one of the device's formats. May block; the
-    /// runtime calls it on a blocking pool, once for each kernel and device.
+    /// How much of a memory is in use, where that is known; told to users when an allocation fails.
+    fn usage(&self, _memory: MemoryIndex) -> Option<Usage> {
+        None
+    }
+
+    /// Gives back to the driver what the backend keeps of a memory for later. Called on a blocking pool when an allocation
+    /// has failed, before it is tried once more.
+    fn trim(&self, _memory: MemoryIndex) {}
+
+    /// Whether a lane of this context copies from the memory `from` of `other`, which is this context itself or another of
+    /// its domain, into its own memory `to`. Asked once for each pair when the later of the two contexts has been opened;
+    /// where the answer is no, data goes through host staging. Say yes only to what was seen to work.
+    fn copies_from(&self, _other: &dyn Context, _from: MemoryIndex, _to: MemoryIndex) -> bool {
+        true
+    }
+
+    /// The clock of the device at this position, if it has [`Aspect::Profiling`](crate::Aspect::Profiling): what the times
+    /// of a [`Timed`](crate::Timed) mean. Must not wait for the device.
+    fn clock(&self, _device: usize) -> Option<ClockSample> {
+        None
+    }
+
+    /// Builds a kernel for the device at this position, from an image in one of the device's formats; called once for each
+    /// kernel and device.
     async fn build(
         &self,
         device: usize,
@@ -120,7 +256,13 @@ pub trait Context: Any + Send + Sync {
         image: &KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError>;
 
-    /// Ends the context: called once, on a thread that may block, after the last verdict of its last lane.
+    /// Gives the context up: a device hangs, and nobody waits for it any more. From here on the context reports nothing, and
+    /// refuses what it is fed as lost. What is under way may never end: whatever it might still touch is to be leaked, and no
+    /// later call (`close` and drops included) may wait for it. Memory that the runtime lent to commands in flight is leaked
+    /// by the runtime.
+    fn abandon(&self) {}
+
+    /// Ends the context: called once, after the last verdict of its last lane, or after [`Context::abandon`].
     async fn close(&self) {}
 }
 
@@ -130,8 +272,38 @@ impl fmt::Debug for dyn Context {
     }
 }
 
+/// What bounds the use of one kernel on one device, where that is less than the device's own [`Limits`](crate::Limits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelLimits {
+    /// Work-items in one work-group.
+    pub work_group_items: usize,
+    /// Bytes of local memory that arguments of one work-group may have, beside what the kernel has by itself.
+    pub local_memory: usize,
+}
+
+impl KernelLimits {
+    /// So many items and bytes.
+    pub fn new(work_group_items: usize, local_memory: usize) -> Self {
+        KernelLimits { work_group_items, local_memory }
+    }
+}
+
+impl Default for KernelLimits {
+    /// No limits but the device's.
+    fn default() -> Self {
+        KernelLimits { work_group_items: usize::MAX, local_memory: usize::MAX }
+    }
+}
+
 /// A kernel as a context built it; the backend that made it downcasts it in `feed`.
-pub trait BuiltKernel: Any + Send + Sync {}
+pub trait BuiltKernel: Any + Send + Sync {
+    /// What bounds its use. A launch that exceeds it is refused when its group is submitted if the kernel has been built by
+    /// then, and else fails before it is fed.
+    fn limits(&self) -> KernelLimits {
+        KernelLimits::default()
+    }
+}
 
 impl fmt::Debug for dyn BuiltKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,11 +1,16 @@
 //! What devices there are and what they can do, as plain data.
+//!
+//! Every description is made by a constructor that takes what each must have, and changed by methods that return it, so
+//! that a later edition can add to it without breaking a backend.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use windlass_kernel::ImageFormat;
 
 /// A driver's view of the machine: its devices, possibly none.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Platform {
     /// The driver's name for itself.
     pub name: String,
@@ -15,6 +20,57 @@ pub struct Platform {
     pub version: String,
     /// Its devices.
     pub devices: Vec<DeviceInfo>,
+}
+
+impl Platform {
+    /// A platform with these devices.
+    ///
+    /// ```
+    /// let platform = windlass_backend::Platform::new("ACME Compute", "ACME", "3.0", Vec::new());
+    /// assert_eq!(platform.name, "ACME Compute");
+    /// ```
+    pub fn new(
+        name: impl Into<String>,
+        vendor: impl Into<String>,
+        version: impl Into<String>,
+        devices: Vec<DeviceInfo>,
+    ) -> Self {
+        Platform { name: name.into(), vendor: vendor.into(), version: version.into(), devices }
+    }
+}
+
+/// What a backend calls a device: the same text for the same device, however often drivers are asked, and whatever
+/// else has appeared or gone meanwhile. A backend that cannot tell two equal cards apart counts them.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceKey(Cow<'static, str>);
+
+impl DeviceKey {
+    /// A key, unique among the devices of its backend.
+    ///
+    /// ```
+    /// use windlass_backend::DeviceKey;
+    /// assert_eq!(DeviceKey::new("0000:3b:00.0").as_str(), "0000:3b:00.0");
+    /// ```
+    pub fn new(key: impl Into<Cow<'static, str>>) -> Self {
+        DeviceKey(key.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for DeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
 }
 
 /// What kind of hardware a device is.
@@ -63,8 +119,10 @@ pub enum Aspect {
     HostBodies,
     /// Has only kernels that are built in.
     BuiltinOnly,
-    /// Has a clock for event profiling.
+    /// Says when groups started and ended, by a clock of its own: see [`Context::clock`](crate::Context::clock).
     Profiling,
+    /// Takes lanes of other than normal [`Priority`](crate::Priority).
+    Priorities,
 }
 
 /// Which memory orders atomic operations may have, strongest that is supported.
@@ -89,8 +147,9 @@ pub enum AtomicScopes {
     System,
 }
 
-/// Numbers that bound what a device takes.
+/// Numbers that bound what a device takes. The runtime refuses what exceeds one of them when a group is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Bytes in one allocation.
     pub allocation: u64,
@@ -106,8 +165,36 @@ pub struct Limits {
     pub local_memory: usize,
 }
 
+impl Limits {
+    /// The most bytes in one allocation.
+    pub fn allocation(self, bytes: u64) -> Self {
+        Limits { allocation: bytes, ..self }
+    }
+
+    /// The most bytes that one argument may show, and the alignment of the offset at which its range may start.
+    pub fn binding(self, bytes: u64, offset: usize) -> Self {
+        Limits { binding: bytes, binding_offset: offset, ..self }
+    }
+
+    /// The most buffer arguments of a kernel.
+    pub fn bindings(self, count: usize) -> Self {
+        Limits { bindings: count, ..self }
+    }
+
+    /// The most work-items in one work-group, and the most bytes of local memory that it may have.
+    pub fn work_group(self, items: usize, local_memory: usize) -> Self {
+        Limits { work_group_items: items, local_memory, ..self }
+    }
+}
+
 impl Default for Limits {
-    /// No limits but the address space's: what a host device reports.
+    /// No limits but the address space's.
+    ///
+    /// ```
+    /// use windlass_backend::Limits;
+    /// let limits = Limits::default().work_group(1024, 48 << 10).bindings(64);
+    /// assert_eq!((limits.work_group_items, limits.bindings), (1024, 64));
+    /// ```
     fn default() -> Self {
         Limits {
             allocation: isize::MAX as u64,
@@ -125,13 +212,44 @@ impl Default for Limits {
 pub enum MemoryIndex {
     /// This process's own heap: the device works on [`HostMemory`](crate::HostMemory) in place, and copies nothing.
     Heap,
-    /// A memory of the context's own.
+    /// A memory of the context's own, by its position in [`ContextInfo::memories`](crate::ContextInfo::memories).
     Own(u32),
+}
+
+/// How many commands and reports a lane may hold before a native call could block. Both numbers are the driver's, less a
+/// margin.
+///
+/// ```
+/// use windlass_backend::LaneDepth;
+/// // A driver that queues 1,021 launches, but only 56 whose end a thread can sleep for.
+/// let depth = LaneDepth::new(896, 48);
+/// assert_eq!((depth.commands, depth.reports), (896, 48));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaneDepth {
+    /// Native commands in flight. A group of more commands than this is fed alone, to an empty lane.
+    pub commands: usize,
+    /// Groups in flight that report: fed with [`Group::report`](crate::Group::report), or armed later.
+    pub reports: usize,
+}
+
+impl LaneDepth {
+    /// So many commands, and so many groups that report; each one at least.
+    pub const fn new(commands: usize, reports: usize) -> Self {
+        LaneDepth {
+            commands: if commands == 0 { 1 } else { commands },
+            reports: if reports == 0 { 1 } else { reports },
+        }
+    }
 }
 
 /// One device: what it is called and what it can do.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DeviceInfo {
+    /// What the backend calls it for good.
+    pub key: DeviceKey,
     /// The device's name.
     pub name: String,
     /// Who made it.
@@ -158,13 +276,106 @@ pub struct DeviceInfo {
     pub formats: Vec<ImageFormat>,
     /// The memory it works on.
     pub memory: MemoryIndex,
-    /// How many lanes the runtime may open on it in one context.
+    /// How many lanes for computing the runtime may open on it in one context.
     pub lanes: usize,
-    /// How many groups one lane may hold at a time: below the driver's own limit, since a full driver blocks.
-    pub lane_depth: usize,
+    /// How many more it may open that only copy, beside those that compute.
+    pub copy_lanes: usize,
+    /// What one lane may hold at a time.
+    pub depth: LaneDepth,
 }
 
 impl DeviceInfo {
+    /// A device with one lane, no aspects and no limits, which takes no kernels; the rest is said by the methods.
+    ///
+    /// ```
+    /// use windlass_backend::{Aspect, DeviceInfo, DeviceKind, LaneDepth, MemoryIndex};
+    /// let info = DeviceInfo::new("gpu-0", "ACME 9000", DeviceKind::DiscreteGpu, MemoryIndex::Own(0))
+    ///     .made_by("ACME", "470.1")
+    ///     .aspects([Aspect::Fp64, Aspect::Fp16])
+    ///     .lanes(4, LaneDepth::new(512, 64))
+    ///     .copy_lanes(2);
+    /// assert!(info.has(Aspect::Fp16) && info.lanes == 4);
+    /// ```
+    pub fn new(
+        key: impl Into<Cow<'static, str>>,
+        name: impl Into<String>,
+        kind: DeviceKind,
+        memory: MemoryIndex,
+    ) -> Self {
+        DeviceInfo {
+            key: DeviceKey::new(key),
+            name: name.into(),
+            vendor: String::new(),
+            driver: String::new(),
+            kind,
+            physical_id: None,
+            memory_bytes: None,
+            compute_units: 1,
+            aspects: Vec::new(),
+            atomic_orders: AtomicOrders::Relaxed,
+            atomic_scopes: AtomicScopes::Device,
+            limits: Limits::default(),
+            formats: Vec::new(),
+            memory,
+            lanes: 1,
+            copy_lanes: 0,
+            depth: LaneDepth::new(64, 64),
+        }
+    }
+
+    /// Its vendor, and its driver's version.
+    pub fn made_by(self, vendor: impl Into<String>, driver: impl Into<String>) -> Self {
+        DeviceInfo { vendor: vendor.into(), driver: driver.into(), ..self }
+    }
+
+    /// The hardware: its identity across backends, its bytes of memory, and the units that run work-groups.
+    pub fn hardware(
+        self,
+        physical_id: Option<[u8; 16]>,
+        memory_bytes: Option<u64>,
+        compute_units: usize,
+    ) -> Self {
+        DeviceInfo { physical_id, memory_bytes, compute_units, ..self }
+    }
+
+    /// Its features, in any order.
+    pub fn aspects(self, aspects: impl IntoIterator<Item = Aspect>) -> Self {
+        let mut aspects: Vec<Aspect> = aspects.into_iter().collect();
+        aspects.sort();
+        aspects.dedup();
+        DeviceInfo { aspects, ..self }
+    }
+
+    /// Orders and scopes of atomic operations: relaxed and within the device unless said.
+    pub fn atomics(self, orders: AtomicOrders, scopes: AtomicScopes) -> Self {
+        DeviceInfo { atomic_orders: orders, atomic_scopes: scopes, ..self }
+    }
+
+    /// What bounds its use.
+    pub fn limits(self, limits: Limits) -> Self {
+        DeviceInfo { limits, ..self }
+    }
+
+    /// The kernel images it takes, best first.
+    pub fn formats(self, formats: impl IntoIterator<Item = ImageFormat>) -> Self {
+        DeviceInfo { formats: formats.into_iter().collect(), ..self }
+    }
+
+    /// The memory it works on, where a context numbers memories otherwise than discovery did.
+    pub fn memory(self, memory: MemoryIndex) -> Self {
+        DeviceInfo { memory, ..self }
+    }
+
+    /// How many lanes it has for computing, and what one may hold.
+    pub fn lanes(self, lanes: usize, depth: LaneDepth) -> Self {
+        DeviceInfo { lanes: lanes.max(1), depth, ..self }
+    }
+
+    /// How many lanes it has beside those that only copy.
+    pub fn copy_lanes(self, copy_lanes: usize) -> Self {
+        DeviceInfo { copy_lanes, ..self }
+    }
+
     /// Whether the device has a feature.
     pub fn has(&self, aspect: Aspect) -> bool {
         self.aspects.contains(&aspect)

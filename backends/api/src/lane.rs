@@ -11,9 +11,43 @@ use crate::{BackendError, Command};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Point(pub u64);
 
-/// What the runtime calls a lane among the lanes of its context.
+/// What the runtime calls a lane, among all the lanes that it has opened of any backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneNumber(pub u32);
+
+/// What a lane is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LaneRole {
+    /// Anything.
+    #[default]
+    Compute,
+    /// Copies and fills alone: where the hardware has engines for them, they run beside what computes.
+    Copy,
+}
+
+/// How a lane's work stands to that of other lanes of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Priority {
+    /// Behind others.
+    Low,
+    /// As the driver has it.
+    #[default]
+    Normal,
+    /// Before others.
+    High,
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        })
+    }
+}
 
 /// Which lane to open.
 #[derive(Clone, Copy, Debug)]
@@ -21,22 +55,37 @@ pub struct LaneNumber(pub u32);
 pub struct LaneSpec {
     /// The position of its device in [`ContextInfo::devices`](crate::ContextInfo::devices).
     pub device: usize,
-    /// How [`Wait`]s of other lanes of the context will call it.
+    /// How [`Wait`]s of other lanes of the domain will call it.
     pub number: LaneNumber,
     /// How it learns that its work has ended: one of [`ContextInfo::completions`](crate::ContextInfo::completions), or, if
     /// there is none here, the first of them.
     pub completion: Option<CompletionStrategy>,
+    /// What it is for. Copy lanes are opened only on devices that say they have some.
+    pub role: LaneRole,
+    /// How its work stands to others'. Other than normal only on devices with
+    /// [`Aspect::Priorities`](crate::Aspect::Priorities).
+    pub priority: Priority,
 }
 
 impl LaneSpec {
-    /// A lane of a device that learns of its work's end in the way that suits the driver best.
+    /// A lane for anything, of normal priority, that learns of its work's end in the way that suits the driver best.
     pub fn new(device: usize, number: LaneNumber) -> Self {
-        LaneSpec { device, number, completion: None }
+        LaneSpec { device, number, completion: None, role: LaneRole::Compute, priority: Priority::Normal }
     }
 
     /// It is to learn of its work's end like this.
     pub fn completion(self, completion: CompletionStrategy) -> Self {
         LaneSpec { completion: Some(completion), ..self }
+    }
+
+    /// What it is for.
+    pub fn role(self, role: LaneRole) -> Self {
+        LaneSpec { role, ..self }
+    }
+
+    /// How its work stands to others'.
+    pub fn priority(self, priority: Priority) -> Self {
+        LaneSpec { priority, ..self }
     }
 }
 
@@ -60,7 +109,8 @@ impl fmt::Display for CompletionStrategy {
     }
 }
 
-/// A point of another lane of the same context, fed earlier, that must be passed first.
+/// A point of another lane of the same domain, fed earlier, that must be passed first. Points of a lane that is lost, or
+/// was dropped, are passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The lane.
@@ -69,24 +119,73 @@ pub struct Wait {
     pub point: Point,
 }
 
+/// What is fed at one point.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Group<'a> {
+    /// Where it stands in its lane's order.
+    pub point: Point,
+    /// Points of other lanes that must be passed first.
+    pub waits: &'a [Wait],
+    /// What to do, in this order. A group without commands is a barrier.
+    pub commands: SmallVec<[Command<'a>; 1]>,
+    /// Its point is to be reported once it is passed, as if it were armed right after this call. Some drivers have to be told
+    /// when the work is handed over; to arm it later may cost them another native command.
+    pub report: bool,
+    /// The verdict that covers its point is to say when it started and ended. Only for devices with
+    /// [`Aspect::Profiling`](crate::Aspect::Profiling).
+    pub timed: bool,
+}
+
+impl<'a> Group<'a> {
+    /// A group that is neither reported nor timed.
+    pub fn new(point: Point, waits: &'a [Wait], commands: SmallVec<[Command<'a>; 1]>) -> Self {
+        Group { point, waits, commands, report: false, timed: false }
+    }
+
+    /// Whether its point is to be reported.
+    pub fn report(self, report: bool) -> Self {
+        Group { report, ..self }
+    }
+
+    /// Whether its times are to be told.
+    pub fn timed(self, timed: bool) -> Self {
+        Group { timed, ..self }
+    }
+}
+
 /// How a run of points ended.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Verdict {
     /// Everything up to here has ended.
     pub upto: Point,
     /// Those among them that failed and that no earlier verdict covered. Empty costs nothing.
     pub failed: Vec<Failed>,
+    /// When those among them that were to be timed started and ended.
+    pub times: Vec<Timed>,
 }
 
 impl Verdict {
     /// Everything up to `upto` went well.
     pub fn ok(upto: Point) -> Self {
-        Verdict { upto, failed: Vec::new() }
+        Verdict { upto, failed: Vec::new(), times: Vec::new() }
+    }
+
+    /// These failed.
+    pub fn failed(self, failed: Vec<Failed>) -> Self {
+        Verdict { failed, ..self }
+    }
+
+    /// These were timed.
+    pub fn times(self, times: Vec<Timed>) -> Self {
+        Verdict { times, ..self }
     }
 }
 
 /// Points of a lane that failed.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Failed {
     /// The first of them.
     pub first: Point,
@@ -96,15 +195,55 @@ pub struct Failed {
     pub error: BackendError,
 }
 
+impl Failed {
+    /// One point failed.
+    pub fn at(point: Point, error: BackendError) -> Self {
+        Failed { first: point, last: point, error }
+    }
+
+    /// All points from the first to the last failed.
+    pub fn run(first: Point, last: Point, error: BackendError) -> Self {
+        Failed { first, last, error }
+    }
+}
+
+/// When a group started and ended, by its device's clock, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timed {
+    /// The group's point.
+    pub point: Point,
+    /// When its first command started.
+    pub started: u64,
+    /// When its last command had ended.
+    pub ended: u64,
+}
+
+impl Timed {
+    /// The times of the group at `point`.
+    pub fn new(point: Point, started: u64, ended: u64) -> Self {
+        Timed { point, started, ended }
+    }
+}
+
 /// An in-order stream of work on one device. See the crate documentation for the contract.
-pub trait Lane: Any + Send + Sync {
-    /// Hands over the group of commands at `point`. Never waits for the device.
-    fn feed(
-        &self,
-        point: Point,
-        waits: &[Wait],
-        commands: SmallVec<[Command<'_>; 1]>,
-    ) -> Result<(), BackendError>;
+///
+/// # Safety
+///
+/// - A lane uses the memory that its commands name within the regions that they name, and not after it has reported their
+///   point as passed, or their context as lost.
+/// - It runs the kernel that a launch names over the launch's range, no more and no less.
+/// - It reports a point as passed only when it and all before it have ended, and what they wrote is visible to the thread
+///   that it tells.
+pub unsafe trait Lane: Any + Send + Sync {
+    /// Hands over a group of commands. Never waits for the device.
+    ///
+    /// # Safety
+    ///
+    /// The memory that the commands name stays alive until a verdict of this lane covers the group's point, or its context
+    /// is lost. Until then nobody else writes what they read, or touches what they write, but groups that the lane's order
+    /// or their waits keep apart from this one.
+    unsafe fn feed(&self, group: Group<'_>) -> Result<(), BackendError>;
 
     /// Makes sure that everything fed will run without a further call.
     fn flush(&self);

@@ -87,6 +87,7 @@
 #![warn(missing_docs)]
 
 mod command;
+mod completion;
 mod context;
 mod device;
 mod error;
@@ -94,9 +95,19 @@ mod lane;
 mod memory;
 
 pub use async_trait::async_trait;
-pub use command::{Arg, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Region};
-pub use context::{Backend, BackendId, BuiltKernel, Context, ContextInfo};
-pub use device::{Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform};
+pub use command::{Arg, BufferArg, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Region};
+pub use completion::{Completion, Head, Note};
+pub use context::{
+    Backend, BackendId, BuiltKernel, ClockSample, Context, ContextInfo, ContextSink, ContextSpec, DomainId,
+    KernelLimits,
+};
+pub use device::{
+    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits, MemoryIndex,
+    Platform,
+};
 pub use error::{BackendError, Unavailable};
-pub use lane::{CompletionStrategy, Failed, Lane, LaneNumber, LaneSink, LaneSpec, Point, Verdict, Wait};
-pub use memory::{Allocation, HostMemory, MemoryObject};
+pub use lane::{
+    CompletionStrategy, Failed, Group, Lane, LaneNumber, LaneRole, LaneSink, LaneSpec, Point, Priority,
+    Timed, Verdict, Wait,
+};
+pub use memory::{Allocation, Contents, HostAccess, HostMemory, MemoryInfo, MemoryObject, Usage};

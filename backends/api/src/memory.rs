@@ -9,6 +9,83 @@ use windlass_kernel::DeviceCopy;
 
 use crate::BackendError;
 
+/// What fresh memory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Zeros, at no cost worth a thought: pages that the system clears as they are touched, for one.
+    Zeroed,
+    /// Anything. The runtime clears what somebody reads before it was written, and nothing else.
+    Any,
+}
+
+/// Whether the host reaches a memory by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostAccess {
+    /// It does not: [`Allocation::host_ptr`] is `None`.
+    None,
+    /// It does, by ordinary loads and stores, at any time that no command uses the bytes: every allocation has a
+    /// [`Allocation::host_ptr`].
+    Coherent,
+}
+
+/// What is known of one of a context's memories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryInfo {
+    /// Whether the host reaches it.
+    pub host: HostAccess,
+    /// What an allocation in it holds at first.
+    pub fresh: Contents,
+}
+
+impl MemoryInfo {
+    /// A memory of a device's own, out of the host's reach, whose fresh contents may be anything.
+    ///
+    /// ```
+    /// use windlass_backend::{Contents, HostAccess, MemoryInfo};
+    /// let video = MemoryInfo::new();
+    /// assert_eq!((video.host, video.fresh), (HostAccess::None, Contents::Any));
+    /// assert_eq!(video.fresh(Contents::Zeroed).fresh, Contents::Zeroed);
+    /// ```
+    pub const fn new() -> Self {
+        MemoryInfo { host: HostAccess::None, fresh: Contents::Any }
+    }
+
+    /// Whether the host reaches it.
+    pub const fn host(self, host: HostAccess) -> Self {
+        MemoryInfo { host, ..self }
+    }
+
+    /// What an allocation in it holds at first.
+    pub const fn fresh(self, fresh: Contents) -> Self {
+        MemoryInfo { fresh, ..self }
+    }
+}
+
+impl Default for MemoryInfo {
+    fn default() -> Self {
+        MemoryInfo::new()
+    }
+}
+
+/// How much of a memory is in use, by this process or by all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Bytes in use.
+    pub used: u64,
+    /// Bytes that there are.
+    pub total: u64,
+}
+
+impl Usage {
+    /// So many of so many bytes.
+    pub fn new(used: u64, total: u64) -> Self {
+        Usage { used, total }
+    }
+}
+
 /// What to allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,7 +107,14 @@ impl MemoryObject {
 }
 
 /// Memory that a backend, or the runtime itself, allocated.
-pub trait Allocation: Any + Send + Sync {
+///
+/// # Safety
+///
+/// - If there is a host address, [`Allocation::bytes`] bytes from it on are initialised memory that may be read and
+///   written through it as long as the allocation lives, aligned for every element type that the allocation is used with.
+///   Both answers are the same each time.
+/// - Nobody but the owner of the allocation, and the lanes that are fed it, uses that memory.
+pub unsafe trait Allocation: Any + Send + Sync {
     /// Its size in bytes.
     fn bytes(&self) -> usize;
 
@@ -72,9 +156,8 @@ unsafe impl Sync for HostMemory {}
 /// Fresh memory starts on a cache line, which suits every element type and every vector width.
 const ALIGN: usize = 64;
 
-/// What the system's allocator gives for the asking. For more it takes a slower way, which also writes every zero by hand
-/// where fresh pages are zeros already.
-const GIVEN: usize = 16;
+/// The alignment that `malloc` guarantees. Asking for more bypasses `calloc`, which gets zeroed pages for free.
+const MALLOC_ALIGN: usize = 16;
 
 impl HostMemory {
     /// `bytes` zeros, aligned for every element type.
@@ -83,12 +166,12 @@ impl HostMemory {
         if bytes == 0 {
             return Ok(HostMemory::empty());
         }
-        let size = bytes.checked_add(ALIGN - GIVEN).ok_or_else(none)?;
-        let layout = Layout::from_size_align(size, GIVEN).map_err(|_| none())?;
+        let size = bytes.checked_add(ALIGN - MALLOC_ALIGN).ok_or_else(none)?;
+        let layout = Layout::from_size_align(size, MALLOC_ALIGN).map_err(|_| none())?;
         // SAFETY: the layout's size is not zero.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
         let ahead = base.addr().get().wrapping_neg() % ALIGN;
-        // SAFETY: the base is a multiple of `GIVEN`, so the next multiple of `ALIGN` is at most `ALIGN - GIVEN` bytes on,
+        // SAFETY: the base is a multiple of `MALLOC_ALIGN`, so the next multiple of `ALIGN` is at most `ALIGN - MALLOC_ALIGN` bytes on,
         // which is how many the allocation has beyond `bytes`.
         let start = unsafe { base.add(ahead) };
         Ok(HostMemory { start, bytes, base, layout })
@@ -143,7 +226,9 @@ impl Drop for HostMemory {
     }
 }
 
-impl Allocation for HostMemory {
+// SAFETY: the memory was allocated with at least `bytes` bytes from `start` on, all of them initialised (zeroed, or a vector's
+// elements), and is freed only when this value is dropped.
+unsafe impl Allocation for HostMemory {
     fn bytes(&self) -> usize {
         self.bytes
     }

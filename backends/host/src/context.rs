@@ -1,43 +1,19 @@
-//! The context: memory, kernels, lanes, and who is called by which number.
+//! The context: memory, kernels, lanes.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, CompletionStrategy, Context,
-    ContextInfo, DeviceInfo, Failed, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, MemoryObject,
-    async_trait,
+    Allocation, BackendError, BuiltKernel, ClockSample, Context, ContextInfo, DeviceInfo, DomainId,
+    HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
-use windlass_sync::facade::{Mutex, lock};
-use windlass_sync::timeline;
 
 use crate::kernel::HostKernel;
 use crate::lane::HostLane;
-use crate::worker::Helpers;
-
-/// A lane's progress.
-pub(crate) type Timeline = timeline::Timeline<Failed>;
-
-/// The timelines of a context's lanes, for waits. A lane keeps its timeline alive, and so does its worker while it
-/// has work: a number without a timeline belongs to a lane that has ended, so all its points are passed.
-#[derive(Default)]
-pub(crate) struct Lanes {
-    // Few, and found by a look at each.
-    named: Mutex<Vec<(LaneNumber, Weak<Timeline>)>>,
-}
-
-impl Lanes {
-    fn name(&self, number: LaneNumber, timeline: &Arc<Timeline>) {
-        let mut named = lock(&self.named);
-        named.retain(|(n, t)| *n != number && t.strong_count() > 0);
-        named.push((number, Arc::downgrade(timeline)));
-    }
-
-    pub(crate) fn find(&self, number: LaneNumber) -> Option<Arc<Timeline>> {
-        lock(&self.named).iter().find(|(n, _)| *n == number)?.1.upgrade()
-    }
-}
+use crate::lanes::Lanes;
+use crate::worker::{Helpers, clock};
 
 pub(crate) struct HostContext {
     info: ContextInfo,
@@ -46,38 +22,46 @@ pub(crate) struct HostContext {
 }
 
 impl HostContext {
-    pub(crate) fn new(devices: Vec<DeviceInfo>, helpers: Arc<Helpers>) -> Self {
-        let info = ContextInfo {
-            devices,
-            completions: vec![CompletionStrategy::Callback],
-            feeds_from_sink: true,
-            arms_freely: true,
-            allocate_blocks: false,
-            pageable_copies_block: false,
-            atomic_orders: AtomicOrders::SequentiallyConsistent,
-            atomic_scopes: AtomicScopes::System,
-        };
-        HostContext { info, lanes: Arc::default(), helpers }
+    pub(crate) fn new(
+        devices: Vec<DeviceInfo>,
+        memories: Vec<MemoryInfo>,
+        lanes: Arc<Lanes>,
+        helpers: Arc<Helpers>,
+    ) -> Self {
+        let info = ContextInfo::new(devices, memories).domain(DOMAIN).feeds_from_sink();
+        HostContext { info: info.allocates_at_once().truly_waits(), lanes, helpers }
     }
 }
 
+/// All host contexts of a backend wait for each other's lanes, and reach each other's memory.
+const DOMAIN: DomainId = DomainId(0);
+
+// SAFETY: memory is `HostMemory`, zeroed, of the size that was asked for, and given to nobody else. Lanes work on what their
+// commands name: see `HostLane`.
 #[async_trait]
-impl Context for HostContext {
+unsafe impl Context for HostContext {
     fn info(&self) -> &ContextInfo {
         &self.info
     }
 
     fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
-        let (lane, timeline) = HostLane::new(spec.number, sink, self.lanes.clone(), self.helpers.clone());
-        self.lanes.name(spec.number, &timeline);
-        Ok(Arc::new(lane))
+        Ok(Arc::new(HostLane::new(spec.number, sink, self.lanes.clone(), self.helpers.clone())))
     }
 
-    fn allocate(&self, _device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
+    fn allocate(
+        &self,
+        _memory: MemoryIndex,
+        object: MemoryObject,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
         match object {
             MemoryObject::Buffer { bytes } => Ok(Arc::new(HostMemory::zeroed(bytes)?)),
             other => Err(BackendError::Unsupported(format!("{other:?} on a host device"))),
         }
+    }
+
+    fn clock(&self, _device: usize) -> Option<ClockSample> {
+        let host = Instant::now();
+        Some(ClockSample::new(clock(host), host))
     }
 
     async fn build(

@@ -1,65 +1,77 @@
 //! What a host device says about itself.
 
 use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform,
+    Aspect, AtomicOrders, AtomicScopes, Contents, DeviceInfo, DeviceKey, DeviceKind, HostAccess, LaneDepth,
+    Limits, MemoryIndex, MemoryInfo, Platform,
 };
 use windlass_kernel::ImageFormat;
 
-/// Groups that a lane holds at a time. Nothing here blocks beyond it. A tiny group takes 0.1 to 0.2 us, so this many
+/// Commands that a lane holds at a time. Nothing here blocks beyond it. A tiny group takes 0.1 to 0.2 us, so this many
 /// keep a worker busy for as long as it takes to wake a thread that refills the lane (40 us on a virtual machine); the
 /// rest is better kept in the runtime, where it can still be cancelled.
 const LANE_DEPTH: usize = 256;
 
 pub(crate) fn platform(devices: usize, lanes: usize, cores: usize) -> Platform {
-    Platform {
-        name: "Windlass host threads".into(),
-        vendor: "Windlass".into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        devices: (0..devices).map(|at| info(at, lanes, cores)).collect(),
-    }
+    let devices = (0..devices).map(|at| info(at, lanes, cores)).collect();
+    Platform::new("Windlass host threads", "Windlass", env!("CARGO_PKG_VERSION"), devices)
+}
+
+/// What the device at a position is called for good.
+fn key(at: usize) -> String {
+    format!("host-{at}")
+}
+
+/// The position of the device that is called so.
+pub(crate) fn position(key: &DeviceKey, devices: usize) -> Option<usize> {
+    (0..devices).find(|at| self::key(*at) == key.as_str())
 }
 
 /// The device at position `at` of the platform.
 pub(crate) fn info(at: usize, lanes: usize, cores: usize) -> DeviceInfo {
-    DeviceInfo {
-        name: format!("host {at}"),
-        vendor: "Windlass".into(),
-        driver: env!("CARGO_PKG_VERSION").into(),
-        kind: DeviceKind::Host,
-        physical_id: None,
-        memory_bytes: memory_bytes(),
-        compute_units: cores,
-        aspects: aspects(),
-        atomic_orders: AtomicOrders::SequentiallyConsistent,
-        atomic_scopes: AtomicScopes::System,
-        // Bodies have no local memory: what a block needs, its body has on its stack.
-        limits: Limits { local_memory: 0, ..Limits::default() },
-        formats: vec![ImageFormat::Host],
-        memory: memory(at),
-        lanes,
-        lane_depth: LANE_DEPTH,
-    }
+    // Bodies have no local memory of the device's: what a block needs, its body has on its stack or allocates.
+    let limits = Limits::default().work_group(usize::MAX, LOCAL_MEMORY);
+    DeviceInfo::new(key(at), format!("host {at}"), DeviceKind::Host, memory(at))
+        .made_by("Windlass", env!("CARGO_PKG_VERSION"))
+        .hardware(None, memory_bytes(), cores)
+        .aspects([
+            Aspect::HostBodies,
+            Aspect::Fp16,
+            Aspect::Subgroups,
+            Aspect::Fp64,
+            Aspect::Int64,
+            Aspect::Atomic64,
+            Aspect::Profiling,
+        ])
+        .atomics(AtomicOrders::SequentiallyConsistent, AtomicScopes::System)
+        .limits(limits)
+        .formats([ImageFormat::Host])
+        .lanes(lanes, LaneDepth::new(LANE_DEPTH, LANE_DEPTH))
 }
 
-fn aspects() -> Vec<Aspect> {
-    let mut aspects = vec![
-        Aspect::HostBodies,
-        Aspect::Fp16,
-        Aspect::Subgroups,
-        Aspect::Fp64,
-        Aspect::Int64,
-        Aspect::Atomic64,
-    ];
-    aspects.sort();
-    aspects
-}
+/// Bytes of local memory that a work-group may have. A block allocates them for each group that it runs at a time; as much
+/// as a GPU has would be enough, and this is far from what could end the process.
+const LOCAL_MEMORY: usize = 16 << 20;
 
+/// The first device works on the heap in place; each other has a memory of its own.
 fn memory(at: usize) -> MemoryIndex {
-    match u32::try_from(at) {
-        Ok(0) => MemoryIndex::Heap,
-        Ok(at) => MemoryIndex::Own(at),
-        Err(_) => unreachable!("nobody makes four billion devices"),
+    match at {
+        0 => MemoryIndex::Heap,
+        _ => MemoryIndex::Own(0),
     }
+}
+
+/// The memories of a context over the devices at these positions, which are numbered here.
+pub(crate) fn number_memories(devices: Vec<DeviceInfo>) -> (Vec<DeviceInfo>, Vec<MemoryInfo>) {
+    let mut memories = Vec::new();
+    let own = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed);
+    let numbered = devices.into_iter().map(|device| match device.memory {
+        MemoryIndex::Heap => device,
+        MemoryIndex::Own(_) => {
+            memories.push(own);
+            device.memory(MemoryIndex::Own(memories.len() as u32 - 1))
+        }
+    });
+    (numbered.collect(), memories)
 }
 
 /// The machine's memory, where the system says.

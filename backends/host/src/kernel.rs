@@ -29,9 +29,9 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
     let mut spans = SmallVec::with_capacity(launch.args.len());
     for arg in launch.args {
         spans.push(match arg {
-            Arg::Buffer { memory, region, element, word, access } => {
-                let span = buffer_span(*memory, *region, *element, *word)?;
-                if *access == SlotAccess::Read { span.read_only() } else { span }
+            Arg::Buffer(arg) => {
+                let span = buffer_span(arg.memory, arg.region, arg.element, arg.word)?;
+                if arg.access == SlotAccess::Read { span.read_only() } else { span }
             }
             Arg::Value(bytes) => {
                 let (Some(memory), Some(offset)) = (&values, offsets.next()) else {
@@ -48,7 +48,7 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
         Some(values) => HostCode::Once(Box::new(WithValues { body, _values: values })),
         None => HostCode::Shared(body),
     };
-    Ok(HostLaunch { code, range: launch.range, spans })
+    Ok(HostLaunch::new(code, launch.range, spans))
 }
 
 /// A body that keeps the memory to which the spans of its value arguments point.

@@ -4,30 +4,29 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Command, Failed, Lane, LaneNumber, LaneSink, Point, Wait};
+use windlass_backend::{
+    BackendError, Command, Completion, Group, Head, Lane, LaneNumber, LaneSink, Point, Wait,
+};
 use windlass_sync::facade::{Mutex, lock};
-use windlass_sync::timeline::Head;
 
-use crate::context::{Lanes, Timeline};
 use crate::kernel;
+use crate::lanes::Lanes;
 use crate::memory::{CopyRows, FillRows, unsupported};
-use crate::worker::{Group, Helpers, Inbox, Work, Worker, spawn, tell};
+use crate::worker::{Helpers, Inbox, Job, Work, Worker, spawn};
 
 /// An in-order stream of work on a thread of its own.
 ///
 /// # Reports
 ///
-/// The timeline decides who tells the sink what (its page shows that no armed point is forgotten and that no failure
-/// is named too late): `arm` itself where the point is passed already, else the worker right after that point. Neither
-/// holds a lock meanwhile. Before it goes to sleep, the worker also tells what nobody asked for.
+/// The completion book decides who tells the sink what: `arm` itself where the point is passed already, else the worker right
+/// after that point. Neither holds a lock meanwhile. Before it goes to sleep, the worker also tells what nobody asked for.
 pub(crate) struct HostLane {
     number: LaneNumber,
-    timeline: Arc<Timeline>,
+    completion: Arc<Completion>,
     inbox: Arc<Inbox>,
-    /// The worker's part of the timeline, until the worker takes it.
-    head: Arc<Mutex<Option<Head<Failed>>>>,
+    /// The worker's part of the book, until the worker takes it.
+    head: Arc<Mutex<Option<Head>>>,
     started: OnceLock<()>,
-    sink: Arc<dyn LaneSink>,
     lanes: Arc<Lanes>,
     helpers: Arc<Helpers>,
 }
@@ -38,19 +37,18 @@ impl HostLane {
         sink: Arc<dyn LaneSink>,
         lanes: Arc<Lanes>,
         helpers: Arc<Helpers>,
-    ) -> (Self, Arc<Timeline>) {
-        let (timeline, head) = Timeline::new();
-        let lane = HostLane {
+    ) -> Self {
+        let (completion, head) = Completion::with_head(sink);
+        lanes.name(number, &completion);
+        HostLane {
             number,
-            timeline: timeline.clone(),
+            completion,
             inbox: Arc::default(),
             head: Arc::new(Mutex::new(Some(head))),
             started: OnceLock::new(),
-            sink,
             lanes,
             helpers,
-        };
-        (lane, timeline)
+        }
     }
 
     /// Everything that can be refused is refused here, before the group is in the inbox.
@@ -75,13 +73,9 @@ impl HostLane {
         }
     }
 
-    /// The timelines of those waits that are not over.
-    fn open_waits(&self, waits: &[Wait]) -> SmallVec<[(Arc<Timeline>, u64); 1]> {
-        let open = |wait: &Wait| {
-            let timeline = self.lanes.find(wait.lane)?;
-            (timeline.passed() < wait.point.0).then_some((timeline, wait.point.0))
-        };
-        waits.iter().filter_map(open).collect()
+    /// The books of those waits that are not over.
+    fn open_waits(&self, waits: &[Wait]) -> SmallVec<[(Arc<Completion>, Point); 1]> {
+        waits.iter().filter_map(|wait| self.lanes.open(wait)).collect()
     }
 
     /// Starts the worker, unless there is one.
@@ -89,8 +83,7 @@ impl HostLane {
         if self.started.get().is_some() {
             return Ok(());
         }
-        let worker =
-            Worker { inbox: self.inbox.clone(), sink: self.sink.clone(), helpers: self.helpers.clone() };
+        let worker = Worker { inbox: self.inbox.clone(), helpers: self.helpers.clone() };
         // A thread that does not start drops its closure; the head stays in the slot for the next attempt.
         let slot = self.head.clone();
         let run = move || {
@@ -109,19 +102,22 @@ impl HostLane {
     }
 }
 
-impl Lane for HostLane {
-    fn feed(
-        &self,
-        point: Point,
-        waits: &[Wait],
-        mut commands: SmallVec<[Command<'_>; 1]>,
-    ) -> Result<(), BackendError> {
-        let mut group = Group { point, waits: self.open_waits(waits), work: SmallVec::new() };
-        for command in commands.drain(..) {
-            group.work.push(self.work(command)?);
+// SAFETY: the worker uses memory only by the windows and spans that the commands of a group name, checked to lie inside their
+// allocations; it advances the book after the last command of a group has ended and been dropped; and the book's word
+// carries what was written to whoever learns of the point.
+unsafe impl Lane for HostLane {
+    unsafe fn feed(&self, mut group: Group<'_>) -> Result<(), BackendError> {
+        let (point, timed) = (group.point, group.timed);
+        let mut job = Job { point, waits: self.open_waits(group.waits), work: SmallVec::new(), timed };
+        for command in group.commands.drain(..) {
+            job.work.push(self.work(command)?);
         }
         self.start()?;
-        self.inbox.push(group);
+        if group.report {
+            // Before the worker can pass it, so that it is the worker who tells.
+            self.completion.arm(point);
+        }
+        self.inbox.push(job);
         Ok(())
     }
 
@@ -129,7 +125,7 @@ impl Lane for HostLane {
     fn flush(&self) {}
 
     fn arm(&self, point: Point) {
-        self.timeline.arm(point.0, tell(&*self.sink));
+        self.completion.arm(point);
     }
 }
 
@@ -143,7 +139,7 @@ impl fmt::Debug for HostLane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostLane")
             .field("number", &self.number)
-            .field("timeline", &self.timeline)
+            .field("completion", &self.completion)
             .finish_non_exhaustive()
     }
 }

@@ -26,16 +26,24 @@ mod context;
 mod device;
 mod kernel;
 mod lane;
+mod lanes;
 mod memory;
 mod worker;
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unavailable, async_trait};
+use windlass_backend::{
+    Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
+};
 
 use context::HostContext;
+use lanes::Lanes;
 use worker::Helpers;
+
+/// The backend's name.
+pub const ID: BackendId = BackendId::new("host");
 
 /// Host devices: this process's threads and its heap.
 ///
@@ -47,11 +55,11 @@ use worker::Helpers;
 /// assert_eq!(platforms[0].devices[0].memory, MemoryIndex::Heap);
 /// # });
 /// ```
-#[derive(Debug)]
 pub struct Host {
     devices: usize,
     lanes: usize,
     helpers: Arc<Helpers>,
+    named: Arc<Lanes>,
 }
 
 impl Host {
@@ -65,7 +73,12 @@ impl Host {
     /// programs that want to be tried with several devices.
     pub fn with_devices(devices: usize) -> Self {
         let cores = available_parallelism().map_or(1, |n| n.get());
-        Host { devices: devices.max(1), lanes: cores.max(2), helpers: Helpers::new(cores) }
+        Host {
+            devices: devices.max(1),
+            lanes: cores.max(2),
+            helpers: Helpers::new(cores),
+            named: Arc::default(),
+        }
     }
 
     /// Sets how many lanes each device has, one at least: how many of its groups can run at the same time. The
@@ -95,23 +108,33 @@ impl Default for Host {
     }
 }
 
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("devices", &self.devices)
+            .field("lanes", &self.lanes)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: its contexts are `HostContext`s, which keep the contract.
 #[async_trait]
-impl Backend for Host {
+unsafe impl Backend for Host {
     fn id(&self) -> BackendId {
-        BackendId::HOST
+        ID
     }
 
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
         Ok(vec![device::platform(self.devices, self.lanes, self.helpers.cores())])
     }
 
-    async fn open(&self, platform: usize, devices: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
-        if platform != 0 || devices.iter().any(|&at| at >= self.devices) {
-            let what =
-                format!("devices {devices:?} of platform {platform}: there are {} of one", self.devices);
-            return Err(BackendError::Unsupported(what));
-        }
-        let infos = devices.iter().map(|&at| device::info(at, self.lanes, self.helpers.cores())).collect();
-        Ok(Arc::new(HostContext::new(infos, self.helpers.clone())))
+    async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
+        let describe = |key| match device::position(key, self.devices) {
+            Some(at) => Ok(device::info(at, self.lanes, self.helpers.cores())),
+            None => Err(BackendError::Lost(format!("there is no host device `{key}`"))),
+        };
+        let infos = spec.devices.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
+        let (devices, memories) = device::number_memories(infos);
+        Ok(Arc::new(HostContext::new(devices, memories, self.named.clone(), self.helpers.clone())))
     }
 }

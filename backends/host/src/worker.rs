@@ -6,17 +6,17 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::Instant;
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Failed, HostLaunch, LaneSink, Point, Verdict};
+use windlass_backend::{BackendError, Completion, Failed, Head, HostLaunch, Note, Point, Timed};
 use windlass_kernel::Range;
+use windlass_sync::completion::soon;
 use windlass_sync::crew::{Crew, Payload, Task};
 use windlass_sync::facade::{Condvar, Mutex, lock};
-use windlass_sync::timeline::{Head, soon};
 
-use crate::context::Timeline;
 use crate::kernel::{Cut, run_alone, shared_step};
 use crate::memory::{CopyRows, FillRows};
 
@@ -35,11 +35,21 @@ pub(crate) enum Work {
 }
 
 /// All that was fed at one point.
-pub(crate) struct Group {
+pub(crate) struct Job {
     pub(crate) point: Point,
     /// Points of other lanes that were not passed when the group was fed.
-    pub(crate) waits: SmallVec<[(Arc<Timeline>, u64); 1]>,
+    pub(crate) waits: SmallVec<[(Arc<Completion>, Point); 1]>,
     pub(crate) work: SmallVec<[Work; 1]>,
+    /// When it starts and ends is wanted.
+    pub(crate) timed: bool,
+}
+
+/// The host devices' clock: nanoseconds since the first use of it.
+pub(crate) fn clock(at: Instant) -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    // The first use may be a moment later than `at`.
+    let since = at.saturating_duration_since(*START.get_or_init(|| at));
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Where a lane's groups wait for its worker.
@@ -51,7 +61,7 @@ pub(crate) struct Inbox {
 
 #[derive(Default)]
 struct Waiting {
-    groups: VecDeque<Group>,
+    jobs: VecDeque<Job>,
     /// The worker sleeps, and nobody has woken it.
     asleep: bool,
     closed: bool,
@@ -60,9 +70,9 @@ struct Waiting {
 impl Inbox {
     /// Adds a group, and wakes the worker if it sleeps.
     #[inline]
-    pub(crate) fn push(&self, group: Group) {
+    pub(crate) fn push(&self, job: Job) {
         let mut state = lock(&self.state);
-        state.groups.push_back(group);
+        state.jobs.push_back(job);
         let asleep = mem::take(&mut state.asleep);
         drop(state);
         if asleep {
@@ -77,19 +87,19 @@ impl Inbox {
     }
 
     /// Exchanges the empty `batch` for what is there, and says whether that is anything.
-    fn take(&self, batch: &mut VecDeque<Group>) -> bool {
-        mem::swap(&mut lock(&self.state).groups, batch);
+    fn take(&self, batch: &mut VecDeque<Job>) -> bool {
+        mem::swap(&mut lock(&self.state).jobs, batch);
         !batch.is_empty()
     }
 
     /// Fills the empty `batch`; false at the end of the lane. Calls `dry` before the thread goes to sleep.
-    fn wait(&self, batch: &mut VecDeque<Group>, dry: impl FnOnce()) -> bool {
+    fn wait(&self, batch: &mut VecDeque<Job>, dry: impl FnOnce()) -> bool {
         if self.take(batch) || soon(|| self.take(batch)) {
             return true;
         }
         dry();
         let mut state = lock(&self.state);
-        while state.groups.is_empty() && !state.closed {
+        while state.jobs.is_empty() && !state.closed {
             state.asleep = true;
             state = match self.woken.wait(state) {
                 Ok(guard) => guard,
@@ -97,7 +107,7 @@ impl Inbox {
             };
         }
         state.asleep = false;
-        mem::swap(&mut state.groups, batch);
+        mem::swap(&mut state.jobs, batch);
         !batch.is_empty()
     }
 }
@@ -105,28 +115,23 @@ impl Inbox {
 /// What a worker needs besides its [`Head`].
 pub(crate) struct Worker {
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) sink: Arc<dyn LaneSink>,
     pub(crate) helpers: Arc<Helpers>,
 }
 
 impl Worker {
     /// Runs a lane until it is closed and empty.
-    pub(crate) fn run(self, mut head: Head<Failed>) {
-        let sink = &*self.sink;
+    pub(crate) fn run(self, mut head: Head) {
         let mut batch = VecDeque::new();
-        while self.inbox.wait(&mut batch, || head.tell_rest(tell(sink))) {
-            for group in &mut batch {
-                for (lane, point) in &group.waits {
+        while self.inbox.wait(&mut batch, || head.tell_rest()) {
+            for job in &mut batch {
+                for (lane, point) in &job.waits {
                     lane.wait(*point);
                 }
-                let point = group.point;
-                match self.run_work(&mut group.work) {
-                    Ok(()) => head.advance(point.0, tell(sink)),
-                    Err(payload) => {
-                        let error = BackendError::Panicked(message(payload));
-                        let failure = Failed { first: point, last: point, error };
-                        head.advance_failed(point.0, failure, tell(sink));
-                    }
+                let started = job.timed.then(Instant::now);
+                let ended = self.run_work(&mut job.work);
+                match (ended, started) {
+                    (Ok(()), None) => head.advance(job.point),
+                    (ended, started) => head.advance_with(job.point, notes(job.point, ended, started)),
                 }
             }
             batch.clear();
@@ -161,14 +166,12 @@ impl Worker {
     }
 }
 
-/// Calls a sink. One that panics harms nobody but itself: a lane, or a caller of `arm`, goes on.
-pub(crate) fn tell(sink: &dyn LaneSink) -> impl FnMut(u64, Vec<Failed>) {
-    move |upto, failed| {
-        let verdict = Verdict { upto: Point(upto), failed };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| sink.passed(verdict))) {
-            drop(message(payload));
-        }
-    }
+/// What is to be said of a group that has just ended.
+#[cold]
+fn notes(point: Point, ended: Result<(), Payload>, started: Option<Instant>) -> SmallVec<[Note; 2]> {
+    let failed = ended.err().map(|payload| Failed::at(point, BackendError::Panicked(message(payload))));
+    let times = started.map(|started| Timed::new(point, clock(started), clock(Instant::now())));
+    failed.map(Note::from).into_iter().chain(times.map(Note::from)).collect()
 }
 
 /// A panic's message.

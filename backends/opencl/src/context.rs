@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use windlass_backend::{
-    Allocation, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, CompletionStrategy, Context,
-    ContextInfo, DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryObject, async_trait,
+    Allocation, BackendError, BuiltKernel, CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKey,
+    DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
-use crate::device::{self, Found};
+use crate::device::Found;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
 use crate::memory::{Memory, Staging};
 use crate::sys::{self, DeviceId, Queue};
 
-/// A context, with a queue of its own for each device on which it clears fresh memory.
+/// A context, with a queue of its own for each device on which it touches fresh memory and maps staging.
 pub(crate) struct OpenClContext {
     native: Arc<sys::Context>,
     info: ContextInfo,
@@ -24,42 +24,41 @@ pub(crate) struct OpenClContext {
 }
 
 impl OpenClContext {
-    /// Opens the devices at these positions of a driver's list.
-    pub(crate) fn open(found: &Found, positions: &[usize]) -> Result<Self, BackendError> {
-        let missing = |at: &usize| BackendError::Unsupported(format!("no OpenCL device at position {at}"));
-        let devices = positions
-            .iter()
-            .map(|at| found.devices.get(*at).copied().ok_or_else(|| missing(at)))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// Opens the devices of these names in one driver's list.
+    pub(crate) fn open(all: &[Found], keys: &[DeviceKey]) -> Result<Self, BackendError> {
+        let missing = |key: &DeviceKey| BackendError::Lost(format!("there is no OpenCL device `{key}` now"));
+        let has = |found: &&Found| keys.first().is_some_and(|key| found.position(key).is_some());
+        let found = all.iter().find(has).ok_or_else(|| {
+            keys.first().map_or(BackendError::Unsupported("a context without devices".into()), missing)
+        })?;
+        let position = |key| found.position(key).ok_or_else(|| missing(key));
+        let positions = keys.iter().map(position).collect::<Result<Vec<_>, _>>()?;
+        let devices: Vec<DeviceId> = positions.iter().map(|&at| found.devices[at]).collect();
         let native = sys::Context::new(found.platform, &devices)?;
         let service = devices
             .iter()
             .map(|device| native.queue(*device).map(Arc::new))
             .collect::<sys::Result<Vec<_>>>()?;
-        let info = info(&devices);
+        let info = info(positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect());
         Ok(OpenClContext { native: Arc::new(native), info, devices, service, lanes: Arc::default() })
     }
 }
 
-fn info(devices: &[DeviceId]) -> ContextInfo {
-    let devices: Vec<_> = devices.iter().zip(0..).map(|(d, i)| device::device_info(*d, i)).collect();
-    let orders = devices.iter().map(|d| d.atomic_orders).min();
-    let scopes = devices.iter().map(|d| d.atomic_scopes).min();
-    ContextInfo {
-        completions: vec![CompletionStrategy::Callback, CompletionStrategy::Waiter],
-        feeds_from_sink: false,
-        arms_freely: false,
-        allocate_blocks: true,
-        // NVIDIA's driver makes such a copy inside the enqueueing call. Others pin the memory there, which blocks as well.
-        pageable_copies_block: devices.iter().any(|d| d.kind == DeviceKind::DiscreteGpu),
-        atomic_orders: orders.unwrap_or(AtomicOrders::Relaxed),
-        atomic_scopes: scopes.unwrap_or(AtomicScopes::WorkGroup),
-        devices,
-    }
+fn info(devices: Vec<DeviceInfo>) -> ContextInfo {
+    // NVIDIA's driver makes a copy with unpinned memory inside the enqueueing call. Others pin the memory there, which blocks
+    // as well.
+    let across_a_bus = devices.iter().any(|d| d.kind == DeviceKind::DiscreteGpu);
+    let pageable = if across_a_bus { 0 } else { usize::MAX };
+    let memories = vec![MemoryInfo::new(); devices.len()];
+    ContextInfo::new(devices, memories)
+        .completions([CompletionStrategy::Callback, CompletionStrategy::Waiter])
+        .pageable_limits(pageable, pageable)
 }
 
+// SAFETY: memory is the driver's, of the size that was asked for and no host address; staging is a mapping of the driver's, or
+// `HostMemory`. Lanes work on what their commands name: see `OpenClLane`. No memory is said to be zeroed.
 #[async_trait]
-impl Context for OpenClContext {
+unsafe impl Context for OpenClContext {
     fn info(&self) -> &ContextInfo {
         &self.info
     }
@@ -70,14 +69,16 @@ impl Context for OpenClContext {
         Ok(Arc::new(OpenClLane::open(context, lanes, queue, &spec, sink)))
     }
 
-    fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
-        let MemoryObject::Buffer { bytes } = object else {
-            return Err(BackendError::Unsupported(format!("{object:?} on an OpenCL device")));
+    fn allocate(
+        &self,
+        memory: MemoryIndex,
+        object: MemoryObject,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        let (MemoryObject::Buffer { bytes }, MemoryIndex::Own(of)) = (object, memory) else {
+            return Err(BackendError::Unsupported(format!("{object:?} in {memory:?} on an OpenCL device")));
         };
-        if bytes as u64 > self.info.devices[device].limits.allocation {
-            return Err(BackendError::OutOfMemory { bytes });
-        }
-        Ok(Arc::new(Memory::zeroed(&self.native, &self.service[device], bytes)?))
+        // Each device has the memory of its own number.
+        Ok(Arc::new(Memory::new(&self.native, &self.service[of as usize], bytes)?))
     }
 
     /// Memory that the driver pinned, where there is a bus to cross; else, or without such memory, the process's own.

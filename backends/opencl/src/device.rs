@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use opencl3::device as cl;
 use opencl3::platform::platform::{CL_PLATFORM_NAME, CL_PLATFORM_VENDOR, CL_PLATFORM_VERSION};
 use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform, Unavailable,
+    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits, MemoryIndex,
+    Platform, Unavailable,
 };
 use windlass_kernel::ImageFormat;
 
@@ -15,9 +16,9 @@ use crate::sys::{self, DeviceId, PlatformId};
 /// How many lanes one device gets: enough for a copy beside a kernel.
 const LANES: usize = 2;
 
-/// How many groups a lane holds. NVIDIA's driver blocks its caller at the 1,022nd command in flight, so this leaves
-/// room for groups of several commands.
-const LANE_DEPTH: usize = 64;
+/// What a lane holds. NVIDIA's driver blocks its caller at the 341st command with an event, which each of ours has; and a
+/// box may take several native commands. Its callbacks are cheap to ask for, but each is another event that it watches.
+const LANE_DEPTH: LaneDepth = LaneDepth::new(256, 64);
 
 /// What a buffer costs of a kernel's parameter space: an address and two numbers.
 const BUFFER_PARAMETER: usize = 24;
@@ -27,6 +28,28 @@ const BUFFER_PARAMETER: usize = 24;
 pub(crate) struct Found {
     pub(crate) platform: PlatformId,
     pub(crate) devices: Vec<DeviceId>,
+}
+
+impl Found {
+    /// What the device at a position is called for good: OpenCL names devices by nothing that is sure to differ, so those of
+    /// one name are counted. Two versions of one driver may be there at once.
+    fn key(&self, at: usize) -> String {
+        let platform = self.platform.text(CL_PLATFORM_VERSION);
+        let name = |at: usize| self.devices[at].text(cl::CL_DEVICE_NAME);
+        let own = name(at);
+        let same = (0..at).filter(|before| name(*before) == own).count();
+        format!("{platform}/{own}/{same}")
+    }
+
+    /// The position of the device that is called so.
+    pub(crate) fn position(&self, key: &DeviceKey) -> Option<usize> {
+        (0..self.devices.len()).find(|at| self.key(*at) == key.as_str())
+    }
+
+    /// The device at a position as plain data; it works on the memory of the given number.
+    pub(crate) fn device_info(&self, at: usize, memory: u32) -> DeviceInfo {
+        device_info(self.devices[at], self.key(at), memory)
+    }
 }
 
 /// Held while drivers are asked for their devices, which is where they set themselves up. PoCL 3.1 crashes when two
@@ -62,18 +85,14 @@ pub(crate) fn version(text: &str) -> (u32, u32) {
 
 /// A driver as plain data.
 pub(crate) fn platform_info(found: &Found) -> Platform {
-    let devices = found.devices.iter().zip(0..).map(|(d, i)| device_info(*d, i)).collect();
-    Platform {
-        name: found.platform.text(CL_PLATFORM_NAME),
-        vendor: found.platform.text(CL_PLATFORM_VENDOR),
-        version: found.platform.text(CL_PLATFORM_VERSION),
-        devices,
-    }
+    let devices =
+        (0..found.devices.len()).zip(0..).map(|(at, memory)| found.device_info(at, memory)).collect();
+    let about = |what| found.platform.text(what);
+    Platform::new(about(CL_PLATFORM_NAME), about(CL_PLATFORM_VENDOR), about(CL_PLATFORM_VERSION), devices)
 }
 
-/// A device as plain data, at a position in its platform or context. Devices of one context are not said to share
-/// memory, since OpenCL does not tell whether they do.
-pub(crate) fn device_info(device: DeviceId, position: u32) -> DeviceInfo {
+/// A device as plain data. Devices of one context are not said to share memory, since OpenCL does not tell whether they do.
+fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
     let extensions = device.text(cl::CL_DEVICE_EXTENSIONS);
     let extensions: Vec<&str> = extensions.split_whitespace().collect();
     let aspects = aspects(device, &extensions);
@@ -82,24 +101,17 @@ pub(crate) fn device_info(device: DeviceId, position: u32) -> DeviceInfo {
     } else {
         vec![ImageFormat::OpenClC, ImageFormat::Wgsl, ImageFormat::Builtin]
     };
-    let (atomic_orders, atomic_scopes) = atomics(device);
-    DeviceInfo {
-        name: device.text(cl::CL_DEVICE_NAME),
-        vendor: device.text(cl::CL_DEVICE_VENDOR),
-        driver: device.text(cl::CL_DRIVER_VERSION),
-        kind: kind(device),
-        physical_id: physical_id(device, &extensions),
-        memory_bytes: device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).filter(|bytes| *bytes > 0),
-        compute_units: size(device, cl::CL_DEVICE_MAX_COMPUTE_UNITS).max(1),
-        aspects,
-        atomic_orders,
-        atomic_scopes,
-        limits: limits(device),
-        formats,
-        memory: MemoryIndex::Own(position),
-        lanes: LANES,
-        lane_depth: LANE_DEPTH,
-    }
+    let (orders, scopes) = atomics(device);
+    let bytes = device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).filter(|bytes| *bytes > 0);
+    let units = size(device, cl::CL_DEVICE_MAX_COMPUTE_UNITS).max(1);
+    DeviceInfo::new(key, device.text(cl::CL_DEVICE_NAME), kind(device), MemoryIndex::Own(memory))
+        .made_by(device.text(cl::CL_DEVICE_VENDOR), device.text(cl::CL_DRIVER_VERSION))
+        .hardware(physical_id(device, &extensions), bytes, units)
+        .aspects(aspects)
+        .atomics(orders, scopes)
+        .limits(limits(device))
+        .formats(formats)
+        .lanes(LANES, LANE_DEPTH)
 }
 
 fn size(device: DeviceId, what: opencl3::types::cl_device_info) -> usize {
@@ -148,7 +160,6 @@ fn aspects(device: DeviceId, extensions: &[&str]) -> Vec<Aspect> {
         Aspect::Subgroups,
     );
     add(!is_set(device, cl::CL_DEVICE_COMPILER_AVAILABLE), Aspect::BuiltinOnly);
-    aspects.sort();
     aspects
 }
 
@@ -181,14 +192,14 @@ fn atomics_of(bits: u64) -> (AtomicOrders, AtomicScopes) {
 /// An argument's range may start at any element, since kernels are handed the offset beside the buffer.
 fn limits(device: DeviceId) -> Limits {
     let allocation = device.number(cl::CL_DEVICE_MAX_MEM_ALLOC_SIZE).unwrap_or(0);
-    Limits {
-        allocation,
-        binding: allocation,
-        binding_offset: 1,
-        bindings: size(device, cl::CL_DEVICE_MAX_PARAMETER_SIZE) / BUFFER_PARAMETER,
-        work_group_items: size(device, cl::CL_DEVICE_MAX_WORK_GROUP_SIZE),
-        local_memory: size(device, cl::CL_DEVICE_LOCAL_MEM_SIZE),
-    }
+    Limits::default()
+        .allocation(allocation)
+        .binding(allocation, 1)
+        .bindings(size(device, cl::CL_DEVICE_MAX_PARAMETER_SIZE) / BUFFER_PARAMETER)
+        .work_group(
+            size(device, cl::CL_DEVICE_MAX_WORK_GROUP_SIZE),
+            size(device, cl::CL_DEVICE_LOCAL_MEM_SIZE),
+        )
 }
 
 #[cfg(test)]

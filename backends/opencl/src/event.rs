@@ -6,15 +6,10 @@
 //!
 //! # Settling
 //!
-//! A callback on the last event at or before an armed point calls [`Progress::ended`]; an armed point that has been
-//! passed already calls [`Progress::settle`] at once. Either way:
-//!
-//! 1. The point is left in `asked`. If somebody is settling, they will see it, and this thread goes its way.
-//! 2. Else this thread settles: it takes what is asked and the groups up to there, reads their statuses, retires
-//!    them and calls the sink, until nothing is asked.
-//!
-//! So verdicts reach the sink one after the other, though from any thread. Were two threads to report at the same
-//! time, the one with good news could overtake the one that read the failure of an earlier point.
+//! A callback on the last event at or before a point that is to be reported calls [`Progress::settle`]; so does whoever arms
+//! a point that has been passed already. The completion book ([`windlass_backend::Completion`]) lets one thread at a time
+//! read statuses, and says who tells the sink what; here is only what is native about it: the groups up to the point are
+//! taken from the table, their statuses are read, and they are retired.
 //!
 //! A driver may fail to call back for a command that failed (PoCL 3.1 does, for one that waited for a failed event).
 //! Its point is then reported together with the next armed one.
@@ -28,23 +23,22 @@
 //!
 //! # What a callback does
 //!
-//! It may run on a thread of the driver's, which must not wait or release anything. So it reads statuses and calls
-//! the sink; the groups it retired, and with them the native events, wait in `spent` until a thread that is feeding,
+//! It may run on a thread of the driver's, which must not wait or release anything. So it reads statuses and settles; the
+//! groups it retired, and with them the native events, wait in `spent` until a thread that is feeding,
 //! arming or flushing drops them.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Failed, LaneSink, Point, Verdict};
+use windlass_backend::{BackendError, Completion, Failed, LaneSink, Note, Point};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::sys::Event;
 
 /// What was fed at one point.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct Enqueued {
     pub(crate) point: Point,
     /// One for each native command, in order. None for a barrier that had nothing to wait for.
     pub(crate) events: SmallVec<[Event; 1]>,
@@ -55,7 +49,7 @@ pub(crate) struct Group {
     pub(crate) sources: Vec<Vec<u8>>,
 }
 
-impl Group {
+impl Enqueued {
     /// Why the group failed, if it did. `lost` is the reason of those commands that will never end.
     fn failure(&self, lost: Option<&BackendError>) -> Option<BackendError> {
         let status = |event: &Event| match event.status() {
@@ -71,30 +65,25 @@ impl Group {
 
     fn failed(&self, lost: Option<&BackendError>) -> Option<Failed> {
         let error = self.failure(lost)?;
-        Some(Failed { first: self.point, last: self.point, error })
+        Some(Failed::at(self.point, error))
     }
 }
 
 /// How far a lane has come. Callbacks share it, so it owns no queue: the last callback must not release one.
 pub(crate) struct Progress {
     table: Mutex<Table>,
-    sink: Arc<dyn LaneSink>,
+    completion: Arc<Completion>,
 }
 
 #[derive(Default)]
 struct Table {
     /// Groups whose statuses were not read, in the order of their points.
-    live: VecDeque<Arc<Group>>,
+    live: VecDeque<Arc<Enqueued>>,
     /// Groups that were retired and not dropped yet.
-    spent: Vec<Arc<Group>>,
-    /// The last point that was fed, handed to the device, and covered by a verdict (given, or being given).
+    spent: Vec<Arc<Enqueued>>,
+    /// The last point that was fed, and the last that was handed to the device.
     fed: Option<Point>,
     flushed: Option<Point>,
-    passed: Option<Point>,
-    /// The last point that a verdict is due for.
-    asked: Option<Point>,
-    /// Whether a thread is settling.
-    settling: bool,
     /// Why nothing will end any more.
     lost: Option<BackendError>,
 }
@@ -107,11 +96,11 @@ impl Table {
 
 impl Progress {
     pub(crate) fn new(sink: Arc<dyn LaneSink>) -> Self {
-        Progress { table: Mutex::default(), sink }
+        Progress { table: Mutex::default(), completion: Completion::new(sink) }
     }
 
     /// Notes a group that was enqueued.
-    pub(crate) fn fed(&self, group: Group) {
+    pub(crate) fn fed(&self, group: Enqueued) {
         let mut table = lock(&self.table);
         table.fed = Some(group.point);
         table.live.push_back(Arc::new(group));
@@ -123,19 +112,19 @@ impl Progress {
     }
 
     /// The group whose last event ends when `point` is passed; `None` if it has been passed, as far as is known.
-    pub(crate) fn group_at(&self, point: Point) -> Option<Arc<Group>> {
+    pub(crate) fn group_at(&self, point: Point) -> Option<Arc<Enqueued>> {
         let table = lock(&self.table);
         let end = table.up_to(point);
         table.live.range(..end).rev().find(|g| !g.events.is_empty()).cloned()
     }
 
     /// The first group up to `point` whose last event has not ended, as far as the driver says. Not for callbacks.
-    pub(crate) fn first_under_way(&self, point: Point) -> Option<Arc<Group>> {
+    pub(crate) fn first_under_way(&self, point: Point) -> Option<Arc<Enqueued>> {
         let table = lock(&self.table);
         let end = table.up_to(point);
-        let groups: SmallVec<[Arc<Group>; 8]> = table.live.range(..end).cloned().collect();
+        let groups: SmallVec<[Arc<Enqueued>; 8]> = table.live.range(..end).cloned().collect();
         drop(table);
-        let runs = |group: &&Arc<Group>| {
+        let runs = |group: &&Arc<Enqueued>| {
             group.events.last().is_some_and(|event| event.status().is_ok_and(|status| status > 0))
         };
         groups.iter().find(runs).cloned()
@@ -160,7 +149,7 @@ impl Progress {
         table.flushed = table.flushed.max(Some(point));
     }
 
-    /// Gives up: whatever has not ended counts as failed. Reports all of it.
+    /// Gives up: whatever has not ended counts as failed, and is reported where that was asked for.
     pub(crate) fn lose(&self, error: BackendError) {
         let mut table = lock(&self.table);
         table.lost = Some(error);
@@ -169,56 +158,34 @@ impl Progress {
         fed.into_iter().for_each(|point| self.settle(point));
     }
 
-    /// Reports `point`, which an event's callback says has been passed, unless a later one was reported.
-    pub(crate) fn ended(&self, point: Point) {
-        if lock(&self.table).passed < Some(point) {
-            self.settle(point);
-        }
+    /// Has `point` reported when it is settled.
+    pub(crate) fn arm(&self, point: Point) {
+        self.completion.arm(point);
     }
 
-    /// Reports `point`, which has been passed.
+    /// Everything up to `point` has ended: reads how, and reports what is armed.
     pub(crate) fn settle(&self, point: Point) {
-        let mut table = lock(&self.table);
-        table.asked = table.asked.max(Some(point));
-        if std::mem::replace(&mut table.settling, true) {
-            return;
-        }
+        self.completion.settle(point, |upto| self.retire(upto));
+    }
+
+    /// Reads the statuses of all groups up to `point`, and retires them. If something failed because the device is gone,
+    /// nothing more is to be fed. One thread at a time comes here, so the groups are still there when they are retired.
+    fn retire(&self, point: Point) -> Vec<Note> {
+        let table = lock(&self.table);
+        let end = table.up_to(point);
+        let groups: SmallVec<[Arc<Enqueued>; 8]> = table.live.range(..end).cloned().collect();
+        let lost = table.lost.clone();
         drop(table);
-        while let Some((asked, groups, lost)) = self.take_asked() {
-            let failed: Vec<_> = groups.iter().filter_map(|g| g.failed(lost.as_ref())).collect();
-            // The table still holds these groups, so no event is released here.
-            drop(groups);
-            let verdict = Verdict { upto: self.retire(asked, &failed), failed };
-            // A sink that panics breaks its contract, but must not take the lane's later verdicts with it, and the
-            // panic must not unwind into a driver.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.sink.passed(verdict)));
-        }
-    }
-
-    /// What is to be settled next; ends the settling if that is nothing.
-    #[allow(clippy::type_complexity, reason = "the three parts go separate ways at once")]
-    fn take_asked(&self) -> Option<(Point, SmallVec<[Arc<Group>; 8]>, Option<BackendError>)> {
-        let mut table = lock(&self.table);
-        let Some(asked) = table.asked.take() else {
-            table.settling = false;
-            return None;
-        };
-        let end = table.up_to(asked);
-        Some((asked, table.live.range(..end).cloned().collect(), table.lost.clone()))
-    }
-
-    /// Retires everything up to `asked`, and says how far the lane has been passed. If something failed because the
-    /// device is gone, nothing more is to be fed.
-    fn retire(&self, asked: Point, failed: &[Failed]) -> Point {
+        let failed: Vec<Failed> = groups.iter().filter_map(|g| g.failed(lost.as_ref())).collect();
+        // The table still holds these groups, so no event is released here.
+        drop(groups);
         let table = &mut *lock(&self.table);
         if let Some(lost) = failed.iter().find(|f| f.error.is_lost()) {
             table.lost = Some(lost.error.clone());
         }
-        let end = table.up_to(asked);
+        let end = table.up_to(point);
         table.spent.extend(table.live.drain(..end));
-        let upto = table.passed.map_or(asked, |passed| passed.max(asked));
-        table.passed = Some(upto);
-        upto
+        failed.into_iter().map(Note::from).collect()
     }
 
     /// Drops what was retired. Not for callbacks: this releases native events.
@@ -244,6 +211,8 @@ impl Progress {
 mod tests {
     use std::thread;
 
+    use windlass_backend::Verdict;
+
     use super::*;
 
     /// A sink that runs something in each call, and keeps the verdicts in the order in which calls returned.
@@ -266,7 +235,12 @@ mod tests {
 
     /// A group that broke off before its first command, so that there is no event to ask.
     fn feed(progress: &Progress, point: u64, error: Option<BackendError>) {
-        progress.fed(Group { point: Point(point), events: SmallVec::new(), error, sources: Vec::new() });
+        progress.fed(Enqueued { point: Point(point), events: SmallVec::new(), error, sources: Vec::new() });
+    }
+
+    fn report(progress: &Progress, point: u64) {
+        progress.arm(Point(point));
+        progress.settle(Point(point));
     }
 
     fn reported<F>(sink: &Sink<F>) -> Vec<(u64, Vec<u64>)> {
@@ -282,8 +256,8 @@ mod tests {
     fn a_failure_is_named_by_the_first_verdict_that_covers_it() {
         let (sink, progress) = lane(|_| ());
         [None, error(), None].into_iter().zip([1, 4, 6]).for_each(|(e, point)| feed(&progress, point, e));
-        [1, 5, 5, 6].into_iter().for_each(|point| progress.settle(Point(point)));
-        progress.ended(Point(4));
+        [1, 5, 5, 6].into_iter().for_each(|point| report(&progress, point));
+        progress.settle(Point(4));
         assert_eq!(reported(&sink), [(1, vec![]), (5, vec![4]), (5, vec![]), (6, vec![])]);
         assert!(progress.is_idle());
     }
@@ -295,14 +269,15 @@ mod tests {
         let (sink, made) = lane(move |verdict| {
             if verdict.upto == Point(1) {
                 let progress = Arc::clone(inner.get().expect("it is set before the first verdict"));
+                let progress = move || report(&progress, 2);
                 // Another thread hears of point 2 while point 1, which failed, is being reported.
-                thread::spawn(move || progress.ended(Point(2))).join().expect("it does not panic");
+                thread::spawn(progress).join().expect("it does not panic");
             }
         });
         let progress = progress.get_or_init(|| Arc::new(made));
         feed(progress, 1, error());
         feed(progress, 2, None);
-        progress.ended(Point(1));
+        report(progress, 1);
         assert_eq!(reported(&sink), [(1, vec![1]), (2, vec![])]);
     }
 
@@ -311,8 +286,8 @@ mod tests {
         let (sink, progress) = lane(|verdict| assert_ne!(verdict.upto, Point(1), "the test's own panic"));
         feed(&progress, 1, None);
         feed(&progress, 2, None);
-        progress.settle(Point(1));
-        progress.settle(Point(2));
+        report(&progress, 1);
+        report(&progress, 2);
         assert_eq!(reported(&sink), [(2, vec![])]);
     }
 
@@ -335,7 +310,7 @@ mod tests {
         let (sink, progress) = lane(|_| ());
         feed(&progress, 1, Some(BackendError::Lost("the test took it".into())));
         assert_eq!(progress.lost(), None);
-        progress.ended(Point(1));
+        report(&progress, 1);
         assert_eq!(reported(&sink), [(1, vec![1])]);
         assert!(progress.lost().is_some_and(|e| e.is_lost()));
     }
@@ -345,6 +320,7 @@ mod tests {
         let (sink, progress) = lane(|_| ());
         feed(&progress, 3, None);
         feed(&progress, 5, None);
+        progress.arm(Point(5));
         progress.lose(BackendError::Lost("the test took it".into()));
         assert_eq!(reported(&sink), [(5, vec![])], "what has no command cannot have been lost");
         assert!(progress.lost().is_some_and(|e| e.is_lost()));

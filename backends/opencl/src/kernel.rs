@@ -33,13 +33,13 @@ use std::sync::Arc;
 
 use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
 use smallvec::SmallVec;
-use windlass_backend::{Arg, BackendError, BuiltKernel, Launch, Region};
+use windlass_backend::{Arg, BackendError, BuiltKernel, KernelLimits, Launch, Region};
 use windlass_kernel::{Cache, ImageFormat, Kernel, KernelImage, Parameter, Range, Slot, dump};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::described;
 use crate::device::version;
-use crate::lane::Feeding;
+use crate::feeding::Feeding;
 use crate::memory::Memory;
 use crate::sys::{self, Context, DeviceId, Program, Result};
 use crate::translated::{self, Calling};
@@ -59,7 +59,11 @@ pub(crate) struct Built {
     device: usize,
 }
 
-impl BuiltKernel for Built {}
+impl BuiltKernel for Built {
+    fn limits(&self) -> KernelLimits {
+        KernelLimits::new(self.work_group_items, usize::MAX)
+    }
+}
 
 /// How a kernel's parameters follow from its slots.
 #[derive(Debug)]
@@ -350,9 +354,9 @@ fn bind<'a>(
     arg: &Arg<'a>,
 ) -> std::result::Result<Bound<'a>, BackendError> {
     match (slot, *arg) {
-        (Slot::Buffer(_) | Slot::Constant, Arg::Buffer { memory, region, element, .. }) => {
-            let (offset, len) = elements(&region, memory.bytes(), element)?;
-            match Memory::of(memory, context)? {
+        (Slot::Buffer(_) | Slot::Constant, Arg::Buffer(arg)) => {
+            let (offset, len) = elements(&arg.region, arg.memory.bytes(), arg.element)?;
+            match Memory::of(arg.memory, context)? {
                 Some(memory) => Ok(Bound::Buffer { memory, offset, len }),
                 None => Err(BackendError::Unsupported("a kernel on memory that is not OpenCL's".into())),
             }

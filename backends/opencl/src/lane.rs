@@ -16,11 +16,12 @@ use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    BackendError, Command, CompletionStrategy, Lane, LaneNumber, LaneSink, LaneSpec, Point, Wait,
+    BackendError, Command, CompletionStrategy, Group, Lane, LaneNumber, LaneSink, LaneSpec, Point, Wait,
 };
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::event::{Group, Progress};
+use crate::event::{Enqueued, Progress};
+use crate::feeding::Feeding;
 use crate::kernel;
 use crate::memory::{self, Transfer};
 use crate::sys::{Context, Event, Failure, Queue, Result, WaitList};
@@ -100,7 +101,7 @@ impl OpenClLane {
     }
 
     /// The groups of other lanes that must have ended, with their queues flushed. Those that have are left out.
-    fn awaited(&self, waits: &[Wait]) -> Result<SmallVec<[Arc<Group>; 2]>> {
+    fn awaited(&self, waits: &[Wait]) -> Result<SmallVec<[Arc<Enqueued>; 2]>> {
         let mut groups = SmallVec::new();
         for wait in waits {
             let Some(stream) = self.lanes.get(wait.lane) else { continue };
@@ -132,7 +133,7 @@ fn unsupported<T>(what: &str) -> std::result::Result<T, BackendError> {
 }
 
 /// The event that ends a group which has any.
-fn last(group: &Group) -> &Event {
+fn last(group: &Enqueued) -> &Event {
     group.events.last().expect("only groups with events are looked up")
 }
 
@@ -153,46 +154,12 @@ impl Step<'_> {
     }
 }
 
-/// A group that is being enqueued.
-pub(crate) struct Feeding<'a> {
-    queue: &'a Queue,
-    waits: WaitList<'a>,
-    events: SmallVec<[Event; 1]>,
-    sources: Vec<Vec<u8>>,
-}
-
-impl Feeding<'_> {
-    /// Enqueues one native command. Only the group's first has waits: the queue is in-order.
-    pub(crate) fn enqueue(
-        &mut self,
-        command: impl FnOnce(&Queue, &WaitList<'_>) -> Result<Event>,
-    ) -> Result<()> {
-        let event = command(self.queue, &self.waits)?;
-        self.waits.clear();
-        self.events.push(event);
-        Ok(())
-    }
-
-    /// Keeps host memory, which a command is to read, until the group has ended.
-    pub(crate) fn keep(&mut self, source: Vec<u8>) -> *const u8 {
-        let start = source.as_ptr();
-        self.sources.push(source);
-        start
-    }
-
-    /// A barrier: behind waits a marker carries it, else the group before it does.
-    fn barrier(&mut self) -> Result<()> {
-        if self.waits.is_empty() { Ok(()) } else { self.enqueue(Queue::marker) }
-    }
-}
-
-impl Lane for OpenClLane {
-    fn feed(
-        &self,
-        point: Point,
-        waits: &[Wait],
-        commands: SmallVec<[Command<'_>; 1]>,
-    ) -> std::result::Result<(), BackendError> {
+// SAFETY: native commands are enqueued with the boxes that the commands name, checked to lie inside their allocations, and
+// the driver keeps its own memory until they have ended. A point is settled when the event that ends it, or the marker
+// behind its waits, has ended, and the queue is in-order.
+unsafe impl Lane for OpenClLane {
+    unsafe fn feed(&self, group: Group<'_>) -> std::result::Result<(), BackendError> {
+        let Group { point, waits, commands, report, .. } = group;
         let progress = &self.stream.progress;
         progress.sweep();
         if let Some(lost) = progress.lost() {
@@ -203,8 +170,7 @@ impl Lane for OpenClLane {
         let awaited = self.awaited(waits)?;
         let mut list = WaitList::default();
         awaited.iter().for_each(|group| list.push(last(group)));
-        let mut feeding =
-            Feeding { queue: &self.stream.queue, waits: list, events: SmallVec::new(), sources: Vec::new() };
+        let mut feeding = Feeding::new(&self.stream.queue, list);
         let mut fed = steps.iter().try_for_each(|step| step.enqueue(&mut feeding));
         if fed.is_ok() && feeding.events.is_empty() {
             fed = feeding.barrier();
@@ -217,7 +183,10 @@ impl Lane for OpenClLane {
             return Err(error);
         }
         // What was enqueued cannot be taken back, so a group that broke off in the middle is fed, and fails.
-        progress.fed(Group { point, events, error, sources });
+        progress.fed(Enqueued { point, events, error, sources });
+        if report {
+            self.report(point);
+        }
         Ok(())
     }
 
@@ -230,9 +199,17 @@ impl Lane for OpenClLane {
         let progress = &self.stream.progress;
         progress.sweep();
         // To the table a point that was never fed looks like one that has been passed, which would be the worst answer.
-        if !progress.has_fed(point) {
-            return;
+        if progress.has_fed(point) {
+            self.report(point);
         }
+    }
+}
+
+impl OpenClLane {
+    /// Has `point`, which was fed, reported once it is passed.
+    fn report(&self, point: Point) {
+        let progress = &self.stream.progress;
+        progress.arm(point);
         match progress.group_at(point) {
             // A barrier may stand behind groups that have been reported, and is then passed as well.
             None => progress.settle(point),
@@ -244,10 +221,8 @@ impl Lane for OpenClLane {
             }
         }
     }
-}
 
-impl OpenClLane {
-    /// Reports `point` once the event has ended.
+    /// Settles `point` once the event has ended.
     fn watch(&self, event: &Event, point: Point) {
         let progress = Arc::clone(&self.stream.progress);
         if self.waiter.as_ref().is_some_and(|waiter| waiter.watch(&progress, point)) {
@@ -255,10 +230,10 @@ impl OpenClLane {
         }
         // Nobody need be called for what has ended, and Oclgrind, whose flushing blocks, never would.
         if event.status().is_ok_and(|status| status <= 0) {
-            progress.ended(point);
+            progress.settle(point);
             return;
         }
-        if event.when_ended(move || progress.ended(point)).is_err() {
+        if event.when_ended(move || progress.settle(point)).is_err() {
             self.wait_for(event, point);
         }
     }

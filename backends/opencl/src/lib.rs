@@ -20,6 +20,7 @@ mod described;
 mod device;
 mod error;
 mod event;
+mod feeding;
 mod kernel;
 mod lane;
 mod memory;
@@ -29,15 +30,20 @@ mod waiter;
 
 use std::sync::Arc;
 
-use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unavailable, async_trait};
+use windlass_backend::{
+    Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
+};
 
 use crate::context::OpenClContext;
+
+/// The backend's name.
+pub const ID: BackendId = BackendId::new("opencl");
 
 /// The OpenCL backend.
 ///
 /// ```
-/// use windlass_backend::{Backend, BackendId};
-/// assert_eq!(windlass_opencl::OpenCl::new().id(), BackendId::OPENCL);
+/// use windlass_backend::Backend;
+/// assert_eq!(windlass_opencl::OpenCl::new().id().as_str(), "opencl");
 /// ```
 #[derive(Debug, Default)]
 pub struct OpenCl {
@@ -52,20 +58,19 @@ impl OpenCl {
     }
 }
 
+// SAFETY: its contexts are `OpenClContext`s, which keep the contract.
 #[async_trait]
-impl Backend for OpenCl {
+unsafe impl Backend for OpenCl {
     fn id(&self) -> BackendId {
-        BackendId::OPENCL
+        ID
     }
 
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
         Ok(device::find()?.iter().map(device::platform_info).collect())
     }
 
-    async fn open(&self, platform: usize, devices: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
+    async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
         let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
-        let missing = || BackendError::Unsupported(format!("no OpenCL platform at position {platform}"));
-        let found = found.get(platform).ok_or_else(missing)?;
-        Ok(Arc::new(OpenClContext::open(found, devices)?))
+        Ok(Arc::new(OpenClContext::open(&found, &spec.devices)?))
     }
 }

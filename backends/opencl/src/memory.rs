@@ -29,15 +29,15 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Memory that reads as zeros. Waits for the device, which also makes a driver that allocates at first use say
-    /// now whether it has room.
-    pub(crate) fn zeroed(
+    /// Memory with any contents. Waits for the device to touch it, which makes a driver that allocates at first use say now
+    /// whether it has room.
+    pub(crate) fn new(
         context: &Arc<Context>,
         queue: &Queue,
         bytes: usize,
     ) -> std::result::Result<Self, BackendError> {
         let size = bytes.checked_next_multiple_of(GRANULE).ok_or(BackendError::OutOfMemory { bytes })?;
-        let buffer = zeroed_buffer(context, queue, size).map_err(|f| error::allocation(f, bytes))?;
+        let buffer = touched_buffer(context, queue, size).map_err(|f| error::allocation(f, bytes))?;
         Ok(Memory { buffer, bytes, size, context: Arc::clone(context) })
     }
 
@@ -64,15 +64,16 @@ impl Memory {
     }
 }
 
-fn zeroed_buffer(context: &Context, queue: &Queue, size: usize) -> Result<Buffer> {
+fn touched_buffer(context: &Context, queue: &Queue, size: usize) -> Result<Buffer> {
     let buffer = context.buffer(size)?;
-    let filled = queue.fill(&buffer, &[0; GRANULE], 0, size, &WaitList::default())?;
+    let filled = queue.fill(&buffer, &[0; GRANULE], 0, GRANULE, &WaitList::default())?;
     queue.flush()?;
     filled.wait()?;
     Ok(buffer)
 }
 
-impl Allocation for Memory {
+// SAFETY: it shows the host no memory.
+unsafe impl Allocation for Memory {
     fn bytes(&self) -> usize {
         self.bytes
     }
@@ -114,7 +115,9 @@ impl Drop for Staging {
     }
 }
 
-impl Allocation for Staging {
+// SAFETY: the driver mapped so many bytes at that address for reading and writing until they are unmapped, which happens when
+// this is dropped; they were filled with zeros, and nobody else knows them. Drivers align mappings to 128 bytes.
+unsafe impl Allocation for Staging {
     fn bytes(&self) -> usize {
         self.bytes
     }

@@ -75,8 +75,8 @@ impl Calling {
         let too_many = |error: block::TooMany| BackendError::Unsupported(error.to_string());
         let mut places = SmallVec::<[[u32; 2]; 8]>::new();
         for arg in launch.args {
-            if let Arg::Buffer { memory, region, element, .. } = arg {
-                let (offset, len) = elements(region, memory.bytes(), *element)?;
+            if let Arg::Buffer(arg) = arg {
+                let (offset, len) = elements(&arg.region, arg.memory.bytes(), arg.element)?;
                 let count = |n: u64| block::count(usize::try_from(n).unwrap_or(usize::MAX)).map_err(too_many);
                 places.push([count(offset)?, count(len)?]);
             }

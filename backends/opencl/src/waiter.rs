@@ -78,7 +78,7 @@ impl Shared {
             };
             let due = self.take_due(passed);
             if let Some(point) = due {
-                progress.ended(point);
+                progress.settle(point);
             }
             // This thread may release what it has retired.
             progress.sweep();

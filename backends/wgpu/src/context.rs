@@ -4,37 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, CompletionStrategy, Context, ContextInfo, DeviceInfo, Lane,
-    LaneSink, LaneSpec, MemoryIndex, MemoryObject, async_trait,
+    Allocation, BackendError, BuiltKernel, CompletionStrategy, Contents, Context, ContextInfo, ContextSink,
+    DeviceInfo, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage, dump};
 
-use crate::error::{Faults, failed, guarded, unsupported};
+use crate::error::{Faults, failed, unsupported};
 use crate::exit::Native;
+use crate::gpu::Gpu;
 use crate::lane::WgpuLane;
 use crate::memory::{DeviceMemory, padded};
 use crate::submit::Worker;
 use crate::{device, exit, kernel};
-
-/// What every part of the backend needs of a device.
-#[derive(Debug)]
-pub(crate) struct Gpu {
-    pub(crate) device: Native<wgpu::Device>,
-    pub(crate) queue: Native<wgpu::Queue>,
-    pub(crate) limits: wgpu::Limits,
-    pub(crate) faults: Arc<Faults>,
-}
-
-impl Gpu {
-    /// Runs native calls, and returns what they reported or how they panicked.
-    pub(crate) fn guarded<T>(
-        &self,
-        call: &'static str,
-        work: impl FnOnce() -> Result<T, BackendError>,
-    ) -> Result<T, BackendError> {
-        guarded(&self.device, &self.faults, call, work)
-    }
-}
 
 /// A wgpu device, opened. Behind `dyn Context`, this is what a downcast through `Any` finds.
 pub struct WgpuContext {
@@ -45,7 +26,11 @@ pub struct WgpuContext {
 
 impl WgpuContext {
     /// Opens a device with its own limits, and the features that this backend knows.
-    pub(crate) async fn open(adapter: &wgpu::Adapter, info: DeviceInfo) -> Result<Self, BackendError> {
+    pub(crate) async fn open(
+        adapter: &wgpu::Adapter,
+        info: DeviceInfo,
+        sink: Arc<dyn ContextSink>,
+    ) -> Result<Self, BackendError> {
         let limits = adapter.limits();
         let wanted = wgpu::DeviceDescriptor {
             label: Some("windlass"),
@@ -56,7 +41,7 @@ impl WgpuContext {
         let opened = adapter.request_device(&wanted).await;
         let (device, queue) = opened.map_err(|e| failed("Adapter::request_device", e.to_string()))?;
         exit::watch();
-        let faults = Faults::watch(&device);
+        let faults = Faults::watch(&device, sink);
         let (device, queue) = (Native::new(device), Native::new(queue));
         let gpu = Arc::new(Gpu { device, queue, limits, faults });
         Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu })
@@ -73,21 +58,15 @@ impl WgpuContext {
     }
 }
 
-/// Atomics, lanes and memory are those of the one device, which is at position 0 here.
-fn context_info(mut device: DeviceInfo) -> ContextInfo {
-    device.memory = MemoryIndex::Own(0);
-    ContextInfo {
-        // `passed` runs on our waiter thread, or in the runtime's own call of `arm`.
-        completions: vec![CompletionStrategy::Waiter],
-        feeds_from_sink: true,
-        arms_freely: true,
-        // Takes well under a millisecond, also while another thread waits for the device.
-        allocate_blocks: false,
-        pageable_copies_block: false,
-        atomic_orders: device.atomic_orders,
-        atomic_scopes: device.atomic_scopes,
-        devices: vec![device],
-    }
+fn context_info(device: DeviceInfo) -> ContextInfo {
+    // wgpu itself clears what was never written, where it is read.
+    let memory = MemoryInfo::new().fresh(Contents::Zeroed);
+    // `passed` runs on our waiter thread, or in the runtime's own call of `arm`. Allocating takes well under a millisecond,
+    // also while another thread waits for the device.
+    ContextInfo::new(vec![device.memory(MemoryIndex::Own(0))], vec![memory])
+        .completions([CompletionStrategy::Waiter])
+        .feeds_from_sink()
+        .allocates_at_once()
 }
 
 impl fmt::Debug for WgpuContext {
@@ -96,8 +75,10 @@ impl fmt::Debug for WgpuContext {
     }
 }
 
+// SAFETY: memory is wgpu's, zeroed by it, of the size that was asked for, and without a host address. Lanes work on what their
+// commands name: see `WgpuLane`.
 #[async_trait]
-impl Context for WgpuContext {
+unsafe impl Context for WgpuContext {
     fn info(&self) -> &ContextInfo {
         &self.info
     }
@@ -108,8 +89,11 @@ impl Context for WgpuContext {
         Ok(Arc::new(WgpuLane::new(Arc::clone(&self.gpu), Arc::clone(&self.worker), sink)))
     }
 
-    fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
-        self.only(device)?;
+    fn allocate(
+        &self,
+        _memory: MemoryIndex,
+        object: MemoryObject,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
         let MemoryObject::Buffer { bytes } = object else {
             return unsupported(format!("{object:?} on a wgpu device"));
         };

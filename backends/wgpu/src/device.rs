@@ -5,19 +5,28 @@ use std::thread;
 
 use wgpu::{Backends, DeviceType, Features};
 use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform, Unavailable,
+    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits, MemoryIndex,
+    Platform, Unavailable,
 };
 use windlass_kernel::ImageFormat;
 
 use crate::exit::Native;
 
 /// wgpu bounds nothing here; enough to keep a device busy, few enough to cancel the rest.
-const LANE_DEPTH: usize = 64;
+const LANE_DEPTH: LaneDepth = LaneDepth::new(256, 256);
 
 /// A platform with the adapters behind its devices, in the same order.
 pub(crate) struct Found {
     pub(crate) platform: Platform,
     pub(crate) adapters: Vec<wgpu::Adapter>,
+}
+
+impl Found {
+    /// The adapter that is called so, with what is said of it.
+    pub(crate) fn adapter(&self, key: &DeviceKey) -> Option<(&wgpu::Adapter, &DeviceInfo)> {
+        let at = self.platform.devices.iter().position(|info| info.key == *key)?;
+        Some((&self.adapters[at], &self.platform.devices[at]))
+    }
 }
 
 /// Loads the Vulkan loader, where there is one.
@@ -43,7 +52,7 @@ pub(crate) async fn find(instance: &wgpu::Instance) -> Result<Vec<Found>, Unavai
             found.len() - 1
         });
         let Found { platform, adapters } = &mut found[at];
-        platform.devices.push(describe(&adapter, about, platform.devices.len()));
+        platform.devices.push(describe(&adapter, about, &platform.devices));
         adapters.push(adapter);
     }
     if found.is_empty() { Err(missing()) } else { Ok(found) }
@@ -60,12 +69,15 @@ fn missing() -> Unavailable {
 }
 
 fn platform(about: &wgpu::AdapterInfo) -> Platform {
-    Platform {
-        name: about.driver.clone(),
-        vendor: vendor(about.vendor),
-        version: format!("Vulkan, {}", about.driver_info),
-        devices: Vec::new(),
-    }
+    let version = format!("Vulkan, {}", about.driver_info);
+    Platform::new(about.driver.clone(), vendor(about.vendor), version, Vec::new())
+}
+
+/// What an adapter is called for good: where it sits, where the driver says so; equal ones are counted.
+fn key(about: &wgpu::AdapterInfo, before: &[DeviceInfo]) -> String {
+    let place = format!("{}/{}/{}", about.driver, about.device_pci_bus_id, about.name);
+    let same = before.iter().filter(|info| info.key.as_str().starts_with(&place)).count();
+    format!("{place}/{same}")
 }
 
 /// What this backend asks of a device beyond the core, where the device has it.
@@ -83,40 +95,28 @@ pub(crate) fn features(adapter: &wgpu::Adapter) -> Features {
     adapter.features() & wanted
 }
 
-fn describe(adapter: &wgpu::Adapter, about: wgpu::AdapterInfo, position: usize) -> DeviceInfo {
-    let kind = kind(about.device_type);
-    DeviceInfo {
-        vendor: vendor(about.vendor),
-        name: about.name,
-        driver: format!("{} {}", about.driver, about.driver_info),
-        kind,
-        physical_id: None,
-        memory_bytes: memory_bytes(adapter),
-        compute_units: compute_units(kind),
-        aspects: aspects(features(adapter)),
+fn describe(adapter: &wgpu::Adapter, about: wgpu::AdapterInfo, before: &[DeviceInfo]) -> DeviceInfo {
+    let (kind, memory) = (kind(about.device_type), MemoryIndex::Own(0));
+    DeviceInfo::new(key(&about, before), about.name.clone(), kind, memory)
+        .made_by(vendor(about.vendor), format!("{} {}", about.driver, about.driver_info))
+        .hardware(None, memory_bytes(adapter), compute_units(kind))
+        .aspects(aspects(features(adapter)))
         // WGSL's atomics are relaxed, and reach all of the device's work-items.
-        atomic_orders: AtomicOrders::Relaxed,
-        atomic_scopes: AtomicScopes::Device,
-        limits: limits(&adapter.limits()),
-        formats: vec![ImageFormat::Wgsl],
-        memory: MemoryIndex::Own(position as u32),
-        lanes: 1,
-        lane_depth: LANE_DEPTH,
-    }
+        .atomics(AtomicOrders::Relaxed, AtomicScopes::Device)
+        .limits(limits(&adapter.limits()))
+        .formats([ImageFormat::Wgsl])
+        .lanes(1, LANE_DEPTH)
 }
 
 fn limits(limits: &wgpu::Limits) -> Limits {
-    Limits {
-        allocation: limits.max_buffer_size & !3,
-        binding: limits.max_storage_buffer_binding_size,
-        // A binding starts where the device wants it; the kernel is handed the rest of the offset in elements.
-        binding_offset: wgpu::COPY_BUFFER_ALIGNMENT as usize,
-        bindings: limits.max_storage_buffers_per_shader_stage as usize,
-        work_group_items: limits
-            .max_compute_invocations_per_workgroup
-            .min(limits.max_compute_workgroup_size_x) as usize,
-        local_memory: limits.max_compute_workgroup_storage_size as usize,
-    }
+    let items = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
+    // A binding starts where the device wants it; the kernel is handed the rest of the offset in elements.
+    let offset = wgpu::COPY_BUFFER_ALIGNMENT as usize;
+    Limits::default()
+        .allocation(limits.max_buffer_size & !3)
+        .binding(limits.max_storage_buffer_binding_size, offset)
+        .bindings(limits.max_storage_buffers_per_shader_stage as usize)
+        .work_group(items as usize, limits.max_compute_workgroup_storage_size as usize)
 }
 
 fn aspects(features: Features) -> Vec<Aspect> {
@@ -127,13 +127,8 @@ fn aspects(features: Features) -> Vec<Aspect> {
         (Features::SHADER_INT64_ATOMIC_ALL_OPS, Aspect::Atomic64),
         (Features::SUBGROUP, Aspect::Subgroups),
     ];
-    let mut aspects: Vec<_> = table
-        .into_iter()
-        .filter(|(feature, _)| features.contains(*feature))
-        .map(|(_, aspect)| aspect)
-        .collect();
-    aspects.sort();
-    aspects
+    let has = table.into_iter().filter(|(feature, _)| features.contains(*feature));
+    has.map(|(_, aspect)| aspect).collect()
 }
 
 fn kind(of: DeviceType) -> DeviceKind {

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 
 use windlass_backend::{BackendError, Region};
 
-use crate::context::Gpu;
 use crate::exit;
+use crate::gpu::Gpu;
 use crate::memory::{DeviceBox, HostBox, padded};
 use crate::ops::{Op, Ops};
 use crate::stage::Arena;

@@ -6,27 +6,30 @@
 //! tells, so whoever believes in a success looks at [`Faults::lost`] first.
 
 use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use windlass_backend::BackendError;
+use windlass_backend::{BackendError, ContextSink};
 
 use crate::exit;
 
 /// What went wrong with a device beside any call.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Faults {
     lost: OnceLock<String>,
+    /// Who is told of the loss, since an idle device has no command that could fail with it.
+    sink: Option<Arc<dyn ContextSink>>,
     /// An error outside all scopes. There should be none; if there is one, it must not get lost.
     stray: Mutex<Option<BackendError>>,
 }
 
 impl Faults {
     /// Collects what `device` reports from now on. wgpu's own handler would panic.
-    pub(crate) fn watch(device: &wgpu::Device) -> Arc<Self> {
-        let faults = Arc::new(Faults::default());
+    pub(crate) fn watch(device: &wgpu::Device, sink: Arc<dyn ContextSink>) -> Arc<Self> {
+        let faults = Arc::new(Faults { sink: Some(sink), ..Faults::default() });
         let loss = Arc::clone(&faults);
         device.set_device_lost_callback(move |reason, message| loss.lose(&format!("{reason:?} {message}")));
         let strays = Arc::clone(&faults);
@@ -38,8 +41,12 @@ impl Faults {
 
     /// Takes note of the loss; the first reason stands.
     pub(crate) fn lose(&self, why: &str) {
-        // The first reason stands, so a refused second one is as it should be.
-        let _ = self.lost.set(why.trim().to_owned());
+        // The first reason stands, and is told once.
+        if self.lost.set(why.trim().to_owned()).is_ok()
+            && let (Some(sink), Some(error)) = (&self.sink, self.lost())
+        {
+            sink.lost(error);
+        }
     }
 
     /// The error of a lost device, if it is lost.
@@ -50,6 +57,12 @@ impl Faults {
     /// The last error that no scope caught, once.
     pub(crate) fn take_stray(&self) -> Option<BackendError> {
         lock(&self.stray).take()
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faults").field("lost", &self.lost).field("stray", &self.stray).finish_non_exhaustive()
     }
 }
 

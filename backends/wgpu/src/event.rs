@@ -1,110 +1,16 @@
 //! Completion: from the end of a submission to verdicts.
 
 use std::any::Any;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 
-use windlass_backend::{BackendError, Failed, LaneSink, Point, Verdict};
+use windlass_backend::{BackendError, Completion, Failed, Note, Point};
 
-use crate::context::Gpu;
-use crate::encode::Download;
-use crate::error::{failed, lock};
+use crate::error::failed;
 use crate::exit;
+use crate::flight::{End, Flight};
+use crate::gpu::Gpu;
 use crate::submit::Inbox;
-
-/// What a lane knows of its points, and whom it tells.
-pub(crate) struct Completion {
-    sink: Arc<dyn LaneSink>,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The last point that was passed.
-    passed: Option<Point>,
-    /// Points that wait for their report.
-    armed: Vec<Point>,
-    /// Failures that no verdict has named yet.
-    failed: Vec<Failed>,
-    /// Whether the last point to pass failed, so that a further failure continues a run.
-    failing: bool,
-    /// A thread is handing out verdicts, and will look here again before it stops. So verdicts arrive in order, with
-    /// no lock held, and `passed` may arm without recursion.
-    reporting: bool,
-}
-
-impl Completion {
-    pub(crate) fn new(sink: Arc<dyn LaneSink>) -> Self {
-        Completion { sink, state: Mutex::default() }
-    }
-
-    /// Notes that a point was passed; points come in order.
-    fn pass(&self, point: Point, error: Option<BackendError>) {
-        let mut state = lock(&self.state);
-        state.passed = Some(point);
-        let failing = error.is_some();
-        if let Some(error) = error {
-            let extends = mem::replace(&mut state.failing, true);
-            match state.failed.last_mut() {
-                Some(run) if extends && run.error == error => run.last = point,
-                _ => state.failed.push(Failed { first: point, last: point, error }),
-            }
-        }
-        state.failing = failing;
-    }
-
-    /// Asks for a report of `point`, and gives it here and now where the point was passed.
-    pub(crate) fn arm(&self, point: Point) {
-        lock(&self.state).armed.push(point);
-        self.report();
-    }
-
-    /// Hands out what is due, unless another thread is at it and will do so.
-    fn report(&self) {
-        if mem::replace(&mut lock(&self.state).reporting, true) {
-            return;
-        }
-        loop {
-            // A statement of its own: the lock must be gone when the sink is called.
-            let verdict = lock(&self.state).take_or_stop();
-            let Some(verdict) = verdict else { return };
-            // The sink is the runtime's and has no business panicking; if it does, later verdicts must still arrive.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.sink.passed(verdict)));
-        }
-    }
-}
-
-impl State {
-    /// The verdict that is due, or the end of reporting, decided under one lock so that no armed point falls between.
-    fn take_or_stop(&mut self) -> Option<Verdict> {
-        let due = self.passed.filter(|passed| self.armed.iter().any(|armed| armed <= passed));
-        let Some(upto) = due else {
-            self.reporting = false;
-            return None;
-        };
-        self.armed.retain(|armed| *armed > upto);
-        Some(Verdict { upto, failed: mem::take(&mut self.failed) })
-    }
-}
-
-/// The end of one group.
-pub(crate) struct End {
-    pub(crate) completion: Arc<Completion>,
-    pub(crate) point: Point,
-    /// Why it failed, as far as that is known.
-    pub(crate) error: Option<BackendError>,
-}
-
-/// A batch that was handed to the device, or failed to be.
-pub(crate) struct Flight {
-    /// The submission; `None` where none of the groups had native work.
-    pub(crate) index: Result<Option<wgpu::SubmissionIndex>, BackendError>,
-    /// The groups, in order.
-    pub(crate) ends: Vec<End>,
-    /// What it reads back, each with the position of its group in `ends`.
-    pub(crate) downloads: Vec<(usize, Download)>,
-}
 
 /// The waiter thread: settles batches, oldest first, until the submitter is gone.
 pub(crate) fn wait(gpu: &Gpu, inbox: &Inbox, flights: &mpsc::Receiver<Flight>) {
@@ -192,14 +98,16 @@ fn overtaken(panic: &(dyn Any + Send)) -> bool {
     text.is_some_and(|text| text.starts_with("If the queue is empty, the current submission index"))
 }
 
-/// Passes the points, then reports, so that one verdict covers all of a batch.
+/// Settles the lanes' points, one report for all of a batch's groups of one lane.
 fn tell(ends: Vec<End>) {
-    let mut told: Vec<Arc<Completion>> = Vec::new();
-    for End { completion, point, error } in ends {
-        completion.pass(point, error);
-        if !told.last().is_some_and(|last| Arc::ptr_eq(last, &completion)) {
-            told.push(completion);
-        }
+    let same = |a: &End, b: &End| Arc::ptr_eq(&a.completion, &b.completion);
+    for of_lane in ends.chunk_by(same) {
+        let [.., last] = of_lane else { continue };
+        let notes = |upto: Point| {
+            let failed = |end: &End| Some(Failed::at(end.point, end.error.clone()?));
+            of_lane.iter().filter(|end| end.point <= upto).filter_map(failed).map(Note::from).collect()
+        };
+        let completion: &Completion = &last.completion;
+        completion.settle(last.point, notes);
     }
-    told.iter().for_each(|completion| completion.report());
 }

@@ -5,8 +5,8 @@
 
 use windlass_kernel::{Cache, KernelImage};
 
-use crate::context::Gpu;
 use crate::exit::Native;
+use crate::gpu::Gpu;
 
 /// The native cache for one pipeline.
 pub(crate) struct Kept {

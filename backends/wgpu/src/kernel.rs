@@ -18,9 +18,9 @@ use windlass_backend::{BackendError, BuiltKernel};
 use windlass_kernel::wgsl::Checked;
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
 
-use crate::context::Gpu;
 use crate::error::unsupported;
 use crate::exit::Native;
+use crate::gpu::Gpu;
 use crate::kept::Kept;
 
 /// A kernel that was built for one device.

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-use windlass_backend::{BackendError, Command, Lane, LaneSink, Point, Wait};
+use windlass_backend::{BackendError, Completion, Group, Lane, LaneSink, Point};
 
-use crate::context::Gpu;
-use crate::event::Completion;
+use crate::gpu::Gpu;
 use crate::ops;
 use crate::submit::{Job, Worker};
 
@@ -19,24 +17,26 @@ pub(crate) struct WgpuLane {
 
 impl WgpuLane {
     pub(crate) fn new(gpu: Arc<Gpu>, worker: Arc<Worker>, sink: Arc<dyn LaneSink>) -> Self {
-        WgpuLane { gpu, worker, completion: Arc::new(Completion::new(sink)) }
+        WgpuLane { gpu, worker, completion: Completion::new(sink) }
     }
 }
 
-impl Lane for WgpuLane {
+// SAFETY: commands become boxes of device memory, which wgpu itself keeps and checks, and of host memory, checked to lie inside
+// their allocations and used only before the point is settled. The waiter settles a point when the submission with all of
+// its commands has ended and what it read back is in place.
+unsafe impl Lane for WgpuLane {
     /// Waits need nothing: a context has one device, and its submitter takes all groups in the order of their feeds,
     /// so whatever a wait may name is passed before this group starts.
-    fn feed(
-        &self,
-        point: Point,
-        _waits: &[Wait],
-        commands: SmallVec<[Command<'_>; 1]>,
-    ) -> Result<(), BackendError> {
+    unsafe fn feed(&self, group: Group<'_>) -> Result<(), BackendError> {
         if let Some(lost) = self.gpu.faults.lost() {
             return Err(lost);
         }
-        let ops = ops::pack(&self.gpu, commands)?;
-        self.worker.push(Job { completion: Arc::clone(&self.completion), point, ops })
+        let ops = ops::pack(&self.gpu, group.commands)?;
+        if group.report {
+            // Before the waiter can pass it. If the group is refused after all, a barrier takes its place at this point.
+            self.completion.arm(group.point);
+        }
+        self.worker.push(Job { completion: Arc::clone(&self.completion), point: group.point, ops })
     }
 
     fn flush(&self) {

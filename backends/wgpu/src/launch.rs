@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch, Region};
 use windlass_kernel::{Range, Slot, SlotAccess, block};
 
-use crate::context::Gpu;
 use crate::encode::Stage;
 use crate::error::{failed, unsupported};
+use crate::gpu::Gpu;
 use crate::kernel::{Built, Pipeline, WgpuKernel};
 use crate::memory::{DeviceMemory, padded};
 
@@ -54,11 +54,11 @@ impl Dispatch {
         let mut values = Vec::new();
         for (slot, arg) in kernel.slots.iter().zip(launch.args) {
             match (slot, arg) {
-                (Slot::Buffer(access), Arg::Buffer { memory, region, element, .. }) => {
-                    let Some(memory) = DeviceMemory::of(*memory) else {
+                (Slot::Buffer(access), Arg::Buffer(arg)) => {
+                    let Some(memory) = DeviceMemory::of(arg.memory) else {
                         return unsupported("a kernel argument that is not in the device's memory");
                     };
-                    bindings.push(Binding::new(gpu, memory, *region, *element, *access)?);
+                    bindings.push(Binding::new(gpu, memory, arg.region, arg.element, *access)?);
                 }
                 (Slot::Value(bytes), Arg::Value(value)) if value.len() == *bytes => {
                     values.push(*value);

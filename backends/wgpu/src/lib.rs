@@ -30,6 +30,8 @@ mod encode;
 mod error;
 mod event;
 mod exit;
+mod flight;
+mod gpu;
 mod kept;
 pub mod kernel;
 mod lane;
@@ -42,16 +44,21 @@ mod submit;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unavailable, async_trait};
+use windlass_backend::{
+    Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
+};
 
 pub use context::WgpuContext;
 use exit::Native;
 
+/// The backend's name.
+pub const ID: BackendId = BackendId::new("wgpu");
+
 /// The backend of Vulkan devices.
 ///
 /// ```
-/// use windlass_backend::{Backend, BackendId};
-/// assert_eq!(windlass_wgpu::Wgpu::new().id(), BackendId::WGPU);
+/// use windlass_backend::Backend;
+/// assert_eq!(windlass_wgpu::Wgpu::new().id().as_str(), "wgpu");
 /// ```
 #[derive(Default)]
 pub struct Wgpu {
@@ -86,31 +93,28 @@ impl fmt::Debug for Wgpu {
     }
 }
 
+// SAFETY: its contexts are `WgpuContext`s, which keep the contract.
 #[async_trait]
-impl Backend for Wgpu {
+unsafe impl Backend for Wgpu {
     fn id(&self) -> BackendId {
-        BackendId::WGPU
+        ID
     }
 
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
         Ok(self.platforms().await?.into_iter().map(|found| found.platform).collect())
     }
 
-    async fn open(&self, platform: usize, devices: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
-        let &[position] = devices else {
+    async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
+        let [key] = &spec.devices[..] else {
             return Err(BackendError::Unsupported(format!(
                 "a wgpu context holds exactly one device, not {}",
-                devices.len()
+                spec.devices.len()
             )));
         };
         let found = self.platforms().await.map_err(|e| BackendError::Unsupported(e.to_string()))?;
-        let chosen = found.get(platform).and_then(|f| Some((f.adapters.get(position)?, &f.platform)));
-        let Some((adapter, platform)) = chosen else {
-            return Err(BackendError::Lost(format!(
-                "there is no device {position} on platform {platform} now"
-            )));
+        let Some((adapter, info)) = found.iter().find_map(|f| f.adapter(key)) else {
+            return Err(BackendError::Lost(format!("there is no Vulkan device `{key}` now")));
         };
-        let context = WgpuContext::open(adapter, platform.devices[position].clone()).await?;
-        Ok(Arc::new(context))
+        Ok(Arc::new(WgpuContext::open(adapter, info.clone(), spec.sink).await?))
     }
 }

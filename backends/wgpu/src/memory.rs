@@ -47,7 +47,8 @@ impl DeviceMemory {
     }
 }
 
-impl Allocation for DeviceMemory {
+// SAFETY: it shows the host no memory.
+unsafe impl Allocation for DeviceMemory {
     fn bytes(&self) -> usize {
         self.bytes
     }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use windlass_backend::{BackendError, Command, CopyBox, Fill, Region};
 
-use crate::context::Gpu;
 use crate::error::unsupported;
+use crate::gpu::Gpu;
 use crate::launch::Dispatch;
 use crate::memory::{DeviceBox, DeviceMemory, HostBox, Use, overlap};
 

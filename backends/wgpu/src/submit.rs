@@ -6,12 +6,13 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
-use windlass_backend::{BackendError, Point};
+use windlass_backend::{BackendError, Completion, Point};
 
-use crate::context::Gpu;
 use crate::encode::{self, Download, Stage};
 use crate::error::{failed, lock};
-use crate::event::{Completion, End, Flight, wait};
+use crate::event::wait;
+use crate::flight::{End, Flight};
+use crate::gpu::Gpu;
 use crate::memory::overlap;
 use crate::ops::{Op, Ops};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_backend::{Allocation, BackendError, CopyBox, Region};
 
 use super::{Memory, assert_inside};
-use crate::lane::Feeding;
+use crate::feeding::Feeding;
 use crate::sys::{Context, Grid, Rect, Result};
 
 /// A checked copy.
@@ -29,7 +29,7 @@ impl<'a> Transfer<'a> {
         context: &Arc<Context>,
         copy: &CopyBox<'a>,
     ) -> std::result::Result<Self, BackendError> {
-        let CopyBox { from, from_region, to, to_region } = *copy;
+        let CopyBox { from, from_region, to, to_region, .. } = *copy;
         let size = |r: &Region| [r.width, r.rows, r.slices];
         assert_eq!(size(&from_region), size(&to_region), "a copy's boxes have one size");
         assert_inside(&from_region, from);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_backend::{BackendError, Fill, Region};
 
 use super::{Memory, Transfer, assert_inside};
-use crate::lane::Feeding;
+use crate::feeding::Feeding;
 use crate::sys::{Context, Result};
 
 /// The longest pattern that OpenCL takes.
@@ -29,7 +29,7 @@ pub(crate) struct Filling<'a> {
 
 impl<'a> Filling<'a> {
     pub(crate) fn plan(context: &Arc<Context>, fill: &Fill<'a>) -> std::result::Result<Self, BackendError> {
-        let Fill { memory, region, pattern } = *fill;
+        let Fill { memory, region, pattern, .. } = *fill;
         assert_inside(&region, memory);
         let whole = !pattern.is_empty() && region.width.is_multiple_of(pattern.len());
         assert!(whole, "a row of {} bytes holds whole patterns of {}", region.width, pattern.len());

@@ -1,7 +1,13 @@
-//! How far a lane has come, who waits for it, and who tells what failed.
+//! The completion book of a lane: how far it has come, who waits for that, and who tells what is to be said of its points.
 //!
-//! One thread, the holder of the [`Head`], advances a timeline. Any thread may sleep until a point is passed
-//! ([`Timeline::wait`]) or ask to have it told ([`Timeline::arm`]).
+//! What is native stays outside: *who* learns that a point has been passed, and how. It comes in one of two forms.
+//!
+//! - One thread knows, in order: it holds the [`Head`], and [advances](Head::advance) it. A point that interests nobody costs
+//!   one atomic operation.
+//! - Any thread may learn of any point, by a driver's callback, say: it calls [`Book::settle`].
+//!
+//! Any thread may sleep until a point is passed ([`Book::wait`]) or ask to have it told ([`Book::arm`]). A *note* is what
+//! has to be said of a point, such as that it failed, and is told with the first report that covers it.
 //!
 //! # Why nobody is forgotten
 //!
@@ -17,16 +23,25 @@
 //! Of the two operations on the word one is first. If it is the swap, the other side sees the point as passed. If it
 //! is the setting of `NEWS`, the head sees the bit, then the wish. There is no third case.
 //!
-//! # Why a failure is told in time
+//! # Why a note is told in time
 //!
-//! A failure is put on the list under the lock that also covers the swap of its point, and whoever tells takes the
-//! passed point and the list under that lock: a report never names a failure above its point, nor misses one below.
+//! A note is put on the list under the lock that also covers the swap of its point, and whoever tells takes the
+//! passed point and the list under that lock: a report never names a note above its point, nor misses one below.
 //!
-//! Reports are told with no lock held, by several threads at once: one without failures may arrive in any order. But
-//! while a report that names failures is being told (`naming`), a later one must not overtake it: who would tell one
-//! leaves that to the thread that is at it (`owed`). And who comes back from inside `tell` with a passed point leaves
-//! it to its own outer call (`Teller::again`), so that calls do not pile up on the stack. In both cases the thread that
-//! is left with the duty looks for it, under the lock, before it stops.
+//! Reports are told with no lock held, by several threads at once: one without notes may arrive in any order. But
+//! while a report that names some is being told (`naming`), a later one must not overtake it: the thread that would tell
+//! one leaves that to the thread that is at it (`owed`). A re-entrant `tell` sets `again` and returns; the outer call
+//! loops, which bounds the stack. In both cases the thread that is left with the duty looks for it, under the lock, before
+//! it stops.
+//!
+//! # Settling
+//!
+//! Where any thread may learn of any point, two of them may hold points 1 and 2 at the same time, and the notes of both
+//! have to be read from native objects before the points may pass. The feared race: the thread with point 2, whose work went
+//! well, passes it, and so everything below, while the other is still reading that point 1 failed. So one thread settles at
+//! a time (`settling`). It collects the notes of everything up to the highest point that anybody has brought (`asked`), and
+//! then passes that point, until nobody has brought a higher one; the others leave their point under the lock and go
+//! their ways. As the settling thread looks at `asked` under the same lock before it stops, no point is left behind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -41,8 +56,8 @@ const NEWS: u64 = 1;
 /// The other bits: the last point that was passed.
 const POINT_SHIFT: u32 = 1;
 
-/// The progress of one lane. Points are below 2^63 and start above 0. `F` is what is known about a failed point.
-pub struct Timeline<F> {
+/// The progress of one lane. Points are below 2^63 and start above 0. `F` is a note on a point.
+pub struct Book<F> {
     word: AtomicU64,
     waiting: Mutex<Waiting<F>>,
     woken: Condvar,
@@ -53,16 +68,20 @@ struct Waiting<F> {
     armed: BinaryHeap<Reverse<u64>>,
     /// Points that threads sleep for, lowest first.
     sleepers: BinaryHeap<Reverse<u64>>,
-    /// Failures that no report has named.
-    failed: Vec<F>,
+    /// Notes that no report has named.
+    notes: Vec<F>,
     /// The point of the last report.
     told: u64,
     /// The threads that are telling.
     tellers: Vec<Teller>,
-    /// One of them is naming failures.
+    /// One of them is naming notes.
     naming: bool,
     /// That one has to tell again.
     owed: bool,
+    /// The highest point that was brought to be settled.
+    asked: u64,
+    /// A thread is settling, and looks at `asked` before it stops.
+    settling: bool,
 }
 
 struct Teller {
@@ -72,7 +91,7 @@ struct Teller {
 }
 
 impl<F> Waiting<F> {
-    /// Whether the teller at `at` has to tell now. While another one names failures it has not; then that one owes it.
+    /// Whether the teller at `at` has to tell now. While another one names notes it has not; then that one owes it.
     fn take_duty(&mut self, at: usize) -> bool {
         let duty = mem::take(&mut self.tellers[at].again);
         self.owed |= duty && self.naming;
@@ -83,7 +102,7 @@ impl<F> Waiting<F> {
         self.tellers.iter().position(|t| t.thread == thread)
     }
 
-    /// Takes over what the others left to the thread that named failures.
+    /// Takes over what the others left to the thread that named notes.
     fn stop_naming(&mut self, thread: ThreadId) {
         self.naming = false;
         if mem::take(&mut self.owed)
@@ -97,33 +116,34 @@ impl<F> Waiting<F> {
     fn take_report(&mut self, upto: u64) -> Vec<F> {
         pop_due(&mut self.armed, upto);
         self.told = upto;
-        mem::take(&mut self.failed)
+        mem::take(&mut self.notes)
     }
 }
 
-/// The right to advance a timeline: there is one for each.
+/// The right to advance a book: there is one for each.
 pub struct Head<F> {
-    timeline: Arc<Timeline<F>>,
+    book: Arc<Book<F>>,
     /// No wish that the head has seen is below this point.
     next: u64,
 }
 
-impl<F> Timeline<F> {
-    /// A timeline at point 0, and its head.
+impl<F> Book<F> {
+    /// A book at point 0, and its head. Who settles points by [`Book::settle`] has no use for the head.
     pub fn new() -> (Arc<Self>, Head<F>) {
         let waiting = Waiting {
             armed: BinaryHeap::new(),
             sleepers: BinaryHeap::new(),
-            failed: Vec::new(),
+            notes: Vec::new(),
             told: 0,
             tellers: Vec::new(),
             naming: false,
             owed: false,
+            asked: 0,
+            settling: false,
         };
-        let timeline =
-            Timeline { word: AtomicU64::new(0), waiting: Mutex::new(waiting), woken: Condvar::new() };
-        let timeline = Arc::new(timeline);
-        (timeline.clone(), Head { timeline, next: u64::MAX })
+        let book = Book { word: AtomicU64::new(0), waiting: Mutex::new(waiting), woken: Condvar::new() };
+        let book = Arc::new(book);
+        (book.clone(), Head { book, next: u64::MAX })
     }
 
     /// The last point that was passed; all that led to it is visible to the caller.
@@ -151,7 +171,7 @@ impl<F> Timeline<F> {
     }
 
     /// Asks for a call of `tell` once `point` is passed: by this thread if it is, else by the head's. `tell` must not
-    /// panic. It is called with no lock held and may come back to this timeline.
+    /// panic. It is called with no lock held and may come back to this book.
     pub fn arm(&self, point: u64, tell: impl FnMut(u64, Vec<F>)) {
         let mut waiting = lock(&self.waiting);
         // The load saves the head a useless look at the lists; the decision is `announce`'s.
@@ -159,6 +179,39 @@ impl<F> Timeline<F> {
             self.report(waiting, tell);
         } else {
             waiting.armed.push(Reverse(point));
+        }
+    }
+
+    /// Passes `point`, and with it everything below, unless that has happened. `collect` says what is to be noted of the
+    /// points above the last passed one, up to the one that it is given; it is called by one thread at a time, with no lock
+    /// held. `tell` is called as in [`Book::arm`]. Not to be mixed with [`Head::advance`].
+    ///
+    /// If another thread is settling, it is left to do this as well.
+    pub fn settle(
+        &self,
+        point: u64,
+        mut collect: impl FnMut(u64) -> Vec<F>,
+        mut tell: impl FnMut(u64, Vec<F>),
+    ) {
+        let mut waiting = lock(&self.waiting);
+        waiting.asked = waiting.asked.max(point);
+        if mem::replace(&mut waiting.settling, true) {
+            return;
+        }
+        loop {
+            let upto = waiting.asked;
+            // Only the settling thread moves the word on, so this comparison holds until it does so itself.
+            if upto <= self.passed() {
+                waiting.settling = false;
+                return;
+            }
+            drop(waiting);
+            let notes = collect(upto);
+            waiting = lock(&self.waiting);
+            waiting.notes.extend(notes);
+            self.swap(upto);
+            self.grant(waiting, upto, &mut tell);
+            waiting = lock(&self.waiting);
         }
     }
 
@@ -214,11 +267,11 @@ impl<F> Timeline<F> {
                 return;
             }
             let upto = self.passed();
-            let failed = waiting.take_report(upto);
-            let names = !failed.is_empty();
+            let notes = waiting.take_report(upto);
+            let names = !notes.is_empty();
             waiting.naming = names;
             drop(waiting);
-            tell(upto, failed);
+            tell(upto, notes);
             waiting = lock(&self.waiting);
             if names {
                 waiting.stop_naming(me);
@@ -230,28 +283,33 @@ impl<F> Timeline<F> {
 impl<F> Head<F> {
     /// Passes `point`, which rises from call to call, and calls `tell` if that makes an armed point due.
     ///
-    /// `tell` is called as in [`Timeline::arm`].
+    /// `tell` is called as in [`Book::arm`].
     #[inline]
     pub fn advance(&mut self, point: u64, tell: impl FnMut(u64, Vec<F>)) {
-        if self.timeline.swap(point) || point >= self.next {
-            let waiting = lock(&self.timeline.waiting);
-            self.next = self.timeline.grant(waiting, point, tell);
+        if self.book.swap(point) || point >= self.next {
+            let waiting = lock(&self.book.waiting);
+            self.next = self.book.grant(waiting, point, tell);
         }
     }
 
-    /// As [`Head::advance`], for a point that failed.
-    pub fn advance_failed(&mut self, point: u64, failure: F, tell: impl FnMut(u64, Vec<F>)) {
-        let mut waiting = lock(&self.timeline.waiting);
-        waiting.failed.push(failure);
-        self.timeline.swap(point);
-        self.next = self.timeline.grant(waiting, point, tell);
+    /// As [`Head::advance`], for a point of which something is to be said.
+    pub fn advance_with(
+        &mut self,
+        point: u64,
+        notes: impl IntoIterator<Item = F>,
+        tell: impl FnMut(u64, Vec<F>),
+    ) {
+        let mut waiting = lock(&self.book.waiting);
+        waiting.notes.extend(notes);
+        self.book.swap(point);
+        self.next = self.book.grant(waiting, point, tell);
     }
 
     /// Tells what no report has covered, asked for or not.
     pub fn tell_rest(&mut self, tell: impl FnMut(u64, Vec<F>)) {
-        let waiting = lock(&self.timeline.waiting);
-        if waiting.told < self.timeline.passed() {
-            self.timeline.report(waiting, tell);
+        let waiting = lock(&self.book.waiting);
+        if waiting.told < self.book.passed() {
+            self.book.report(waiting, tell);
         }
     }
 }
@@ -283,15 +341,15 @@ pub fn soon(mut ready: impl FnMut() -> bool) -> bool {
     })
 }
 
-impl<F> fmt::Debug for Timeline<F> {
+impl<F> fmt::Debug for Book<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeline").field("passed", &self.passed()).finish()
+        f.debug_struct("Book").field("passed", &self.passed()).finish()
     }
 }
 
 impl<F> fmt::Debug for Head<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Head").field("timeline", &self.timeline).finish()
+        f.debug_struct("Head").field("book", &self.book).finish()
     }
 }
 
@@ -305,15 +363,15 @@ mod tests {
     fn only_armed_points_are_told() {
         let told = RefCell::new(Vec::new());
         let tell = |upto, failed: Vec<&'static str>| told.borrow_mut().push((upto, failed));
-        let (timeline, mut head) = Timeline::new();
+        let (book, mut head) = Book::new();
         head.advance(1, tell);
-        timeline.arm(3, tell);
+        book.arm(3, tell);
         head.advance(2, tell);
         assert_eq!(*told.borrow(), []);
         head.advance(4, tell);
         head.advance(5, tell);
         assert_eq!(*told.borrow(), [(4, vec![])], "the first point at or above the armed one, once");
-        timeline.arm(2, tell);
+        book.arm(2, tell);
         assert_eq!(*told.borrow(), [(4, vec![]), (5, vec![])], "a passed point is told at once");
     }
 
@@ -321,11 +379,11 @@ mod tests {
     fn a_failure_is_named_by_the_next_report() {
         let told = RefCell::new(Vec::new());
         let tell = |upto, failed: Vec<&'static str>| told.borrow_mut().push((upto, failed));
-        let (timeline, mut head) = Timeline::new();
-        head.advance_failed(1, "one", tell);
+        let (book, mut head) = Book::new();
+        head.advance_with(1, ["one"], tell);
         head.advance(2, tell);
-        timeline.arm(1, tell);
-        head.advance_failed(3, "three", tell);
+        book.arm(1, tell);
+        head.advance_with(3, ["three"], tell);
         head.tell_rest(tell);
         head.tell_rest(tell);
         assert_eq!(*told.borrow(), [(2, vec!["one"]), (3, vec!["three"])]);
@@ -333,15 +391,15 @@ mod tests {
 
     #[test]
     fn who_arms_while_being_told_is_told_after_it() {
-        let (timeline, mut head) = Timeline::<()>::new();
-        timeline.arm(1, |_, _| unreachable!("not passed"));
+        let (book, mut head) = Book::<()>::new();
+        book.arm(1, |_, _| unreachable!("not passed"));
         let mut told = 0;
         let depth = RefCell::new(0);
         head.advance(1, |_, _| {
             assert_eq!(depth.replace(1), 0, "reports do not nest");
             told += 1;
             if told < 3 {
-                timeline.arm(1, |_, _| unreachable!("another thread, or frame, is telling"));
+                book.arm(1, |_, _| unreachable!("another thread, or frame, is telling"));
             }
             depth.replace(0);
         });
@@ -349,12 +407,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_settled_inside_a_report_is_settled_by_the_outer_call() {
+        let (book, _) = Book::new();
+        let told = RefCell::new(Vec::new());
+        book.arm(1, |_, _| unreachable!("not passed"));
+        book.arm(2, |_, _| unreachable!("not passed"));
+        let note = |upto| vec![upto * 10];
+        book.settle(1, note, |upto, notes| {
+            told.borrow_mut().push((upto, notes));
+            book.settle(2, |_| unreachable!("the outer call collects"), |_, _| unreachable!("and tells"));
+        });
+        assert_eq!(*told.borrow(), [(1, vec![10]), (2, vec![20])]);
+        book.settle(1, |_| unreachable!("it has been passed"), |_, _| unreachable!("and told"));
+    }
+
+    #[test]
     fn sleepers_wake() {
-        let (timeline, mut head) = Timeline::<()>::new();
+        let (book, mut head) = Book::<()>::new();
         thread::scope(|s| {
             for point in [1, 500, 1000] {
-                let timeline = &timeline;
-                s.spawn(move || timeline.wait(point));
+                let book = &book;
+                s.spawn(move || book.wait(point));
             }
             for point in 1..=1000 {
                 if point % 300 == 0 {
@@ -363,6 +436,6 @@ mod tests {
                 head.advance(point, |_, _| ());
             }
         });
-        assert_eq!(timeline.passed(), 1000);
+        assert_eq!(book.passed(), 1000);
     }
 }

@@ -1,0 +1,25 @@
+//! A batch on its way through the device, as plain data between the submitter and the waiter.
+
+use std::sync::Arc;
+
+use windlass_backend::{BackendError, Completion, Point};
+
+use crate::encode::Download;
+
+/// The end of one group.
+pub(crate) struct End {
+    pub(crate) completion: Arc<Completion>,
+    pub(crate) point: Point,
+    /// Why it failed, as far as that is known.
+    pub(crate) error: Option<BackendError>,
+}
+
+/// A batch that was handed to the device, or failed to be.
+pub(crate) struct Flight {
+    /// The submission; `None` where none of the groups had native work.
+    pub(crate) index: Result<Option<wgpu::SubmissionIndex>, BackendError>,
+    /// The groups, in order.
+    pub(crate) ends: Vec<End>,
+    /// What it reads back, each with the position of its group in `ends`.
+    pub(crate) downloads: Vec<(usize, Download)>,
+}
