@@ -6,64 +6,43 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use windlass::kernel::{Block, HostBody, ImageFormat, Kernel, KernelImage, LaunchRange};
 use windlass_backend::{
-    Allocation, Aspect, AtomicOrders, AtomicScopes, Backend, BackendError, BackendId, BuiltKernel, Command,
-    CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKind, HostCode, HostLaunch, HostMemory, Lane,
-    LaneSink, LaneSpec, Limits, MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, Wait,
-    async_trait,
+    Allocation, Aspect, Backend, BackendError, BackendId, BuiltKernel, Command, Context, ContextInfo,
+    ContextSpec, DeviceInfo, DeviceKind, Group, HostCode, HostLaunch, HostMemory, Lane, LaneDepth, LaneSink,
+    LaneSpec, MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, async_trait,
 };
 
 /// See the module documentation.
 pub(crate) struct Null;
 
+// SAFETY: its lanes run nothing: what they are fed is dropped.
 #[async_trait]
-impl Backend for Null {
+unsafe impl Backend for Null {
     fn id(&self) -> BackendId {
         BackendId::new("null")
     }
 
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
-        let (name, vendor, version) = ("null".into(), String::new(), String::new());
-        Ok(vec![Platform { name, vendor, version, devices: vec![device()] }])
+        Ok(vec![Platform::new("null", "", "", vec![device()])])
     }
 
-    async fn open(&self, _: usize, _: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
-        Ok(Arc::new(NullContext(ContextInfo {
-            devices: vec![device()],
-            completions: vec![CompletionStrategy::Callback],
-            feeds_from_sink: true,
-            arms_freely: true,
-            allocate_blocks: false,
-            pageable_copies_block: false,
-            atomic_orders: AtomicOrders::Relaxed,
-            atomic_scopes: AtomicScopes::Device,
-        })))
+    async fn open(&self, _: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
+        let info = ContextInfo::new(vec![device()], Vec::new()).feeds_from_sink().allocates_at_once();
+        Ok(Arc::new(NullContext(info)))
     }
 }
 
 fn device() -> DeviceInfo {
-    DeviceInfo {
-        name: "null".into(),
-        vendor: String::new(),
-        driver: String::new(),
-        kind: DeviceKind::Host,
-        physical_id: None,
-        memory_bytes: None,
-        compute_units: 1,
-        aspects: vec![Aspect::HostBodies],
-        atomic_orders: AtomicOrders::Relaxed,
-        atomic_scopes: AtomicScopes::Device,
-        limits: Limits::default(),
-        formats: vec![ImageFormat::Host],
-        memory: MemoryIndex::Heap,
-        lanes: 2,
-        lane_depth: 256,
-    }
+    DeviceInfo::new("null", "null", DeviceKind::Host, MemoryIndex::Heap)
+        .aspects([Aspect::HostBodies])
+        .formats([ImageFormat::Host])
+        .lanes(2, LaneDepth::new(256, 256))
 }
 
 struct NullContext(ContextInfo);
 
+// SAFETY: memory is `HostMemory`, and nothing uses it.
 #[async_trait]
-impl Context for NullContext {
+unsafe impl Context for NullContext {
     fn info(&self) -> &ContextInfo {
         &self.0
     }
@@ -72,7 +51,7 @@ impl Context for NullContext {
         Ok(Arc::new(NullLane { sink, fed: Mutex::default() }))
     }
 
-    fn allocate(&self, _: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
+    fn allocate(&self, _: MemoryIndex, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
         Ok(Arc::new(HostMemory::zeroed(object.bytes())?))
     }
 
@@ -92,8 +71,10 @@ struct NullLane {
     fed: Mutex<(Point, u32)>,
 }
 
-impl Lane for NullLane {
-    fn feed(&self, point: Point, _: &[Wait], _: SmallVec<[Command<'_>; 1]>) -> Result<(), BackendError> {
+// SAFETY: it touches no memory, and reports what was fed in order.
+unsafe impl Lane for NullLane {
+    unsafe fn feed(&self, group: Group<'_>) -> Result<(), BackendError> {
+        let point = group.point;
         let mut fed = self.fed.lock().expect("nothing panics under this lock");
         fed.0 = point;
         fed.1 += 1;
@@ -118,9 +99,10 @@ pub(crate) fn native_calls(n: usize) -> f64 {
     let lane = NullLane { sink: Arc::new(Deaf), fed: Mutex::default() };
     let start = Instant::now();
     for point in 1..=n as u64 {
-        let launch =
-            HostLaunch { code: HostCode::Once(Box::new(Nothing)), range: 64.range(), spans: SmallVec::new() };
-        let fed = lane.feed(Point(point), &[], SmallVec::from_buf([Command::Host(launch)]));
+        let launch = HostLaunch::new(HostCode::Once(Box::new(Nothing)), 64.range(), SmallVec::new());
+        let group = Group::new(Point(point), &[], SmallVec::from_buf([Command::Host(launch)]));
+        // SAFETY: the group names no memory.
+        let fed = unsafe { lane.feed(group) };
         std::hint::black_box(fed).expect("the lane takes everything");
     }
     start.elapsed().as_nanos() as f64 / n as f64

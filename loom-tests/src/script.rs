@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use windlass::{Queue, Runtime};
 use windlass_backend::{
-    Allocation, Aspect, AtomicOrders, AtomicScopes, Backend, BackendError, BackendId, BuiltKernel, Command,
-    CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKind, HostMemory, Lane, LaneSink, LaneSpec,
-    Limits, MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, Wait, async_trait,
+    Allocation, Aspect, Backend, BackendError, BackendId, BuiltKernel, Context, ContextInfo, ContextSpec,
+    DeviceInfo, DeviceKind, Group, HostMemory, Lane, LaneDepth, LaneSink, LaneSpec, MemoryIndex,
+    MemoryObject, Platform, Point, Unavailable, Verdict, async_trait,
 };
 use windlass_sync::facade::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -104,56 +103,29 @@ fn report(mut state: MutexGuard<'_, State>) {
 /// The backend.
 struct Script(Arc<Device>);
 
+// SAFETY: its lane runs nothing: closures are dropped, and no memory is touched.
 #[async_trait]
-impl Backend for Script {
+unsafe impl Backend for Script {
     fn id(&self) -> BackendId {
         BackendId::new("script")
     }
 
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
-        let text = String::new;
-        Ok(vec![Platform {
-            name: text(),
-            vendor: text(),
-            version: text(),
-            devices: vec![info(self.0.depth)],
-        }])
+        Ok(vec![Platform::new("", "", "", vec![info(self.0.depth)])])
     }
 
-    async fn open(&self, _: usize, _: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
-        let info = ContextInfo {
-            devices: vec![info(self.0.depth)],
-            completions: vec![CompletionStrategy::Callback],
-            feeds_from_sink: self.0.habit != Habit::ByCallback,
-            arms_freely: true,
-            allocate_blocks: false,
-            pageable_copies_block: false,
-            atomic_orders: AtomicOrders::Relaxed,
-            atomic_scopes: AtomicScopes::System,
-        };
+    async fn open(&self, _: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
+        let mut info = ContextInfo::new(vec![info(self.0.depth)], Vec::new()).allocates_at_once();
+        info.feeds_from_sink = self.0.habit != Habit::ByCallback;
         Ok(Arc::new(Opened { device: self.0.clone(), info }))
     }
 }
 
 /// Works on the heap, and takes closures: so nothing is ever copied or built.
 fn info(depth: usize) -> DeviceInfo {
-    DeviceInfo {
-        name: "script".into(),
-        vendor: String::new(),
-        driver: String::new(),
-        kind: DeviceKind::Other,
-        physical_id: None,
-        memory_bytes: None,
-        compute_units: 1,
-        aspects: vec![Aspect::HostBodies],
-        atomic_orders: AtomicOrders::Relaxed,
-        atomic_scopes: AtomicScopes::System,
-        limits: Limits::default(),
-        formats: Vec::new(),
-        memory: MemoryIndex::Heap,
-        lanes: 1,
-        lane_depth: depth,
-    }
+    DeviceInfo::new("script", "script", DeviceKind::Other, MemoryIndex::Heap)
+        .aspects([Aspect::HostBodies])
+        .lanes(1, LaneDepth::new(depth, depth))
 }
 
 struct Opened {
@@ -161,8 +133,9 @@ struct Opened {
     info: ContextInfo,
 }
 
+// SAFETY: memory is `HostMemory`, and nothing uses it.
 #[async_trait]
-impl Context for Opened {
+unsafe impl Context for Opened {
     fn info(&self) -> &ContextInfo {
         &self.info
     }
@@ -173,7 +146,7 @@ impl Context for Opened {
         Ok(Arc::new(Line(self.device.clone())))
     }
 
-    fn allocate(&self, _: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
+    fn allocate(&self, _: MemoryIndex, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
         match object {
             MemoryObject::Buffer { bytes } => Ok(Arc::new(HostMemory::zeroed(bytes)?)),
             other => Err(BackendError::Unsupported(format!("{other:?}"))),
@@ -193,20 +166,19 @@ impl Context for Opened {
 /// The only lane.
 struct Line(Arc<Device>);
 
-impl Lane for Line {
-    fn feed(
-        &self,
-        point: Point,
-        _: &[Wait],
-        commands: SmallVec<[Command<'_>; 1]>,
-    ) -> Result<(), BackendError> {
-        let device = &self.0;
+// SAFETY: it touches no memory, and reports what was fed in order.
+unsafe impl Lane for Line {
+    unsafe fn feed(&self, group: Group<'_>) -> Result<(), BackendError> {
+        let (device, point) = (&self.0, group.point);
         assert_eq!(device.feeding.load(Ordering::Relaxed), 0, "one thread feeds at a time");
         device.feeding.store(1, Ordering::Relaxed);
         let mut state = lock(&device.state);
         assert!(point.0 > state.fed, "points rise");
         state.fed = point.0;
-        state.commands += commands.len();
+        state.commands += group.commands.len();
+        if group.report {
+            state.armed.push(point.0);
+        }
         if device.habit == Habit::AtOnce {
             state.passed = point.0;
             state.armed.push(point.0);

@@ -104,10 +104,14 @@ impl Builds {
         inner.gates.spawn(async move {
             task.enter(|state, _| state.counters.builds += 1);
             let name = kernel.name().to_owned();
-            let made = task
-                .off_thread(move || futures_lite::future::block_on(native.build(device, &kernel, &image)))
-                .await
-                .map_err(|e| Error::backend(e, format!("building kernel `{name}`")));
+            let made = match native.info().cold_calls_block {
+                true => {
+                    let build = move || futures_lite::future::block_on(native.build(device, &kernel, &image));
+                    task.off_thread(build).await
+                }
+                false => native.build(device, &kernel, &image).await,
+            };
+            let made = made.map_err(|e| Error::backend(e, format!("building kernel `{name}`")));
             if let Some(woken) = result.cell.complete(made) {
                 woken.wake();
             }

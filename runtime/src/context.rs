@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{
-    Aspect, BackendError, CompletionStrategy, Context as NativeContext, DeviceInfo, LaneNumber, LaneSpec,
-    MemoryIndex,
+    Aspect, BackendError, CompletionStrategy, Context as NativeContext, ContextInfo, ContextSpec, DeviceInfo,
+    HostAccess, LaneNumber, LaneSpec, MemoryIndex, MemoryInfo,
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
@@ -20,7 +20,7 @@ use crate::runtime::Runtime;
 use crate::shell::feed::panic_message;
 use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
-use crate::shell::sink::Sink;
+use crate::shell::sink::{ContextLoss, Sink};
 use crate::shell::{Chores, Inner, LaneShell, State, Windlass};
 
 /// Devices of one platform that were opened together: they share kernels, and what one has written another can read
@@ -96,7 +96,7 @@ impl Context {
     /// [`Context::open`] on this thread, which blocks as long as the driver takes.
     pub fn blocking_open(devices: &[Device]) -> Result<Context> {
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
-        let of_platform = |d: &Device| (d.data.at.0, d.data.at.1);
+        let of_platform = |d: &Device| d.data.at;
         if let Some(other) = devices.iter().find(|d| of_platform(d) != of_platform(first)) {
             return Err(Error::invalid(format!(
                 "{first} and {other} are of different platforms, and a context has devices of one"
@@ -145,32 +145,36 @@ impl ContextShared {
     /// Opens a native context, and makes its devices, memories and lanes known to the engine. Only the runtime's own
     /// context of a host device works on the heap in place; every other has memory of its own.
     pub(crate) fn open(runtime: &Runtime, devices: &[Arc<DeviceData>], own: bool) -> Result<Arc<Self>> {
-        let (backend, platform, _) = devices[0].at;
-        let positions: Vec<usize> = devices.iter().map(|d| d.at.2).collect();
-        let native = runtime.open_native(backend, platform, &positions)?;
+        let inner = runtime.inner();
+        let told = Arc::new(ContextLoss::new(inner));
+        let keys = devices.iter().map(|d| d.info.key.clone()).collect();
+        let native = runtime.open_native(devices[0].at.0, ContextSpec::new(keys, told.clone()))?;
         let opened = native.info().devices.len();
         if opened != devices.len() {
             let wrong = format!("a context of {opened} devices where {} were asked for", devices.len());
             return Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
         }
-        let inner = runtime.inner();
+        let id = inner.enter(|state, _| state.engine.add_context());
         let shared = Arc::new(ContextShared {
             native,
             builds: Builds::default(),
             inner: Arc::downgrade(inner),
-            id: inner.enter(|state, _| state.engine.add_context()),
+            id,
             devices: OnceLock::new(),
             twins: Mutex::default(),
             staging: Arc::new(Pool::new(inner.staging.bytes)),
         });
-        let ids = shared.register(runtime.inner(), own)?;
+        let ids = shared.register(inner, own)?;
+        told.is(id);
         let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
         Ok(shared)
     }
 
     fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
-        let infos = &self.native.info().devices;
-        let staged = self.native.info().pageable_copies_block;
+        let info = self.native.info();
+        check_info(info)?;
+        let infos = &info.devices;
+        let staged = info.pageable_upload_limit < usize::MAX || info.pageable_download_limit < usize::MAX;
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
         let ids: Vec<(DeviceId, Vec<LaneId>)> = inner.enter(|state, _| {
             let mut ids = Vec::new();
@@ -178,7 +182,13 @@ impl ContextShared {
                 let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
                 let memory = known.unwrap_or_else(|| match (own, info.memory) {
                     (true, MemoryIndex::Heap) => HEAP,
-                    _ => add_memory(&mut state.engine, info.has(Aspect::HostBodies), staged),
+                    (_, index) => {
+                        let of = native_memory(self.native.info(), index);
+                        let reached = of.is_none_or(|of| of.host == HostAccess::Coherent);
+                        let memory = add_memory(&mut state.engine, reached, staged);
+                        state.add_memory(memory, &self.native, index);
+                        memory
+                    }
                 });
                 memories.push((info.memory, memory));
                 let device = state.engine.add_device(self.id, memory);
@@ -238,7 +248,7 @@ impl ContextShared {
         completion: Option<CompletionStrategy>,
     ) -> Result<Arc<DeviceSlot>> {
         let devices = this.devices.get().map(Vec::as_slice).unwrap_or_default();
-        let position = devices.iter().position(|(data, _)| data.at == device.data.at);
+        let position = devices.iter().position(|(data, _)| data.is_same(&device.data));
         let Some(position) = position else {
             return Err(Error::invalid(format!("{device} is not a device of this context")));
         };
@@ -298,10 +308,30 @@ impl ContextShared {
     }
 }
 
+/// What is known of a memory; nothing of the heap.
+fn native_memory(info: &ContextInfo, index: MemoryIndex) -> Option<&MemoryInfo> {
+    match index {
+        MemoryIndex::Heap => None,
+        MemoryIndex::Own(at) => info.memories.get(at as usize),
+    }
+}
+
+/// Refuses a context that names memories which it does not describe.
+fn check_info(info: &ContextInfo) -> Result<()> {
+    let missing =
+        |of: &&DeviceInfo| of.memory != MemoryIndex::Heap && native_memory(info, of.memory).is_none();
+    let wrong = match info.devices.iter().find(missing) {
+        Some(device) => format!("{}'s {:?}, which its context does not describe", device.name, device.memory),
+        None if info.completions.is_empty() => "a context that cannot learn of its work's end".into(),
+        None => return Ok(()),
+    };
+    Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"))
+}
+
 /// Makes a device's lanes known to the engine.
 fn reserve_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo) -> Vec<LaneId> {
     let lanes = (0..info.lanes.max(1)).map(|_| {
-        let lane = state.engine.add_lane(device, info.lane_depth.max(1));
+        let lane = state.engine.add_lane(device, info.depth.commands);
         state.reserve_lane(lane);
         lane
     });

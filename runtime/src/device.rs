@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_backend::{Aspect, BackendId, DeviceInfo, DeviceKind};
+use windlass_backend::{Aspect, BackendId, DeviceInfo, DeviceKey, DeviceKind};
 use windlass_kernel::Kernel;
 
 use crate::error::{Error, Kind, Result};
@@ -30,10 +30,21 @@ pub struct Device {
 #[derive(Debug)]
 pub(crate) struct DeviceData {
     pub(crate) backend: BackendId,
-    /// Positions of the backend in the runtime, of the platform in the backend, of the device in the platform.
-    pub(crate) at: (usize, usize, usize),
+    /// Positions of the backend in the runtime, and of the platform in what it discovered.
+    pub(crate) at: (usize, usize),
     pub(crate) platform: String,
     pub(crate) info: DeviceInfo,
+}
+
+impl DeviceData {
+    /// What it is known by, however often drivers are asked for their devices.
+    pub(crate) fn id(&self) -> (usize, DeviceKey) {
+        (self.at.0, self.info.key.clone())
+    }
+
+    pub(crate) fn is_same(&self, other: &DeviceData) -> bool {
+        (self.at.0, &self.info.key) == (other.at.0, &other.info.key)
+    }
 }
 
 impl Device {
@@ -123,7 +134,7 @@ impl Device {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        self.runtime.is_same(&other.runtime) && self.data.at == other.data.at
+        self.runtime.is_same(&other.runtime) && self.data.is_same(&other.data)
     }
 }
 impl Eq for Device {}

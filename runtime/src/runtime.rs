@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, CompletionStrategy, Context as NativeContext, Unavailable,
+    Backend, BackendError, BackendId, CompletionStrategy, Context as NativeContext, ContextSpec, DeviceKey,
+    Unavailable,
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
@@ -22,6 +23,9 @@ use crate::shell::Inner;
 use crate::stall::Stall;
 pub use builder::RuntimeBuilder;
 pub use stats::Stats;
+
+/// What the backend of this process's own threads is called.
+pub(crate) const HOST: BackendId = BackendId::new("host");
 
 /// Backends, devices and a scheduler. Cheap to clone.
 ///
@@ -46,7 +50,7 @@ pub struct Runtime {
 struct Shared {
     inner: Arc<Inner>,
     backends: Vec<BackendEntry>,
-    contexts: Mutex<HashMap<(usize, usize, usize), Arc<OnceLock<Result<Arc<ContextShared>>>>>>,
+    contexts: Mutex<HashMap<(usize, DeviceKey), Arc<OnceLock<Result<Arc<ContextShared>>>>>>,
     wish: OnceLock<Result<Option<Wish>>>,
 }
 
@@ -131,9 +135,9 @@ impl Runtime {
     /// ```
     #[cfg(feature = "host")]
     pub fn host(&self) -> Result<Device> {
-        let unavailable = |reason: String| Error::new(Kind::Unavailable { backend: BackendId::HOST, reason });
+        let unavailable = |reason: String| Error::new(Kind::Unavailable { backend: HOST, reason });
         let mut entries = self.shared.backends.iter().enumerate();
-        let Some((at, entry)) = entries.find(|(_, e)| e.backend.id() == BackendId::HOST) else {
+        let Some((at, entry)) = entries.find(|(_, e)| e.backend.id() == HOST) else {
             return Err(unavailable(
                 "this runtime was built with `only_given_backends`, and the host was not given".into(),
             ));
@@ -197,14 +201,9 @@ impl Runtime {
         self.shared.wish.get_or_init(read).clone()
     }
 
-    pub(crate) fn open_native(
-        &self,
-        backend: usize,
-        platform: usize,
-        devices: &[usize],
-    ) -> Result<Arc<dyn NativeContext>> {
+    pub(crate) fn open_native(&self, backend: usize, spec: ContextSpec) -> Result<Arc<dyn NativeContext>> {
         let backend = &self.shared.backends[backend].backend;
-        let open = || futures_lite::future::block_on(backend.open(platform, devices));
+        let open = || futures_lite::future::block_on(backend.open(spec));
         match catch_unwind(AssertUnwindSafe(open)) {
             Ok(opened) => opened.map_err(|e| Error::backend(e, "opening a context")),
             Err(_) => {
@@ -223,15 +222,15 @@ impl Runtime {
         if !self.is_same(device.runtime()) {
             return Err(Error::invalid(format!("{device} was found by another runtime")));
         }
-        let once = lock(&self.shared.contexts).entry(device.data.at).or_default().clone();
+        let once = lock(&self.shared.contexts).entry(device.data.id()).or_default().clone();
         let opened = once.get_or_init(|| ContextShared::open(self, std::slice::from_ref(&device.data), true));
         match opened {
             Ok(context) => ContextShared::slot(context, device, completion),
             Err(error) => {
                 // The next one tries again: a device may come back.
                 let mut contexts = lock(&self.shared.contexts);
-                if contexts.get(&device.data.at).is_some_and(|known| Arc::ptr_eq(known, &once)) {
-                    contexts.remove(&device.data.at);
+                if contexts.get(&device.data.id()).is_some_and(|known| Arc::ptr_eq(known, &once)) {
+                    contexts.remove(&device.data.id());
                 }
                 Err(error.clone())
             }
@@ -365,15 +364,15 @@ impl BackendEntry {
             })?;
             let backend = self.backend.id();
             let numbered = platforms.into_iter().enumerate().map(|(p, platform)| {
-                let data = |(d, info): (usize, &windlass_backend::DeviceInfo)| {
+                let data = |info: &windlass_backend::DeviceInfo| {
                     Arc::new(DeviceData {
                         backend: backend.clone(),
-                        at: (at, p, d),
+                        at: (at, p),
                         platform: platform.name.clone(),
                         info: info.clone(),
                     })
                 };
-                let devices = platform.devices.iter().enumerate().map(data).collect();
+                let devices = platform.devices.iter().map(data).collect();
                 FoundPlatform { devices, platform }
             });
             Ok(numbered.collect())

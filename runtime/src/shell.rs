@@ -17,6 +17,7 @@ pub(crate) mod feed;
 mod filing;
 pub(crate) mod host_side;
 pub(crate) mod memory;
+mod native;
 pub(crate) mod outside;
 pub(crate) mod pool;
 mod proxy;
@@ -32,12 +33,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, Context as NativeContext, HostMemory, Lane, LaneNumber, Verdict};
+use windlass_backend::{
+    Allocation, Context as NativeContext, HostMemory, Lane, LaneNumber, MemoryIndex, Verdict,
+};
 use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
 use windlass_sync::executor::Executor;
 
-use crate::engine::{Engine, LaneId, NodeId, ProxyId, Settled, Shell, Transfer};
+use crate::engine::{ContextId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer};
 use crate::error::{Cause, Error};
 use crate::stall::Watch;
 pub(crate) use chores::Chores;
@@ -80,6 +83,8 @@ pub(crate) enum Mail {
     Passed(LaneId, Verdict),
     /// Somebody waits for this node.
     Want(NodeId),
+    /// A context tells that it is lost.
+    Lost(ContextId, Cause),
 }
 
 /// What is kept under the lock.
@@ -88,6 +93,8 @@ pub(crate) struct State {
     pub(crate) engine: Engine<Windlass>,
     /// Native ends by the engine's lane ids; open from the moment a queue can reach the lane.
     lanes: Vec<Option<Arc<LaneShell>>>,
+    /// Where memories other than the heap are, by the engine's ids.
+    memories: HashMap<MemoryId, MemoryShell>,
     proxies: HashMap<ProxyId, Arc<Signal>>,
     /// Steps of staged transfers whose end a future waits for.
     steps: HashMap<NodeId, Arc<Signal>>,
@@ -110,6 +117,13 @@ pub(crate) struct Counters {
     pub(crate) host_tasks: u64,
     pub(crate) allocations: u64,
     pub(crate) live_steps: u64,
+}
+
+/// A memory with its backend's end.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryShell {
+    pub(crate) context: Arc<dyn NativeContext>,
+    pub(crate) index: MemoryIndex,
 }
 
 /// A lane with its backend's end.
@@ -149,6 +163,7 @@ impl Inner {
         let state = State {
             engine,
             lanes: Vec::new(),
+            memories: HashMap::new(),
             proxies: HashMap::new(),
             steps: HashMap::new(),
             room: Vec::new(),
@@ -189,6 +204,11 @@ impl Inner {
 }
 
 impl State {
+    /// Says where a memory is.
+    pub(crate) fn add_memory(&mut self, id: MemoryId, context: &Arc<dyn NativeContext>, index: MemoryIndex) {
+        self.memories.insert(id, MemoryShell { context: context.clone(), index });
+    }
+
     /// Makes room for a lane whose native end is being opened.
     pub(crate) fn reserve_lane(&mut self, lane: LaneId) {
         debug_assert_eq!(lane.0 as usize, self.lanes.len());
@@ -247,7 +267,10 @@ impl Drop for Inner {
         self.gates.close();
         self.user.close();
         let mut chores = Chores::default();
-        let lanes = self.desk.sit(&mut chores, |state, _| std::mem::take(&mut state.lanes));
+        let lanes = self.desk.sit(&mut chores, |state, _| {
+            state.memories.clear();
+            std::mem::take(&mut state.lanes)
+        });
         let lanes = lanes.into_iter().flatten().collect();
         // Native objects are closed where that may block, and by nobody if the process ends first.
         match self.manual {

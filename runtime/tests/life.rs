@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rig::{Gate, HANG, Hold, Rig, bump, contents, fails, look, until, wait};
 use windlass::prelude::*;
 use windlass::{BackendError, BackendId, Result, Unavailable};
-use windlass_backend::{Backend, Platform, async_trait};
+use windlass_backend::{Backend, ContextSpec, Platform, async_trait};
 use windlass_host::Host;
 
 #[test]
@@ -101,8 +101,9 @@ fn d31_there_is_one_default_runtime_in_a_process() {
 /// A backend that counts how often its driver is looked for.
 struct Probe(Arc<AtomicUsize>);
 
+// SAFETY: it opens nothing.
 #[async_trait]
-impl Backend for Probe {
+unsafe impl Backend for Probe {
     fn id(&self) -> BackendId {
         BackendId::new("probe")
     }
@@ -114,8 +115,7 @@ impl Backend for Probe {
 
     async fn open(
         &self,
-        _: usize,
-        _: &[usize],
+        _: ContextSpec,
     ) -> std::result::Result<Arc<dyn windlass_backend::Context>, BackendError> {
         unreachable!("nothing was found")
     }
@@ -133,7 +133,7 @@ fn d32_making_a_runtime_touches_no_driver() {
     wait(bump(&queue, &x)).unwrap();
     assert_eq!(looks.load(Ordering::SeqCst), 0, "a queue on the host asks the host alone");
     let found = wait(runtime.devices()).unwrap();
-    assert!(found.iter().any(|d| *d.backend() == BackendId::HOST));
+    assert!(found.iter().any(|d| *d.backend() == BackendId::new("host")));
     assert_eq!(looks.load(Ordering::SeqCst), 1);
     let _ = wait(runtime.platforms());
     let status = wait(runtime.backends());
@@ -146,7 +146,7 @@ fn d32_discovery_and_opening_can_be_awaited() {
     let looks = Arc::new(AtomicUsize::new(0));
     let runtime = Runtime::builder().backend(Probe(looks.clone())).build();
     let queue = wait(Queue::builder().runtime(&runtime).build()).unwrap();
-    assert_eq!(*queue.device().backend(), BackendId::HOST);
+    assert_eq!(*queue.device().backend(), BackendId::new("host"));
     let missing = wait(Queue::builder().runtime(&runtime).select(Selector::backend("probe")).build());
     let error = missing.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("no such driver"), "{error}");
@@ -162,8 +162,9 @@ impl Noting {
     }
 }
 
+// SAFETY: its contexts are the host backend's.
 #[async_trait]
-impl Backend for Noting {
+unsafe impl Backend for Noting {
     fn id(&self) -> BackendId {
         BackendId::new("noting")
     }
@@ -175,11 +176,10 @@ impl Backend for Noting {
 
     async fn open(
         &self,
-        platform: usize,
-        devices: &[usize],
+        spec: ContextSpec,
     ) -> std::result::Result<Arc<dyn windlass_backend::Context>, BackendError> {
         self.note();
-        Host::new().open(platform, devices).await
+        Host::new().open(spec).await
     }
 }
 

@@ -145,7 +145,7 @@ fn d01_as_many_groups_as_there_are_lanes_can_wait_for_each_other() {
 #[test]
 fn d02_native_depth_is_bounded_and_the_rest_can_be_cancelled() {
     let rig = Rig::with_lanes(1);
-    let depth = rig.device.info().lane_depth as u64;
+    let depth = rig.device.info().depth.commands as u64;
     let hold = Hold::new();
     let inside = hold.clone();
     let first = rig.queue.submit(|cg| cg.host_for(1, (), move |_, ()| inside.here())).unwrap();
@@ -257,7 +257,7 @@ fn d13_awaiting_group_1_does_not_wait_for_group_10_000() {
 #[test]
 fn d13_a_lane_arms_a_sentinel_twice_per_depth_and_nothing_for_what_nobody_awaits() {
     let rig = Rig::with_lanes(1);
-    let depth = rig.device.info().lane_depth as u64;
+    let depth = rig.device.info().depth.commands as u64;
     let x = Buffer::from(vec![0_u32; 8]);
     let hold = Hold::new();
     let inside = hold.clone();

@@ -18,7 +18,7 @@ use windlass_backend::{
 use windlass_host::Host;
 use windlass_kernel::{LaunchRange, NdRange};
 
-use support::{Told, feed, finish, once, one_lane, open, over};
+use support::{Told, feed, finish, once, one_lane, open, over, spec, try_feed};
 
 #[test]
 fn the_devices_describe_themselves() {
@@ -26,12 +26,14 @@ fn the_devices_describe_themselves() {
         block_on(Host::with_devices(3).with_lanes(5).discover()).expect("the host is always there");
     let devices = &platforms[0].devices;
     let memories: Vec<_> = devices.iter().map(|d| d.memory).collect();
-    assert_eq!(memories, [MemoryIndex::Heap, MemoryIndex::Own(1), MemoryIndex::Own(2)]);
+    assert_eq!(memories, [MemoryIndex::Heap, MemoryIndex::Own(0), MemoryIndex::Own(0)]);
     assert!(devices.iter().all(|d| d.lanes == 5 && d.aspects.is_sorted()));
-    let context = block_on(Host::with_devices(3).open(0, &[2, 0])).expect("both are there");
+    let context = block_on(Host::with_devices(3).open(spec(&[2, 0, 1]))).expect("both are there");
     let memories: Vec<_> = context.info().devices.iter().map(|d| d.memory).collect();
-    assert_eq!(memories, [MemoryIndex::Own(2), MemoryIndex::Heap], "in the order that was asked for");
-    assert!(matches!(block_on(Host::new().open(0, &[1])), Err(BackendError::Unsupported(_))));
+    let expected = [MemoryIndex::Own(0), MemoryIndex::Heap, MemoryIndex::Own(1)];
+    assert_eq!(memories, expected, "in the order that was asked for");
+    assert_eq!(context.info().memories.len(), 2);
+    assert!(matches!(block_on(Host::new().open(spec(&[1]))), Err(BackendError::Lost(_))));
 }
 
 #[test]
@@ -91,9 +93,9 @@ fn groups_wait_for_points_of_other_lanes() {
     let [(a, _), (b, _), (c, told)] = &bench.lanes[..] else { unreachable!("three were opened") };
     let wait = |lane, point| Wait { lane: LaneNumber(lane), point: Point(point) };
     feed(a, 5, note("a", 20));
-    b.feed(Point(1), &[wait(0, 5)], note("b", 5)).expect("the group is fine");
-    c.feed(Point(9), &[wait(1, 1), wait(0, 5), wait(7, 100)], note("c", 0))
-        .expect("lane 7 has ended long ago");
+    let (of_b, of_c) = ([wait(0, 5)], [wait(1, 1), wait(0, 5), wait(7, 100)]);
+    try_feed(b, 1, &of_b, note("b", 5)).expect("the group is fine");
+    try_feed(c, 9, &of_c, note("c", 0)).expect("lane 7 has ended long ago");
     finish(c, told, 9);
     assert_eq!(*order.lock().expect("no test panics here"), ["a", "b", "c"]);
 }
@@ -235,7 +237,7 @@ fn a_dropped_lane_finishes_its_queue() {
     drop(lane);
     let (other, others) = &bench.lanes[0];
     let wait = Wait { lane: LaneNumber(0), point: Point(2) };
-    other.feed(Point(1), &[wait], SmallVec::new()).expect("the group is fine");
+    try_feed(other, 1, &[wait], SmallVec::new()).expect("the group is fine");
     assert_eq!((told.upto(), others.upto()), (0, 0));
     gate.wait();
     told.wait(2);
@@ -268,7 +270,7 @@ impl LaneSink for Relay {
 
 #[test]
 fn a_sink_may_feed_and_arm() {
-    let context = block_on(Host::new().open(0, &[0])).expect("the host is always there");
+    let context = block_on(Host::new().open(spec(&[0]))).expect("the host is always there");
     let relay = Arc::new(Relay { lane: Mutex::default(), told: Told::default() });
     let lane = context.open_lane(LaneSpec::new(0, LaneNumber(0)), relay.clone()).expect("a lane opens");
     *relay.lane.lock().expect("no test panics here") = Some(lane.clone());

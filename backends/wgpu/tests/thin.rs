@@ -11,8 +11,8 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Arg, Backend, BackendError, Command, DeviceKind, Fill, HostMemory, LaneNumber, LaneSpec, MemoryObject,
-    Point, Region,
+    Arg, Backend, BackendError, BufferArg, Command, ContextSpec, DeviceKey, DeviceKind, Fill, Group,
+    HostMemory, LaneNumber, LaneSpec, MemoryIndex, MemoryObject, Point, Region,
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
 use windlass_kernel::{Kernel, KernelImage, LaunchRange, NdRange, Range, Slot, Word};
@@ -26,14 +26,14 @@ fn devices_say_what_they_are() {
     let info = &lab.context.info().devices[0];
     eprintln!("{info:#?}");
     assert!(!info.name.is_empty() && info.memory_bytes.is_some() && info.limits.binding > 0);
-    assert_eq!((info.lanes, info.lane_depth), (1, 64));
+    assert_eq!((info.lanes, info.copy_lanes), (1, 0));
     assert!(info.aspects.is_sorted());
     assert_ne!(info.kind, DeviceKind::Host);
     let platforms = block_on(Wgpu::new().discover()).expect("it was there a moment ago");
     assert!(platforms.iter().all(|p| !p.devices.is_empty() && !p.name.is_empty()));
-    let two = block_on(Wgpu::new().open(0, &[0, 0]));
-    assert!(matches!(two, Err(BackendError::Unsupported(_))));
-    assert!(block_on(Wgpu::new().open(99, &[0])).is_err());
+    let open = |keys| block_on(Wgpu::new().open(ContextSpec::new(keys, Arc::new(()))));
+    assert!(matches!(open(vec![info.key.clone(); 2]), Err(BackendError::Unsupported(_))));
+    assert!(matches!(open(vec![DeviceKey::new("no such device")]), Err(BackendError::Lost(_))));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn fresh_memory_reads_as_zeros() {
     assert_eq!(lab.download::<u32>(&*lab.allocate(4096)), [0; 1024]);
     assert_eq!(lab.download::<u8>(&*lab.allocate(7)), [0; 7]);
     let too_much = MemoryObject::Buffer { bytes: usize::MAX - 1 };
-    assert!(matches!(lab.context.allocate(0, too_much), Err(BackendError::Unsupported(_))));
+    assert!(matches!(lab.context.allocate(MemoryIndex::Own(0), too_much), Err(BackendError::Unsupported(_))));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn fills_repeat_their_pattern() {
     let Some(lab) = lab() else { return };
     let fill = |bytes: usize, region, pattern: &[u8]| {
         let memory = lab.upload(&vec![0xAA_u8; bytes]);
-        lab.run(smallvec![Command::Fill(Fill { memory: &*memory, region, pattern })]).expect("a fill");
+        lab.run(smallvec![Command::Fill(Fill::new(&*memory, region, pattern))]).expect("a fill");
         lab.download::<u8>(&*memory)
     };
     let zeroed = fill(64, Region::line(8, 16), &[0; 4]);
@@ -195,13 +195,7 @@ fn launches_that_cannot_run_are_refused() {
         (&[one, words(&*data, 0, 4, ReadWrite)], 4.range()),
         (&[words(&*data, 0, 65, ReadWrite), one], 4.range()),
         (&[words(&host, 0, 4, ReadWrite), one], 4.range()),
-        (
-            &[
-                Arg::Buffer { memory: &*data, region: gaps, element: 4, word: Word::B4, access: ReadWrite },
-                one,
-            ],
-            4.range(),
-        ),
+        (&[Arg::Buffer(BufferArg::new(&*data, gaps, 4, ReadWrite, Word::B4)), one], 4.range()),
         (&[words(&*data, 0, 4, ReadWrite), one], NdRange { global: [64], local: [32] }.range()),
     ];
     for (args, range) in refused {
@@ -322,7 +316,7 @@ fn a_group_of_several_commands_runs_in_order() {
     let args = [words(&*a, 0, 64, ReadWrite), Arg::Value(&[1, 0, 0, 0])];
     let region = Region::line(0, 256);
     let commands: SmallVec<[Command<'_>; 1]> = smallvec![
-        Command::Fill(Fill { memory: &*a, region, pattern: &[5, 0, 0, 0] }),
+        Command::Fill(Fill::new(&*a, region, &[5, 0, 0, 0])),
         launch(&kernel, 64.range(), &args),
         launch(&kernel, 64.range(), &args),
         line(&*a, &*b),
@@ -360,7 +354,7 @@ fn every_point_of_a_lost_device_is_reported_lost() {
         let command = match i % 3 {
             0 => launch(&kernel, 64.range(), &args),
             1 => line(&*data, &host),
-            _ => Command::Fill(Fill { memory: &*data, region: Region::line(0, 256), pattern: &[1; 4] }),
+            _ => Command::Fill(Fill::new(&*data, Region::line(0, 256), &[1; 4])),
         };
         match lab.feed(smallvec![command]) {
             Ok(point) => points.push(point),
@@ -378,7 +372,7 @@ fn every_point_of_a_lost_device_is_reported_lost() {
         assert!(outcome.as_ref().is_err_and(BackendError::is_lost), "{point:?}: {outcome:?}");
     }
     assert!(lab.feed(smallvec![]).is_err_and(|e| e.is_lost()));
-    let more = lab.context.allocate(0, MemoryObject::Buffer { bytes: 4 });
+    let more = lab.context.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes: 4 });
     assert!(more.is_err_and(|e| e.is_lost()));
     assert!(lab.build(&saxpy()).is_err_and(|e| e.is_lost()));
 }
@@ -406,9 +400,12 @@ fn what_was_fed_runs_though_everything_was_dropped() {
         context.open_lane(LaneSpec::new(0, LaneNumber(0)), sink.clone()).expect("the first lane opens");
     let kernel = count();
     let kernel = block_on(context.build(0, &kernel, &kernel.images()[0])).expect("the kernel is right");
-    let data = context.allocate(0, MemoryObject::Buffer { bytes: 256 }).expect("there is room");
+    let data =
+        context.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes: 256 }).expect("there is room");
     let args = [words(&*data, 0, 64, ReadWrite), Arg::Value(&[1, 0, 0, 0])];
-    lane.feed(Point(1), &[], smallvec![launch(&kernel, 64.range(), &args)]).expect("the group is right");
+    let group = Group::new(Point(1), &[], smallvec![launch(&kernel, 64.range(), &args)]);
+    // SAFETY: the group's memory stays until the point has been passed.
+    unsafe { lane.feed(group) }.expect("the group is right");
     lane.flush();
     lane.arm(Point(1));
     drop((kernel, data, lane, context));

@@ -4,14 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{
-    Allocation, Arg, BackendError, BuiltKernel, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Point,
-    Region, Wait,
-};
-use windlass_kernel::Span;
+use windlass_backend::{Allocation, BackendError, Point, Region, Wait};
 
+use super::native::feed_one;
 use super::waking::shielded;
-use super::work::{Binding, Planned, PlannedArg, Work, empty_span};
+use super::work::Work;
 use super::{Chores, Inner, LaneShell, Load, State, native_lane, sink};
 use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 use crate::error::{Cause, Error};
@@ -26,11 +23,13 @@ const BATCH: usize = 32;
 /// A popped group with everything that its native calls need.
 #[derive(Debug, Default)]
 pub(super) struct ToFeed {
-    node: Option<NodeId>,
-    point: Point,
-    waits: SmallVec<[Wait; 1]>,
-    job: Job,
-    memory: SmallVec<[(RootId, MemoryId, Arc<dyn Allocation>); 2]>,
+    pub(super) node: Option<NodeId>,
+    pub(super) point: Point,
+    pub(super) waits: SmallVec<[Wait; 1]>,
+    pub(super) job: Job,
+    pub(super) memory: SmallVec<[(RootId, MemoryId, Arc<dyn Allocation>); 2]>,
+    pub(super) report: bool,
+    pub(super) timed: bool,
 }
 
 /// Popped groups. They are large, so they are filled in and cleared in their places.
@@ -80,7 +79,7 @@ const FEW: usize = 4;
 
 /// What to feed.
 #[derive(Debug, Default)]
-enum Job {
+pub(super) enum Job {
     /// Nothing: a group that does not run any more.
     #[default]
     Barrier,
@@ -91,11 +90,11 @@ enum Job {
 
 /// A step of a transfer in bytes.
 #[derive(Debug)]
-struct Move {
-    step: Transfer,
-    from: Region,
-    to: Region,
-    staging: Option<Arc<dyn Allocation>>,
+pub(super) struct Move {
+    pub(super) step: Transfer,
+    pub(super) from: Region,
+    pub(super) to: Region,
+    pub(super) staging: Option<Arc<dyn Allocation>>,
 }
 
 impl State {
@@ -222,191 +221,6 @@ pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
 fn dead_lane(panic: &(dyn std::any::Any + Send), doing: &str) -> Cause {
     let error = BackendError::Lost(format!("its lane panicked: {}", panic_message(panic)));
     Cause(Error::backend(error, doing))
-}
-
-/// Makes one group's native call. A backend that refuses or panics has its group fail; a barrier takes its place, so
-/// that what is ordered through the group stays ordered. A lane that says it is lost, or takes not even a barrier, is
-/// `dead`: no verdict of it would ever cover this point, so its context counts as lost from here on.
-fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> Option<Fed<Cause>> {
-    let ToFeed { node, point, waits, job, memory } = entry;
-    let (node, point) = (node.take()?, *point);
-    let attempt = catch_unwind(AssertUnwindSafe(|| match job {
-        Job::Barrier => lane.native.feed(point, waits, SmallVec::new()),
-        Job::Commands(commands) => feed_commands(lane, point, waits, commands, memory),
-        Job::Transfer(transfer) => feed_transfer(lane, point, waits, transfer, memory),
-    }));
-    let refused = match attempt {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(replace_by_barrier(lane, point, waits, error, dead)),
-        Err(panic) => {
-            let error = BackendError::Panicked(panic_message(&*panic));
-            Some(replace_by_barrier(lane, point, waits, error, dead))
-        }
-    };
-    Some(Fed { node, refused })
-}
-
-/// See [`feed_one`]. Returns why the group has failed.
-#[cold]
-fn replace_by_barrier(
-    lane: &LaneShell,
-    point: Point,
-    waits: &[Wait],
-    refused: BackendError,
-    dead: &mut Option<Cause>,
-) -> Cause {
-    let lost = |error: BackendError| match error.is_lost() {
-        true => error,
-        false => BackendError::Lost(format!("its lane takes nothing any more: {error}")),
-    };
-    let replaced = match refused.is_lost() {
-        true => Err(refused.clone()),
-        false => catch_unwind(AssertUnwindSafe(|| lane.native.feed(point, waits, SmallVec::new())))
-            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic)))),
-    };
-    let doing = "handing a group to the device";
-    if let Err(error) = replaced {
-        dead.get_or_insert_with(|| Cause(Error::backend(lost(error), doing)));
-    }
-    Cause(Error::backend(refused, doing))
-}
-
-#[inline(never)]
-fn feed_transfer(
-    lane: &LaneShell,
-    point: Point,
-    waits: &[Wait],
-    transfer: &Move,
-    memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
-) -> Result<(), BackendError> {
-    let Move { step, from: from_region, to: to_region, staging } = transfer;
-    let staging = staging.as_deref();
-    let find = |wanted: MemoryId| memory.iter().find(|(_, m, _)| *m == wanted).map(|(_, _, a)| &**a);
-    let (from, to) = match step.step {
-        Step::Direct => (find(step.from), find(step.to)),
-        Step::Download => (find(step.from), staging),
-        Step::Upload => (staging, find(step.to)),
-    };
-    let (Some(from), Some(to)) = (from, to) else { return Err(gone()) };
-    let copy = CopyBox { from, from_region: *from_region, to, to_region: *to_region };
-    lane.native.feed(point, waits, SmallVec::from_iter([Command::Copy(copy)]))
-}
-
-fn feed_commands(
-    lane: &LaneShell,
-    point: Point,
-    waits: &[Wait],
-    commands: &mut [Planned<'static>],
-    memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
-) -> Result<(), BackendError> {
-    let find = |binding: &Binding| {
-        memory.iter().find(|(root, ..)| *root == binding.root).map(|(_, _, a)| &**a).ok_or_else(gone)
-    };
-    // The one command of most groups on host devices needs no side tables.
-    if let [Planned::Host(body)] = commands {
-        let body = body.take().ok_or_else(gone)?;
-        let mut spans = SmallVec::new();
-        find_spans(body.windows(), &mut spans, find)?;
-        let launch = HostLaunch { range: body.range(), code: HostCode::Once(body), spans };
-        return lane.native.feed(point, waits, SmallVec::from_buf([Command::Host(launch)]));
-    }
-    feed_several(lane, point, waits, commands, find)
-}
-
-#[inline(never)]
-fn feed_several<'a>(
-    lane: &LaneShell,
-    point: Point,
-    waits: &[Wait],
-    commands: &'a mut [Planned<'static>],
-    find: impl Copy + Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
-) -> Result<(), BackendError> {
-    // Closures move into the lane; everything else is lent for the call.
-    let mut bodies = SmallVec::<[HostLaunch; 1]>::new();
-    for command in &mut *commands {
-        if let Planned::Host(body) = command
-            && let Some(body) = body.take()
-        {
-            let mut spans = SmallVec::new();
-            find_spans(body.windows(), &mut spans, find)?;
-            bodies.push(HostLaunch { range: body.range(), code: HostCode::Once(body), spans });
-        }
-    }
-    let arguments =
-        commands.iter().map(|c| arguments(c, find)).collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
-    let mut bodies = bodies.into_iter();
-    let native = commands.iter().zip(&arguments).map(|(command, args)| match command {
-        Planned::Host(_) => bodies.next().map(Command::Host).ok_or_else(gone),
-        Planned::Kernel(launch) => {
-            let kernel = args.kernel.as_deref().ok_or_else(gone)?;
-            Ok(Command::Launch(Launch { kernel, range: launch.range, args: &args.list }))
-        }
-        Planned::Copy(copy) => Ok(Command::Copy(CopyBox {
-            from: find(&copy.from)?,
-            from_region: copy.from.region(),
-            to: find(&copy.to)?,
-            to_region: copy.to.region(),
-        })),
-        Planned::Fill(fill) => Ok(Command::Fill(Fill {
-            memory: find(&fill.to)?,
-            region: fill.to.region(),
-            pattern: &fill.pattern,
-        })),
-        Planned::HostTask(_) => Err(BackendError::Unsupported("a host task on a lane".into())),
-    });
-    let native = native.collect::<Result<SmallVec<[Command<'_>; 1]>, _>>()?;
-    lane.native.feed(point, waits, native)
-}
-
-/// A host body's windows, each in its memory.
-fn find_spans<'a>(
-    windows: &[Binding],
-    spans: &mut SmallVec<[Span; 2]>,
-    find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
-) -> Result<(), BackendError> {
-    for window in windows {
-        spans.push(match window.is_empty() {
-            true => empty_span(window),
-            false => window.span(find(window)?).ok_or_else(not_host)?,
-        });
-    }
-    Ok(())
-}
-
-/// A kernel as the context built it, and its arguments; empty for other commands.
-#[derive(Default)]
-struct Arguments<'a> {
-    kernel: Option<Arc<dyn BuiltKernel>>,
-    list: SmallVec<[Arg<'a>; 4]>,
-}
-
-fn arguments<'a>(
-    command: &'a Planned<'static>,
-    find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
-) -> Result<Arguments<'a>, BackendError> {
-    let Planned::Kernel(launch) = command else { return Ok(Arguments::default()) };
-    let list = launch.args.iter().map(|arg| {
-        Ok(match arg {
-            PlannedArg::Buffer(binding, access) => Arg::Buffer {
-                memory: find(binding)?,
-                region: binding.region(),
-                element: binding.element as usize,
-                word: binding.word,
-                access: *access,
-            },
-            PlannedArg::Value(bytes) => Arg::Value(bytes),
-            PlannedArg::Local(bytes) => Arg::Local(*bytes),
-        })
-    });
-    Ok(Arguments { kernel: launch.built.ready(), list: list.collect::<Result<_, BackendError>>()? })
-}
-
-fn gone() -> BackendError {
-    BackendError::Unsupported("memory that is not there: a defect of the runtime".into())
-}
-
-fn not_host() -> BackendError {
-    BackendError::Unsupported("a host body over memory that the host cannot reach".into())
 }
 
 /// The bytes of a box of a root. The last unit of a root may be cut short by its end.

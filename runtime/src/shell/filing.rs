@@ -20,6 +20,7 @@ impl Clerk<State, Mail> for Chores {
         match message {
             Mail::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
             Mail::Want(node) => state.engine.want(node, &mut self.turn),
+            Mail::Lost(context, cause) => state.engine.lose(context, cause, &mut self.turn),
         }
         state.file(self);
     }
@@ -97,7 +98,9 @@ impl State {
             chores.staged.push((staged, down, up));
         }
         for lane in turn.closed.drain(..) {
-            chores.closed.extend(self.lanes[lane.0 as usize].take());
+            let Some(lane) = self.lanes[lane.0 as usize].take() else { continue };
+            self.memories.retain(|_, memory| !Arc::ptr_eq(&memory.context, &lane.context));
+            chores.closed.push(lane);
         }
     }
 

@@ -8,7 +8,7 @@ use windlass_sync::facade::{Mutex, lock};
 
 use super::feed::panic_message;
 use super::waking::shielded;
-use super::{Chores, Inner, LaneShell, close};
+use super::{Chores, Inner, LaneShell, MemoryShell, close};
 use crate::build::Builds;
 use crate::engine::{HEAP, MemoryId, RootId};
 use crate::error::{Cause, Error};
@@ -36,14 +36,13 @@ impl Inner {
         }
         let owner = self.sit(chores, |state, _| {
             state.counters.allocations += 1;
-            let lane = state.engine.lane_of_memory(memory)?;
-            Some((state.lane(lane).context.clone(), state.engine.device_position(lane)))
+            state.memories.get(&memory).cloned()
         });
-        let blocks = chores.in_callback || owner.as_ref().is_some_and(|(c, _)| c.info().allocate_blocks);
+        let blocks = chores.in_callback || owner.as_ref().is_some_and(|m| m.context.info().allocate_blocks);
         let object = MemoryObject::Buffer { bytes };
         let make = move || match owner {
-            Some((context, device)) => {
-                let allocate = AssertUnwindSafe(|| context.allocate(device, object));
+            Some(MemoryShell { context, index }) => {
+                let allocate = AssertUnwindSafe(|| context.allocate(index, object));
                 catch_unwind(allocate).unwrap_or_else(|p| Err(BackendError::Panicked(panic_message(&*p))))
             }
             None => heap(),

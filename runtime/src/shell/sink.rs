@@ -7,13 +7,15 @@
 //! token, so it will sit down again right after the call, and foreign wakers must not run before it has let go.
 
 use std::cell::Cell;
-use std::sync::Weak;
+use std::fmt;
+use std::sync::{Arc, Weak};
 
-use windlass_backend::{LaneSink, Verdict};
-use windlass_sync::facade::thread_local;
+use windlass_backend::{BackendError, ContextSink, LaneSink, Verdict};
+use windlass_sync::facade::{Mutex, lock, thread_local};
 
 use super::{Chores, Inner, Mail};
-use crate::engine::LaneId;
+use crate::engine::{ContextId, LaneId};
+use crate::error::{Cause, Error};
 
 thread_local! {
     /// This thread is inside a native call and will look for mail after it.
@@ -59,5 +61,60 @@ impl LaneSink for Sink {
             inner.desk.post(mail, chores);
             inner.perform(chores);
         });
+    }
+}
+
+/// Where a context tells that it is lost. It may do so before the engine knows it: then the loss waits for that.
+pub(crate) struct ContextLoss {
+    inner: Weak<Inner>,
+    state: Mutex<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    context: Option<ContextId>,
+    lost: Option<BackendError>,
+}
+
+impl ContextLoss {
+    pub(crate) fn new(inner: &Arc<Inner>) -> Self {
+        ContextLoss { inner: Arc::downgrade(inner), state: Mutex::default() }
+    }
+
+    /// The engine knows the context by this id.
+    pub(crate) fn is(&self, context: ContextId) {
+        let mut state = lock(&self.state);
+        state.context = Some(context);
+        let lost = state.lost.take();
+        drop(state);
+        lost.into_iter().for_each(|error| self.tell(context, error));
+    }
+
+    /// Leaves mail: this may be a driver's callback, on any thread, inside a native call of this very thread too.
+    fn tell(&self, context: ContextId, error: BackendError) {
+        let Some(inner) = self.inner.upgrade() else { return };
+        let cause = Cause(Error::backend(error, "using a device"));
+        inner.desk.leave(Mail::Lost(context, cause));
+        inner.mailman.call(&inner.gates);
+    }
+}
+
+impl ContextSink for ContextLoss {
+    fn lost(&self, error: BackendError) {
+        let mut state = lock(&self.state);
+        let context = state.context;
+        if context.is_none() {
+            state.lost.get_or_insert(error.clone());
+        }
+        drop(state);
+        if let Some(context) = context {
+            self.tell(context, error);
+        }
+    }
+}
+
+impl fmt::Debug for ContextLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextLoss").finish_non_exhaustive()
     }
 }

@@ -3,11 +3,11 @@
 //! A transfer that is larger than a chunk was cut by the engine into pairs of nodes of their own, so that one chunk goes up
 //! while the next comes down; here each pair is one future.
 //!
-//! Where copies with memory that a context did not allocate would block ([`ContextInfo::pageable_copies_block`]), data goes
+//! Where copies with memory that a context did not allocate would block ([`ContextInfo::pageable_upload_limit`]), data goes
 //! between the context and the host's own memory in the same way, one half of it a copy on the blocking pool; and between
 //! two such contexts it goes through staging of both.
 //!
-//! [`ContextInfo::pageable_copies_block`]: windlass_backend::ContextInfo::pageable_copies_block
+//! [`ContextInfo::pageable_upload_limit`]: windlass_backend::ContextInfo::pageable_upload_limit
 
 use std::sync::Arc;
 
@@ -188,7 +188,8 @@ impl State {
 
 impl LaneShell {
     fn needs_its_staging(&self) -> bool {
-        self.context.info().pageable_copies_block
+        let info = self.context.info();
+        info.pageable_upload_limit < usize::MAX || info.pageable_download_limit < usize::MAX
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Audit {
     pub arms: u64,
     /// Calls of `allocate` and `allocate_staging`.
     pub allocates: u64,
+    /// Calls of `trim`.
+    pub trims: u64,
     /// Calls of `build`.
     pub builds: u64,
     /// Calls of all kinds that were made inside [`inside_poll`].
@@ -42,6 +44,21 @@ pub struct Audit {
     pub foreign_copies: u64,
     /// Bytes that copy commands have moved.
     pub bytes_copied: u64,
+    /// Bytes that fill commands have filled.
+    pub bytes_filled: u64,
+    /// The most groups that any lane was to report at a time.
+    pub most_reports: usize,
+    /// Groups that were to report when they were fed.
+    pub fed_to_report: u64,
+    /// Copies between the memories of two contexts.
+    pub peer_copies: u64,
+    /// Points of other contexts' lanes that groups waited for.
+    pub peer_waits: u64,
+    /// Groups that were fed to lanes that only copy.
+    pub on_copy_lanes: u64,
+    /// Calls that a driver may keep waiting while a kernel runs (frees, builds, pinning), made inside [`inside_poll`] while
+    /// work was in flight.
+    pub blocking_in_poll: u64,
 }
 
 impl Audit {

@@ -1,7 +1,8 @@
 //! What the devices are like.
 
 use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, BackendId, DeviceInfo, DeviceKind, Limits, MemoryIndex, Platform,
+    Aspect, AtomicOrders, AtomicScopes, BackendId, CompletionStrategy, Contents, ContextInfo, DeviceInfo,
+    DeviceKey, DeviceKind, DomainId, HostAccess, LaneDepth, Limits, MemoryIndex, MemoryInfo, Platform,
 };
 use windlass_kernel::ImageFormat;
 
@@ -20,19 +21,25 @@ pub enum Memory {
     Shared,
 }
 
-/// The one memory of all devices with [`Memory::Shared`].
-const SHARED: u32 = 1000;
-
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) id: BackendId,
     pub(crate) devices: Vec<Memory>,
     pub(crate) lanes: usize,
-    pub(crate) depth: usize,
+    pub(crate) copy_lanes: usize,
+    pub(crate) depth: LaneDepth,
     pub(crate) auto: bool,
     pub(crate) feeds_from_sink: bool,
     pub(crate) allocate_blocks: bool,
-    pub(crate) pageable_copies_block: bool,
+    /// Most bytes of a copy from and to foreign host memory that do not block.
+    pub(crate) pageable: (usize, usize),
+    /// Whether all contexts are of one domain.
+    pub(crate) one_domain: bool,
+    /// What fresh memory holds.
+    pub(crate) fresh: Contents,
+    pub(crate) aspects: Vec<Aspect>,
+    pub(crate) limits: Limits,
+    pub(crate) truly_waits: bool,
 }
 
 /// A [`Faulty`] to be built: one device with memory of its own, two lanes of depth 64, unless more is said.
@@ -49,11 +56,17 @@ impl Default for FaultyBuilder {
             id,
             devices,
             lanes: 2,
-            depth: 64,
+            copy_lanes: 0,
+            depth: LaneDepth::new(64, 64),
             auto: false,
             feeds_from_sink: true,
             allocate_blocks: false,
-            pageable_copies_block: false,
+            pageable: (usize::MAX, usize::MAX),
+            one_domain: false,
+            fresh: Contents::Zeroed,
+            aspects: Vec::new(),
+            limits: Limits::default(),
+            truly_waits: false,
         };
         FaultyBuilder { config }
     }
@@ -78,10 +91,69 @@ impl FaultyBuilder {
         self
     }
 
-    /// How much one lane may hold.
-    pub fn depth(mut self, depth: usize) -> Self {
-        self.config.depth = depth;
+    /// How many commands one lane may hold, and as many groups that report.
+    pub fn depth(self, depth: usize) -> Self {
+        self.depths(depth, depth)
+    }
+
+    /// How many commands one lane may hold, and how many groups that report.
+    pub fn depths(mut self, commands: usize, reports: usize) -> Self {
+        self.config.depth = LaneDepth::new(commands, reports);
         self
+    }
+
+    /// Lanes of each device that only copy, beside the others.
+    pub fn copy_lanes(mut self, lanes: usize) -> Self {
+        self.config.copy_lanes = lanes;
+        self
+    }
+
+    /// All contexts are of one domain: they wait for each other's lanes, and copy each other's memory.
+    pub fn one_domain(mut self) -> Self {
+        self.config.one_domain = true;
+        self
+    }
+
+    /// Fresh memory reads as zeros, as the system's pages do. Unless this is said it holds rubbish.
+    pub fn zeroed_memory(mut self) -> Self {
+        self.config.fresh = Contents::Zeroed;
+        self
+    }
+
+    /// A feature of all devices.
+    pub fn aspect(mut self, aspect: Aspect) -> Self {
+        self.config.aspects.push(aspect);
+        self
+    }
+
+    /// What bounds the use of all devices.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+
+    /// Builds, and ends contexts, by futures that wait and never block.
+    pub fn truly_waits(mut self) -> Self {
+        self.config.truly_waits = true;
+        self
+    }
+
+    /// Two GPUs as CUDA shows them: streams of 1,021 commands of which 56 may report, copy engines, one domain with direct
+    /// copies, memory with any contents, a clock, priorities; uploads of up to 64 KiB out of pageable memory return at once,
+    /// downloads into it never do, and frees, builds and pinning block while a kernel runs.
+    pub fn like_cuda(self) -> Self {
+        let limits = Limits::default().work_group(1024, 48 << 10);
+        self.device(Memory::Own)
+            .device(Memory::Own)
+            .lanes(4)
+            .copy_lanes(2)
+            .depths(1021, 56)
+            .one_domain()
+            .reports_by_callback()
+            .pageable_limits(64 << 10, 0)
+            .limits(limits)
+            .aspect(Aspect::Profiling)
+            .aspect(Aspect::Priorities)
     }
 
     /// Runs what it is fed at once, on the thread that feeds it: a device that needs no control.
@@ -103,8 +175,13 @@ impl FaultyBuilder {
     }
 
     /// Says that copies with host memory that a context did not allocate block whoever feeds them.
-    pub fn slow_pageable_copies(mut self) -> Self {
-        self.config.pageable_copies_block = true;
+    pub fn slow_pageable_copies(self) -> Self {
+        self.pageable_limits(0, 0)
+    }
+
+    /// Up to how many bytes copies from and to foreign host memory do not block.
+    pub fn pageable_limits(mut self, upload: usize, download: usize) -> Self {
+        self.config.pageable = (upload, download);
         self
     }
 
@@ -119,38 +196,69 @@ impl FaultyBuilder {
 
 impl Config {
     pub(crate) fn platform(&self) -> Platform {
-        Platform {
-            name: "scripted devices".into(),
-            vendor: "windlass".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            devices: (0..self.devices.len()).map(|at| self.info(at, at)).collect(),
-        }
+        let devices = (0..self.devices.len()).map(|at| self.device(at, MemoryIndex::Own(0))).collect();
+        Platform::new("scripted devices", "windlass", env!("CARGO_PKG_VERSION"), devices)
     }
 
-    /// What a device says of itself at this position of a context.
-    pub(crate) fn info(&self, at: usize, position: usize) -> DeviceInfo {
-        let memory = self.devices[at];
-        let on_host = matches!(memory, Memory::Heap | Memory::Visible);
-        DeviceInfo {
-            name: format!("faulty {at}"),
-            vendor: "windlass".into(),
-            driver: env!("CARGO_PKG_VERSION").into(),
-            kind: DeviceKind::Other,
-            physical_id: None,
-            memory_bytes: Some(1 << 30),
-            compute_units: 1,
-            aspects: on_host.then_some(Aspect::HostBodies).into_iter().collect(),
-            atomic_orders: AtomicOrders::SequentiallyConsistent,
-            atomic_scopes: AtomicScopes::System,
-            limits: Limits::default(),
-            formats: vec![ImageFormat::Host],
-            memory: match memory {
+    /// The position of the device that is called so.
+    pub(crate) fn position(&self, key: &DeviceKey) -> Option<usize> {
+        (0..self.devices.len()).find(|at| Self::key(*at) == key.as_str())
+    }
+
+    fn key(at: usize) -> String {
+        format!("faulty-{at}")
+    }
+
+    /// What a device says of itself; `own` is its memory, where that is not the heap.
+    fn device(&self, at: usize, own: MemoryIndex) -> DeviceInfo {
+        let on_host = matches!(self.devices[at], Memory::Heap | Memory::Visible);
+        let host_bodies = on_host.then_some(Aspect::HostBodies);
+        let memory = if self.devices[at] == Memory::Heap { MemoryIndex::Heap } else { own };
+        DeviceInfo::new(Self::key(at), format!("faulty {at}"), DeviceKind::Other, memory)
+            .made_by("windlass", env!("CARGO_PKG_VERSION"))
+            .hardware(None, Some(1 << 30), 1)
+            .aspects(self.aspects.iter().copied().chain(host_bodies))
+            .atomics(AtomicOrders::SequentiallyConsistent, AtomicScopes::System)
+            .limits(self.limits)
+            .formats([ImageFormat::Host])
+            .lanes(self.lanes, self.depth)
+            .copy_lanes(self.copy_lanes)
+    }
+
+    /// A context over the devices at these positions. Devices that share memory come first to the first such memory.
+    pub(crate) fn context(&self, devices: &[usize]) -> ContextInfo {
+        let (mut memories, mut shared) = (Vec::new(), None);
+        let mut infos = Vec::new();
+        for &at in devices {
+            let mut add = |host| {
+                memories.push(MemoryInfo::new().fresh(self.fresh).host(host));
+                MemoryIndex::Own(memories.len() as u32 - 1)
+            };
+            let own = match self.devices[at] {
                 Memory::Heap => MemoryIndex::Heap,
-                Memory::Own | Memory::Visible => MemoryIndex::Own(position as u32),
-                Memory::Shared => MemoryIndex::Own(SHARED),
-            },
-            lanes: self.lanes,
-            lane_depth: self.depth,
+                Memory::Own => add(HostAccess::None),
+                Memory::Visible => add(HostAccess::Coherent),
+                Memory::Shared => *shared.get_or_insert_with(|| add(HostAccess::None)),
+            };
+            infos.push(self.device(at, own));
         }
+        // A device on the heap may be asked for memory of its own: a context of the user's has some.
+        memories.push(MemoryInfo::new().fresh(self.fresh).host(HostAccess::Coherent));
+        let mut info = ContextInfo::new(infos, memories)
+            .completions([CompletionStrategy::Callback, CompletionStrategy::Waiter])
+            .pageable_limits(self.pageable.0, self.pageable.1);
+        if self.one_domain {
+            info = info.domain(DomainId(7));
+        }
+        if self.feeds_from_sink {
+            info = info.feeds_from_sink();
+        }
+        if !self.allocate_blocks {
+            info = info.allocates_at_once();
+        }
+        if self.truly_waits {
+            info = info.truly_waits();
+        }
+        info
     }
 }

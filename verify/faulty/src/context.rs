@@ -1,12 +1,14 @@
 //! Contexts: memory, kernels and lanes of scripted devices.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, Aspect, AtomicOrders, AtomicScopes, BackendError, BuiltKernel, CompletionStrategy, Context,
-    ContextInfo, Lane, LaneSink, LaneSpec, MemoryObject, async_trait,
+    Allocation, Aspect, BackendError, BuiltKernel, ClockSample, Contents, Context, ContextInfo, ContextSink,
+    HostAccess, Lane, LaneRole, LaneSink, LaneSpec, MemoryIndex, MemoryObject, Priority, Usage, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -24,23 +26,20 @@ pub(crate) struct FaultyContext {
 }
 
 impl FaultyContext {
-    pub(crate) fn new(config: &Config, devices: &[usize], shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        devices: &[usize],
+        sink: Arc<dyn ContextSink>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let info = config.context(devices);
         let mut machine = shared.lock();
         machine.called();
         let at = machine.contexts.len();
-        machine.contexts.push(ContextState::default());
+        let domain = info.domain;
+        machine.contexts.push(ContextState { lost: None, closed: false, abandoned: false, domain, sink });
         machine.audit.contexts += 1;
         drop(machine);
-        let info = ContextInfo {
-            devices: devices.iter().enumerate().map(|(i, &at)| config.info(at, i)).collect(),
-            completions: vec![CompletionStrategy::Callback, CompletionStrategy::Waiter],
-            feeds_from_sink: config.feeds_from_sink,
-            arms_freely: true,
-            allocate_blocks: config.allocate_blocks,
-            pageable_copies_block: config.pageable_copies_block,
-            atomic_orders: AtomicOrders::SequentiallyConsistent,
-            atomic_scopes: AtomicScopes::System,
-        };
         FaultyContext { at, info, shared }
     }
 
@@ -62,8 +61,10 @@ impl FaultyContext {
     }
 }
 
+// SAFETY: allocations are `FaultyMemory` over memory of their own. Lanes use it as commands say: see `FaultyLane`. Memory that is
+// said to be zeroed comes so from the allocator.
 #[async_trait]
-impl Context for FaultyContext {
+unsafe impl Context for FaultyContext {
     fn info(&self) -> &ContextInfo {
         &self.info
     }
@@ -82,15 +83,26 @@ impl Context for FaultyContext {
         }
         if machine.find(self.at, number).is_some() {
             drop(machine);
-            self.shared.breach(format!("two lanes of one context are called {number:?}"));
+            self.shared.breach(format!("two lanes of one domain are called {number:?}"));
+        }
+        let info = &self.info.devices[device];
+        let extra = spec.role == LaneRole::Copy && info.copy_lanes == 0
+            || spec.priority != Priority::Normal && !info.has(Aspect::Priorities);
+        if extra {
+            drop(machine);
+            self.shared.breach(format!("{spec:?}, which the device does not offer"));
         }
         let at = machine.lanes.len();
-        machine.lanes.push(LaneState::new(self.at, number, self.info.devices[device].lane_depth, sink));
+        machine.lanes.push(LaneState::new(self.at, (number, spec.role), info.depth, sink));
         machine.audit.lanes += 1;
         Ok(Arc::new(FaultyLane::new(at, self.at, self.shared.clone())))
     }
 
-    fn allocate(&self, device: usize, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
+    fn allocate(
+        &self,
+        memory: MemoryIndex,
+        object: MemoryObject,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
         let bytes = object.bytes();
         if bytes == 0 {
             self.shared.breach("an allocation of nothing".into());
@@ -98,13 +110,42 @@ impl Context for FaultyContext {
         self.room(bytes, false)?;
         let panics = self.shared.lock().script.panics_now(Call::Allocate);
         assert!(!panics, "a scripted panic in allocate");
-        let visible = self.info.devices[device].has(Aspect::HostBodies);
-        Ok(Arc::new(FaultyMemory::new(bytes, Owner::Context(self.at), visible, &self.shared)?))
+        // A context of the user's over a device that works on the heap has memory of its own.
+        let last = self.info.memories.len() - 1;
+        let of = match memory {
+            MemoryIndex::Own(of) => of as usize,
+            MemoryIndex::Heap => last,
+        };
+        let info = self.info.memories[of];
+        let (visible, spoilt) = (info.host == HostAccess::Coherent, info.fresh == Contents::Any);
+        Ok(Arc::new(FaultyMemory::new(bytes, Owner::Context(self.at), (visible, spoilt), &self.shared)?))
     }
 
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         self.room(bytes, true)?;
-        Ok(Arc::new(FaultyMemory::new(bytes, Owner::StagingOf(self.at), true, &self.shared)?))
+        Ok(Arc::new(FaultyMemory::new(bytes, Owner::StagingOf(self.at), (true, true), &self.shared)?))
+    }
+
+    fn usage(&self, _memory: MemoryIndex) -> Option<Usage> {
+        let machine = self.shared.lock();
+        let total = machine.script.bytes_cap.unwrap_or(1 << 30);
+        Some(Usage::new(machine.audit.bytes as u64, total as u64))
+    }
+
+    fn trim(&self, _memory: MemoryIndex) {
+        let mut machine = self.shared.lock();
+        machine.called();
+        machine.audit.trims += 1;
+    }
+
+    fn copies_from(&self, other: &dyn Context, _from: MemoryIndex, _to: MemoryIndex) -> bool {
+        let machine = self.shared.lock();
+        let other = (other as &dyn Any).downcast_ref::<FaultyContext>();
+        other.is_some_and(|other| other.at == self.at || !machine.script.no_peer_copies)
+    }
+
+    fn clock(&self, _device: usize) -> Option<ClockSample> {
+        Some(ClockSample::new(self.shared.lock().now, Instant::now()))
     }
 
     async fn build(
@@ -134,6 +175,13 @@ impl Context for FaultyContext {
                 Ok(Arc::new(FaultyKernel { name, body, context: self.at, shared }))
             }
         }
+    }
+
+    fn abandon(&self) {
+        self.shared.lock().contexts[self.at].abandoned = true;
+        let over = self.shared.lock().lose(self.at, "it was abandoned");
+        // What hangs is leaked, as the contract has it.
+        std::mem::forget(over);
     }
 
     async fn close(&self) {

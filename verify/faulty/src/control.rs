@@ -190,6 +190,21 @@ impl FaultyControl {
         drop(over);
     }
 
+    /// The context itself tells that it is lost, though nothing of it is in flight.
+    pub fn tell_loss(&self, context: usize, why: &str) {
+        let mut machine = self.shared.lock();
+        let over = machine.lose(context, why);
+        let sink = machine.contexts[context].sink.clone();
+        drop(machine);
+        drop(over);
+        sink.lost(BackendError::Lost(why.to_owned()));
+    }
+
+    /// Whether contexts of one domain refuse to copy each other's memory; to be said before they are opened.
+    pub fn no_peer_copies(&self, none: bool) {
+        self.script(|s| s.no_peer_copies = none);
+    }
+
     /// Discovery says that there is no driver.
     pub fn unavailable(&self, reason: &str) {
         self.script(|s| s.unavailable = Some(reason.to_owned()));

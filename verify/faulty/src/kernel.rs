@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Arg, BackendError, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, Launch, Region,
+    Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, Launch, Region,
 };
 use windlass_kernel::{Block, Extent, HostBody, Range, SlotAccess, Span, Word};
 
 use crate::machine::{Shared, Uses};
-use crate::memory::Window;
+use crate::memory::{Reach, Window};
 
 /// A kernel as a context built it.
 pub(crate) struct FaultyKernel {
@@ -66,16 +66,16 @@ pub(crate) struct Bound {
 }
 
 impl Job {
-    pub(crate) fn new(command: Command<'_>, context: usize, uses: &mut Uses) -> Result<Self, Refused> {
+    pub(crate) fn new(command: Command<'_>, reach: Reach<'_>, uses: &mut Uses) -> Result<Self, Refused> {
         let job = match command {
-            Command::Launch(launch) => kernel(&launch, context)?,
+            Command::Launch(launch) => kernel(&launch, reach.alone())?,
             Command::Host(launch) => Job::Host(Box::new(launch)),
-            Command::Copy(copy) => Job::Copy(Box::new(copy_job(&copy, context)?)),
-            Command::Fill(Fill { memory, region, pattern }) => {
+            Command::Copy(copy) => Job::Copy(Box::new(copy_job(&copy, reach)?)),
+            Command::Fill(Fill { memory, region, pattern, .. }) => {
                 if pattern.is_empty() || !region.width.is_multiple_of(pattern.len()) {
                     return Err(format!("a fill of {region:?} by a pattern of {}", pattern.len()).into());
                 }
-                let to = Window::new(memory, region, context)?;
+                let to = Window::new(memory, region, reach.alone())?;
                 Job::Fill { to, pattern: SmallVec::from_slice(pattern) }
             }
             other => {
@@ -107,7 +107,7 @@ impl Job {
                 body.run(unsafe { Block::new(0..range.items(), *range, &spans) });
             }
             Job::Host(launch) => {
-                let HostLaunch { code, range, spans } = &**launch;
+                let HostLaunch { code, range, spans, .. } = &**launch;
                 // SAFETY: as above.
                 code.run(unsafe { Block::new(0..range.items(), *range, spans) });
             }
@@ -137,49 +137,58 @@ impl Job {
     }
 }
 
+impl Job {
+    pub(crate) fn bytes_filled(&self) -> u64 {
+        match self {
+            Job::Fill { to, .. } => to.region.bytes() as u64,
+            _ => 0,
+        }
+    }
+}
+
 /// The name of the kernel that a command launches.
 pub(crate) fn name_of<'a>(command: &'a Command<'_>) -> Option<&'a str> {
     let Command::Launch(launch) = command else { return None };
     (launch.kernel as &dyn Any).downcast_ref::<FaultyKernel>().map(|k| k.name.as_str())
 }
 
-fn copy_job(copy: &CopyBox<'_>, context: usize) -> Result<CopyJob, Refused> {
+fn copy_job(copy: &CopyBox<'_>, reach: Reach<'_>) -> Result<CopyJob, Refused> {
     let (a, b) = (&copy.from_region, &copy.to_region);
     if (a.width, a.rows, a.slices) != (b.width, b.rows, b.slices) {
         return Err(format!("a copy from {a:?} to {b:?}").into());
     }
-    let from = Window::new(copy.from, copy.from_region, context)?;
-    let to = Window::new(copy.to, copy.to_region, context)?;
+    let from = Window::new(copy.from, copy.from_region, reach)?;
+    let to = Window::new(copy.to, copy.to_region, reach)?;
     Ok(CopyJob { from, to })
 }
 
-fn kernel(launch: &Launch<'_>, context: usize) -> Result<Job, Refused> {
+fn kernel(launch: &Launch<'_>, reach: Reach<'_>) -> Result<Job, Refused> {
     let Some(kernel) = (launch.kernel as &dyn Any).downcast_ref::<FaultyKernel>() else {
         return Err("a kernel that another backend built".to_owned().into());
     };
-    if kernel.context != context {
+    if kernel.context != reach.context {
         return Err("a kernel that another context built".to_owned().into());
     }
     if launch.range.items() == 0 {
         return Err("a launch of no work-items".to_owned().into());
     }
-    let args = launch.args.iter().map(|arg| bind(arg, context)).collect::<Result<_, Refused>>()?;
+    let args = launch.args.iter().map(|arg| bind(arg, reach)).collect::<Result<_, Refused>>()?;
     Ok(Job::Kernel { body: kernel.body.clone(), range: launch.range, args })
 }
 
-fn bind(arg: &Arg<'_>, context: usize) -> Result<Bound, Refused> {
+fn bind(arg: &Arg<'_>, reach: Reach<'_>) -> Result<Bound, Refused> {
     match arg {
-        Arg::Buffer { memory, region, element, word, access } => {
+        Arg::Buffer(BufferArg { memory, region, element, word, access, .. }) => {
             if *element == 0 || !region.width.is_multiple_of(*element) {
                 return Err(format!("{region:?} as an argument of elements of {element} bytes").into());
             }
-            let window = Window::new(*memory, *region, context)?;
+            let window = Window::new(*memory, *region, reach)?;
             let writes = *access == SlotAccess::ReadWrite;
             Ok(Bound { window, element: *element, word: *word, writes, _value: None })
         }
         Arg::Value(bytes) => {
             let memory = HostMemory::zeroed(bytes.len().max(1)).map_err(Refused::Error)?;
-            let window = Window::new(&memory, Region::line(0, memory_bytes(bytes)), context)?;
+            let window = Window::new(&memory, Region::line(0, memory_bytes(bytes)), reach)?;
             window.fill(bytes);
             Ok(Bound {
                 window,

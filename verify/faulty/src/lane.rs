@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Command, Lane, Point, Wait};
+use windlass_backend::{BackendError, Command, Group, Lane, LaneRole, Point};
 
 use crate::kernel::{Job, Refused, name_of};
-use crate::machine::{Group, Machine, Shared, Uses};
-use crate::memory::is_foreign;
+use crate::machine::{self, Machine, Shared, Unreported, Uses};
+use crate::memory::{Reach, is_foreign, is_of_peer};
 use crate::script::{Call, Refusal, due};
 
 pub(crate) struct FaultyLane {
@@ -24,18 +24,26 @@ impl FaultyLane {
     }
 
     /// What the runtime may not do.
-    fn check(&self, machine: &Machine, point: Point, waits: &[Wait]) -> Result<(), String> {
-        let lane = &machine.lanes[self.at];
+    fn check(&self, machine: &Machine, group: &Group<'_>) -> Result<(), String> {
+        let (lane, point) = (&machine.lanes[self.at], group.point);
         if machine.contexts[self.context].closed {
             return Err("a feed after the context was closed".into());
         }
         if point.0 <= lane.fed {
             return Err(format!("{point:?} fed after {}", lane.fed));
         }
-        if lane.unreported.len() >= lane.depth {
-            return Err(format!("more than {} groups in flight", lane.depth));
+        let (held, more) = (lane.weight(), weight(group));
+        if held > 0 && held + more > lane.depth.commands {
+            return Err(format!("{more} commands beside {held}, and the depth is {}", lane.depth.commands));
         }
-        for wait in waits {
+        if group.report && lane.reports() >= lane.depth.reports {
+            return Err(format!("more than {} groups that report", lane.depth.reports));
+        }
+        let computes = |c: &Command<'_>| !matches!(c, Command::Copy(_) | Command::Fill(_));
+        if lane.role == LaneRole::Copy && group.commands.iter().any(computes) {
+            return Err("a lane that only copies was fed something else".into());
+        }
+        for wait in group.waits {
             let other = machine.find(self.context, wait.lane);
             if wait.lane == lane.number || other.is_none_or(|l| l.fed < wait.point.0) {
                 return Err(format!("a wait for {wait:?}, which was not fed"));
@@ -62,33 +70,34 @@ impl FaultyLane {
         }
     }
 
-    fn take(
-        &self,
-        point: Point,
-        waits: &[Wait],
-        commands: SmallVec<[Command<'_>; 1]>,
-    ) -> Result<(), BackendError> {
+    fn take(&self, group: Group<'_>) -> Result<(), BackendError> {
         let mut machine = self.shared.lock();
         machine.called();
         machine.audit.feeds += 1;
-        if let Err(what) = self.check(&machine, point, waits) {
+        if let Err(what) = self.check(&machine, &group) {
             drop(machine);
             self.shared.breach(what);
         }
-        let scripted = self.scripted(&mut machine, &commands);
+        let scripted = self.scripted(&mut machine, &group.commands);
+        let peers: SmallVec<[usize; 4]> =
+            (0..machine.contexts.len()).filter(|&of| machine.reaches(self.context, of)).collect();
         drop(machine);
         match scripted {
             Some(Refusal::Error(error)) => return Err(error),
             Some(Refusal::Panic) => panic!("a scripted panic in feed"),
             None => {}
         }
-        let foreign = commands.iter().filter(|command| match command {
-            Command::Copy(copy) => [copy.from, copy.to].into_iter().any(|m| is_foreign(m, self.context)),
-            _ => false,
-        });
+        let copies =
+            || group.commands.iter().filter_map(|c| if let Command::Copy(c) = c { Some(c) } else { None });
+        let foreign = copies().filter(|c| [c.from, c.to].into_iter().any(|m| is_foreign(m, self.context)));
         let foreign = foreign.count() as u64;
+        let of_peers = copies().filter(|c| [c.from, c.to].into_iter().any(|m| is_of_peer(m, self.context)));
+        let of_peers = of_peers.count() as u64;
+        let weight = weight(&group);
+        let Group { point, waits, commands, report, timed, .. } = group;
         let mut uses = Uses::new();
-        let jobs = commands.into_iter().map(|c| Job::new(c, self.context, &mut uses));
+        let reach = Reach { context: self.context, peers: &peers };
+        let jobs = commands.into_iter().map(|c| Job::new(c, reach, &mut uses));
         let jobs = match jobs.collect::<Result<SmallVec<[Job; 1]>, _>>() {
             Ok(jobs) => jobs,
             Err(Refused::Error(error)) => return Err(error),
@@ -97,28 +106,48 @@ impl FaultyLane {
         uses.iter().for_each(|block| block.hold());
         let mut machine = self.shared.lock();
         let eager = self.shared.is_eager(&machine);
+        let elsewhere =
+            |number| machine.find(self.context, number).is_some_and(|l| l.context != self.context);
+        let peer_waits = waits.iter().filter(|wait| elsewhere(wait.lane)).count() as u64;
         let lane = &mut machine.lanes[self.at];
         lane.fed = point.0;
-        lane.queue.push_back(Group { point: point.0, waits: SmallVec::from_slice(waits), jobs });
-        lane.unreported.push_back((point.0, uses));
-        let depth = lane.unreported.len();
+        lane.queue.push_back(machine::Group {
+            point: point.0,
+            waits: SmallVec::from_slice(waits),
+            jobs,
+            timed,
+        });
+        lane.unreported.push_back(Unreported { point: point.0, weight, uses });
+        if report {
+            lane.armed.push(point.0);
+        }
+        let (depth, reports) = (lane.unreported.len(), lane.reports());
         if eager {
             lane.flushed = point.0;
         }
-        machine.audit.in_flight += 1;
-        machine.audit.foreign_copies += foreign;
-        machine.audit.deepest = machine.audit.deepest.max(depth);
+        let on_copy_lane = lane.role == LaneRole::Copy;
+        let audit = &mut machine.audit;
+        audit.in_flight += 1;
+        audit.foreign_copies += foreign;
+        audit.peer_copies += of_peers;
+        audit.peer_waits += peer_waits;
+        audit.on_copy_lanes += u64::from(on_copy_lane);
+        audit.fed_to_report += u64::from(report);
+        audit.deepest = audit.deepest.max(depth);
+        audit.most_reports = audit.most_reports.max(reports);
         Ok(())
     }
 }
 
-impl Lane for FaultyLane {
-    fn feed(
-        &self,
-        point: Point,
-        waits: &[Wait],
-        commands: SmallVec<[Command<'_>; 1]>,
-    ) -> Result<(), BackendError> {
+/// What a group weighs: its native commands. A barrier is one as well.
+fn weight(group: &Group<'_>) -> usize {
+    group.commands.len().max(1)
+}
+
+// SAFETY: jobs use memory by windows that lie inside their allocations, checked when they are fed. A group is reported after it
+// has run on some thread, under the machine's lock, which orders what it wrote before the report.
+unsafe impl Lane for FaultyLane {
+    unsafe fn feed(&self, group: Group<'_>) -> Result<(), BackendError> {
         struct Feeding<'a>(&'a AtomicBool);
         impl Drop for Feeding<'_> {
             fn drop(&mut self) {
@@ -129,7 +158,7 @@ impl Lane for FaultyLane {
             self.shared.breach("two feeds of one lane at the same time".into());
         }
         let feeding = Feeding(&self.feeding);
-        let taken = self.take(point, waits, commands);
+        let taken = self.take(group);
         drop(feeding);
         self.shared.after_call();
         taken
@@ -159,7 +188,12 @@ impl Lane for FaultyLane {
             self.shared.breach(format!("{point:?} was armed, and never fed"));
         }
         lane.armed.push(point.0.min(lane.fed));
+        let (reports, most) = (lane.reports(), lane.depth.reports);
+        machine.audit.most_reports = machine.audit.most_reports.max(reports);
         drop(machine);
+        if reports > most && !lost {
+            self.shared.breach(format!("{reports} groups that report, and the depth is {most}"));
+        }
         assert!(!panics, "a scripted panic in arm");
         self.shared.after_call();
     }

@@ -43,7 +43,9 @@ mod script;
 
 use std::sync::Arc;
 
-use windlass_backend::{Backend, BackendError, BackendId, Context, Platform, Unavailable, async_trait};
+use windlass_backend::{
+    Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
+};
 
 pub use audit::{Audit, inside_poll};
 pub use builder::{FaultyBuilder, Memory};
@@ -78,8 +80,10 @@ impl Faulty {
     }
 }
 
+// SAFETY: its contexts are `FaultyContext`s. What goes wrong there by script is failures, delays and refusals within the contract:
+// memory is used as it allows.
 #[async_trait]
-impl Backend for Faulty {
+unsafe impl Backend for Faulty {
     fn id(&self) -> BackendId {
         self.config.id.clone()
     }
@@ -91,13 +95,15 @@ impl Backend for Faulty {
         Ok(vec![self.config.platform()])
     }
 
-    async fn open(&self, platform: usize, devices: &[usize]) -> Result<Arc<dyn Context>, BackendError> {
-        if platform != 0 || devices.iter().any(|at| *at >= self.config.devices.len()) {
-            return Err(BackendError::Unsupported(format!("devices {devices:?} of platform {platform}")));
-        }
+    async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
+        let position = |key| {
+            let missing = || BackendError::Lost(format!("there is no scripted device `{key}`"));
+            self.config.position(key).ok_or_else(missing)
+        };
+        let devices = spec.devices.iter().map(position).collect::<Result<Vec<_>, _>>()?;
         if let Some(error) = self.shared.lock().script.open.take() {
             return Err(error);
         }
-        Ok(Arc::new(FaultyContext::new(&self.config, devices, self.shared.clone())))
+        Ok(Arc::new(FaultyContext::new(&self.config, &devices, spec.sink, self.shared.clone())))
     }
 }

@@ -7,7 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Failed, LaneNumber, LaneSink, Point, Verdict, Wait};
+use windlass_backend::{
+    BackendError, ContextSink, DomainId, Failed, LaneDepth, LaneNumber, LaneRole, LaneSink, Point, Timed,
+    Verdict, Wait,
+};
 
 use crate::audit::{Audit, is_inside_poll};
 use crate::kernel::Job;
@@ -27,12 +30,17 @@ pub(crate) struct Machine {
     pub(crate) breaches: Vec<String>,
     pub(crate) contexts: Vec<ContextState>,
     pub(crate) lanes: Vec<LaneState>,
+    /// The devices' clock, which goes on as they work.
+    pub(crate) now: u64,
 }
 
-#[derive(Default)]
 pub(crate) struct ContextState {
     pub(crate) lost: Option<String>,
     pub(crate) closed: bool,
+    /// Nobody waits for it any more; it reports nothing.
+    pub(crate) abandoned: bool,
+    pub(crate) domain: Option<DomainId>,
+    pub(crate) sink: Arc<dyn ContextSink>,
 }
 
 /// The allocations that a group uses.
@@ -43,23 +51,34 @@ pub(crate) struct Group {
     pub(crate) point: u64,
     pub(crate) waits: SmallVec<[Wait; 1]>,
     pub(crate) jobs: SmallVec<[Job; 1]>,
+    pub(crate) timed: bool,
+}
+
+/// A group that was fed and not reported.
+pub(crate) struct Unreported {
+    pub(crate) point: u64,
+    /// Native commands.
+    pub(crate) weight: usize,
+    pub(crate) uses: Uses,
 }
 
 pub(crate) struct LaneState {
     pub(crate) context: usize,
     pub(crate) number: LaneNumber,
-    pub(crate) depth: usize,
+    pub(crate) role: LaneRole,
+    pub(crate) depth: LaneDepth,
     pub(crate) sink: Option<Arc<dyn LaneSink>>,
     /// Fed and not run.
     pub(crate) queue: VecDeque<Group>,
     /// Fed and not reported.
-    pub(crate) unreported: VecDeque<(u64, Uses)>,
+    pub(crate) unreported: VecDeque<Unreported>,
     pub(crate) fed: u64,
     pub(crate) flushed: u64,
     pub(crate) done: u64,
     pub(crate) reported: u64,
     pub(crate) armed: Vec<u64>,
     pub(crate) failed: Vec<Failed>,
+    pub(crate) times: Vec<Timed>,
     /// A group of it is being run by some thread.
     pub(crate) busy: bool,
     /// Stopped by a control.
@@ -76,10 +95,16 @@ pub(crate) enum Action {
 }
 
 impl LaneState {
-    pub(crate) fn new(context: usize, number: LaneNumber, depth: usize, sink: Arc<dyn LaneSink>) -> Self {
+    pub(crate) fn new(
+        context: usize,
+        (number, role): (LaneNumber, LaneRole),
+        depth: LaneDepth,
+        sink: Arc<dyn LaneSink>,
+    ) -> Self {
         LaneState {
             context,
             number,
+            role,
             depth,
             sink: Some(sink),
             queue: VecDeque::new(),
@@ -90,24 +115,54 @@ impl LaneState {
             reported: 0,
             armed: Vec::new(),
             failed: Vec::new(),
+            times: Vec::new(),
             busy: false,
             held: false,
         }
     }
+
+    /// Commands in flight.
+    pub(crate) fn weight(&self) -> usize {
+        self.unreported.iter().map(|group| group.weight).sum()
+    }
+
+    /// Groups in flight that are to report.
+    pub(crate) fn reports(&self) -> usize {
+        let mut points: SmallVec<[u64; 64]> =
+            self.armed.iter().copied().filter(|p| *p > self.reported).collect();
+        points.sort_unstable();
+        points.dedup();
+        points.len()
+    }
 }
 
 impl Machine {
+    /// Counts a call that a driver may keep waiting while a kernel runs.
+    pub(crate) fn may_block(&mut self) {
+        self.audit.blocking_in_poll += u64::from(is_inside_poll() && self.audit.in_flight > 0);
+    }
+
     /// Counts a native call.
     pub(crate) fn called(&mut self) {
         self.audit.calls_in_poll += u64::from(is_inside_poll());
     }
 
+    /// The lane that a wait of a context's lane names: one of the same context, or of its domain.
     pub(crate) fn find(&self, context: usize, number: LaneNumber) -> Option<&LaneState> {
-        self.lanes.iter().find(|l| l.context == context && l.number == number && l.sink.is_some())
+        self.lanes.iter().find(|l| self.reaches(context, l.context) && l.number == number && l.sink.is_some())
+    }
+
+    /// Whether two contexts are the same, or of one domain.
+    pub(crate) fn reaches(&self, a: usize, b: usize) -> bool {
+        let domain = self.contexts[a].domain;
+        a == b || domain.is_some() && domain == self.contexts[b].domain
     }
 
     fn may_run(&self, lane: &LaneState) -> bool {
-        let passed = |w: &Wait| self.find(lane.context, w.lane).is_none_or(|l| l.done >= w.point.0);
+        let passed = |w: &Wait| {
+            let over = |l: &LaneState| l.done >= w.point.0 || self.contexts[l.context].lost.is_some();
+            self.find(lane.context, w.lane).is_none_or(over)
+        };
         !lane.busy
             && !lane.held
             && lane.queue.front().is_some_and(|g| g.point <= lane.flushed && g.waits.iter().all(passed))
@@ -115,7 +170,8 @@ impl Machine {
 
     fn may_report(&self, lane: &LaneState) -> bool {
         let eager = self.script.inside && lane.done > lane.reported;
-        !self.script.delayed && (eager || lane.armed.iter().any(|p| *p <= lane.done))
+        let abandoned = self.contexts[lane.context].abandoned;
+        !self.script.delayed && !abandoned && (eager || lane.armed.iter().any(|p| *p <= lane.done))
     }
 
     /// Everything that may happen next.
@@ -147,17 +203,19 @@ impl Machine {
         let upto = if exact { first.unwrap_or(lane.done).max(lane.reported) } else { lane.done };
         let (told, kept) = std::mem::take(&mut lane.failed).into_iter().partition(|f| f.last.0 <= upto);
         lane.failed = kept;
+        let (times, kept) = std::mem::take(&mut lane.times).into_iter().partition(|t| t.point.0 <= upto);
+        lane.times = kept;
         lane.armed.retain(|p| *p > upto);
         lane.reported = upto;
         let mut over = 0;
-        while let Some((_, uses)) = lane.unreported.pop_front_if(|(point, _)| *point <= upto) {
-            uses.iter().for_each(|block| block.release());
+        while let Some(group) = lane.unreported.pop_front_if(|group| group.point <= upto) {
+            group.uses.iter().for_each(|block| block.release());
             over += 1;
         }
         let sink = lane.sink.clone();
         self.audit.in_flight -= over;
         self.audit.verdicts += 1;
-        Some((sink?, Verdict { upto: Point(upto), failed: told }))
+        Some((sink?, Verdict::ok(Point(upto)).failed(told).times(times)))
     }
 
     /// A context's devices are gone: nothing runs there any more, and everything fed ends so. What was fed is given
@@ -169,7 +227,7 @@ impl Machine {
         for lane in self.lanes.iter_mut().filter(|l| l.context == context && l.done < l.fed) {
             over.extend(lane.queue.drain(..));
             let (first, last) = (Point(lane.done + 1), Point(lane.fed));
-            lane.failed.push(Failed { first, last, error: BackendError::Lost(why.to_owned()) });
+            lane.failed.push(Failed::run(first, last, BackendError::Lost(why.to_owned())));
             lane.done = lane.fed;
         }
         over
@@ -188,6 +246,7 @@ impl Shared {
     pub(crate) fn build_called(&self) {
         let mut machine = self.lock();
         machine.called();
+        machine.may_block();
         machine.audit.builds += 1;
     }
 
@@ -218,10 +277,14 @@ impl Shared {
         }
         let Some(group) = machine.lanes[at].queue.pop_front() else { return false };
         let doom = machine.doom(at, &group);
+        machine.now += 1;
+        let started = machine.now;
         machine.lanes[at].busy = true;
         machine.audit.ran += 1;
         drop(machine);
-        let (point, copied) = (group.point, group.jobs.iter().map(Job::bytes_copied).sum::<u64>());
+        let (point, timed) = (Point(group.point), group.timed);
+        let copied = group.jobs.iter().map(Job::bytes_copied).sum::<u64>();
+        let filled = group.jobs.iter().map(Job::bytes_filled).sum::<u64>();
         let result = match doom {
             Some(error) => {
                 group.jobs.iter().for_each(Job::spoil);
@@ -233,13 +296,16 @@ impl Shared {
         drop(group);
         let mut machine = self.lock();
         machine.audit.bytes_copied += copied;
+        machine.audit.bytes_filled += filled;
+        machine.now += 1;
+        let ended = machine.now;
         let lane = &mut machine.lanes[at];
         lane.busy = false;
         // Its context may have been lost meanwhile: then it is over already.
-        if lane.done < point {
-            lane.done = point;
-            let failed = |error| Failed { first: Point(point), last: Point(point), error };
-            lane.failed.extend(result.err().map(failed));
+        if lane.done < point.0 {
+            lane.done = point.0;
+            lane.failed.extend(result.err().map(|error| Failed::at(point, error)));
+            lane.times.extend(timed.then(|| Timed::new(point, started, ended)));
         }
         true
     }

@@ -28,7 +28,7 @@ impl Block {
     }
 }
 
-/// What fresh staging holds: nobody may rely on zeros there.
+/// What fresh memory holds, staging and such as is not said to be zeroed: nobody may rely on zeros there.
 const RUBBISH: u8 = 0x5a;
 
 /// What memory was allocated for.
@@ -52,11 +52,11 @@ impl FaultyMemory {
     pub(crate) fn new(
         bytes: usize,
         owner: Owner,
-        visible: bool,
+        (visible, spoilt): (bool, bool),
         shared: &Arc<Shared>,
     ) -> Result<Self, BackendError> {
         let memory = HostMemory::zeroed(bytes)?;
-        if let (Owner::StagingOf(_), Some(start)) = (owner, memory.host_ptr()) {
+        if let (true, Some(start)) = (spoilt, memory.host_ptr()) {
             // SAFETY: the memory has so many bytes, and nobody else knows of it yet.
             unsafe { ptr::write_bytes(start.as_ptr(), RUBBISH, bytes) }
         }
@@ -79,13 +79,20 @@ impl Owner {
     }
 }
 
-/// Whether memory is neither a context's own nor its staging.
+/// Whether memory is neither a context's own nor its staging, nor another context's.
 pub(crate) fn is_foreign(memory: &dyn Allocation, context: usize) -> bool {
     let own = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
-    own.is_none_or(|own| ![Owner::Context(context), Owner::StagingOf(context)].contains(&own.owner))
+    own.is_none_or(|own| matches!(own.owner, Owner::StagingOf(of) if of != context))
 }
 
-impl Allocation for FaultyMemory {
+/// Whether memory is that of another context.
+pub(crate) fn is_of_peer(memory: &dyn Allocation, context: usize) -> bool {
+    let own = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
+    own.is_some_and(|own| matches!(own.owner, Owner::Context(of) if of != context))
+}
+
+// SAFETY: the block's `HostMemory` has so many initialised bytes at that address as long as this lives.
+unsafe impl Allocation for FaultyMemory {
     fn bytes(&self) -> usize {
         self.block.memory.bytes()
     }
@@ -99,6 +106,7 @@ impl Drop for FaultyMemory {
     fn drop(&mut self) {
         let mut machine = self.shared.lock();
         machine.called();
+        machine.may_block();
         machine.audit.bytes -= self.block.memory.bytes();
         let audit = &mut machine.audit;
         *self.owner.count(audit) -= 1;
@@ -113,6 +121,26 @@ impl Drop for FaultyMemory {
             self.shared
                 .note_breach(&format!("an allocation was dropped before the verdicts of {users} groups"));
         }
+    }
+}
+
+/// Whose memory a command may use.
+#[derive(Clone, Copy)]
+pub(crate) struct Reach<'a> {
+    /// The lane's own context.
+    pub(crate) context: usize,
+    /// Contexts whose memory copies may use as well.
+    pub(crate) peers: &'a [usize],
+}
+
+impl Reach<'_> {
+    fn includes(self, owner: Owner) -> bool {
+        matches!(owner, Owner::Context(of) if of == self.context || self.peers.contains(&of))
+    }
+
+    /// The lane's own context alone.
+    pub(crate) fn alone(self) -> Self {
+        Reach { peers: &[], ..self }
     }
 }
 
@@ -133,7 +161,7 @@ unsafe impl Sync for Window {}
 
 impl Window {
     /// An error says what is wrong with it: a breach of the contract.
-    pub(crate) fn new(memory: &dyn Allocation, region: Region, context: usize) -> Result<Self, String> {
+    pub(crate) fn new(memory: &dyn Allocation, region: Region, reach: Reach<'_>) -> Result<Self, String> {
         let end = checked_end(&region);
         if end.is_none_or(|end| end > memory.bytes()) {
             return Err(format!("{region:?} of an allocation of {} bytes", memory.bytes()));
@@ -145,7 +173,7 @@ impl Window {
             return Err(format!("{region:?} is not made of granules"));
         }
         let (start, block) = match known {
-            Some(own) if !own.visible && own.owner != Owner::Context(context) => {
+            Some(own) if !own.visible && !reach.includes(own.owner) => {
                 return Err("memory of another context".into());
             }
             Some(own) => (own.block.memory.host_ptr(), Some(own.block.clone())),

@@ -73,6 +73,8 @@ pub(crate) struct Script {
     pub(crate) points: Vec<(usize, u64, BackendError)>,
     pub(crate) allocations: Vec<Nth<()>>,
     pub(crate) no_staging: bool,
+    /// Contexts of one domain do not copy each other's memory.
+    pub(crate) no_peer_copies: bool,
     pub(crate) bytes_cap: Option<usize>,
     pub(crate) build: Option<String>,
     pub(crate) slow_builds: bool,

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use futures_lite::future::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Allocation, Backend, BackendError, Command, Context, CopyBox, Fill, HostMemory, Lane, LaneNumber,
-    LaneSink, LaneSpec, MemoryObject, Point, Region, Verdict, Wait,
+    Allocation, Backend, BackendError, Command, Context, ContextSpec, CopyBox, DeviceKey, Fill, Group,
+    HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, MemoryIndex, MemoryObject, Point, Region, Verdict,
+    Wait,
 };
 use windlass_faulty::{Faulty, FaultyControl, Memory};
 
@@ -36,10 +37,14 @@ struct Lab {
     heard: Vec<Heard>,
 }
 
+fn spec() -> ContextSpec {
+    ContextSpec::new(vec![DeviceKey::new("faulty-0")], Arc::new(()))
+}
+
 fn lab() -> Lab {
     let faulty = Faulty::builder().device(Memory::Own).depth(3).build();
     let control = faulty.control();
-    let context = block_on(faulty.open(0, &[0])).unwrap();
+    let context = block_on(faulty.open(spec())).unwrap();
     let heard = vec![Heard::default(), Heard::default()];
     let open = |i: usize| {
         context.open_lane(LaneSpec::new(0, LaneNumber(i as u32)), Arc::new(heard[i].clone())).unwrap()
@@ -50,16 +55,22 @@ fn lab() -> Lab {
 
 impl Lab {
     fn feed(&self, lane: usize, point: u64, waits: &[Wait]) -> Result<(), BackendError> {
-        self.lanes[lane].feed(Point(point), waits, SmallVec::new())
+        self.hand_over(lane, Group::new(Point(point), waits, SmallVec::new()))
+    }
+
+    fn hand_over(&self, lane: usize, group: Group<'_>) -> Result<(), BackendError> {
+        // SAFETY: the tests keep the memory of their commands until the lane has run them, or see what it says of it.
+        unsafe { self.lanes[lane].feed(group) }
     }
 
     fn memory(&self) -> Arc<dyn Allocation> {
-        self.context.allocate(0, MemoryObject::Buffer { bytes: 16 }).unwrap()
+        self.context.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes: 16 }).unwrap()
     }
 
     fn fill(&self, lane: usize, point: u64, memory: &dyn Allocation, value: u32) {
-        let fill = Fill { memory, region: Region::line(0, 16), pattern: &value.to_ne_bytes() };
-        self.lanes[lane].feed(Point(point), &[], smallvec![Command::Fill(fill)]).unwrap();
+        let value = value.to_ne_bytes();
+        let fill = Fill::new(memory, Region::line(0, 16), &value);
+        self.hand_over(lane, Group::new(Point(point), &[], smallvec![Command::Fill(fill)])).unwrap();
     }
 
     /// What the one breach says.
@@ -101,8 +112,8 @@ fn copies_fills_and_scripted_failures() {
     assert!(memory.host_ptr().is_none());
     let out = |point: u64| {
         let region = Region::line(0, 16);
-        let copy = CopyBox { from: &*memory, from_region: region, to: &host, to_region: region };
-        lab.lanes[0].feed(Point(point), &[], smallvec![Command::Copy(copy)]).unwrap();
+        let copy = CopyBox::new((&*memory, region), (&host, region));
+        lab.hand_over(0, Group::new(Point(point), &[], smallvec![Command::Copy(copy)])).unwrap();
     };
     lab.control.fail_point(0, 3, BackendError::Unsupported("three".into()));
     lab.fill(0, 1, &*memory, 7);
@@ -143,13 +154,14 @@ fn breaches_are_noticed() {
     assert!(lab().breach(|l| (1..5).for_each(|p| drop(l.feed(0, p, &[])))).contains("in flight"));
     assert!(lab().breach(|l| l.lanes[0].arm(Point(1))).contains("never fed"));
     let foreign = |l: &Lab| {
-        let other = block_on(l.faulty.open(0, &[0])).unwrap();
-        l.fill(0, 1, &*other.allocate(0, MemoryObject::Buffer { bytes: 16 }).unwrap(), 0);
+        let other = block_on(l.faulty.open(spec())).unwrap();
+        l.fill(0, 1, &*other.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes: 16 }).unwrap(), 0);
     };
     assert!(lab().breach(foreign).contains("another context"));
     let short = |l: &Lab| {
-        let fill = Fill { memory: &*l.memory(), region: Region::line(8, 16), pattern: &[0; 4] };
-        drop(l.lanes[0].feed(Point(1), &[], smallvec![Command::Fill(fill)]));
+        let memory = l.memory();
+        let fill = Fill::new(&*memory, Region::line(8, 16), &[0; 4]);
+        drop(l.hand_over(0, Group::new(Point(1), &[], smallvec![Command::Fill(fill)])));
     };
     assert!(lab().breach(short).contains("of an allocation of 16 bytes"));
     assert!(lab().breach(|l| l.fill(0, 1, &*l.memory(), 0)).contains("dropped before the verdicts"));

@@ -51,6 +51,7 @@ const UNSAFE: &[&str] = &[
     "verify/conformance/examples/corpus.rs",
     "verify/conformance/src/kernels",
     "runtime/src/host_view.rs",
+    "runtime/src/shell/native.rs",
     "runtime/src/shell/work.rs",
 ];
 

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Allocation, Arg, BackendError, Command, Context, CopyBox, Fill, HostMemory, Launch, MemoryObject, Point,
-    Region,
+    Allocation, Arg, BackendError, BufferArg, Command, Context, CopyBox, Fill, HostMemory, Launch,
+    MemoryIndex, MemoryObject, Region,
 };
 use windlass_kernel::{
     Block, HostBody, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, View, ViewMut, Word,
 };
 
-use crate::support::{feed, finish, once, one_lane};
+use crate::support::{feed, finish, once, one_lane, try_feed};
 
 fn bytes(memory: &dyn Allocation) -> Vec<u8> {
     let start = memory.host_ptr().expect("host memory has an address");
@@ -32,8 +32,10 @@ fn boxes_are_copied_in_one_to_three_dimensions() {
     let from_block = Region { offset: 12, width: 8, rows: 2, slices: 3, row_pitch: 16, slice_pitch: 64 };
     let to_block = Region { offset: 20, width: 8, rows: 2, slices: 3, row_pitch: 12, slice_pitch: 40 };
     for (point, (a, b)) in (1..).zip([(line, line), (from_grid, to_grid), (from_block, to_block)]) {
-        let target = context.allocate(0, MemoryObject::Buffer { bytes: 256 }).expect("256 bytes are there");
-        let copy = CopyBox { from: &source, from_region: a, to: &*target, to_region: b };
+        let target = context
+            .allocate(MemoryIndex::Heap, MemoryObject::Buffer { bytes: 256 })
+            .expect("256 bytes are there");
+        let copy = CopyBox::new((&source, a), (&*target, b));
         feed(&lane, point, smallvec![Command::Copy(copy)]);
         finish(&lane, &told, point);
         let mut expected = vec![0; 256];
@@ -49,7 +51,7 @@ fn boxes_are_filled() {
     let (_context, lane, told) = one_lane();
     let memory = HostMemory::zeroed(64).expect("64 bytes are there");
     let grid = Region { offset: 4, width: 12, rows: 2, slices: 2, row_pitch: 14, slice_pitch: 30 };
-    let fill = |region, pattern| smallvec![Command::Fill(Fill { memory: &memory, region, pattern })];
+    let fill = |region, pattern| smallvec![Command::Fill(Fill::new(&memory, region, pattern))];
     feed(&lane, 1, fill(Region::line(0, 64), &[9]));
     feed(&lane, 2, fill(grid, &[1, 2, 3, 4]));
     finish(&lane, &told, 2);
@@ -87,13 +89,13 @@ fn kernels_see_windows_and_values() {
     // A 2 x 3 window of rows of eight, into a line.
     let window = Region { offset: 4, width: 12, rows: 2, slices: 1, row_pitch: 32, slice_pitch: 64 };
     let factor = 10_u32.to_ne_bytes();
-    let buffer = |memory, region, access| Arg::Buffer { memory, region, element: 4, word: Word::B4, access };
+    let buffer = |memory, region, access| Arg::Buffer(BufferArg::new(memory, region, 4, access, Word::B4));
     let args = [
         buffer(&a, window, SlotAccess::Read),
         Arg::Value(&factor),
         buffer(&out, Region::line(8, 24), SlotAccess::ReadWrite),
     ];
-    feed(&lane, 1, smallvec![Command::Launch(Launch { kernel: &*built, range: 6.range(), args: &args })]);
+    feed(&lane, 1, smallvec![Command::Launch(Launch::new(&*built, 6.range(), &args))]);
     finish(&lane, &told, 1);
     assert_eq!(told.failures(), []);
     let out = out.try_into_vec::<u32>().unwrap_or_else(|memory| {
@@ -105,7 +107,8 @@ fn kernels_see_windows_and_values() {
 /// An allocation that the host cannot reach.
 struct Remote;
 
-impl Allocation for Remote {
+// SAFETY: it shows no memory.
+unsafe impl Allocation for Remote {
     fn bytes(&self) -> usize {
         64
     }
@@ -122,20 +125,19 @@ fn what_cannot_run_is_refused_whole() {
     let memory = HostMemory::zeroed(64).expect("64 bytes are there");
     let ran = Arc::new(AtomicUsize::new(0));
     let copy =
-        |from, from_region, to_region| Command::Copy(CopyBox { from, from_region, to: &memory, to_region });
+        |from, from_region, to_region| Command::Copy(CopyBox::new((from, from_region), (&memory, to_region)));
     let (part, whole) = (Region::line(0, 32), Region::line(0, 64));
     let local = [Arg::Local(16)];
-    let odd =
-        [Arg::Buffer { memory: &memory, region: part, element: 5, word: Word::B1, access: SlotAccess::Read }];
+    let odd = [Arg::Buffer(BufferArg::new(&memory, part, 5, SlotAccess::Read, Word::B1))];
     let bad = [
         copy(&Remote, whole, whole),
         copy(&memory, part, whole),
         copy(&memory, Region::line(40, 32), part),
         copy(&memory, Region { rows: usize::MAX, row_pitch: 2, ..part }, part),
-        Command::Fill(Fill { memory: &memory, region: whole, pattern: &[] }),
-        Command::Fill(Fill { memory: &memory, region: whole, pattern: &[1, 2, 3] }),
-        Command::Launch(Launch { kernel: &*built, range: 1.range(), args: &local }),
-        Command::Launch(Launch { kernel: &*built, range: 1.range(), args: &odd }),
+        Command::Fill(Fill::new(&memory, whole, &[])),
+        Command::Fill(Fill::new(&memory, whole, &[1, 2, 3])),
+        Command::Launch(Launch::new(&*built, 1.range(), &local)),
+        Command::Launch(Launch::new(&*built, 1.range(), &odd)),
     ];
     for (point, bad) in (1..).zip(bad) {
         let mut commands: SmallVec<[Command<'_>; 1]> = once({
@@ -143,7 +145,7 @@ fn what_cannot_run_is_refused_whole() {
             move || ran.fetch_add(1, Ordering::Relaxed)
         });
         commands.push(bad);
-        let refused = lane.feed(Point(point), &[], commands);
+        let refused = try_feed(&lane, point, &[], commands);
         assert!(matches!(refused, Err(BackendError::Unsupported(_))), "{point}: {refused:?}");
     }
     feed(&lane, 100, SmallVec::new());

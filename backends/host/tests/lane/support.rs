@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Backend, BackendError, Command, Context, HostCode, HostLaunch, Lane, LaneNumber, LaneSink, LaneSpec,
-    Point, Verdict,
+    Backend, BackendError, Command, Context, ContextSpec, DeviceKey, Group, HostCode, HostLaunch, Lane,
+    LaneNumber, LaneSink, LaneSpec, Point, Verdict, Wait,
 };
 use windlass_host::Host;
 use windlass_kernel::{Block, LaunchRange};
@@ -54,8 +54,14 @@ pub(crate) struct Bench {
     pub(crate) lanes: Vec<(Arc<dyn Lane>, Arc<Told>)>,
 }
 
+/// A context over the devices at these positions.
+pub(crate) fn spec(devices: &[usize]) -> ContextSpec {
+    let keys = devices.iter().map(|at| DeviceKey::new(format!("host-{at}")));
+    ContextSpec::new(keys.collect(), Arc::new(()))
+}
+
 pub(crate) fn open(host: Host, devices: &[usize], lanes: u32) -> Bench {
-    let context = block_on(host.open(0, devices)).expect("the host is always there");
+    let context = block_on(host.open(spec(devices))).expect("the host is always there");
     let lanes = (0..lanes)
         .map(|n| {
             let told = Arc::new(Told::default());
@@ -83,16 +89,22 @@ pub(crate) fn over<'a>(
     range: windlass_kernel::Range,
     body: impl Fn(Block<'_>) + Send + Sync + 'static,
 ) -> SmallVec<[Command<'a>; 1]> {
-    smallvec![Command::Host(HostLaunch {
-        code: HostCode::Once(Box::new(body)),
-        range,
-        spans: SmallVec::new()
-    })]
+    smallvec![Command::Host(HostLaunch::new(HostCode::Once(Box::new(body)), range, SmallVec::new()))]
 }
 
 pub(crate) fn feed(lane: &Arc<dyn Lane>, point: u64, commands: SmallVec<[Command<'_>; 1]>) {
-    lane.feed(Point(point), &[], commands).expect("the group is fine");
+    try_feed(lane, point, &[], commands).expect("the group is fine");
     lane.flush();
+}
+
+pub(crate) fn try_feed<'a>(
+    lane: &Arc<dyn Lane>,
+    point: u64,
+    waits: &'a [Wait],
+    commands: SmallVec<[Command<'a>; 1]>,
+) -> Result<(), BackendError> {
+    // SAFETY: the tests keep the memory of their commands until they have waited for the point.
+    unsafe { lane.feed(Group::new(Point(point), waits, commands)) }
 }
 
 /// Arms `point`, which was fed, and waits for its verdict.

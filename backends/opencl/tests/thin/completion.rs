@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Arg, BuiltKernel, CompletionStrategy, DeviceKind, HostMemory, LaneNumber, Point, Region, Wait,
+    Allocation, Arg, BufferArg, BuiltKernel, CompletionStrategy, DeviceKind, Group, HostMemory, LaneNumber,
+    Point, Region, Wait,
 };
 use windlass_kernel::{LaunchRange, Slot, SlotAccess, Word};
 
@@ -39,10 +40,8 @@ impl Churn {
         let region = Region::line(0, 4);
         let access = SlotAccess::ReadWrite;
         let rounds = ROUNDS.to_ne_bytes();
-        let args = [
-            Arg::Buffer { memory: &*self.memory, region, element: 4, word: Word::B4, access },
-            Arg::Value(&rounds),
-        ];
+        let args =
+            [Arg::Buffer(BufferArg::new(&*self.memory, region, 4, access, Word::B4)), Arg::Value(&rounds)];
         line.feed(point, &[], launch(&*self.built, 1.range(), &args)).expect("it is fed");
     }
 }
@@ -52,7 +51,7 @@ fn wait(lane: u32, point: u64) -> Wait {
 }
 
 fn barrier(line: &Line, point: u64, waits: &[Wait]) {
-    line.lane.feed(Point(point), waits, SmallVec::new()).expect("a barrier is fed");
+    line.hand_over(Group::new(Point(point), waits, SmallVec::new())).expect("a barrier is fed");
 }
 
 #[test]
@@ -220,7 +219,7 @@ fn alone_with_a_crash() {
         let built = rig.build(&kernel("crash", &slots, CRASH)).expect("it builds");
         let (memory, region) = (rig.memory(64), Region::line(0, 64));
         let access = SlotAccess::ReadWrite;
-        let args = [Arg::Buffer { memory: &*memory, region, element: 4, word: Word::B4, access }];
+        let args = [Arg::Buffer(BufferArg::new(&*memory, region, 4, access, Word::B4))];
         a.feed(1, &[], launch(&*built, 1.range(), &args)).expect("it is fed");
         a.feed(2, &[], fill(&*memory, region, &[1])).expect("it is fed");
         b.feed(1, &[wait(0, 2)], fill(&*memory, region, &[1])).expect("it is fed");

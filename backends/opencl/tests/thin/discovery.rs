@@ -2,9 +2,12 @@
 
 use std::env;
 use std::process::Command;
+use std::sync::Arc;
 
 use futures::executor::block_on;
-use windlass_backend::{Backend, BackendError, DeviceKind, MemoryIndex, MemoryObject};
+use windlass_backend::{
+    Backend, BackendError, ContextSpec, DeviceKey, DeviceKind, MemoryIndex, MemoryObject,
+};
 use windlass_kernel::ImageFormat;
 use windlass_opencl::OpenCl;
 
@@ -25,8 +28,8 @@ fn devices_say_what_they_can_do() {
         assert!(device.limits.allocation > 0 && Some(device.limits.allocation) <= device.memory_bytes);
         assert!(device.limits.bindings >= 8 && device.limits.work_group_items >= 1);
         assert!(device.aspects.is_sorted());
-        assert!(!info.feeds_from_sink && !info.arms_freely && info.allocate_blocks);
-        assert_eq!(info.pageable_copies_block, device.kind == DeviceKind::DiscreteGpu);
+        assert!(!info.feeds_from_sink && info.allocate_blocks && info.cold_calls_block);
+        assert_eq!(info.pageable_upload_limit == 0, device.kind == DeviceKind::DiscreteGpu);
     }
 }
 
@@ -41,8 +44,9 @@ fn discovery_repeats_itself() {
 
 #[test]
 fn what_is_not_there_cannot_be_opened() {
-    let opened = block_on(OpenCl::new().open(1000, &[0]));
-    assert!(matches!(opened, Err(BackendError::Unsupported(_))));
+    let spec = ContextSpec::new(vec![DeviceKey::new("no such device")], Arc::new(()));
+    let opened = block_on(OpenCl::new().open(spec));
+    assert!(matches!(opened, Err(BackendError::Lost(_) | BackendError::Unsupported(_))), "{opened:?}");
 }
 
 /// In a process of its own, since the loader reads its settings once.
@@ -72,7 +76,7 @@ fn alone_without_drivers() {
 fn too_much_memory_is_an_error() {
     for rig in rigs() {
         let bytes = usize::MAX;
-        let refused = rig.context.allocate(0, MemoryObject::Buffer { bytes });
+        let refused = rig.context.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes });
         assert_eq!(refused.expect_err("no device has that much"), BackendError::OutOfMemory { bytes });
     }
 }

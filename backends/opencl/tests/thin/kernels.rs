@@ -1,7 +1,7 @@
 //! Kernels, and how arguments reach them.
 
 use smallvec::smallvec;
-use windlass_backend::{Arg, BackendError, Point, Region};
+use windlass_backend::{Arg, BackendError, BufferArg, Point, Region};
 use windlass_kernel::{LaunchRange, NdRange, Slot, SlotAccess, Word};
 
 use crate::rig::{fill, kernel, launch, rigs, words};
@@ -33,7 +33,7 @@ fn bytes(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
 }
 
 fn buffer(memory: &dyn windlass_backend::Allocation, region: Region) -> Arg<'_> {
-    Arg::Buffer { memory, region, element: 4, word: Word::B4, access: SlotAccess::ReadWrite }
+    Arg::Buffer(BufferArg::new(memory, region, 4, SlotAccess::ReadWrite, Word::B4))
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Allocation, Arg, Backend, BackendError, BuiltKernel, Command, CompletionStrategy, Context, CopyBox,
-    Failed, Fill, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, Launch, MemoryObject, Point, Region,
-    Verdict, Wait,
+    Allocation, Arg, Backend, BackendError, BuiltKernel, Command, CompletionStrategy, Context, ContextSpec,
+    CopyBox, DeviceInfo, Failed, Fill, Group, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, Launch,
+    MemoryIndex, MemoryObject, Point, Region, Verdict, Wait,
 };
 use windlass_kernel::{Kernel, KernelImage, Range, Slot};
 use windlass_opencl::OpenCl;
@@ -86,18 +86,18 @@ pub(crate) fn rigs() -> Vec<Rig> {
             return Vec::new();
         }
     };
-    let open = |platform: usize, device: usize| {
-        let context = block_on(backend.open(platform, &[device])).expect("a discovered device opens");
+    let open = |info: &DeviceInfo| {
+        let spec = ContextSpec::new(vec![info.key.clone()], Arc::new(()));
+        let context = block_on(backend.open(spec)).expect("a discovered device opens");
         let offered = context.info().completions.clone();
-        let name = &platforms[platform].devices[device].name;
+        let name = info.name.clone();
         offered.into_iter().map(move |completion| Rig {
             context: context.clone(),
             name: format!("{name} ({completion})"),
             completion,
         })
     };
-    let positions = (0..platforms.len()).flat_map(|p| (0..platforms[p].devices.len()).map(move |d| (p, d)));
-    positions.flat_map(|(p, d)| open(p, d)).collect()
+    platforms.iter().flat_map(|platform| &platform.devices).flat_map(open).collect()
 }
 
 impl Rig {
@@ -109,7 +109,7 @@ impl Rig {
     }
 
     pub(crate) fn memory(&self, bytes: usize) -> Arc<dyn Allocation> {
-        self.context.allocate(0, MemoryObject::Buffer { bytes }).expect("there is room")
+        self.context.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes }).expect("there is room")
     }
 
     pub(crate) fn build(&self, kernel: &Kernel) -> Result<Arc<dyn BuiltKernel>, BackendError> {
@@ -126,8 +126,13 @@ impl Rig {
 }
 
 impl Line {
-    pub(crate) fn feed(&self, point: u64, waits: &[Wait], command: Command<'_>) -> Result<(), BackendError> {
-        self.lane.feed(Point(point), waits, smallvec![command])
+    pub(crate) fn feed<'a>(
+        &self,
+        point: u64,
+        waits: &'a [Wait],
+        command: Command<'a>,
+    ) -> Result<(), BackendError> {
+        self.hand_over(Group::new(Point(point), waits, smallvec![command]))
     }
 
     pub(crate) fn feed_all(
@@ -135,7 +140,12 @@ impl Line {
         point: u64,
         commands: SmallVec<[Command<'_>; 1]>,
     ) -> Result<(), BackendError> {
-        self.lane.feed(Point(point), &[], commands)
+        self.hand_over(Group::new(Point(point), &[], commands))
+    }
+
+    pub(crate) fn hand_over(&self, group: Group<'_>) -> Result<(), BackendError> {
+        // SAFETY: the tests keep the memory of their commands until they have waited for the point.
+        unsafe { self.lane.feed(group) }
     }
 
     /// Arms a point, and waits for it.
@@ -178,15 +188,15 @@ pub(crate) fn copy<'a>(
     to: &'a dyn Allocation,
     to_region: Region,
 ) -> Command<'a> {
-    Command::Copy(CopyBox { from, from_region, to, to_region })
+    Command::Copy(CopyBox::new((from, from_region), (to, to_region)))
 }
 
 pub(crate) fn fill<'a>(memory: &'a dyn Allocation, region: Region, pattern: &'a [u8]) -> Command<'a> {
-    Command::Fill(Fill { memory, region, pattern })
+    Command::Fill(Fill::new(memory, region, pattern))
 }
 
 pub(crate) fn launch<'a>(kernel: &'a dyn BuiltKernel, range: Range, args: &'a [Arg<'a>]) -> Command<'a> {
-    Command::Launch(Launch { kernel, range, args })
+    Command::Launch(Launch::new(kernel, range, args))
 }
 
 /// A kernel of one image in OpenCL C.

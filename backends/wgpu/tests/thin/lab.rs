@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Allocation, Arg, Backend, BackendError, BuiltKernel, Command, Context, CopyBox, HostMemory, Lane,
-    LaneNumber, LaneSink, LaneSpec, Launch, MemoryObject, Point, Region, Verdict,
+    Allocation, Arg, Backend, BackendError, BufferArg, BuiltKernel, Command, Context, ContextSpec, CopyBox,
+    Group, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, Launch, MemoryIndex, MemoryObject, Point,
+    Region, Verdict,
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
 use windlass_kernel::{DeviceCopy, Kernel, KernelImage, Range, Slot, SlotAccess, Word};
@@ -84,18 +85,21 @@ pub(crate) fn lab() -> Option<Lab> {
 /// The first device's context.
 pub(crate) fn open() -> Option<Arc<dyn Context>> {
     let backend = Wgpu::new();
-    if let Err(why) = block_on(backend.discover()) {
+    let found = block_on(backend.discover());
+    if let Err(why) = &found {
         let required = ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|name| std::env::var_os(name).is_some());
         assert!(!required, "a Vulkan driver is required here: {why}");
         eprintln!("\n*** SKIPPED, nothing was tested: {why} ***\n");
         return None;
     }
-    Some(block_on(backend.open(0, &[0])).expect("a device that was just listed opens"))
+    let key = found.into_iter().flatten().flat_map(|p| p.devices).map(|info| info.key).next()?;
+    let spec = ContextSpec::new(vec![key], Arc::new(()));
+    Some(block_on(backend.open(spec)).expect("a device that was just listed opens"))
 }
 
 impl Lab {
     pub(crate) fn allocate(&self, bytes: usize) -> Arc<dyn Allocation> {
-        self.context.allocate(0, MemoryObject::Buffer { bytes }).expect("there is room")
+        self.context.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes }).expect("there is room")
     }
 
     pub(crate) fn upload<T: DeviceCopy>(&self, data: &[T]) -> Arc<dyn Allocation> {
@@ -115,7 +119,9 @@ impl Lab {
     pub(crate) fn feed(&self, commands: SmallVec<[Command<'_>; 1]>) -> Result<Point, BackendError> {
         let mut last = self.last.lock().unwrap();
         *last += 1;
-        self.lane.feed(Point(*last), &[], commands).map(|()| Point(*last))
+        let group = Group::new(Point(*last), &[], commands);
+        // SAFETY: the tests keep the memory of their commands until they have waited for the point.
+        unsafe { self.lane.feed(group) }.map(|()| Point(*last))
     }
 
     /// Flushes, and waits for the outcome of a point that was fed.
@@ -136,19 +142,19 @@ impl Lab {
 
 pub(crate) fn line<'a>(from: &'a dyn Allocation, to: &'a dyn Allocation) -> Command<'a> {
     let region = Region::line(0, from.bytes());
-    Command::Copy(CopyBox { from, from_region: region, to, to_region: region })
+    Command::Copy(CopyBox::new((from, region), (to, region)))
 }
 
 pub(crate) fn copy<'a>(from: (&'a dyn Allocation, Region), to: (&'a dyn Allocation, Region)) -> Command<'a> {
-    Command::Copy(CopyBox { from: from.0, from_region: from.1, to: to.0, to_region: to.1 })
+    Command::Copy(CopyBox::new((from.0, from.1), (to.0, to.1)))
 }
 
 pub(crate) fn words(memory: &dyn Allocation, first: usize, count: usize, access: SlotAccess) -> Arg<'_> {
-    Arg::Buffer { memory, region: Region::line(first * 4, count * 4), element: 4, word: Word::B4, access }
+    Arg::Buffer(BufferArg::new(memory, Region::line(first * 4, count * 4), 4, access, Word::B4))
 }
 
 pub(crate) fn launch<'a>(kernel: &'a Arc<dyn BuiltKernel>, range: Range, args: &'a [Arg<'a>]) -> Command<'a> {
-    Command::Launch(Launch { kernel: &**kernel, range, args })
+    Command::Launch(Launch::new(&**kernel, range, args))
 }
 
 /// `y[i] = a * x[i] + y[i]` over windows.

@@ -16,7 +16,13 @@ pub(super) async fn device_is_listed(s: &Subject) -> Verdict {
     ensure_eq!(mine[0].name(), s.device.platform_name());
     ensure!(platforms.iter().any(|p| p.backend().as_str() == "host"), "the host backend is always there");
     let info = s.device.info();
-    ensure!(info.lanes >= 1 && info.lane_depth >= 1 && info.memory_bytes != Some(0) && !info.name.is_empty());
+    ensure!(
+        info.lanes >= 1
+            && info.depth.commands >= 1
+            && info.depth.reports >= 1
+            && info.memory_bytes != Some(0)
+            && !info.name.is_empty()
+    );
     ensure!(info.aspects.is_sorted(), "{:?}", info.aspects);
     ensure!(!info.formats.is_empty());
     Ok(())
