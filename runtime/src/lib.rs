@@ -35,8 +35,6 @@ mod build;
 mod bundle;
 mod context;
 mod device;
-#[allow(dead_code)]
-mod engine;
 mod error;
 mod event;
 mod group;
@@ -156,10 +154,3 @@ pub mod prelude {
 
 /// Extensions that are not bound to one backend.
 pub mod ext {}
-
-/// Random programs on which the engine is compared with an independent account.
-#[cfg(feature = "mutants")]
-pub mod oracle {
-    pub use crate::engine::Mutant;
-    pub use crate::engine::oracle::{Failure, Stats, engine, engine_agrees, engine_in_chunks};
-}

@@ -13,7 +13,7 @@ use windlass_backend::{LaneSink, Verdict};
 use windlass_sync::facade::thread_local;
 
 use super::{Chores, Inner, Mail};
-use crate::engine::LaneId;
+use windlass_engine::LaneId;
 
 thread_local! {
     /// This thread is inside a native call and will look for mail after it.
