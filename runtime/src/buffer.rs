@@ -13,11 +13,11 @@ use windlass_kernel::{DeviceCopy, Extent, Word};
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
 
-use crate::engine::{Box3, Mode};
 use crate::error::{Error, Result};
 use crate::host_access::{HostReadFuture, HostWriteFuture};
 use crate::shell::Inner;
 use crate::shell::work::Binding;
+use windlass_engine::{Box3, Mode};
 
 /// Elements in one to three dimensions, row-major, of a fixed size.
 ///

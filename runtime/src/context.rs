@@ -14,7 +14,6 @@ use windlass_sync::facade::{Mutex, lock};
 
 use crate::build::{Builds, Built, Values};
 use crate::device::{Device, DeviceData};
-use crate::engine::{ContextId, DeviceId, Engine, HEAP, LaneId, MemoryId};
 use crate::error::{Cause, Error, Result};
 use crate::runtime::Runtime;
 use crate::shell::feed::panic_message;
@@ -22,6 +21,7 @@ use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::{ContextLoss, Sink};
 use crate::shell::{Chores, Inner, LaneShell, State, Windlass};
+use windlass_engine::{ContextId, DeviceId, Engine, HEAP, LaneId, MemoryId};
 
 /// Devices of one platform that were opened together: they share kernels, and what one has written another can read
 /// without the host.

@@ -9,9 +9,9 @@ use futures::future::FusedFuture;
 use pin_project::pin_project;
 use windlass_sync::cell::{Polled, Registration};
 
-use crate::engine::Cancelled;
 use crate::error::{Error, Kind, Result};
 use crate::shell::event::EventInner;
+use windlass_engine::Cancelled;
 
 /// A submitted group, as a future: it resolves when the group has ended, and everything it read was well.
 ///

@@ -23,12 +23,12 @@ pub(crate) use kernel_call::{CallArg, build_values};
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 
 use crate::buffer::Buffer;
-use crate::engine::{Access, Mode};
 use crate::error::{BoxError, Error, Result};
 use crate::event::Event;
 use crate::host_task::Host;
 use crate::shell::queue::QueueCore;
 use crate::shell::work::{Planned, PlannedCopy, PlannedFill};
+use windlass_engine::{Access, Mode};
 
 /// What a group leaves behind when it is cancelled before it ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use windlass_kernel::DeviceCopy;
 use windlass_sync::cell::Registration;
 
 use crate::buffer::Buffer;
-use crate::engine::{Box3, Cancelled, GuardPlan, Mode, NodeId};
 use crate::error::{Cause, Error, Kind, Result};
 use crate::host_view::Held;
 use crate::runtime::Runtime;
 use crate::shell::Inner;
 use crate::shell::host_side::GuardCell;
 use crate::shell::work::{Binding, Work};
+use windlass_engine::{Box3, Cancelled, GuardPlan, Mode, NodeId};
 
 /// A guard's place in the order, given back when this is dropped.
 #[derive(Debug)]

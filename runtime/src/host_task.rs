@@ -10,12 +10,12 @@ use windlass_backend::Allocation;
 use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::Mutex;
 
-use crate::engine::RootId;
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::group::{Accessor, Overwrite, ReadWrite, ReadWriteUninit, Write};
 use crate::host_view::{HostView, HostViewMut, Lent};
 use crate::shell::host_side::HostTaskCommand;
 use crate::shell::work::Binding;
+use windlass_engine::RootId;
 
 /// The memory that a host task works on.
 #[derive(Debug)]

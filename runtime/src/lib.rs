@@ -35,8 +35,6 @@ mod build;
 mod bundle;
 mod context;
 mod device;
-#[allow(dead_code)]
-mod engine;
 mod error;
 mod event;
 mod group;
@@ -161,11 +159,4 @@ pub mod prelude {
         Aspect, Buffer, CancelOutcome, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue,
         Runtime, Selector, Status, Vec2, Vec3, Vec4, f16,
     };
-}
-
-/// Random programs on which the engine is compared with an independent account.
-#[cfg(feature = "mutants")]
-pub mod oracle {
-    pub use crate::engine::Mutant;
-    pub use crate::engine::oracle::{Failure, Stats, engine, engine_agrees, engine_in_chunks};
 }

@@ -17,7 +17,6 @@ use windlass_sync::drain::{Tide, Watch};
 use crate::build::Built;
 use crate::context::{Context, DeviceSlot};
 use crate::device::Device;
-use crate::engine::Plan;
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
 use crate::group::{Builder, CommandGroup};
@@ -27,6 +26,7 @@ use crate::shell::queue::QueueCore;
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
 use crate::shell::{Chores, Inner, Signal};
+use windlass_engine::Plan;
 
 /// Where groups are submitted: a cheap handle to one device of one context.
 ///

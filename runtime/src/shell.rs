@@ -40,11 +40,11 @@ use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
 use windlass_sync::executor::Executor;
 
-use crate::engine::{ContextId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer};
 use crate::error::{Cause, Error};
 use crate::stall::Watch;
 pub(crate) use chores::Chores;
 use pool::{Pool, StagingCount, StagingLimits};
+use windlass_engine::{ContextId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer};
 use work::{Planned, Work};
 
 /// A page: to clear it takes less time than two more turns at the desk.

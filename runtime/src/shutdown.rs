@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use crate::engine::Cancelled;
 use crate::error::{Cause, Error, Kind};
 use crate::runtime::Remaining;
 use crate::shell::Inner;
@@ -12,6 +11,7 @@ use crate::shell::event::EventInner;
 use crate::shell::host_side::GuardCell;
 use crate::shell::waking::shielded;
 use crate::shell::work::Work;
+use windlass_engine::Cancelled;
 
 /// How often an ending runtime looks again: nothing reports "everything has ended", and this is no hot path.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(2);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use slab::Slab;
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::engine::Held;
 use crate::error::{Cause, Error, Kind};
 use crate::shell::queue::QueueCore;
 use crate::shell::report::log;
 use crate::shell::waking::shielded;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State};
+use windlass_engine::Held;
 
 /// Something that has been waiting for long.
 #[derive(Clone, Debug, PartialEq, Eq)]

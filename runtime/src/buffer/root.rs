@@ -6,10 +6,10 @@ use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::Word;
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::engine::{Box3, Mode, RootId};
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::Binding;
 use crate::shell::{Chores, Inner};
+use windlass_engine::{Box3, Mode, RootId};
 
 /// Order and validity are exact to this many bytes.
 const GRANULE: usize = 4;

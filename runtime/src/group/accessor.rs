@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 
 use windlass_kernel::DeviceCopy;
 
-use crate::engine::Mode;
 use crate::error::{Error, Result};
 use crate::shell::work::Binding;
+use windlass_engine::Mode;
 
 /// How an accessor uses its data; for the crate's own use.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 
 use crate::buffer::Root;
 use crate::build::Built;
-use crate::engine::{Access, After, RootId, merge};
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
 use crate::shell::event::EventInner;
@@ -16,6 +15,7 @@ use crate::shell::host_side::HostTaskCommand;
 use crate::shell::outside::Outside;
 use crate::shell::work::Planned;
 use crate::shell::{Inner, Signal};
+use windlass_engine::{Access, After, RootId, merge};
 
 /// A group being described.
 #[derive(Default)]

@@ -11,10 +11,10 @@ use super::accessor::{Accessor, Window as _};
 use crate::args::Argument;
 use crate::build::Values;
 use crate::context::DeviceSlot;
-use crate::engine::Mode;
 use crate::error::{Error, Result};
 use crate::shell::Inner;
 use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
+use windlass_engine::Mode;
 
 /// A kernel and the arguments for one launch, in the order of its slots.
 ///

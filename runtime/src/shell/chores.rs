@@ -13,8 +13,8 @@ use super::memory::Dead;
 use super::waking::{Woken, shielded};
 use super::work::Work;
 use super::{Inner, LaneShell, Load, Mail, Signal, State, Windlass, sink};
-use crate::engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 use crate::error::Cause;
+use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 
 /// The engine's turn, and what the desk's own tables add to it.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use super::queue::QueueCore;
 use super::report::AsyncError;
 use super::waking::{Woken, shielded};
 use super::{Inner, Signal};
-use crate::engine::{Cancelled, NodeId};
 use crate::error::{Cause, Error, Kind, Result};
+use windlass_engine::{Cancelled, NodeId};
 
 /// The state behind every clone of an event. The engine's node holds one reference until it has settled; when the
 /// last goes, an error that no handle has returned is reported.

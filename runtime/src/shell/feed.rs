@@ -10,8 +10,8 @@ use super::native::feed_one;
 use super::waking::shielded;
 use super::work::Work;
 use super::{Chores, Inner, LaneShell, Load, State, native_lane, sink};
-use crate::engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 use crate::error::{Cause, Error};
+use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 
 /// How many groups a thread feeds before it leaves the rest to the executor: enough for a full native depth, and a bound
 /// on what a submitter does for others.

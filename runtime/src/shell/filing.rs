@@ -9,8 +9,8 @@ use windlass_sync::desk::Clerk;
 use super::waking::Woken;
 use super::work::Work;
 use super::{Chores, Load, Mail, Signal, State, Windlass};
-use crate::engine::{LaneId, Outcome, Settled, Turn};
 use crate::error::{Cause, Error, Kind};
+use windlass_engine::{LaneId, Outcome, Settled, Turn};
 
 /// The most settled nodes for which the desk keeps room.
 const ROOM: usize = 128;

@@ -16,9 +16,9 @@ use super::staging::HostCopy;
 use super::waking::Woken;
 use super::work::{Planned, Work};
 use super::{Chores, Inner};
-use crate::engine::{NodeId, RootId};
 use crate::error::{BoxError, Cause, Error, Kind, Result};
 use crate::host_task::HostMemoryTable;
+use windlass_engine::{NodeId, RootId};
 
 /// The future of a host task, with the memory it works on inside.
 pub(crate) type TaskFuture<'g> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'g>>;
@@ -85,7 +85,7 @@ impl Inner {
     /// A host-side node has nothing left to wait for.
     pub(super) fn start_host_side(self: &Arc<Self>, node: NodeId, chores: &mut Chores) {
         let start = self.sit(chores, |state, _| {
-            let heap = |root: RootId| state.engine.allocation(root, crate::engine::HEAP).cloned();
+            let heap = |root: RootId| state.engine.allocation(root, windlass_engine::HEAP).cloned();
             let memory: SmallVec<[_; 2]> =
                 state.engine.uses(node).iter().map(|u| (u.root, heap(u.root))).collect();
             match state.engine.work_mut(node) {

@@ -10,8 +10,8 @@ use super::feed::panic_message;
 use super::waking::shielded;
 use super::{Chores, Inner, LaneShell, MemoryShell, close};
 use crate::build::Builds;
-use crate::engine::{HEAP, MemoryId, RootId};
 use crate::error::{Cause, Error};
+use windlass_engine::{HEAP, MemoryId, RootId};
 
 /// Host memory up to this size is freed where it is dropped: the allocator gives it back to itself, not to the
 /// operating system.

@@ -16,8 +16,8 @@ use windlass_kernel::Span;
 use super::LaneShell;
 use super::feed::{Job, Move, ToFeed, panic_message};
 use super::work::{Binding, Planned, PlannedArg, empty_span};
-use crate::engine::{Fed, MemoryId, RootId, Step};
 use crate::error::{Cause, Error};
+use windlass_engine::{Fed, MemoryId, RootId, Step};
 
 /// Where and how a group is fed.
 #[derive(Clone, Copy)]

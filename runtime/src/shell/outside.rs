@@ -9,8 +9,8 @@ use super::feed::panic_message;
 use super::proxy::Signalled;
 use super::{Inner, Signal};
 use crate::build::{Built, WaitBuilt};
-use crate::engine::NodeId;
 use crate::error::{BoxError, Cause, Error, Kind, Result};
+use windlass_engine::NodeId;
 
 /// A user's future that a group waits for.
 pub(crate) type Outside = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;

@@ -9,7 +9,7 @@ use windlass_sync::executor::Executor;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::{Inner, Signal};
-use crate::engine::ProxyId;
+use windlass_engine::ProxyId;
 
 /// Waits for a signal.
 #[derive(Debug)]

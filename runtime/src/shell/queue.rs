@@ -11,7 +11,7 @@ use windlass_sync::facade::{Mutex, lock};
 use super::Inner;
 use super::report::Handler;
 use crate::context::DeviceSlot;
-use crate::engine::NodeId;
+use windlass_engine::NodeId;
 
 /// See the module documentation.
 pub(crate) struct QueueCore {

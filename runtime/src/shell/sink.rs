@@ -14,8 +14,8 @@ use windlass_backend::{BackendError, ContextSink, LaneSink, Verdict};
 use windlass_sync::facade::{Mutex, lock, thread_local};
 
 use super::{Chores, Inner, Mail};
-use crate::engine::{ContextId, LaneId};
 use crate::error::{Cause, Error};
+use windlass_engine::{ContextId, LaneId};
 
 thread_local! {
     /// This thread is inside a native call and will look for mail after it.

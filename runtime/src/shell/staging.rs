@@ -18,8 +18,8 @@ use super::pool::{Pool, class_of};
 use super::proxy::Signalled;
 use super::work::{Work, copy_on_host};
 use super::{Inner, LaneShell, Signal, State};
-use crate::engine::{NodeId, Staged, Step};
 use crate::error::{Cause, Error};
+use windlass_engine::{NodeId, Staged, Step};
 
 /// Staging memory in use, and the room that it takes in its pool.
 struct Lease {

@@ -11,7 +11,7 @@ use windlass_kernel::{Extent, HostBody, Range, SlotAccess, Span, Word};
 use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
 use crate::build::Built;
-use crate::engine::{RootId, Transfer};
+use windlass_engine::{RootId, Transfer};
 
 /// See the module documentation.
 #[derive(Debug)]

@@ -1,0 +1,121 @@
+//! Readers between two writes: one epoch, which a writer waits for as a whole.
+//!
+//! A writer behind 100,000 readers costs one entry. The epoch counts its readers per realm, because what a writer
+//! needs of them differs: of those in its own native context that they have been fed (then it waits for the last
+//! point per lane), of all others that they have settled (through a proxy).
+//!
+//! An epoch belongs to one replica and to the set of cells its readers read. A reader of other cells makes an epoch of
+//! its own, so that no writer waits for readers of bytes it does not touch. Once a writer waits for it, an epoch is
+//! closed: later readers belong to a later version.
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::edges::NONE;
+use super::ids::LaneId;
+use super::{NodeId, ProxyId, Realm};
+
+/// An epoch's place in the engine's table; it lives as long as a cell or an unsettled reader refers to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EpochId(pub(super) u32);
+
+/// The last of some points on each lane.
+pub(super) type LastPoints = SmallVec<[(LaneId, u64); 1]>;
+
+/// The readers of one realm.
+#[derive(Debug)]
+pub(super) struct Readers {
+    pub(super) realm: Realm,
+    pub(super) unfed: u32,
+    pub(super) unsettled: u32,
+    /// The last point per lane among those that were fed.
+    pub(super) last: LastPoints,
+    /// Those that have passed and wait for the verdicts of what they read, as long as the host does not wait for them;
+    /// some of them may have settled since.
+    pub(super) late: Vec<NodeId>,
+    /// Edges to writers of this realm that wait until all are fed.
+    pub(super) waiting: u32,
+    /// Proxies that wait until all have settled.
+    pub(super) proxies: SmallVec<[(Realm, ProxyId); 1]>,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(super) struct Epoch {
+    pub(super) groups: SmallVec<[Readers; 1]>,
+    /// How many cells refer to it.
+    pub(super) cells: u32,
+    pub(super) unsettled: u32,
+    pub(super) closed: bool,
+    /// The host waits for its end.
+    pub(super) wanted: bool,
+}
+
+impl Epoch {
+    pub(super) fn new(cells: usize) -> Self {
+        Epoch { groups: SmallVec::new(), cells: cells as u32, unsettled: 0, closed: false, wanted: false }
+    }
+
+    /// Whoever reads a set of this many cells, each of which refers to this epoch, may join.
+    #[inline]
+    pub(super) fn takes_readers_of(&self, cells: usize) -> bool {
+        !self.closed && self.cells as usize == cells
+    }
+
+    /// All its readers have settled.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.unsettled == 0
+    }
+
+    #[inline]
+    pub(super) fn group(&mut self, realm: Realm) -> &mut Readers {
+        match self.groups.first() {
+            Some(first) if first.realm == realm => &mut self.groups[0],
+            _ => self.find_group(realm),
+        }
+    }
+
+    #[inline(never)]
+    fn find_group(&mut self, realm: Realm) -> &mut Readers {
+        let at = self.groups.iter().position(|g| g.realm == realm).unwrap_or_else(|| {
+            self.groups.push(Readers {
+                realm,
+                unfed: 0,
+                unsettled: 0,
+                last: SmallVec::new(),
+                late: Vec::new(),
+                waiting: NONE,
+                proxies: SmallVec::new(),
+            });
+            self.groups.len() - 1
+        });
+        &mut self.groups[at]
+    }
+
+    #[inline]
+    pub(super) fn join(&mut self, realm: Realm) {
+        self.unsettled += 1;
+        let group = self.group(realm);
+        group.unfed += 1;
+        group.unsettled += 1;
+    }
+
+    /// A cell no longer refers to it.
+    pub(super) fn leave(id: EpochId, epochs: &mut Slab<Epoch>) {
+        let epoch = &mut epochs[id.0 as usize];
+        epoch.cells -= 1;
+        if epoch.cells == 0 && epoch.is_over() {
+            epochs.remove(id.0 as usize);
+        }
+    }
+}
+
+/// Takes a point into account.
+#[inline]
+pub(super) fn see(points: &mut LastPoints, lane: LaneId, point: u64) {
+    match points.iter_mut().find(|(l, _)| *l == lane) {
+        Some((_, last)) => *last = point.max(*last),
+        None => points.push((lane, point)),
+    }
+}

@@ -1,0 +1,90 @@
+//! Host accessors: guards that hold a box from the moment they have it until they are dropped.
+//!
+//! A guard is the one user that conflicts by region on every replica. It waits for everybody before it who conflicts,
+//! wherever they work, and everybody after it who conflicts waits for it.
+//!
+//! A guard is no author. One that is let go of before it has its memory, or is refused because what it reads has failed,
+//! wrote nothing; one that has its memory cannot fail. So those who read what it may write fail with what was there
+//! before, and not with the guard, and copies elsewhere stay in reserve until it has ended.
+
+use super::boxes::Box3;
+use super::edges::NOTHING;
+use super::hazard::{Kind, Preds, User};
+use super::plan::kept;
+use super::{Access, Engine, HEAP, Mode, NodeId, Place, Realm, Recorded, RootId, Shell, Slot, Turn};
+
+/// A host accessor to be planned.
+#[derive(Debug)]
+pub struct GuardPlan<W> {
+    /// Of which root.
+    pub root: RootId,
+    /// Which elements; may be none.
+    pub bounds: Box3,
+    /// How they are used.
+    pub mode: Mode,
+    /// What the node does.
+    pub work: W,
+}
+
+impl<S: Shell> Engine<S> {
+    /// Gives up a root's memory in the heap to the only user that is left of it.
+    pub fn take_heap(&mut self, root: RootId) -> Option<S::Memory> {
+        let entry = self.roots.get_mut(root).filter(|r| r.users == 1)?;
+        let at = entry.slots.iter().position(|(m, slot)| *m == HEAP && matches!(slot, Slot::Ready(_)))?;
+        self.memories[HEAP.0 as usize].slots -= 1;
+        match entry.slots.swap_remove(at).1 {
+            Slot::Ready(memory) => Some(memory),
+            Slot::Pending(_) => None,
+        }
+    }
+
+    /// Takes a host accessor in, at this place of the submission order. The shell is told to start it when it may
+    /// have the memory, and ends it with [`Engine::finish_host`].
+    pub fn plan_guard(&mut self, plan: GuardPlan<S::Work>, turn: &mut Turn<S>) -> NodeId {
+        let GuardPlan { root, bounds, mode, work } = plan;
+        // It may never write, and then what was there before has to be at hand.
+        let mode = kept(mode);
+        let id = self.fresh_node(Place::Host, |_| work);
+        self.note_node(id, Recorded::Guard);
+        self.nodes[id].keeps_previous = true;
+        self.nodes[id].is_guard = true;
+        let mut preds = self.take_scratch();
+        self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
+        let access = Access { root, bounds, mode };
+        if !self.doom_by_content(id, &access) {
+            self.fetch(&[access], HEAP, turn);
+        }
+        let kind = if self.nodes[id].end.is_some() { Kind::RefusedGuard } else { Kind::Guard };
+        let user = User { node: id, realm: Realm::Host, memory: HEAP, kind };
+        let gates = self.apply(user, &access, &mut preds, turn);
+        self.roots[root].guards.push((id, bounds, mode.writes()));
+        self.attach(id, &mut preds, gates, turn);
+        self.scratch = Some(preds);
+        self.finish_pending(turn);
+        id
+    }
+
+    /// A guard has ended, or will never have its memory.
+    pub(super) fn end_guard(&mut self, id: NodeId, wrote: bool) {
+        let Some(root) = self.nodes[id].uses.first().map(|u| u.root) else { return };
+        let root = &mut self.roots[root];
+        let Some(&(_, bounds, true)) = root.guards.iter().find(|(guard, ..)| *guard == id) else { return };
+        for at in root.cells.overlapping(&bounds) {
+            root.cells.get_mut(at).end_guard(id, wrote);
+        }
+    }
+
+    /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers are none: they change
+    /// no data, and where one wrote a copy last, the group that wrote it before counts.
+    fn users_everywhere(&mut self, root: RootId, bounds: &Box3, exclusive: bool, preds: &mut Preds) {
+        let cells = &self.roots[root].cells;
+        for i in cells.overlapping(bounds) {
+            for replica in &cells.get(i).replicas {
+                preds.node(replica.group, NOTHING);
+                if exclusive {
+                    replica.epochs.iter().for_each(|e| preds.after_epoch(*e, &mut self.epochs));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What a use of a cell must come after, and what it leaves for those that come after it.
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::boxes::Box3;
+use super::cells::{Cell, Cells, Content, Replica};
+use super::edges::{DATA, NOTHING};
+use super::ids::MemoryId;
+use super::record::Record;
+use super::{Engine, Epoch, EpochId, Mode, NodeId, Realm, Shell};
+
+/// The predecessors of a node that is being planned.
+#[derive(Debug, Default)]
+pub(super) struct Preds {
+    /// Nodes, and whether failure comes along: [`DATA`], [`EVENT`](super::edges::EVENT) or none.
+    pub(super) nodes: SmallVec<[(NodeId, u8); 4]>,
+    pub(super) epochs: SmallVec<[EpochId; 4]>,
+}
+
+impl Preds {
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.epochs.clear();
+    }
+
+    #[inline]
+    pub(super) fn node(&mut self, id: Option<NodeId>, carries: u8) {
+        let Some(id) = id else { return };
+        // The common case, several boxes of one history, is caught here; the rest by `settle_duplicates`.
+        match self.nodes.last_mut() {
+            Some((last, also)) if *last == id => *also |= carries,
+            _ => self.nodes.push((id, carries)),
+        }
+    }
+
+    #[inline]
+    fn epoch(&mut self, id: EpochId) {
+        if self.epochs.last() != Some(&id) {
+            self.epochs.push(id);
+        }
+    }
+
+    /// Comes after all readers of an epoch. It is closed here and now: whoever reads later, and be it the same group
+    /// elsewhere, is not among them.
+    pub(super) fn after_epoch(&mut self, id: EpochId, epochs: &mut Slab<Epoch>) {
+        let epoch = &mut epochs[id.0 as usize];
+        if !epoch.is_over() {
+            epoch.closed = true;
+            self.epoch(id);
+        }
+    }
+
+    /// Leaves each predecessor once, with all that its edges carry.
+    #[inline]
+    pub(super) fn settle_duplicates(&mut self) {
+        if self.nodes.len() > 1 || self.epochs.len() > 1 {
+            self.sort();
+        }
+    }
+
+    #[inline(never)]
+    fn sort(&mut self) {
+        if self.nodes.len() > 1 {
+            self.nodes.sort_unstable_by_key(|(id, _)| id.sort_key());
+            self.nodes.dedup_by(|(id, carries), (kept, also)| {
+                *also |= if id == kept { *carries } else { NOTHING };
+                id == kept
+            });
+        }
+        if self.epochs.len() > 1 {
+            self.epochs.sort_unstable_by_key(|e| e.0);
+            self.epochs.dedup();
+        }
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    /// Room for the predecessors of a node, to be given back.
+    pub(super) fn take_scratch(&mut self) -> Box<Preds> {
+        let mut preds = self.scratch.take().unwrap_or_default();
+        preds.clear();
+        preds
+    }
+
+    /// An entry of cells that were taken out of their root.
+    pub(super) fn entry<'e>(&'e mut self, user: User, preds: &'e mut Preds) -> Entry<'e> {
+        let Engine { epochs, record, .. } = self;
+        Entry { user, preds, epochs, record, joined: None }
+    }
+}
+
+/// Who uses cells, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct User {
+    pub(super) node: NodeId,
+    pub(super) realm: Realm,
+    pub(super) memory: MemoryId,
+    pub(super) kind: Kind,
+}
+
+/// What a user's writes make of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The author of a new version.
+    Author,
+    /// A guard, which may or may not write.
+    Guard,
+    /// A guard that will not have its memory.
+    RefusedGuard,
+}
+
+/// A use of some cells, with the tables beside theirs that it is entered in.
+pub(super) struct Entry<'e> {
+    pub(super) user: User,
+    pub(super) preds: &'e mut Preds,
+    pub(super) epochs: &'e mut Slab<Epoch>,
+    pub(super) record: &'e mut Option<Box<Record>>,
+    /// The epoch that the user reads in.
+    pub(super) joined: Option<EpochId>,
+}
+
+impl Entry<'_> {
+    /// Adds what a use of this cell comes after.
+    pub(super) fn hazards<C>(&mut self, cell: &Cell<C>, mode: Mode) {
+        for replica in &cell.replicas {
+            if replica.memory == self.user.memory {
+                self.hazards_of(replica, mode);
+            }
+        }
+    }
+
+    /// Adds what a use of this copy comes after: its last writer, and for a write the readers since. Failure comes along
+    /// if the use reads.
+    #[inline(always)]
+    fn hazards_of(&mut self, replica: &Replica, mode: Mode) {
+        if mode.reads() {
+            self.preds.node(replica.basis, DATA);
+            // A guard holds back those who read what it may write, and has no failure that they could share.
+            if replica.writer != replica.basis {
+                self.preds.node(replica.writer, NOTHING);
+            }
+        }
+        if !mode.writes() {
+            return;
+        }
+        if replica.epochs.is_empty() {
+            self.preds.node(replica.writer, NOTHING);
+        } else {
+            // The readers stand between: each of them is behind that writer.
+            replica.epochs.iter().for_each(|e| self.preds.after_epoch(*e, self.epochs));
+        }
+    }
+
+    /// Collects what the use of a whole cell comes after, and enters it, where that is simple: the only copy is the
+    /// user's own, and a reader finds an epoch to join. Says whether it was.
+    #[inline]
+    pub(super) fn use_alone<C>(&mut self, cell: &mut Cell<C>, mode: Mode) -> bool {
+        let [replica] = &mut cell.replicas[..] else { return false };
+        if replica.memory != self.user.memory || self.user.kind != Kind::Author {
+            return false;
+        }
+        if mode.writes() {
+            self.hazards_of(replica, mode);
+            self.write(replica);
+            replica.group = Some(self.user.node);
+            cell.become_version_of(self.user.node);
+            return true;
+        }
+        let [id] = replica.epochs[..] else { return false };
+        if !self.epochs[id.0 as usize].takes_readers_of(1) {
+            return false;
+        }
+        self.hazards_of(replica, mode);
+        self.join(id);
+        true
+    }
+
+    /// Leaves the use as what later uses come after.
+    #[inline]
+    pub(super) fn enter<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize], mode: Mode) {
+        if !mode.writes() {
+            return self.enter_reader(cells, inside);
+        }
+        let kind = self.user.kind;
+        if kind == Kind::Author {
+            self.enter_version(cells, inside);
+        } else {
+            self.enter_guard(cells, inside, kind == Kind::RefusedGuard);
+        }
+    }
+
+    /// Enters a reader of these cells' copies.
+    pub(super) fn enter_reader<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+        let Some(&first) = inside.first() else { return };
+        let memory = self.user.memory;
+        for &i in inside {
+            cells.get_mut(i).replica_mut(memory);
+        }
+        let joins = |id: &&EpochId| {
+            let epoch = &self.epochs[id.0 as usize];
+            let covers = |&i: &usize| cells.get(i).replica(memory).is_some_and(|r| r.epochs.contains(id));
+            epoch.takes_readers_of(inside.len()) && (inside.len() == 1 || inside.iter().all(covers))
+        };
+        let shared = cells.get(first).replica(memory).and_then(|r| r.epochs.iter().find(joins).copied());
+        let id = shared.unwrap_or_else(|| {
+            let id = EpochId(self.epochs.insert(Epoch::new(inside.len())) as u32);
+            for &i in inside {
+                cells.get_mut(i).replica_mut(memory).epochs.push(id);
+            }
+            Record::epoch(self.record, id);
+            id
+        });
+        self.join(id);
+    }
+
+    #[inline(always)]
+    fn join(&mut self, id: EpochId) {
+        self.epochs[id.0 as usize].join(self.user.realm);
+        self.joined = Some(id);
+        Record::reader(self.record, id, self.user.node);
+    }
+
+    /// Enters a node as the last to write these cells' copies: earlier users are behind it now.
+    pub(super) fn enter_writer<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+        for &i in inside {
+            let replica = cells.get_mut(i).replica_mut(self.user.memory);
+            self.write(replica);
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, replica: &mut Replica) {
+        replica.writer = Some(self.user.node);
+        replica.basis = Some(self.user.node);
+        replica.reserve = None;
+        replica.valid = true;
+        replica.leave_epochs(self.epochs);
+    }
+
+    /// Makes a group the author of a new version of these cells: all other copies are stale from here on.
+    fn enter_version<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+        self.enter_writer(cells, inside);
+        for &i in inside {
+            let cell = cells.get_mut(i);
+            cell.become_version_of(self.user.node);
+            for replica in &mut cell.replicas {
+                let written = replica.memory == self.user.memory;
+                replica.reserve = None;
+                replica.valid = written;
+                if written {
+                    replica.group = Some(self.user.node);
+                }
+            }
+        }
+    }
+
+    /// Enters a guard that may write these cells: what comes later counts on the heap's copy, and the others stay in
+    /// reserve. One that is refused already only takes its place in the order.
+    #[cold]
+    fn enter_guard<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize], refused: bool) {
+        let User { node, memory: heap, .. } = self.user;
+        for &i in inside {
+            let cell = cells.get_mut(i);
+            let replica = cell.replica_mut(heap);
+            replica.writer = Some(node);
+            replica.group = Some(node);
+            replica.leave_epochs(self.epochs);
+            if refused {
+                continue;
+            }
+            replica.valid = true;
+            cell.guards.push(node);
+            // Zeros that nobody has written are as good in the heap as anywhere.
+            let written = matches!(cell.content, Content::Written);
+            cell.content = Content::Written;
+            for replica in cell.replicas.iter_mut().filter(|r| r.valid && r.memory != heap) {
+                replica.valid = false;
+                replica.reserve = written.then_some(node);
+            }
+        }
+    }
+}
+
+/// Guards conflict by region, whatever memory the other side works in.
+#[cold]
+pub(super) fn guards_ahead(guards: &[(NodeId, Box3, bool)], bounds: &Box3, writes: bool, preds: &mut Preds) {
+    for &(guard, held, exclusive) in guards {
+        if (exclusive || writes) && held.overlaps(bounds) {
+            preds.node(Some(guard), NOTHING);
+        }
+    }
+}

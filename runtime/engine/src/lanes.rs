@@ -1,0 +1,306 @@
+//! Lanes: which one a group goes to, what is fed next, and what a verdict ends.
+//!
+//! A lane's feed list holds groups in the order in which they became ready. Whoever holds the lane's feed token (the
+//! `held` flag, changed only under the engine's lock) pops groups, makes their native calls in that order with the
+//! engine let go of, and confirms them. Only then do groups on other lanes learn their points: a native wait on
+//! something not yet recorded would be no wait at all.
+
+use std::fmt;
+use std::hint::cold_path;
+
+use super::edges::NONE;
+use super::epoch::see;
+use super::ids::{ContextId, DeviceId, LaneId, MemoryId, Table};
+use super::{End, Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
+
+/// A group to be fed.
+#[derive(Clone, Copy, Debug)]
+pub struct Popped {
+    /// The group.
+    pub node: NodeId,
+    /// Its point on the lane.
+    pub point: u64,
+    /// Whether its commands are to run. If not, it is fed without any: others rely on the order through it.
+    pub live: bool,
+}
+
+/// What the native calls of a group need.
+pub struct Outfit<'e, S: Shell> {
+    node: &'e mut Node<S>,
+    roots: &'e Table<RootTag, Root<S>>,
+}
+
+impl<S: Shell> fmt::Debug for Outfit<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outfit").field("waits", &self.node.waits).finish_non_exhaustive()
+    }
+}
+
+impl<S: Shell> Outfit<'_, S> {
+    /// Points of other lanes of the context to wait for.
+    pub fn waits(&self) -> &[(LaneId, u64)] {
+        &self.node.waits
+    }
+
+    /// The allocations that it uses.
+    pub fn memory(&self) -> impl Iterator<Item = (RootId, MemoryId, &S::Memory)> {
+        let there = |used: &Use| {
+            let memory = self.roots.get(used.root)?.allocation(used.memory)?;
+            Some((used.root, used.memory, memory))
+        };
+        self.node.uses.iter().filter_map(there)
+    }
+
+    /// What is to be done, if it is a group; taken once.
+    pub fn take_load(&mut self) -> Option<S::Load> {
+        self.node.load.take()
+    }
+}
+
+/// What came of a native call.
+#[derive(Debug)]
+pub struct Fed<C> {
+    /// The group.
+    pub node: NodeId,
+    /// The backend would not take it; a barrier was fed in its place.
+    pub refused: Option<C>,
+}
+
+impl Lane {
+    pub(super) fn has_room(&self) -> bool {
+        !self.list.is_empty() && self.in_flight.len() < self.depth
+    }
+
+    /// Nothing is on it or on its way there.
+    pub(super) fn is_idle(&self) -> bool {
+        self.load() == 0 && !self.held
+    }
+
+    fn load(&self) -> usize {
+        self.list.len() + self.in_flight.len()
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    fn lane(&mut self, id: LaneId) -> &mut Lane {
+        &mut self.lanes[id.0 as usize]
+    }
+
+    /// The lane of a predecessor that is its lane's last entry, else an idle one, else the least loaded.
+    pub(super) fn choose_lane(&self, device: DeviceId, node: NodeId) -> LaneId {
+        let lanes = &self.devices[device.0 as usize].lanes;
+        let follows = self.nodes[node].waits.iter().find(|(lane, point)| {
+            let entry = &self.lanes[lane.0 as usize];
+            entry.last_point == *point && entry.list.is_empty() && lanes.contains(lane)
+        });
+        if let Some((lane, _)) = follows {
+            return *lane;
+        }
+        let least = lanes.iter().min_by_key(|l| self.lanes[l.0 as usize].load());
+        *least.unwrap_or_else(|| unreachable!("a device has lanes before it is given work"))
+    }
+
+    /// Takes the lane's feed token, if it is free and there is something to feed.
+    pub fn hold_lane(&mut self, lane: LaneId) -> bool {
+        let may = self.may_hold(lane);
+        self.lane(lane).held |= may;
+        may
+    }
+
+    /// Whether the lane's feed token is free, and there is something to feed.
+    #[inline]
+    pub fn may_hold(&self, lane: LaneId) -> bool {
+        !self.lanes[lane.0 as usize].held && self.can_pop(lane)
+    }
+
+    /// Whether there is something to feed that the lane has room for.
+    #[inline]
+    pub fn can_pop(&self, lane: LaneId) -> bool {
+        self.lanes[lane.0 as usize].has_room()
+    }
+
+    /// Gives the feed token back: everything that was popped has been confirmed.
+    pub fn release_lane(&mut self, lane: LaneId, turn: &mut Turn<S>) {
+        self.lane(lane).held = false;
+        self.place_sentinel(lane, turn);
+        self.look_for_unused(turn);
+    }
+
+    /// The next group to feed, for the token's holder.
+    pub fn pop(&mut self, id: LaneId) -> Option<Popped> {
+        let lane = self.lane(id);
+        if !lane.has_room() {
+            return None;
+        }
+        let node = lane.list.pop_front()?;
+        lane.last_point += 1;
+        let point = lane.last_point;
+        lane.in_flight.push_back((point, node));
+        let entry = &mut self.nodes[node];
+        entry.state = State::Feeding(id, point);
+        let live = entry.end.is_none();
+        if !entry.waits.is_empty() {
+            let lanes = &self.lanes;
+            entry.waits.retain(|(l, point)| *point > lanes[l.0 as usize].passed);
+        }
+        Some(Popped { node, point, live })
+    }
+
+    /// What the native calls of a group that was popped need.
+    #[inline]
+    pub fn outfit(&mut self, node: NodeId) -> Option<Outfit<'_, S>> {
+        Some(Outfit { node: self.nodes.get_mut(node)?, roots: &self.roots })
+    }
+
+    /// The native calls of these groups have been made.
+    pub fn confirm(&mut self, fed: impl IntoIterator<Item = Fed<S::Cause>>, turn: &mut Turn<S>) {
+        for Fed { node: id, refused } in fed {
+            // Its context may have been lost while the native call was being made: then it is gone, or has passed.
+            let Some(node) = self.nodes.get_mut(id) else { continue };
+            let State::Feeding(lane, point) = node.state else { continue };
+            node.state = State::Fed(lane, point);
+
+            let over = point <= self.lanes[lane.0 as usize].passed;
+            if node.wanted && !over {
+                turn.arm.push((lane, point));
+            }
+            if let Some(cause) = refused {
+                cold_path();
+                self.fail(id, cause);
+            }
+            self.count_fed(id, Some((lane, point)), turn);
+            if over {
+                self.finish(id, turn);
+            }
+        }
+        self.finish_pending(turn);
+    }
+
+    /// A node has been fed, or never will be: those that waited for that go on.
+    pub(super) fn count_fed(&mut self, id: NodeId, at: Option<(LaneId, u64)>, turn: &mut Turn<S>) {
+        let node = &mut self.nodes[id];
+        let behind = std::mem::replace(&mut node.out_fed, NONE);
+        let (place, epochs) = (node.place, node.epochs.len());
+        self.open_list(behind, at, turn);
+        if epochs == 0 {
+            return;
+        }
+        let realm = self.realm(place);
+        for i in 0..epochs {
+            let epoch = self.nodes[id].epochs[i];
+            let entry = &mut self.epochs[epoch.0 as usize];
+            let wanted = entry.wanted;
+            let group = entry.group(realm);
+            group.unfed -= 1;
+            if let Some((lane, point)) = at {
+                see(&mut group.last, lane, point);
+                if wanted {
+                    turn.arm.push((lane, point));
+                }
+            }
+            if group.unfed == 0 && group.waiting != NONE {
+                cold_path();
+                let last = group.last.clone();
+                let waiting = std::mem::replace(&mut group.waiting, NONE);
+                self.open_epoch(waiting, &last, turn);
+            }
+        }
+    }
+
+    fn open_epoch(&mut self, mut head: u32, last: &[(LaneId, u64)], turn: &mut Turn<S>) {
+        while head != NONE {
+            let edge = self.edges.remove(head as usize);
+            head = edge.next;
+            for &(lane, point) in last {
+                self.wait_natively(edge.to, lane, point);
+            }
+            self.open_gate(edge.to, turn);
+        }
+    }
+
+    /// Everything on this lane up to `upto` has ended; `failure` says which of it badly.
+    pub fn passed(
+        &mut self,
+        lane: LaneId,
+        upto: u64,
+        mut failure: impl FnMut(u64) -> Option<S::Cause>,
+        turn: &mut Turn<S>,
+    ) {
+        self.lane(lane).passed = self.lane(lane).passed.max(upto);
+        while let Some(&(point, id)) = self.lane(lane).in_flight.front().filter(|(point, _)| *point <= upto) {
+            self.lane(lane).in_flight.pop_front();
+            let node = &mut self.nodes[id];
+            if let Some(cause) = failure(point) {
+                node.end.get_or_insert(End::Failed(cause));
+            }
+            // While its native call is still being made nobody knows whether it was taken: `confirm` ends it.
+            if !matches!(node.state, State::Feeding(..)) {
+                self.finish(id, turn);
+            }
+        }
+        self.finish_pending(turn);
+        // Who refills the lane places its sentinel, with more in flight to choose from.
+        match self.lane(lane).has_room() {
+            true => turn.lane_ready(lane),
+            false => self.place_sentinel(lane, turn),
+        }
+        self.look_for_unused(turn);
+    }
+
+    /// Has a point armed so that the lane is settled, and refilled before it runs dry: halfway through what is in
+    /// flight while more stands on the list, else the last. Not while an earlier sentinel is still out. And not while
+    /// somebody holds the feed token: the native call of what is in flight may then be still to come, and a lane knows
+    /// nothing of a point that it was not fed. The holder places the sentinel when it gives the token back.
+    fn place_sentinel(&mut self, id: LaneId, turn: &mut Turn<S>) {
+        let lane = self.lane(id);
+        if lane.held || lane.sentinel > lane.passed {
+            return;
+        }
+        let at = match lane.list.is_empty() {
+            true => lane.in_flight.len().wrapping_sub(1),
+            false => lane.in_flight.len() / 2,
+        };
+        if let Some(&(point, node)) = lane.in_flight.get(at) {
+            lane.sentinel = point;
+            turn.sentinels.push((id, point, node));
+        }
+    }
+
+    /// A lane that works on a memory, if any does.
+    pub fn lane_of_memory(&self, memory: MemoryId) -> Option<LaneId> {
+        let device = self.memories[memory.0 as usize].device?;
+        self.devices[device.0 as usize].lanes.first().copied()
+    }
+
+    /// A lane of the device that a node is for.
+    pub fn any_lane_of(&self, node: NodeId) -> Option<LaneId> {
+        match self.nodes.get(node)?.place {
+            Place::Host => None,
+            Place::Device(device) => self.devices[device.0 as usize].lanes.first().copied(),
+        }
+    }
+
+    /// The position of a lane's device among those of its context.
+    pub fn device_position(&self, lane: LaneId) -> usize {
+        let device = self.lanes[lane.0 as usize].device;
+        self.devices[device.0 as usize].position
+    }
+
+    /// The context of a lane.
+    pub fn context_of(&self, lane: LaneId) -> ContextId {
+        self.devices[self.lanes[lane.0 as usize].device.0 as usize].context
+    }
+
+    /// How many groups stand on a lane's list, not yet fed.
+    pub fn listed(&self, lane: LaneId) -> usize {
+        self.lanes[lane.0 as usize].list.len()
+    }
+
+    /// The cause for which a node's context is lost.
+    pub(super) fn lost_under(&self, id: NodeId) -> Option<S::Cause> {
+        match self.nodes[id].place {
+            Place::Host => None,
+            Place::Device(device) => self.lost(device).cloned(),
+        }
+    }
+}

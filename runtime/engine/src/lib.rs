@@ -1,0 +1,296 @@
+//! The engine decides: which group waits for which, which bytes move, which lane runs what, what fails with what.
+//!
+//! It is tables of typed ids and nothing else: no threads, no clock, no atomics, no device handles, no user code. The
+//! shell calls it under one lock with what happened (*planned / opened / fed / passed / cancelled*) and works off the
+//! [`Turn`] it fills, after letting go of it.
+//!
+//! # Nodes
+//!
+//! A node is a group, a step of a transfer, a host task, or a host accessor's guard. Its life:
+//!
+//! 1. *Gated*: `gates` counts what keeps it from being queued: predecessors that need the host (through a proxy),
+//!    predecessors in its own context that have not been fed, an outside future, memory to come.
+//! 2. *Queued*: on its lane's feed list. Everything it waits for natively has been fed, or stands before it in this
+//!    list. Host-side nodes have no lane: when their last gate opens, the shell is told to start them.
+//! 3. *Feeding*, then *fed*: it has a point; the shell is making, then has made, the native call.
+//! 4. *Passed*: its lane's verdict covers it, but not yet the verdicts of all that it read (`unsettled`).
+//! 5. Settled: gone from the table. What it wrote is marked, those that wait are opened or doomed, its event resolves.
+//!
+//! A node that is cancelled or doomed (something it reads has failed) takes the same path with an empty command list:
+//! others rely on the order *through* it, so it must not leave early.
+//!
+//! # Data
+//!
+//! A root buffer is a partition into [`cells`]: boxes with one history. A cell knows its newest version (who
+//! wrote it, whether it is poisoned) and each replica's state (valid or stale, last writer, epochs of readers since).
+//! Versions carry data and failure; replicas carry hazards. Validity advances when a group is planned, not when it
+//! runs, so later groups plan against the future.
+//!
+//! # Edges
+//!
+//! An edge inside one native context costs a wait on the other lane's point, or nothing on the same lane. All others
+//! are proxies, one for each (source, target context), which the shell runs as futures. What must fail together has an
+//! edge with [`DATA`](edges::DATA) or [`EVENT`](edges::EVENT).
+#![warn(missing_docs)]
+
+mod access;
+mod boxes;
+mod cells;
+mod edges;
+mod epoch;
+mod guard;
+mod hazard;
+mod ids;
+mod lanes;
+mod machine;
+mod node;
+mod plan;
+mod record;
+mod retire;
+mod root;
+mod settle;
+mod stall;
+mod transfer;
+mod turn;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use slab::Slab;
+
+pub use access::{Access, Mode, merge};
+pub use boxes::Box3;
+use edges::Edge;
+use epoch::{Epoch, EpochId};
+pub use guard::GuardPlan;
+use ids::Table;
+pub use ids::{ContextId, DeviceId, HEAP, Id, LaneId, MemoryId};
+pub use lanes::{Fed, Outfit, Popped};
+use machine::{Context, Device, Lane, Memory};
+pub use node::Use;
+use node::{End, Node, State};
+pub use plan::{After, Plan};
+pub use record::{Record, Recorded};
+use root::{Root, Slot};
+pub use settle::Cancelled;
+pub use stall::Held;
+pub use transfer::{Step, Transfer};
+pub use turn::{Settled, Staged, Turn};
+
+/// What the engine carries for its owner without looking inside.
+pub trait Shell: Sized + 'static {
+    /// What a node does.
+    type Work: fmt::Debug;
+    /// What a node has to be given when it is fed or started; nothing by default.
+    type Load: fmt::Debug;
+    /// Why something failed; equal when it is the same failure.
+    type Cause: Clone + PartialEq + fmt::Debug;
+    /// An allocation.
+    type Memory: Clone + fmt::Debug;
+
+    /// The work of a step of a transfer.
+    fn transfer(step: Transfer) -> Self::Work;
+
+    /// Heap memory that is so small that making it here and now costs less than asking for it. None by default.
+    fn small_heap(_bytes: usize) -> Option<Self::Memory> {
+        None
+    }
+}
+
+/// Names a node.
+pub type NodeId = Id<NodeTag>;
+/// Names a root.
+pub type RootId = Id<RootTag>;
+/// Names a proxy.
+pub type ProxyId = Id<ProxyTag>;
+
+/// Marks ids of nodes.
+#[derive(Debug)]
+pub enum NodeTag {}
+/// Marks ids of roots.
+#[derive(Debug)]
+pub enum RootTag {}
+/// Marks ids of proxies.
+#[derive(Debug)]
+pub enum ProxyTag {}
+
+/// Where a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the host side: host tasks and guards, which no lane runs.
+    Host,
+    /// On one of a device's lanes.
+    Device(DeviceId),
+}
+
+/// Among which nodes native waits work: those of one native context. The host side has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Realm {
+    Host,
+    Context(ContextId),
+}
+
+/// How a node ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome<C> {
+    /// Well, and everything it read was well.
+    Done,
+    /// It failed itself.
+    Failed(C),
+    /// It did not count, because something it read had failed.
+    Doomed(C),
+    /// It was cancelled before it was fed.
+    Cancelled(C),
+}
+
+#[derive(Default)]
+struct Proxy {
+    waiting: u32,
+}
+
+/// Counts for observers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Transfers that were planned; one that goes in chunks is one.
+    pub transfers: u64,
+    /// Bytes that they were planned to move.
+    pub bytes_moved: u64,
+    /// Proxies that were made.
+    pub proxies: u64,
+    /// Nodes, epochs and cells that planning has looked at: what a submission costs.
+    pub nodes_visited: u64,
+    /// Allocations that were made at once.
+    pub small_heaps: u64,
+}
+
+/// See the module documentation.
+pub struct Engine<S: Shell> {
+    nodes: Table<NodeTag, Node<S>>,
+    roots: Table<RootTag, Root<S>>,
+    proxies: Table<ProxyTag, Proxy>,
+    epochs: Slab<Epoch>,
+    edges: Slab<Edge>,
+    contexts: Vec<Context<S::Cause>>,
+    devices: Vec<Device>,
+    memories: Vec<Memory>,
+    lanes: Vec<Lane>,
+    tally: Tally,
+    ticks: u32,
+    /// Room for the predecessors of the node that is being planned.
+    scratch: Option<Box<hazard::Preds>>,
+    /// Nodes that came to their turn only to end there.
+    pending: Vec<NodeId>,
+    /// Downloads whose time for staging has not come, and their uploads.
+    unstaged: HashMap<NodeId, NodeId>,
+    retiring: Vec<retire::Retiring<S::Cause>>,
+    /// The most bytes of one staged transfer that go in one piece.
+    staging_chunk: usize,
+    record: Option<Box<Record>>,
+}
+
+impl<S: Shell> fmt::Debug for Engine<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("nodes", &self.nodes.len()).field("roots", &self.roots.len()).finish()
+    }
+}
+
+impl<S: Shell> Default for Engine<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    /// An engine with the heap as its only memory, and nothing else.
+    pub fn new() -> Self {
+        Engine {
+            nodes: Table::new(),
+            roots: Table::new(),
+            proxies: Table::new(),
+            epochs: Slab::new(),
+            edges: Slab::new(),
+            contexts: Vec::new(),
+            devices: Vec::new(),
+            memories: vec![Memory::new(true)],
+            lanes: Vec::new(),
+            tally: Tally::default(),
+            ticks: 0,
+            scratch: None,
+            pending: Vec::new(),
+            unstaged: HashMap::new(),
+            retiring: Vec::new(),
+            staging_chunk: usize::MAX,
+            record: None,
+        }
+    }
+
+    /// Staged transfers of more than this many bytes are cut into chunks of at most this many.
+    pub fn set_staging_chunk(&mut self, bytes: usize) {
+        self.staging_chunk = bytes;
+    }
+
+    /// Starts to keep every node and edge, for tests that compare them with an account of their own.
+    pub fn start_record(&mut self) {
+        self.record = Some(Box::default());
+    }
+
+    /// What was kept since [`Engine::start_record`].
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_deref()
+    }
+
+    /// Counts since the beginning.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// How many nodes have not settled.
+    pub fn live_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many roots are used, or have a handle.
+    pub fn live_roots(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// Everything else that is kept for nodes: edges, epochs and proxies, zero when nothing is outstanding.
+    pub fn live_links(&self) -> usize {
+        self.edges.len() + self.proxies.len() + self.epochs.iter().filter(|(_, e)| !e.is_over()).count()
+    }
+
+    /// The work of a node that has not settled.
+    pub fn work_mut(&mut self, node: NodeId) -> Option<&mut S::Work> {
+        self.nodes.get_mut(node)?.work.as_mut()
+    }
+
+    /// What is to be done at this node; taken once.
+    pub fn take_load(&mut self, node: NodeId) -> Option<S::Load> {
+        self.nodes.get_mut(node)?.load.take()
+    }
+
+    /// The work of all nodes.
+    pub fn works(&self) -> impl Iterator<Item = &S::Work> {
+        self.nodes.iter().filter_map(|(_, node)| node.work.as_ref())
+    }
+
+    /// Host accessors that wait for their memory.
+    pub fn unstarted_guards(&self) -> Vec<NodeId> {
+        let waits = |id: &NodeId| self.nodes.get(*id).is_some_and(|n| n.state == State::Gated);
+        self.roots.iter().flat_map(|(_, root)| root.guards.iter().map(|(id, ..)| *id)).filter(waits).collect()
+    }
+
+    /// The boxes of roots that a node uses, until it has settled.
+    pub fn uses(&self, node: NodeId) -> &[Use] {
+        self.nodes.get(node).map_or(&[], |n| &n.uses)
+    }
+
+    /// A node that is about to be planned.
+    fn fresh_node(&mut self, place: Place, work: impl FnOnce(NodeId) -> S::Work) -> NodeId {
+        let (id, node) = self.nodes.occupy();
+        node.place = place;
+        node.planned_at = self.ticks;
+        node.work = Some(work(id));
+        id
+    }
+}

@@ -1,0 +1,130 @@
+//! What the engine keeps of a group, a step of a transfer, a host task or a guard while it is on its way.
+
+use smallvec::SmallVec;
+
+use super::edges::NONE;
+use super::epoch::LastPoints;
+use super::ids::{LaneId, MemoryId};
+use super::{EpochId, NodeId, Place, ProxyId, Realm, RootId, Shell};
+
+/// How far a node has come; see the engine's own documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Gated,
+    Queued(LaneId),
+    Feeding(LaneId, u64),
+    Fed(LaneId, u64),
+    Passed,
+    Running,
+}
+
+/// How a node's life is going to end, where that is not well.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum End<C> {
+    /// It failed itself.
+    Failed(C),
+    /// Something it reads failed.
+    Doomed(C),
+    /// It was cancelled. Its output is what was there before, or `leaves` says why it is nothing.
+    Cancelled { cause: C, leaves: Option<C> },
+}
+
+/// What a node does with a box of a root.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// Of which root.
+    pub root: RootId,
+    /// In which memory.
+    pub memory: MemoryId,
+    pub(super) writes: bool,
+}
+
+/// See the module documentation. The engine's table keeps blank ones, which are filled in when something is planned
+/// and cleared when it settles.
+pub(super) struct Node<S: Shell> {
+    pub(super) work: Option<S::Work>,
+    /// What it has to be given when it is fed or started; taken then.
+    pub(super) load: Option<S::Load>,
+    pub(super) end: Option<End<S::Cause>>,
+    pub(super) place: Place,
+    pub(super) state: State,
+    pub(super) gates: u32,
+    /// Nodes whose data this one reads, planned and not settled.
+    pub(super) unsettled: u32,
+    pub(super) took_down: u32,
+    /// The tick in which it was planned.
+    pub(super) planned_at: u32,
+    /// Edges to those that read what this one writes.
+    pub(super) out: u32,
+    /// Edges to those held back until this one has been fed.
+    pub(super) out_fed: u32,
+    pub(super) wanted: bool,
+    pub(super) is_transfer: bool,
+    pub(super) is_guard: bool,
+    /// A cancelled node of this kind leaves what was there before as its output.
+    pub(super) keeps_previous: bool,
+    pub(super) uses: SmallVec<[Use; 2]>,
+    /// Nodes of its own realm whose verdicts it waits for, as far as they had not settled when it was planned.
+    pub(super) reads: SmallVec<[NodeId; 2]>,
+    /// Points of other lanes to wait for natively.
+    pub(super) waits: LastPoints,
+    /// Epochs it reads in.
+    pub(super) epochs: SmallVec<[EpochId; 2]>,
+    /// Proxies that carry this node's end elsewhere.
+    pub(super) proxies: Vec<(Realm, ProxyId)>,
+}
+
+impl<S: Shell> Default for Node<S> {
+    fn default() -> Self {
+        Node {
+            work: None,
+            load: None,
+            end: None,
+            place: Place::Host,
+            state: State::Gated,
+            gates: 0,
+            unsettled: 0,
+            took_down: 0,
+            planned_at: 0,
+            out: NONE,
+            out_fed: NONE,
+            wanted: false,
+            is_transfer: false,
+            is_guard: false,
+            keeps_previous: false,
+            uses: SmallVec::new(),
+            reads: SmallVec::new(),
+            waits: SmallVec::new(),
+            epochs: SmallVec::new(),
+            proxies: Vec::new(),
+        }
+    }
+}
+
+impl<S: Shell> Node<S> {
+    /// Leaves a blank node, which keeps no memory of its own.
+    pub(super) fn clear(&mut self) {
+        self.work = None;
+        self.end = None;
+        self.state = State::Gated;
+        (self.gates, self.unsettled, self.took_down) = (0, 0, 0);
+        (self.out, self.out_fed) = (NONE, NONE);
+        (self.wanted, self.is_transfer, self.is_guard, self.keeps_previous) = (false, false, false, false);
+        self.load = None;
+        empty(&mut self.uses);
+        empty(&mut self.reads);
+        empty(&mut self.waits);
+        empty(&mut self.epochs);
+        if self.proxies.capacity() > 0 {
+            self.proxies = Vec::new();
+        }
+    }
+}
+
+/// Empties a list of plain values; most of them are short, and in their place.
+fn empty<A: smallvec::Array<Item: Copy>>(list: &mut SmallVec<A>) {
+    match list.spilled() {
+        true => *list = SmallVec::new(),
+        false => list.clear(),
+    }
+}

@@ -1,0 +1,332 @@
+//! Planning: what a group waits for, what has to move first, and what its writes make of the data.
+
+use smallvec::SmallVec;
+
+use super::boxes::{Box3, Piece, cover};
+use super::cells::{Cell, Cells, Inside, Source};
+use super::hazard::{Entry, Kind, Preds, User, guards_ahead};
+use super::ids::{DeviceId, MemoryId};
+use super::{
+    Access, End, Engine, HEAP, Mode, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use, edges,
+};
+
+/// An explicit predecessor.
+#[derive(Clone, Copy, Debug)]
+pub struct After {
+    /// The predecessor; one that has settled is none.
+    pub node: NodeId,
+    /// Its failure is ours.
+    pub carries_failure: bool,
+}
+
+/// A group to be planned.
+#[derive(Debug)]
+pub struct Plan<'a, S: Shell> {
+    /// The device to run on; none for host tasks.
+    pub device: Option<DeviceId>,
+    /// What it touches; requirements on one root stand together.
+    pub accesses: &'a [Access],
+    /// What it comes after whatever it touches.
+    pub after: &'a [After],
+    /// The group before it in its in-order queue.
+    pub in_order: Option<NodeId>,
+    /// Things outside that hold it back: each is one later call of `open`.
+    pub gates: u32,
+    /// If it is cancelled, what was there before remains the newest version. Its writes are planned as keeping ones,
+    /// so that what was there before is at hand.
+    pub keep_previous: bool,
+    /// Something it depends on explicitly had failed before.
+    pub doomed: Option<S::Cause>,
+    /// See [`Shell::Load`].
+    pub load: S::Load,
+}
+
+/// Where a stale piece can be had.
+type Sources = SmallVec<[Source; 4]>;
+
+impl<S: Shell> Engine<S> {
+    /// Takes a group in, at this place of the submission order. Never fails: what can be refused was refused before.
+    /// `work` is told the node's name.
+    pub fn plan(
+        &mut self,
+        plan: Plan<'_, S>,
+        work: impl FnOnce(NodeId) -> S::Work,
+        turn: &mut Turn<S>,
+    ) -> NodeId {
+        let place = plan.device.map_or(Place::Host, Place::Device);
+        let (realm, memory) = (self.realm(place), self.memory_of(place));
+        let id = self.fresh_node(place, work);
+        let node = &mut self.nodes[id];
+        node.load = Some(plan.load);
+        node.keeps_previous = plan.keep_previous;
+        node.end = plan.doomed.map(End::Doomed);
+        self.note_node(id, Recorded::Group);
+        let mut kept_accesses: SmallVec<[Access; 2]> = SmallVec::new();
+        let accesses = match plan.keep_previous {
+            false => plan.accesses,
+            true => {
+                kept_accesses.extend(plan.accesses.iter().map(|a| Access { mode: kept(a.mode), ..*a }));
+                &kept_accesses[..]
+            }
+        };
+        if !accesses.iter().all(|access| self.is_at_hand(access, memory)) {
+            self.bring(id, accesses, memory, turn);
+        }
+        let mut preds = self.take_scratch();
+        let user = User { node: id, realm, memory, kind: Kind::Author };
+        let mut gates = plan.gates;
+        for access in accesses {
+            gates += self.apply(user, access, &mut preds, turn);
+        }
+        for after in plan.after {
+            preds.node(Some(after.node), if after.carries_failure { edges::EVENT } else { edges::NOTHING });
+        }
+        preds.node(plan.in_order, edges::NOTHING);
+        self.attach(id, &mut preds, gates, turn);
+        self.scratch = Some(preds);
+        self.finish_pending(turn);
+        id
+    }
+
+    /// Whether a requirement needs no transfer and cannot fail for what is known now. Most are of this kind.
+    #[inline]
+    fn is_at_hand(&self, access: &Access, memory: MemoryId) -> bool {
+        !access.mode.reads() || self.roots[access.root].cells.is_at_hand(memory)
+    }
+
+    /// Brings what a node reads into `memory`, unless the node is doomed: then it will not run, and nothing is moved.
+    #[inline(never)]
+    fn bring(&mut self, id: NodeId, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
+        let doomed = accesses.iter().any(|access| self.doom_by_content(id, access));
+        if !doomed {
+            for of_root in accesses.chunk_by(|a, b| a.root == b.root) {
+                self.fetch(of_root, memory, turn);
+            }
+        }
+    }
+
+    /// A node that reads a poisoned version is doomed from the start. Says whether this one is.
+    pub(super) fn doom_by_content(&mut self, node: NodeId, access: &Access) -> bool {
+        if !access.mode.reads() {
+            return false;
+        }
+        let cells = &self.roots[access.root].cells;
+        // A guard's box may be empty, and then reads nothing.
+        let poison =
+            cells.overlapping(&access.bounds).into_iter().find_map(|i| cells.get(i).content.poison());
+        let Some(cause) = poison.cloned() else { return false };
+        self.nodes[node].end.get_or_insert(End::Doomed(cause));
+        true
+    }
+
+    /// Plans the transfers that bring what these requirements read into `memory`.
+    pub(super) fn fetch(&mut self, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
+        let root = accesses[0].root;
+        let mut cells = std::mem::take(&mut self.roots[root].cells);
+        let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
+        for access in accesses {
+            if !access.mode.reads() {
+                continue;
+            }
+            for at in cells.overlapping(&access.bounds) {
+                let cell = cells.get(at);
+                if cell.is_stale(memory) {
+                    stale.push((cell.bounds.intersection(&access.bounds), self.sources(cell, memory)));
+                }
+            }
+        }
+        for (bounds, source) in self.shortest(&stale) {
+            self.transfer(root, &mut cells, source, memory, bounds, turn);
+        }
+        self.roots[root].cells = cells;
+    }
+
+    /// Where a cell can be had other than in `target`, and who may yet fail to write it there.
+    fn sources(&self, cell: &Cell<S::Cause>, target: MemoryId) -> Sources {
+        let may_fail = |id: &NodeId| self.nodes.contains(*id);
+        cell.sources()
+            .filter(|s| s.memory != target)
+            .map(|s| Source { pending: s.pending.filter(may_fail), ..s })
+            .collect()
+    }
+
+    /// The fewest boxes, each with one source, that cover what is stale. What may fail apart is not of one source: whoever
+    /// reads a part of what a transfer carries is not to fail for the rest of it.
+    fn shortest(&self, stale: &[(Box3, Sources)]) -> SmallVec<[(Box3, MemoryId); 2]> {
+        match stale {
+            [] => return SmallVec::new(),
+            [(bounds, sources)] => {
+                let first = sources.iter().map(|s| s.memory).min();
+                return first.map(|memory| (*bounds, memory)).into_iter().collect();
+            }
+            _ => {}
+        }
+        let mut known: Vec<Source> = stale.iter().flat_map(|(_, s)| s.iter().copied()).collect();
+        known.sort_unstable_by_key(Source::sort_key);
+        known.dedup();
+        let colour = |s: &Source| known.partition_point(|k| k.sort_key() < s.sort_key()) as u32;
+        let piece = |(bounds, sources): &(Box3, Sources)| Piece {
+            bounds: *bounds,
+            colours: sources.iter().map(colour).collect(),
+        };
+        let pieces: Vec<Piece> = stale.iter().map(piece).collect();
+        cover(&pieces).into_iter().map(|c| (c.bounds, known[c.colour as usize].memory)).collect()
+    }
+
+    /// Enters one use of a box: collects what it comes after, and leaves it as what later uses come after. Returns one
+    /// gate if the root's allocation is not there yet.
+    pub(super) fn apply(
+        &mut self,
+        user: User,
+        access: &Access,
+        preds: &mut Preds,
+        turn: &mut Turn<S>,
+    ) -> u32 {
+        let &Access { root, bounds, mode } = access;
+        let Engine { nodes, roots, epochs, record, tally, .. } = self;
+        let entry = &mut roots[root];
+        if !entry.guards.is_empty() {
+            guards_ahead(&entry.guards, &bounds, mode.writes(), preds);
+        }
+        let cells = &mut entry.cells;
+        let mut uses = Entry { user, preds, epochs, record, joined: None };
+        match cells.only_mut().filter(|cell| bounds.contains(&cell.bounds)) {
+            // A root of one history, used as a whole: nothing to search for, to cut or to join.
+            Some(cell) => {
+                tally.nodes_visited += 1;
+                if !uses.use_alone(cell, mode) {
+                    uses.hazards(cell, mode);
+                    uses.enter(cells, &[0], mode);
+                    // Who has settled since may stay named: ids that outlive their nodes name nothing.
+                    if cells.get(0).needs_tidying() {
+                        cells.tidy(&[0], nodes, uses.epochs);
+                    }
+                }
+            }
+            None => {
+                let (met, inside) = apply_to_part(&mut uses, cells, &bounds, mode);
+                tally.nodes_visited += met;
+                cells.tidy(&inside, nodes, uses.epochs);
+            }
+        }
+        let joined = uses.joined;
+        let node = &mut nodes[user.node];
+        if let Some(epoch) = joined {
+            node.epochs.push(epoch);
+        }
+        node.uses.push(Use { root, memory: user.memory, writes: mode.writes() });
+        entry.users += 1;
+        match entry.allocation(user.memory) {
+            Some(_) => 0,
+            None => self.await_memory(user.node, root, user.memory, turn),
+        }
+    }
+
+    /// Notes that a node uses a root's allocation in `memory`. Returns one gate if that is not there yet; asks for it if
+    /// nobody has.
+    pub(super) fn use_root(
+        &mut self,
+        id: NodeId,
+        root: RootId,
+        memory: MemoryId,
+        writes: bool,
+        turn: &mut Turn<S>,
+    ) -> u32 {
+        self.nodes[id].uses.push(Use { root, memory, writes });
+        let entry = &mut self.roots[root];
+        entry.users += 1;
+        match entry.allocation(memory) {
+            Some(_) => 0,
+            None => self.await_memory(id, root, memory, turn),
+        }
+    }
+
+    /// A root's allocation is not there.
+    #[inline(never)]
+    fn await_memory(&mut self, id: NodeId, root: RootId, memory: MemoryId, turn: &mut Turn<S>) -> u32 {
+        let entry = &mut self.roots[root];
+        let at = match entry.slots.iter().position(|(m, _)| *m == memory) {
+            Some(at) => at,
+            None => {
+                let small = (memory == HEAP).then(|| S::small_heap(entry.bytes)).flatten();
+                match &small {
+                    Some(_) => self.tally.small_heaps += 1,
+                    None => turn.allocate.push((root, memory, entry.bytes)),
+                }
+                entry.slots.push((memory, small.map_or(Slot::Pending(edges::NONE), Slot::Ready)));
+                self.memories[memory.0 as usize].slots += 1;
+                entry.slots.len() - 1
+            }
+        };
+        match &mut entry.slots[at].1 {
+            Slot::Pending(waiting) => {
+                edges::push(&mut self.edges, waiting, id, edges::GATE);
+                1
+            }
+            Slot::Ready(_) => 0,
+        }
+    }
+
+    /// The shell has made an allocation, or has not been able to.
+    pub fn allocated(
+        &mut self,
+        root: RootId,
+        memory: MemoryId,
+        made: Result<S::Memory, S::Cause>,
+        turn: &mut Turn<S>,
+    ) {
+        let slot = |root: &Root<S>| root.slots.iter().position(|(m, _)| *m == memory);
+        let Some((entry, at)) = self.roots.get_mut(root).and_then(|r| slot(r).map(|at| (r, at))) else {
+            return turn.freed.extend(made);
+        };
+        let failed = made.as_ref().err().cloned();
+        let before = match made {
+            Ok(made) => std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)),
+            // The next user asks again: memory may have become free.
+            Err(_) => {
+                self.memories[memory.0 as usize].slots -= 1;
+                entry.slots.swap_remove(at).1
+            }
+        };
+        let Slot::Pending(waiting) = before else { return };
+        if let Some(cause) = failed {
+            self.doom_list(waiting, &cause);
+        }
+        self.open_list(waiting, None, turn);
+        self.finish_pending(turn);
+    }
+}
+
+/// Enters a use of a part of a root, or of a root of several histories. Returns how many cells it met, and where it
+/// is now.
+#[inline(never)]
+fn apply_to_part<C: Clone + PartialEq>(
+    entry: &mut Entry<'_>,
+    cells: &mut Cells<C>,
+    bounds: &Box3,
+    mode: Mode,
+) -> (u64, Inside) {
+    let met = cells.overlapping(bounds);
+    for &i in &met {
+        entry.hazards(cells.get(i), mode);
+    }
+    let inside = cells.carve(bounds, entry.epochs);
+    entry.enter(cells, &inside, mode);
+    (met.len() as u64, inside)
+}
+
+/// A write that leaves what was there before where it does not write.
+pub(super) fn kept(mode: Mode) -> Mode {
+    match mode {
+        Mode::Write => Mode::WriteKeep,
+        Mode::ReadWriteUninit => Mode::ReadWrite,
+        other => other,
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    /// Into how many cells a root is cut, for tests.
+    pub fn cells_of(&self, root: RootId) -> usize {
+        self.roots.get(root).map_or(0, |r| Cells::len(&r.cells))
+    }
+}

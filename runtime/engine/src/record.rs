@@ -1,0 +1,89 @@
+//! An optional memory of everything that was planned, for tests that compare it with an independent account.
+
+use std::collections::HashMap;
+use std::hint::cold_path;
+
+use super::hazard::Preds;
+use super::{Engine, EpochId, NodeId, Shell, Transfer};
+
+/// What a recorded node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// A group or a host task.
+    Group,
+    /// A host accessor.
+    Guard,
+    /// A step of a transfer.
+    Transfer(Transfer),
+}
+
+/// All nodes in the order of planning, and all edges between them, lane order left out.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// What each node is.
+    pub nodes: Vec<Recorded>,
+    /// Who comes before whom, by their positions.
+    pub edges: Vec<(usize, usize)>,
+    ids: Vec<NodeId>,
+    by_id: HashMap<NodeId, usize>,
+    readers: HashMap<EpochId, Vec<usize>>,
+}
+
+impl Record {
+    /// The position of a node among all recorded ones.
+    pub fn position(&self, node: NodeId) -> Option<usize> {
+        self.by_id.get(&node).copied()
+    }
+
+    /// An epoch has begun.
+    pub(super) fn epoch(record: &mut Option<Box<Record>>, id: EpochId) {
+        if let Some(record) = record {
+            cold_path();
+            record.readers.insert(id, Vec::new());
+        }
+    }
+
+    /// A node reads in an epoch.
+    pub(super) fn reader(record: &mut Option<Box<Record>>, id: EpochId, node: NodeId) {
+        if let Some(record) = record {
+            cold_path();
+            let position = record.by_id[&node];
+            record.readers.entry(id).or_default().push(position);
+        }
+    }
+
+    /// The node at a position, gone or not.
+    pub fn id(&self, position: usize) -> Option<NodeId> {
+        self.ids.get(position).copied()
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    pub(super) fn note_node(&mut self, id: NodeId, what: Recorded) {
+        if let Some(record) = &mut self.record {
+            cold_path();
+            record.by_id.insert(id, record.nodes.len());
+            record.nodes.push(what);
+            record.ids.push(id);
+        }
+    }
+
+    pub(super) fn note_edge(&mut self, from: NodeId, to: NodeId) {
+        if let Some(record) = &mut self.record {
+            record.edges.push((record.by_id[&from], record.by_id[&to]));
+        }
+    }
+
+    #[cold]
+    pub(super) fn note_edges(&mut self, to: NodeId, preds: &Preds) {
+        let Some(record) = &mut self.record else { return };
+        let to = record.by_id[&to];
+        for (from, _) in preds.nodes.iter().filter(|(id, _)| self.nodes.contains(*id)) {
+            record.edges.push((record.by_id[from], to));
+        }
+        for epoch in &preds.epochs {
+            let readers = record.readers.get(epoch).into_iter().flatten();
+            record.edges.extend(readers.map(|from| (*from, to)));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! How nodes end: settling, failure along the data, cancellation, a lost context.
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::cells::Content;
+use super::edges::{DATA, EVENT, NONE};
+use super::ids::{ContextId, MemoryId};
+use super::{
+    End, Engine, Epoch, EpochId, Node, NodeId, Outcome, Realm, RootId, Settled, Shell, Slot, State, Turn, Use,
+};
+
+/// What came of a wish to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It will not run.
+    Skipped,
+    /// It has been fed or started, and runs to its end.
+    TooLate,
+    /// It had ended, or its end was already certain.
+    Done,
+}
+
+impl<S: Shell> Engine<S> {
+    /// A node's own part is over. It settles once the verdicts of all that it read are in.
+    pub(super) fn finish(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        let node = &self.nodes[id];
+        let (fed, unsettled) = (matches!(node.state, State::Fed(..) | State::Passed), node.unsettled);
+        if !fed {
+            self.count_fed(id, None, turn);
+        }
+        if unsettled > 0 {
+            return self.await_verdicts(id, turn);
+        }
+        let mut ended: SmallVec<[NodeId; 4]> = SmallVec::new();
+        let mut next = Some(id);
+        while let Some(id) = next {
+            self.settle(id, &mut ended, turn);
+            next = ended.pop();
+        }
+    }
+
+    /// A host-side node that was started has ended.
+    pub fn finish_host(&mut self, id: NodeId, result: Result<(), S::Cause>, turn: &mut Turn<S>) {
+        let Some(node) = self.nodes.get_mut(id) else { return };
+        if let Err(cause) = result {
+            node.end.get_or_insert(End::Failed(cause));
+        }
+        self.finish(id, turn);
+        self.finish_pending(turn);
+    }
+
+    /// Ends the nodes that came to their turn only to end there. One can bring on the next, in chains of any length:
+    /// hence a list, and no recursion.
+    pub(super) fn finish_pending(&mut self, turn: &mut Turn<S>) {
+        while let Some(id) = self.pending.pop() {
+            self.finish(id, turn);
+        }
+    }
+
+    /// Takes a node out of the tables, and tells everyone whom that concerns.
+    fn settle(&mut self, id: NodeId, ended: &mut SmallVec<[NodeId; 4]>, turn: &mut Turn<S>) {
+        let node = &mut self.nodes[id];
+        let (place, is_guard) = (node.place, node.is_guard);
+        let outcome = match node.end.take() {
+            None => Outcome::Done,
+            Some(end) => self.spread(id, end),
+        };
+        if is_guard {
+            self.end_guard(id, outcome == Outcome::Done);
+        }
+        self.release_readers(id, ended);
+        let realm = self.realm(place);
+        let Engine { nodes, roots, epochs, .. } = self;
+        let Some(node) = nodes.vacate(id) else { return };
+        if !node.proxies.is_empty() {
+            turn.fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
+        }
+        for epoch in &node.epochs {
+            leave_epoch(*epoch, epochs, realm, turn);
+        }
+        if let Some(work) = node.work.take() {
+            let (load, took_down) = (node.load.take().map(Box::new), node.took_down);
+            turn.settled.push(Settled { node: id, work, load, outcome, took_down });
+        }
+        let mut released: SmallVec<[RootId; 2]> = SmallVec::new();
+        for &Use { root, .. } in &node.uses {
+            let entry = &mut roots[root];
+            entry.users -= 1;
+            if !entry.guards.is_empty() {
+                entry.guards.retain(|(guard, ..)| *guard != id);
+            }
+            if entry.released {
+                released.push(root);
+            }
+        }
+        node.clear();
+        nodes.trim();
+        if !released.is_empty() {
+            released.into_iter().for_each(|root| self.reap_root(root, turn));
+        }
+    }
+
+    /// A node has not ended well: those that read what it wrote share that.
+    #[cold]
+    fn spread(&mut self, id: NodeId, end: End<S::Cause>) -> Outcome<S::Cause> {
+        let (outcome, cause) = outcome_of(end);
+        if let Some(cause) = &cause {
+            self.doom_behind(id, cause, DATA | EVENT);
+            self.mark_failed(id, cause);
+        } else if let Outcome::Cancelled(cause) = &outcome {
+            self.doom_behind(id, cause, EVENT);
+        }
+        outcome
+    }
+
+    /// Those that read what this node wrote no longer wait for its verdict.
+    fn release_readers(&mut self, id: NodeId, ended: &mut SmallVec<[NodeId; 4]>) {
+        let mut head = std::mem::replace(&mut self.nodes[id].out, NONE);
+        while head != NONE {
+            let edge = self.edges.remove(head as usize);
+            head = edge.next;
+            let Some(reader) = self.nodes.get_mut(edge.to) else { continue };
+            reader.unsettled -= 1;
+            if reader.state == State::Passed && reader.unsettled == 0 {
+                ended.push(edge.to);
+            }
+        }
+    }
+
+    /// Everyone behind `id` on an edge that carries one of `kinds` fails with it, and everyone who reads what those
+    /// write, directly or not.
+    fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8) {
+        let mut todo: SmallVec<[(u32, u8); 8]> = SmallVec::from_iter([(self.nodes[id].out, kinds)]);
+        let mut took_down = 0;
+        while let Some((mut head, kinds)) = todo.pop() {
+            while head != NONE {
+                let edge = self.edges[head as usize];
+                head = edge.next;
+                let Some(reader) = self.nodes.get_mut(edge.to).filter(|_| edge.kind & kinds != 0) else {
+                    continue;
+                };
+                match &mut reader.end {
+                    None => {
+                        reader.end = Some(End::Doomed(cause.clone()));
+                        took_down += u32::from(!reader.is_transfer);
+                    }
+                    // What was there before is what has failed.
+                    Some(End::Cancelled { leaves: leaves @ None, .. }) => *leaves = Some(cause.clone()),
+                    Some(_) => continue,
+                }
+                todo.push((reader.out, DATA | EVENT));
+            }
+        }
+        self.nodes[id].took_down += took_down;
+    }
+
+    /// Dooms everyone on a list of those held back, and all who read what they write.
+    pub(super) fn doom_list(&mut self, mut head: u32, cause: &S::Cause) {
+        while head != NONE {
+            let edge = self.edges[head as usize];
+            head = edge.next;
+            self.fail(edge.to, cause.clone());
+        }
+    }
+
+    /// A node that has not ended will fail, for a reason of its own.
+    pub fn fail(&mut self, id: NodeId, cause: S::Cause) {
+        if self.will_fail(id, &cause) {
+            self.doom_behind(id, &cause, DATA | EVENT);
+        }
+    }
+
+    /// Notes a node's own failure. False if its end is certain already.
+    fn will_fail(&mut self, id: NodeId, cause: &S::Cause) -> bool {
+        let Some(node) = self.nodes.get_mut(id) else { return false };
+        match &mut node.end {
+            None => node.end = Some(End::Failed(cause.clone())),
+            // It remains cancelled, but not even what was there before is where it should be.
+            Some(End::Cancelled { leaves: leaves @ None, .. }) => *leaves = Some(cause.clone()),
+            Some(_) => return false,
+        }
+        true
+    }
+
+    /// What a failed node wrote: a group's versions are poisoned where they are still the newest, a transfer's target
+    /// is stale again. If its source has been lost meanwhile, the version has no copy left, and is poisoned as well.
+    fn mark_failed(&mut self, id: NodeId, cause: &S::Cause) {
+        let transfer = self.nodes[id].is_transfer;
+        for i in 0..self.nodes[id].uses.len() {
+            let Use { root, memory, writes } = self.nodes[id].uses[i];
+            if !writes {
+                continue;
+            }
+            let cells = &mut self.roots[root].cells;
+            for at in 0..cells.len() {
+                let cell = cells.get_mut(at);
+                let carried = transfer && cell.replica(memory).is_some_and(|r| r.basis == Some(id));
+                if carried {
+                    let target = cell.replica_mut(memory);
+                    (target.valid, target.reserve) = (false, None);
+                    if cell.is_nowhere() {
+                        cell.end_guards();
+                    }
+                }
+                let wrote = !transfer && cell.author == Some(id);
+                let last = carried && matches!(cell.content, Content::Written) && cell.is_nowhere();
+                if wrote || last {
+                    cell.content = Content::Poisoned(cause.clone());
+                }
+            }
+        }
+    }
+
+    /// Why some of a box has no data, if that is so.
+    pub fn poison(&self, root: super::RootId, bounds: &super::Box3) -> Option<&S::Cause> {
+        let cells = &self.roots.get(root)?.cells;
+        cells.overlapping(bounds).into_iter().find_map(|at| match &cells.get(at).content {
+            Content::Poisoned(cause) => Some(cause),
+            _ => None,
+        })
+    }
+
+    /// Nobody wants this group any more. It is skipped if it has not been fed or started; then it keeps its place in
+    /// the order, and runs nothing there.
+    pub fn cancel(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) -> Cancelled {
+        let Some(node) = self.nodes.get_mut(id).filter(|n| n.end.is_none()) else { return Cancelled::Done };
+        if !matches!(node.state, State::Gated | State::Queued(_)) {
+            return Cancelled::TooLate;
+        }
+        let keep = node.keeps_previous;
+        node.end = Some(End::Cancelled { cause: cause.clone(), leaves: (!keep).then(|| cause.clone()) });
+        self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT });
+        if self.nodes[id].is_guard {
+            self.end_guard(id, false);
+        }
+        self.finish_pending(turn);
+        Cancelled::Skipped
+    }
+
+    /// How a node that has not been fed or started is going to end, where that is certain and bad. The cause is its own,
+    /// or, if the flag is set, that of something it reads.
+    pub fn certain_end(&self, id: NodeId) -> Option<(S::Cause, bool)> {
+        let node = self.nodes.get(id).filter(|n| matches!(n.state, State::Gated | State::Queued(_)))?;
+        match &node.end {
+            Some(End::Doomed(cause)) => Some((cause.clone(), true)),
+            Some(End::Failed(cause) | End::Cancelled { cause, .. }) => Some((cause.clone(), false)),
+            None => None,
+        }
+    }
+
+    /// A context is gone: everything on its lanes ends, and data that was nowhere else is lost.
+    pub fn lose(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
+        let entry = &mut self.contexts[context.0 as usize];
+        if entry.lost.is_some() {
+            return;
+        }
+        entry.lost = Some(cause.clone());
+        let gone: Vec<MemoryId> = self
+            .devices
+            .iter()
+            .filter(|d| d.context == context && d.memory != super::HEAP)
+            .map(|d| d.memory)
+            .collect();
+        // Transfers in another context may be on their way to or from there too.
+        let is_gone = |node: &Node<S>| node.uses.iter().any(|u| gone.contains(&u.memory));
+        let is_over = |node: &Node<S>| match node.state {
+            State::Passed => true,
+            State::Feeding(lane, point) => point <= self.lanes[lane.0 as usize].passed,
+            _ => false,
+        };
+        let users = self.nodes.iter().filter(|(_, n)| is_gone(n) && !is_over(n));
+        let mut users: Vec<NodeId> = users.map(|(id, _)| id).collect();
+        // All of them fail themselves, before any takes others down.
+        users.retain(|id| self.will_fail(*id, &cause));
+        users.into_iter().for_each(|id| self.doom_behind(id, &cause, DATA | EVENT));
+        let of_context = |engine: &Self, lane: usize| {
+            engine.devices[engine.lanes[lane].device.0 as usize].context == context
+        };
+        for lane in (0..self.lanes.len()).filter(|&l| of_context(self, l)).collect::<Vec<_>>() {
+            let in_flight = std::mem::take(&mut self.lanes[lane].in_flight).into_iter().map(|(_, id)| id);
+            let listed = std::mem::take(&mut self.lanes[lane].list);
+            for id in in_flight.chain(listed) {
+                let Some(node) = self.nodes.get_mut(id) else { continue };
+                node.end.get_or_insert(End::Failed(cause.clone()));
+                self.finish(id, turn);
+            }
+        }
+        self.lose_data(&gone, &cause, turn);
+        self.finish_pending(turn);
+        self.look_for_unused(turn);
+    }
+
+    fn lose_data(&mut self, gone: &[MemoryId], cause: &S::Cause, turn: &mut Turn<S>) {
+        let roots: Vec<_> = self.roots.iter().map(|(id, _)| id).collect();
+        for id in roots {
+            let root = &mut self.roots[id];
+            for cell in root.cells.iter_mut() {
+                for replica in cell.replicas.iter_mut().filter(|r| gone.contains(&r.memory)) {
+                    (replica.valid, replica.reserve) = (false, None);
+                }
+                if matches!(cell.content, Content::Written) && cell.is_nowhere() {
+                    cell.content = Content::Poisoned(cause.clone());
+                }
+            }
+            for at in (0..root.slots.len()).rev() {
+                let gone_memory = root.slots[at].0;
+                if gone.contains(&gone_memory)
+                    && let Slot::Ready(_) = root.slots[at].1
+                    && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
+                {
+                    turn.freed.push(memory);
+                    self.memories[gone_memory.0 as usize].slots -= 1;
+                }
+            }
+        }
+    }
+}
+
+/// How a node ended that did not end well, and why what it wrote is no good, if it is none.
+fn outcome_of<C: Clone>(end: End<C>) -> (Outcome<C>, Option<C>) {
+    match end {
+        End::Failed(cause) => (Outcome::Failed(cause.clone()), Some(cause)),
+        End::Doomed(cause) => (Outcome::Doomed(cause.clone()), Some(cause)),
+        End::Cancelled { cause, leaves } => (Outcome::Cancelled(cause), leaves),
+    }
+}
+
+/// A reader of an epoch has settled.
+fn leave_epoch<S: Shell>(id: EpochId, epochs: &mut Slab<Epoch>, realm: Realm, turn: &mut Turn<S>) {
+    let epoch = &mut epochs[id.0 as usize];
+    epoch.unsettled -= 1;
+    let group = epoch.group(realm);
+    group.unsettled -= 1;
+    if group.unsettled == 0 && !group.proxies.is_empty() {
+        turn.fired.extend(group.proxies.drain(..).map(|(_, proxy)| proxy));
+    }
+    if epoch.is_over() && epoch.cells == 0 {
+        epochs.remove(id.0 as usize);
+    }
+}

@@ -1,0 +1,169 @@
+//! Transfers: nodes of their own, that read one replica and write another, shared by all who need them.
+
+use super::boxes::Box3;
+use super::cells::Cells;
+use super::edges::{self, DATA};
+use super::hazard::{Kind, Preds, User};
+use super::ids::{DeviceId, MemoryId};
+use super::{Engine, Mode, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
+
+/// One step of moving a box of a root from one memory to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Of which root.
+    pub root: RootId,
+    /// Where it is.
+    pub from: MemoryId,
+    /// Where it goes.
+    pub to: MemoryId,
+    /// Which elements.
+    pub bounds: Box3,
+    /// Which part of the way.
+    pub step: Step,
+}
+
+/// Which step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The whole way in one copy.
+    Direct,
+    /// Into host staging.
+    Download,
+    /// Out of host staging.
+    Upload,
+}
+
+enum Route {
+    Direct(DeviceId),
+    Staged { from: Place, to: Place },
+}
+
+impl<S: Shell> Engine<S> {
+    /// A device that can copy between these memories alone, or where each half of the way is made: on a device, or on the
+    /// host between its own memory and staging.
+    fn route(&self, from: MemoryId, to: MemoryId) -> Option<Route> {
+        let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
+        let context = |d: DeviceId| self.devices[d.0 as usize].context;
+        // The heap outlives the devices that share it.
+        let alive = |d: &DeviceId| self.lost(*d).is_none();
+        match (source.device.filter(alive), target.device.filter(alive)) {
+            (_, Some(d)) if source.addressable && target.staged => {
+                Some(Route::Staged { from: Place::Host, to: Place::Device(d) })
+            }
+            (Some(d), _) if target.addressable && source.staged => {
+                Some(Route::Staged { from: Place::Device(d), to: Place::Host })
+            }
+            (_, Some(d)) if source.addressable => Some(Route::Direct(d)),
+            (Some(d), _) if target.addressable => Some(Route::Direct(d)),
+            (Some(s), Some(t)) if context(s) == context(t) => Some(Route::Direct(t)),
+            (Some(from), Some(to)) => {
+                Some(Route::Staged { from: Place::Device(from), to: Place::Device(to) })
+            }
+            // A memory that no device works on is the heap, which is addressable.
+            _ => None,
+        }
+    }
+
+    /// Plans the move of a box, all of whose bytes are valid in `from` and stale in `to`.
+    pub(super) fn transfer(
+        &mut self,
+        root: RootId,
+        cells: &mut Cells<S::Cause>,
+        from: MemoryId,
+        to: MemoryId,
+        bounds: Box3,
+        turn: &mut Turn<S>,
+    ) {
+        let Some(route) = self.route(from, to) else { return };
+        let unit = self.roots[root].unit;
+        self.tally.transfers += 1;
+        self.tally.bytes_moved += (bounds.volume() * unit) as u64;
+        // What goes through staging goes in chunks: the first is on its way up while the next is on its way down.
+        let chunk = match route {
+            Route::Direct(_) => usize::MAX,
+            Route::Staged { .. } => (self.staging_chunk / unit).max(1),
+        };
+        bounds.each_chunk(chunk, &mut |bounds| {
+            self.move_box(&route, root, cells, Transfer { root, from, to, bounds, step: Step::Direct }, turn);
+        });
+    }
+
+    /// Plans the nodes that move one box, as a whole.
+    fn move_box(
+        &mut self,
+        route: &Route,
+        root: RootId,
+        cells: &mut Cells<S::Cause>,
+        whole: Transfer,
+        turn: &mut Turn<S>,
+    ) {
+        let Transfer { from, to, bounds, .. } = whole;
+        let inside = cells.carve(&bounds, &mut self.epochs);
+        let step = |step| Transfer { step, ..whole };
+        let (reader, writer) = match *route {
+            Route::Direct(device) => {
+                let node = self.transfer_node(Place::Device(device), step(Step::Direct));
+                (node, node)
+            }
+            Route::Staged { from, to } => {
+                let download = self.transfer_node(from, step(Step::Download));
+                let upload = self.transfer_node(to, step(Step::Upload));
+                (download, upload)
+            }
+        };
+        let user = |engine: &Self, node, memory| {
+            let realm = engine.realm(engine.nodes[node].place);
+            User { node, realm, memory, kind: Kind::Author }
+        };
+        let mut preds = Preds::default();
+        let mut entry = self.entry(user(self, reader, from), &mut preds);
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Read));
+        entry.enter_reader(cells, &inside);
+        let joined = entry.joined;
+        self.nodes[reader].epochs.extend(joined);
+        let mut gates = self.use_root(reader, root, from, false, turn);
+        if reader != writer {
+            // The host holds both: the download until there is staging, the upload until the download has ended.
+            self.attach(reader, &mut preds, gates + 1, turn);
+            preds = Preds::default();
+            edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
+            self.nodes[writer].unsettled += 1;
+            self.note_edge(reader, writer);
+            self.unstaged.insert(reader, writer);
+            gates = 1;
+        }
+        let mut entry = self.entry(user(self, writer, to), &mut preds);
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
+        entry.enter_writer(cells, &inside);
+        gates += self.use_root(writer, root, to, true, turn);
+        self.attach(writer, &mut preds, gates, turn);
+        if reader != writer && self.nodes[reader].gates == 1 {
+            self.stage(reader, turn);
+        }
+        cells.tidy(&inside, &self.nodes, &mut self.epochs);
+    }
+
+    /// Nothing holds this step back any more but the shell. If it is a download, it is time for its staging: no earlier,
+    /// so that nobody holds staging who waits for something outside.
+    pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        let Some(upload) = self.unstaged.remove(&id) else { return };
+        let pending = |u: &&super::Use| {
+            self.roots[u.root].slots.iter().any(|(m, slot)| match slot {
+                Slot::Pending(waiting) if *m == u.memory => self.listed_in(*waiting).contains(&upload),
+                _ => false,
+            })
+        };
+        // Memory to come holds it back, but is nothing outside. Not memory that others have asked for again, after this
+        // one was told that there is none.
+        let memory = self.nodes[upload].uses.iter().filter(pending).count() as u32;
+        let moves = self.nodes[upload].gates <= 1 + memory;
+        turn.staged.push(Staged { download: id, upload, moves });
+    }
+
+    fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
+        let id = self.fresh_node(place, |_| S::transfer(step));
+        self.nodes[id].is_transfer = true;
+        self.note_node(id, Recorded::Transfer(step));
+        id
+    }
+}

@@ -1,0 +1,99 @@
+//! What the engine asks of the shell after a call: things to do once the engine has been let go of.
+
+use smallvec::SmallVec;
+
+use super::ids::{LaneId, MemoryId};
+use super::{NodeId, Outcome, ProxyId, RootId, Shell};
+
+/// The engine's answer. The shell keeps one, fills it by calls, and works it off without holding the engine.
+#[derive(Debug)]
+pub struct Turn<S: Shell> {
+    /// Nodes that have ended: their work, and how.
+    pub settled: Vec<Settled<S>>,
+    /// Lanes whose feed list has something that their native depth has room for.
+    pub ready_lanes: SmallVec<[LaneId; 4]>,
+    /// Host-side nodes with nothing left to wait for.
+    pub start: Vec<NodeId>,
+    /// Proxies that somebody now waits behind.
+    pub proxies: Vec<ProxyId>,
+    /// Proxies whose source has ended.
+    pub fired: Vec<ProxyId>,
+    /// Staged transfers whose time for staging has come: the two nodes of each, both held until the shell opens them.
+    pub staged: Vec<Staged>,
+    /// Allocations to make.
+    pub allocate: Vec<(RootId, MemoryId, usize)>,
+    /// Points somebody on the host waits for.
+    pub arm: SmallVec<[(LaneId, u64); 2]>,
+    /// Points that settle and refill their lanes, with the nodes there.
+    pub sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
+    /// Allocations that nothing uses any more.
+    pub freed: Vec<S::Memory>,
+    /// Lanes of contexts that nobody needs any more.
+    pub closed: Vec<LaneId>,
+}
+
+/// A node that has ended.
+#[derive(Debug)]
+pub struct Settled<S: Shell> {
+    /// Its name, which is no node any more.
+    pub node: NodeId,
+    /// What it did, or was to do.
+    pub work: S::Work,
+    /// Where it never ran, which is rare.
+    pub load: Option<Box<S::Load>>,
+    /// How it ended.
+    pub outcome: Outcome<S::Cause>,
+    /// How many nodes this one's own failure has taken down.
+    pub took_down: u32,
+}
+
+/// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a
+/// copy on the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged {
+    /// Into staging.
+    pub download: NodeId,
+    /// Out of staging.
+    pub upload: NodeId,
+    /// Nothing but memory to come and the shell holds back the upload either: its staging comes back by itself.
+    pub moves: bool,
+}
+
+impl<S: Shell> Default for Turn<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Shell> Turn<S> {
+    /// A turn in which nothing has happened.
+    pub fn new() -> Self {
+        Turn {
+            settled: Vec::new(),
+            ready_lanes: SmallVec::new(),
+            start: Vec::new(),
+            proxies: Vec::new(),
+            fired: Vec::new(),
+            staged: Vec::new(),
+            allocate: Vec::new(),
+            arm: SmallVec::new(),
+            sentinels: SmallVec::new(),
+            freed: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    /// Whether it asks for anything but to resolve events, and to feed and arm lanes. Few turns do.
+    #[inline]
+    pub fn asks_for_more(&self) -> bool {
+        let links = self.proxies.len() | self.fired.len() | self.staged.len();
+        let rest = self.start.len() | self.allocate.len() | self.freed.len() | self.closed.len();
+        links | rest != 0
+    }
+
+    pub(super) fn lane_ready(&mut self, lane: LaneId) {
+        if !self.ready_lanes.contains(&lane) {
+            self.ready_lanes.push(lane);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The independent account: for every single element, who used which copy, which copies are current, and who must
+//! come after whom (decision 4), fail with whom (decision 3), and move what (decision 5). Nothing is shared with the
+//! engine but its answers.
+
+mod copies;
+mod ends;
+mod guards;
+
+use windlass_engine::{Outcome, Step, Transfer};
+
+use super::Fault;
+use super::fewest::fewest;
+use super::program::{Kind, Need, Program};
+use super::world::Fate;
+
+/// A set of nodes, by their position among all that were planned.
+pub(super) type Set = u128;
+
+/// The most nodes that a set holds.
+pub(super) const MOST: usize = 128;
+
+pub(super) const fn bit(node: usize) -> Set {
+    1 << node
+}
+
+fn members(mut set: Set) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (set != 0).then(|| {
+            let first = set.trailing_zeros() as usize;
+            set &= set - 1;
+            first
+        })
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Never,
+    Written,
+    /// By one of these.
+    Poisoned(Set),
+    /// Its only copy was in a context that is lost.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Users {
+    readers: Set,
+    writers: Set,
+    last: Option<usize>,
+    /// Whose version this copy holds, and the steps of transfers that brought it here.
+    lineage: Set,
+}
+
+#[derive(Clone, Debug)]
+struct Element {
+    content: Content,
+    author: Option<usize>,
+    /// Memories that hold the newest version, or will.
+    current: u16,
+    /// Guards that may still write it, in their order, and where it is current if neither they nor those after them do.
+    pending: Vec<(usize, u16)>,
+    /// By memory.
+    users: Vec<Users>,
+    /// Groups, in whatever memory.
+    group_readers: Set,
+    group_writers: Set,
+    guard_readers: Set,
+    guard_writers: Set,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Item(usize),
+    Copy(Transfer),
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) what: What,
+    /// All that it must come after, directly or not.
+    before: Set,
+    /// All that the engine put before it, directly or not.
+    engine: Set,
+    /// Who wrote what it reads, and what brought just that: the lineage of every element, and nothing that a transfer
+    /// has taken along beside it.
+    reads: Set,
+    /// Whose failure it was asked to share.
+    shares: Set,
+    /// Something it reads is gone with its context.
+    reads_lost: bool,
+    /// Elements it uses, for copies.
+    pub(super) elements: Vec<usize>,
+    pub(super) own_failure: bool,
+    pub(super) cancelled: bool,
+    pub(super) settled: Option<Outcome<u32>>,
+    /// Once it is settled.
+    fate: Option<Fate>,
+}
+
+pub(super) struct Account<'a> {
+    program: &'a Program,
+    pub(super) needs: Vec<Vec<(usize, Need)>>,
+    elements: Vec<Element>,
+    pub(super) nodes: Vec<Node>,
+    /// Settled nodes, and all that must have come before them.
+    over: Set,
+    by_item: Vec<Option<usize>>,
+    last_in_queue: [Option<usize>; 2],
+    pub(super) transfers: u64,
+    pub(super) moved: u64,
+    /// Nobody looks at edges, nor at what goes in one transfer: what is wrong has to show in data and outcomes.
+    pub(super) blind: bool,
+}
+
+impl<'a> Account<'a> {
+    pub(super) fn new(program: &'a Program) -> Self {
+        let memories = program.memories.len() + 1;
+        let elements = program.roots.iter().flat_map(|root| {
+            let element = Element {
+                content: if root.data { Content::Written } else { Content::Never },
+                author: None,
+                current: u16::from(root.data),
+                pending: Vec::new(),
+                users: vec![Users::default(); memories],
+                group_readers: 0,
+                group_writers: 0,
+                guard_readers: 0,
+                guard_writers: 0,
+            };
+            std::iter::repeat_n(element, root.len())
+        });
+        Account {
+            program,
+            needs: (0..program.items.len()).map(|i| program.needs(i)).collect(),
+            elements: elements.collect(),
+            nodes: Vec::new(),
+            over: 0,
+            by_item: vec![None; program.items.len()],
+            last_in_queue: [None; 2],
+            transfers: 0,
+            moved: 0,
+            blind: false,
+        }
+    }
+
+    pub(super) fn node_of(&self, item: usize) -> Option<usize> {
+        self.by_item[item]
+    }
+
+    pub(super) fn in_queue(&self, queue: usize) -> Option<usize> {
+        self.last_in_queue[queue]
+    }
+
+    fn node(what: What) -> Node {
+        Node {
+            what,
+            before: 0,
+            engine: 0,
+            reads: 0,
+            shares: 0,
+            reads_lost: false,
+            elements: Vec::new(),
+            own_failure: false,
+            cancelled: false,
+            settled: None,
+            fate: None,
+        }
+    }
+
+    /// An item has been planned, and these transfers with it; `edges` are the engine's.
+    pub(super) fn planned(
+        &mut self,
+        item: usize,
+        copies: &[Transfer],
+        edges: &[(usize, usize)],
+    ) -> Result<(), Fault> {
+        let at = self.nodes.len();
+        self.nodes.push(Self::node(What::Item(item)));
+        for copy in copies {
+            let mut node = Self::node(What::Copy(*copy));
+            let root = copy.root.sort_key().0 as usize;
+            let base = self.program.base(root);
+            node.elements = self.program.roots[root].elements(&copy.bounds).map(|e| base + e).collect();
+            self.nodes.push(node);
+        }
+        self.check_copies(item, at, copies)?;
+        let mut skip = false;
+        for (i, copy) in copies.iter().enumerate() {
+            if std::mem::take(&mut skip) {
+                continue;
+            }
+            let reader = at + 1 + i;
+            let staged = copy.step == Step::Download;
+            self.enter_copy(reader, reader + usize::from(staged));
+            skip = staged;
+        }
+        self.enter_item(item, at);
+        self.by_item[item] = Some(at);
+        self.check_edges(at, edges)
+    }
+
+    fn enter_item(&mut self, item: usize, at: usize) {
+        let spec = &self.program.items[item];
+        let (memory, guard) = (self.program.memory_of(item), spec.kind == Kind::Guard);
+        let (mut before, mut reads) = (0, 0);
+        let refused = guard && self.is_refused(item);
+        for (e, need) in &self.needs[item] {
+            let element = &mut self.elements[*e];
+            let users = &mut element.users[memory];
+            before |= users.writers | if need.new { users.readers } else { 0 };
+            before |= element.guard_writers | if need.new { element.guard_readers } else { 0 };
+            if guard {
+                before |= element.group_writers | if need.new { element.group_readers } else { 0 };
+            }
+            if need.old {
+                match element.content {
+                    Content::Poisoned(by) => reads |= by,
+                    Content::Lost => self.nodes[at].reads_lost = true,
+                    Content::Written if element.current & 1 << memory != 0 => {
+                        reads |= users.lineage;
+                    }
+                    // It is doomed for something else.
+                    Content::Written | Content::Never => {}
+                }
+            }
+            let (readers, writers) = match guard {
+                true => (&mut element.guard_readers, &mut element.guard_writers),
+                false => (&mut element.group_readers, &mut element.group_writers),
+            };
+            if need.new {
+                users.writers |= bit(at);
+                *writers |= bit(at);
+                match guard {
+                    true if refused => {}
+                    true => element.await_guard(at),
+                    false => {
+                        users.last = Some(at);
+                        users.lineage = bit(at);
+                        element.content = Content::Written;
+                        element.author = Some(at);
+                        element.current = 1 << memory;
+                        element.pending.clear();
+                    }
+                }
+            } else {
+                users.readers |= bit(at);
+                *readers |= bit(at);
+            }
+        }
+        for (other, carries) in &spec.after {
+            let Some(other) = self.by_item[*other].filter(|n| self.nodes[*n].settled.is_none()) else {
+                continue;
+            };
+            before |= bit(other);
+            self.nodes[at].shares |= if *carries { bit(other) } else { 0 };
+        }
+        if let (Some(queue), Kind::Group(_)) = (spec.queue, spec.kind) {
+            before |= self.last_in_queue[queue].map_or(0, bit);
+            self.last_in_queue[queue] = Some(at);
+        }
+        self.nodes[at].reads = reads;
+        self.close(at, before);
+    }
+
+    fn close(&mut self, node: usize, direct: Set) {
+        self.nodes[node].before = members(direct).fold(direct, |all, n| all | self.nodes[n].before);
+    }
+
+    /// What the engine orders is what must be ordered: nothing less, except behind what is over, and nothing more.
+    fn check_edges(&mut self, first: usize, edges: &[(usize, usize)]) -> Result<(), Fault> {
+        for &(from, to) in edges {
+            self.nodes[to].engine |= self.nodes[from].engine | bit(from);
+        }
+        for (at, node) in self.nodes.iter().enumerate().skip(first).filter(|_| !self.blind) {
+            if let Some(other) = members(node.before & !self.over & !node.engine).next() {
+                return Err(Fault::new(format!("no edge from {other} to {at}")));
+            }
+            if let Some(other) = members(node.engine & !node.before).next() {
+                return Err(Fault::new(format!("an edge from {other} to {at} that nothing asks for")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the newest version of every element is, and where it is current.
+    pub(super) fn contents(&self) -> impl Iterator<Item = Option<u16>> {
+        self.elements.iter().map(|e| match e.content {
+            Content::Written => Some(e.current),
+            Content::Never => Some(1),
+            Content::Poisoned(_) | Content::Lost => None,
+        })
+    }
+}

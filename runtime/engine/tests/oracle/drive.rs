@@ -1,0 +1,393 @@
+//! Runs a program: submits it to the engine, and plays shell, drivers, devices and host, in a random order that obeys
+//! only what the engine enforces.
+
+mod end;
+mod host;
+mod lanes;
+mod submit;
+
+use windlass_engine::{
+    Access, After, Cancelled, ContextId, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId, NodeId, Plan,
+    ProxyId, Recorded, RootId, Shell, Step, Transfer, Turn, merge,
+};
+
+use super::account::{Account, MOST, Node, What};
+use super::program::{Kind, Program};
+use super::rng::{Rng, mix};
+use super::world::{Fate, World};
+use super::{Fault, Stats};
+
+/// The oracle's shell: work is named by an item, causes by the node that failed.
+#[derive(Debug)]
+pub(super) enum Sim {}
+
+/// What a node of the simulation does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    Item,
+    Copy,
+}
+
+impl Shell for Sim {
+    type Work = Work;
+    type Load = ();
+    type Cause = u32;
+    type Memory = u32;
+
+    fn transfer(_: Transfer) -> Work {
+        Work::Copy
+    }
+}
+
+/// Causes that are no node.
+const NO_MEMORY: u32 = 1_000;
+const LOST: u32 = 1_001;
+
+/// A node that has been given to a lane.
+struct Entry {
+    id: NodeId,
+    at: usize,
+    waits: Vec<(LaneId, u64)>,
+    live: bool,
+    refused: bool,
+}
+
+#[derive(Default)]
+struct SimLane {
+    /// The engine has said that there is something to feed.
+    called: bool,
+    held: bool,
+    fed: Vec<Entry>,
+    confirmed: usize,
+    /// Points the engine wants to hear of.
+    armed: Vec<u64>,
+    sentinel: u64,
+    executed: usize,
+    reported: usize,
+    depth: usize,
+    context: usize,
+    lost: bool,
+}
+
+impl SimLane {
+    /// A driver can report only what it has been given.
+    fn has_recorded(&self, point: u64) -> Result<(), Fault> {
+        match self.confirmed < point as usize {
+            true => Err(Fault::new(format!("point {point} is armed before it is fed"))),
+            false => Ok(()),
+        }
+    }
+
+    /// The first point that was asked for, has been executed, and has not been reported.
+    fn armed_end(&self) -> Option<usize> {
+        let due = |p: &usize| self.reported < *p && *p <= self.executed;
+        self.armed.iter().map(|p| *p as usize).filter(due).min()
+    }
+}
+
+/// A host-side node that was started.
+struct Running {
+    id: NodeId,
+    at: usize,
+    /// What a guard saw when it began.
+    seen: Option<u64>,
+}
+
+struct Staging {
+    download: NodeId,
+    upload: NodeId,
+    /// Its turn comes when there is staging; nothing outside may keep it from giving that back.
+    moves: bool,
+    /// How many of its two nodes the shell has opened.
+    opened: u8,
+    at: usize,
+    tokens: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Feed(usize),
+    Confirm(usize),
+    Execute(usize),
+    Report(usize),
+    Proxy(usize),
+    Open(usize),
+    Allocate(usize),
+    Stage(usize),
+    Host(usize),
+    Cancel(usize),
+    Release(usize),
+    Lose,
+}
+
+pub(super) struct Drive<'a> {
+    program: &'a Program,
+    rng: Rng,
+    engine: Engine<Sim>,
+    turn: Turn<Sim>,
+    pub(super) account: Account<'a>,
+    world: World,
+    ids: Vec<NodeId>,
+    /// The context each runs in.
+    contexts: Vec<Option<usize>>,
+    /// Which nodes fail if they run.
+    fails: Vec<bool>,
+    roots: Vec<RootId>,
+    lanes: Vec<SimLane>,
+    fired: Vec<ProxyId>,
+    gates: Vec<NodeId>,
+    allocations: Vec<(RootId, MemoryId)>,
+    /// Per root and memory: none was asked for, one is on its way for these nodes, or it is there.
+    slots: Vec<Vec<Option<Vec<usize>>>>,
+    ready: Vec<Vec<bool>>,
+    staging: Vec<Staging>,
+    running: Vec<Running>,
+    /// Copies that the host has made.
+    copied: Vec<usize>,
+    cancels: Vec<usize>,
+    awaited: Vec<NodeId>,
+    kept_roots: Vec<usize>,
+    seen: Vec<Option<u64>>,
+    edges: usize,
+    loss: Option<usize>,
+    any_loss: bool,
+    allocated: u32,
+    freed: u32,
+    actions: Vec<Action>,
+    pub(super) log: Option<Vec<String>>,
+}
+
+impl<'a> Drive<'a> {
+    pub(super) fn new(program: &'a Program, schedule: u64) -> Self {
+        let mut engine = Engine::new();
+        engine.start_record();
+        program.build(&mut engine);
+        let lanes = program.devices.iter().flat_map(|d| {
+            d.lanes.iter().map(|&depth| SimLane { depth, context: d.context, ..SimLane::default() })
+        });
+        let memories = program.memories.len() + 1;
+        let mut drive = Drive {
+            program,
+            rng: Rng::new(mix(schedule, 7)),
+            turn: Turn::new(),
+            account: Account::new(program),
+            world: World::new(program),
+            ids: Vec::new(),
+            contexts: Vec::new(),
+            fails: Vec::new(),
+            roots: Vec::new(),
+            lanes: lanes.collect(),
+            fired: Vec::new(),
+            gates: Vec::new(),
+            allocations: Vec::new(),
+            slots: vec![vec![None; memories]; program.roots.len()],
+            ready: vec![vec![false; memories]; program.roots.len()],
+            staging: Vec::new(),
+            running: Vec::new(),
+            copied: Vec::new(),
+            cancels: Vec::new(),
+            awaited: Vec::new(),
+            kept_roots: (0..program.roots.len()).collect(),
+            seen: vec![None; program.items.len()],
+            edges: 0,
+            loss: None,
+            any_loss: false,
+            allocated: 0,
+            freed: 0,
+            actions: Vec::new(),
+            log: None,
+            engine,
+        };
+        for (i, root) in program.roots.iter().enumerate() {
+            let data = root.data.then_some(0);
+            drive.allocated += u32::from(root.data);
+            drive.ready[i][0] = root.data;
+            drive.roots.push(drive.engine.add_root(root.extent(), root.unit, root.len() * root.unit, data));
+        }
+        drive
+    }
+
+    pub(super) fn run(&mut self) -> Result<Stats, Fault> {
+        for item in 0..self.program.items.len() {
+            if let Some((context, _)) = self.program.loss.filter(|(_, at)| *at == item) {
+                self.loss = Some(context);
+            }
+            for _ in 0..self.program.items[item].lead {
+                self.step(item)?;
+            }
+            // In chunks one item may make two nodes for each of its elements.
+            let enough = if self.program.chunk.is_some() { MOST / 4 } else { MOST / 2 };
+            if self.ids.len() > enough {
+                break;
+            }
+            self.submit(item)?;
+        }
+        while self.step(self.program.items.len())? {}
+        self.check_end()
+    }
+
+    fn note(&mut self, line: impl FnOnce(&Self) -> String) {
+        if self.log.is_some() {
+            let line = line(self);
+            self.log.iter_mut().for_each(|log| log.push(line.clone()));
+        }
+    }
+
+    /// Takes in what the engine asks for.
+    fn absorb(&mut self) -> Result<(), Fault> {
+        for settled in std::mem::take(&mut self.turn.settled) {
+            let at = self.at(settled.node)?;
+            self.note(|_| format!("  ends {at}: {:?}", settled.outcome));
+            self.account.settled(at, settled.outcome)?;
+        }
+        for lane in std::mem::take(&mut self.turn.ready_lanes) {
+            self.lanes[lane.0 as usize].called = true;
+        }
+        for id in std::mem::take(&mut self.turn.start) {
+            let at = self.at(id)?;
+            if self.account.has_bad_input(at) {
+                return Err(Fault::new(format!("{at} is started though something it reads failed")));
+            }
+            self.running.push(Running { id, at, seen: None });
+        }
+        self.turn.proxies.clear();
+        for (lane, point) in std::mem::take(&mut self.turn.arm) {
+            self.lanes[lane.0 as usize].has_recorded(point)?;
+            self.lanes[lane.0 as usize].armed.push(point);
+        }
+        for (lane, point, _) in std::mem::take(&mut self.turn.sentinels) {
+            self.lanes[lane.0 as usize].has_recorded(point)?;
+            self.lanes[lane.0 as usize].sentinel = point;
+        }
+        self.fired.append(&mut self.turn.fired);
+        for staged in std::mem::take(&mut self.turn.staged) {
+            let at = self.at(staged.download)?;
+            let (download, upload, moves) = (staged.download, staged.upload, staged.moves);
+            self.staging.push(Staging { download, upload, moves, opened: 0, at, tokens: Vec::new() });
+        }
+        self.allocations.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
+        self.freed += self.turn.freed.drain(..).count() as u32;
+        Ok(())
+    }
+
+    fn at(&self, id: NodeId) -> Result<usize, Fault> {
+        let record = self.engine.record();
+        record.and_then(|r| r.position(id)).ok_or_else(|| Fault::new("an unknown node"))
+    }
+
+    /// One thing happens, if anything can.
+    fn step(&mut self, planned: usize) -> Result<bool, Fault> {
+        self.collect(planned);
+        if self.actions.is_empty() {
+            return self.sentinel();
+        }
+        let action = self.actions[self.rng.below(self.actions.len())];
+        self.note(|_| format!("{action:?}"));
+        self.act(action)?;
+        self.absorb()?;
+        Ok(true)
+    }
+
+    /// Nothing else can happen: a lane's sentinel brings the verdicts that nobody has asked for. Nobody waits for
+    /// them.
+    fn sentinel(&mut self) -> Result<bool, Fault> {
+        let late = |l: &usize| {
+            let lane = &self.lanes[*l];
+            (lane.reported + 1..=lane.executed).contains(&(lane.sentinel as usize))
+        };
+        let Some(l) = (0..self.lanes.len()).find(late) else { return Ok(false) };
+        self.note(|_| format!("sentinel of {l}"));
+        self.report(l);
+        let awaited = |id: &NodeId| self.awaited.contains(id);
+        let mut waits = self.turn.settled.iter().map(|s| s.node);
+        if !self.turn.fired.is_empty() || waits.any(|id| awaited(&id)) {
+            return Err(Fault::new("somebody waits for a verdict that nobody asks for"));
+        }
+        self.absorb()?;
+        Ok(true)
+    }
+
+    fn collect(&mut self, planned: usize) {
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.clear();
+        for (l, lane) in self.lanes.iter().enumerate() {
+            if lane.called {
+                actions.push(Action::Feed(l));
+            }
+            if lane.held && (lane.confirmed < lane.fed.len() || !lane.called) {
+                actions.push(Action::Confirm(l));
+            }
+            if !lane.lost && lane.executed < lane.fed.len() && self.may_run(&lane.fed[lane.executed]) {
+                actions.push(Action::Execute(l));
+            }
+            if lane.reported < lane.executed && (!self.program.lazy || lane.armed_end().is_some()) {
+                actions.push(Action::Report(l));
+            }
+        }
+        actions.extend((0..self.fired.len()).map(Action::Proxy));
+        actions.extend((0..self.gates.len()).map(Action::Open));
+        actions.extend((0..self.allocations.len()).map(Action::Allocate));
+        let over = |at: usize| self.account.nodes[at].settled.is_some();
+        let used = self.staging.iter().any(|s| s.moves && s.opened > 0 && !over(s.at + 1));
+        for (i, staging) in self.staging.iter().enumerate() {
+            let downloaded = over(staging.at);
+            let turn = !used || !staging.moves || self.program.chunk.is_none();
+            if staging.opened == 0 && turn || staging.opened == 1 && downloaded {
+                actions.push(Action::Stage(i));
+            }
+        }
+        actions.extend((0..self.running.len()).map(Action::Host));
+        actions.extend((0..self.cancels.len()).map(Action::Cancel));
+        let used = |root: usize| {
+            self.program.items[planned.min(self.program.items.len())..]
+                .iter()
+                .any(|i| i.accesses.iter().any(|a| a.0 == root))
+        };
+        for (i, root) in self.kept_roots.iter().enumerate() {
+            if !used(*root) {
+                actions.push(Action::Release(i));
+            }
+        }
+        if self.loss.is_some() {
+            actions.push(Action::Lose);
+        }
+        self.actions = actions;
+    }
+
+    /// Whether everything that a lane's next entry waits for natively has been executed.
+    fn may_run(&self, entry: &Entry) -> bool {
+        entry.waits.iter().all(|(lane, point)| {
+            let lane = &self.lanes[lane.0 as usize];
+            lane.lost || lane.executed as u64 >= *point
+        })
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), Fault> {
+        match action {
+            Action::Feed(l) => return self.feed(l),
+            Action::Confirm(l) => self.confirm(l),
+            Action::Execute(l) => return self.execute(l),
+            Action::Report(l) => self.report(l),
+            Action::Proxy(i) => {
+                let proxy = self.fired.swap_remove(i);
+                self.engine.open_proxy(proxy, &mut self.turn);
+            }
+            Action::Open(i) => return self.open(i),
+            Action::Allocate(i) => self.allocate(i),
+            Action::Stage(i) => {
+                let staging = &mut self.staging[i];
+                staging.opened += 1;
+                let id = if staging.opened == 1 { staging.download } else { staging.upload };
+                self.engine.open(id, &mut self.turn);
+            }
+            Action::Host(i) => return self.host(i),
+            Action::Cancel(i) => return self.cancel(i),
+            Action::Release(i) => {
+                let root = self.kept_roots.swap_remove(i);
+                self.engine.release_root(self.roots[root], &mut self.turn);
+            }
+            Action::Lose => self.lose(),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! Random programs: machines, buffers, and what is submitted to them in which order.
+
+use windlass_engine::{Box3, ContextId, Engine, MemoryId, Mode};
+
+use super::Sim;
+use super::rng::{Rng, mix};
+
+/// A machine and what is submitted to it.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) contexts: usize,
+    /// All but the heap, which is memory 0: the first of these is memory 1.
+    pub(super) memories: Vec<Memory>,
+    pub(super) devices: Vec<Device>,
+    pub(super) roots: Vec<Root>,
+    pub(super) items: Vec<Item>,
+    /// How many of a hundred copies fail.
+    pub(super) bad_copies: usize,
+    /// How many of a hundred allocations fail.
+    pub(super) bad_allocations: usize,
+    /// Verdicts come only where the engine asks for them, as long as there is anything else to do.
+    pub(super) lazy: bool,
+    /// Staged transfers are cut into chunks of at most so many bytes, and there is staging for one chunk at a time.
+    pub(super) chunk: Option<usize>,
+    /// A context that is lost, and the item before which that may happen first.
+    pub(super) loss: Option<(usize, usize)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    pub(super) context: usize,
+    pub(super) addressable: bool,
+    /// Copies between it and what the host reaches go through staging.
+    pub(super) staged: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) context: usize,
+    pub(super) memory: usize,
+    /// The depth of each of its lanes.
+    pub(super) lanes: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Root {
+    pub(super) dims: [usize; 3],
+    /// Has content in the heap from the start.
+    pub(super) data: bool,
+    /// Bytes in an element.
+    pub(super) unit: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A group, on a device or as a host task.
+    Group(Option<usize>),
+    /// A host accessor.
+    Guard,
+}
+
+/// A group or a host accessor.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) kind: Kind,
+    /// Requirements as they were stated, before they are merged.
+    pub(super) accesses: Vec<(usize, Box3, Mode)>,
+    /// Earlier items it comes after, and whether their failure is its own.
+    pub(super) after: Vec<(usize, bool)>,
+    /// The in-order queue it belongs to.
+    pub(super) queue: Option<usize>,
+    pub(super) gates: u32,
+    /// What it waits for outside fails.
+    pub(super) gate_fails: bool,
+    pub(super) keep: bool,
+    pub(super) fails: bool,
+    pub(super) refused: bool,
+    pub(super) cancelled: bool,
+    /// How many things happen between the item before it and this one.
+    pub(super) lead: usize,
+    /// Somebody awaits its event.
+    pub(super) awaited: bool,
+}
+
+/// What an item does with one element, all its requirements taken together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Need {
+    /// What was there is wanted.
+    pub(super) old: bool,
+    pub(super) new: bool,
+    /// What was there is looked at, and not only kept.
+    pub(super) look: bool,
+    /// What it writes may leave some of the old.
+    pub(super) partial: bool,
+}
+
+impl Root {
+    pub(super) fn extent(&self) -> Box3 {
+        Box3 { lo: [0; 3], hi: self.dims }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// The elements of a box, by their position in the root.
+    pub(super) fn elements(&self, bounds: &Box3) -> impl Iterator<Item = usize> + use<> {
+        let (dims, b) = (self.dims, *bounds);
+        (b.lo[0]..b.hi[0]).flat_map(move |z| {
+            (b.lo[1]..b.hi[1])
+                .flat_map(move |y| (b.lo[2]..b.hi[2]).map(move |x| (z * dims[1] + y) * dims[2] + x))
+        })
+    }
+}
+
+impl Program {
+    pub(super) fn random(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut program = Program {
+            contexts: 0,
+            memories: Vec::new(),
+            devices: Vec::new(),
+            roots: Vec::new(),
+            items: Vec::new(),
+            bad_copies: if rng.chance(20) { 25 } else { 0 },
+            bad_allocations: if rng.chance(8) { 20 } else { 0 },
+            lazy: rng.chance(35),
+            chunk: None,
+            loss: None,
+        };
+        for _ in 0..1 + rng.below(4) {
+            program.add_device(&mut rng);
+        }
+        for _ in 0..1 + rng.below(3) {
+            let dims = match rng.below(10) {
+                0 | 1 => [1, 1 + rng.below(4), 1 + rng.below(4)],
+                2 => [1 + rng.below(2), 1 + rng.below(3), 1 + rng.below(3)],
+                3 => [1, 1, rng.below(3)],
+                _ => [1, 1, 1 + rng.below(24)],
+            };
+            program.roots.push(Root { dims, data: rng.chance(40), unit: 1 + rng.below(4) });
+        }
+        let tame = rng.chance(50);
+        let count = if rng.chance(5) { 12 + rng.below(20) } else { 2 + rng.below(11) };
+        if rng.chance(6) && program.contexts > 0 {
+            program.loss = Some((rng.below(program.contexts), rng.below(count)));
+        }
+        for at in 0..count {
+            let item = program.random_item(&mut rng, at, tame);
+            program.items.push(item);
+        }
+        let mut letting_go = Rng::new(mix(seed, 0x0001_e790));
+        for item in program.items.iter_mut().filter(|i| i.kind == Kind::Guard) {
+            item.cancelled = letting_go.chance(25);
+        }
+        for at in count..count + rng.below(3) {
+            let mut item = program.random_item(&mut rng, at, true);
+            item.kind = Kind::Guard;
+            let (root, bounds, _) = program.random_access(&mut rng, true);
+            item.accesses = vec![(root, bounds, Mode::Read)];
+            (item.gates, item.keep) = (0, false);
+            (item.after, item.queue) = (Vec::new(), None);
+            program.items.push(item);
+        }
+        program
+    }
+
+    /// The program of a seed with chunks of a few bytes, and some memories that the host's data reaches through staging.
+    pub(super) fn in_chunks(seed: u64) -> Self {
+        let mut program = Program { chunk: Some(4 + seed as usize % 9), ..Program::random(seed) };
+        for (at, memory) in program.memories.iter_mut().enumerate() {
+            memory.staged = !memory.addressable && seed >> at & 1 != 0;
+        }
+        program
+    }
+
+    fn add_device(&mut self, rng: &mut Rng) {
+        let context = rng.below(self.contexts + 1);
+        self.contexts = self.contexts.max(context + 1);
+        let same: Vec<usize> =
+            (0..self.memories.len()).filter(|&m| self.memories[m].context == context).collect();
+        let memory = match rng.below(10) {
+            0 => 0,
+            1 | 2 if !same.is_empty() => same[rng.below(same.len())] + 1,
+            _ => {
+                self.memories.push(Memory { context, addressable: rng.chance(20), staged: false });
+                self.memories.len()
+            }
+        };
+        let lanes = (0..1 + rng.below(3)).map(|_| 1 + rng.below(4)).collect();
+        self.devices.push(Device { context, memory, lanes });
+    }
+
+    fn random_item(&self, rng: &mut Rng, at: usize, tame: bool) -> Item {
+        let guard = rng.chance(12);
+        let device = (!rng.chance(12)).then(|| rng.below(self.devices.len()));
+        let count = if guard { 1 } else { [1, 1, 1, 2, 2, 3, 0][rng.below(7)] };
+        let mut accesses: Vec<_> = (0..count).map(|_| self.random_access(rng, guard)).collect();
+        if !guard && count > 0 && rng.chance(15) {
+            let (root, mode) = (accesses[0].0, MODES[rng.below(MODES.len())]);
+            accesses.push((root, random_box(rng, &self.roots[root]), mode));
+        }
+        let wild = !tame && !guard;
+        Item {
+            kind: if guard { Kind::Guard } else { Kind::Group(device) },
+            accesses,
+            after: match !guard && at > 0 && rng.chance(15) {
+                true => (0..1 + rng.below(2)).map(|_| (rng.below(at), rng.chance(50))).collect(),
+                false => Vec::new(),
+            },
+            queue: (!guard && rng.chance(20)).then(|| rng.below(2)),
+            gates: if !guard && rng.chance(15) { 1 + rng.below(2) as u32 } else { 0 },
+            gate_fails: wild && rng.chance(10),
+            keep: !guard && rng.chance(10),
+            fails: wild && rng.chance(15),
+            refused: wild && rng.chance(5),
+            cancelled: wild && rng.chance(15),
+            awaited: rng.chance(15),
+            lead: if rng.chance(50) { 0 } else { rng.below(10) },
+        }
+    }
+
+    fn random_access(&self, rng: &mut Rng, guard: bool) -> (usize, Box3, Mode) {
+        let root = rng.below(self.roots.len());
+        let mode = match guard {
+            true => [Mode::Read, Mode::Read, Mode::ReadWrite, Mode::Write][rng.below(4)],
+            false => MODES[rng.below(MODES.len())],
+        };
+        (root, random_box(rng, &self.roots[root]), mode)
+    }
+
+    /// Where an item works.
+    pub(super) fn memory_of(&self, item: usize) -> usize {
+        match self.items[item].kind {
+            Kind::Group(Some(device)) => self.devices[device].memory,
+            _ => 0,
+        }
+    }
+
+    /// What an item does with each element it touches, by positions over all roots.
+    pub(super) fn needs(&self, item: usize) -> Vec<(usize, Need)> {
+        let item = &self.items[item];
+        let mut all = vec![None::<Need>; self.roots.iter().map(Root::len).sum()];
+        for (root, bounds, mode) in &item.accesses {
+            let base = self.base(*root);
+            for e in self.roots[*root].elements(bounds) {
+                let need = all[base + e].get_or_insert_default();
+                need.old |= !matches!(mode, Mode::Write | Mode::ReadWriteUninit)
+                    || item.keep
+                    || item.kind == Kind::Guard;
+                need.look |= matches!(mode, Mode::Read | Mode::ReadWrite | Mode::Atomic);
+                need.new |= *mode != Mode::Read;
+                need.partial |= *mode == Mode::WriteKeep;
+            }
+        }
+        all.into_iter().enumerate().filter_map(|(e, need)| need.map(|n| (e, n))).collect()
+    }
+
+    /// The position of a root's first element among all.
+    pub(super) fn base(&self, root: usize) -> usize {
+        self.roots[..root].iter().map(Root::len).sum()
+    }
+
+    /// The same without one item.
+    pub(super) fn without(&self, item: usize) -> Self {
+        let mut less = self.clone();
+        less.items.remove(item);
+        for other in &mut less.items {
+            other.after.retain(|(at, _)| *at != item);
+            other.after.iter_mut().for_each(|(at, _)| *at -= usize::from(*at > item));
+        }
+        if let Some((_, at)) = &mut less.loss {
+            *at -= usize::from(*at > item);
+        }
+        less
+    }
+
+    /// The same with something about one item made simpler; every `which` below [`Program::SIMPLER`] is another.
+    pub(super) fn simpler(&self, at: usize, which: usize) -> Option<Self> {
+        let mut less = self.clone();
+        let item = &mut less.items[at];
+        let changed = match which {
+            0 => item.kind != Kind::Guard && item.accesses.pop().is_some(),
+            1 if item.accesses.len() > 1 => {
+                item.accesses.remove(0);
+                true
+            }
+            2 => item.after.pop().is_some(),
+            3 => item.queue.take().is_some(),
+            4 => std::mem::take(&mut item.gates) > 0,
+            5 => std::mem::take(&mut item.gate_fails),
+            6 => std::mem::take(&mut item.keep),
+            7 => std::mem::take(&mut item.fails),
+            8 => std::mem::take(&mut item.refused),
+            9 => std::mem::take(&mut item.cancelled),
+            10 => std::mem::take(&mut item.lead) > 0,
+            11 => std::mem::take(&mut less.bad_copies) > 0,
+            12 => std::mem::take(&mut less.bad_allocations) > 0,
+            13 => less.loss.take().is_some(),
+            14 => std::mem::take(&mut less.lazy),
+            15 => std::mem::take(&mut item.awaited),
+            _ => false,
+        };
+        changed.then_some(less)
+    }
+
+    pub(super) const SIMPLER: usize = 16;
+
+    /// The same machine in an engine.
+    pub(super) fn build(&self, engine: &mut Engine<Sim>) {
+        if let Some(chunk) = self.chunk {
+            engine.set_staging_chunk(chunk);
+        }
+        for _ in 0..self.contexts {
+            engine.add_context();
+        }
+        for memory in &self.memories {
+            let id = engine.add_memory(memory.addressable);
+            if memory.staged {
+                engine.stage_host_copies(id);
+            }
+        }
+        for device in &self.devices {
+            let context = ContextId(device.context as u32);
+            let id = engine.add_device(context, MemoryId(device.memory as u32));
+            for depth in &device.lanes {
+                engine.add_lane(id, *depth);
+            }
+        }
+    }
+}
+
+const MODES: [Mode; 13] = [
+    Mode::Read,
+    Mode::Read,
+    Mode::Read,
+    Mode::Read,
+    Mode::Write,
+    Mode::Write,
+    Mode::Write,
+    Mode::ReadWrite,
+    Mode::ReadWrite,
+    Mode::WriteKeep,
+    Mode::WriteKeep,
+    Mode::ReadWriteUninit,
+    Mode::Atomic,
+];
+
+/// Often all of it, else any box of it.
+fn random_box(rng: &mut Rng, root: &Root) -> Box3 {
+    let mut bounds = root.extent();
+    if root.len() == 0 || rng.chance(25) {
+        return bounds;
+    }
+    if rng.chance(3) {
+        bounds.lo[2] = rng.below(root.dims[2]);
+        bounds.hi[2] = bounds.lo[2];
+        return bounds;
+    }
+    for d in 0..3 {
+        let (a, b) = (rng.below(root.dims[d]), rng.below(root.dims[d]));
+        (bounds.lo[d], bounds.hi[d]) = (a.min(b), a.max(b) + 1);
+    }
+    bounds
+}

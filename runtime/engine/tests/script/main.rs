@@ -1,0 +1,373 @@
+//! The engine played by script: what is submitted, fed, passed and failed, in which order, and what it answers.
+//!
+//! Tests are named after the scenarios of the design's decisions. The script opens proxies, makes allocations and
+//! works staged transfers off as soon as it is asked to, unless a test holds them back; feeding and verdicts are
+//! always by hand.
+
+mod costs;
+mod data;
+mod ends;
+mod group;
+mod guards;
+mod lanes;
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use group::Group;
+use windlass_engine::{
+    Access, After, Box3, Cancelled, ContextId, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId, Mode,
+    NodeId, Outcome, Plan, ProxyId, Recorded, RootId, Shell, Staged, Step, Transfer, Turn,
+};
+
+/// The shell of a script: work and causes are names.
+#[derive(Debug)]
+enum Play {}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Job {
+    Named(&'static str),
+    Copy(Transfer),
+}
+
+impl Shell for Play {
+    type Work = Job;
+    type Load = ();
+    type Cause = &'static str;
+    type Memory = u32;
+
+    fn transfer(step: Transfer) -> Job {
+        Job::Copy(step)
+    }
+}
+
+type End = Outcome<&'static str>;
+
+struct Script {
+    engine: Engine<Play>,
+    turn: Turn<Play>,
+    /// Each device's context and lanes.
+    devices: HashMap<DeviceId, (ContextId, Vec<LaneId>)>,
+    ended: HashMap<NodeId, End>,
+    took_down: HashMap<NodeId, u32>,
+    started: Vec<NodeId>,
+    points: HashMap<NodeId, (LaneId, u64)>,
+    /// Asked for and not made, while `holds_memory`.
+    asked: Vec<(RootId, MemoryId)>,
+    holds_memory: bool,
+    fired: Vec<ProxyId>,
+    holds_proxies: bool,
+    staged: Vec<Staged>,
+    transfers: Vec<(NodeId, Transfer)>,
+    noted: usize,
+    armed: Vec<(LaneId, u64)>,
+    /// Points armed for the lanes' own sake.
+    sentinels: Vec<(LaneId, u64)>,
+    freed: usize,
+    /// Lanes of contexts that are to be closed.
+    closed: Vec<LaneId>,
+}
+
+/// A node as it was given to a lane.
+#[derive(Debug, PartialEq)]
+struct Given {
+    node: NodeId,
+    waits: Vec<(LaneId, u64)>,
+    live: bool,
+}
+
+fn line(range: Range<usize>) -> Box3 {
+    Box3::line(range.start, range.end)
+}
+
+fn flat(y: Range<usize>, x: Range<usize>) -> Box3 {
+    Box3 { lo: [0, y.start, x.start], hi: [1, y.end, x.end] }
+}
+
+impl Script {
+    fn new() -> Self {
+        let mut engine = Engine::new();
+        engine.start_record();
+        Script {
+            engine,
+            turn: Turn::new(),
+            devices: HashMap::new(),
+            ended: HashMap::new(),
+            took_down: HashMap::new(),
+            started: Vec::new(),
+            points: HashMap::new(),
+            asked: Vec::new(),
+            holds_memory: false,
+            fired: Vec::new(),
+            holds_proxies: false,
+            staged: Vec::new(),
+            transfers: Vec::new(),
+            noted: 0,
+            armed: Vec::new(),
+            sentinels: Vec::new(),
+            freed: 0,
+            closed: Vec::new(),
+        }
+    }
+
+    /// A device in a context and with a memory of its own.
+    fn device(&mut self, lanes: usize, depth: usize) -> DeviceId {
+        let context = self.engine.add_context();
+        self.device_in(context, lanes, depth)
+    }
+
+    fn device_in(&mut self, context: ContextId, lanes: usize, depth: usize) -> DeviceId {
+        let memory = self.engine.add_memory(false);
+        let device = self.engine.add_device(context, memory);
+        let lanes = (0..lanes).map(|_| self.engine.add_lane(device, depth)).collect();
+        self.devices.insert(device, (context, lanes));
+        device
+    }
+
+    fn context_of(&self, device: DeviceId) -> ContextId {
+        self.devices[&device].0
+    }
+
+    fn lanes_of(&self, device: DeviceId) -> Vec<LaneId> {
+        self.devices[&device].1.clone()
+    }
+
+    /// A buffer of this many bytes that nobody has written.
+    fn buffer(&mut self, bytes: usize) -> RootId {
+        self.engine.add_root(line(0..bytes), 1, bytes, None)
+    }
+
+    /// A buffer with content in the heap.
+    fn data(&mut self, bytes: usize) -> RootId {
+        self.engine.add_root(line(0..bytes), 1, bytes, Some(0))
+    }
+
+    fn grid(&mut self, y: usize, x: usize) -> RootId {
+        self.engine.add_root(flat(0..y, 0..x), 1, y * x, None)
+    }
+
+    fn group(&mut self, name: &'static str) -> Group<'_> {
+        Group {
+            script: self,
+            name,
+            device: None,
+            accesses: Vec::new(),
+            after: Vec::new(),
+            in_order: None,
+            gates: 0,
+            keep: false,
+        }
+    }
+
+    fn guard(&mut self, name: &'static str, root: RootId, bounds: Box3, mode: Mode) -> NodeId {
+        let plan = GuardPlan { root, bounds, mode, work: Job::Named(name) };
+        let id = self.engine.plan_guard(plan, &mut self.turn);
+        self.absorb();
+        id
+    }
+
+    /// Works off what the engine asks for.
+    fn absorb(&mut self) {
+        loop {
+            self.note_transfers();
+            for settled in self.turn.settled.drain(..) {
+                let again = self.ended.insert(settled.node, settled.outcome);
+                assert!(again.is_none(), "{:?} ends twice", settled.node);
+                self.took_down.insert(settled.node, settled.took_down);
+            }
+            self.started.append(&mut self.turn.start);
+            self.turn.ready_lanes.clear();
+            self.turn.proxies.clear();
+            self.armed.extend(self.turn.arm.drain(..));
+            self.sentinels.extend(self.turn.sentinels.drain(..).map(|(lane, point, _)| (lane, point)));
+            self.freed += self.turn.freed.drain(..).count();
+            self.closed.append(&mut self.turn.closed);
+            self.fired.append(&mut self.turn.fired);
+            self.asked.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
+            for staged in std::mem::take(&mut self.turn.staged) {
+                self.engine.open(staged.download, &mut self.turn);
+                self.staged.push(staged);
+            }
+            if !self.holds_proxies && !self.fired.is_empty() {
+                for proxy in std::mem::take(&mut self.fired) {
+                    self.engine.open_proxy(proxy, &mut self.turn);
+                }
+            } else if !self.holds_memory && !self.asked.is_empty() {
+                for (root, memory) in std::mem::take(&mut self.asked) {
+                    self.engine.allocated(root, memory, Ok(0), &mut self.turn);
+                }
+            } else if let Some(at) = self.staged.iter().position(|s| self.ended.contains_key(&s.download)) {
+                let upload = self.staged.remove(at).upload;
+                self.engine.open(upload, &mut self.turn);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn note_transfers(&mut self) {
+        let Some(record) = self.engine.record() else { return };
+        for (at, node) in record.nodes.iter().enumerate().skip(self.noted) {
+            if let (Recorded::Transfer(transfer), Some(id)) = (node, record.id(at)) {
+                self.transfers.push((id, *transfer));
+            }
+        }
+        self.noted = record.nodes.len();
+    }
+
+    /// The transfers that were planned since this was last asked.
+    fn moved(&mut self) -> Vec<(NodeId, Transfer)> {
+        std::mem::take(&mut self.transfers)
+    }
+
+    /// The boxes of the transfers planned since this was last asked, staged ones once.
+    fn moved_boxes(&mut self) -> Vec<(usize, usize)> {
+        let moved = self.moved();
+        let steps = moved.iter().filter(|(_, t)| t.step != Step::Upload);
+        steps.map(|(_, t)| (t.bounds.lo[2], t.bounds.hi[2])).collect()
+    }
+
+    /// Takes what a lane has room for, without confirming it.
+    fn pop(&mut self, lane: LaneId) -> Vec<Given> {
+        let mut given = Vec::new();
+        if self.engine.hold_lane(lane) {
+            while let Some(popped) = self.engine.pop(lane) {
+                self.points.insert(popped.node, (lane, popped.point));
+                let waits = self.engine.outfit(popped.node).map(|o| o.waits().to_vec());
+                let waits = waits.unwrap_or_default();
+                given.push(Given { node: popped.node, waits, live: popped.live });
+            }
+        }
+        given
+    }
+
+    fn confirm(&mut self, lane: LaneId, given: &[Given]) {
+        let fed = given.iter().map(|g| Fed { node: g.node, refused: None });
+        self.engine.confirm(fed.collect::<Vec<_>>(), &mut self.turn);
+        self.engine.release_lane(lane, &mut self.turn);
+        self.absorb();
+    }
+
+    /// Feeds a lane what it has room for.
+    fn feed(&mut self, lane: LaneId) -> Vec<Given> {
+        let given = self.pop(lane);
+        self.confirm(lane, &given);
+        given
+    }
+
+    /// Feeds all lanes as long as there is something to feed.
+    fn feed_all(&mut self) -> Vec<Given> {
+        let mut all = Vec::new();
+        loop {
+            let before = all.len();
+            let mut lanes: Vec<_> = self.devices.values().flat_map(|(_, lanes)| lanes).copied().collect();
+            lanes.sort_unstable();
+            for lane in lanes {
+                all.extend(self.feed(lane));
+            }
+            if all.len() == before {
+                return all;
+            }
+        }
+    }
+
+    /// Feeds all lanes, and says which nodes were fed.
+    fn fed_nodes(&mut self) -> Vec<NodeId> {
+        self.feed_all().into_iter().map(|g| g.node).collect()
+    }
+
+    fn point(&self, node: NodeId) -> (LaneId, u64) {
+        self.points[&node]
+    }
+
+    /// A good verdict on everything up to this node.
+    fn pass(&mut self, node: NodeId) {
+        let (lane, point) = self.point(node);
+        self.engine.passed(lane, point, |_| None, &mut self.turn);
+        self.absorb();
+    }
+
+    /// A good verdict on everything before this node, and a bad one on it.
+    fn fail(&mut self, node: NodeId, cause: &'static str) {
+        let (lane, point) = self.point(node);
+        self.engine.passed(lane, point, |p| (p == point).then_some(cause), &mut self.turn);
+        self.absorb();
+    }
+
+    fn finish(&mut self, node: NodeId) {
+        self.engine.finish_host(node, Ok(()), &mut self.turn);
+        self.absorb();
+    }
+
+    fn open(&mut self, node: NodeId) {
+        self.engine.open(node, &mut self.turn);
+        self.absorb();
+    }
+
+    fn cancel(&mut self, node: NodeId) -> Cancelled {
+        let answer = self.engine.cancel(node, "cancelled", &mut self.turn);
+        self.absorb();
+        answer
+    }
+
+    fn lose(&mut self, device: DeviceId) {
+        let context = self.context_of(device);
+        self.engine.lose(context, "lost", &mut self.turn);
+        self.absorb();
+    }
+
+    /// Feeds and passes until nothing more happens, guards and host tasks included.
+    fn run_to_the_end(&mut self) {
+        loop {
+            let fed = self.fed_nodes();
+            for node in &fed {
+                self.pass(*node);
+            }
+            let mut live: Vec<_> = self.points.keys().copied().collect();
+            live.retain(|n| !self.ended.contains_key(n));
+            let late = !live.is_empty();
+            live.into_iter().for_each(|n| self.pass(n));
+            let started = std::mem::take(&mut self.started);
+            if fed.is_empty() && started.is_empty() && !late {
+                return;
+            }
+            started
+                .into_iter()
+                .filter(|n| !self.ended.contains_key(n))
+                .collect::<Vec<_>>()
+                .into_iter()
+                .for_each(|n| {
+                    self.engine.finish_host(n, Ok(()), &mut self.turn);
+                    self.absorb();
+                });
+        }
+    }
+
+    fn end(&self, node: NodeId) -> Option<&End> {
+        self.ended.get(&node)
+    }
+
+    fn is_done(&self, node: NodeId) -> bool {
+        self.end(node) == Some(&Outcome::Done)
+    }
+
+    /// Nothing but an edge keeps these two in order, or a chain of them.
+    fn ordered(&self, first: NodeId, then: NodeId) -> bool {
+        let Some(record) = self.engine.record() else { return false };
+        let (Some(first), Some(then)) = (record.position(first), record.position(then)) else { return false };
+        let mut reached = vec![first];
+        let mut at = 0;
+        while at < reached.len() {
+            let next = record.edges.iter().filter(|(from, _)| *from == reached[at]).map(|(_, to)| *to);
+            let new: Vec<_> = next.filter(|to| !reached.contains(to)).collect();
+            reached.extend(new);
+            at += 1;
+        }
+        reached.contains(&then)
+    }
+
+    /// Everything has ended and nothing is left over.
+    fn assert_empty(&mut self) {
+        assert_eq!((self.engine.live_nodes(), self.engine.live_links()), (0, 0));
+    }
+}
