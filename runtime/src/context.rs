@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{
@@ -11,13 +10,13 @@ use windlass_backend::{
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
 
 use crate::build::{Builds, Built, Values};
 use crate::device::{Device, DeviceData};
 use crate::engine::{ContextId, DeviceId, Engine, HEAP, LaneId, MemoryId};
 use crate::error::{Cause, Error, Result};
 use crate::runtime::Runtime;
-use crate::shell::feed::panic_message;
 use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
@@ -221,9 +220,8 @@ impl ContextShared {
             let mut spec = LaneSpec::new(position, number);
             spec.completion = completion;
             let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
-            let open = AssertUnwindSafe(|| self.native.open_lane(spec, Arc::new(sink)));
-            let native = catch_unwind(open)
-                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic))))
+            let native = catch(|| self.native.open_lane(spec, Arc::new(sink)))
+                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging) = (self.native.clone(), self.staging.clone());
             inner.set_lane(LaneShell { id: lane, native, context, number, staging }, chores);

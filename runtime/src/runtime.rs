@@ -5,7 +5,6 @@ mod stats;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use windlass_backend::{
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
 
 use crate::context::{ContextShared, DeviceSlot};
 use crate::device::{Device, DeviceData, Platform, Selector, Wish};
@@ -205,10 +205,10 @@ impl Runtime {
     ) -> Result<Arc<dyn NativeContext>> {
         let backend = &self.shared.backends[backend].backend;
         let open = || futures_lite::future::block_on(backend.open(platform, devices));
-        match catch_unwind(AssertUnwindSafe(open)) {
+        match catch(open) {
             Ok(opened) => opened.map_err(|e| Error::backend(e, "opening a context")),
-            Err(_) => {
-                let error = BackendError::Unsupported("the backend panicked while opening".into());
+            Err(panic) => {
+                let error = BackendError::Panicked(panic.message().into());
                 Err(Error::backend(error, "opening a context"))
             }
         }
@@ -359,8 +359,8 @@ impl BackendEntry {
     fn found(&self, at: usize) -> &std::result::Result<Vec<FoundPlatform>, Unavailable> {
         self.found.get_or_init(|| {
             let discover = || futures_lite::future::block_on(self.backend.discover());
-            let platforms = catch_unwind(AssertUnwindSafe(discover)).unwrap_or_else(|_| {
-                let reason = "its driver made the backend panic".into();
+            let platforms = catch(discover).unwrap_or_else(|panic| {
+                let reason = format!("its driver made the backend panic: {panic}");
                 Err(Unavailable { reason, remedy: "report this, with the driver's version".into() })
             })?;
             let backend = self.backend.id();

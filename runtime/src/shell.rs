@@ -28,7 +28,6 @@ pub(crate) mod waking;
 pub(crate) mod work;
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -36,6 +35,7 @@ use windlass_backend::{Allocation, Context as NativeContext, HostMemory, Lane, L
 use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
 use windlass_sync::executor::Executor;
+use windlass_sync::panics::catch;
 
 use crate::engine::{Engine, LaneId, NodeId, ProxyId, Settled, Shell, Transfer};
 use crate::error::{Cause, Error};
@@ -232,12 +232,8 @@ fn close(lanes: Vec<Arc<LaneShell>>) {
         }
     }
     for context in contexts {
-        let ended = AssertUnwindSafe(|| futures_lite::future::block_on(context.close()));
-        if let Err(panic) = catch_unwind(ended) {
-            tracing::error!(
-                message = feed::panic_message(&*panic),
-                "a backend panicked when its context was closed"
-            );
+        if let Err(panic) = catch(|| futures_lite::future::block_on(context.close())) {
+            tracing::error!(message = panic.message(), "a backend panicked when its context was closed");
         }
     }
 }

@@ -1,19 +1,18 @@
 //! The thread behind a lane, what it takes from its inbox, and the helpers it shares large ranges with.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
 use smallvec::SmallVec;
 use windlass_backend::{BackendError, Failed, HostLaunch, LaneSink, Point, Verdict};
 use windlass_kernel::Range;
-use windlass_sync::crew::{Crew, Payload, Task};
+use windlass_sync::crew::{Crew, Task};
 use windlass_sync::facade::{Condvar, Mutex, lock};
+use windlass_sync::panics::{Panicked, catch, contain};
 use windlass_sync::timeline::{Head, soon};
 
 use crate::context::Timeline;
@@ -122,8 +121,8 @@ impl Worker {
                 let point = group.point;
                 match self.run_work(&mut group.work) {
                     Ok(()) => head.advance(point.0, tell(sink)),
-                    Err(payload) => {
-                        let error = BackendError::Panicked(message(payload));
+                    Err(panic) => {
+                        let error = BackendError::Panicked(panic.message().into());
                         let failure = Failed { first: point, last: point, error };
                         head.advance_failed(point.0, failure, tell(sink));
                     }
@@ -135,22 +134,17 @@ impl Worker {
 
     /// Runs a group's commands in order, up to one that panics, and drops them all: when the point is passed, nothing
     /// of the group is left. That may panic, too.
-    fn run_work(&self, work: &mut SmallVec<[Work; 1]>) -> Result<(), Payload> {
-        let mut ended =
-            catch_unwind(AssertUnwindSafe(|| work.iter().try_for_each(|w| self.run_one(w)))).flatten();
+    fn run_work(&self, work: &mut SmallVec<[Work; 1]>) -> Result<(), Panicked> {
+        let mut ended = catch(|| work.iter().try_for_each(|w| self.run_one(w))).flatten();
         // A panic in a drop leaves the commands before that one.
         while !work.is_empty() {
-            let dropped = catch_unwind(AssertUnwindSafe(|| work.clear()));
-            match dropped {
-                Err(payload) if ended.is_ok() => ended = Err(payload),
-                Err(payload) => drop(message(payload)),
-                Ok(()) => (),
-            }
+            let dropped = catch(|| work.clear());
+            ended = ended.and(dropped);
         }
         ended
     }
 
-    fn run_one(&self, work: &Work) -> Result<(), Payload> {
+    fn run_one(&self, work: &Work) -> Result<(), Panicked> {
         match work {
             Work::Alone(launch) => run_alone(launch),
             Work::Shared(task) => self.helpers.run(task)?,
@@ -165,27 +159,8 @@ impl Worker {
 pub(crate) fn tell(sink: &dyn LaneSink) -> impl FnMut(u64, Vec<Failed>) {
     move |upto, failed| {
         let verdict = Verdict { upto: Point(upto), failed };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| sink.passed(verdict))) {
-            drop(message(payload));
-        }
+        contain(|| sink.passed(verdict));
     }
-}
-
-/// A panic's message.
-fn message(payload: Payload) -> String {
-    match payload.downcast::<String>() {
-        Ok(text) => *text,
-        Err(payload) => match payload.downcast::<&'static str>() {
-            Ok(text) => (*text).into(),
-            Err(payload) => no_message(payload),
-        },
-    }
-}
-
-/// A payload of another type may panic again when it is dropped, so it is not.
-fn no_message(payload: Box<dyn Any + Send>) -> String {
-    mem::forget(payload);
-    "a panic without a message".into()
 }
 
 /// Threads that help lanes with large ranges: one for each core but one, started at the first such range.
@@ -226,7 +201,7 @@ impl Helpers {
         }
     }
 
-    fn run(&self, task: &Arc<Task<Cut>>) -> Result<(), Payload> {
+    fn run(&self, task: &Arc<Task<Cut>>) -> Result<(), Panicked> {
         self.crew.run(task)
     }
 }

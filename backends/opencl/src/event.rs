@@ -33,12 +33,12 @@
 //! arming or flushing drops them.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{BackendError, Failed, LaneSink, Point, Verdict};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::contain;
 
 use crate::sys::Event;
 
@@ -191,7 +191,7 @@ impl Progress {
             let verdict = Verdict { upto: self.retire(asked, &failed), failed };
             // A sink that panics breaks its contract, but must not take the lane's later verdicts with it, and the
             // panic must not unwind into a driver.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.sink.passed(verdict)));
+            contain(|| self.sink.passed(verdict));
         }
     }
 

@@ -1,11 +1,10 @@
 //! Completion: from the end of a submission to verdicts.
 
-use std::any::Any;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 
 use windlass_backend::{BackendError, Failed, LaneSink, Point, Verdict};
+use windlass_sync::panics::{catch, contain};
 
 use crate::context::Gpu;
 use crate::encode::Download;
@@ -70,7 +69,7 @@ impl Completion {
             let verdict = lock(&self.state).take_or_stop();
             let Some(verdict) = verdict else { return };
             // The sink is the runtime's and has no business panicking; if it does, later verdicts must still arrive.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.sink.passed(verdict)));
+            contain(|| self.sink.passed(verdict));
         }
     }
 }
@@ -177,8 +176,8 @@ fn look_for_loss(gpu: &Gpu, doubtful: bool) {
 /// dropped, and only read-backs have callbacks: `Download::finish` knows.
 fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu::PollError>, BackendError> {
     let _inside = exit::enter();
-    catch_unwind(AssertUnwindSafe(|| gpu.device.poll(how))).or_else(|panic| {
-        if overtaken(&*panic) {
+    catch(|| gpu.device.poll(how)).or_else(|panic| {
+        if overtaken(panic.message()) {
             return Ok(Err(wgpu::PollError::Timeout));
         }
         gpu.faults.lose("the driver failed in Device::poll");
@@ -187,9 +186,8 @@ fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu:
 }
 
 /// Whether this panic only says that another thread was faster.
-fn overtaken(panic: &(dyn Any + Send)) -> bool {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.is_some_and(|text| text.starts_with("If the queue is empty, the current submission index"))
+fn overtaken(message: &str) -> bool {
+    message.starts_with("If the queue is empty, the current submission index")
 }
 
 /// Passes the points, then reports, so that one verdict covers all of a batch.

@@ -1,6 +1,5 @@
 //! Feeding: making the native calls of groups that the engine has popped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -9,6 +8,7 @@ use windlass_backend::{
     Region, Wait,
 };
 use windlass_kernel::Span;
+use windlass_sync::panics::{Panicked, catch};
 
 use super::waking::shielded;
 use super::work::{Binding, Planned, PlannedArg, Work, empty_span};
@@ -205,8 +205,8 @@ fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) ->
     sink::quietly(|| {
         fed.extend(batch.in_use().filter_map(|entry| feed_one(lane, entry, &mut dead)));
         batch.clear();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| lane.native.flush())) {
-            dead.get_or_insert_with(|| dead_lane(&*panic, "flushing a lane"));
+        if let Err(panic) = catch(|| lane.native.flush()) {
+            dead.get_or_insert_with(|| dead_lane(&panic, "flushing a lane"));
         }
     });
     dead
@@ -214,13 +214,13 @@ fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) ->
 
 /// Has a lane report a point; says why it never will, if so.
 pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
-    let arm = AssertUnwindSafe(|| lane.native.arm(Point(point)));
-    sink::quietly(|| catch_unwind(arm)).err().map(|panic| dead_lane(&*panic, "asking a lane for a verdict"))
+    let armed = sink::quietly(|| catch(|| lane.native.arm(Point(point))));
+    armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
 }
 
 /// A lane that panicked where it cannot refuse: nobody knows what has become of what it was fed.
-fn dead_lane(panic: &(dyn std::any::Any + Send), doing: &str) -> Cause {
-    let error = BackendError::Lost(format!("its lane panicked: {}", panic_message(panic)));
+fn dead_lane(panic: &Panicked, doing: &str) -> Cause {
+    let error = BackendError::Lost(format!("its lane panicked: {panic}"));
     Cause(Error::backend(error, doing))
 }
 
@@ -230,16 +230,16 @@ fn dead_lane(panic: &(dyn std::any::Any + Send), doing: &str) -> Cause {
 fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> Option<Fed<Cause>> {
     let ToFeed { node, point, waits, job, memory } = entry;
     let (node, point) = (node.take()?, *point);
-    let attempt = catch_unwind(AssertUnwindSafe(|| match job {
+    let attempt = catch(|| match job {
         Job::Barrier => lane.native.feed(point, waits, SmallVec::new()),
         Job::Commands(commands) => feed_commands(lane, point, waits, commands, memory),
         Job::Transfer(transfer) => feed_transfer(lane, point, waits, transfer, memory),
-    }));
+    });
     let refused = match attempt {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(replace_by_barrier(lane, point, waits, error, dead)),
         Err(panic) => {
-            let error = BackendError::Panicked(panic_message(&*panic));
+            let error = BackendError::Panicked(panic.message().into());
             Some(replace_by_barrier(lane, point, waits, error, dead))
         }
     };
@@ -261,8 +261,8 @@ fn replace_by_barrier(
     };
     let replaced = match refused.is_lost() {
         true => Err(refused.clone()),
-        false => catch_unwind(AssertUnwindSafe(|| lane.native.feed(point, waits, SmallVec::new())))
-            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic)))),
+        false => catch(|| lane.native.feed(point, waits, SmallVec::new()))
+            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into()))),
     };
     let doing = "handing a group to the device";
     if let Err(error) = replaced {
@@ -423,11 +423,4 @@ fn region_of(bounds: &Box3, extent: &Box3, unit: usize, bytes: usize) -> Region 
 fn compact(region: &Region) -> Region {
     let Region { width, rows, slices, .. } = *region;
     Region { offset: 0, width, rows, slices, row_pitch: width, slice_pitch: width * rows }
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }

@@ -1,12 +1,11 @@
 //! Making and freeing allocations, and dropping other native objects, off every path that must not block.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
 
-use super::feed::panic_message;
 use super::waking::shielded;
 use super::{Chores, Inner, LaneShell, close};
 use crate::build::Builds;
@@ -43,8 +42,8 @@ impl Inner {
         let object = MemoryObject::Buffer { bytes };
         let make = move || match owner {
             Some((context, device)) => {
-                let allocate = AssertUnwindSafe(|| context.allocate(device, object));
-                catch_unwind(allocate).unwrap_or_else(|p| Err(BackendError::Panicked(panic_message(&*p))))
+                let made = catch(|| context.allocate(device, object));
+                made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
             }
             None => heap(),
         };
