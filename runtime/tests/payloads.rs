@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context as TaskContext, Wake, Waker};
 
-use rig::{Gate, Hold, Rig, until, wait};
+use rig::{Gate, Hold, Rig, fails, until, wait};
 use windlass::BoxError;
 use windlass::prelude::*;
 
@@ -133,4 +133,49 @@ fn a_handler_that_panics_with_a_bomb_costs_no_other_queue_its_errors() {
     }
     rig.runtime.run_until_stalled();
     assert_eq!(rig.told.so_far().len(), 1);
+}
+
+#[test]
+fn errors_whose_drops_panic_are_told_in_one_batch() {
+    let rig = Rig::manual(1);
+    for _ in 0..4 {
+        drop(rig.queue.submit(|cg| cg.host_task(async |_| Err(Bomb.into()))).unwrap());
+    }
+    rig.runtime.run_until_stalled();
+    assert_eq!(rig.told.so_far().len(), 4);
+    // What the handler kept goes as well, and this thread lives.
+    drop(rig.told.take());
+    drop(fails(&rig.queue, "another one"));
+    until("others are told later", || {
+        rig.runtime.run_until_stalled();
+        rig.told.so_far().len() == 1
+    });
+}
+
+#[test]
+fn an_error_through_many_host_tasks_is_told_by_its_origin() {
+    let rig = Rig::new();
+    let mut error: BoxError = "the first".into();
+    for _ in 0..100_000 {
+        let task = rig.queue.submit(|cg| cg.host_task(async move |_| Err(error))).unwrap();
+        error = wait(task).unwrap_err().into();
+    }
+    let text = error.to_string();
+    assert!(text.contains("the first") && text.len() < 1000, "{} bytes", text.len());
+    let debug = format!("{error:?}");
+    assert!(debug.contains("the first") && debug.len() < 2000, "{} bytes", debug.len());
+    drop(error);
+}
+
+#[test]
+fn an_error_through_many_host_tasks_that_wait_for_each_other() {
+    let rig = Rig::new();
+    let mut last = rig.queue.submit(|cg| cg.host_task(async |_| Err("the first".into()))).unwrap();
+    for _ in 0..1000 {
+        let before = last;
+        last = rig.queue.submit(|cg| cg.host_task(async move |_| Ok(before.await?))).unwrap();
+    }
+    let error = wait(last).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("the first") && text.len() < 1000, "{} bytes", text.len());
 }

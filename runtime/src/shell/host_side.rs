@@ -17,7 +17,7 @@ use super::waking::Woken;
 use super::work::{Planned, Work};
 use super::{Chores, Inner};
 use crate::engine::{NodeId, RootId};
-use crate::error::{BoxError, Cause, Error, Kind, Result};
+use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
 use crate::host_task::HostMemoryTable;
 
 /// The future of a host task, with the memory it works on inside.
@@ -159,14 +159,14 @@ impl Future for HostTask {
         });
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(result)) => result.map_err(|e| Error::new(Kind::HostTask(e))),
-            Err(panic) => Err(Error::new(Kind::HostTaskPanicked(panic.message().into()))),
+            Ok(Poll::Ready(result)) => result.map_err(|e| Error::user(UserCode::HostTask, e)),
+            Err(panic) => Err(Error::user_panicked(UserCode::HostTask, &panic)),
         };
         let over = std::mem::replace(&mut this.state, TaskState::Over);
         let dropped = catch(|| drop(over));
         let result = match dropped {
             Ok(()) => result,
-            Err(panic) => result.and(Err(Error::new(Kind::HostTaskPanicked(panic.message().into())))),
+            Err(panic) => result.and(Err(Error::user_panicked(UserCode::HostTask, &panic))),
         };
         this.finish.result = Some(result);
         this.finish.tell();

@@ -10,7 +10,7 @@ use super::proxy::Signalled;
 use super::{Inner, Signal};
 use crate::build::{Built, WaitBuilt};
 use crate::engine::NodeId;
-use crate::error::{BoxError, Cause, Error, Kind, Result};
+use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
 
 /// A user's future that a group waits for.
 pub(crate) type Outside = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
@@ -81,8 +81,8 @@ impl Future for Waiting {
         let Some(future) = &mut this.future else { return Poll::Ready(()) };
         let result = match catch(|| future.as_mut().poll(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(result)) => result.map_err(|e| Error::new(Kind::HostTask(e))),
-            Err(panic) => Err(Error::new(Kind::HostTaskPanicked(panic.message().into()))),
+            Ok(Poll::Ready(result)) => result.map_err(|e| Error::user(UserCode::Outside, e)),
+            Err(panic) => Err(Error::user_panicked(UserCode::Outside, &panic)),
         };
         this.gate.result = Some(result);
         this.drop_future();
