@@ -194,7 +194,8 @@ impl Error {
         matches!(*self.kind, Kind::Saturated { .. })
     }
 
-    /// Waiting here would block the executor that has to make the progress waited for.
+    /// Waiting here would block a thread that may have to make the progress waited for: the one that drives a
+    /// current-thread runtime, or one of Windlass's own, inside a kernel for instance.
     pub fn is_would_block(&self) -> bool {
         matches!(*self.kind, Kind::WouldBlock)
     }
@@ -251,7 +252,8 @@ impl fmt::Display for Error {
                 write!(f, "the queue has its limit of {limit} groups in flight; wait with `queue.ready().await`")
             }
             Kind::WouldBlock => f.write_str(
-                "waiting here would block the runtime that has to make progress; use `.await`, or a multi-thread runtime",
+                "waiting here would block a thread that has to make progress (a current-thread tokio runtime's, or \
+                 one of Windlass's own, in a kernel or host task); use `.await`, or wait on another thread",
             ),
             Kind::Cancelled => f.write_str("the work was cancelled"),
             Kind::DependencyFailed { root } => write!(f, "something this work depends on has failed: {root}"),

@@ -29,6 +29,8 @@ use slab::Slab;
 
 use crate::facade::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::panics::{Panicked, catch, contain};
+#[cfg(not(windlass_loom))]
+use crate::threads::forbid_blocking;
 use state::{AfterPoll, TaskState};
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -178,7 +180,10 @@ impl Shared {
     #[cfg(not(windlass_loom))]
     fn start_thread(self: &StdArc<Self>) {
         let shared = self.clone();
-        let started = std::thread::Builder::new().name(self.name.into()).spawn(move || shared.work());
+        let started = std::thread::Builder::new().name(self.name.into()).spawn(move || {
+            forbid_blocking();
+            shared.work();
+        });
         if started.is_err() {
             // The machine has no thread left for us now. The next wake tries again.
             lock(&self.queue).threads -= 1;

@@ -13,4 +13,5 @@ pub mod executor;
 pub mod facade;
 pub mod inbox;
 pub mod panics;
+pub mod threads;
 pub mod timeline;

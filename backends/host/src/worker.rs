@@ -13,6 +13,7 @@ use windlass_kernel::Range;
 use windlass_sync::crew::{Crew, Task};
 use windlass_sync::facade::{Condvar, Mutex, lock};
 use windlass_sync::panics::{Panicked, catch, contain};
+use windlass_sync::threads::forbid_blocking;
 use windlass_sync::timeline::{Head, soon};
 
 use crate::context::Timeline;
@@ -218,7 +219,11 @@ impl fmt::Debug for Helpers {
     }
 }
 
-/// Starts a thread that nobody joins.
+/// Starts a thread that nobody joins, and on which kernels must not wait.
 pub(crate) fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name).spawn(run).map(drop)
+    let marked = move || {
+        forbid_blocking();
+        run();
+    };
+    thread::Builder::new().name(name).spawn(marked).map(drop)
 }
