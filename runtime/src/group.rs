@@ -267,12 +267,14 @@ impl<'g> CommandGroup<'g> {
         A: HostArgs<'g>,
         F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
     {
-        launch::check_range(&range.range())?;
+        // It is the program's code: asked again, it may answer otherwise, or panic where nobody expects it.
+        let asked = range.range();
+        launch::check_range(&asked)?;
         self.host_device("host_for")?;
         let windows = args.windows()?.0;
-        match range.range().items() {
+        match asked.items() {
             0 => Ok(()),
-            _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>(range, windows, body)))),
+            _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>((range, asked), windows, body)))),
         }
     }
 
