@@ -17,6 +17,7 @@ use crate::device::{Device, DeviceData};
 use crate::engine::{ContextId, DeviceId, Engine, HEAP, LaneId, MemoryId};
 use crate::error::{Cause, Error, Result};
 use crate::runtime::Runtime;
+use crate::shell::blank::Blank;
 use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::Sink;
@@ -213,6 +214,10 @@ impl ContextShared {
         lanes: &[LaneId],
         chores: &mut Chores,
     ) -> Result<()> {
+        let blank = catch(|| Blank::new(position, &*self.native))
+            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+            .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
+        let blank = Arc::new(blank);
         let may_feed = self.native.info().feeds_from_sink || completion == Some(CompletionStrategy::Waiter);
         for &lane in lanes {
             // Unique in the runtime, and so in the context.
@@ -223,8 +228,8 @@ impl ContextShared {
             let native = catch(|| self.native.open_lane(spec, Arc::new(sink)))
                 .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
-            let (context, staging) = (self.native.clone(), self.staging.clone());
-            inner.set_lane(LaneShell { id: lane, native, context, number, staging }, chores);
+            let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
+            inner.set_lane(LaneShell { id: lane, native, context, number, staging, blank }, chores);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@
 //! list. The feared race, a group left on the list just as the holder gives up, cannot happen: the holder gives the
 //! token back in the same turn at the desk in which it found the list empty.
 
+pub(crate) mod blank;
 pub(crate) mod chores;
 pub(crate) mod event;
 pub(crate) mod feed;
@@ -40,6 +41,7 @@ use windlass_sync::panics::catch;
 use crate::engine::{Engine, LaneId, NodeId, ProxyId, Settled, Shell, Transfer};
 use crate::error::{Cause, Error};
 use crate::stall::Watch;
+use blank::Blank;
 pub(crate) use chores::Chores;
 use pool::{Pool, StagingCount, StagingLimits};
 use work::{Planned, Work};
@@ -122,6 +124,8 @@ pub(crate) struct LaneShell {
     pub(crate) number: LaneNumber,
     /// Its context's.
     pub(crate) staging: Arc<Pool>,
+    /// Its device's.
+    pub(crate) blank: Arc<Blank>,
 }
 
 /// Everything that a runtime is. User handles hold it; so does every group in flight, through its event.

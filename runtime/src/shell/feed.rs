@@ -315,7 +315,7 @@ fn feed_commands(
 
 #[inline(never)]
 fn feed_several<'a>(
-    lane: &LaneShell,
+    lane: &'a LaneShell,
     point: Point,
     waits: &[Wait],
     commands: &'a mut [Planned<'static>],
@@ -332,8 +332,10 @@ fn feed_several<'a>(
             bodies.push(HostLaunch { range: body.range(), code: HostCode::Once(body), spans });
         }
     }
-    let arguments =
-        commands.iter().map(|c| arguments(c, find)).collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
+    let arguments = commands
+        .iter()
+        .map(|c| arguments(lane, c, find))
+        .collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
     let mut bodies = bodies.into_iter();
     let native = commands.iter().zip(&arguments).map(|(command, args)| match command {
         Planned::Host(_) => bodies.next().map(Command::Host).ok_or_else(gone),
@@ -381,6 +383,7 @@ struct Arguments<'a> {
 }
 
 fn arguments<'a>(
+    lane: &'a LaneShell,
     command: &'a Planned<'static>,
     find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
 ) -> Result<Arguments<'a>, BackendError> {
@@ -388,8 +391,14 @@ fn arguments<'a>(
     let list = launch.args.iter().map(|arg| {
         Ok(match arg {
             PlannedArg::Buffer(binding, access) => Arg::Buffer {
-                memory: find(binding)?,
-                region: binding.region(),
+                memory: match binding.is_empty() {
+                    true => lane.blank.get(&*lane.context)?,
+                    false => find(binding)?,
+                },
+                region: match binding.is_empty() {
+                    true => Region::line(0, 0),
+                    false => binding.region(),
+                },
                 element: binding.element as usize,
                 word: binding.word,
                 access: *access,
