@@ -96,6 +96,11 @@ impl Context {
     /// [`Context::open`] on this thread, which blocks as long as the driver takes.
     pub fn blocking_open(devices: &[Device]) -> Result<Context> {
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
+        if let Some(other) = devices.iter().find(|d| !d.runtime().is_same(first.runtime())) {
+            return Err(Error::invalid(format!(
+                "{first} and {other} were found by different runtimes, and a context has devices of one runtime"
+            )));
+        }
         let of_platform = |d: &Device| (d.data.at.0, d.data.at.1);
         if let Some(other) = devices.iter().find(|d| of_platform(d) != of_platform(first)) {
             return Err(Error::invalid(format!(
@@ -132,6 +137,13 @@ impl Context {
         completion: Option<CompletionStrategy>,
     ) -> Result<Arc<DeviceSlot>> {
         ContextShared::slot(&self.shared, device, completion)
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.devices().iter().map(ToString::to_string).collect();
+        write!(f, "the context of {}", names.join(", "))
     }
 }
 
