@@ -257,6 +257,8 @@ impl fmt::Display for Error {
             ),
             Kind::Cancelled => f.write_str("the work was cancelled"),
             Kind::DependencyFailed { root } => write!(f, "something this work depends on has failed: {root}"),
+            // What was asked for stands in what was being done.
+            Kind::Backend { error: BackendError::OutOfMemory { .. }, doing } => write!(f, "{doing}: out of memory"),
             Kind::Backend { error, doing } => write!(f, "{doing}: {error}"),
             Kind::User { what, error } => write!(f, "{what} failed: {error}"),
             Kind::UserPanicked { what, message } => write!(f, "{what} panicked: {message}"),

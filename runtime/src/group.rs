@@ -317,7 +317,8 @@ impl<'g> CommandGroup<'g> {
         }
     }
 
-    /// Copies elements from one accessor to another of the same shape.
+    /// Copies elements from one accessor to another of the same shape, or of another number of dimensions and as many
+    /// elements: then row-major order says which goes where.
     pub fn copy<'a, T, A, B>(&self, from: &'a A, to: &'a B) -> Result<()>
     where
         T: DeviceCopy,
@@ -326,13 +327,7 @@ impl<'g> CommandGroup<'g> {
     {
         let (Some(from), Some(to)) = (from.binding(), to.binding()) else { return Ok(()) };
         accessor::check_modes(from_mode::<A>(), from_mode::<B>())?;
-        if from.extent.size != to.extent.size {
-            return Err(Error::invalid(format!(
-                "a copy of {} elements does not fit a destination of {}, or their shapes differ",
-                from.len(),
-                to.len()
-            )));
-        }
+        let (from, to) = accessor::of_one_shape(from, to)?;
         if from.overlaps(&to) {
             return Err(Error::invalid("a copy's source and destination overlap"));
         }

@@ -17,6 +17,7 @@ pub(crate) mod event;
 pub(crate) mod feed;
 mod filing;
 pub(crate) mod host_side;
+mod in_use;
 pub(crate) mod memory;
 pub(crate) mod outside;
 pub(crate) mod pool;
@@ -138,6 +139,7 @@ pub(crate) struct Inner {
     pub(crate) user: Executor,
     pub(crate) reporter: report::Reporter,
     pub(crate) reaper: memory::Reaper,
+    in_use: in_use::InUse,
     mailman: proxy::Mailman,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -169,6 +171,7 @@ impl Inner {
                 user: Executor::new("windlass-user", threads),
                 reporter: report::Reporter::default(),
                 reaper: memory::Reaper::default(),
+                in_use: in_use::InUse::default(),
                 staging,
                 manual,
             }
