@@ -41,8 +41,12 @@ impl Cache {
     /// The code that was kept for exactly this.
     pub fn get(&self, key: &[&str]) -> Option<Vec<u8>> {
         let (key, path) = self.place(key);
-        let entry = match fs::read(&path) {
-            Ok(entry) => entry,
+        // Opening a pipe would wait for somebody to write.
+        let entry = match fs::metadata(&path)
+            .and_then(|there| there.is_file().then(|| fs::read(&path)).transpose())
+        {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return ignored(&path, "it is no file"),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => return ignored(&path, &error.to_string()),
         };
@@ -69,6 +73,8 @@ impl Cache {
             .and_then(|()| fs::write(&own, &entry))
             .and_then(|()| fs::rename(&own, &path));
         if let Err(error) = written {
+            // Nobody would ever look at it.
+            let _ = fs::remove_file(&own);
             tracing::warn!(path = %path.display(), %error, "a compiled kernel could not be kept");
         }
     }
@@ -157,5 +163,32 @@ mod tests {
         let cache = Cache::at("/dev/null/nothing");
         cache.put(&KEY, b"code");
         assert_eq!(cache.get(&KEY), None);
+    }
+
+    /// Seen to wait for ever.
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let cache = fresh("pipe");
+        fs::create_dir_all(&cache.folder).expect("the folder can be made");
+        let pipe = cache.place(&KEY).1;
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+        let (tell, told) = std::sync::mpsc::channel();
+        let reader = cache.clone();
+        std::thread::spawn(move || tell.send(reader.get(&KEY)));
+        assert_eq!(told.recv_timeout(std::time::Duration::from_secs(20)), Ok(None));
+        fs::remove_dir_all(&cache.folder).expect("it is ours");
+    }
+
+    /// Seen to leave what it had written under another name.
+    #[test]
+    fn what_cannot_be_kept_leaves_nothing_behind() {
+        let cache = fresh("leftover");
+        let taken = cache.place(&KEY).1;
+        fs::create_dir_all(taken.join("inside")).expect("the folder can be made");
+        cache.put(&KEY, b"code");
+        let there: Vec<_> = fs::read_dir(&cache.folder).expect("it is there").flatten().collect();
+        assert_eq!(there.len(), 1, "{there:?}");
+        fs::remove_dir_all(&cache.folder).expect("it is ours");
     }
 }

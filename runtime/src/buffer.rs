@@ -77,13 +77,17 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// assert!(Buffer::<u8, 2>::with_shape([2, 3], vec![0; 7]).unwrap_err().is_invalid_input());
     /// ```
     pub fn with_shape(shape: impl Shape<D>, elements: Vec<T>) -> Result<Self> {
-        let extent = shape.extent();
+        let extent: [usize; D] = shape.extent();
         let expected = extent.iter().try_fold(1_usize, |n, e| n.checked_mul(*e));
         if expected != Some(elements.len()) {
             let len = elements.len();
             return Err(Error::invalid(format!("{len} elements do not fill a buffer of shape {extent:?}")));
         }
-        Ok(Self::with_root(extent, Some(HostMemory::from_vec(elements))))
+        let buffer = Self::with_root(extent, Some(HostMemory::from_vec(elements)));
+        match buffer.window.problem {
+            Some(problem) => Err(Error::invalid(&*problem)),
+            None => Ok(buffer),
+        }
     }
 
     fn with_root(extent: [usize; D], data: Option<HostMemory>) -> Self {
@@ -91,11 +95,10 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         const { assert!(D >= 1 && D <= 3, "buffers have one to three dimensions") };
         let mut shape = [1; 3];
         shape[3 - D..].copy_from_slice(&extent);
-        let bytes = shape.iter().try_fold(size_of::<T>(), |n, e| n.checked_mul(*e));
-        let problem = bytes
-            .filter(|b| *b <= isize::MAX as usize)
-            .is_none()
-            .then(|| format!("a buffer of shape {extent:?} does not fit any memory").into());
+        // An extent of zero makes the whole small, but the pitches have to be counted all the same.
+        let bytes = shape.iter().try_fold(size_of::<T>(), |n, e| n.checked_mul((*e).max(1)));
+        let fits = bytes.is_some_and(|bytes| bytes <= isize::MAX as usize);
+        let problem = (!fits).then(|| too_large(extent.as_slice()).into());
         if problem.is_some() {
             shape = [1, 1, 0];
         }
@@ -270,6 +273,10 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     pub(crate) fn pieces(&self, binding: &Binding, mode: Mode, each: impl FnMut(Box3, Mode)) {
         self.root.pieces(&self.window.bounds, binding, mode, each);
     }
+}
+
+fn too_large(extent: &[usize]) -> String {
+    format!("a buffer of shape {extent:?} does not fit any memory")
 }
 
 impl<T: DeviceCopy> Buffer<T, 1> {

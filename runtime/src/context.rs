@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{
@@ -11,12 +10,13 @@ use windlass_backend::{
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
 
 use crate::build::{Builds, Built, Values};
 use crate::device::{Device, DeviceData};
 use crate::error::{Cause, Error, Result};
 use crate::runtime::Runtime;
-use crate::shell::feed::panic_message;
+use crate::shell::blank::Blank;
 use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::{ContextLoss, Sink};
@@ -96,6 +96,11 @@ impl Context {
     /// [`Context::open`] on this thread, which blocks as long as the driver takes.
     pub fn blocking_open(devices: &[Device]) -> Result<Context> {
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
+        if let Some(other) = devices.iter().find(|d| !d.runtime().is_same(first.runtime())) {
+            return Err(Error::invalid(format!(
+                "{first} and {other} were found by different runtimes, and a context has devices of one runtime"
+            )));
+        }
         let of_platform = |d: &Device| d.data.at;
         if let Some(other) = devices.iter().find(|d| of_platform(d) != of_platform(first)) {
             return Err(Error::invalid(format!(
@@ -132,6 +137,13 @@ impl Context {
         completion: Option<CompletionStrategy>,
     ) -> Result<Arc<DeviceSlot>> {
         ContextShared::slot(&self.shared, device, completion)
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.devices().iter().map(ToString::to_string).collect();
+        write!(f, "the context of {}", names.join(", "))
     }
 }
 
@@ -224,6 +236,10 @@ impl ContextShared {
         lanes: &[LaneId],
         chores: &mut Chores,
     ) -> Result<()> {
+        let blank = catch(|| Blank::new(self.native.info().devices[position].memory, &*self.native))
+            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+            .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
+        let blank = Arc::new(blank);
         let may_feed = self.native.info().feeds_from_sink || completion == Some(CompletionStrategy::Waiter);
         for &lane in lanes {
             // Unique in the runtime, and so in the context.
@@ -231,12 +247,11 @@ impl ContextShared {
             let mut spec = LaneSpec::new(position, number);
             spec.completion = completion;
             let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
-            let open = AssertUnwindSafe(|| self.native.open_lane(spec, Arc::new(sink)));
-            let native = catch_unwind(open)
-                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic))))
+            let native = catch(|| self.native.open_lane(spec, Arc::new(sink)))
+                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
-            let (context, staging) = (self.native.clone(), self.staging.clone());
-            inner.set_lane(LaneShell { id: lane, native, context, number, staging }, chores);
+            let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
+            inner.set_lane(LaneShell { id: lane, native, context, number, staging, blank }, chores);
         }
         Ok(())
     }

@@ -311,12 +311,12 @@ impl Selector {
         }
     }
 
-    pub(crate) fn choose(&self, devices: Vec<Device>, missing: &[(BackendId, String)]) -> Result<Device> {
-        if let Some(wanted) = &self.backend
-            && let Some((backend, reason)) = missing.iter().find(|(b, _)| b == wanted)
-        {
-            return Err(Error::new(Kind::Unavailable { backend: backend.clone(), reason: reason.clone() }));
-        }
+    /// The one backend that it is about, if there is one.
+    pub(crate) fn named_backend(&self) -> Option<&BackendId> {
+        self.backend.as_ref()
+    }
+
+    pub(crate) fn choose(&self, devices: Vec<Device>) -> Result<Device> {
         let count = devices.len();
         let scored = devices.into_iter().filter_map(|d| Some((self.score_of(&d)?, d)));
         // `max_by_key` takes the last of equals; the first found is wanted.
@@ -343,6 +343,18 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
+    /// What `WINDLASS_DEVICE` says, if it is set.
+    pub(crate) fn of_environment() -> Result<Option<Wish>> {
+        let Some(value) = std::env::var_os("WINDLASS_DEVICE") else { return Ok(None) };
+        match value.to_str() {
+            Some(text) => Wish::parse(text).map(Some),
+            None => Err(Error::invalid(format!(
+                "WINDLASS_DEVICE is {value:?}, which is not UTF-8; it must be a backend, or a backend and a number, as \
+                 in `opencl:1`"
+            ))),
+        }
+    }
+
     /// Reads `backend` or `backend:n`.
     pub(crate) fn parse(text: &str) -> Result<Wish> {
         let wrong = || {

@@ -1,12 +1,16 @@
 //! The crate's one error type.
 
+mod foreign;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
 use windlass_backend::{BackendError, BackendId};
+use windlass_sync::panics::Panicked;
 
 use crate::stall::Stall;
+pub(crate) use foreign::Foreign;
 
 /// What everything here returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -41,22 +45,55 @@ pub struct Error {
 pub(crate) enum Kind {
     Invalid(String),
     Unsupported(String),
-    Unavailable { backend: BackendId, reason: String },
+    Unavailable {
+        backend: BackendId,
+        reason: String,
+    },
     NoDevice(String),
     OtherRuntime,
     Aliased(String),
-    Saturated { limit: u32 },
+    Saturated {
+        limit: u32,
+    },
     WouldBlock,
     Cancelled,
-    DependencyFailed { root: Error },
-    Backend { error: BackendError, doing: String },
-    HostTask(BoxError),
-    HostTaskPanicked(String),
+    DependencyFailed {
+        root: Error,
+    },
+    Backend {
+        error: BackendError,
+        doing: String,
+    },
+    /// User code has failed: a host task, or a future that a group waited for.
+    User {
+        what: UserCode,
+        error: Foreign,
+    },
+    UserPanicked {
+        what: UserCode,
+        message: String,
+    },
     RuntimeGone,
     ShutDown,
     Timeout(String),
     Deadlock(Stall),
-    Other(BoxError),
+    Other(Foreign),
+}
+
+/// Which code of the user's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UserCode {
+    HostTask,
+    Outside,
+}
+
+impl fmt::Display for UserCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UserCode::HostTask => "a host task",
+            UserCode::Outside => "a future given to `after`",
+        })
+    }
 }
 
 impl Error {
@@ -76,6 +113,19 @@ impl Error {
         Self::new(Kind::Backend { error, doing: doing.into() })
     }
 
+    /// What user code returned.
+    pub(crate) fn user(what: UserCode, error: BoxError) -> Self {
+        Self::new(Kind::User { what, error: Foreign::new(error) })
+    }
+
+    pub(crate) fn user_panicked(what: UserCode, panic: &Panicked) -> Self {
+        Self::new(Kind::UserPanicked { what, message: panic.message().into() })
+    }
+
+    fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
     /// An error of the caller's own.
     ///
     /// ```
@@ -83,7 +133,7 @@ impl Error {
     /// assert_eq!(error.to_string(), "the network is down");
     /// ```
     pub fn other(error: impl Into<BoxError>) -> Self {
-        Self::new(Kind::Other(error.into()))
+        Self::new(Kind::Other(Foreign::new(error.into())))
     }
 
     pub(crate) fn is_same(&self, other: &Error) -> bool {
@@ -144,7 +194,8 @@ impl Error {
         matches!(*self.kind, Kind::Saturated { .. })
     }
 
-    /// Waiting here would block the executor that has to make the progress waited for.
+    /// Waiting here would block a thread that may have to make the progress waited for: the one that drives a
+    /// current-thread runtime, or one of Windlass's own, inside a kernel for instance.
     pub fn is_would_block(&self) -> bool {
         matches!(*self.kind, Kind::WouldBlock)
     }
@@ -159,11 +210,11 @@ impl Error {
         matches!(*self.kind, Kind::ShutDown)
     }
 
-    /// A host kernel or a host task panicked.
+    /// A host kernel, a host task or a future given to `after` panicked.
     pub fn is_panic(&self) -> bool {
         matches!(
             *self.kind,
-            Kind::HostTaskPanicked(_) | Kind::Backend { error: BackendError::Panicked(_), .. }
+            Kind::UserPanicked { .. } | Kind::Backend { error: BackendError::Panicked(_), .. }
         )
     }
 
@@ -201,13 +252,16 @@ impl fmt::Display for Error {
                 write!(f, "the queue has its limit of {limit} groups in flight; wait with `queue.ready().await`")
             }
             Kind::WouldBlock => f.write_str(
-                "waiting here would block the runtime that has to make progress; use `.await`, or a multi-thread runtime",
+                "waiting here would block a thread that has to make progress (a current-thread tokio runtime's, or \
+                 one of Windlass's own, in a kernel or host task); use `.await`, or wait on another thread",
             ),
             Kind::Cancelled => f.write_str("the work was cancelled"),
             Kind::DependencyFailed { root } => write!(f, "something this work depends on has failed: {root}"),
+            // What was asked for stands in what was being done.
+            Kind::Backend { error: BackendError::OutOfMemory { .. }, doing } => write!(f, "{doing}: out of memory"),
             Kind::Backend { error, doing } => write!(f, "{doing}: {error}"),
-            Kind::HostTask(error) => write!(f, "a host task failed: {error}"),
-            Kind::HostTaskPanicked(message) => write!(f, "a host task panicked: {message}"),
+            Kind::User { what, error } => write!(f, "{what} failed: {error}"),
+            Kind::UserPanicked { what, message } => write!(f, "{what} panicked: {message}"),
             Kind::RuntimeGone => f.write_str("the async runtime that this host task or future ran on has ended"),
             Kind::ShutDown => f.write_str("the Windlass runtime has been shut down"),
             Kind::Deadlock(stall) => write!(f, "a deadlock: {stall}; drop the guard before waiting for this"),
@@ -227,7 +281,7 @@ impl StdError for Error {
         match &*self.kind {
             Kind::DependencyFailed { root } => Some(root),
             Kind::Backend { error, .. } => Some(error),
-            Kind::HostTask(error) => Some(&**error),
+            Kind::User { error, .. } => Some(&**error.get()),
             _ => None,
         }
     }

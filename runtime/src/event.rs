@@ -7,7 +7,10 @@ use std::task::{Context, Poll};
 
 use futures::future::FusedFuture;
 use pin_project::pin_project;
+use tokio::task::block_in_place;
 use windlass_sync::cell::{Polled, Registration};
+use windlass_sync::panics::catch;
+use windlass_sync::threads::may_block;
 
 use crate::error::{Error, Kind, Result};
 use crate::shell::event::EventInner;
@@ -73,8 +76,28 @@ impl Event {
 
     /// Blocks the thread until the group has ended.
     ///
-    /// On a worker of a multi-thread tokio runtime, tokio is told, so that its other tasks go on. On a current-thread
-    /// tokio runtime nothing could go on, so there this is an error if the group has not ended.
+    /// On a worker of a multi-thread tokio runtime, tokio is told, so that its other tasks go on. On the thread that drives
+    /// a current-thread tokio runtime nothing could go on, so there this is an error
+    /// ([`Error::is_would_block`]) if the group has not ended. So it is inside kernels, in wakers, and in host tasks that were
+    /// submitted without a tokio runtime: those run on Windlass's own threads, and the group may need just that thread.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let never = queue.submit(|cg| {
+    ///     cg.after(std::future::pending::<windlass::Result<()>>());
+    ///     Ok(())
+    /// })?;
+    /// let inside = never.clone();
+    /// let kernel = queue.submit(|cg| {
+    ///     cg.host_for(1, (), move |_, ()| assert!(inside.blocking_wait().unwrap_err().is_would_block()))
+    /// })?;
+    /// kernel.blocking_wait()?;
+    /// # never.cancel();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn blocking_wait(&self) -> Result<()> {
         if let Some(result) = self.inner.cell.get() {
             return self.returned(result);
@@ -252,21 +275,34 @@ impl Future for AllEvents {
 }
 
 /// Blocks on one of our futures, where blocking harms nobody.
+///
+/// What counts is whether this thread runs the tasks of others, not which runtime is entered: a blocking thread of a
+/// current-thread runtime may block, and so may the thread that drives a `LocalSet` beside a multi-thread runtime, where
+/// `block_in_place` would panic.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    use tokio::runtime::{Handle, RuntimeFlavor};
+    use tokio::runtime::{Handle, RuntimeFlavor, worker_index};
+    if !may_block() {
+        return look_once(future);
+    }
+    if worker_index().is_none() {
+        return futures_lite::future::block_on(future);
+    }
     match Handle::try_current().map(|h| h.runtime_flavor()) {
-        Err(_) => futures_lite::future::block_on(future),
         Ok(RuntimeFlavor::MultiThread) => {
-            tokio::task::block_in_place(|| futures_lite::future::block_on(future))
-        }
-        Ok(_) => {
-            // It may be done, or about to be without this thread's help; one look does not block.
             let mut future = std::pin::pin!(future);
-            match future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
-                Poll::Ready(result) => result,
-                Poll::Pending => Err(Error::new(Kind::WouldBlock)),
-            }
+            let waited = catch(|| block_in_place(|| futures_lite::future::block_on(future.as_mut())));
+            // It refuses where a multi-thread runtime is merely entered, on the thread of another one.
+            waited.unwrap_or_else(|_| look_once(future))
         }
+        _ => look_once(future),
+    }
+}
+
+/// It may be done, or about to be without this thread's help; one look does not block.
+fn look_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(Error::new(Kind::WouldBlock)),
     }
 }
 

@@ -267,12 +267,14 @@ impl<'g> CommandGroup<'g> {
         A: HostArgs<'g>,
         F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
     {
-        launch::check_range(&range.range())?;
+        // It is the program's code: asked again, it may answer otherwise, or panic where nobody expects it.
+        let asked = range.range();
+        launch::check_range(&asked)?;
         self.host_device("host_for")?;
         let windows = args.windows()?.0;
-        match range.range().items() {
+        match asked.items() {
             0 => Ok(()),
-            _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>(range, windows, body)))),
+            _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>((range, asked), windows, body)))),
         }
     }
 
@@ -315,7 +317,8 @@ impl<'g> CommandGroup<'g> {
         }
     }
 
-    /// Copies elements from one accessor to another of the same shape.
+    /// Copies elements from one accessor to another of the same shape, or of another number of dimensions and as many
+    /// elements: then row-major order says which goes where.
     pub fn copy<'a, T, A, B>(&self, from: &'a A, to: &'a B) -> Result<()>
     where
         T: DeviceCopy,
@@ -324,13 +327,7 @@ impl<'g> CommandGroup<'g> {
     {
         let (Some(from), Some(to)) = (from.binding(), to.binding()) else { return Ok(()) };
         accessor::check_modes(from_mode::<A>(), from_mode::<B>())?;
-        if from.extent.size != to.extent.size {
-            return Err(Error::invalid(format!(
-                "a copy of {} elements does not fit a destination of {}, or their shapes differ",
-                from.len(),
-                to.len()
-            )));
-        }
+        let (from, to) = accessor::of_one_shape(from, to)?;
         if from.overlaps(&to) {
             return Err(Error::invalid("a copy's source and destination overlap"));
         }

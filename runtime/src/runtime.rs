@@ -5,7 +5,6 @@ mod stats;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use windlass_backend::{
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
 
 use crate::context::{ContextShared, DeviceSlot};
 use crate::device::{Device, DeviceData, Platform, Selector, Wish};
@@ -149,18 +149,35 @@ impl Runtime {
         }
     }
 
-    /// What came of discovery, backend by backend.
+    /// What came of discovery, backend by backend. Those that `WINDLASS_DEVICE` leaves out are not asked.
     fn statuses_here(&self) -> Vec<(BackendId, std::result::Result<(), Unavailable>)> {
+        let wish = self.wish().ok().flatten();
         let status = |(at, entry): (usize, &BackendEntry)| {
-            let found = entry.found(at).as_ref();
-            (entry.backend.id(), found.map(|_| ()).map_err(Clone::clone))
+            let id = entry.backend.id();
+            let status = match &wish {
+                Some(wish) if wish.backend != id => Err(Unavailable {
+                    reason: format!("WINDLASS_DEVICE asks for {}, so nobody else was asked", wish.backend),
+                    remedy: "unset it".into(),
+                }),
+                _ => entry.found(at).as_ref().map(|_| ()).map_err(Clone::clone),
+            };
+            (id, status)
         };
         self.shared.backends.iter().enumerate().map(status).collect()
     }
 
     pub(crate) fn platforms_here(&self) -> Vec<Platform> {
+        let wish = self.wish().ok().flatten();
+        self.platforms_of(wish.as_ref().map(|wish| &wish.backend))
+    }
+
+    /// The platforms of all backends, or of one, which is then the only one that is asked.
+    fn platforms_of(&self, backend: Option<&BackendId>) -> Vec<Platform> {
         let mut platforms = Vec::new();
         for (i, entry) in self.shared.backends.iter().enumerate() {
+            if backend.is_some_and(|wanted| *wanted != entry.backend.id()) {
+                continue;
+            }
             for FoundPlatform { platform, devices } in entry.found(i).iter().flatten() {
                 let devices = devices.iter().map(|d| Device::new(self.clone(), d.clone())).collect();
                 platforms.push(Platform::new(entry.backend.id(), platform, devices));
@@ -170,44 +187,57 @@ impl Runtime {
     }
 
     pub(crate) fn devices_here(&self) -> Result<Vec<Device>> {
-        let devices: Vec<_> = self.platforms_here().iter().flat_map(|p| p.devices().to_vec()).collect();
         match self.wish()? {
-            Some(wish) => wish.leave(devices),
-            None => Ok(devices),
+            Some(wish) => wish.leave(self.devices_of(Some(&wish.backend))),
+            None => Ok(self.devices_of(None)),
         }
     }
 
-    /// The best device by this selector, or the one that `WINDLASS_DEVICE` names.
+    fn devices_of(&self, backend: Option<&BackendId>) -> Vec<Device> {
+        self.platforms_of(backend).iter().flat_map(|p| p.devices().to_vec()).collect()
+    }
+
+    /// The best device by this selector, or the one that `WINDLASS_DEVICE` names. Where either names a backend, no other is
+    /// asked, so that no other driver is loaded.
     pub(crate) fn select_here(&self, selector: Selector) -> Result<Device> {
-        let missing: Vec<_> = self
-            .statuses_here()
-            .into_iter()
-            .filter_map(|(id, status)| Some((id, status.err()?.to_string())))
-            .collect();
-        match self.wish()? {
-            Some(wish) => {
-                if let Some((backend, reason)) = missing.iter().find(|(id, _)| *id == wish.backend) {
-                    let (backend, reason) = (backend.clone(), reason.clone());
-                    return Err(Error::new(Kind::Unavailable { backend, reason }));
-                }
-                Selector::new().choose(self.devices_here()?, &missing)
+        if let Some(wish) = self.wish()? {
+            self.check_usable(&wish.backend)?;
+            return Selector::new().choose(wish.leave(self.devices_of(Some(&wish.backend)))?);
+        }
+        let wanted = selector.named_backend().cloned();
+        if let Some(backend) = &wanted {
+            self.check_usable(backend)?;
+        }
+        selector.choose(self.devices_of(wanted.as_ref()))
+    }
+
+    /// Says why a backend that is wanted cannot be used, if it cannot.
+    fn check_usable(&self, wanted: &BackendId) -> Result<()> {
+        let unavailable = |reason| Err(Error::new(Kind::Unavailable { backend: wanted.clone(), reason }));
+        let mut entries = self.shared.backends.iter().enumerate();
+        match entries.find(|(_, entry)| entry.backend.id() == *wanted) {
+            Some((at, entry)) => match entry.found(at) {
+                Ok(_) => Ok(()),
+                Err(error) => unavailable(error.to_string()),
+            },
+            None => {
+                let there: Vec<_> = self.shared.backends.iter().map(|entry| entry.backend.id()).collect();
+                unavailable(builder::why_missing(wanted, &there))
             }
-            None => selector.choose(self.devices_here()?, &missing),
         }
     }
 
     fn wish(&self) -> Result<Option<Wish>> {
-        let read = || std::env::var("WINDLASS_DEVICE").ok().map(|text| Wish::parse(&text)).transpose();
-        self.shared.wish.get_or_init(read).clone()
+        self.shared.wish.get_or_init(Wish::of_environment).clone()
     }
 
     pub(crate) fn open_native(&self, backend: usize, spec: ContextSpec) -> Result<Arc<dyn NativeContext>> {
         let backend = &self.shared.backends[backend].backend;
         let open = || futures_lite::future::block_on(backend.open(spec));
-        match catch_unwind(AssertUnwindSafe(open)) {
+        match catch(open) {
             Ok(opened) => opened.map_err(|e| Error::backend(e, "opening a context")),
-            Err(_) => {
-                let error = BackendError::Unsupported("the backend panicked while opening".into());
+            Err(panic) => {
+                let error = BackendError::Panicked(panic.message().into());
                 Err(Error::backend(error, "opening a context"))
             }
         }
@@ -350,7 +380,8 @@ impl Runtime {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remaining {
-    /// Groups, transfers and host accessors that have not ended: they are with a device, or held by the program.
+    /// Groups and host accessors that have not ended: they are with a device, or held by the program. What was cancelled
+    /// has ended.
     pub groups: usize,
 }
 
@@ -358,8 +389,8 @@ impl BackendEntry {
     fn found(&self, at: usize) -> &std::result::Result<Vec<FoundPlatform>, Unavailable> {
         self.found.get_or_init(|| {
             let discover = || futures_lite::future::block_on(self.backend.discover());
-            let platforms = catch_unwind(AssertUnwindSafe(discover)).unwrap_or_else(|_| {
-                let reason = "its driver made the backend panic".into();
+            let platforms = catch(discover).unwrap_or_else(|panic| {
+                let reason = format!("its driver made the backend panic: {panic}");
                 Err(Unavailable { reason, remedy: "report this, with the driver's version".into() })
             })?;
             let backend = self.backend.id();

@@ -11,11 +11,13 @@
 //! list. The feared race, a group left on the list just as the holder gives up, cannot happen: the holder gives the
 //! token back in the same turn at the desk in which it found the list empty.
 
+pub(crate) mod blank;
 pub(crate) mod chores;
 pub(crate) mod event;
 pub(crate) mod feed;
 mod filing;
 pub(crate) mod host_side;
+mod in_use;
 pub(crate) mod memory;
 mod native;
 pub(crate) mod outside;
@@ -29,7 +31,6 @@ pub(crate) mod waking;
 pub(crate) mod work;
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -39,9 +40,11 @@ use windlass_backend::{
 use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
 use windlass_sync::executor::Executor;
+use windlass_sync::panics::catch;
 
 use crate::error::{Cause, Error};
 use crate::stall::Watch;
+use blank::Blank;
 pub(crate) use chores::Chores;
 use pool::{Pool, StagingCount, StagingLimits};
 use windlass_engine::{ContextId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer};
@@ -126,6 +129,14 @@ pub(crate) struct MemoryShell {
     pub(crate) index: MemoryIndex,
 }
 
+impl MemoryShell {
+    /// The name of a device that works on it.
+    fn device_name(&self) -> Option<String> {
+        let devices = &self.context.info().devices;
+        devices.iter().find(|device| device.memory == self.index).map(|device| device.name.clone())
+    }
+}
+
 /// A lane with its backend's end.
 #[derive(Debug)]
 pub(crate) struct LaneShell {
@@ -136,6 +147,8 @@ pub(crate) struct LaneShell {
     pub(crate) number: LaneNumber,
     /// Its context's.
     pub(crate) staging: Arc<Pool>,
+    /// Its device's.
+    pub(crate) blank: Arc<Blank>,
 }
 
 /// Everything that a runtime is. User handles hold it; so does every group in flight, through its event.
@@ -148,6 +161,7 @@ pub(crate) struct Inner {
     pub(crate) user: Executor,
     pub(crate) reporter: report::Reporter,
     pub(crate) reaper: memory::Reaper,
+    in_use: in_use::InUse,
     mailman: proxy::Mailman,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -180,6 +194,7 @@ impl Inner {
                 user: Executor::new("windlass-user", threads),
                 reporter: report::Reporter::default(),
                 reaper: memory::Reaper::default(),
+                in_use: in_use::InUse::default(),
                 staging,
                 manual,
             }
@@ -252,12 +267,8 @@ fn close(lanes: Vec<Arc<LaneShell>>) {
         }
     }
     for context in contexts {
-        let ended = AssertUnwindSafe(|| futures_lite::future::block_on(context.close()));
-        if let Err(panic) = catch_unwind(ended) {
-            tracing::error!(
-                message = feed::panic_message(&*panic),
-                "a backend panicked when its context was closed"
-            );
+        if let Err(panic) = catch(|| futures_lite::future::block_on(context.close())) {
+            tracing::error!(message = panic.message(), "a backend panicked when its context was closed");
         }
     }
 }

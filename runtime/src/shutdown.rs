@@ -37,15 +37,30 @@ pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
             })
             .collect()
     });
+    let mut running = Vec::new();
     for event in events {
-        if event.cancel() == Cancelled::Done {
-            // Its end was certain before, but it may still wait for a guard, or for a future that is never ready.
-            event.end_early();
-            event.drop_outside();
+        match event.cancel() {
+            Cancelled::Skipped => {}
+            Cancelled::TooLate => running.push(event),
+            Cancelled::Done => {
+                // Its end was certain before, but it may still wait for a guard, or for a future that is never ready.
+                event.end_early();
+                event.drop_outside();
+            }
         }
     }
     end_accessors(inner);
-    Remaining { groups: live(inner) }
+    let running = running.iter().filter(|event| event.cell.get().is_none()).count();
+    Remaining { groups: running + held(inner) }
+}
+
+/// Host accessors that the program has. Only these and what is with a device remain: a group that was cancelled keeps its
+/// place in the order until all that is ahead of it has gone, but it runs nothing there, and how many nodes of that kind are
+/// still there is a matter of luck.
+fn held(inner: &Arc<Inner>) -> usize {
+    let is_held =
+        |work: &&Work| matches!(work, Work::Guard(guard) if matches!(guard.cell.get(), Some(Ok(()))));
+    inner.enter(|state, _| state.engine.works().filter(is_held).count())
 }
 
 /// Ends the host accessors that wait for their memory. They are told here: their nodes keep their places in the order,

@@ -186,3 +186,52 @@ fn d18_a_handler_may_submit() {
         wait(event).is_ok() && *seen.lock().unwrap() == [7; 4]
     });
 }
+
+#[test]
+fn out_of_memory_says_where_and_what_is_in_use() {
+    let rig = Rig::new();
+    let elsewhere = rig.elsewhere();
+    let (small, large) = (Buffer::<u32>::new(1024), Buffer::<u8>::new(1 << 46));
+    wait(put(&elsewhere, &small, 1)).unwrap();
+    let event = elsewhere.submit(|cg| cg.fill(&cg.overwrite(&large), 1)).unwrap();
+    let error = wait(event).unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    let text = error.to_string();
+    assert_eq!(text.matches("70368744177664").count(), 1, "{text}");
+    assert!(text.contains(rig.device.name()) && text.contains("4096"), "{text}");
+    // What has been freed is not in use.
+    drop(small);
+    rig.settle();
+    let event = elsewhere.submit(|cg| cg.fill(&cg.overwrite(&large), 1)).unwrap();
+    let text = wait(event).unwrap_err().to_string();
+    assert!(!text.contains("4096"), "{text}");
+}
+
+#[test]
+fn copies_of_another_rank_are_flat_and_others_are_refused_by_shape() {
+    let rig = Rig::new();
+    let grid = Buffer::<u32, 3>::with_shape([5, 7, 9], (0..315).collect()).unwrap();
+    let line = Buffer::<u32>::new(315);
+    wait(rig.queue.submit(|cg| cg.copy(&cg.read(&grid), &cg.overwrite(&line))).unwrap()).unwrap();
+    assert_eq!(contents(&line), (0..315).collect::<Vec<_>>());
+    let flat = Buffer::<u32, 2>::new([35, 9]);
+    wait(rig.queue.submit(|cg| cg.copy(&cg.read(&line), &cg.overwrite(&flat))).unwrap()).unwrap();
+    assert_eq!(wait(flat.host_read()).unwrap().to_vec(), (0..315).collect::<Vec<_>>());
+    // A part with gaps, and back.
+    let (part, few) = (flat.range((1..3, 2..5)), Buffer::<u32>::new(6));
+    wait(rig.queue.submit(|cg| cg.copy(&cg.read(&part), &cg.overwrite(&few))).unwrap()).unwrap();
+    assert_eq!(contents(&few), [11, 12, 13, 20, 21, 22]);
+    wait(put(&rig.queue, &few, 7)).unwrap();
+    wait(rig.queue.submit(|cg| cg.copy(&cg.read(&few), &cg.write(&part))).unwrap()).unwrap();
+    let now = wait(flat.host_read()).unwrap().to_vec();
+    assert_eq!((now[10], now[11], now[13], now[14], now[22]), (10, 7, 7, 14, 7));
+    let turned = Buffer::<u32, 2>::new([9, 35]);
+    for (error, shapes) in [
+        (rig.queue.submit(|cg| cg.copy(&cg.read(&flat), &cg.overwrite(&turned))), ["[35, 9]", "[9, 35]"]),
+        (rig.queue.submit(|cg| cg.copy(&cg.read(&few), &cg.overwrite(&line))), ["[6]", "[315]"]),
+    ] {
+        let error = error.unwrap_err();
+        assert!(error.is_invalid_input(), "{error}");
+        assert!(shapes.iter().all(|shape| error.to_string().contains(shape)), "{error}");
+    }
+}

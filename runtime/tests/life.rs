@@ -263,6 +263,7 @@ fn d33_a_future_that_is_never_ready_does_not_block_shutdown() {
         Ok(())
     });
     let behind = bump(&rig.elsewhere(), &x);
+    until("the bad one has failed", || bad.status() == Status::Failed);
     let left = wait(rig.runtime.shutdown(Duration::from_millis(20)));
     assert!(wait(first).unwrap_err().is_cancelled());
     assert!(wait(doomed.unwrap()).unwrap_err().is_dependency_failed());
@@ -337,6 +338,51 @@ fn d33_a_runtime_may_go_with_work_in_flight() {
         wait(Event::all(events)).unwrap();
         wait(last).unwrap();
         assert_eq!(*seen.lock().unwrap(), [round * 10; 64]);
+    }
+}
+
+/// Seen to fail by a race: what was cancelled had not ended when it was counted.
+#[test]
+fn d33_what_was_cancelled_does_not_remain() {
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    for round in 0..300 {
+        let rig = Rig::new();
+        let x = Buffer::from(vec![0_u32; 8]);
+        let never = || {
+            let group = rig.queue.submit(|cg| {
+                cg.after(std::future::pending::<Result<()>>());
+                let x = cg.read_write(&x);
+                cg.host_for(8, x, |_, _| {})
+            });
+            group.unwrap()
+        };
+        let waiting = match round % 2 {
+            0 => never(),
+            _ => tokio.block_on(async { never() }),
+        };
+        let behind = bump(&rig.elsewhere(), &x);
+        assert_eq!(wait(rig.runtime.shutdown(Duration::ZERO)).groups, 0, "round {round}");
+        assert!(wait(waiting).unwrap_err().is_cancelled());
+        assert!(wait(behind).unwrap_err().root().is_cancelled());
+    }
+}
+
+#[test]
+fn d33_what_the_device_has_remains() {
+    for _ in 0..50 {
+        let rig = Rig::new();
+        let (x, hold) = (Buffer::from(vec![0_u32; 8]), Hold::new());
+        let inside = hold.clone();
+        let held = rig.queue.submit(|cg| {
+            let x = cg.read_write(&x);
+            cg.host_for(1, x, move |_, _| inside.here())
+        });
+        hold.wait_until_entered();
+        let behind = bump(&rig.elsewhere(), &x);
+        assert_eq!(wait(rig.runtime.shutdown(Duration::ZERO)).groups, 1);
+        hold.let_go();
+        wait(held.unwrap()).unwrap();
+        let _ = wait(behind);
     }
 }
 

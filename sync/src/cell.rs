@@ -4,12 +4,12 @@
 //! the wakers under that lock: whoever comes second sees the first. Wakers are foreign code, so the completer gets
 //! them back and calls them after it has let go of everything.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
 use crate::facade::{Mutex, get_mut, lock};
+use crate::panics::{Panicked, catch};
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -82,15 +82,15 @@ impl Wakers {
 
     /// Wakes every waiter, those after one whose waker panics as well; the first panic goes on after that.
     pub fn wake(self) {
-        let mut panicked = None;
+        let mut first_panic: Option<Panicked> = None;
         let Waiters { first, others } = self.0;
         for waker in first.into_iter().chain(others.into_iter().flat_map(|o| *o).map(|(_, waker)| waker)) {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                panicked.get_or_insert(panic);
+            if let Err(panic) = catch(|| waker.wake()) {
+                first_panic.get_or_insert(panic);
             }
         }
-        if let Some(panic) = panicked {
-            resume_unwind(panic);
+        if let Some(panic) = first_panic {
+            panic.resume();
         }
     }
 }

@@ -7,13 +7,11 @@
 //! task and leaves it under the lock, and [`Crew::run`] returns after it saw, under the lock, that all have left.
 //! By then no helper holds the task any more, so its body is dropped by its owner, when the owner says so.
 
-use std::any::Any;
 use std::fmt;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::completion::soon;
 use crate::facade::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock};
+use crate::panics::{Panicked, catch};
 
 /// Work that falls into blocks, which may run at the same time.
 pub trait Blocks: Send + Sync {
@@ -24,14 +22,11 @@ pub trait Blocks: Send + Sync {
     fn run(&self, block: usize);
 }
 
-/// What a block panicked with.
-pub type Payload = Box<dyn Any + Send>;
-
 /// A body with the number of its next block. It is run once.
 pub struct Task<B> {
     body: B,
     next: AtomicUsize,
-    panic: Mutex<Option<Payload>>,
+    panic: Mutex<Option<Panicked>>,
 }
 
 impl<B: Blocks> Task<B> {
@@ -50,19 +45,10 @@ impl<B: Blocks> Task<B> {
             if block >= count {
                 return;
             }
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.body.run(block))) {
+            if let Err(panic) = catch(|| self.body.run(block)) {
                 self.next.fetch_max(count, Ordering::Relaxed);
-                self.keep(payload);
+                lock(&self.panic).get_or_insert(panic);
             }
-        }
-    }
-
-    /// Keeps the first payload. Another one may panic when it is dropped, so it is not.
-    fn keep(&self, payload: Payload) {
-        let mut slot = lock(&self.panic);
-        match *slot {
-            None => *slot = Some(payload),
-            Some(_) => mem::forget(payload),
         }
     }
 
@@ -113,7 +99,7 @@ impl<B: Blocks> Crew<B> {
 
     /// Runs all blocks of `task`, on this thread and on helpers that are idle, and returns when all have ended. The
     /// error is the first panic; blocks that had not started by then do not run.
-    pub fn run(&self, task: &Arc<Task<B>>) -> Result<(), Payload> {
+    pub fn run(&self, task: &Arc<Task<B>>) -> Result<(), Panicked> {
         let shared = task.left() > 1;
         if shared {
             self.offer(task);
@@ -285,7 +271,7 @@ mod tests {
             for _ in 0..20 {
                 let task = counts(64, Some(5));
                 let payload = crew.run(&task).expect_err("block 5 panics");
-                assert_eq!(payload.downcast_ref::<String>().map(|s| s.as_str()), Some("block 5 is bad"));
+                assert_eq!(payload.message(), "block 5 is bad");
                 assert!(crew.run(&counts(64, None)).is_ok());
             }
         });

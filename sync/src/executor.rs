@@ -18,11 +18,9 @@
 
 mod state;
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -30,6 +28,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use slab::Slab;
 
 use crate::facade::{Condvar, Mutex, MutexGuard, lock, try_lock};
+use crate::panics::{Panicked, catch, contain};
+#[cfg(not(windlass_loom))]
+use crate::threads::forbid_blocking;
 use state::{AfterPoll, TaskState};
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -179,7 +180,10 @@ impl Shared {
     #[cfg(not(windlass_loom))]
     fn start_thread(self: &StdArc<Self>) {
         let shared = self.clone();
-        let started = std::thread::Builder::new().name(self.name.into()).spawn(move || shared.work());
+        let started = std::thread::Builder::new().name(self.name.into()).spawn(move || {
+            forbid_blocking();
+            shared.work();
+        });
         if started.is_err() {
             // The machine has no thread left for us now. The next wake tries again.
             lock(&self.queue).threads -= 1;
@@ -228,12 +232,8 @@ impl Task {
         }
         let after = match self.poll() {
             Ok(Poll::Pending) => self.state.stop(),
-            Ok(Poll::Ready(())) => AfterPoll::Over,
             // A task that panics is over. Its futures' drop guards tell those who wait for it.
-            Err(payload) => {
-                shielded(|| drop(payload));
-                AfterPoll::Over
-            }
+            Ok(Poll::Ready(())) | Err(_) => AfterPoll::Over,
         };
         match after {
             AfterPoll::Idle => {}
@@ -254,16 +254,16 @@ impl Task {
         }
     }
 
-    fn poll(self: &StdArc<Self>) -> Result<Poll<()>, Box<dyn Any + Send>> {
+    fn poll(self: &StdArc<Self>) -> Result<Poll<()>, Panicked> {
         let waker = Waker::from(self.clone());
         let mut slot = self.future();
         let Some(future) = slot.as_mut() else { return Ok(Poll::Ready(())) };
-        catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
+        catch(|| future.as_mut().poll(&mut Context::from_waker(&waker)))
     }
 
     fn drop_future(&self) {
         let future = self.future().take();
-        shielded(|| drop(future));
+        contain(|| drop(future));
     }
 
     /// It is not wanted any more.
@@ -285,13 +285,6 @@ impl Task {
         let key = *lock(&self.key);
         let task = lock(&self.shared.queue).tasks.try_remove(key);
         drop(task);
-    }
-}
-
-/// Drops what is foreign. A panic in there has nobody to go to, and its own payload may panic when it is dropped.
-fn shielded(code: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        mem::forget(payload);
     }
 }
 

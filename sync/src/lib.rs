@@ -13,3 +13,5 @@ pub mod drain;
 pub mod executor;
 pub mod facade;
 pub mod inbox;
+pub mod panics;
+pub mod threads;

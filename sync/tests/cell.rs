@@ -80,6 +80,37 @@ fn a_waker_that_panics_keeps_no_other_from_being_woken() {
     assert_eq!(rang(&bell), 1);
 }
 
+/// Seen to fail when the second payload was dropped on the way: nobody after it was woken.
+#[test]
+fn payloads_that_panic_when_they_are_dropped_keep_nobody_from_being_woken() {
+    struct Payload;
+
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            panic!("the payload");
+        }
+    }
+
+    struct Bad;
+
+    impl Wake for Bad {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new(Payload));
+        }
+    }
+
+    let cell = EventCell::new(());
+    let bell = Arc::<Bell>::default();
+    let bad = || Waker::from(Arc::new(Bad));
+    for waker in [bad(), bad(), Waker::from(bell.clone())] {
+        assert!(matches!(cell.poll(&mut Registration::default(), &waker), Polled::Pending { .. }));
+    }
+    let woken = cell.complete(()).expect("it was not complete");
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| woken.wake()));
+    std::mem::forget(panic.expect_err("the panic goes on"));
+    assert_eq!(rang(&bell), 1);
+}
+
 #[test]
 fn the_note_tells_whether_anybody_waited() {
     let cell = EventCell::<(), u32>::new(5);

@@ -25,6 +25,7 @@ pub const RULES: &[Rule] = &[
     ("modules are name.rs beside name/, never mod.rs", code::no_mod_files),
     ("hand-written atomics stay in their places", code::atomics),
     ("unsafe code stays in its places", code::unsafe_places),
+    ("panics are caught in one place", code::panics),
     ("every unsafe block says why it is sound", code::safety_comments),
     ("nothing is left unfinished or switched off", code::finished),
     ("the engine is pure", code::pure_engine),

@@ -30,6 +30,7 @@ fn every_rule_can_be_broken() {
             &[("runtime/src/a.rs", "use std::sync::atomic::AtomicU8;")],
         ),
         ("unsafe code stays in its places", &[("runtime/src/a.rs", "// SAFETY: none.\nunsafe { f() }")]),
+        ("panics are caught in one place", &[("backends/x/src/a.rs", "let _ = catch_unwind(f);")]),
         ("every unsafe block says why it is sound", &[("sync/src/a.rs", "unsafe { f() }")]),
         ("nothing is left unfinished or switched off", &[("sync/src/a.rs", "todo!()")]),
         ("the engine is pure", &[("runtime/src/engine/a.rs", "use std::sync::Mutex;")]),

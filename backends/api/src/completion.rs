@@ -2,11 +2,10 @@
 //! verdicts.
 
 use std::fmt;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_sync::completion::{self, Book};
+use windlass_sync::panics::contain;
 
 use crate::{Failed, LaneSink, Point, Timed, Verdict};
 
@@ -142,7 +141,7 @@ impl fmt::Debug for Head {
 }
 
 /// Calls a sink. One that panics breaks its contract, but must not take the lane's later verdicts with it, nor unwind into a
-/// driver; what it panicked with may panic again when it is dropped, so it is not.
+/// driver.
 fn tell(sink: &dyn LaneSink) -> impl FnMut(u64, Vec<Note>) {
     move |upto, notes| {
         let mut verdict = Verdict::ok(Point(upto));
@@ -152,9 +151,7 @@ fn tell(sink: &dyn LaneSink) -> impl FnMut(u64, Vec<Note>) {
                 Note::Timed(timed) => verdict.times.push(timed),
             }
         }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| sink.passed(verdict))) {
-            mem::forget(payload);
-        }
+        contain(|| sink.passed(verdict));
     }
 }
 

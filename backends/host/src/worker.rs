@@ -1,11 +1,9 @@
 //! The thread behind a lane, what it takes from its inbox, and the helpers it shares large ranges with.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
@@ -14,8 +12,10 @@ use smallvec::SmallVec;
 use windlass_backend::{BackendError, Completion, Failed, Head, HostLaunch, Note, Point, Timed};
 use windlass_kernel::Range;
 use windlass_sync::completion::soon;
-use windlass_sync::crew::{Crew, Payload, Task};
+use windlass_sync::crew::{Crew, Task};
 use windlass_sync::facade::{Condvar, Mutex, lock};
+use windlass_sync::panics::{Panicked, catch};
+use windlass_sync::threads::forbid_blocking;
 
 use crate::kernel::{Cut, run_alone, shared_step};
 use crate::memory::{CopyRows, FillRows};
@@ -140,22 +140,17 @@ impl Worker {
 
     /// Runs a group's commands in order, up to one that panics, and drops them all: when the point is passed, nothing
     /// of the group is left. That may panic, too.
-    fn run_work(&self, work: &mut SmallVec<[Work; 1]>) -> Result<(), Payload> {
-        let mut ended =
-            catch_unwind(AssertUnwindSafe(|| work.iter().try_for_each(|w| self.run_one(w)))).flatten();
+    fn run_work(&self, work: &mut SmallVec<[Work; 1]>) -> Result<(), Panicked> {
+        let mut ended = catch(|| work.iter().try_for_each(|w| self.run_one(w))).flatten();
         // A panic in a drop leaves the commands before that one.
         while !work.is_empty() {
-            let dropped = catch_unwind(AssertUnwindSafe(|| work.clear()));
-            match dropped {
-                Err(payload) if ended.is_ok() => ended = Err(payload),
-                Err(payload) => drop(message(payload)),
-                Ok(()) => (),
-            }
+            let dropped = catch(|| work.clear());
+            ended = ended.and(dropped);
         }
         ended
     }
 
-    fn run_one(&self, work: &Work) -> Result<(), Payload> {
+    fn run_one(&self, work: &Work) -> Result<(), Panicked> {
         match work {
             Work::Alone(launch) => run_alone(launch),
             Work::Shared(task) => self.helpers.run(task)?,
@@ -168,27 +163,10 @@ impl Worker {
 
 /// What is to be said of a group that has just ended.
 #[cold]
-fn notes(point: Point, ended: Result<(), Payload>, started: Option<Instant>) -> SmallVec<[Note; 2]> {
-    let failed = ended.err().map(|payload| Failed::at(point, BackendError::Panicked(message(payload))));
+fn notes(point: Point, ended: Result<(), Panicked>, started: Option<Instant>) -> SmallVec<[Note; 2]> {
+    let failed = ended.err().map(|panic| Failed::at(point, BackendError::Panicked(panic.message().into())));
     let times = started.map(|started| Timed::new(point, clock(started), clock(Instant::now())));
     failed.map(Note::from).into_iter().chain(times.map(Note::from)).collect()
-}
-
-/// A panic's message.
-fn message(payload: Payload) -> String {
-    match payload.downcast::<String>() {
-        Ok(text) => *text,
-        Err(payload) => match payload.downcast::<&'static str>() {
-            Ok(text) => (*text).into(),
-            Err(payload) => no_message(payload),
-        },
-    }
-}
-
-/// A payload of another type may panic again when it is dropped, so it is not.
-fn no_message(payload: Box<dyn Any + Send>) -> String {
-    mem::forget(payload);
-    "a panic without a message".into()
 }
 
 /// Threads that help lanes with large ranges: one for each core but one, started at the first such range.
@@ -229,7 +207,7 @@ impl Helpers {
         }
     }
 
-    fn run(&self, task: &Arc<Task<Cut>>) -> Result<(), Payload> {
+    fn run(&self, task: &Arc<Task<Cut>>) -> Result<(), Panicked> {
         self.crew.run(task)
     }
 }
@@ -246,7 +224,11 @@ impl fmt::Debug for Helpers {
     }
 }
 
-/// Starts a thread that nobody joins.
+/// Starts a thread that nobody joins, and on which kernels must not wait.
 pub(crate) fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name).spawn(run).map(drop)
+    let marked = move || {
+        forbid_blocking();
+        run();
+    };
+    thread::Builder::new().name(name).spawn(marked).map(drop)
 }

@@ -5,14 +5,13 @@
 //! calls then do nothing, submissions are dropped, and their callbacks run as if all were well. Only the loss callback
 //! tells, so whoever believes in a success looks at [`Faults::lost`] first.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use windlass_backend::{BackendError, ContextSink};
+use windlass_sync::panics::{Panicked, catch};
 
 use crate::exit;
 
@@ -77,7 +76,7 @@ pub(crate) fn guarded<T>(
     let filters =
         [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::Internal];
     let scopes = filters.map(|filter| device.push_error_scope(filter));
-    let outcome = catch_unwind(AssertUnwindSafe(work));
+    let outcome = catch(work);
     // Scopes are popped innermost first. At most one of them holds the first error; which one hardly matters.
     let reported = scopes.into_iter().rev().filter_map(|scope| at_once(scope.pop()).flatten()).last();
     if let Some(lost) = faults.lost() {
@@ -86,7 +85,7 @@ pub(crate) fn guarded<T>(
     if let Some(error) = reported {
         return Err(native(call, error));
     }
-    outcome.unwrap_or_else(|panic| Err(panicked(call, &*panic)))
+    outcome.unwrap_or_else(|panic| Err(panicked(call, &panic)))
 }
 
 /// A wgpu error in the runtime's terms. Where memory ran out, wgpu does not say how much was asked for.
@@ -103,10 +102,8 @@ pub(crate) fn failed(call: &'static str, message: impl Into<String>) -> BackendE
 }
 
 /// A native call that panicked.
-pub(crate) fn panicked(call: &'static str, panic: &(dyn Any + Send)) -> BackendError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    failed(call, format!("panicked: {}", text.unwrap_or("without a message")))
+pub(crate) fn panicked(call: &'static str, panic: &Panicked) -> BackendError {
+    failed(call, format!("panicked: {panic}"))
 }
 
 pub(crate) fn unsupported<T>(what: impl Into<String>) -> Result<T, BackendError> {

@@ -1,10 +1,9 @@
 //! Completion: from the end of a submission to verdicts.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 
 use windlass_backend::{BackendError, Completion, Failed, Note, Point};
+use windlass_sync::panics::catch;
 
 use crate::error::failed;
 use crate::exit;
@@ -83,8 +82,8 @@ fn look_for_loss(gpu: &Gpu, doubtful: bool) {
 /// dropped, and only read-backs have callbacks: `Download::finish` knows.
 fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu::PollError>, BackendError> {
     let _inside = exit::enter();
-    catch_unwind(AssertUnwindSafe(|| gpu.device.poll(how))).or_else(|panic| {
-        if overtaken(&*panic) {
+    catch(|| gpu.device.poll(how)).or_else(|panic| {
+        if overtaken(panic.message()) {
             return Ok(Err(wgpu::PollError::Timeout));
         }
         gpu.faults.lose("the driver failed in Device::poll");
@@ -93,9 +92,8 @@ fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu:
 }
 
 /// Whether this panic only says that another thread was faster.
-fn overtaken(panic: &(dyn Any + Send)) -> bool {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.is_some_and(|text| text.starts_with("If the queue is empty, the current submission index"))
+fn overtaken(message: &str) -> bool {
+    message.starts_with("If the queue is empty, the current submission index")
 }
 
 /// Settles the lanes' points, one report for all of a batch's groups of one lane.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use windlass_kernel::DeviceCopy;
+use windlass_kernel::{DeviceCopy, Extent};
 
 use crate::error::{Error, Result};
 use crate::shell::work::Binding;
@@ -131,4 +131,34 @@ pub(super) fn check_modes(from: Mode, to: Mode) -> Result<()> {
         true => Ok(()),
         false => Err(Error::invalid("a destination was required for reading only: use `cg.write` for it")),
     }
+}
+
+/// What a copy moves, in windows of one shape. Windows of different rank that have as many elements are taken as one line,
+/// so one of them, which has to be without gaps, is seen in the shape of the other.
+pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<(Binding, Binding)> {
+    if from.extent.size == to.extent.size {
+        return Ok((from, to));
+    }
+    let (a, b) = (shape(&from), shape(&to));
+    if a.len() == b.len() || from.len() != to.len() {
+        return Err(Error::invalid(format!("a copy of {a:?} elements does not fit a destination of {b:?}")));
+    }
+    match (from.is_empty() || from.region().is_contiguous(), to.region().is_contiguous()) {
+        (true, _) => Ok((reshaped(from, to.extent.size), to)),
+        (_, true) => Ok((from, reshaped(to, from.extent.size))),
+        (false, false) => Err(Error::unsupported(format!(
+            "a copy of {a:?} elements to {b:?}, where both are parts of grids whose rows do not follow each other"
+        ))),
+    }
+}
+
+fn reshaped(window: Binding, size: [usize; 3]) -> Binding {
+    let [_, rows, row] = size;
+    Binding { extent: Extent { size, pitch: [rows * row, row] }, ..window }
+}
+
+/// The extents, without leading ones.
+fn shape(window: &Binding) -> &[usize] {
+    let size = &window.extent.size;
+    &size[size[..2].iter().take_while(|extent| **extent == 1).count()..]
 }

@@ -150,7 +150,7 @@ impl<'g> KernelCall<'g> {
 
     /// The next argument: local memory for this many elements.
     pub fn local<T: DeviceCopy>(mut self, len: usize) -> Self {
-        self.args.push(CallArg::Local(len * size_of::<T>()));
+        self.args.push(CallArg::Local(len.saturating_mul(size_of::<T>())));
         self
     }
 
@@ -190,6 +190,9 @@ impl<'g> KernelCall<'g> {
                     true => PlannedArg::Value(v),
                     false => return Err(wrong(&format!("a value of {} bytes", v.len()))),
                 },
+                (CallArg::Local(bytes), Slot::Local(_)) if bytes > isize::MAX as usize => {
+                    return Err(wrong("more local memory than there can be"));
+                }
                 (CallArg::Local(bytes), Slot::Local(_)) => PlannedArg::Local(bytes),
                 (CallArg::Buffer(..), _) => return Err(wrong("a buffer")),
                 (CallArg::Value(_), _) => return Err(wrong("a value")),
@@ -199,7 +202,9 @@ impl<'g> KernelCall<'g> {
                 }
             });
         }
-        let gaps = args.iter().any(|a| matches!(a, PlannedArg::Buffer(b, _) if !b.region().is_contiguous()));
+        let gaps = args
+            .iter()
+            .any(|a| matches!(a, PlannedArg::Buffer(b, _) if !b.is_empty() && !b.region().is_contiguous()));
         if gaps && !slot.runs_host_bodies() {
             let name = self.kernel.name();
             let what = "an argument that is a part of a grid whose rows do not follow each other";

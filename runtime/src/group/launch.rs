@@ -150,7 +150,10 @@ host_args! {
 }
 
 struct ForBody<R, A, F> {
-    range: R,
+    /// The program's own, which makes items of positions.
+    of: R,
+    /// What it said when it was asked, once.
+    range: Range,
     windows: SmallVec<[Binding; 2]>,
     body: F,
     args: std::marker::PhantomData<fn() -> A>,
@@ -165,7 +168,7 @@ where
     fn run(&self, block: Block<'_>) {
         let windows: SmallVec<[HostWindow; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
         for linear in block.items() {
-            (self.body)(self.range.item(linear), A::views(&windows));
+            (self.body)(self.of.item(linear), A::views(&windows));
         }
     }
 }
@@ -177,7 +180,7 @@ where
     F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync,
 {
     fn range(&self) -> Range {
-        self.range.range()
+        self.range
     }
 
     fn windows(&self) -> &[Binding] {
@@ -186,7 +189,7 @@ where
 }
 
 pub(super) fn for_body<'g, R, A, F>(
-    range: R,
+    (of, range): (R, Range),
     windows: SmallVec<[Binding; 2]>,
     body: F,
 ) -> Box<dyn PlannedBody + 'g>
@@ -195,7 +198,7 @@ where
     A: HostArgs<'g>,
     F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
 {
-    Box::new(ForBody::<R, A, F> { range, windows, body, args: std::marker::PhantomData })
+    Box::new(ForBody::<R, A, F> { of, range, windows, body, args: std::marker::PhantomData })
 }
 
 /// One block of a [`CommandGroup::host_chunks`](super::CommandGroup::host_chunks) launch.

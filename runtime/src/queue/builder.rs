@@ -126,8 +126,19 @@ impl QueueBuilder {
         if self.limit == Some(0) {
             return Err(Error::invalid("a queue that may have no group in flight could never run one"));
         }
+        if let Some(context) = &self.context {
+            of_one_runtime((&runtime, "the queue's runtime"), (context.runtime(), &format!("{context}")))?;
+        }
         let device = match (self.device, &self.context) {
-            (Some(device), _) => device,
+            (Some(device), Some(context)) => {
+                let (in_context, named) = (format!("{context}"), format!("{device}"));
+                of_one_runtime((context.runtime(), &in_context), (device.runtime(), &named))?;
+                device
+            }
+            (Some(device), None) => {
+                of_one_runtime((&runtime, "the queue's runtime"), (device.runtime(), &format!("{device}")))?;
+                device
+            }
             (None, Some(context)) => context.devices().swap_remove(0),
             (None, None) => runtime.select_here(self.selector.unwrap_or_default())?,
         };
@@ -143,5 +154,15 @@ impl QueueBuilder {
             self.handler,
         );
         Ok(Queue { runtime, core: Arc::new(core) })
+    }
+}
+
+/// Refuses what comes from two runtimes, each of which has numbers of its own for devices and data.
+fn of_one_runtime((one, first): (&Runtime, &str), (other, second): (&Runtime, &str)) -> Result<()> {
+    match one.is_same(other) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{second} belongs to another runtime than {first}: a queue, its context and its device are of one"
+        ))),
     }
 }

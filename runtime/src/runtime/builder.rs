@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use windlass_backend::Backend;
+use windlass_backend::{Backend, BackendId};
 use windlass_sync::facade::Mutex;
 
 use super::{BackendEntry, Runtime, Shared};
@@ -167,4 +167,44 @@ fn built_in_backends() -> Vec<Arc<dyn Backend>> {
     #[cfg(feature = "wgpu")]
     backends.push(Arc::new(windlass_wgpu::Wgpu::new()));
     backends
+}
+
+/// Why a runtime with these backends has none of that name.
+pub(super) fn why_missing(wanted: &BackendId, there: &[BackendId]) -> String {
+    let there: Vec<_> = there.iter().map(|id| format!("`{id}`")).collect();
+    let there = match &there[..] {
+        [] => "none".into(),
+        _ => there.join(", "),
+    };
+    let features = [
+        ("host", cfg!(feature = "host")),
+        ("opencl", cfg!(feature = "opencl")),
+        ("wgpu", cfg!(feature = "wgpu")),
+    ];
+    match features.into_iter().find(|(name, _)| *name == wanted.as_str()) {
+        Some((name, false)) => format!(
+            "this build is without it: enable the feature `{name}` of the crate `windlass`; this runtime has {there}"
+        ),
+        Some((_, true)) => {
+            format!("this runtime was built with `only_given_backends`, and it was not given; it has {there}")
+        }
+        None => format!("there is no backend of that name; this runtime has {there}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen to fail when the answer was that none of so many devices suits.
+    #[test]
+    fn a_backend_that_is_not_in_this_build_is_named_by_its_feature() {
+        for (name, built) in [("opencl", cfg!(feature = "opencl")), ("wgpu", cfg!(feature = "wgpu"))] {
+            let text = why_missing(&BackendId::new(name), &[crate::runtime::HOST]);
+            let feature = format!("the feature `{name}` of the crate `windlass`");
+            assert_eq!(text.contains(&feature), !built, "{text}");
+            assert!(text.contains("`host`"), "{text}");
+        }
+        assert!(why_missing(&BackendId::new("metal"), &[]).contains("no backend of that name"));
+    }
 }

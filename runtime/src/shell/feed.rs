@@ -1,10 +1,10 @@
 //! Feeding: making the native calls of groups that the engine has popped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, Point, Region, Wait};
+use windlass_sync::panics::{Panicked, catch};
 
 use super::native::feed_one;
 use super::waking::shielded;
@@ -204,8 +204,8 @@ fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) ->
     sink::quietly(|| {
         fed.extend(batch.in_use().filter_map(|entry| feed_one(lane, entry, &mut dead)));
         batch.clear();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| lane.native.flush())) {
-            dead.get_or_insert_with(|| dead_lane(&*panic, "flushing a lane"));
+        if let Err(panic) = catch(|| lane.native.flush()) {
+            dead.get_or_insert_with(|| dead_lane(&panic, "flushing a lane"));
         }
     });
     dead
@@ -213,13 +213,13 @@ fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) ->
 
 /// Has a lane report a point; says why it never will, if so.
 pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
-    let arm = AssertUnwindSafe(|| lane.native.arm(Point(point)));
-    sink::quietly(|| catch_unwind(arm)).err().map(|panic| dead_lane(&*panic, "asking a lane for a verdict"))
+    let armed = sink::quietly(|| catch(|| lane.native.arm(Point(point))));
+    armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
 }
 
 /// A lane that panicked where it cannot refuse: nobody knows what has become of what it was fed.
-fn dead_lane(panic: &(dyn std::any::Any + Send), doing: &str) -> Cause {
-    let error = BackendError::Lost(format!("its lane panicked: {}", panic_message(panic)));
+fn dead_lane(panic: &Panicked, doing: &str) -> Cause {
+    let error = BackendError::Lost(format!("its lane panicked: {panic}"));
     Cause(Error::backend(error, doing))
 }
 
@@ -237,11 +237,4 @@ fn region_of(bounds: &Box3, extent: &Box3, unit: usize, bytes: usize) -> Region 
 fn compact(region: &Region) -> Region {
     let Region { width, rows, slices, .. } = *region;
     Region { offset: 0, width, rows, slices, row_pitch: width, slice_pitch: width * rows }
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }

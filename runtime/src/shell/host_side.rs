@@ -1,7 +1,7 @@
 //! What runs on the host side: host tasks on the user's runtime, and host accessors that are handed their memory.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 use windlass_backend::Allocation;
 use windlass_sync::cell::EventCell;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::{catch, contain};
 
-use super::feed::panic_message;
 use super::staging::HostCopy;
 use super::waking::Woken;
 use super::work::{Planned, Work};
 use super::{Chores, Inner};
-use crate::error::{BoxError, Cause, Error, Kind, Result};
+use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
 use crate::host_task::HostMemoryTable;
 use windlass_engine::{NodeId, RootId};
 
@@ -146,7 +146,7 @@ impl Future for HostTask {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let polled = catch_unwind(AssertUnwindSafe(|| {
+        let polled = catch(|| {
             if let TaskState::New(..) = this.state
                 && let TaskState::New(start, memory) = std::mem::replace(&mut this.state, TaskState::Over)
             {
@@ -156,17 +156,17 @@ impl Future for HostTask {
                 TaskState::Running(future) => future.as_mut().poll(cx),
                 _ => Poll::Ready(Ok(())),
             }
-        }));
+        });
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(result)) => result.map_err(|e| Error::new(Kind::HostTask(e))),
-            Err(panic) => Err(Error::new(Kind::HostTaskPanicked(panic_message(&*panic)))),
+            Ok(Poll::Ready(result)) => result.map_err(|e| Error::user(UserCode::HostTask, e)),
+            Err(panic) => Err(Error::user_panicked(UserCode::HostTask, &panic)),
         };
         let over = std::mem::replace(&mut this.state, TaskState::Over);
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(over)));
+        let dropped = catch(|| drop(over));
         let result = match dropped {
             Ok(()) => result,
-            Err(panic) => result.and(Err(Error::new(Kind::HostTaskPanicked(panic_message(&*panic))))),
+            Err(panic) => result.and(Err(Error::user_panicked(UserCode::HostTask, &panic))),
         };
         this.finish.result = Some(result);
         this.finish.tell();
@@ -196,7 +196,7 @@ impl Drop for HostTask {
             return;
         }
         let over = std::mem::replace(&mut self.state, TaskState::Over);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(over)));
+        contain(|| drop(over));
         self.finish.result = Some(Err(Error::new(Kind::RuntimeGone)));
         self.finish.tell();
     }

@@ -1,12 +1,11 @@
 //! Making and freeing allocations, and dropping other native objects, off every path that must not block.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
 
-use super::feed::panic_message;
 use super::waking::shielded;
 use super::{Chores, Inner, LaneShell, MemoryShell, close};
 use crate::build::Builds;
@@ -28,7 +27,7 @@ impl Inner {
     ) {
         let heap = move || HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>);
         if memory == HEAP {
-            let made = named(heap(), bytes);
+            let made = self.count(memory, bytes, None, heap());
             return self.sit(chores, |state, turn| {
                 state.counters.allocations += 1;
                 state.engine.allocated(root, memory, made, turn);
@@ -40,22 +39,50 @@ impl Inner {
         });
         let blocks = chores.in_callback || owner.as_ref().is_some_and(|m| m.context.info().allocate_blocks);
         let object = MemoryObject::Buffer { bytes };
+        let device = owner.as_ref().and_then(MemoryShell::device_name);
         let make = move || match owner {
             Some(MemoryShell { context, index }) => {
-                let allocate = AssertUnwindSafe(|| context.allocate(index, object));
-                catch_unwind(allocate).unwrap_or_else(|p| Err(BackendError::Panicked(panic_message(&*p))))
+                let made = catch(|| context.allocate(index, object));
+                made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
             }
             None => heap(),
         };
         if !blocks {
-            let made = named(make(), bytes);
+            let made = self.count(memory, bytes, device, make());
             return self.sit(chores, |state, turn| state.engine.allocated(root, memory, made, turn));
         }
         let inner = self.clone();
         self.gates.spawn(async move {
-            let made = named(inner.off_thread(make).await, bytes);
+            let made = inner.off_thread(make).await;
+            let made = inner.count(memory, bytes, device, made);
             inner.enter(|state, turn| state.engine.allocated(root, memory, made, turn));
         });
+    }
+
+    /// Notes what was allocated, or says why it was not.
+    fn count(
+        &self,
+        memory: MemoryId,
+        bytes: usize,
+        device: Option<String>,
+        made: Result<Arc<dyn Allocation>, BackendError>,
+    ) -> Result<Arc<dyn Allocation>, Cause> {
+        let error = match made {
+            Ok(allocation) => {
+                self.in_use.made(memory, &allocation);
+                return Ok(allocation);
+            }
+            Err(error) => error,
+        };
+        let on = device.map_or_else(|| "in host memory".into(), |name| format!("on {name}"));
+        let mut doing = format!("allocating {bytes} bytes for a buffer {on}");
+        if let BackendError::OutOfMemory { .. } = error {
+            let there = self.in_use.now(memory);
+            let held: usize = there.iter().map(|allocation| allocation.bytes()).sum();
+            doing += &format!(", where {} buffers have {held}", there.len());
+            self.free_all(there);
+        }
+        Err(Cause(Error::backend(error, doing)))
     }
 
     pub(super) fn free_all(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>) {
@@ -69,13 +96,6 @@ impl Inner {
             false => blocking::unblock(work).await,
         }
     }
-}
-
-fn named(
-    made: Result<Arc<dyn Allocation>, BackendError>,
-    bytes: usize,
-) -> Result<Arc<dyn Allocation>, Cause> {
-    made.map_err(|error| Cause(Error::backend(error, format!("allocating {bytes} bytes for a buffer"))))
 }
 
 /// Drops native objects on a thread that may block, in the order in which they came.

@@ -3,18 +3,18 @@
 //!
 //! [`Lane::feed`]: windlass_backend::Lane::feed
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, Group, HostCode,
-    HostLaunch, Launch, Point, Wait,
+    HostLaunch, Launch, Point, Region, Wait,
 };
 use windlass_kernel::Span;
+use windlass_sync::panics::catch;
 
 use super::LaneShell;
-use super::feed::{Job, Move, ToFeed, panic_message};
+use super::feed::{Job, Move, ToFeed};
 use super::work::{Binding, Planned, PlannedArg, empty_span};
 use crate::error::{Cause, Error};
 use windlass_engine::{Fed, MemoryId, RootId, Step};
@@ -52,15 +52,15 @@ pub(super) fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<C
     let ToFeed { node, point, waits, job, memory, report, timed } = entry;
     let node = node.take()?;
     let place = Place { lane, point: *point, waits, report: *report, timed: *timed };
-    let attempt = catch_unwind(AssertUnwindSafe(|| match job {
+    let attempt = catch(|| match job {
         Job::Barrier => place.feed(SmallVec::new()),
         Job::Commands(commands) => feed_commands(place, commands, memory),
         Job::Transfer(transfer) => feed_transfer(place, transfer, memory),
-    }));
+    });
     let refused = match attempt {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(replace_by_barrier(place, error, dead)),
-        Err(panic) => Some(replace_by_barrier(place, BackendError::Panicked(panic_message(&*panic)), dead)),
+        Err(panic) => Some(replace_by_barrier(place, BackendError::Panicked(panic.message().into()), dead)),
     };
     Some(Fed { node, refused })
 }
@@ -74,8 +74,8 @@ fn replace_by_barrier(place: Place<'_>, refused: BackendError, dead: &mut Option
     };
     let replaced = match refused.is_lost() {
         true => Err(refused.clone()),
-        false => catch_unwind(AssertUnwindSafe(|| place.feed(SmallVec::new())))
-            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic_message(&*panic)))),
+        false => catch(|| place.feed(SmallVec::new()))
+            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into()))),
     };
     let doing = "handing a group to the device";
     if let Err(error) = replaced {
@@ -125,7 +125,7 @@ fn feed_commands(
 
 #[inline(never)]
 fn feed_several<'a>(
-    place: Place<'_>,
+    place: Place<'a>,
     commands: &'a mut [Planned<'static>],
     find: impl Copy + Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
 ) -> Result<(), BackendError> {
@@ -141,8 +141,10 @@ fn feed_several<'a>(
             bodies.push(HostLaunch::new(HostCode::Once(body), range, spans));
         }
     }
-    let arguments =
-        commands.iter().map(|c| arguments(c, find)).collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
+    let arguments = commands
+        .iter()
+        .map(|c| arguments(place.lane, c, find))
+        .collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
     let mut bodies = bodies.into_iter();
     let native = commands.iter().zip(&arguments).map(|(command, args)| match command {
         Planned::Host(_) => bodies.next().map(Command::Host).ok_or_else(gone),
@@ -184,6 +186,7 @@ struct Arguments<'a> {
 }
 
 fn arguments<'a>(
+    lane: &'a LaneShell,
     command: &'a Planned<'static>,
     find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
 ) -> Result<Arguments<'a>, BackendError> {
@@ -191,8 +194,12 @@ fn arguments<'a>(
     let list = launch.args.iter().map(|arg| {
         Ok(match arg {
             PlannedArg::Buffer(binding, access) => {
+                let (memory, region) = match binding.is_empty() {
+                    true => (lane.blank.get(&*lane.context)?, Region::line(0, 0)),
+                    false => (find(binding)?, binding.region()),
+                };
                 let element = binding.element as usize;
-                Arg::Buffer(BufferArg::new(find(binding)?, binding.region(), element, *access, binding.word))
+                Arg::Buffer(BufferArg::new(memory, region, element, *access, binding.word))
             }
             PlannedArg::Value(bytes) => Arg::Value(bytes),
             PlannedArg::Local(bytes) => Arg::Local(*bytes),

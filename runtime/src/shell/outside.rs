@@ -1,15 +1,15 @@
 //! Things outside the engine that hold a group back: a user's future, a kernel that is being built.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::feed::panic_message;
+use windlass_sync::panics::{catch, contain};
+
 use super::proxy::Signalled;
 use super::{Inner, Signal};
 use crate::build::{Built, WaitBuilt};
-use crate::error::{BoxError, Cause, Error, Kind, Result};
+use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
 use windlass_engine::NodeId;
 
 /// A user's future that a group waits for.
@@ -79,10 +79,10 @@ impl Future for Waiting {
             return Poll::Ready(());
         }
         let Some(future) = &mut this.future else { return Poll::Ready(()) };
-        let result = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        let result = match catch(|| future.as_mut().poll(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(result)) => result.map_err(|e| Error::new(Kind::HostTask(e))),
-            Err(panic) => Err(Error::new(Kind::HostTaskPanicked(panic_message(&*panic)))),
+            Ok(Poll::Ready(result)) => result.map_err(|e| Error::user(UserCode::Outside, e)),
+            Err(panic) => Err(Error::user_panicked(UserCode::Outside, &panic)),
         };
         this.gate.result = Some(result);
         this.drop_future();
@@ -93,6 +93,6 @@ impl Future for Waiting {
 impl Waiting {
     fn drop_future(&mut self) {
         let future = self.future.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        contain(|| drop(future));
     }
 }

@@ -1,10 +1,11 @@
 //! Errors that no handle has returned: told once, to a handler, as user code.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::Arc;
 
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::contain;
 
 use super::Inner;
 use super::queue::SharedHandler;
@@ -110,10 +111,10 @@ impl Reporter {
             let errors: Vec<AsyncError> = batch.iter().map(|(_, e)| e.clone()).collect();
             let handler = batch[0].0.as_ref().or(default.as_ref());
             // A handler that panics has had its chance; the others have theirs.
-            let _ = catch_unwind(AssertUnwindSafe(|| match handler {
+            contain(|| match handler {
                 Some(handler) => (handler.0)(&errors),
                 None => errors.iter().for_each(|error| log(|| logged(error))),
-            }));
+            });
         }
     }
 }
@@ -127,10 +128,7 @@ fn logged(error: &AsyncError) {
     );
 }
 
-/// Tells a subscriber of `tracing`, which is foreign code as well: of one that panics nobody can be told. The payload of its
-/// panic may panic when it is dropped.
+/// Tells a subscriber of `tracing`, which is foreign code as well: of one that panics nobody can be told.
 pub(crate) fn log(tell: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(tell)) {
-        std::mem::forget(payload);
-    }
+    contain(tell);
 }

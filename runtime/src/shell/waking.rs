@@ -1,11 +1,10 @@
 //! Foreign code that is run when nothing is held: wakers, and what users leave to be dropped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use windlass_sync::cell::Wakers;
+use windlass_sync::panics::catch;
 
-use super::feed::panic_message;
 use super::report::log;
 
 /// Wakers to be woken when nothing is held.
@@ -38,12 +37,9 @@ pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
 
 /// Runs foreign code that may panic without harm to whoever comes after it.
 pub(crate) fn shielded(code: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+    if let Err(panic) = catch(code) {
         log(move || {
-            tracing::error!(
-                message = panic_message(&*panic),
-                "a waker or a destructor of the user's panicked"
-            );
+            tracing::error!(message = panic.message(), "a waker or a destructor of the user's panicked");
         });
     }
 }

@@ -121,6 +121,11 @@ impl Told {
         self.0.lock().expect("nobody panics here").clone()
     }
 
+    /// Hands out what was told so far, and forgets it.
+    pub(crate) fn take(&self) -> Vec<AsyncError> {
+        std::mem::take(&mut *self.0.lock().expect("nobody panics here"))
+    }
+
     /// Everything told up to now: makes a queue's group fail unobserved, and waits until that was told as well.
     #[track_caller]
     pub(crate) fn up_to_now(&self, queue: &Queue) -> Vec<AsyncError> {

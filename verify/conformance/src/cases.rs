@@ -71,6 +71,7 @@ table! {
         kernel_over_many_items: [13];
         kernel_on_a_part_of_a_grid: [66];
         kernel_without_items: [116];
+        kernel_on_nothing: [116];
     }
     copies {
         copy_and_fill_are_commands: [45];

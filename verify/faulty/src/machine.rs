@@ -291,7 +291,7 @@ impl Shared {
                 Err(error)
             }
             None => catch_unwind(AssertUnwindSafe(|| group.jobs.iter().for_each(Job::run)))
-                .map_err(|panic| BackendError::Panicked(message(&*panic))),
+                .map_err(|panic| BackendError::Panicked(message(panic))),
         };
         drop(group);
         let mut machine = self.lock();
@@ -346,7 +346,12 @@ impl fmt::Debug for Shared {
     }
 }
 
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+fn message(panic: Box<dyn std::any::Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| {
+        // Dropping it may panic again.
+        std::mem::forget(panic);
+        String::new()
+    })
 }

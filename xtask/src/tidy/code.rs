@@ -65,6 +65,16 @@ pub(super) fn unsafe_places(tree: &Tree) -> Vec<Breach> {
         .collect()
 }
 
+/// Where panics are caught: what else catches one has a payload to drop, and dropping it may panic again.
+const PANICS: &str = "sync/src/panics.rs";
+
+pub(super) fn panics(tree: &Tree) -> Vec<Breach> {
+    // The oracle is a test.
+    let aside = |file: &File| file.path == PANICS || file.path.contains("engine/oracle");
+    let elsewhere = tree.shipped().filter(|file| !aside(file) && !starts_with(file, TESTERS));
+    elsewhere.flat_map(|file| mentions(file, &["catch_unwind"], "outside sync/src/panics.rs")).collect()
+}
+
 /// How far above an unsafe block its reason may begin.
 const REASON_WITHIN: usize = 12;
 

@@ -166,6 +166,21 @@ pub(super) async fn kernel_on_a_part_of_a_grid(s: &Subject) -> Verdict {
     Ok(())
 }
 
+/// An argument without elements: of a buffer that has none, and of one that nobody has used.
+pub(super) async fn kernel_on_nothing(s: &Subject) -> Verdict {
+    let unused = Buffer::<u32>::new(8);
+    for empty in [Buffer::<u32>::new(0), unused.range(3..3)] {
+        s.home
+            .submit(|cg| {
+                let v = cg.read_write(&empty);
+                cg.parallel_for(4, s.call("increment").buffer(v))
+            })?
+            .await?;
+        ensure!(empty.poison().is_none(), "what has no elements has not failed");
+    }
+    holds(&unused, &[0; 8]).await
+}
+
 pub(super) async fn kernel_without_items(s: &Subject) -> Verdict {
     let v = Buffer::from(counted(1, 8));
     s.home

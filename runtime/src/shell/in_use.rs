@@ -1,0 +1,41 @@
+//! How much memory buffers have, memory by memory: for who is told that there is no more.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use windlass_backend::Allocation;
+use windlass_sync::facade::{Mutex, lock};
+
+use windlass_engine::MemoryId;
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct InUse {
+    memories: Mutex<HashMap<MemoryId, List>>,
+}
+
+/// Allocations, those that have been freed among them: they are looked for whenever the list has doubled.
+#[derive(Debug, Default)]
+struct List {
+    made: Vec<Weak<dyn Allocation>>,
+    look_at: usize,
+}
+
+impl InUse {
+    pub(super) fn made(&self, memory: MemoryId, allocation: &Arc<dyn Allocation>) {
+        let mut memories = lock(&self.memories);
+        let list = memories.entry(memory).or_default();
+        list.made.push(Arc::downgrade(allocation));
+        if list.made.len() > list.look_at.max(16) {
+            list.made.retain(|allocation| allocation.strong_count() > 0);
+            list.look_at = 2 * list.made.len();
+        }
+    }
+
+    /// What has not been freed. To drop it may be to free it, which takes a native call: that is the reaper's.
+    pub(super) fn now(&self, memory: MemoryId) -> Vec<Arc<dyn Allocation>> {
+        let memories = lock(&self.memories);
+        let made = memories.get(&memory).map_or(&[][..], |list| &list.made);
+        made.iter().filter_map(Weak::upgrade).collect()
+    }
+}

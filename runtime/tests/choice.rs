@@ -1,0 +1,151 @@
+//! Which backends are asked for devices, what a queue may be put together from, and what is said where that is wrong.
+
+#[path = "common/rig.rs"]
+mod rig;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rig::{Rig, wait};
+use windlass::prelude::*;
+use windlass::{BackendError, BackendId, DeviceKind, Unavailable};
+use windlass_backend::{Backend, ContextSpec, Platform, async_trait};
+use windlass_host::Host;
+
+/// A backend that counts how often its driver is looked for.
+struct Probe(Arc<AtomicUsize>);
+
+// SAFETY: it opens nothing.
+#[async_trait]
+unsafe impl Backend for Probe {
+    fn id(&self) -> BackendId {
+        BackendId::new("probe")
+    }
+
+    async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Err(Unavailable { reason: "there is no such driver".into(), remedy: "none".into() })
+    }
+
+    async fn open(&self, _: ContextSpec) -> Result<Arc<dyn windlass_backend::Context>, BackendError> {
+        unreachable!("nothing was found")
+    }
+}
+
+fn probed() -> (Runtime, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let runtime = Runtime::builder().only_given_backends().backend(Host::new()).backend(Probe(asked.clone()));
+    (runtime.build(), asked)
+}
+
+#[test]
+fn a_selector_that_names_a_backend_loads_no_other_driver() {
+    let (runtime, asked) = probed();
+    let queue = Queue::builder().runtime(&runtime).select(Selector::backend("host")).blocking_build();
+    assert_eq!(queue.unwrap().device().backend().as_str(), "host");
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    let error = Queue::builder().runtime(&runtime).select(Selector::backend("probe")).blocking_build();
+    let error = error.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("no such driver"), "{error}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert!(Queue::builder().runtime(&runtime).blocking_build().is_ok());
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_named_with_what_is() {
+    let (runtime, _) = probed();
+    let error = Queue::builder().runtime(&runtime).select(Selector::backend("metal")).blocking_build();
+    let (error, what) = error.map_err(|error| (error.clone(), error.to_string())).unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    for part in ["metal", "host", "probe"] {
+        assert!(what.contains(part), "{what}");
+    }
+    assert!(!what.contains("Selector"), "{what}");
+}
+
+/// Runs one of the children below with a value of `WINDLASS_DEVICE`.
+fn child(name: &str, device: &std::ffi::OsStr) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--test-threads=1", "--nocapture"])
+        .env("WINDLASS_TEST_CHILD", "1")
+        .env("WINDLASS_DEVICE", device)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("the child has tested"), "{said}\n{output:?}");
+}
+
+fn is_child() -> bool {
+    std::env::var_os("WINDLASS_TEST_CHILD").is_some()
+}
+
+#[test]
+fn child_with_the_host_wanted() {
+    if is_child() {
+        let (runtime, asked) = probed();
+        assert_eq!(
+            Queue::builder().runtime(&runtime).blocking_build().unwrap().device().kind(),
+            DeviceKind::Host
+        );
+        assert!(wait(runtime.devices()).unwrap().iter().all(|d| d.backend().as_str() == "host"));
+        assert!(wait(runtime.platforms()).iter().all(|p| p.backend().as_str() == "host"));
+        let backends = wait(runtime.backends());
+        let probe = backends.into_iter().find(|(id, _)| id.as_str() == "probe").unwrap();
+        assert!(probe.1.unwrap_err().to_string().contains("WINDLASS_DEVICE"));
+        assert_eq!(asked.load(Ordering::SeqCst), 0);
+        println!("the child has tested");
+    }
+}
+
+#[test]
+fn child_with_nonsense_wanted() {
+    if is_child() {
+        let (runtime, _) = probed();
+        for error in [
+            Queue::builder().runtime(&runtime).blocking_build().unwrap_err(),
+            wait(runtime.devices()).unwrap_err(),
+        ] {
+            assert!(error.is_invalid_input() && error.to_string().contains("WINDLASS_DEVICE"), "{error}");
+            assert!(error.to_string().contains("UTF-8"), "{error}");
+        }
+        println!("the child has tested");
+    }
+}
+
+#[test]
+fn the_variable_loads_no_other_driver() {
+    child("child_with_the_host_wanted", "host".as_ref());
+    child("child_with_the_host_wanted", "host:0".as_ref());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_variable_that_is_not_text_is_an_error() {
+    use std::os::unix::ffi::OsStrExt;
+    child("child_with_nonsense_wanted", std::ffi::OsStr::from_bytes(b"host\xff"));
+}
+
+#[test]
+fn a_queue_is_of_one_runtime() {
+    let (a, b) = (Rig::new(), Rig::new());
+    let context = Context::blocking_open(std::slice::from_ref(&a.device)).unwrap();
+    let name = a.device.name().to_owned();
+    let mixed = [
+        Queue::builder().runtime(&b.runtime).context(&context),
+        Queue::builder().context(&context).device(b.device.clone()),
+        Queue::builder().runtime(&b.runtime).device(a.device.clone()),
+        Queue::builder().runtime(&b.runtime).context(&context).device(b.device.clone()),
+    ];
+    for builder in mixed {
+        let error = builder.blocking_build().unwrap_err();
+        assert!(error.is_invalid_input(), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&name) && text.contains("runtime"), "{text}");
+    }
+    let error = Context::blocking_open(&[a.device.clone(), b.device.clone()]).unwrap_err();
+    assert!(error.is_invalid_input() && error.to_string().contains("runtime"), "{error}");
+    assert_eq!(b.stats().submitted, 0);
+    let good = Queue::builder().runtime(&a.runtime).context(&context).device(a.device.clone());
+    assert!(good.blocking_build().is_ok());
+}
