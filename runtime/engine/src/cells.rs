@@ -39,6 +39,9 @@ pub(super) struct Replica {
     pub(super) memory: MemoryId,
     /// Holds the newest version, or will once all that is planned has run.
     pub(super) valid: bool,
+    /// Of bytes that nobody has written: here they have been cleared, or will be. Fresh memory that is zeroed by itself needs
+    /// no such note.
+    pub(super) cleared: bool,
     /// It held the newest version when this guard came, which may still write another. If it does not, this copy counts
     /// again.
     pub(super) reserve: Option<NodeId>,
@@ -58,6 +61,7 @@ impl Replica {
         Replica {
             memory,
             valid,
+            cleared: false,
             reserve: None,
             writer: None,
             basis: None,
@@ -68,7 +72,7 @@ impl Replica {
 
     /// A replica with no history is the same as none: stale once written, valid while never written.
     fn is_needed(&self, never_written: bool) -> bool {
-        self.has_users() || self.valid && !never_written
+        self.has_users() || self.valid && !never_written || self.cleared && never_written
     }
 
     /// Whoever has read it is behind a later user now.
@@ -123,6 +127,13 @@ impl<C> Cell<C> {
             self.guards.clear();
         }
     }
+
+    /// It counts as written from here on: what was cleared is of no more interest.
+    pub(super) fn forget_clears(&mut self) {
+        if matches!(self.content, Content::Never) {
+            self.replicas.iter_mut().for_each(|replica| replica.cleared = false);
+        }
+    }
 }
 
 impl<C: Clone + PartialEq> Cell<C> {
@@ -147,6 +158,11 @@ impl<C: Clone + PartialEq> Cell<C> {
     /// Whether a reader in this memory needs a transfer first.
     pub(super) fn is_stale(&self, memory: MemoryId) -> bool {
         matches!(self.content, Content::Written) && !self.replica(memory).is_some_and(|r| r.valid)
+    }
+
+    /// Whether a reader in this memory, which is not zeroed by itself, needs a clear first.
+    pub(super) fn is_rubbish(&self, memory: MemoryId) -> bool {
+        matches!(self.content, Content::Never) && !self.replica(memory).is_some_and(|r| r.cleared)
     }
 
     /// What holds the newest version, or will.
@@ -275,8 +291,10 @@ impl<C: Clone + PartialEq> Cells<C> {
     }
 
     /// Whether a reader in `memory` has all that it needs there, or will; for roots of one history, without a search.
-    pub(super) fn is_at_hand(&self, memory: MemoryId) -> bool {
-        self.only().is_some_and(|cell| cell.content.poison().is_none() && !cell.is_stale(memory))
+    pub(super) fn is_at_hand(&self, memory: MemoryId, zeroed: bool) -> bool {
+        self.only().is_some_and(|cell| {
+            cell.content.poison().is_none() && !cell.is_stale(memory) && (zeroed || !cell.is_rubbish(memory))
+        })
     }
 
     /// Splits cells so that each lies inside `bounds` or outside, and says which lie inside.

@@ -111,11 +111,13 @@ impl<S: Shell> Engine<S> {
         }
         match state {
             State::Fed(lane, point) => self.wait_natively(to, lane, point),
-            // A lane of another device of this context is no list that this node can join.
-            State::Queued(lane) | State::Feeding(lane, _) if its == place => match found.lane {
-                None => found.lane = Some(lane),
-                Some(other) => found.scattered |= other != lane,
-            },
+            // A lane of another device of this domain, or of another kind, is no list that this node can join.
+            State::Queued(lane) | State::Feeding(lane, _) if its == place && self.is_for(to, lane) => {
+                match found.lane {
+                    None => found.lane = Some(lane),
+                    Some(other) => found.scattered |= other != lane,
+                }
+            }
             State::Queued(_) | State::Feeding(..) | State::Gated => found.scattered = true,
             State::Passed | State::Running => {}
         }
@@ -198,7 +200,9 @@ impl<S: Shell> Engine<S> {
         epoch.wanted = true;
         epoch.groups[group].proxies.push((realm, proxy));
         let late = std::mem::take(&mut epoch.groups[group].late);
-        self.arm(&self.epochs[id.0 as usize].groups[group].last, turn);
+        for (lane, point) in self.epochs[id.0 as usize].groups[group].last.clone() {
+            self.ask(lane, point, turn);
+        }
         late.into_iter().for_each(|reader| self.want(reader, turn));
         proxy
     }
@@ -210,7 +214,7 @@ impl<S: Shell> Engine<S> {
             return;
         }
         match node.state {
-            State::Fed(lane, point) => turn.arm.push((lane, point)),
+            State::Fed(lane, point) => self.ask(lane, point, turn),
             State::Passed => self.want_inputs(id, turn),
             _ => {}
         }
@@ -246,17 +250,11 @@ impl<S: Shell> Engine<S> {
                 node.wanted = true;
                 match node.state {
                     State::Passed => todo.push(input),
-                    State::Fed(lane, point) => turn.arm.push((lane, point)),
+                    State::Fed(lane, point) => self.ask(lane, point, turn),
                     _ => {}
                 }
             }
         }
-    }
-
-    /// Asks for those of these verdicts that are not in.
-    fn arm(&self, points: &[(LaneId, u64)], turn: &mut Turn<S>) {
-        let is_open = |(lane, point): &(LaneId, u64)| *point > self.lanes[lane.0 as usize].passed;
-        turn.arm.extend(points.iter().copied().filter(is_open));
     }
 
     /// A proxy's future has run: opens the gates behind it.
@@ -323,8 +321,9 @@ impl<S: Shell> Engine<S> {
             [(only, _)] if *only == lane => node.waits.clear(),
             _ => node.waits.retain(|(other, _)| *other != lane),
         }
+        let weight = node.weight;
         let list = &mut self.lanes[lane.0 as usize];
-        list.list.push_back(id);
+        list.list.push_back((id, weight));
         if list.has_room() {
             turn.lane_ready(lane);
         }

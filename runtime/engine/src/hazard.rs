@@ -164,6 +164,7 @@ impl Entry<'_> {
             self.hazards_of(replica, mode);
             self.write(replica);
             replica.group = Some(self.user.node);
+            replica.cleared = false;
             cell.become_version_of(self.user.node);
             return true;
         }
@@ -246,7 +247,7 @@ impl Entry<'_> {
             cell.become_version_of(self.user.node);
             for replica in &mut cell.replicas {
                 let written = replica.memory == self.user.memory;
-                replica.reserve = None;
+                (replica.reserve, replica.cleared) = (None, false);
                 replica.valid = written;
                 if written {
                     replica.group = Some(self.user.node);
@@ -273,6 +274,7 @@ impl Entry<'_> {
             cell.guards.push(node);
             // Zeros that nobody has written are as good in the heap as anywhere.
             let written = matches!(cell.content, Content::Written);
+            cell.forget_clears();
             cell.content = Content::Written;
             for replica in cell.replicas.iter_mut().filter(|r| r.valid && r.memory != heap) {
                 replica.valid = false;

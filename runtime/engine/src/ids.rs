@@ -215,6 +215,8 @@ macro_rules! dense_id {
     )*};
 }
 dense_id! {
+    /// Contexts whose lanes wait for each other natively.
+    DomainId
     /// A native context.
     ContextId
     /// A device inside a context: (context, device) pairs are what lanes belong to.

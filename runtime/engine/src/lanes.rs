@@ -8,9 +8,12 @@
 use std::fmt;
 use std::hint::cold_path;
 
+use smallvec::SmallVec;
+
 use super::edges::NONE;
 use super::epoch::see;
 use super::ids::{ContextId, DeviceId, LaneId, MemoryId, Table};
+use super::machine::{Flight, Report};
 use super::{End, Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
 
 /// A group to be fed.
@@ -22,6 +25,10 @@ pub struct Popped {
     pub point: u64,
     /// Whether its commands are to run. If not, it is fed without any: others rely on the order through it.
     pub live: bool,
+    /// Whether its point is to be reported without being asked for again.
+    pub report: bool,
+    /// It reports for the lane's own sake, and nobody waits for it yet.
+    pub sentinel: bool,
 }
 
 /// What the native calls of a group need.
@@ -68,7 +75,8 @@ pub struct Fed<C> {
 
 impl Lane {
     pub(super) fn has_room(&self) -> bool {
-        !self.list.is_empty() && self.in_flight.len() < self.depth
+        let fits = |weight: u32| self.in_flight.is_empty() || self.weight + weight <= self.depth.commands;
+        self.list.front().is_some_and(|(_, weight)| fits(*weight))
     }
 
     /// Nothing is on it or on its way there.
@@ -79,6 +87,32 @@ impl Lane {
     fn load(&self) -> usize {
         self.list.len() + self.in_flight.len()
     }
+
+    /// What is in flight at a point, if no verdict has covered it. Points of a lane follow each other.
+    fn flight(&mut self, point: u64) -> Option<&mut Flight> {
+        let first = self.in_flight.front()?.point;
+        self.in_flight.get_mut(usize::try_from(point.checked_sub(first)?).ok()?)
+    }
+
+    /// Has the group at a point report, if it does not and as many more may. Says whether it is to be armed.
+    fn ask(&mut self, point: u64) -> bool {
+        let room = self.reports < self.depth.reports;
+        let Some(flight) = self.flight(point) else { return false };
+        if flight.report == Report::Yes {
+            return false;
+        }
+        flight.report = if room { Report::Yes } else { Report::Owed };
+        self.reports += u32::from(room);
+        self.owes_reports |= !room;
+        room
+    }
+
+    /// Whether the next group to be fed is to report for the lane's own sake: as the last there is, or halfway through what
+    /// the lane may hold since the last that did, so that more is fed before it runs dry.
+    fn wants_report(&self, weight: u32) -> bool {
+        let last = self.list.is_empty() && self.sentinel <= self.passed;
+        last || self.silent + weight >= self.depth.commands.div_ceil(2)
+    }
 }
 
 impl<S: Shell> Engine<S> {
@@ -86,9 +120,24 @@ impl<S: Shell> Engine<S> {
         &mut self.lanes[id.0 as usize]
     }
 
+    /// The lanes of a device that a node may go to: those that only copy are for transfers, which go nowhere else if there
+    /// are any.
+    fn lanes_for(&self, device: DeviceId, node: NodeId) -> &[LaneId] {
+        let device = &self.devices[device.0 as usize];
+        match self.nodes[node].is_transfer && !device.copy_lanes.is_empty() {
+            true => &device.copy_lanes,
+            false => &device.lanes,
+        }
+    }
+
+    /// Whether a node may go to a lane of its device.
+    pub(super) fn is_for(&self, node: NodeId, lane: LaneId) -> bool {
+        self.lanes_for(self.lanes[lane.0 as usize].device, node).contains(&lane)
+    }
+
     /// The lane of a predecessor that is its lane's last entry, else an idle one, else the least loaded.
     pub(super) fn choose_lane(&self, device: DeviceId, node: NodeId) -> LaneId {
-        let lanes = &self.devices[device.0 as usize].lanes;
+        let lanes = self.lanes_for(device, node);
         let follows = self.nodes[node].waits.iter().find(|(lane, point)| {
             let entry = &self.lanes[lane.0 as usize];
             entry.last_point == *point && entry.list.is_empty() && lanes.contains(lane)
@@ -132,10 +181,21 @@ impl<S: Shell> Engine<S> {
         if !lane.has_room() {
             return None;
         }
-        let node = lane.list.pop_front()?;
+        let (node, weight) = lane.list.pop_front()?;
         lane.last_point += 1;
         let point = lane.last_point;
-        lane.in_flight.push_back((point, node));
+        let own = lane.wants_report(weight);
+        let wanted = self.nodes[node].wanted;
+        let lane = self.lane(id);
+        let report = (own || wanted) && lane.reports < lane.depth.reports;
+        lane.weight += weight;
+        lane.silent = if report { 0 } else { lane.silent + weight };
+        lane.reports += u32::from(report);
+        if report && own {
+            lane.sentinel = point;
+        }
+        let how = if report { Report::Yes } else { Report::No };
+        lane.in_flight.push_back(Flight { point, node, weight, report: how });
         let entry = &mut self.nodes[node];
         entry.state = State::Feeding(id, point);
         let live = entry.end.is_none();
@@ -143,7 +203,7 @@ impl<S: Shell> Engine<S> {
             let lanes = &self.lanes;
             entry.waits.retain(|(l, point)| *point > lanes[l.0 as usize].passed);
         }
-        Some(Popped { node, point, live })
+        Some(Popped { node, point, live, report, sentinel: report && !wanted })
     }
 
     /// What the native calls of a group that was popped need.
@@ -162,7 +222,7 @@ impl<S: Shell> Engine<S> {
 
             let over = point <= self.lanes[lane.0 as usize].passed;
             if node.wanted && !over {
-                turn.arm.push((lane, point));
+                self.ask(lane, point, turn);
             }
             if let Some(cause) = refused {
                 cold_path();
@@ -194,9 +254,6 @@ impl<S: Shell> Engine<S> {
             group.unfed -= 1;
             if let Some((lane, point)) = at {
                 see(&mut group.last, lane, point);
-                if wanted {
-                    turn.arm.push((lane, point));
-                }
             }
             if group.unfed == 0 && group.waiting != NONE {
                 cold_path();
@@ -204,6 +261,34 @@ impl<S: Shell> Engine<S> {
                 let waiting = std::mem::replace(&mut group.waiting, NONE);
                 self.open_epoch(waiting, &last, turn);
             }
+            if let Some((lane, point)) = at.filter(|_| wanted) {
+                self.ask(lane, point, turn);
+            }
+        }
+    }
+
+    /// Somebody waits for what is in flight at a point. As long as as many groups report as may, the wish waits for one of
+    /// those reports: points of a lane are passed in order, so it may cover this one too.
+    pub(super) fn ask(&mut self, lane: LaneId, point: u64, turn: &mut Turn<S>) {
+        if self.lane(lane).ask(point) {
+            turn.arm.push((lane, point));
+        }
+    }
+
+    /// Asks for what could not be asked for when somebody wanted it, the earliest first.
+    #[cold]
+    fn ask_late(&mut self, id: LaneId, turn: &mut Turn<S>) {
+        let lane = self.lane(id);
+        lane.owes_reports = false;
+        let owed: SmallVec<[u64; 16]> =
+            lane.in_flight.iter().filter(|f| f.report == Report::Owed).map(|f| f.point).collect();
+        for point in owed {
+            let lane = self.lane(id);
+            if lane.reports == lane.depth.reports {
+                lane.owes_reports = true;
+                return;
+            }
+            self.ask(id, point, turn);
         }
     }
 
@@ -227,8 +312,11 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) {
         self.lane(lane).passed = self.lane(lane).passed.max(upto);
-        while let Some(&(point, id)) = self.lane(lane).in_flight.front().filter(|(point, _)| *point <= upto) {
-            self.lane(lane).in_flight.pop_front();
+        while let Some(flight) = self.lane(lane).in_flight.pop_front_if(|flight| flight.point <= upto) {
+            let entry = self.lane(lane);
+            entry.weight -= flight.weight;
+            entry.reports -= u32::from(flight.report == Report::Yes);
+            let Flight { point, node: id, .. } = flight;
             let node = &mut self.nodes[id];
             if let Some(cause) = failure(point) {
                 node.end.get_or_insert(End::Failed(cause));
@@ -239,6 +327,9 @@ impl<S: Shell> Engine<S> {
             }
         }
         self.finish_pending(turn);
+        if self.lane(lane).owes_reports {
+            self.ask_late(lane, turn);
+        }
         // Who refills the lane places its sentinel, with more in flight to choose from.
         match self.lane(lane).has_room() {
             true => turn.lane_ready(lane),
@@ -260,16 +351,14 @@ impl<S: Shell> Engine<S> {
             true => lane.in_flight.len().wrapping_sub(1),
             false => lane.in_flight.len() / 2,
         };
-        if let Some(&(point, node)) = lane.in_flight.get(at) {
+        let Some(&Flight { point, node, report, .. }) = lane.in_flight.get(at) else { return };
+        if report == Report::Yes {
+            lane.sentinel = point;
+        } else if lane.ask(point) {
             lane.sentinel = point;
             turn.sentinels.push((id, point, node));
         }
-    }
-
-    /// A lane that works on a memory, if any does.
-    pub fn lane_of_memory(&self, memory: MemoryId) -> Option<LaneId> {
-        let device = self.memories[memory.0 as usize].device?;
-        self.devices[device.0 as usize].lanes.first().copied()
+        // Else others report, as many as may: one of them brings this about again.
     }
 
     /// A lane of the device that a node is for.
@@ -278,12 +367,6 @@ impl<S: Shell> Engine<S> {
             Place::Host => None,
             Place::Device(device) => self.devices[device.0 as usize].lanes.first().copied(),
         }
-    }
-
-    /// The position of a lane's device among those of its context.
-    pub fn device_position(&self, lane: LaneId) -> usize {
-        let device = self.lanes[lane.0 as usize].device;
-        self.devices[device.0 as usize].position
     }
 
     /// The context of a lane.

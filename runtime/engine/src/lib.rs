@@ -53,7 +53,7 @@ mod stall;
 mod transfer;
 mod turn;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use slab::Slab;
@@ -64,9 +64,10 @@ use edges::Edge;
 use epoch::{Epoch, EpochId};
 pub use guard::GuardPlan;
 use ids::Table;
-pub use ids::{ContextId, DeviceId, HEAP, Id, LaneId, MemoryId};
+pub use ids::{ContextId, DeviceId, DomainId, HEAP, Id, LaneId, MemoryId};
 pub use lanes::{Fed, Outfit, Popped};
 use machine::{Context, Device, Lane, Memory};
+pub use machine::{Depth, MemoryTraits};
 pub use node::Use;
 use node::{End, Node, State};
 pub use plan::{After, Plan};
@@ -123,11 +124,11 @@ pub enum Place {
     Device(DeviceId),
 }
 
-/// Among which nodes native waits work: those of one native context. The host side has none.
+/// Among which nodes native waits work: those of one domain. The host side has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Realm {
     Host,
-    Context(ContextId),
+    Domain(DomainId),
 }
 
 /// How a node ended.
@@ -155,6 +156,10 @@ pub struct Tally {
     pub transfers: u64,
     /// Bytes that they were planned to move.
     pub bytes_moved: u64,
+    /// Clears that were planned: of never-written bytes that somebody reads, in memory that is not zeroed by itself.
+    pub clears: u64,
+    /// Bytes that they were planned to clear.
+    pub bytes_cleared: u64,
     /// Proxies that were made.
     pub proxies: u64,
     /// Nodes, epochs and cells that planning has looked at: what a submission costs.
@@ -173,6 +178,9 @@ pub struct Engine<S: Shell> {
     contexts: Vec<Context<S::Cause>>,
     devices: Vec<Device>,
     memories: Vec<Memory>,
+    domains: u32,
+    /// Pairs of memories, the first of which lanes that work in the second copy from natively.
+    links: HashSet<(MemoryId, MemoryId)>,
     lanes: Vec<Lane>,
     tally: Tally,
     ticks: u32,
@@ -211,7 +219,9 @@ impl<S: Shell> Engine<S> {
             edges: Slab::new(),
             contexts: Vec::new(),
             devices: Vec::new(),
-            memories: vec![Memory::new(true)],
+            memories: vec![Memory::new(MemoryTraits::heap())],
+            domains: 0,
+            links: HashSet::new(),
             lanes: Vec::new(),
             tally: Tally::default(),
             ticks: 0,

@@ -4,74 +4,144 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::ids::{ContextId, DeviceId, LaneId, MemoryId};
+use super::ids::{ContextId, DeviceId, DomainId, LaneId, MemoryId};
 use super::{Engine, HEAP, NodeId, Place, Realm, Shell};
 
 pub(super) struct Device {
     pub(super) context: ContextId,
     pub(super) memory: MemoryId,
-    /// Among the devices of its context.
-    pub(super) position: usize,
     pub(super) lanes: SmallVec<[LaneId; 2]>,
+    /// Those that copy and clear, and do nothing else; transfers go there if there are any.
+    pub(super) copy_lanes: SmallVec<[LaneId; 2]>,
+}
+
+impl Device {
+    fn new(context: ContextId, memory: MemoryId) -> Self {
+        Device { context, memory, lanes: SmallVec::new(), copy_lanes: SmallVec::new() }
+    }
+
+    pub(super) fn all_lanes(&self) -> impl Iterator<Item = LaneId> {
+        self.lanes.iter().chain(&self.copy_lanes).copied()
+    }
+}
+
+/// What is known of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryTraits {
+    /// The host can read and write it directly.
+    pub addressable: bool,
+    /// A fresh allocation reads as zeros.
+    pub zeroed: bool,
+    /// Copies of more bytes than this out of foreign host memory go through staging.
+    pub upload_limit: usize,
+    /// Copies of more bytes than this into foreign host memory go through staging.
+    pub download_limit: usize,
+}
+
+impl MemoryTraits {
+    /// The process's own memory.
+    pub fn heap() -> Self {
+        MemoryTraits { addressable: true, zeroed: true, upload_limit: usize::MAX, download_limit: usize::MAX }
+    }
+}
+
+/// What a lane may hold at a time: commands, and groups that report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Depth {
+    /// Commands in flight. A group of more than this many is fed alone.
+    pub commands: u32,
+    /// Groups in flight that are to report.
+    pub reports: u32,
 }
 
 pub(super) struct Memory {
     /// A device that works on this memory, for transfers to run on; the heap may have none.
     pub(super) device: Option<DeviceId>,
-    /// The host can read and write it directly.
-    pub(super) addressable: bool,
-    /// Copies between it and host memory of others go through staging of its own.
-    pub(super) staged: bool,
+    pub(super) traits: MemoryTraits,
     /// How many roots have an allocation here, or have asked for one.
     pub(super) slots: u32,
 }
 
 impl Memory {
-    pub(super) fn new(addressable: bool) -> Self {
-        Memory { device: None, addressable, staged: false, slots: 0 }
+    pub(super) fn new(traits: MemoryTraits) -> Self {
+        Memory { device: None, traits, slots: 0 }
     }
 }
 
 pub(super) struct Context<C> {
+    pub(super) domain: DomainId,
     pub(super) lost: Option<C>,
 }
 
 pub(super) struct Lane {
     pub(super) device: DeviceId,
-    pub(super) depth: usize,
-    pub(super) list: VecDeque<NodeId>,
-    pub(super) in_flight: VecDeque<(u64, NodeId)>,
+    pub(super) depth: Depth,
+    /// Groups that are ready to be fed, with their weights.
+    pub(super) list: VecDeque<(NodeId, u32)>,
+    pub(super) in_flight: VecDeque<Flight>,
+    /// The commands of all that is in flight, and how many of those groups report.
+    pub(super) weight: u32,
+    pub(super) reports: u32,
+    /// Commands that were fed since the last group that reports.
+    pub(super) silent: u32,
+    /// Somebody waits for a group in flight that does not report, because as many do as may.
+    pub(super) owes_reports: bool,
     pub(super) last_point: u64,
     pub(super) passed: u64,
-    /// The last point that was armed for the lane's own sake.
+    /// The last point that reports for the lane's own sake.
     pub(super) sentinel: u64,
     /// Somebody holds the feed token: takes nodes from the list and makes their native calls.
     pub(super) held: bool,
 }
 
+/// A group that a lane has been given, and that no verdict has covered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub(super) point: u64,
+    pub(super) node: NodeId,
+    pub(super) weight: u32,
+    pub(super) report: Report,
+}
+
+/// Whether a group in flight reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// It does not, and nobody has asked.
+    No,
+    /// Somebody has, when as many reported as may.
+    Owed,
+    /// It does.
+    Yes,
+}
+
 impl<S: Shell> Engine<S> {
-    /// A native context.
-    pub fn add_context(&mut self) -> ContextId {
-        self.contexts.push(Context { lost: None });
+    /// A set of contexts whose lanes wait for each other natively.
+    pub fn add_domain(&mut self) -> DomainId {
+        self.domains += 1;
+        DomainId(self.domains - 1)
+    }
+
+    /// A native context of a domain.
+    pub fn add_context(&mut self, domain: DomainId) -> ContextId {
+        self.contexts.push(Context { domain, lost: None });
         ContextId((self.contexts.len() - 1) as u32)
     }
 
-    /// A memory, and whether the host reads and writes it directly.
-    pub fn add_memory(&mut self, addressable: bool) -> MemoryId {
-        self.memories.push(Memory::new(addressable));
+    /// A memory.
+    pub fn add_memory(&mut self, traits: MemoryTraits) -> MemoryId {
+        self.memories.push(Memory::new(traits));
         MemoryId((self.memories.len() - 1) as u32)
     }
 
-    /// Copies between this memory, which the host does not reach, and host memory go through staging.
-    pub fn stage_host_copies(&mut self, memory: MemoryId) {
-        self.memories[memory.0 as usize].staged = true;
+    /// Lanes of devices that work in `to` copy from `from` by themselves; both are of one domain.
+    pub fn add_link(&mut self, from: MemoryId, to: MemoryId) {
+        self.links.insert((from, to));
     }
 
     /// A device of a context, which works in this memory.
     pub fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
-        let position = self.devices.iter().filter(|d| d.context == context).count();
-        self.devices.push(Device { context, memory, position, lanes: SmallVec::new() });
+        self.devices.push(Device::new(context, memory));
         let there = self.memories[memory.0 as usize].device;
         if there.is_none_or(|device| self.lost(device).is_some()) {
             self.memories[memory.0 as usize].device = Some(id);
@@ -82,25 +152,41 @@ impl<S: Shell> Engine<S> {
     /// The same device once more, for lanes that work in another way.
     pub fn add_twin(&mut self, device: DeviceId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
-        let Device { context, memory, position, .. } = self.devices[device.0 as usize];
-        self.devices.push(Device { context, memory, position, lanes: SmallVec::new() });
+        let Device { context, memory, .. } = self.devices[device.0 as usize];
+        self.devices.push(Device::new(context, memory));
         id
     }
 
-    /// A lane of a device, on which at most `depth` groups are in flight.
-    pub fn add_lane(&mut self, device: DeviceId, depth: usize) -> LaneId {
+    /// A lane of a device.
+    pub fn add_lane(&mut self, device: DeviceId, depth: Depth) -> LaneId {
+        let id = self.new_lane(device, depth);
+        self.devices[device.0 as usize].lanes.push(id);
+        id
+    }
+
+    /// A lane of a device that copies and clears, and does nothing else.
+    pub fn add_copy_lane(&mut self, device: DeviceId, depth: Depth) -> LaneId {
+        let id = self.new_lane(device, depth);
+        self.devices[device.0 as usize].copy_lanes.push(id);
+        id
+    }
+
+    fn new_lane(&mut self, device: DeviceId, depth: Depth) -> LaneId {
         let id = LaneId(self.lanes.len() as u32);
         self.lanes.push(Lane {
             device,
             depth,
             list: VecDeque::new(),
             in_flight: VecDeque::new(),
+            weight: 0,
+            reports: 0,
+            silent: 0,
+            owes_reports: false,
             last_point: 0,
             passed: 0,
             sentinel: 0,
             held: false,
         });
-        self.devices[device.0 as usize].lanes.push(id);
         id
     }
 
@@ -117,7 +203,10 @@ impl<S: Shell> Engine<S> {
     pub(super) fn realm(&self, place: Place) -> Realm {
         match place {
             Place::Host => Realm::Host,
-            Place::Device(d) => Realm::Context(self.devices[d.0 as usize].context),
+            Place::Device(d) => {
+                let context = self.devices[d.0 as usize].context;
+                Realm::Domain(self.contexts[context.0 as usize].domain)
+            }
         }
     }
 

@@ -52,6 +52,8 @@ pub(super) struct Node<S: Shell> {
     /// Nodes whose data this one reads, planned and not settled.
     pub(super) unsettled: u32,
     pub(super) took_down: u32,
+    /// How many native commands it takes: one at least.
+    pub(super) weight: u32,
     /// The tick in which it was planned.
     pub(super) planned_at: u32,
     /// Edges to those that read what this one writes.
@@ -85,6 +87,7 @@ impl<S: Shell> Default for Node<S> {
             gates: 0,
             unsettled: 0,
             took_down: 0,
+            weight: 1,
             planned_at: 0,
             out: NONE,
             out_fed: NONE,
@@ -107,7 +110,7 @@ impl<S: Shell> Node<S> {
         self.work = None;
         self.end = None;
         self.state = State::Gated;
-        (self.gates, self.unsettled, self.took_down) = (0, 0, 0);
+        (self.gates, self.unsettled, self.took_down, self.weight) = (0, 0, 0, 1);
         (self.out, self.out_fed) = (NONE, NONE);
         (self.wanted, self.is_transfer, self.is_guard, self.keeps_previous) = (false, false, false, false);
         self.load = None;

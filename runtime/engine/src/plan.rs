@@ -37,6 +37,8 @@ pub struct Plan<'a, S: Shell> {
     pub keep_previous: bool,
     /// Something it depends on explicitly had failed before.
     pub doomed: Option<S::Cause>,
+    /// How many native commands it takes; a group without any, which is a barrier, counts as one.
+    pub weight: u32,
     /// See [`Shell::Load`].
     pub load: S::Load,
 }
@@ -58,6 +60,7 @@ impl<S: Shell> Engine<S> {
         let id = self.fresh_node(place, work);
         let node = &mut self.nodes[id];
         node.load = Some(plan.load);
+        node.weight = plan.weight.max(1);
         node.keeps_previous = plan.keep_previous;
         node.end = plan.doomed.map(End::Doomed);
         self.note_node(id, Recorded::Group);
@@ -91,7 +94,10 @@ impl<S: Shell> Engine<S> {
     /// Whether a requirement needs no transfer and cannot fail for what is known now. Most are of this kind.
     #[inline]
     fn is_at_hand(&self, access: &Access, memory: MemoryId) -> bool {
-        !access.mode.reads() || self.roots[access.root].cells.is_at_hand(memory)
+        !access.mode.reads()
+            || self.roots[access.root]
+                .cells
+                .is_at_hand(memory, self.memories[memory.0 as usize].traits.zeroed)
     }
 
     /// Brings what a node reads into `memory`, unless the node is doomed: then it will not run, and nothing is moved.
@@ -123,7 +129,9 @@ impl<S: Shell> Engine<S> {
     pub(super) fn fetch(&mut self, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
         let root = accesses[0].root;
         let mut cells = std::mem::take(&mut self.roots[root].cells);
+        let zeroed = self.memories[memory.0 as usize].traits.zeroed;
         let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
+        let mut rubbish: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
         for access in accesses {
             if !access.mode.reads() {
                 continue;
@@ -131,9 +139,17 @@ impl<S: Shell> Engine<S> {
             for at in cells.overlapping(&access.bounds) {
                 let cell = cells.get(at);
                 if cell.is_stale(memory) {
-                    stale.push((cell.bounds.intersection(&access.bounds), self.sources(cell, memory)));
+                    let sources = self.sources(cell, memory);
+                    stale.push((cell.bounds.intersection(&access.bounds), sources));
+                } else if !zeroed && cell.is_rubbish(memory) {
+                    // All of it is cleared alike, in the fewest boxes.
+                    let anything = Sources::from_slice(&[Source { memory, pending: None }]);
+                    rubbish.push((cell.bounds.intersection(&access.bounds), anything));
                 }
             }
+        }
+        for (bounds, _) in self.shortest(&rubbish) {
+            self.clear(root, &mut cells, memory, bounds, turn);
         }
         for (bounds, source) in self.shortest(&stale) {
             self.transfer(root, &mut cells, source, memory, bounds, turn);

@@ -5,6 +5,7 @@
 //! are idle. Then the shell is told to close it, and whatever is planned for it by mistake fails.
 
 use super::ids::{ContextId, MemoryId};
+use super::machine::Device;
 use super::{Engine, HEAP, Shell, Turn};
 
 /// A context that is to go.
@@ -40,7 +41,7 @@ impl<S: Shell> Engine<S> {
             }
             self.contexts[entry.context.0 as usize].lost.get_or_insert(entry.cause);
             let of_context = self.devices.iter().filter(|d| d.context == entry.context);
-            turn.closed.extend(of_context.flat_map(|d| &d.lanes));
+            turn.closed.extend(of_context.flat_map(Device::all_lanes));
         }
     }
 
@@ -48,8 +49,8 @@ impl<S: Shell> Engine<S> {
         let mut devices = self.devices.iter().filter(|d| d.context == context);
         devices.any(|device| {
             let slots = self.memories[device.memory.0 as usize].slots;
-            let busy = |lane: &super::LaneId| !self.lanes[lane.0 as usize].is_idle();
-            device.memory != HEAP && slots > 0 || device.lanes.iter().any(busy)
+            let busy = |lane: super::LaneId| !self.lanes[lane.0 as usize].is_idle();
+            device.memory != HEAP && slots > 0 || device.all_lanes().any(busy)
         })
     }
 

@@ -197,8 +197,10 @@ impl<S: Shell> Engine<S> {
                 let cell = cells.get_mut(at);
                 let carried = transfer && cell.replica(memory).is_some_and(|r| r.basis == Some(id));
                 if carried {
+                    let never = matches!(cell.content, Content::Never);
                     let target = cell.replica_mut(memory);
-                    (target.valid, target.reserve) = (false, None);
+                    // A clear that failed leaves bytes that nobody has written: the next reader asks for another.
+                    (target.valid, target.reserve, target.cleared) = (never, None, false);
                     if cell.is_nowhere() {
                         cell.end_guards();
                     }
@@ -278,8 +280,12 @@ impl<S: Shell> Engine<S> {
             engine.devices[engine.lanes[lane].device.0 as usize].context == context
         };
         for lane in (0..self.lanes.len()).filter(|&l| of_context(self, l)).collect::<Vec<_>>() {
-            let in_flight = std::mem::take(&mut self.lanes[lane].in_flight).into_iter().map(|(_, id)| id);
-            let listed = std::mem::take(&mut self.lanes[lane].list);
+            let entry = &mut self.lanes[lane];
+            // Whoever waits for its points natively waits no more: what has not been fed is not to name them.
+            entry.passed = entry.last_point;
+            (entry.weight, entry.reports, entry.owes_reports) = (0, 0, false);
+            let in_flight = std::mem::take(&mut entry.in_flight).into_iter().map(|flight| flight.node);
+            let listed = std::mem::take(&mut entry.list).into_iter().map(|(id, _)| id);
             for id in in_flight.chain(listed) {
                 let Some(node) = self.nodes.get_mut(id) else { continue };
                 node.end.get_or_insert(End::Failed(cause.clone()));
@@ -297,7 +303,7 @@ impl<S: Shell> Engine<S> {
             let root = &mut self.roots[id];
             for cell in root.cells.iter_mut() {
                 for replica in cell.replicas.iter_mut().filter(|r| gone.contains(&r.memory)) {
-                    (replica.valid, replica.reserve) = (false, None);
+                    (replica.valid, replica.reserve, replica.cleared) = (false, None, false);
                 }
                 if matches!(cell.content, Content::Written) && cell.is_nowhere() {
                     cell.content = Content::Poisoned(cause.clone());

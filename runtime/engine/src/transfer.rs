@@ -31,6 +31,8 @@ pub enum Step {
     Download,
     /// Out of host staging.
     Upload,
+    /// None of these: zeros are written where nobody has ever written. From and to are the same.
+    Clear,
 }
 
 enum Route {
@@ -41,27 +43,57 @@ enum Route {
 impl<S: Shell> Engine<S> {
     /// A device that can copy between these memories alone, or where each half of the way is made: on a device, or on the
     /// host between its own memory and staging.
-    fn route(&self, from: MemoryId, to: MemoryId) -> Option<Route> {
+    fn route(&self, from: MemoryId, to: MemoryId, bytes: usize) -> Option<Route> {
         let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
-        let context = |d: DeviceId| self.devices[d.0 as usize].context;
         // The heap outlives the devices that share it.
         let alive = |d: &DeviceId| self.lost(*d).is_none();
-        match (source.device.filter(alive), target.device.filter(alive)) {
-            (_, Some(d)) if source.addressable && target.staged => {
+        let (reader, writer) = (source.device.filter(alive), target.device.filter(alive));
+        let (source, target) = (source.traits, target.traits);
+        match (reader, writer) {
+            (_, Some(d)) if source.addressable && !target.addressable && bytes > target.upload_limit => {
                 Some(Route::Staged { from: Place::Host, to: Place::Device(d) })
             }
-            (Some(d), _) if target.addressable && source.staged => {
+            (Some(d), _) if target.addressable && !source.addressable && bytes > source.download_limit => {
                 Some(Route::Staged { from: Place::Device(d), to: Place::Host })
             }
             (_, Some(d)) if source.addressable => Some(Route::Direct(d)),
             (Some(d), _) if target.addressable => Some(Route::Direct(d)),
-            (Some(s), Some(t)) if context(s) == context(t) => Some(Route::Direct(t)),
+            (Some(_), Some(d)) if self.links.contains(&(from, to)) => Some(Route::Direct(d)),
             (Some(from), Some(to)) => {
                 Some(Route::Staged { from: Place::Device(from), to: Place::Device(to) })
             }
             // A memory that no device works on is the heap, which is addressable.
             _ => None,
         }
+    }
+
+    /// Plans a clear of a box that nobody has ever written, in a memory that is not zeroed by itself.
+    pub(super) fn clear(
+        &mut self,
+        root: RootId,
+        cells: &mut Cells<S::Cause>,
+        memory: MemoryId,
+        bounds: Box3,
+        turn: &mut Turn<S>,
+    ) {
+        // Where no device is left that could, whoever wanted this fails for that.
+        let alive = |d: &DeviceId| self.lost(*d).is_none();
+        let Some(device) = self.memories[memory.0 as usize].device.filter(alive) else { return };
+        let unit = self.roots[root].unit;
+        self.tally.clears += 1;
+        self.tally.bytes_cleared += (bounds.volume() * unit) as u64;
+        let inside = cells.carve(&bounds, &mut self.epochs);
+        let step = Transfer { root, from: memory, to: memory, bounds, step: Step::Clear };
+        let node = self.transfer_node(Place::Device(device), step);
+        let user = User { node, realm: self.realm(Place::Device(device)), memory, kind: Kind::Author };
+        let mut preds = Preds::default();
+        let mut entry = self.entry(user, &mut preds);
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
+        entry.enter_writer(cells, &inside);
+        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(memory).cleared = true);
+        let gates = self.use_root(node, root, memory, true, turn);
+        self.attach(node, &mut preds, gates, turn);
+        cells.tidy(&inside, &self.nodes, &mut self.epochs);
     }
 
     /// Plans the move of a box, all of whose bytes are valid in `from` and stale in `to`.
@@ -74,10 +106,11 @@ impl<S: Shell> Engine<S> {
         bounds: Box3,
         turn: &mut Turn<S>,
     ) {
-        let Some(route) = self.route(from, to) else { return };
         let unit = self.roots[root].unit;
+        let bytes = bounds.volume() * unit;
+        let Some(route) = self.route(from, to, bytes) else { return };
         self.tally.transfers += 1;
-        self.tally.bytes_moved += (bounds.volume() * unit) as u64;
+        self.tally.bytes_moved += bytes as u64;
         // What goes through staging goes in chunks: the first is on its way up while the next is on its way down.
         let chunk = match route {
             Route::Direct(_) => usize::MAX,

@@ -50,6 +50,8 @@ struct Users {
     last: Option<usize>,
     /// Whose version this copy holds, and the steps of transfers that brought it here.
     lineage: Set,
+    /// Nobody has written the element, and here it was cleared, or will be.
+    cleared: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -153,6 +155,11 @@ impl<'a> Account<'a> {
         self.last_in_queue[queue]
     }
 
+    /// Whether a node reads what another has written or brought.
+    pub(super) fn reads(&self, at: usize, other: usize) -> bool {
+        self.nodes[at].reads & bit(other) != 0
+    }
+
     fn node(what: What) -> Node {
         Node {
             what,
@@ -221,7 +228,8 @@ impl<'a> Account<'a> {
                     Content::Written if element.current & 1 << memory != 0 => {
                         reads |= users.lineage;
                     }
-                    // It is doomed for something else.
+                    Content::Never if users.cleared => reads |= users.lineage,
+                    // It is doomed for something else, or fresh memory is as good.
                     Content::Written | Content::Never => {}
                 }
             }
@@ -238,6 +246,7 @@ impl<'a> Account<'a> {
                     false => {
                         users.last = Some(at);
                         users.lineage = bit(at);
+                        users.cleared = false;
                         element.content = Content::Written;
                         element.author = Some(at);
                         element.current = 1 << memory;

@@ -7,12 +7,12 @@ mod lanes;
 mod submit;
 
 use windlass_engine::{
-    Access, After, Cancelled, ContextId, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId, NodeId, Plan,
-    ProxyId, Recorded, RootId, Shell, Step, Transfer, Turn, merge,
+    Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId, NodeId,
+    Plan, ProxyId, Recorded, RootId, Shell, Step, Transfer, Turn, merge,
 };
 
 use super::account::{Account, MOST, Node, What};
-use super::program::{Kind, Program};
+use super::program::{Device, Kind, Program};
 use super::rng::{Rng, mix};
 use super::world::{Fate, World};
 use super::{Fault, Stats};
@@ -52,7 +52,6 @@ struct Entry {
     refused: bool,
 }
 
-#[derive(Default)]
 struct SimLane {
     /// The engine has said that there is something to feed.
     called: bool,
@@ -61,19 +60,63 @@ struct SimLane {
     confirmed: usize,
     /// Points the engine wants to hear of.
     armed: Vec<u64>,
-    sentinel: u64,
+    /// Points that report though nobody waits for them.
+    sentinels: Vec<u64>,
     executed: usize,
     reported: usize,
-    depth: usize,
+    depth: Depth,
     context: usize,
+    copies: bool,
     lost: bool,
 }
 
 impl SimLane {
-    /// A driver can report only what it has been given.
+    fn new(device: &Device, depth: Depth, copies: bool) -> Self {
+        SimLane {
+            called: false,
+            held: false,
+            fed: Vec::new(),
+            confirmed: 0,
+            armed: Vec::new(),
+            sentinels: Vec::new(),
+            executed: 0,
+            reported: 0,
+            depth,
+            context: device.context,
+            copies,
+            lost: false,
+        }
+    }
+
+    /// A driver can report only what it has been given, and no more at a time than it says.
     fn has_recorded(&self, point: u64) -> Result<(), Fault> {
         match self.confirmed < point as usize {
             true => Err(Fault::new(format!("point {point} is armed before it is fed"))),
+            false => Ok(()),
+        }
+    }
+
+    fn reports(&self, point: u64) -> bool {
+        self.armed.contains(&point) || self.sentinels.contains(&point)
+    }
+
+    /// As many groups report as may.
+    fn is_full(&self) -> bool {
+        self.reporting() >= self.depth.reports as usize
+    }
+
+    fn reporting(&self) -> usize {
+        let mut open: Vec<u64> = self.armed.iter().chain(&self.sentinels).copied().collect();
+        open.retain(|point| *point as usize > self.reported);
+        open.sort_unstable();
+        open.dedup();
+        open.len()
+    }
+
+    fn check_reports(&self) -> Result<(), Fault> {
+        let reporting = self.reporting();
+        match reporting > self.depth.reports as usize && !self.lost {
+            true => Err(Fault::new(format!("{reporting} groups report, and {:?} may", self.depth))),
             false => Ok(()),
         }
     }
@@ -163,7 +206,8 @@ impl<'a> Drive<'a> {
         engine.start_record();
         program.build(&mut engine);
         let lanes = program.devices.iter().flat_map(|d| {
-            d.lanes.iter().map(|&depth| SimLane { depth, context: d.context, ..SimLane::default() })
+            let compute = d.lanes.iter().map(move |&depth| SimLane::new(d, depth, false));
+            compute.chain(d.copy_lanes.iter().map(move |&depth| SimLane::new(d, depth, true)))
         });
         let memories = program.memories.len() + 1;
         let mut drive = Drive {
@@ -254,10 +298,12 @@ impl<'a> Drive<'a> {
         for (lane, point) in std::mem::take(&mut self.turn.arm) {
             self.lanes[lane.0 as usize].has_recorded(point)?;
             self.lanes[lane.0 as usize].armed.push(point);
+            self.lanes[lane.0 as usize].check_reports()?;
         }
         for (lane, point, _) in std::mem::take(&mut self.turn.sentinels) {
             self.lanes[lane.0 as usize].has_recorded(point)?;
-            self.lanes[lane.0 as usize].sentinel = point;
+            self.lanes[lane.0 as usize].sentinels.push(point);
+            self.lanes[lane.0 as usize].check_reports()?;
         }
         self.fired.append(&mut self.turn.fired);
         for staged in std::mem::take(&mut self.turn.staged) {
@@ -288,23 +334,61 @@ impl<'a> Drive<'a> {
         Ok(true)
     }
 
-    /// Nothing else can happen: a lane's sentinel brings the verdicts that nobody has asked for. Nobody waits for
-    /// them.
+    /// Nothing else can happen: a lane's sentinel brings the verdicts that nobody waits for.
     fn sentinel(&mut self) -> Result<bool, Fault> {
+        self.check_wanted()?;
         let late = |l: &usize| {
             let lane = &self.lanes[*l];
-            (lane.reported + 1..=lane.executed).contains(&(lane.sentinel as usize))
+            lane.sentinels
+                .iter()
+                .any(|point| (lane.reported + 1..=lane.executed).contains(&(*point as usize)))
         };
         let Some(l) = (0..self.lanes.len()).find(late) else { return Ok(false) };
         self.note(|_| format!("sentinel of {l}"));
         self.report(l);
-        let awaited = |id: &NodeId| self.awaited.contains(id);
-        let mut waits = self.turn.settled.iter().map(|s| s.node);
-        if !self.turn.fired.is_empty() || waits.any(|id| awaited(&id)) {
-            return Err(Fault::new("somebody waits for a verdict that nobody asks for"));
-        }
         self.absorb()?;
         Ok(true)
+    }
+
+    /// Whatever somebody on the host waits for, and has run, is to report: an awaited group, a group that one in another
+    /// domain waits behind, and, once these have been reported, all whose data they read. Or as many report on its lane as
+    /// may. A staged transfer's steps are the shell's to ask for.
+    fn check_wanted(&self) -> Result<(), Fault> {
+        let open = |at: &usize| self.account.nodes[*at].settled.is_none();
+        let domain = |at: usize| self.contexts[at].map(|c| if self.program.one_domain { 0 } else { c });
+        let place = |at: usize| {
+            let of = |lane: &SimLane| lane.fed.iter().position(|entry| entry.at == at);
+            self.lanes.iter().find_map(|lane| of(lane).map(|i| (lane, i)))
+        };
+        let staged =
+            |at: usize| matches!(self.account.nodes[at].what, What::Copy(c) if c.step == Step::Download);
+        let edges = self.engine.record().map_or(&[][..], |record| &record.edges);
+        let held = edges.iter().filter(|(from, to)| {
+            let apart = domain(*to).is_none() || domain(*from) != domain(*to);
+            apart && open(to) && place(*to).is_none() && !(staged(*from) && *to == from + 1)
+        });
+        let awaited = self.awaited.iter().filter_map(|id| self.at(*id).ok());
+        let mut wanted: Vec<usize> = awaited.chain(held.map(|(from, _)| *from)).filter(open).collect();
+        let mut seen = Vec::new();
+        while let Some(at) = wanted.pop() {
+            if seen.contains(&at) {
+                continue;
+            }
+            seen.push(at);
+            let Some((lane, i)) = place(at).filter(|(lane, i)| !lane.lost && *i < lane.executed) else {
+                continue;
+            };
+            if i < lane.reported {
+                let direct = edges.iter().filter(|(from, to)| *to == at && self.account.reads(at, *from));
+                let inputs: Vec<usize> = direct.map(|(from, _)| *from).filter(open).collect();
+                // What came by way of another input is asked for when that one has been reported.
+                let first_hand = |n: &usize| !inputs.iter().any(|other| self.account.reads(*other, *n));
+                wanted.extend(inputs.iter().copied().filter(first_hand));
+            } else if !lane.reports(i as u64 + 1) && !lane.is_full() {
+                return Err(Fault::new(format!("somebody waits for {at}, and nobody asks for its verdict")));
+            }
+        }
+        Ok(())
     }
 
     fn collect(&mut self, planned: usize) {

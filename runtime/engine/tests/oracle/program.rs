@@ -1,6 +1,6 @@
 //! Random programs: machines, buffers, and what is submitted to them in which order.
 
-use windlass_engine::{Box3, ContextId, Engine, MemoryId, Mode};
+use windlass_engine::{Box3, ContextId, Depth, Engine, MemoryId, MemoryTraits, Mode};
 
 use super::Sim;
 use super::rng::{Rng, mix};
@@ -9,6 +9,10 @@ use super::rng::{Rng, mix};
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) contexts: usize,
+    /// All contexts are of one domain.
+    pub(super) one_domain: bool,
+    /// Lanes copy from other contexts' memories in their domain.
+    pub(super) peers: bool,
     /// All but the heap, which is memory 0: the first of these is memory 1.
     pub(super) memories: Vec<Memory>,
     pub(super) devices: Vec<Device>,
@@ -30,8 +34,10 @@ pub(super) struct Program {
 pub(super) struct Memory {
     pub(super) context: usize,
     pub(super) addressable: bool,
-    /// Copies between it and what the host reaches go through staging.
-    pub(super) staged: bool,
+    /// A fresh allocation reads as zeros.
+    pub(super) zeroed: bool,
+    /// Copies of more bytes than this out of what the host reaches, and into it, go through staging.
+    pub(super) limits: (usize, usize),
 }
 
 #[derive(Clone, Debug)]
@@ -39,7 +45,9 @@ pub(super) struct Device {
     pub(super) context: usize,
     pub(super) memory: usize,
     /// The depth of each of its lanes.
-    pub(super) lanes: Vec<usize>,
+    pub(super) lanes: Vec<Depth>,
+    /// The same of those that only copy.
+    pub(super) copy_lanes: Vec<Depth>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +88,8 @@ pub(super) struct Item {
     pub(super) lead: usize,
     /// Somebody awaits its event.
     pub(super) awaited: bool,
+    /// How many native commands it takes.
+    pub(super) weight: u32,
 }
 
 /// What an item does with one element, all its requirements taken together.
@@ -118,6 +128,8 @@ impl Program {
         let mut rng = Rng::new(seed);
         let mut program = Program {
             contexts: 0,
+            one_domain: false,
+            peers: false,
             memories: Vec::new(),
             devices: Vec::new(),
             roots: Vec::new(),
@@ -153,6 +165,7 @@ impl Program {
         for item in program.items.iter_mut().filter(|i| i.kind == Kind::Guard) {
             item.cancelled = letting_go.chance(25);
         }
+        program.refine(&mut Rng::new(mix(seed, 0x002e_f19e)));
         for at in count..count + rng.below(3) {
             let mut item = program.random_item(&mut rng, at, true);
             item.kind = Kind::Guard;
@@ -169,9 +182,35 @@ impl Program {
     pub(super) fn in_chunks(seed: u64) -> Self {
         let mut program = Program { chunk: Some(4 + seed as usize % 9), ..Program::random(seed) };
         for (at, memory) in program.memories.iter_mut().enumerate() {
-            memory.staged = !memory.addressable && seed >> at & 1 != 0;
+            let limit = |bit: usize| if seed >> (2 * at + bit) & 1 != 0 { 0 } else { usize::MAX };
+            memory.limits = if memory.addressable { NO_LIMITS } else { (limit(0), limit(1)) };
         }
         program
+    }
+
+    /// What a machine has beside its shape.
+    fn refine(&mut self, rng: &mut Rng) {
+        self.one_domain = rng.chance(50);
+        self.peers = rng.chance(80);
+        for memory in &mut self.memories {
+            memory.zeroed = rng.chance(40);
+            if rng.chance(20) && !memory.addressable {
+                memory.limits = (rng.below(12), rng.below(12));
+            }
+        }
+        for device in &mut self.devices {
+            let fewer = rng.chance(40);
+            for depth in &mut device.lanes {
+                depth.reports = if fewer { 1 + rng.below(2) as u32 } else { depth.commands };
+            }
+            if rng.chance(25) {
+                let depth = |rng: &mut Rng| Depth { commands: 1 + rng.below(3) as u32, reports: 1 };
+                device.copy_lanes = (0..1 + rng.below(2)).map(|_| depth(rng)).collect();
+            }
+        }
+        if rng.chance(50) {
+            self.items.iter_mut().for_each(|item| item.weight = 1 + rng.below(5) as u32);
+        }
     }
 
     fn add_device(&mut self, rng: &mut Rng) {
@@ -183,12 +222,14 @@ impl Program {
             0 => 0,
             1 | 2 if !same.is_empty() => same[rng.below(same.len())] + 1,
             _ => {
-                self.memories.push(Memory { context, addressable: rng.chance(20), staged: false });
+                let addressable = rng.chance(20);
+                self.memories.push(Memory { context, addressable, zeroed: true, limits: NO_LIMITS });
                 self.memories.len()
             }
         };
-        let lanes = (0..1 + rng.below(3)).map(|_| 1 + rng.below(4)).collect();
-        self.devices.push(Device { context, memory, lanes });
+        let lanes = (0..1 + rng.below(3)).map(|_| 1 + rng.below(4) as u32);
+        let lanes = lanes.map(|commands| Depth { commands, reports: commands }).collect();
+        self.devices.push(Device { context, memory, lanes, copy_lanes: Vec::new() });
     }
 
     fn random_item(&self, rng: &mut Rng, at: usize, tame: bool) -> Item {
@@ -217,6 +258,7 @@ impl Program {
             cancelled: wild && rng.chance(15),
             awaited: rng.chance(15),
             lead: if rng.chance(50) { 0 } else { rng.below(10) },
+            weight: 1,
         }
     }
 
@@ -299,25 +341,34 @@ impl Program {
             13 => less.loss.take().is_some(),
             14 => std::mem::take(&mut less.lazy),
             15 => std::mem::take(&mut item.awaited),
+            16 => std::mem::replace(&mut item.weight, 1) > 1,
+            17 => std::mem::take(&mut less.one_domain),
+            18 => less.memories.iter_mut().any(|m| !std::mem::replace(&mut m.zeroed, true)),
+            19 => less.devices.iter_mut().any(|d| d.copy_lanes.pop().is_some()),
+            20 => less.memories.iter_mut().any(|m| std::mem::replace(&mut m.limits, NO_LIMITS) != NO_LIMITS),
             _ => false,
         };
         changed.then_some(less)
     }
 
-    pub(super) const SIMPLER: usize = 16;
+    pub(super) const SIMPLER: usize = 21;
 
     /// The same machine in an engine.
     pub(super) fn build(&self, engine: &mut Engine<Sim>) {
         if let Some(chunk) = self.chunk {
             engine.set_staging_chunk(chunk);
         }
-        for _ in 0..self.contexts {
-            engine.add_context();
+        let domains: Vec<_> = (0..self.contexts.max(1)).map(|_| engine.add_domain()).collect();
+        for context in 0..self.contexts {
+            engine.add_context(domains[if self.one_domain { 0 } else { context }]);
         }
-        for memory in &self.memories {
-            let id = engine.add_memory(memory.addressable);
-            if memory.staged {
-                engine.stage_host_copies(id);
+        for &Memory { addressable, zeroed, limits: (upload_limit, download_limit), .. } in &self.memories {
+            engine.add_memory(MemoryTraits { addressable, zeroed, upload_limit, download_limit });
+        }
+        let own = 1..=self.memories.len();
+        for (from, to) in own.clone().flat_map(|a| own.clone().map(move |b| (a, b))) {
+            if self.is_linked(from, to) {
+                engine.add_link(MemoryId(from as u32), MemoryId(to as u32));
             }
         }
         for device in &self.devices {
@@ -326,9 +377,20 @@ impl Program {
             for depth in &device.lanes {
                 engine.add_lane(id, *depth);
             }
+            for depth in &device.copy_lanes {
+                engine.add_copy_lane(id, *depth);
+            }
         }
     }
+
+    /// Whether lanes that work in one memory copy from another by themselves; the heap is none of these.
+    pub(super) fn is_linked(&self, from: usize, to: usize) -> bool {
+        let context = |m: usize| self.memories[m - 1].context;
+        context(from) == context(to) || self.one_domain && self.peers
+    }
 }
+
+const NO_LIMITS: (usize, usize) = (usize::MAX, usize::MAX);
 
 const MODES: [Mode; 13] = [
     Mode::Read,

@@ -1,6 +1,6 @@
 //! Contents of memories, element by element, and what sequential execution makes of them.
 
-use super::program::{Kind, Need, Program};
+use super::program::{Kind, Memory, Need, Program};
 use super::rng::mix;
 
 /// How an item counts for those after it.
@@ -31,7 +31,11 @@ impl World {
         for (at, root) in program.roots.iter().enumerate() {
             heap.extend((0..root.len()).map(|e| if root.data { mix(at as u64, e as u64) } else { 0 }));
         }
-        let rest = vec![vec![0; heap.len()]; program.memories.len()];
+        let fresh = |(m, memory): (usize, &Memory)| match memory.zeroed {
+            true => vec![0; heap.len()],
+            false => (0..heap.len()).map(|e| mix(0x2bb15 + m as u64, e as u64)).collect(),
+        };
+        let rest: Vec<Vec<u64>> = program.memories.iter().enumerate().map(fresh).collect();
         World { tokens: std::iter::once(heap).chain(rest).collect() }
     }
 

@@ -70,6 +70,7 @@ impl Group<'_> {
 
     pub(super) fn submit(self) -> NodeId {
         let plan = Plan {
+            weight: 1,
             device: self.device,
             accesses: &self.accesses,
             after: &self.after,

@@ -16,8 +16,9 @@ use std::ops::Range;
 
 use group::Group;
 use windlass_engine::{
-    Access, After, Box3, Cancelled, ContextId, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId, Mode,
-    NodeId, Outcome, Plan, ProxyId, Recorded, RootId, Shell, Staged, Step, Transfer, Turn,
+    Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId,
+    MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, Shell, Staged, Step, Transfer,
+    Turn,
 };
 
 /// The shell of a script: work and causes are names.
@@ -112,14 +113,17 @@ impl Script {
 
     /// A device in a context and with a memory of its own.
     fn device(&mut self, lanes: usize, depth: usize) -> DeviceId {
-        let context = self.engine.add_context();
+        let domain = self.engine.add_domain();
+        let context = self.engine.add_context(domain);
         self.device_in(context, lanes, depth)
     }
 
     fn device_in(&mut self, context: ContextId, lanes: usize, depth: usize) -> DeviceId {
-        let memory = self.engine.add_memory(false);
+        let memory = self.engine.add_memory(MemoryTraits { addressable: false, ..MemoryTraits::heap() });
         let device = self.engine.add_device(context, memory);
-        let lanes = (0..lanes).map(|_| self.engine.add_lane(device, depth)).collect();
+        let lanes = (0..lanes)
+            .map(|_| self.engine.add_lane(device, Depth { commands: depth as u32, reports: depth as u32 }))
+            .collect();
         self.devices.insert(device, (context, lanes));
         device
     }

@@ -8,6 +8,8 @@ impl Account<'_> {
         let memory = self.program.memory_of(item);
         let mut missing: Vec<u16> = vec![0; self.elements.len()];
         let mut sources: Vec<Set> = vec![0; self.elements.len()];
+        // What nobody has written, in memory that is not zeroed by itself.
+        let mut rubbish: Vec<Set> = vec![0; self.elements.len()];
         let (mut poisoned, mut known) = (false, Vec::new());
         for (e, _) in self.needs[item].iter().filter(|(_, n)| n.old) {
             let element = &self.elements[*e];
@@ -16,6 +18,9 @@ impl Account<'_> {
                 missing[*e] = element.current;
                 sources[*e] = self.sources(*e, &mut known);
             }
+            let dirty = memory > 0 && !self.program.memories[memory - 1].zeroed;
+            rubbish[*e] =
+                Set::from(dirty && element.content == Content::Never && !element.users[memory].cleared);
         }
         if poisoned {
             return match copies {
@@ -27,13 +32,20 @@ impl Account<'_> {
         for root in &self.program.roots {
             let range = base..base + root.len();
             let needed = fewest(root, &sources[range.clone()]);
-            let steps = (at + 1..self.nodes.len()).filter(|&n| match self.nodes[n].what {
-                What::Copy(copy) => {
-                    copy.step != Step::Upload && self.nodes[n].elements.iter().all(|e| range.contains(e))
-                }
-                What::Item(_) => false,
-            });
-            let made = steps.count();
+            let count = |counts: &dyn Fn(Step) -> bool| {
+                let steps = (at + 1..self.nodes.len()).filter(|&n| match self.nodes[n].what {
+                    What::Copy(copy) => {
+                        counts(copy.step) && self.nodes[n].elements.iter().all(|e| range.contains(e))
+                    }
+                    What::Item(_) => false,
+                });
+                steps.count()
+            };
+            let (clears, few) = (count(&|s| s == Step::Clear), fewest(root, &rubbish[range.clone()]));
+            if clears != few && !self.blind {
+                return Err(Fault::new(format!("{clears} clears where {few} are enough")));
+            }
+            let made = count(&|s| !matches!(s, Step::Upload | Step::Clear));
             let as_many = made == needed || self.program.chunk.is_some() && made > needed;
             if !as_many && !self.blind {
                 return Err(Fault::new(format!("{made} transfers where {needed} are enough")));
@@ -46,16 +58,24 @@ impl Account<'_> {
             if to != memory {
                 return Err(Fault::new("a transfer to where nobody needs it"));
             }
+            if copy.step == Step::Clear {
+                let elements = &self.nodes[at + 1 + i].elements;
+                if from != to || elements.iter().any(|e| std::mem::take(&mut rubbish[*e]) == 0) {
+                    return Err(Fault::new("a clear of what is written, or clear already"));
+                }
+                continue;
+            }
             if copy.step == Step::Upload {
                 let ahead = &copies[i.wrapping_sub(1)];
                 let pair = Transfer { step: Step::Upload, ..*ahead } == *copy && ahead.step == Step::Download;
                 pair.then_some(()).ok_or_else(|| Fault::new("an upload without its download"))?;
                 continue;
             }
-            if self.is_staged(from, to) != (copy.step == Step::Download) {
+            let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
+            let bytes = copy.bounds.volume() * unit;
+            if self.is_staged(from, to, bytes) != (copy.step == Step::Download) {
                 return Err(Fault::new("a transfer takes the wrong way"));
             }
-            let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
             let elements = &self.nodes[at + 1 + i].elements;
             if elements.iter().any(|&e| self.pending(e, from) != self.pending(elements[0], from))
                 && !self.blind
@@ -76,9 +96,10 @@ impl Account<'_> {
                 missing[e] = 0;
             }
         }
-        match missing.iter().any(|s| *s != 0) {
-            true => Err(Fault::new("something stale is not moved")),
-            false => Ok(()),
+        match (missing.iter().any(|s| *s != 0), rubbish.iter().any(|r| *r != 0)) {
+            (true, _) => Err(Fault::new("something stale is not moved")),
+            (_, true) => Err(Fault::new("something that is read, and was never written, is not cleared")),
+            _ => Ok(()),
         }
     }
 
@@ -100,11 +121,13 @@ impl Account<'_> {
         })
     }
 
-    pub(super) fn is_staged(&self, from: usize, to: usize) -> bool {
+    pub(super) fn is_staged(&self, from: usize, to: usize, bytes: usize) -> bool {
         let memory = |m: usize| self.program.memories.get(m.wrapping_sub(1)).filter(|m| !m.addressable);
         match (memory(from), memory(to)) {
-            (Some(a), Some(b)) => a.context != b.context,
-            (one, other) => one.or(other).is_some_and(|m| m.staged),
+            (Some(_), Some(_)) => !self.program.is_linked(from, to),
+            (Some(source), None) => bytes > source.limits.1,
+            (None, Some(target)) => bytes > target.limits.0,
+            (None, None) => false,
         }
     }
 
@@ -112,6 +135,9 @@ impl Account<'_> {
     pub(super) fn enter_copy(&mut self, reader: usize, writer: usize) {
         let What::Copy(copy) = self.nodes[reader].what else { return };
         let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
+        if copy.step == Step::Clear {
+            return self.enter_clear(reader, to);
+        }
         let (mut before, mut reads, mut overwrites) = (0, 0, 0);
         for &e in &self.nodes[reader].elements {
             let element = &mut self.elements[e];
@@ -136,5 +162,19 @@ impl Account<'_> {
         } else {
             self.close(reader, before | overwrites);
         }
+    }
+
+    /// A clear reads nothing, and makes no version: it only waits for whoever uses that copy.
+    fn enter_clear(&mut self, at: usize, memory: usize) {
+        let mut before = 0;
+        for &e in &self.nodes[at].elements {
+            let users = &mut self.elements[e].users[memory];
+            before |= users.readers | users.writers;
+            users.writers |= bit(at);
+            users.last = Some(at);
+            users.lineage = bit(at);
+            users.cleared = true;
+        }
+        self.close(at, before);
     }
 }

@@ -33,6 +33,12 @@ impl Account<'_> {
                     }
                 }
             }
+            What::Copy(copy) if copy.step == Step::Clear => {
+                for &e in &self.nodes[at].elements {
+                    let users = &mut self.elements[e].users[copy.to.0 as usize];
+                    users.cleared &= users.last != Some(at);
+                }
+            }
             What::Copy(copy) if copy.step != Step::Download => {
                 let (to, lineage) = (copy.to.0 as usize, self.nodes[at].reads);
                 for &e in &self.nodes[at].elements {
@@ -60,6 +66,7 @@ impl Account<'_> {
             for element in &mut self.elements {
                 element.current &= !(2 << i);
                 element.forget(i + 1);
+                element.users[i + 1].cleared = false;
                 if element.content == Content::Written && element.current == 0 {
                     element.content = Content::Lost;
                 }

@@ -23,8 +23,17 @@ impl Drive<'_> {
         if popped.point != lane.fed.len() as u64 + 1 {
             return Err(Fault::new("a point out of order"));
         }
-        if lane.fed.len() + 1 - lane.reported > lane.depth {
+        let weight = |at: usize| match self.account.nodes[at].what {
+            What::Item(item) => self.program.items[item].weight,
+            What::Copy(_) => 1,
+        };
+        let held: u32 = lane.fed[lane.reported..].iter().map(|entry| weight(entry.at)).sum();
+        if held > 0 && held + weight(at) > lane.depth.commands {
             return Err(Fault::new("a lane is fed beyond its depth"));
+        }
+        let copies = matches!(self.account.nodes[at].what, What::Copy(_));
+        if lane.copies != (copies && self.has_copy_lanes(l)) {
+            return Err(Fault::new("a group on the wrong kind of lane"));
         }
         let unknown = |(lane, point): &(LaneId, u64)| self.lanes[lane.0 as usize].confirmed < *point as usize;
         if waits.iter().any(unknown) {
@@ -42,8 +51,25 @@ impl Drive<'_> {
                 What::Copy(_) => false,
             };
         let live = popped.live;
-        self.lanes[l].fed.push(Entry { id: popped.node, at, waits, live, refused });
-        Ok(())
+        let lane = &mut self.lanes[l];
+        lane.fed.push(Entry { id: popped.node, at, waits, live, refused });
+        match (popped.report, popped.sentinel) {
+            (true, true) => lane.sentinels.push(popped.point),
+            (true, false) => lane.armed.push(popped.point),
+            (false, _) => {}
+        }
+        lane.check_reports()
+    }
+
+    /// Whether the device of a lane has others for copies.
+    fn has_copy_lanes(&self, l: usize) -> bool {
+        let mut first = 0;
+        self.program.devices.iter().any(|device| {
+            let count = device.lanes.len() + device.copy_lanes.len();
+            let own = (first..first + count).contains(&l) && !device.copy_lanes.is_empty();
+            first += count;
+            own
+        })
     }
 
     pub(super) fn confirm(&mut self, l: usize) {
@@ -98,6 +124,7 @@ impl Drive<'_> {
         let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
         match copy.step {
             _ if fails && copy.step != Step::Download => self.world.spoil(elements.iter().copied(), to, at),
+            Step::Clear => elements.iter().for_each(|&e| self.world.tokens[to][e] = 0),
             Step::Direct => {
                 for &e in elements {
                     self.world.tokens[to][e] = self.world.tokens[from][e];

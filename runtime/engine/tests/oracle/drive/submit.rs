@@ -100,6 +100,7 @@ impl Drive<'_> {
             gates: outside,
             doomed: None,
             keep_previous: spec.keep,
+            weight: spec.weight,
             load: (),
         };
         let id = self.engine.plan(plan, |_| Work::Item, &mut self.turn);
@@ -149,7 +150,7 @@ impl Drive<'_> {
                 let (from, to) = (c.from.0 as usize, c.to.0 as usize);
                 match c.step {
                     Step::Direct => vec![(root, from), (root, to)],
-                    Step::Download => vec![(root, from)],
+                    Step::Download | Step::Clear => vec![(root, from)],
                     Step::Upload => vec![(root, to)],
                 }
             }
@@ -174,7 +175,7 @@ impl Drive<'_> {
                 let (from, to) = (c.from.0 as usize, c.to.0 as usize);
                 let open = |m: usize| m == 0 || self.program.memories[m - 1].addressable;
                 let on_host = match c.step {
-                    Step::Direct => false,
+                    Step::Direct | Step::Clear => false,
                     Step::Download => open(from),
                     Step::Upload => open(to),
                 };
@@ -184,7 +185,7 @@ impl Drive<'_> {
                 let at_source = match c.step {
                     Step::Direct => first(to).is_none() || !open(from) && open(to),
                     Step::Download => true,
-                    Step::Upload => false,
+                    Step::Upload | Step::Clear => false,
                 };
                 first(if at_source { from } else { to }).map(of)
             }
