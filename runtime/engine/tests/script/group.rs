@@ -12,6 +12,7 @@ pub(super) struct Group<'a> {
     pub(super) in_order: Option<NodeId>,
     pub(super) gates: u32,
     pub(super) keep: bool,
+    pub(super) weight: u32,
 }
 
 impl Group<'_> {
@@ -58,6 +59,11 @@ impl Group<'_> {
         self
     }
 
+    pub(super) fn weighs(mut self, commands: u32) -> Self {
+        self.weight = commands;
+        self
+    }
+
     pub(super) fn gates(mut self, gates: u32) -> Self {
         self.gates = gates;
         self
@@ -70,7 +76,7 @@ impl Group<'_> {
 
     pub(super) fn submit(self) -> NodeId {
         let plan = Plan {
-            weight: 1,
+            weight: self.weight,
             device: self.device,
             accesses: &self.accesses,
             after: &self.after,

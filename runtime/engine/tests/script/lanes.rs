@@ -122,14 +122,124 @@ fn decision_2_native_depth_is_bounded() {
     let roots: Vec<_> = (0..10).map(|_| s.buffer(4)).collect();
     let nodes: Vec<_> = roots.iter().map(|r| s.group("g").on(gpu).writes(*r).submit()).collect();
     assert_eq!(s.fed_nodes(), nodes[..4]);
-    // More stands on the list, so the sentinel is halfway through what is in flight.
-    assert_eq!((s.engine.listed(lane), s.sentinels.as_slice()), (6, &[(lane, 3)][..]));
+    // Twice in a native depth something reports, so that the lane is refilled before it runs dry.
+    assert_eq!((s.engine.listed(lane), s.sentinels.as_slice()), (6, &[(lane, 2), (lane, 4)][..]));
     // What is not fed can still be cancelled.
     assert_eq!(s.cancel(nodes[9]), Cancelled::Skipped);
     assert_eq!(s.cancel(nodes[0]), Cancelled::TooLate);
     s.pass(nodes[1]);
     assert_eq!(s.fed_nodes(), nodes[4..6]);
     assert_eq!(s.cancel(nodes[0]), Cancelled::Done);
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn decision_2_a_group_weighs_its_commands_and_a_heavy_one_goes_alone() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 4);
+    let weights = [3, 1, 1, 9, 2, 2, 1];
+    let nodes: Vec<_> = weights.iter().map(|w| s.group("g").on(gpu).weighs(*w).submit()).collect();
+    assert_eq!(s.fed_nodes(), nodes[..2], "four commands fit");
+    s.pass(nodes[0]);
+    assert_eq!(s.fed_nodes(), nodes[2..3], "the next is too heavy beside anything");
+    s.pass(nodes[2]);
+    assert_eq!(s.fed_nodes(), nodes[3..4], "alone");
+    s.pass(nodes[3]);
+    assert_eq!(s.fed_nodes(), nodes[4..6]);
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn decision_2_no_more_groups_report_than_may() {
+    let mut s = Script::new();
+    let gpu = s.device_with(Depth { commands: 100, reports: 2 });
+    let nodes: Vec<_> = (0..8).map(|_| s.group("g").on(gpu).submit()).collect();
+    s.feed_all();
+    let last = s.point(nodes[7]);
+    assert_eq!(s.sentinels, [last]);
+    for node in &nodes[..4] {
+        s.engine.want(*node, &mut s.turn);
+    }
+    s.absorb();
+    assert_eq!(std::mem::take(&mut s.armed), [s.point(nodes[0])], "with the last that is as many as may");
+    s.pass(nodes[0]);
+    assert_eq!(std::mem::take(&mut s.armed), [s.point(nodes[1])], "the earliest of those that are owed");
+    s.pass(nodes[2]);
+    assert_eq!(std::mem::take(&mut s.armed), [s.point(nodes[3])], "2 was covered");
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn what_copies_goes_to_lanes_that_do_nothing_else() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let copies = s.engine.add_copy_lane(gpu, Depth { commands: 64, reports: 64 });
+    s.devices.get_mut(&gpu).expect("it was added").1.push(copies);
+    let (a, b) = (s.data(4), s.buffer(4));
+    let both = s.group("both").on(gpu).reads(a).writes(b).submit();
+    let transfer = s.moved()[0].0;
+    s.feed_all();
+    assert_eq!((s.point(transfer).0, s.point(both).0), (copies, s.lanes_of(gpu)[0]));
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+#[test]
+fn decision_39_lanes_of_one_domain_wait_and_copy_without_the_host() {
+    let mut s = Script::new();
+    let domain = s.engine.add_domain();
+    let contexts = [(); 2].map(|()| s.engine.add_context(domain));
+    let [one, two] = contexts.map(|context| s.device_in(context, 1, 64));
+    let [from, to] = [one, two].map(|device| s.engine.device_memory(device));
+    s.engine.add_link(from, to);
+    let a = s.buffer(4);
+    let wrote = s.group("writes").on(one).writes(a).submit();
+    let read = s.group("reads").on(two).reads(a).submit();
+    let moved = s.moved();
+    assert_eq!(moved.len(), 1);
+    assert_eq!((moved[0].1.step, moved[0].1.from, moved[0].1.to), (Step::Direct, from, to));
+    let fed = s.feed_all();
+    assert_eq!(fed.len(), 3, "nothing waits for the host");
+    assert_eq!(
+        fed.iter().find(|g| g.node == moved[0].0).map(|g| g.waits.clone()),
+        Some(vec![s.point(wrote)])
+    );
+    assert_eq!(s.engine.tally().proxies, 0);
+    // One is lost: the other goes on, with what it had.
+    s.pass(wrote);
+    s.pass(read);
+    s.engine.lose(contexts[0], "gone", &mut s.turn);
+    s.absorb();
+    let on = s.group("goes on").on(two).updates(a).submit();
+    s.run_to_the_end();
+    assert!(s.is_done(on));
+}
+
+#[test]
+fn decision_44_a_clear_is_planned_where_never_written_bytes_are_read() {
+    let mut s = Script::new();
+    let domain = s.engine.add_domain();
+    let context = s.engine.add_context(domain);
+    let fresh = MemoryTraits { addressable: false, zeroed: false, ..MemoryTraits::heap() };
+    let memory = s.engine.add_memory(fresh);
+    let gpu = s.engine.add_device(context, memory);
+    let lane = s.engine.add_lane(gpu, Depth { commands: 64, reports: 64 });
+    s.devices.insert(gpu, (context, vec![lane]));
+    let a = s.buffer(16);
+    s.group("overwrites").on(gpu).uses(a, line(0..8), Mode::Write).submit();
+    assert_eq!((s.moved().len(), s.engine.tally().bytes_cleared), (0, 0));
+    s.group("reads what was written").on(gpu).uses(a, line(0..8), Mode::Read).submit();
+    assert_eq!(s.moved().len(), 0);
+    s.group("keeps").on(gpu).uses(a, line(4..12), Mode::WriteKeep).submit();
+    let clear = s.moved();
+    assert_eq!((clear.len(), clear[0].1.step, clear[0].1.bounds), (1, Step::Clear, line(8..12)));
+    s.group("reads all").on(gpu).reads(a).submit();
+    s.group("again").on(gpu).reads(a).submit();
+    assert_eq!(s.moved_boxes(), [(12, 16)], "each byte once");
+    assert_eq!((s.engine.tally().clears, s.engine.tally().bytes_cleared), (2, 8));
     s.run_to_the_end();
     s.assert_empty();
 }

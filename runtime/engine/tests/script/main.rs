@@ -118,14 +118,36 @@ impl Script {
         self.device_in(context, lanes, depth)
     }
 
+    /// A device with one lane of this depth.
+    fn device_with(&mut self, depth: Depth) -> DeviceId {
+        let device = self.device(0, 1);
+        let lane = self.engine.add_lane(device, depth);
+        self.devices.entry(device).and_modify(|(_, lanes)| lanes.push(lane));
+        device
+    }
+
     fn device_in(&mut self, context: ContextId, lanes: usize, depth: usize) -> DeviceId {
         let memory = self.engine.add_memory(MemoryTraits { addressable: false, ..MemoryTraits::heap() });
         let device = self.engine.add_device(context, memory);
         let lanes = (0..lanes)
             .map(|_| self.engine.add_lane(device, Depth { commands: depth as u32, reports: depth as u32 }))
             .collect();
+        for (other, (of, _)) in &self.devices {
+            if *of == context {
+                let there = self.engine.device_memory(*other);
+                self.engine.add_link(there, memory);
+                self.engine.add_link(memory, there);
+            }
+        }
         self.devices.insert(device, (context, lanes));
         device
+    }
+
+    /// Feeds a lane a group that reports for the lane's own sake, so that those behind it do not.
+    fn fill(&mut self, device: DeviceId) {
+        self.group("filler").on(device).submit();
+        self.feed_all();
+        self.sentinels.clear();
     }
 
     fn context_of(&self, device: DeviceId) -> ContextId {
@@ -153,6 +175,7 @@ impl Script {
     fn group(&mut self, name: &'static str) -> Group<'_> {
         Group {
             script: self,
+            weight: 1,
             name,
             device: None,
             accesses: Vec::new(),
@@ -237,6 +260,11 @@ impl Script {
         if self.engine.hold_lane(lane) {
             while let Some(popped) = self.engine.pop(lane) {
                 self.points.insert(popped.node, (lane, popped.point));
+                match (popped.report, popped.sentinel) {
+                    (true, true) => self.sentinels.push((lane, popped.point)),
+                    (true, false) => self.armed.push((lane, popped.point)),
+                    (false, _) => {}
+                }
                 let waits = self.engine.outfit(popped.node).map(|o| o.waits().to_vec());
                 let waits = waits.unwrap_or_default();
                 given.push(Given { node: popped.node, waits, live: popped.live });
