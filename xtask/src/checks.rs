@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::process::Process;
 use crate::steps::Steps;
-use crate::{Result, drivers, oclgrind, tidy, tools, wheels};
+use crate::{Result, drivers, oclgrind, planted, tidy, tools, wheels};
 
 /// The profile of all checks: optimised, so that the oracle's counts are affordable, and with debug assertions. One
 /// profile for all of them means that every dependency is compiled once.
@@ -56,6 +56,7 @@ fn tests(steps: &mut Steps) {
         Process::cargo().words("test --workspace --all-features --no-fail-fast").words(PROFILE).run()
     });
     steps.step("oracle", || random_programs(ORACLE));
+    steps.step("faults planted into the engine, some", planted::sample);
     steps.step("random kernels", || kernels(KERNELS, 1));
     steps.step("random kernels as CUDA C++", cuda);
     steps.step("the kernel language on Intel's runtime", intel);

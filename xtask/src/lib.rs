@@ -30,7 +30,8 @@ usage: cargo xtask <command>
   kernels [N [SEED]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on
   intel       the kernel language's tests on Intel's OpenCL runtime, in place of PoCL
   corpus DIR  how many of a folder's WGSL texts can be translated to OpenCL C and CUDA C++, and compile
-  planted [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
+  planted engine [WORDS]  faults planted into a copy of the engine: whether its oracle finds each, at its seed
+  planted kernel [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
   bench       the table of ratios beside the raw bases; further arguments go to the benches
   deny        licences, bans and sources of all dependencies
   tidy        the repository's own rules";

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::Result;
 
@@ -66,6 +67,34 @@ impl Process {
     pub(crate) fn ended(mut self) -> Option<(Option<i32>, String)> {
         let output = self.command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
         Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    }
+
+    /// How it ended, by its own number where it was not killed. Nothing if it took longer than it may: then it is
+    /// killed. What it prints is not shown.
+    pub(crate) fn quietly_within(mut self, time: Duration) -> Result<Option<i32>> {
+        let failed = |line: &str, error: std::io::Error| format!("`{line}` could not be run: {error}");
+        let (out, err) = (Stdio::null(), Stdio::null());
+        let child = self.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        let mut child = child.map_err(|error| failed(&self.line, error))?;
+        let start = Instant::now();
+        while start.elapsed() < time {
+            match child.try_wait().map_err(|error| failed(&self.line, error))? {
+                Some(status) => return Ok(Some(status.code().unwrap_or(-1))),
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+        child.kill().and_then(|()| child.wait()).map_err(|error| failed(&self.line, error))?;
+        Ok(None)
+    }
+
+    /// What it prints, if it succeeds; what it complains of goes where ours does.
+    pub(crate) fn printed(mut self) -> Result<String> {
+        let output = self.command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("`{}` could not be started: {error}", self.line))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(format!("`{}` failed: {}", self.line, output.status)),
+        }
     }
 
     /// What it prints, if it can be run and succeeds.

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-/// An id into the [`Table`] whose ids `T` marks.
+/// An id into the table whose ids `T` marks.
 pub struct Id<T> {
     index: u32,
     /// Never zero, so that no id at all takes no more room than one.

@@ -1,4 +1,5 @@
-//! The engine decides: which group waits for which, which bytes move, which lane runs what, what fails with what.
+//! Internal to Windlass. The engine decides: which group waits for which, which bytes move, which lane runs what, what
+//! fails with what.
 //!
 //! It is tables of typed ids and nothing else: no threads, no clock, no atomics, no device handles, no user code. The
 //! shell calls it under one lock with what happened (*planned / opened / fed / passed / cancelled*) and works off the
@@ -21,7 +22,7 @@
 //!
 //! # Data
 //!
-//! A root buffer is a partition into [`cells`]: boxes with one history. A cell knows its newest version (who
+//! A root buffer is a partition into cells: boxes with one history. A cell knows its newest version (who
 //! wrote it, whether it is poisoned) and each replica's state (valid or stale, last writer, epochs of readers since).
 //! Versions carry data and failure; replicas carry hazards. Validity advances when a group is planned, not when it
 //! runs, so later groups plan against the future.
@@ -30,8 +31,9 @@
 //!
 //! An edge inside one native context costs a wait on the other lane's point, or nothing on the same lane. All others
 //! are proxies, one for each (source, target context), which the shell runs as futures. What must fail together has an
-//! edge with [`DATA`](edges::DATA) or [`EVENT`](edges::EVENT).
+//! edge with `DATA` or `EVENT`.
 #![warn(missing_docs)]
+#![forbid(unsafe_code)]
 
 mod access;
 mod boxes;

@@ -8,6 +8,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("kernel", &[]),
     ("sync", &[]),
     ("kernel/macros", &[]),
+    ("runtime/engine", &[]),
     ("backends/api", &["windlass-kernel", "windlass-sync"]),
     ("backends/host", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
     ("backends/opencl", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
@@ -19,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "runtime",
         &[
             "windlass-backend",
+            "windlass-engine",
             "windlass-kernel",
             "windlass-kernel-macros",
             "windlass-sync",

@@ -76,13 +76,3 @@ fn is_test(tree: &Tree, name: &str) -> bool {
     ];
     tree.rust().any(|file| forms.iter().any(|form| file.text.contains(form.as_str())))
 }
-
-pub(super) fn mutants_listed(tree: &Tree) -> Vec<Breach> {
-    let (Some(faults), Some(text)) = (tree.text("runtime/src/engine/mutant.rs"), tree.text(TESTING)) else {
-        return vec!["runtime/src/engine/mutant.rs or docs/testing.md is not there".into()];
-    };
-    let listed = |name: &str| text.contains(&format!("`{name}`"));
-    let names = faults.lines().skip_while(|line| line.trim() != "mutants! {").skip(1).map(str::trim);
-    let names = names.take_while(|line| *line != "}").filter(|line| !line.starts_with("//"));
-    names.filter(|name| !listed(name)).map(|name| format!("{TESTING}: does not list `{name}`")).collect()
-}

@@ -1,0 +1,155 @@
+//! Faults in how nodes end, and who is told.
+
+use super::Fault;
+use super::Found::{Script, Seed};
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        what: "a failed write does not poison what it wrote",
+        found: &[Seed(90)],
+        changes: &[("settle.rs", "if wrote || last {", "if false {")],
+    },
+    Fault {
+        what: "a failed write poisons later versions as well",
+        found: &[Seed(32)],
+        changes: &[(
+            "settle.rs",
+            "let wrote = !transfer && cell.author == Some(id);",
+            "let wrote = !transfer;",
+        )],
+    },
+    Fault {
+        what: "a failed node does not take down those that read what it wrote",
+        found: &[Seed(1)],
+        changes: &[(
+            "settle.rs",
+            "SmallVec::from_iter([(self.nodes[id].out, kinds)])",
+            "SmallVec::from_iter([(NONE, kinds)])",
+        )],
+    },
+    Fault {
+        what: "order alone carries failure",
+        found: &[Seed(14)],
+        changes: &[(
+            "settle.rs",
+            "let mut took_down = 0;",
+            "todo.push((self.nodes[id].out_fed, super::edges::FED));
+        let mut took_down = 0;",
+        )],
+    },
+    Fault {
+        what: "a failed transfer poisons the version it carried",
+        found: &[Seed(501)],
+        changes: &[("settle.rs", "if wrote || last {", "if wrote || carried {")],
+    },
+    Fault {
+        what: "a failed transfer leaves its target valid",
+        found: &[Seed(3982)],
+        changes: &[("settle.rs", "if carried {", "if false {")],
+    },
+    Fault {
+        what: "a failed transfer whose source is lost leaves a version that is nowhere",
+        found: &[Seed(20560)],
+        changes: &[("settle.rs", "if wrote || last {", "if wrote {")],
+    },
+    Fault {
+        what: "a cancelled group lets those behind it go before those ahead of it have ended",
+        found: &[Seed(2)],
+        changes: &[(
+            "settle.rs",
+            "        self.finish_pending(turn);
+        Cancelled::Skipped",
+            "        if self.nodes[id].state == State::Gated {
+            self.count_fed(id, None, turn);
+            self.release_readers(id, &mut SmallVec::new());
+        }
+        self.finish_pending(turn);
+        Cancelled::Skipped",
+        )],
+    },
+    Fault {
+        what: "a cancelled group's output counts as written",
+        found: &[Seed(2)],
+        changes: &[(
+            "settle.rs",
+            "let (outcome, cause) = outcome_of(end);",
+            "let (outcome, cause) = outcome_of(end);
+        let cause = cause.filter(|_| !matches!(outcome, Outcome::Cancelled(_)));",
+        )],
+    },
+    Fault {
+        what: "a cancelled group that leaves what was there before leaves it well though it had failed",
+        found: &[Seed(1363)],
+        changes: &[(
+            "settle.rs",
+            "Some(End::Cancelled { leaves: leaves @ None, .. }) => *leaves = Some(cause.clone()),
+                    Some(_) => continue,",
+            "Some(_) => continue,",
+        )],
+    },
+    Fault {
+        what: "whoever explicitly depends on a cancelled group that leaves what was there before runs",
+        found: &[Seed(1154)],
+        changes: &[
+            ("settle.rs", "self.doom_behind(id, cause, EVENT);", "let _ = cause;"),
+            (
+                "settle.rs",
+                "self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT });",
+                "self.doom_behind(id, &cause, if keep { 0 } else { DATA | EVENT });",
+            ),
+        ],
+    },
+    Fault {
+        what: "an order-only dependency carries failure",
+        found: &[Seed(6)],
+        changes: &[(
+            "plan.rs",
+            "if after.carries_failure { edges::EVENT } else { edges::NOTHING }",
+            "edges::EVENT",
+        )],
+    },
+    Fault {
+        what: "verdicts of what a node read are not awaited",
+        found: &[Seed(7)],
+        changes: &[("settle.rs", "if unsettled > 0 {", "if false {")],
+    },
+    Fault {
+        what: "a verdict ends a group while its native call is still being made",
+        found: &[Seed(40)],
+        changes: &[("lanes.rs", "if !matches!(node.state, State::Feeding(..)) {", "if true {")],
+    },
+    Fault {
+        what: "a proxy fires when its source has passed, and not when it has settled",
+        found: &[Seed(1163)],
+        changes: &[(
+            "settle.rs",
+            "return self.await_verdicts(id, turn);",
+            "self.await_verdicts(id, turn);
+            turn.fired.extend(self.nodes[id].proxies.drain(..).map(|(_, proxy)| proxy));
+            return;",
+        )],
+    },
+    Fault {
+        what: "nobody asks for the verdicts of what an awaited group has read",
+        found: &[Seed(7)],
+        changes: &[(
+            "edges.rs",
+            "while let Some(id) = todo.pop() {",
+            "while let Some(id) = todo.pop().filter(|_| false) {",
+        )],
+    },
+    Fault {
+        what: "nobody asks for the verdict of an awaited group",
+        found: &[Seed(5)],
+        changes: &[("lanes.rs", "if node.wanted && !over {", "if false {")],
+    },
+    Fault {
+        what: "a verdict that was overtaken takes back the one that overtook it",
+        found: &[Script("lanes::a_verdict_that_was_overtaken_changes_nothing")],
+        changes: &[(
+            "lanes.rs",
+            "self.lane(lane).passed = self.lane(lane).passed.max(upto);",
+            "self.lane(lane).passed = upto;",
+        )],
+    },
+];

@@ -1,0 +1,205 @@
+//! Faults in who waits for whom.
+
+use super::Fault;
+use super::Found::{OnData, Seed};
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        what: "a write does not wait for the readers of its replica",
+        found: &[Seed(1), OnData(15)],
+        changes: &[(
+            "hazard.rs",
+            "replica.epochs.iter().for_each(|e| self.preds.after_epoch(*e, self.epochs));",
+            "",
+        )],
+    },
+    Fault {
+        what: "a write does not wait for the write before it",
+        found: &[Seed(2), OnData(18)],
+        changes: &[(
+            "hazard.rs",
+            "if replica.epochs.is_empty() {
+            self.preds.node(replica.writer, NOTHING);",
+            "if replica.epochs.is_empty() {",
+        )],
+    },
+    Fault {
+        what: "a read does not wait for the write it reads",
+        found: &[Seed(0), OnData(0)],
+        changes: &[("hazard.rs", "if mode.reads() {", "if false {")],
+    },
+    Fault {
+        what: "every write orders behind users of every replica",
+        found: &[Seed(5)],
+        changes: &[(
+            "hazard.rs",
+            "if replica.memory == self.user.memory {",
+            "if replica.memory == self.user.memory || mode.writes() {",
+        )],
+    },
+    Fault {
+        what: "two disjoint ranges of one buffer are ordered",
+        found: &[Seed(3)],
+        changes: &[(
+            "plan.rs",
+            "let met = cells.overlapping(bounds);",
+            "let met = cells.overlapping(&Box3 { lo: [0; 3], hi: [usize::MAX; 3] });",
+        )],
+    },
+    Fault {
+        what: "a transfer does not wait for users of the memory it overwrites",
+        found: &[Seed(15), OnData(15)],
+        changes: &[(
+            "transfer.rs",
+            "inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
+            "",
+        )],
+    },
+    Fault {
+        what: "an upload does not wait for users of the memory it overwrites; copies in one step do",
+        found: &[Seed(29), OnData(440)],
+        changes: &[(
+            "transfer.rs",
+            "inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
+            "if reader == writer {
+            inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
+        }",
+        )],
+    },
+    Fault {
+        what: "a transfer does not count as a reader of its source",
+        found: &[Seed(2), OnData(15)],
+        changes: &[("transfer.rs", "entry.enter_reader(cells, &inside);", "")],
+    },
+    Fault {
+        what: "the first reader of an epoch is all that a writer waits for",
+        found: &[Seed(97), OnData(180)],
+        changes: &[(
+            "hazard.rs",
+            "        self.epochs[id.0 as usize].join(self.user.realm);",
+            "        if !self.epochs[id.0 as usize].is_over() {
+            return;
+        }
+        self.epochs[id.0 as usize].join(self.user.realm);",
+        )],
+    },
+    Fault {
+        what: "readers join an epoch that covers more than they read",
+        found: &[Seed(53)],
+        changes: &[("epoch.rs", "!self.closed && self.cells as usize == cells", "!self.closed")],
+    },
+    Fault {
+        what: "readers join an epoch that a writer waits for already",
+        found: &[Seed(369)],
+        changes: &[("hazard.rs", "epoch.closed = true;", "")],
+    },
+    Fault {
+        what: "a writer waits for the last reader that was fed, and not for those on other lanes",
+        found: &[Seed(7178), OnData(7178)],
+        changes: &[(
+            "lanes.rs",
+            "see(&mut group.last, lane, point);",
+            "group.last.clear();
+                see(&mut group.last, lane, point);",
+        )],
+    },
+    Fault {
+        what: "a read guard does not hold back writers on other replicas",
+        found: &[Seed(2), OnData(361)],
+        changes: &[("hazard.rs", "if (exclusive || writes) && held", "if exclusive && held")],
+    },
+    Fault {
+        what: "a write guard holds back nobody",
+        found: &[Seed(23), OnData(233)],
+        changes: &[("hazard.rs", "if (exclusive || writes) && held", "if writes && !exclusive && held")],
+    },
+    Fault {
+        what: "a guard does not wait for earlier users",
+        found: &[Seed(2), OnData(284)],
+        changes: &[("guard.rs", "self.users_everywhere(root, &bounds, mode.writes(), &mut preds);", "")],
+    },
+    Fault {
+        what: "a guard waits for transfers, which change no data",
+        found: &[Seed(2)],
+        changes: &[(
+            "guard.rs",
+            "preds.node(replica.group, NOTHING);",
+            "preds.node(replica.writer, NOTHING);",
+        )],
+    },
+    Fault {
+        what: "an explicit dependency is dropped",
+        found: &[Seed(3)],
+        changes: &[("plan.rs", "for after in plan.after {", "for after in &plan.after[..0] {")],
+    },
+    Fault {
+        what: "groups of an in-order queue are not ordered",
+        found: &[Seed(2)],
+        changes: &[("plan.rs", "preds.node(plan.in_order, edges::NOTHING);", "")],
+    },
+    Fault {
+        what: "waits on other lanes are dropped",
+        found: &[Seed(0), OnData(0)],
+        changes: &[("edges.rs", "if point <= self.lanes[lane.0 as usize].passed {", "if true {")],
+    },
+    Fault {
+        what: "a native wait is made for a point whose native call is still being made",
+        found: &[Seed(26)],
+        changes: &[
+            (
+                "edges.rs",
+                "State::Queued(_) | State::Feeding(..) | State::Gated => found.scattered = true,",
+                "State::Feeding(lane, point) => self.wait_natively(to, lane, point),
+            State::Queued(_) | State::Gated => found.scattered = true,",
+            ),
+            (
+                "edges.rs",
+                "State::Gated | State::Queued(_) | State::Feeding(..));",
+                "State::Gated | State::Queued(_));",
+            ),
+        ],
+    },
+    Fault {
+        what: "the feed list is fed from its end",
+        found: &[Seed(22), OnData(22)],
+        changes: &[("lanes.rs", "lane.list.pop_front()?", "lane.list.pop_back()?")],
+    },
+    Fault {
+        what: "a lane is fed beyond its depth",
+        found: &[Seed(2)],
+        changes: &[(
+            "lanes.rs",
+            "!self.list.is_empty() && self.in_flight.len() < self.depth",
+            "!self.list.is_empty()",
+        )],
+    },
+    Fault {
+        what: "a lane is asked to report a point while the native call there is still being made",
+        found: &[Seed(0)],
+        changes: &[(
+            "lanes.rs",
+            "if lane.held || lane.sentinel > lane.passed {",
+            "if lane.sentinel > lane.passed {",
+        )],
+    },
+    Fault {
+        what: "groups run before their memory is there",
+        found: &[Seed(0)],
+        changes: &[(
+            "plan.rs",
+            "edges::push(&mut self.edges, waiting, id, edges::GATE);
+                1",
+            "let _ = waiting;
+                0",
+        )],
+    },
+    Fault {
+        what: "an id that outlives its slot names whoever came next",
+        found: &[Seed(1)],
+        changes: &[(
+            "ids.rs",
+            "self.generation == Some(id.generation)",
+            "self.generation.is_some() && id.generation > NonZeroU32::MIN",
+        )],
+    },
+];

@@ -1,0 +1,181 @@
+//! Faults that are planted into the kernel macro and the writer of C, one after the other, to see whether random kernels
+//! find them.
+
+use std::fs;
+
+use super::{replaced, verdict};
+use crate::Result;
+use crate::checks::{Found, random_program};
+
+/// A fault: what it is, where, and which text becomes which.
+struct Fault(&'static str, &'static str, &'static str, &'static str);
+
+const MEMORY: &str = "kernel/macros/src/wgsl/memory.rs";
+const PRELUDE: &str = "kernel/macros/src/wgsl/prelude.rs";
+const STMT: &str = "kernel/macros/src/wgsl/stmt.rs";
+const VALUE: &str = "kernel/macros/src/wgsl/value.rs";
+const TEXT: &str = "kernel/macros/src/wgsl.rs";
+const C: &str = "kernel/src/c/functions.rs";
+const LANES: &str = "kernel/src/native/lanes.rs";
+
+const FAULTS: &[Fault] = &[
+    Fault("shifts are masked by one bit less", VALUE, "scalar.bits() - 1),", "scalar.bits() - 2),"),
+    Fault(
+        "exclusive or of truth values is equality",
+        VALUE,
+        r#"format!("({a} != {b})")"#,
+        r#"format!("({a} == {b})")"#,
+    ),
+    Fault("a loop reaches its end", STMT, "{counter} < {last}; {counter}", "{counter} <= {last}; {counter}"),
+    Fault("a range of one value is empty", STMT, "({counter} <= {last});", "({counter} < {last});"),
+    Fault(
+        "break leaves the switch",
+        STMT,
+        "scalar.bits() == 64 || arms.iter().any(|(_, block)| breaks(block))",
+        "scalar.bits() == 64",
+    ),
+    Fault(
+        "one element too many",
+        MEMORY,
+        r#"(format!("{first} < block.{name}_len")"#,
+        r#"(format!("{first} <= block.{name}_len")"#,
+    ),
+    Fault("one column too many", MEMORY, "{i} < block.{name}_extent_{d}", "{i} <= block.{name}_extent_{d}"),
+    Fault(
+        "rows as long as columns",
+        MEMORY,
+        "({index}) * block.{name}_extent_{d} + {i}",
+        "({index}) * block.{name}_extent_0 + {i}",
+    ),
+    Fault("minima are maxima", MEMORY, r#"("fetch_min", "atomicMin")"#, r#"("fetch_min", "atomicMax")"#),
+    Fault(
+        "three numbers take the room of four",
+        MEMORY,
+        r#"format!("array<{}, {n}>", self.ty(of))"#,
+        r#"format!("vec{n}<{}>", self.ty(of))"#,
+    ),
+    Fault("conversions do not hold floats inside", PRELUDE, "integer(to, high),", "integer(to, low),"),
+    Fault("halves are cut off", PRELUDE, "return t + sign(x);", "return t;"),
+    Fault(
+        "bits fall out of a rotation",
+        PRELUDE,
+        r#"return (x << (n & 31u)) | (x >> ((32u - (n & 31u)) & 31u));"#,
+        r#"return (x << (n & 31u)) | (x >> ((31u - (n & 31u)) & 31u));"#,
+    ),
+    Fault(
+        "the inner dimensions run together",
+        TEXT,
+        "let global_id_1 = at / block.size_2 % block.size_1;",
+        "let global_id_1 = at / block.size_2;",
+    ),
+    Fault(
+        "a third of the swizzle",
+        VALUE,
+        r#"pattern.iter().map(|at| ["x", "y", "z", "w"]"#,
+        r#"pattern.iter().map(|at| ["x", "y", "y", "w"]"#,
+    ),
+    Fault(
+        "the least number divided by minus one",
+        C,
+        "// The least value has no negative.\n            ScalarKind::Sint =>",
+        "ScalarKind::Float =>",
+    ),
+    Fault(
+        "right shifts of C bring in zeros",
+        C,
+        "(B::ShiftLeft, ScalarKind::Sint) =>",
+        "(B::ShiftLeft | B::ShiftRight, ScalarKind::Sint) =>",
+    ),
+    Fault(
+        "cases of C run on",
+        "kernel/src/c/body.rs",
+        r#"{ "}" } else { "} break;" });"#,
+        r#"{ "}" } else { "}" });"#,
+    ),
+    Fault(
+        "subtraction of C's atomics adds",
+        "kernel/src/c/atomics.rs",
+        r#"(Dialect::OpenClC, A::Subtract) => "sub""#,
+        r#"(Dialect::OpenClC, A::Subtract) => "add""#,
+    ),
+    Fault(
+        "groups find the last one's memory",
+        "kernel/macros/src/host/groups.rs",
+        "false => quote!(#name.clear(0);),",
+        "false => quote!(),",
+    ),
+    Fault(
+        "remainders are quotients",
+        "kernel/macros/src/host/value.rs",
+        "quote!(#rt::Integer::rem(#a, #b))",
+        "quote!(#rt::Integer::div(#a, #b))",
+    ),
+    Fault(
+        "one item too many below a limit",
+        LANES,
+        "n.min(limit.saturating_sub(first) as usize)",
+        "n.min(limit.saturating_sub(first) as usize + 1)",
+    ),
+    Fault("bounds that are outside", LANES, "(high as u64) < len as u64", "(high as u64) <= len as u64"),
+    Fault(
+        "items share what they reduce",
+        "kernel/macros/src/host/reduce.rs",
+        "quote!(let mut #name: #ty = #identity;)",
+        "quote!(let mut #name: #ty = #all;)",
+    ),
+    Fault(
+        "a column outside is in the next row",
+        "kernel/src/native/views.rs",
+        "if D > 1 && at >= extent",
+        "if D > 1 && at > extent",
+    ),
+    Fault(
+        "what is left of a block starts too late",
+        "kernel/src/native/items.rs",
+        "let mut at = self.first() + n;",
+        "let mut at = self.first() + n + 1;",
+    ),
+    Fault(
+        "a row's last item is left out",
+        "kernel/macros/src/host/lanes.rs",
+        "let n = quote!(let n = count - from;);",
+        "let n = quote!(let n = count - from - 1;);",
+    ),
+    Fault(
+        "local memory keeps an element of the group before",
+        "kernel/src/native/groups.rs",
+        "self.0.iter().skip(from as usize)",
+        "self.0.iter().skip(from as usize + 1)",
+    ),
+];
+
+/// Plants each fault, and takes it out again. Programs look for it, ten at most.
+pub(super) fn plant(words: &str) -> Result<()> {
+    let mut missed = Vec::new();
+    for Fault(what, file, right, wrong) in FAULTS.iter().filter(|fault| fault.0.contains(words)) {
+        let path = crate::root().join(file);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
+        let planted = replaced(what, file, &text, right, wrong)?;
+        fs::write(&path, planted).map_err(|error| format!("{file}: {error}"))?;
+        let found = (1..=10).map(random_program).find(|found| !matches!(found, Ok(Found::Nothing)));
+        fs::write(&path, text).map_err(|error| format!("{file}: {error}"))?;
+        match found {
+            Some(Ok(Found::Disagreement)) => println!("FOUND   {what}"),
+            Some(Ok(Found::NoProgram)) => return Err(format!("with the fault \"{what}\" nothing is built")),
+            Some(Err(error)) => return Err(error),
+            _ => {
+                println!("MISSED  {what}");
+                missed.push(*what);
+            }
+        }
+    }
+    verdict("random kernels", &missed)
+}
+
+#[test]
+fn faults_fit_the_sources() {
+    for Fault(what, file, right, wrong) in FAULTS {
+        let text = fs::read_to_string(crate::root().join(file)).unwrap_or_default();
+        replaced(what, file, &text, right, wrong).unwrap();
+    }
+}
