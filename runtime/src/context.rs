@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{
-    Aspect, BackendError, CompletionStrategy, Context as NativeContext, ContextInfo, ContextSpec, DeviceInfo,
-    HostAccess, LaneNumber, LaneSpec, MemoryIndex, MemoryInfo,
+    Aspect, BackendError, ClockSample, CompletionStrategy, Contents, Context as NativeContext, ContextInfo, ContextSpec,
+    DeviceInfo, HostAccess, LaneNumber, LaneRole, LaneSpec, MemoryIndex, MemoryInfo, Priority,
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
@@ -20,8 +20,8 @@ use crate::shell::blank::Blank;
 use crate::shell::memory::Dead;
 use crate::shell::pool::Pool;
 use crate::shell::sink::{ContextLoss, Sink};
-use crate::shell::{Chores, Inner, LaneShell, State, Windlass};
-use windlass_engine::{ContextId, DeviceId, Engine, HEAP, LaneId, MemoryId};
+use crate::shell::{Chores, Inner, LaneShell, MemoryShell, State};
+use windlass_engine::{ContextId, Depth, DeviceId, DomainId, HEAP, LaneId, MemoryId, MemoryTraits};
 
 /// Devices of one platform that were opened together: they share kernels, and what one has written another can read
 /// without the host.
@@ -53,9 +53,10 @@ pub(crate) struct ContextShared {
     builds: Builds,
     inner: Weak<Inner>,
     id: ContextId,
+    domain: DomainId,
     devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
-    /// Devices once more, by position, with lanes that learn of their work's end in another way than is the driver's own.
-    twins: Mutex<HashMap<(usize, CompletionStrategy), DeviceId>>,
+    /// The devices with lanes of other kinds than the usual, by position; opened at first need.
+    kinds: Mutex<HashMap<(usize, LaneKind), DeviceId>>,
     staging: Arc<Pool>,
 }
 
@@ -85,6 +86,14 @@ impl DeviceSlot {
 
     pub(crate) fn build(&self, inner: &Arc<Inner>, kernel: &Kernel, values: Values) -> Result<Arc<Built>> {
         self.context.builds.get(inner, &self.context.native, self.position, kernel, values)
+    }
+
+    /// What the device's clock and the host's say now.
+    pub(crate) fn clock(&self) -> Result<ClockSample> {
+        let clock = || self.context.native.clock(self.position);
+        let sample = self.device.has(Aspect::Profiling).then(|| catch(clock).ok().flatten()).flatten();
+        let none = || Error::unsupported(format!("{} has no clock to tell when groups run", self.device));
+        sample.ok_or_else(none)
     }
 
     pub(crate) fn context(&self) -> Context {
@@ -131,12 +140,8 @@ impl Context {
         &self.runtime
     }
 
-    pub(crate) fn slot(
-        &self,
-        device: &Device,
-        completion: Option<CompletionStrategy>,
-    ) -> Result<Arc<DeviceSlot>> {
-        ContextShared::slot(&self.shared, device, completion)
+    pub(crate) fn slot(&self, device: &Device, kind: LaneKind) -> Result<Arc<DeviceSlot>> {
+        ContextShared::slot(&self.shared, device, kind)
     }
 }
 
@@ -166,14 +171,19 @@ impl ContextShared {
             let wrong = format!("a context of {opened} devices where {} were asked for", devices.len());
             return Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
         }
-        let id = inner.enter(|state, _| state.engine.add_context());
+        let domain = native.info().domain.map(|domain| (devices[0].at.0, domain));
+        let (domain, id) = inner.enter(|state, _| {
+            let domain = state.domain(domain);
+            (domain, state.engine.add_context(domain))
+        });
         let shared = Arc::new(ContextShared {
             native,
             builds: Builds::default(),
             inner: Arc::downgrade(inner),
             id,
+            domain,
             devices: OnceLock::new(),
-            twins: Mutex::default(),
+            kinds: Mutex::default(),
             staging: Arc::new(Pool::new(inner.staging.bytes)),
         });
         let ids = shared.register(inner, own)?;
@@ -186,19 +196,17 @@ impl ContextShared {
         let info = self.native.info();
         check_info(info)?;
         let infos = &info.devices;
-        let staged = info.pageable_upload_limit < usize::MAX || info.pageable_download_limit < usize::MAX;
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
-        let ids: Vec<(DeviceId, Vec<LaneId>)> = inner.enter(|state, _| {
+        let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter(|state, _| {
             let mut ids = Vec::new();
             for info in infos {
                 let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
                 let memory = known.unwrap_or_else(|| match (own, info.memory) {
                     (true, MemoryIndex::Heap) => HEAP,
                     (_, index) => {
-                        let of = native_memory(self.native.info(), index);
-                        let reached = of.is_none_or(|of| of.host == HostAccess::Coherent);
-                        let memory = add_memory(&mut state.engine, reached, staged);
-                        state.add_memory(memory, &self.native, index);
+                        let memory = state.engine.add_memory(traits(self.native.info(), index));
+                        let (context, domain) = (self.native.clone(), self.domain);
+                        state.memories.insert(memory, MemoryShell { context, index, domain });
                         memory
                     }
                 });
@@ -208,17 +216,18 @@ impl ContextShared {
             }
             ids
         });
+        self.link(inner);
         let mut chores = Chores::lend(false);
         let mut each = ids.iter().enumerate();
         let opened = each.try_for_each(|(position, (_, lanes))| {
-            self.open_lanes(inner, position, None, lanes, &mut chores)
+            self.open_lanes(inner, position, LaneKind::default(), lanes, &mut chores)
         });
         inner.perform(&mut chores);
         drop(chores);
         if let Err(error) = opened {
             // The engine knows the devices already: nobody may count on them.
             inner.enter(|state, turn| {
-                for lane in ids.iter().flat_map(|(_, lanes)| lanes) {
+                for (lane, _) in ids.iter().flat_map(|(_, lanes)| lanes) {
                     state.lose_lane(*lane, Cause(error.clone()), turn);
                 }
             });
@@ -232,20 +241,19 @@ impl ContextShared {
         &self,
         inner: &Arc<Inner>,
         position: usize,
-        completion: Option<CompletionStrategy>,
-        lanes: &[LaneId],
+        kind: LaneKind,
+        lanes: &[(LaneId, LaneRole)],
         chores: &mut Chores,
     ) -> Result<()> {
         let blank = catch(|| Blank::new(self.native.info().devices[position].memory, &*self.native))
             .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
             .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
         let blank = Arc::new(blank);
-        let may_feed = self.native.info().feeds_from_sink || completion == Some(CompletionStrategy::Waiter);
-        for &lane in lanes {
-            // Unique in the runtime, and so in the context.
+        let may_feed = self.native.info().feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
+        for &(lane, role) in lanes {
             let number = LaneNumber(lane.0);
-            let mut spec = LaneSpec::new(position, number);
-            spec.completion = completion;
+            let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority);
+            spec.completion = kind.completion;
             let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
             let native = catch(|| self.native.open_lane(spec, Arc::new(sink)))
                 .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
@@ -256,46 +264,69 @@ impl ContextShared {
         Ok(())
     }
 
-    /// A device of this context, whose lanes learn of their work's end in the given way, or else in the driver's own.
-    pub(crate) fn slot(
-        this: &Arc<Self>,
-        device: &Device,
-        completion: Option<CompletionStrategy>,
-    ) -> Result<Arc<DeviceSlot>> {
+    /// Says which of the context's memories lanes copy to from where: those of the context itself, and those of all contexts
+    /// in its domain that are open. Nobody is asked under the lock.
+    fn link(&self, inner: &Arc<Inner>) {
+        let all: Vec<(MemoryId, MemoryShell)> = inner.enter(|state, _| {
+            let of_domain = state.memories.iter().filter(|(_, memory)| memory.domain == self.domain);
+            of_domain.map(|(id, memory)| (*id, memory.clone())).collect()
+        });
+        let own = |memory: &MemoryShell| Arc::ptr_eq(&memory.context, &self.native);
+        let mut links = Vec::new();
+        for (from, source) in &all {
+            for (to, target) in &all {
+                let asked = from != to && (own(source) || own(target));
+                let copies = || target.context.copies_from(&*source.context, source.index, target.index);
+                if asked && catch(copies).unwrap_or(false) {
+                    links.push((*from, *to));
+                }
+            }
+        }
+        inner.enter(|state, _| links.iter().for_each(|(from, to)| state.engine.add_link(*from, *to)));
+    }
+
+    /// A device of this context, with lanes of the kind that is wanted.
+    pub(crate) fn slot(this: &Arc<Self>, device: &Device, kind: LaneKind) -> Result<Arc<DeviceSlot>> {
         let devices = this.devices.get().map(Vec::as_slice).unwrap_or_default();
         let position = devices.iter().position(|(data, _)| data.is_same(&device.data));
         let Some(position) = position else {
             return Err(Error::invalid(format!("{device} is not a device of this context")));
         };
-        let own = devices[position].1;
-        let id = completion.map_or(Ok(own), |wanted| this.twin(device, position, own, wanted))?;
+        let usual = devices[position].1;
+        let id = this.lanes_of_kind(device, position, usual, kind)?;
         Ok(Arc::new(DeviceSlot { device: device.clone(), id, position, context: this.clone() }))
     }
 
-    /// The device with lanes that learn of their work's end in the way that is wanted; they are opened at first need.
-    fn twin(
+    /// The device with lanes of a kind; other than the usual ones are opened at first need.
+    fn lanes_of_kind(
         &self,
         device: &Device,
         position: usize,
-        own: DeviceId,
-        wanted: CompletionStrategy,
+        usual: DeviceId,
+        wanted: LaneKind,
     ) -> Result<DeviceId> {
         let info = self.native.info();
-        if info.completions.first() == Some(&wanted) {
-            return Ok(own);
-        }
-        if !info.completions.contains(&wanted) {
+        if let Some(completion) = wanted.completion.filter(|c| !info.completions.contains(c)) {
             let offered: Vec<String> = info.completions.iter().map(ToString::to_string).collect();
             return Err(Error::unsupported(format!(
-                "{device} does not report completions by {wanted}; it offers: {}",
+                "{device} does not report completions by {completion}; it offers: {}",
                 offered.join(", ")
             )));
         }
+        if wanted.priority != Priority::Normal && !info.devices[position].has(Aspect::Priorities) {
+            let priority = wanted.priority;
+            return Err(Error::unsupported(format!("{device} has no lanes of {priority} priority")));
+        }
+        let first = wanted.completion.is_none() || info.completions.first() == wanted.completion.as_ref();
+        let wanted = LaneKind { completion: wanted.completion.filter(|_| !first), ..wanted };
+        if wanted == LaneKind::default() {
+            return Ok(usual);
+        }
         let inner = device.runtime().inner();
         let mut chores = Chores::lend(false);
-        let twin = self.find_or_open(inner, position, own, wanted, &mut chores);
+        let found = self.find_or_open(inner, position, usual, wanted, &mut chores);
         inner.perform(&mut chores);
-        twin
+        found
     }
 
     /// Two threads may come here at once, so lanes are opened under a lock. What else those turns at the desk leave to do
@@ -304,22 +335,22 @@ impl ContextShared {
         &self,
         inner: &Arc<Inner>,
         position: usize,
-        own: DeviceId,
-        wanted: CompletionStrategy,
+        usual: DeviceId,
+        wanted: LaneKind,
         chores: &mut Chores,
     ) -> Result<DeviceId> {
-        let mut twins = lock(&self.twins);
-        if let Some(there) = twins.get(&(position, wanted)) {
+        let mut kinds = lock(&self.kinds);
+        if let Some(there) = kinds.get(&(position, wanted)) {
             return Ok(*there);
         }
         let info = &self.native.info().devices[position];
-        let (twin, lanes) = inner.sit(chores, |state, _| {
-            let twin = state.engine.add_twin(own);
-            (twin, reserve_lanes(state, twin, info))
+        let (device, lanes) = inner.sit(chores, |state, _| {
+            let device = state.engine.add_twin(usual);
+            (device, reserve_compute_lanes(state, device, info))
         });
-        self.open_lanes(inner, position, Some(wanted), &lanes, chores)?;
-        twins.insert((position, wanted), twin);
-        Ok(twin)
+        self.open_lanes(inner, position, wanted, &lanes, chores)?;
+        kinds.insert((position, wanted), device);
+        Ok(device)
     }
 }
 
@@ -343,21 +374,46 @@ fn check_info(info: &ContextInfo) -> Result<()> {
     Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"))
 }
 
-/// Makes a device's lanes known to the engine.
-fn reserve_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo) -> Vec<LaneId> {
-    let lanes = (0..info.lanes.max(1)).map(|_| {
-        let lane = state.engine.add_lane(device, info.depth.commands);
+/// Makes a device's lanes known to the engine: those that compute, and those that copy.
+fn reserve_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo) -> Vec<(LaneId, LaneRole)> {
+    let mut lanes = reserve_compute_lanes(state, device, info);
+    for _ in 0..info.copy_lanes {
+        let lane = state.engine.add_copy_lane(device, depth(info));
         state.reserve_lane(lane);
-        lane
+        lanes.push((lane, LaneRole::Copy));
+    }
+    lanes
+}
+
+fn reserve_compute_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo) -> Vec<(LaneId, LaneRole)> {
+    let lanes = (0..info.lanes.max(1)).map(|_| {
+        let lane = state.engine.add_lane(device, depth(info));
+        state.reserve_lane(lane);
+        (lane, LaneRole::Compute)
     });
     lanes.collect()
 }
 
-/// A memory of a context's own. What the host reaches is copied on the host's side, without staging.
-fn add_memory(engine: &mut Engine<Windlass>, addressable: bool, staged: bool) -> MemoryId {
-    let memory = engine.add_memory(addressable);
-    if staged && !addressable {
-        engine.stage_host_copies(memory);
+fn depth(info: &DeviceInfo) -> Depth {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Depth { commands: count(info.depth.commands), reports: count(info.depth.reports) }
+}
+
+/// What the engine has to know of a memory. The heap as a memory of a context's own is host memory like any other.
+fn traits(info: &ContextInfo, index: MemoryIndex) -> MemoryTraits {
+    let of = native_memory(info, index);
+    MemoryTraits {
+        addressable: of.is_none_or(|of| of.host == HostAccess::Coherent),
+        zeroed: of.is_none_or(|of| of.fresh == Contents::Zeroed),
+        upload_limit: info.pageable_upload_limit,
+        download_limit: info.pageable_download_limit,
     }
-    memory
+}
+
+/// What lanes of a device may differ in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct LaneKind {
+    /// How they learn that work has ended, where that is not the driver's own way.
+    pub(crate) completion: Option<CompletionStrategy>,
+    pub(crate) priority: Priority,
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use futures::future::FusedFuture;
 use pin_project::pin_project;
@@ -49,6 +50,23 @@ pub enum Status {
     Failed,
 }
 
+/// When a group ran on its device, by the host's clock. See [`Event::profile`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Profile {
+    /// When its first command started.
+    pub started: Instant,
+    /// When its last command had ended.
+    pub ended: Instant,
+}
+
+impl Profile {
+    /// How long the device took.
+    pub fn duration(&self) -> Duration {
+        self.ended.saturating_duration_since(self.started)
+    }
+}
+
 /// What came of a wish to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
@@ -72,6 +90,27 @@ impl Event {
             Some(Ok(())) => Status::Done,
             Some(Err(_)) => Status::Failed,
         }
+    }
+
+    /// When the group ran, once it has ended well, if its queue [profiles](crate::QueueBuilder::profiling). A group without
+    /// work for the device has none, and nor has a host task.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().device(Device::host()).profiling().blocking_build()?;
+    /// let nap = std::time::Duration::from_millis(2);
+    /// let event = queue.submit(|cg| cg.host_for(1, (), move |_, ()| std::thread::sleep(nap)))?;
+    /// event.blocking_wait()?;
+    /// let profile = event.profile().expect("the queue profiles");
+    /// assert!(profile.duration() >= nap);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn profile(&self) -> Option<Profile> {
+        let done = matches!(self.inner.cell.get(), Some(Ok(())));
+        let (started, ended) = done.then(|| self.inner.times())??;
+        Some(Profile { started, ended })
     }
 
     /// Blocks the thread until the group has ended.
@@ -169,7 +208,7 @@ impl Event {
 
     fn returned(&self, result: Result<()>) -> Result<()> {
         if result.is_err() {
-            self.inner.is_observed();
+            self.inner.mark_observed();
         }
         result
     }
@@ -187,7 +226,7 @@ impl Future for Event {
             }
             Polled::Pending { first } => {
                 if first {
-                    this.inner.is_wanted();
+                    this.inner.want();
                 }
                 Poll::Pending
             }

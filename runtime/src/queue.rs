@@ -254,6 +254,7 @@ impl Queue {
                 in_order: core.tail(),
                 gates,
                 keep_previous: prepared.keep_previous,
+                weight: u32::try_from(prepared.commands.len()).unwrap_or(u32::MAX),
                 doomed,
                 // Not before: what is refused is dropped, with what its closures hold, when nobody sits at the desk.
                 load: std::mem::take(&mut prepared.commands),

@@ -9,14 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, CompletionStrategy, Context as NativeContext, ContextSpec, DeviceKey,
+    Backend, BackendError, BackendId, Context as NativeContext, ContextSpec, DeviceKey,
     Unavailable,
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
-use crate::context::{ContextShared, DeviceSlot};
+use crate::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::device::{Device, DeviceData, Platform, Selector, Wish};
 use crate::error::{Error, Kind, Result};
 use crate::shell::Inner;
@@ -247,7 +247,7 @@ impl Runtime {
     pub(crate) fn default_slot(
         &self,
         device: &Device,
-        completion: Option<CompletionStrategy>,
+        kind: LaneKind,
     ) -> Result<Arc<DeviceSlot>> {
         if !self.is_same(device.runtime()) {
             return Err(Error::invalid(format!("{device} was found by another runtime")));
@@ -255,7 +255,7 @@ impl Runtime {
         let once = lock(&self.shared.contexts).entry(device.data.id()).or_default().clone();
         let opened = once.get_or_init(|| ContextShared::open(self, std::slice::from_ref(&device.data), true));
         match opened {
-            Ok(context) => ContextShared::slot(context, device, completion),
+            Ok(context) => ContextShared::slot(context, device, kind),
             Err(error) => {
                 // The next one tries again: a device may come back.
                 let mut contexts = lock(&self.shared.contexts);

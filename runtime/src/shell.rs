@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Context as NativeContext, HostMemory, Lane, LaneNumber, MemoryIndex, Verdict,
+    Allocation, Context as NativeContext, DomainId as NativeDomain, HostMemory, Lane, LaneNumber, MemoryIndex, Verdict,
 };
 use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
@@ -47,7 +47,7 @@ use crate::stall::Watch;
 use blank::Blank;
 pub(crate) use chores::Chores;
 use pool::{Pool, StagingCount, StagingLimits};
-use windlass_engine::{ContextId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer};
+use windlass_engine::{ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer};
 use work::{Planned, Work};
 
 /// A page: to clear it takes less time than two more turns at the desk.
@@ -97,7 +97,9 @@ pub(crate) struct State {
     /// Native ends by the engine's lane ids; open from the moment a queue can reach the lane.
     lanes: Vec<Option<Arc<LaneShell>>>,
     /// Where memories other than the heap are, by the engine's ids.
-    memories: HashMap<MemoryId, MemoryShell>,
+    pub(crate) memories: HashMap<MemoryId, MemoryShell>,
+    /// The engine's names of domains, by their backend's position and its own.
+    domains: HashMap<(usize, NativeDomain), DomainId>,
     proxies: HashMap<ProxyId, Arc<Signal>>,
     /// Steps of staged transfers whose end a future waits for.
     steps: HashMap<NodeId, Arc<Signal>>,
@@ -127,6 +129,7 @@ pub(crate) struct Counters {
 pub(crate) struct MemoryShell {
     pub(crate) context: Arc<dyn NativeContext>,
     pub(crate) index: MemoryIndex,
+    pub(crate) domain: DomainId,
 }
 
 impl MemoryShell {
@@ -178,6 +181,7 @@ impl Inner {
             engine,
             lanes: Vec::new(),
             memories: HashMap::new(),
+            domains: HashMap::new(),
             proxies: HashMap::new(),
             steps: HashMap::new(),
             room: Vec::new(),
@@ -219,9 +223,13 @@ impl Inner {
 }
 
 impl State {
-    /// Says where a memory is.
-    pub(crate) fn add_memory(&mut self, id: MemoryId, context: &Arc<dyn NativeContext>, index: MemoryIndex) {
-        self.memories.insert(id, MemoryShell { context: context.clone(), index });
+    /// The domain of a context: one that it shares, or one of its own.
+    pub(crate) fn domain(&mut self, shared: Option<(usize, NativeDomain)>) -> DomainId {
+        let State { engine, domains, .. } = self;
+        match shared {
+            Some(shared) => *domains.entry(shared).or_insert_with(|| engine.add_domain()),
+            None => engine.add_domain(),
+        }
     }
 
     /// Makes room for a lane whose native end is being opened.

@@ -58,6 +58,11 @@ impl<S: Shell> Outfit<'_, S> {
         self.node.uses.iter().filter_map(there)
     }
 
+    /// What the owner knows of it.
+    pub fn work(&self) -> Option<&S::Work> {
+        self.node.work.as_ref()
+    }
+
     /// What is to be done, if it is a group; taken once.
     pub fn take_load(&mut self) -> Option<S::Load> {
         self.node.load.take()
@@ -367,6 +372,11 @@ impl<S: Shell> Engine<S> {
             Place::Host => None,
             Place::Device(device) => self.devices[device.0 as usize].lanes.first().copied(),
         }
+    }
+
+    /// What is in flight on a lane at a point.
+    pub fn in_flight(&mut self, lane: LaneId, point: u64) -> Option<NodeId> {
+        self.lane(lane).flight(point).map(|flight| flight.node)
     }
 
     /// The context of a lane.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_backend::CompletionStrategy;
+use windlass_backend::{CompletionStrategy, Priority};
 
 use super::Queue;
-use crate::context::Context;
+use crate::context::{Context, LaneKind};
 use crate::device::{Device, Selector};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
@@ -34,7 +34,8 @@ pub struct QueueBuilder {
     in_order: bool,
     limit: Option<u32>,
     handler: Option<Handler>,
-    completion: Option<CompletionStrategy>,
+    kind: LaneKind,
+    profiles: bool,
 }
 
 impl QueueBuilder {
@@ -90,7 +91,39 @@ impl QueueBuilder {
     /// # }
     /// ```
     pub fn completion(mut self, strategy: CompletionStrategy) -> Self {
-        self.completion = Some(strategy);
+        self.kind.completion = Some(strategy);
+        self
+    }
+
+    /// How the queue's work stands to that of other queues on the device. One without
+    /// [`Aspect::Priorities`](crate::Aspect::Priorities) takes normal priority only: anything else is an error.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// use windlass::Priority;
+    /// let urgent = Queue::builder().device(Device::host()).priority(Priority::High).blocking_build();
+    /// assert!(urgent.unwrap_err().is_unsupported(), "threads of this process have no priorities");
+    /// ```
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.kind.priority = priority;
+        self
+    }
+
+    /// Notes when groups start and end on the device, for [`Event::profile`](crate::Event::profile). A device without
+    /// [`Aspect::Profiling`](crate::Aspect::Profiling) is an error.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().device(Device::host()).profiling().blocking_build()?;
+    /// let event = queue.submit(|cg| cg.host_for(1, (), |_, ()| std::thread::sleep(std::time::Duration::from_millis(2))))?;
+    /// event.blocking_wait()?;
+    /// assert!(event.profile().unwrap().duration().as_millis() >= 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn profiling(mut self) -> Self {
+        self.profiles = true;
         self
     }
 
@@ -143,14 +176,19 @@ impl QueueBuilder {
             (None, None) => runtime.select_here(self.selector.unwrap_or_default())?,
         };
         let slot = match &self.context {
-            Some(context) => context.slot(&device, self.completion)?,
-            None => runtime.default_slot(&device, self.completion)?,
+            Some(context) => context.slot(&device, self.kind)?,
+            None => runtime.default_slot(&device, self.kind)?,
+        };
+        let clock = match self.profiles {
+            true => Some(slot.clock()?),
+            false => None,
         };
         let core = QueueCore::new(
             runtime.inner().clone(),
             slot,
             self.limit.unwrap_or(DEFAULT_LIMIT),
             self.in_order,
+            clock,
             self.handler,
         );
         Ok(Queue { runtime, core: Arc::new(core) })

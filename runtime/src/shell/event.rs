@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use windlass_backend::Timed;
 use windlass_sync::cell::EventCell;
 use windlass_sync::drain::Tide;
 
@@ -40,17 +42,19 @@ pub(crate) struct Note {
     extra: Option<Box<Extra>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Extra {
     name: Option<Box<str>>,
     /// Ends the group's outside futures.
     cancel: Option<Arc<Signal>>,
+    /// When it ran, by its device's clock.
+    times: Option<Timed>,
 }
 
 impl Note {
     pub(crate) fn new(name: Option<Box<str>>, cancel: Option<Arc<Signal>>) -> Self {
         let has_extra = name.is_some() || cancel.is_some();
-        Note { extra: has_extra.then(|| Box::new(Extra { name, cancel })), ..Note::default() }
+        Note { extra: has_extra.then(|| Box::new(Extra { name, cancel, times: None })), ..Note::default() }
     }
 
     /// What the user calls the group.
@@ -61,18 +65,34 @@ impl Note {
 
 impl EventInner {
     /// The lane's sentinel stands on this event.
-    pub(super) fn is_armed(&self) {
+    pub(super) fn mark_armed(&self) {
         self.cell.note(|note, _| note.armed = true);
     }
 
+    /// The lane says when the group ran.
+    pub(super) fn ran(&self, times: Timed) {
+        self.cell.note(|note, _| note.extra.get_or_insert_default().times = Some(times));
+    }
+
+    /// When the group started and ended, by the host's clock.
+    pub(crate) fn times(&self) -> Option<(Instant, Instant)> {
+        let clock = self.queue.clock?;
+        let times = self.cell.note(|note, _| note.extra.as_ref()?.times)?;
+        let moment = |device: u64| match device.checked_sub(clock.device) {
+            Some(later) => Some(clock.host + Duration::from_nanos(later)),
+            None => clock.host.checked_sub(Duration::from_nanos(clock.device - device)),
+        };
+        Some((moment(times.started)?, moment(times.ended)?))
+    }
+
     /// Somebody waits for the first time: the lane is asked to report, unless it will anyway.
-    pub(crate) fn is_wanted(&self) {
+    pub(crate) fn want(&self) {
         if !self.cell.note(|note, _| std::mem::replace(&mut note.armed, true)) {
             self.inner().want(self.node);
         }
     }
 
-    pub(crate) fn is_observed(&self) {
+    pub(crate) fn mark_observed(&self) {
         self.cell.note(|note, _| note.observed = true);
     }
 

@@ -106,7 +106,15 @@ impl State {
         {
             let entry = batch.next();
             (entry.node, entry.point) = (Some(popped.node), Point(popped.point));
+            entry.report = popped.report;
             self.outfit(entry, popped.node, popped.live);
+            if popped.report {
+                self.counters.armed += u64::from(popped.sentinel);
+                // Whoever waits for this group need not ask for its verdict.
+                if let Some(Work::Group(event)) = self.engine.work_mut(popped.node) {
+                    event.mark_armed();
+                }
+            }
         }
         self.counters.fed += (batch.used - before) as u64;
     }
@@ -122,7 +130,9 @@ impl State {
             entry.memory.push((root, memory, allocation.clone()));
         }
         // What a group that does not run any more would have done is dropped with its work, when it settles.
+        entry.timed = false;
         if live {
+            entry.timed = outfit.work().and_then(Work::event).is_some_and(|event| event.queue.clock.is_some());
             entry.job = match outfit.take_load() {
                 Some(commands) => Job::Commands(commands),
                 None => self.transfer(node).map_or(Job::Barrier, Job::Transfer),
@@ -144,7 +154,7 @@ impl State {
         let (extent, unit, bytes) = self.engine.shape(step.root)?;
         let region = region_of(&step.bounds, &extent, unit, bytes);
         Some(match step.step {
-            Step::Direct => (region, region),
+            Step::Direct | Step::Clear => (region, region),
             Step::Download => (region, compact(&region)),
             Step::Upload => (compact(&region), region),
         })

@@ -32,6 +32,12 @@ impl State {
         if turn.settled.is_empty() {
             std::mem::swap(&mut turn.settled, &mut self.room);
         }
+        for times in verdict.times {
+            let node = self.engine.in_flight(lane, times.point.0);
+            if let Some(Work::Group(event)) = node.and_then(|node| self.engine.work_mut(node)) {
+                event.ran(times);
+            }
+        }
         let mut lost = None;
         let failures: Vec<(u64, u64, Cause)> = verdict
             .failed
@@ -172,7 +178,7 @@ impl State {
         for (lane, point, node) in sentinels.drain(..) {
             // Whoever waits for this group need not ask for its verdict.
             if let Some(Work::Group(event)) = self.engine.work_mut(node) {
-                event.is_armed();
+                event.mark_armed();
             }
             self.counters.armed += 1;
             chores.arm.push((self.lane(lane).clone(), point));

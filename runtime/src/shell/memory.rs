@@ -41,7 +41,7 @@ impl Inner {
         let object = MemoryObject::Buffer { bytes };
         let device = owner.as_ref().and_then(MemoryShell::device_name);
         let make = move || match owner {
-            Some(MemoryShell { context, index }) => {
+            Some(MemoryShell { context, index, .. }) => {
                 let made = catch(|| context.allocate(index, object));
                 made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
             }

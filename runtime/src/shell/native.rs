@@ -91,10 +91,14 @@ fn feed_transfer(
     memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
 ) -> Result<(), BackendError> {
     let Move { step, from: from_region, to: to_region, staging } = transfer;
+    if step.step == Step::Clear {
+        let (_, _, memory) = memory.first().ok_or_else(gone)?;
+        return place.feed(SmallVec::from_iter([Command::Fill(Fill::new(&**memory, *to_region, &[0]))]));
+    }
     let staging = staging.as_deref();
     let find = |wanted: MemoryId| memory.iter().find(|(_, m, _)| *m == wanted).map(|(_, _, a)| &**a);
     let (from, to) = match step.step {
-        Step::Direct => (find(step.from), find(step.to)),
+        Step::Direct | Step::Clear => (find(step.from), find(step.to)),
         Step::Download => (find(step.from), staging),
         Step::Upload => (staging, find(step.to)),
     };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
+use windlass_backend::ClockSample;
 use windlass_sync::credits::Credits;
 use windlass_sync::drain::{Drain, Tide};
 use windlass_sync::facade::{Mutex, lock};
@@ -22,6 +23,8 @@ pub(crate) struct QueueCore {
     pub(crate) limit: u32,
     pub(crate) drain: Drain,
     handler: Option<Handler>,
+    /// When its groups start and end is noted, by the device's clock, of which this is a sample.
+    pub(crate) clock: Option<ClockSample>,
     /// The last group, where groups run in the order of submission. Changed only at the desk.
     tail: Option<Mutex<Option<NodeId>>>,
 }
@@ -38,6 +41,7 @@ impl QueueCore {
         slot: Arc<DeviceSlot>,
         limit: u32,
         in_order: bool,
+        clock: Option<ClockSample>,
         handler: Option<Handler>,
     ) -> Self {
         QueueCore {
@@ -47,6 +51,7 @@ impl QueueCore {
             limit,
             drain: Drain::default(),
             handler,
+            clock,
             tail: in_order.then(|| Mutex::new(None)),
         }
     }

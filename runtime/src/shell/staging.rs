@@ -181,7 +181,9 @@ impl State {
         let of = |memory| self.engine.allocation(step.root, memory).cloned();
         Some(match step.step {
             Step::Upload => HostCopy { from: (staging, from), to: (of(step.to)?, to) },
-            Step::Download | Step::Direct => HostCopy { from: (of(step.from)?, from), to: (staging, to) },
+            Step::Download | Step::Direct | Step::Clear => {
+                HostCopy { from: (of(step.from)?, from), to: (staging, to) }
+            }
         })
     }
 }

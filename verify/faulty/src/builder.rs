@@ -63,7 +63,7 @@ impl Default for FaultyBuilder {
             allocate_blocks: false,
             pageable: (usize::MAX, usize::MAX),
             one_domain: false,
-            fresh: Contents::Zeroed,
+            fresh: Contents::Any,
             aspects: Vec::new(),
             limits: Limits::default(),
             truly_waits: false,
