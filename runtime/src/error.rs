@@ -4,6 +4,7 @@ mod foreign;
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use windlass_backend::{BackendError, BackendId};
@@ -50,7 +51,9 @@ pub(crate) enum Kind {
         reason: String,
     },
     NoDevice(String),
-    OtherRuntime,
+    OtherRuntime {
+        first: &'static Location<'static>,
+    },
     Aliased(String),
     Saturated {
         limit: u32,
@@ -143,7 +146,7 @@ impl Error {
     /// The caller asked for something that makes no sense: a range outside its buffer, arguments that do not fit, a
     /// buffer of another runtime.
     pub fn is_invalid_input(&self) -> bool {
-        matches!(*self.kind, Kind::Invalid(_) | Kind::OtherRuntime | Kind::Aliased(_))
+        matches!(*self.kind, Kind::Invalid(_) | Kind::OtherRuntime { .. } | Kind::Aliased(_))
     }
 
     /// Two mutable views, or a mutable and a shared one, of overlapping memory.
@@ -244,8 +247,10 @@ impl fmt::Display for Error {
             Kind::Invalid(what) | Kind::NoDevice(what) | Kind::Timeout(what) => f.write_str(what),
             Kind::Unsupported(what) => write!(f, "not supported: {what}"),
             Kind::Unavailable { backend, reason } => write!(f, "backend `{backend}` cannot be used here: {reason}"),
-            Kind::OtherRuntime => f.write_str(
-                "a buffer belongs to the runtime that used it first, and this one was used by another runtime",
+            Kind::OtherRuntime { first } => write!(
+                f,
+                "a buffer belongs to the runtime of the queue that uses it first, and this one was used by another \
+                 runtime's, for the group submitted at {first}"
             ),
             Kind::Aliased(what) => write!(f, "overlapping views: {what}"),
             Kind::Saturated { limit } => {

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -65,6 +66,8 @@ pub enum OnCancel {
 /// ```
 pub struct CommandGroup<'g> {
     pub(crate) queue: Arc<QueueCore>,
+    /// Where it is submitted.
+    at: &'static Location<'static>,
     pub(crate) builder: RefCell<Builder<'g>>,
     /// Invariant: the brands of two groups do not convert into each other.
     brand: PhantomData<Cell<&'g ()>>,
@@ -77,8 +80,8 @@ impl fmt::Debug for CommandGroup<'_> {
 }
 
 impl<'g> CommandGroup<'g> {
-    pub(crate) fn new(queue: Arc<QueueCore>) -> Self {
-        CommandGroup { queue, builder: RefCell::default(), brand: PhantomData }
+    pub(crate) fn new(queue: Arc<QueueCore>, at: &'static Location<'static>) -> Self {
+        CommandGroup { queue, at, builder: RefCell::default(), brand: PhantomData }
     }
 
     /// The group reads the data.
@@ -142,7 +145,7 @@ impl<'g> CommandGroup<'g> {
         mode: Mode,
     ) -> Option<crate::shell::work::Binding> {
         let mut builder = self.builder.borrow_mut();
-        match buffer.binding(&self.queue.inner) {
+        match buffer.binding(&self.queue.inner, self.at) {
             Ok(binding) => {
                 let (root, of_new) = (binding.root, builder.keep(buffer.root(), binding.root));
                 let each = |bounds, mode| builder.require(Access { root, bounds, mode }, of_new);

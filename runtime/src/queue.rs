@@ -213,7 +213,7 @@ impl Queue {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         let mut refund = Refund { core: Some(&self.core), tide: self.core.drain.begin() };
-        let cg = CommandGroup::new(self.core.clone());
+        let cg = CommandGroup::new(self.core.clone(), at);
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
         builder.check(returned)?;

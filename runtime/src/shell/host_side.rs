@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use windlass_backend::Allocation;
-use windlass_sync::cell::EventCell;
+use windlass_sync::cell::{EventCell, Wakers};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::{catch, contain};
 
@@ -42,7 +42,6 @@ impl fmt::Debug for HostTaskCommand<'_> {
 /// A host accessor on its way to its memory.
 #[derive(Debug)]
 pub(crate) struct GuardCell {
-    pub(crate) root: RootId,
     /// Where the accessor was asked for.
     pub(crate) at: &'static Location<'static>,
     pub(crate) cell: EventCell<Result<()>>,
@@ -50,14 +49,24 @@ pub(crate) struct GuardCell {
 }
 
 impl GuardCell {
-    pub(crate) fn new(root: RootId, at: &'static Location<'static>) -> Self {
-        GuardCell { root, at, cell: EventCell::new(()), memory: Mutex::new(None) }
+    pub(crate) fn new(at: &'static Location<'static>) -> Self {
+        GuardCell { at, cell: EventCell::new(()), memory: Mutex::new(None) }
     }
 
     /// The guard may have its memory; a guard over nothing has none.
     fn grant(&self, memory: Option<Arc<dyn Allocation>>, woken: &mut Woken) {
+        // One that had its memory before the buffer was bound keeps that.
+        if self.cell.get().is_some() {
+            return;
+        }
         *lock(&self.memory) = memory;
         woken.cells.extend(self.cell.complete(Ok(())));
+    }
+
+    /// The guard has its memory, or fails, before the buffer has a runtime.
+    pub(crate) fn settle_early(&self, memory: Result<Arc<dyn Allocation>>) -> Option<Wakers> {
+        let result = memory.map(|memory| *lock(&self.memory) = Some(memory));
+        self.cell.complete(result)
     }
 
     pub(crate) fn take_memory(&self) -> Option<Arc<dyn Allocation>> {
