@@ -1,16 +1,19 @@
 //! Events: submitted work as a future.
 
+mod all;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::FusedFuture;
-use pin_project::pin_project;
 use tokio::task::block_in_place;
 use windlass_sync::cell::{Polled, Registration};
 use windlass_sync::panics::catch;
 use windlass_sync::threads::may_block;
+
+pub use all::AllEvents;
 
 use crate::engine::Cancelled;
 use crate::error::{Error, Kind, Result};
@@ -148,23 +151,30 @@ impl Event {
     /// # futures::executor::block_on(request(&Queue::blocking_new().unwrap(), &Buffer::new(1))).unwrap();
     /// ```
     pub fn cancel_on_drop(self) -> CancelOnDrop {
-        CancelOnDrop { event: self }
+        CancelOnDrop { event: self, keep: false }
     }
 
-    /// An event of all these groups: resolves when every one has ended, with the first error in their order.
+    /// One event of many: resolves when every one of them has ended, with the first error in their order. Sets nest, and
+    /// can be waited for, cancelled and depended on as events are.
     ///
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
     /// let queue = Queue::blocking_new()?;
-    /// let events = [queue.submit(|_| Ok(()))?, queue.submit(|_| Ok(()))?];
-    /// futures::executor::block_on(Event::all(events))?;
+    /// let some = Event::all([queue.submit(|_| Ok(()))?, queue.submit(|_| Ok(()))?]);
+    /// let all = Event::all([some, queue.submit(|_| Ok(()))?.into()]);
+    /// let last = queue.submit(|cg| {
+    ///     cg.depends_on(&all);
+    ///     Ok(())
+    /// })?;
+    /// last.blocking_wait()?;
+    /// assert_eq!(all.status(), Status::Done);
+    /// all.blocking_wait()?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn all(events: impl IntoIterator<Item = Event>) -> AllEvents {
-        let events = events.into_iter().collect();
-        AllEvents { all: futures::future::join_all::<Vec<Event>>(events) }
+    pub fn all<E: Into<AllEvents>>(events: impl IntoIterator<Item = E>) -> AllEvents {
+        events.into_iter().map(Into::into).collect()
     }
 
     fn returned(&self, result: Result<()>) -> Result<()> {
@@ -219,23 +229,52 @@ impl fmt::Debug for Event {
     }
 }
 
-/// See [`Event::cancel_on_drop`].
-#[must_use = "dropping this cancels the group"]
-#[derive(Debug)]
-pub struct CancelOnDrop {
-    event: Event,
+/// Something that was submitted and can be waited for: an [`Event`], or a set of them.
+pub trait AnyEvent: Future<Output = Result<()>> + FusedFuture + Unpin + Clone + sealed::Sealed {
+    /// How far it has come, without waiting.
+    fn status(&self) -> Status;
+    /// Asks that what has not started be skipped.
+    fn cancel(&self) -> CancelOutcome;
+    #[doc(hidden)]
+    fn each(&self, take: &mut dyn FnMut(&Event));
 }
 
-impl CancelOnDrop {
-    /// The event again, without the cancelling.
-    pub fn into_event(self) -> Event {
-        let mut this = self;
-        this.event.done = true;
-        this.event.clone()
+mod sealed {
+    #[allow(unnameable_types, reason = "sealing is what this trait is for")]
+    pub trait Sealed {}
+    impl Sealed for super::Event {}
+    impl Sealed for super::AllEvents {}
+}
+
+impl AnyEvent for Event {
+    fn status(&self) -> Status {
+        self.status()
+    }
+    fn cancel(&self) -> CancelOutcome {
+        self.cancel()
+    }
+    fn each(&self, take: &mut dyn FnMut(&Event)) {
+        take(self);
     }
 }
 
-impl Future for CancelOnDrop {
+/// See [`Event::cancel_on_drop`].
+#[must_use = "dropping this cancels the group"]
+#[derive(Debug)]
+pub struct CancelOnDrop<E: AnyEvent = Event> {
+    event: E,
+    keep: bool,
+}
+
+impl<E: AnyEvent> CancelOnDrop<E> {
+    /// The event again, without the cancelling.
+    pub fn into_event(mut self) -> E {
+        self.keep = true;
+        self.event.clone()
+    }
+}
+
+impl<E: AnyEvent> Future for CancelOnDrop<E> {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -243,34 +282,17 @@ impl Future for CancelOnDrop {
     }
 }
 
-impl FusedFuture for CancelOnDrop {
+impl<E: AnyEvent> FusedFuture for CancelOnDrop<E> {
     fn is_terminated(&self) -> bool {
         self.event.is_terminated()
     }
 }
 
-impl Drop for CancelOnDrop {
+impl<E: AnyEvent> Drop for CancelOnDrop<E> {
     fn drop(&mut self) {
-        if !self.event.done {
+        if !self.keep && !self.event.is_terminated() {
             self.event.cancel();
         }
-    }
-}
-
-/// See [`Event::all`].
-#[pin_project]
-#[must_use = "futures do nothing unless polled"]
-#[derive(Debug)]
-pub struct AllEvents {
-    #[pin]
-    all: futures::future::JoinAll<Event>,
-}
-
-impl Future for AllEvents {
-    type Output = Result<()>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.project().all.poll(cx).map(|results| results.into_iter().collect())
     }
 }
 

@@ -26,7 +26,7 @@ pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 use crate::buffer::Buffer;
 use crate::engine::{Access, Mode};
 use crate::error::{BoxError, Error, Result};
-use crate::event::Event;
+use crate::event::AnyEvent;
 use crate::host_task::Host;
 use crate::shell::queue::QueueCore;
 use crate::shell::work::{Planned, PlannedCopy, PlannedFill};
@@ -159,7 +159,7 @@ impl<'g> CommandGroup<'g> {
         }
     }
 
-    /// The group runs after this event's group, and fails if that fails.
+    /// The group runs after this event's group, or those of a set of events, and fails if one of them fails.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -175,13 +175,13 @@ impl<'g> CommandGroup<'g> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn depends_on(&self, event: &Event) {
-        self.builder.borrow_mut().after_event(&self.queue.inner, event, true);
+    pub fn depends_on(&self, event: &impl AnyEvent) {
+        event.each(&mut |event| self.builder.borrow_mut().after_event(&self.queue.inner, event, true));
     }
 
     /// The group runs after this event's group has ended, however it has.
-    pub fn after_end(&self, event: &Event) {
-        self.builder.borrow_mut().after_event(&self.queue.inner, event, false);
+    pub fn after_end(&self, event: &impl AnyEvent) {
+        event.each(&mut |event| self.builder.borrow_mut().after_event(&self.queue.inner, event, false));
     }
 
     /// The group runs after this future is done, and fails if its output is an error or it panics. The future is

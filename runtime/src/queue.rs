@@ -395,6 +395,27 @@ pub struct Drained {
     watch: Watch,
 }
 
+impl Drained {
+    /// Blocks the thread until then, where [`Event::blocking_wait`] would.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// queue.submit(|cg| cg.host_task(async |_| Ok(())))?;
+    /// queue.drained().blocking_wait()?;
+    /// assert_eq!(queue.in_flight(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn blocking_wait(self) -> Result<()> {
+        crate::event::block_on(async {
+            self.await;
+            Ok(())
+        })
+    }
+}
+
 impl Future for Drained {
     type Output = ();
 

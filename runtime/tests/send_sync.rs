@@ -117,6 +117,7 @@ fn the_table_has_every_type_that_the_crate_exports() {
     // Traits, aliases and what only has associated functions.
     let others = [
         "Accessor",
+        "AnyEvent",
         "BoxError",
         "ChunkArg",
         "ChunkArgs",
