@@ -57,7 +57,11 @@ pub enum Status {
 pub enum CancelOutcome {
     /// The group had not started; it will not run, and its event says so.
     Skipped,
-    /// The group is with the device, or its host task has started: it runs to its end.
+    /// The group's host task has started. It is dropped where it awaits something next, and the event fails then, as
+    /// cancelled; if it comes to its end before, it has ended as it did. What it would have written is as it was before,
+    /// unless it has opened a view to write through, or the group asked for data to overwrite: then that has failed.
+    Stopping,
+    /// The group is with the device: it runs to its end.
     TooLate,
     /// The group had ended.
     Done,
@@ -108,7 +112,8 @@ impl Event {
         block_on(self.clone())
     }
 
-    /// Asks that the group be skipped. It acts on the group, so every clone sees it.
+    /// Asks that the group be skipped, or, if it is a host task that has started, stopped. It acts on the group, so every
+    /// clone sees it.
     ///
     /// What a skipped group would have written counts as failed to those who read it, unless the group was submitted
     /// with [`CommandGroup::on_cancel`](crate::CommandGroup::on_cancel).
@@ -129,6 +134,7 @@ impl Event {
     pub fn cancel(&self) -> CancelOutcome {
         match self.inner.cancel() {
             Cancelled::Skipped => CancelOutcome::Skipped,
+            Cancelled::TooLate if self.inner.stop_task() => CancelOutcome::Stopping,
             Cancelled::TooLate => CancelOutcome::TooLate,
             Cancelled::Done => CancelOutcome::Done,
         }

@@ -29,6 +29,7 @@ use crate::error::{BoxError, Error, Result};
 use crate::event::AnyEvent;
 use crate::host_task::Host;
 use crate::shell::queue::QueueCore;
+use crate::shell::task::TaskControl;
 use crate::shell::work::{Planned, PlannedCopy, PlannedFill};
 
 /// What a group leaves behind when it is cancelled before it ran.
@@ -379,8 +380,9 @@ impl<'g> CommandGroup<'g> {
         F: FnOnce(Host<'g>) -> Fut + Send + 'g,
         Fut: Future<Output = Result<(), BoxError>> + Send + 'g,
     {
-        let command = crate::host_task::command(task);
-        self.builder.borrow_mut().host_task(command)
+        let control = Arc::new(TaskControl::default());
+        let command = crate::host_task::command(task, control.clone());
+        self.builder.borrow_mut().host_task(command, control)
     }
 
     fn push(&self, command: Planned<'g>) -> Result<()> {

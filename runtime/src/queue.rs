@@ -234,7 +234,7 @@ impl Queue {
         }
         let cancel = prepared.cancel_signal();
         let name = prepared.name.take().map(Box::from);
-        let note = Note::new(name, cancel.clone());
+        let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
         let mut lent = Chores::lend(false);
         let chores = &mut *lent;
@@ -265,6 +265,9 @@ impl Queue {
                 Work::Group(event.clone())
             };
             let node = state.engine.plan(plan, work, turn);
+            if !prepared.after.is_empty() {
+                prepared.follow(node);
+            }
             // From here on the credit goes back when the group ends, also if a chore of this turn panics.
             refund.core = None;
             self.core.set_tail(node);

@@ -26,6 +26,7 @@ pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod sink;
 mod staging;
+pub(crate) mod task;
 pub(crate) mod waking;
 pub(crate) mod work;
 

@@ -33,8 +33,8 @@ impl AllEvents {
         }
     }
 
-    /// Asks that all be skipped. [`CancelOutcome::TooLate`] says that one of them runs on, [`CancelOutcome::Done`] that all
-    /// had ended.
+    /// Asks that all be skipped. [`CancelOutcome::TooLate`] says that one of them runs on, [`CancelOutcome::Stopping`] that
+    /// one of them is a host task that stops, [`CancelOutcome::Done`] that all had ended.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -54,7 +54,7 @@ impl AllEvents {
     /// ```
     pub fn cancel(&self) -> CancelOutcome {
         let outcomes: Vec<_> = self.events.iter().map(Event::cancel).collect();
-        let worst = [CancelOutcome::TooLate, CancelOutcome::Skipped];
+        let worst = [CancelOutcome::TooLate, CancelOutcome::Stopping, CancelOutcome::Skipped];
         worst.into_iter().find(|outcome| outcomes.contains(outcome)).unwrap_or(CancelOutcome::Done)
     }
 

@@ -9,6 +9,7 @@ use windlass_sync::drain::Tide;
 
 use super::queue::QueueCore;
 use super::report::AsyncError;
+use super::task::TaskControl;
 use super::waking::{Woken, shielded};
 use super::{Inner, Signal};
 use crate::engine::{Cancelled, NodeId};
@@ -45,12 +46,18 @@ struct Extra {
     name: Option<Box<str>>,
     /// Ends the group's outside futures.
     cancel: Option<Arc<Signal>>,
+    /// The group is a host task.
+    task: Option<Arc<TaskControl>>,
 }
 
 impl Note {
-    pub(crate) fn new(name: Option<Box<str>>, cancel: Option<Arc<Signal>>) -> Self {
-        let has_extra = name.is_some() || cancel.is_some();
-        Note { extra: has_extra.then(|| Box::new(Extra { name, cancel })), ..Note::default() }
+    pub(crate) fn new(
+        name: Option<Box<str>>,
+        cancel: Option<Arc<Signal>>,
+        task: Option<Arc<TaskControl>>,
+    ) -> Self {
+        let has_extra = name.is_some() || cancel.is_some() || task.is_some();
+        Note { extra: has_extra.then(|| Box::new(Extra { name, cancel, task })), ..Note::default() }
     }
 
     /// What the user calls the group.
@@ -88,6 +95,19 @@ impl EventInner {
             self.cell.note(|note, _| note.root = root.then_some(all));
         }
         woken.cells.extend(self.cell.complete(result).filter(|w| !w.is_empty()));
+    }
+
+    /// What stops the group's host task, if it is one.
+    pub(crate) fn task(&self) -> Option<Arc<TaskControl>> {
+        self.cell.note(|note, _| note.extra.as_ref()?.task.clone())
+    }
+
+    /// Has a host task that has started stop at its next `await`. False if the group is none.
+    pub(crate) fn stop_task(&self) -> bool {
+        let Some(task) = self.task() else { return false };
+        let woken = task.stop.complete(());
+        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+        true
     }
 
     /// Nobody wants the group any more.
