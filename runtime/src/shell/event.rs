@@ -13,7 +13,7 @@ use super::task::TaskControl;
 use super::waking::{Woken, shielded};
 use super::{Inner, Signal};
 use crate::engine::{Cancelled, NodeId};
-use crate::error::{Cause, Error, Kind, Result};
+use crate::error::{Cause, Error, Kind, Origin, Result};
 
 /// The state behind every clone of an event. The engine's node holds one reference until it has settled; when the
 /// last goes, an error that no handle has returned is reported.
@@ -89,6 +89,7 @@ impl EventInner {
 
     /// The group has ended.
     pub(super) fn settle(&self, result: Result<()>, took_down: u32, woken: &mut Woken) {
+        let result = result.map_err(|error| self.own(error));
         if let Err(error) = &result {
             let root = !error.is_dependency_failed() && !error.is_cancelled();
             let all = NonZeroU32::MIN.saturating_add(took_down);
@@ -110,10 +111,17 @@ impl EventInner {
         true
     }
 
+    /// An error as this group's.
+    #[cold]
+    fn own(&self, error: Error) -> Error {
+        let group = self.cell.note(|note, _| note.name());
+        error.of_group(Origin { group, at: self.at })
+    }
+
     /// Nobody wants the group any more.
     pub(crate) fn cancel(self: &Arc<Self>) -> Cancelled {
         let node = self.node;
-        let error = Error::new(Kind::Cancelled);
+        let error = self.own(Error::new(Kind::Cancelled));
         let outcome = self.inner().enter(|state, turn| {
             let outcome = state.engine.cancel(node, Cause(error.clone()), turn);
             if outcome == Cancelled::Skipped {
@@ -138,6 +146,7 @@ impl EventInner {
             return;
         };
         let error = if doomed { Error::new(Kind::DependencyFailed { root: cause }) } else { cause };
+        let error = self.own(error);
         let woken = self.cell.complete(Err(error));
         woken.into_iter().for_each(|w| shielded(|| w.wake()));
     }
