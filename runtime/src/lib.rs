@@ -61,7 +61,7 @@ pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Status}
 pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
 pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
 pub use host_view::{HostView, HostViewMut};
-pub use queue::{Drained, Queue, QueueBuilder, Ready, Slot};
+pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot};
 pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
 pub use stall::{DeadlockPolicy, Holder, Stall};

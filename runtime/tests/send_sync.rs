@@ -51,6 +51,8 @@ table! {
     QueueBuilder: send sync unpin;
     Ready<'static>: send sync unpin;
     Slot<'static>: send sync unpin;
+    ReadyOwned: send sync unpin;
+    OwnedSlot: send sync unpin;
     Drained: send sync unpin;
     Buffer<u32>: send sync unpin;
     Buffer<f32, 3>: send sync unpin;
