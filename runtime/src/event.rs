@@ -235,14 +235,24 @@ impl fmt::Debug for Event {
     }
 }
 
+/// What a group can depend on: an [`Event`], a set of them, or a reference to either.
+pub trait Events: sealed::Sealed {
+    #[doc(hidden)]
+    fn each(&self, take: &mut dyn FnMut(&Event));
+}
+
+impl<E: Events> Events for &E {
+    fn each(&self, take: &mut dyn FnMut(&Event)) {
+        (**self).each(take);
+    }
+}
+
 /// Something that was submitted and can be waited for: an [`Event`], or a set of them.
-pub trait AnyEvent: Future<Output = Result<()>> + FusedFuture + Unpin + Clone + sealed::Sealed {
+pub trait AnyEvent: Events + Future<Output = Result<()>> + FusedFuture + Unpin + Clone {
     /// How far it has come, without waiting.
     fn status(&self) -> Status;
     /// Asks that what has not started be skipped.
     fn cancel(&self) -> CancelOutcome;
-    #[doc(hidden)]
-    fn each(&self, take: &mut dyn FnMut(&Event));
 }
 
 mod sealed {
@@ -250,6 +260,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Event {}
     impl Sealed for super::AllEvents {}
+    impl<E: Sealed> Sealed for &E {}
 }
 
 impl AnyEvent for Event {
@@ -259,6 +270,9 @@ impl AnyEvent for Event {
     fn cancel(&self) -> CancelOutcome {
         self.cancel()
     }
+}
+
+impl Events for Event {
     fn each(&self, take: &mut dyn FnMut(&Event)) {
         take(self);
     }

@@ -26,7 +26,7 @@ pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 use crate::buffer::Buffer;
 use crate::engine::{Access, Mode};
 use crate::error::{BoxError, Error, Result};
-use crate::event::AnyEvent;
+use crate::event::Events;
 use crate::host_task::Host;
 use crate::shell::queue::QueueCore;
 use crate::shell::task::TaskControl;
@@ -176,12 +176,12 @@ impl<'g> CommandGroup<'g> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn depends_on(&self, event: &impl AnyEvent) {
+    pub fn depends_on(&self, event: &impl Events) {
         event.each(&mut |event| self.builder.borrow_mut().after_event(&self.queue.inner, event, true));
     }
 
     /// The group runs after this event's group has ended, however it has.
-    pub fn after_end(&self, event: &impl AnyEvent) {
+    pub fn after_end(&self, event: &impl Events) {
         event.each(&mut |event| self.builder.borrow_mut().after_event(&self.queue.inner, event, false));
     }
 

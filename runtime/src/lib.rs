@@ -57,7 +57,7 @@ pub use bundle::Bundle;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
 pub use error::{BoxError, Error, Result};
-pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Status};
+pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Events, Status};
 pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
 pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
 pub use host_view::{HostView, HostViewMut};

@@ -357,7 +357,16 @@ impl Runtime {
     }
 
     /// Ends the runtime: takes no more submissions, waits until the deadline for what is under way, then cancels what
-    /// has not been handed to a device. Returns what remains. Everything that can be resolved is.
+    /// has not been handed to a device, and stops host tasks where they await something. Returns what remains. Everything
+    /// that can be resolved is.
+    ///
+    /// # Signals
+    ///
+    /// A service calls this when it is told to end, by SIGTERM for instance. Some drivers (those built on LLVM, such as PoCL
+    /// and lavapipe) install signal handlers of their own when they are loaded, which is when devices are first looked
+    /// for. A handler that the program installs after that was seen never to be called: the process died by the signal.
+    /// So install it before the first queue is built or the first device looked for, and name the backend that you want
+    /// ([`Selector::backend`], or `WINDLASS_DEVICE`), so that no other driver is loaded.
     ///
     /// ```
     /// # async fn f() {

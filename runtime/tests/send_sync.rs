@@ -124,6 +124,7 @@ fn the_table_has_every_type_that_the_crate_exports() {
         "ChunkArg",
         "ChunkArgs",
         "DeviceCopy",
+        "Events",
         "HostArg",
         "HostArgs",
         "LaunchRange",

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use futures::future::FusedFuture;
 
-use super::{AnyEvent, CancelOnDrop, CancelOutcome, Event, Status, block_on};
+use super::{AnyEvent, CancelOnDrop, CancelOutcome, Event, Events, Status, block_on};
 use crate::error::{Error, Result};
 
 /// See [`Event::all`].
@@ -107,6 +107,9 @@ impl AnyEvent for AllEvents {
     fn cancel(&self) -> CancelOutcome {
         self.cancel()
     }
+}
+
+impl Events for AllEvents {
     fn each(&self, take: &mut dyn FnMut(&Event)) {
         self.events.iter().for_each(take);
     }
