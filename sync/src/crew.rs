@@ -271,7 +271,7 @@ mod tests {
             for _ in 0..20 {
                 let task = counts(64, Some(5));
                 let payload = crew.run(&task).expect_err("block 5 panics");
-                assert_eq!(payload.downcast_ref::<String>().map(|s| s.as_str()), Some("block 5 is bad"));
+                assert_eq!(payload.message(), "block 5 is bad");
                 assert!(crew.run(&counts(64, None)).is_ok());
             }
         });

@@ -227,9 +227,8 @@ impl<'p> Run<'p> {
                     };
                 }
                 Handle::Accessor(accessor) if cancel => {
-                    if accessor.future.take().is_some() {
-                        self.cancelled[at] = Some(GivenUp::Skipped);
-                    }
+                    let given_up = accessor.future.take().map(|_| GivenUp::Skipped);
+                    self.cancelled[at] = self.cancelled[at].or(given_up);
                 }
                 Handle::Accessor(accessor) if ripe(item.hold) => accessor.end.set(true),
                 _ => {}
