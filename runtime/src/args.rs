@@ -25,9 +25,9 @@ impl<T> Sealed for &mut Vec<T> {}
 /// accessor that may read among other things.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter that reads `{T}`",
-    label = "pass `cg.read(&buffer)`",
+    label = "it takes `cg.read` of a buffer of `{T}` in {D} dimension(s)",
     note = "the kernel reads elements of type `{T}` in {D} dimension(s) here: `cg.read(&buffer)` or `cg.read_write(&buffer)`; \
-            in a test also a slice, with `run_here`"
+            in a test, where it is one dimension, also a slice, with `run_here`"
 )]
 pub trait ReadArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -37,9 +37,10 @@ pub trait ReadArg<'g, T, const D: usize = 1>: Sealed {
 /// An argument for a parameter that the kernel reads and writes, `&mut [T]` or `&mut View<T, D>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter that reads and writes `{T}`",
-    label = "pass `cg.read_write(&buffer)`",
+    label = "it takes `cg.read_write` of a buffer of `{T}` in {D} dimension(s)",
     note = "the kernel reads elements of type `{T}` in {D} dimension(s) here, and writes them: `cg.read_write(&buffer)`; \
-            `cg.overwrite(&buffer)` is for kernels that read nothing back. In a test also a `&mut` slice, with `run_here`"
+            `cg.overwrite(&buffer)` is for kernels that read nothing back. In a test, where it is one dimension, also a `&mut` slice, \
+            with `run_here`"
 )]
 pub trait UpdateArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -49,9 +50,10 @@ pub trait UpdateArg<'g, T, const D: usize = 1>: Sealed {
 /// An argument for a parameter that the kernel only writes, `&mut [T]` or `&mut View<T, D>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter that writes `{T}`",
-    label = "pass `cg.overwrite(&buffer)`",
+    label = "it takes `cg.overwrite` of a buffer of `{T}` in {D} dimension(s)",
     note = "the kernel writes elements of type `{T}` in {D} dimension(s) here: `cg.overwrite(&buffer)`, or `cg.write(&buffer)` \
-            if it leaves some of them as they are; in a test also a `&mut` slice, with `run_here`"
+            if it leaves some of them as they are; in a test, where it is one dimension, also a `&mut` \
+            slice, with `run_here`"
 )]
 pub trait WriteArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -61,9 +63,9 @@ pub trait WriteArg<'g, T, const D: usize = 1>: Sealed {
 /// An argument for a parameter of atomics, `&[AtomicU32]` and its kind.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter of atomics of `{T}`",
-    label = "pass `cg.atomic(&buffer)`",
-    note = "the kernel changes elements of type `{T}` atomically here: `cg.atomic(&buffer)`; in a test also a `&mut` slice, \
-            with `run_here`"
+    label = "it takes `cg.atomic` of a buffer of `{T}` in {D} dimension(s)",
+    note = "the kernel changes elements of type `{T}` atomically here: `cg.atomic(&buffer)`; in a test, where it is one \
+            dimension, also a `&mut` slice, with `run_here`"
 )]
 pub trait AtomicArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]

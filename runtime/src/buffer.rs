@@ -2,27 +2,30 @@
 
 mod region;
 mod root;
+mod unbound;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
-use windlass_backend::HostMemory;
-use windlass_kernel::{DeviceCopy, Extent, Word};
+use windlass_backend::{Allocation, HostMemory};
+use windlass_kernel::{DeviceCopy, Extent, Span, Word};
 
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
+pub(crate) use unbound::{Early, end};
 
 use crate::error::{Error, Result};
 use crate::host_access::{HostReadFuture, HostWriteFuture};
 use crate::shell::Inner;
-use crate::shell::work::Binding;
+use crate::shell::work::{Binding, window_region, window_span};
 use windlass_engine::{Box3, Mode};
 
 /// Elements in one to three dimensions, row-major, of a fixed size.
 ///
 /// A buffer belongs to no context: groups on any device of a runtime use it, and the runtime moves what is stale. It
-/// belongs to the runtime that uses it first. Clones and ranges are handles to the same data; the memory is freed
+/// belongs to the runtime of the first queue that uses it; until then it has none, and host accessors work all the same. Clones and ranges are handles to the same data; the memory is freed
 /// when the last of them is gone and the last group that uses it has ended. Memory that was never written reads as
 /// zeros.
 ///
@@ -215,9 +218,10 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn poison(&self) -> Option<Error> {
         let inner = self.root.owner()?;
-        let binding = self.binding(inner).ok()?;
+        let binding = self.binding(inner, Location::caller()).ok()?;
         let mut cause = None;
         self.pieces(&binding, Mode::Read, |bounds, _| {
             cause = cause.take().or_else(|| {
@@ -248,7 +252,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         async move {
             let whole = window.bounds == Box3 { lo: [0; 3], hi: root.shape() };
             let guard = access.await?;
-            match whole && Arc::strong_count(&root) == 1 {
+            match whole && Arc::strong_count(&root) == 1 + guard.root_handles() {
                 true => Ok(guard.take_vec()),
                 false => Ok(guard.to_vec()),
             }
@@ -259,14 +263,34 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         &self.root
     }
 
-    /// The window as bytes of its root, once bound.
-    pub(crate) fn binding(&self, inner: &Arc<Inner>) -> Result<Binding> {
-        if let Some(problem) = &self.window.problem {
-            return Err(Error::invalid(&**problem));
-        }
-        let root = self.root.bind(inner)?;
+    /// The window as bytes of its root, which is bound by this if it was not; `at` is who uses it.
+    pub(crate) fn binding(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> Result<Binding> {
+        self.check()?;
+        let root = self.root.bind(inner, at)?;
         let Window { offset, extent, .. } = self.window;
         Ok(Binding { root, offset, extent, element: size_of::<T>() as u32, word: self.root.word() })
+    }
+
+    /// Says why this is no part of its buffer, if it is none.
+    fn check(&self) -> Result<()> {
+        match &self.window.problem {
+            Some(problem) => Err(Error::invalid(&**problem)),
+            None => Ok(()),
+        }
+    }
+
+    /// A place among the host accessors of a buffer that has no runtime. `None` if it has one.
+    pub(crate) fn enter_early(&self, mode: Mode, at: &'static Location<'static>) -> Result<Option<Early>> {
+        self.check()?;
+        let region = window_region(self.window.offset, &self.window.extent, size_of::<T>());
+        let bounds = self.root.units(&self.window.bounds, &region);
+        Ok(Early::enter(&self.root, bounds, mode, at))
+    }
+
+    /// The elements in host memory that is the buffer's.
+    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<Span> {
+        let Window { offset, extent, .. } = self.window;
+        window_span(memory, offset, extent, size_of::<T>(), self.root.word())
     }
 
     /// The window in the engine's units, with the mode that each piece is used in.

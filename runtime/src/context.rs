@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{
-    Aspect, BackendError, ClockSample, CompletionStrategy, Contents, Context as NativeContext, ContextInfo, ContextSpec,
-    DeviceInfo, HostAccess, LaneNumber, LaneRole, LaneSpec, MemoryIndex, MemoryInfo, Priority,
+    Aspect, BackendError, ClockSample, CompletionStrategy, Contents, Context as NativeContext, ContextInfo,
+    ContextSpec, DeviceInfo, HostAccess, LaneNumber, LaneRole, LaneSpec, MemoryIndex, MemoryInfo, Priority,
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
@@ -249,7 +249,8 @@ impl ContextShared {
             .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
             .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
         let blank = Arc::new(blank);
-        let may_feed = self.native.info().feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
+        let may_feed =
+            self.native.info().feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
         for &(lane, role) in lanes {
             let number = LaneNumber(lane.0);
             let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority);

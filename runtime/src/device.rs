@@ -11,6 +11,8 @@ use crate::runtime::Runtime;
 
 /// A device that some backend offers. Cheap to clone.
 ///
+/// The environment variable `WINDLASS_DEVICE` narrows what there is, `opencl:1` for instance: see [`Selector`].
+///
 /// ```
 /// use windlass::Device;
 /// # fn main() -> windlass::Result<()> {
@@ -220,6 +222,16 @@ impl Platform {
 type Score = dyn Fn(&Device) -> Option<i64> + Send + Sync;
 
 /// How to choose a device: what it must be, and which is best.
+///
+/// A selector that names a backend ([`Selector::backend`]) asks that one only: no other driver is loaded for it.
+///
+/// # `WINDLASS_DEVICE`
+///
+/// This environment variable goes before selectors and narrows every list of devices. Its value is a backend (`host`,
+/// `opencl`, `wgpu`, or what a backend that was added is called), or a backend, a colon and the number of one of its devices,
+/// counted from 0 in the order of [`Device::discover`]: `host`, `opencl`, `opencl:1`. Anything else is an error wherever a device
+/// is looked for, and so is a backend that this build does not have. No other backend is asked, so no other driver is
+/// loaded. A device that is given to [`QueueBuilder::device`](crate::QueueBuilder::device) is used whatever it says.
 ///
 /// ```
 /// use windlass::{Aspect, Device, Selector};

@@ -4,7 +4,8 @@ mod foreign;
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::Arc;
+use std::panic::Location;
+use std::sync::{Arc, OnceLock};
 
 use windlass_backend::{BackendError, BackendId};
 use windlass_sync::panics::Panicked;
@@ -38,7 +39,21 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Error {
+    told: Arc<Told>,
+}
+
+/// What went wrong, and for whom. A group's error is marked when the group ends; before that, groups that fail for the same
+/// reason may share it.
+struct Told {
     kind: Arc<Kind>,
+    origin: OnceLock<Origin>,
+}
+
+/// The group that an error is of.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub(crate) group: Option<Box<str>>,
+    pub(crate) at: &'static Location<'static>,
 }
 
 #[derive(Debug)]
@@ -50,7 +65,9 @@ pub(crate) enum Kind {
         reason: String,
     },
     NoDevice(String),
-    OtherRuntime,
+    OtherRuntime {
+        first: &'static Location<'static>,
+    },
     Aliased(String),
     Saturated {
         limit: u32,
@@ -98,7 +115,7 @@ impl fmt::Display for UserCode {
 
 impl Error {
     pub(crate) fn new(kind: Kind) -> Self {
-        Error { kind: Arc::new(kind) }
+        Error { told: Arc::new(Told { kind: Arc::new(kind), origin: OnceLock::new() }) }
     }
 
     pub(crate) fn invalid(what: impl Into<String>) -> Self {
@@ -123,7 +140,43 @@ impl Error {
     }
 
     fn kind(&self) -> &Kind {
-        &self.kind
+        &self.told.kind
+    }
+
+    /// The error as this group's. The first to end for a reason marks what those who depend on it see as the root; the loss
+    /// of a device is nobody's in particular.
+    pub(crate) fn of_group(self, origin: Origin) -> Self {
+        let is_shared = self.is_device_lost() && !self.is_dependency_failed();
+        if !is_shared && self.told.origin.get_or_init(|| origin.clone()).at == origin.at {
+            return self;
+        }
+        let told = Told { kind: self.told.kind.clone(), origin: OnceLock::from(origin) };
+        Error { told: Arc::new(told) }
+    }
+
+    /// The name of the group that failed, if it has one: for [`Error::root`], of the group in which it began.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let event = queue.submit(|cg| {
+    ///     cg.name("nightly");
+    ///     cg.host_task(async |_| Err("no".into()))
+    /// })?;
+    /// let error = event.blocking_wait().unwrap_err();
+    /// assert_eq!(error.group(), Some("nightly"));
+    /// assert!(error.location().is_some_and(|at| at.file().ends_with(".rs")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn group(&self) -> Option<&str> {
+        self.told.origin.get()?.group.as_deref()
+    }
+
+    /// Where the group that failed was submitted; `None` for errors that are not a group's.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.told.origin.get().map(|origin| origin.at)
     }
 
     /// An error of the caller's own.
@@ -137,43 +190,46 @@ impl Error {
     }
 
     pub(crate) fn is_same(&self, other: &Error) -> bool {
-        Arc::ptr_eq(&self.kind, &other.kind)
+        Arc::ptr_eq(&self.told.kind, &other.told.kind)
     }
 
     /// The caller asked for something that makes no sense: a range outside its buffer, arguments that do not fit, a
     /// buffer of another runtime.
     pub fn is_invalid_input(&self) -> bool {
-        matches!(*self.kind, Kind::Invalid(_) | Kind::OtherRuntime | Kind::Aliased(_))
+        matches!(self.kind(), Kind::Invalid(_) | Kind::OtherRuntime { .. } | Kind::Aliased(_))
     }
 
     /// Two mutable views, or a mutable and a shared one, of overlapping memory.
     pub fn is_aliased(&self) -> bool {
-        matches!(*self.kind, Kind::Aliased(_))
+        matches!(self.kind(), Kind::Aliased(_))
     }
 
     /// The device or backend cannot do what was asked.
     pub fn is_unsupported(&self) -> bool {
-        matches!(*self.kind, Kind::Unsupported(_) | Kind::Backend { error: BackendError::Unsupported(_), .. })
+        matches!(
+            self.kind(),
+            Kind::Unsupported(_) | Kind::Backend { error: BackendError::Unsupported(_), .. }
+        )
     }
 
     /// There is no such device, or its backend cannot be used here.
     pub fn is_unavailable(&self) -> bool {
-        matches!(*self.kind, Kind::Unavailable { .. } | Kind::NoDevice(_))
+        matches!(self.kind(), Kind::Unavailable { .. } | Kind::NoDevice(_))
     }
 
     /// The work was cancelled before it ran.
     pub fn is_cancelled(&self) -> bool {
-        matches!(*self.kind, Kind::Cancelled)
+        matches!(self.kind(), Kind::Cancelled)
     }
 
     /// Something that this work reads, or explicitly depends on, has failed; see [`Error::root`].
     pub fn is_dependency_failed(&self) -> bool {
-        matches!(*self.kind, Kind::DependencyFailed { .. })
+        matches!(self.kind(), Kind::DependencyFailed { .. })
     }
 
     /// The failure at the root of a dependency's failure; for all other errors, the error itself.
     pub fn root(&self) -> &Error {
-        match &*self.kind {
+        match self.kind() {
             Kind::DependencyFailed { root } => root.root(),
             _ => self,
         }
@@ -181,57 +237,57 @@ impl Error {
 
     /// The device is gone.
     pub fn is_device_lost(&self) -> bool {
-        matches!(&*self.root().kind, Kind::Backend { error: BackendError::Lost(_), .. })
+        matches!(self.root().kind(), Kind::Backend { error: BackendError::Lost(_), .. })
     }
 
     /// There was not enough memory.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(&*self.root().kind, Kind::Backend { error: BackendError::OutOfMemory { .. }, .. })
+        matches!(self.root().kind(), Kind::Backend { error: BackendError::OutOfMemory { .. }, .. })
     }
 
     /// The queue's limit of groups in flight is reached.
     pub fn is_saturated(&self) -> bool {
-        matches!(*self.kind, Kind::Saturated { .. })
+        matches!(self.kind(), Kind::Saturated { .. })
     }
 
     /// Waiting here would block a thread that may have to make the progress waited for: the one that drives a
     /// current-thread runtime, or one of Windlass's own, inside a kernel for instance.
     pub fn is_would_block(&self) -> bool {
-        matches!(*self.kind, Kind::WouldBlock)
+        matches!(self.kind(), Kind::WouldBlock)
     }
 
     /// The async runtime that a host task or an outside future ran on has ended.
     pub fn is_runtime_gone(&self) -> bool {
-        matches!(*self.kind, Kind::RuntimeGone)
+        matches!(self.kind(), Kind::RuntimeGone)
     }
 
     /// The Windlass runtime has been shut down.
     pub fn is_shut_down(&self) -> bool {
-        matches!(*self.kind, Kind::ShutDown)
+        matches!(self.kind(), Kind::ShutDown)
     }
 
     /// A host kernel, a host task or a future given to `after` panicked.
     pub fn is_panic(&self) -> bool {
         matches!(
-            *self.kind,
+            self.kind(),
             Kind::UserPanicked { .. } | Kind::Backend { error: BackendError::Panicked(_), .. }
         )
     }
 
     /// A deadline passed.
     pub fn is_timeout(&self) -> bool {
-        matches!(*self.kind, Kind::Timeout(_))
+        matches!(self.kind(), Kind::Timeout(_))
     }
 
     /// Nothing but the end of a host guard could have let this work go on, and the runtime was built to call that an
     /// error ([`DeadlockPolicy::Error`](crate::DeadlockPolicy::Error)).
     pub fn is_deadlock(&self) -> bool {
-        matches!(&*self.root().kind, Kind::Deadlock(_))
+        matches!(self.root().kind(), Kind::Deadlock(_))
     }
 
     /// What the backend reported, where a backend did.
     pub fn backend_error(&self) -> Option<&BackendError> {
-        match &*self.kind {
+        match self.kind() {
             Kind::Backend { error, .. } => Some(error),
             _ => None,
         }
@@ -240,12 +296,19 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.kind {
+        match self.told.origin.get() {
+            Some(Origin { group: Some(name), at }) => write!(f, "group `{name}` submitted at {at}: ")?,
+            Some(Origin { group: None, at }) => write!(f, "group submitted at {at}: ")?,
+            None => {}
+        }
+        match self.kind() {
             Kind::Invalid(what) | Kind::NoDevice(what) | Kind::Timeout(what) => f.write_str(what),
             Kind::Unsupported(what) => write!(f, "not supported: {what}"),
             Kind::Unavailable { backend, reason } => write!(f, "backend `{backend}` cannot be used here: {reason}"),
-            Kind::OtherRuntime => f.write_str(
-                "a buffer belongs to the runtime that used it first, and this one was used by another runtime",
+            Kind::OtherRuntime { first } => write!(
+                f,
+                "a buffer belongs to the runtime of the queue that uses it first, and this one was used by another \
+                 runtime's, for the group submitted at {first}"
             ),
             Kind::Aliased(what) => write!(f, "overlapping views: {what}"),
             Kind::Saturated { limit } => {
@@ -272,13 +335,18 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("windlass::Error").field(&*self.kind).finish()
+        let mut shown = f.debug_tuple("windlass::Error");
+        shown.field(self.kind());
+        if let Some(at) = self.location() {
+            shown.field(&format_args!("{at}"));
+        }
+        shown.finish()
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &*self.kind {
+        match self.kind() {
             Kind::DependencyFailed { root } => Some(root),
             Kind::Backend { error, .. } => Some(error),
             Kind::User { error, .. } => Some(&**error.get()),

@@ -1,5 +1,7 @@
 //! Events: submitted work as a future.
 
+mod all;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,11 +9,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::future::FusedFuture;
-use pin_project::pin_project;
 use tokio::task::block_in_place;
 use windlass_sync::cell::{Polled, Registration};
 use windlass_sync::panics::catch;
 use windlass_sync::threads::may_block;
+
+pub use all::AllEvents;
 
 use crate::error::{Error, Kind, Result};
 use crate::shell::event::EventInner;
@@ -72,7 +75,11 @@ impl Profile {
 pub enum CancelOutcome {
     /// The group had not started; it will not run, and its event says so.
     Skipped,
-    /// The group is with the device, or its host task has started: it runs to its end.
+    /// The group's host task has started. It is dropped where it awaits something next, and the event fails then, as
+    /// cancelled; if it comes to its end before, it has ended as it did. What it would have written is as it was before,
+    /// unless it has opened a view to write through, or the group asked for data to overwrite: then that has failed.
+    Stopping,
+    /// The group is with the device: it runs to its end.
     TooLate,
     /// The group had ended.
     Done,
@@ -144,7 +151,8 @@ impl Event {
         block_on(self.clone())
     }
 
-    /// Asks that the group be skipped. It acts on the group, so every clone sees it.
+    /// Asks that the group be skipped, or, if it is a host task that has started, stopped. It acts on the group, so every
+    /// clone sees it.
     ///
     /// What a skipped group would have written counts as failed to those who read it, unless the group was submitted
     /// with [`CommandGroup::on_cancel`](crate::CommandGroup::on_cancel).
@@ -165,6 +173,7 @@ impl Event {
     pub fn cancel(&self) -> CancelOutcome {
         match self.inner.cancel() {
             Cancelled::Skipped => CancelOutcome::Skipped,
+            Cancelled::TooLate if self.inner.stop_task() => CancelOutcome::Stopping,
             Cancelled::TooLate => CancelOutcome::TooLate,
             Cancelled::Done => CancelOutcome::Done,
         }
@@ -187,23 +196,30 @@ impl Event {
     /// # futures::executor::block_on(request(&Queue::blocking_new().unwrap(), &Buffer::new(1))).unwrap();
     /// ```
     pub fn cancel_on_drop(self) -> CancelOnDrop {
-        CancelOnDrop { event: self }
+        CancelOnDrop { event: self, keep: false }
     }
 
-    /// An event of all these groups: resolves when every one has ended, with the first error in their order.
+    /// One event of many: resolves when every one of them has ended, with the first error in their order. Sets nest, and
+    /// can be waited for, cancelled and depended on as events are.
     ///
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
     /// let queue = Queue::blocking_new()?;
-    /// let events = [queue.submit(|_| Ok(()))?, queue.submit(|_| Ok(()))?];
-    /// futures::executor::block_on(Event::all(events))?;
+    /// let some = Event::all([queue.submit(|_| Ok(()))?, queue.submit(|_| Ok(()))?]);
+    /// let all = Event::all([some, queue.submit(|_| Ok(()))?.into()]);
+    /// let last = queue.submit(|cg| {
+    ///     cg.depends_on(&all);
+    ///     Ok(())
+    /// })?;
+    /// last.blocking_wait()?;
+    /// assert_eq!(all.status(), Status::Done);
+    /// all.blocking_wait()?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn all(events: impl IntoIterator<Item = Event>) -> AllEvents {
-        let events = events.into_iter().collect();
-        AllEvents { all: futures::future::join_all::<Vec<Event>>(events) }
+    pub fn all<E: Into<AllEvents>>(events: impl IntoIterator<Item = E>) -> AllEvents {
+        events.into_iter().map(Into::into).collect()
     }
 
     fn returned(&self, result: Result<()>) -> Result<()> {
@@ -258,23 +274,66 @@ impl fmt::Debug for Event {
     }
 }
 
-/// See [`Event::cancel_on_drop`].
-#[must_use = "dropping this cancels the group"]
-#[derive(Debug)]
-pub struct CancelOnDrop {
-    event: Event,
+/// What a group can depend on: an [`Event`], a set of them, or a reference to either.
+pub trait Events: sealed::Sealed {
+    #[doc(hidden)]
+    fn each(&self, take: &mut dyn FnMut(&Event));
 }
 
-impl CancelOnDrop {
-    /// The event again, without the cancelling.
-    pub fn into_event(self) -> Event {
-        let mut this = self;
-        this.event.done = true;
-        this.event.clone()
+impl<E: Events> Events for &E {
+    fn each(&self, take: &mut dyn FnMut(&Event)) {
+        (**self).each(take);
     }
 }
 
-impl Future for CancelOnDrop {
+/// Something that was submitted and can be waited for: an [`Event`], or a set of them.
+pub trait AnyEvent: Events + Future<Output = Result<()>> + FusedFuture + Unpin + Clone {
+    /// How far it has come, without waiting.
+    fn status(&self) -> Status;
+    /// Asks that what has not started be skipped.
+    fn cancel(&self) -> CancelOutcome;
+}
+
+mod sealed {
+    #[allow(unnameable_types, reason = "sealing is what this trait is for")]
+    pub trait Sealed {}
+    impl Sealed for super::Event {}
+    impl Sealed for super::AllEvents {}
+    impl<E: Sealed> Sealed for &E {}
+}
+
+impl AnyEvent for Event {
+    fn status(&self) -> Status {
+        self.status()
+    }
+    fn cancel(&self) -> CancelOutcome {
+        self.cancel()
+    }
+}
+
+impl Events for Event {
+    fn each(&self, take: &mut dyn FnMut(&Event)) {
+        take(self);
+    }
+}
+
+/// See [`Event::cancel_on_drop`].
+#[must_use = "dropping this cancels the group"]
+#[derive(Debug)]
+pub struct CancelOnDrop<E: AnyEvent = Event> {
+    event: E,
+    keep: bool,
+}
+
+impl<E: AnyEvent> CancelOnDrop<E> {
+    /// The event again, without the cancelling.
+    pub fn into_event(mut self) -> E {
+        self.keep = true;
+        self.event.clone()
+    }
+}
+
+impl<E: AnyEvent> Future for CancelOnDrop<E> {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -282,34 +341,17 @@ impl Future for CancelOnDrop {
     }
 }
 
-impl FusedFuture for CancelOnDrop {
+impl<E: AnyEvent> FusedFuture for CancelOnDrop<E> {
     fn is_terminated(&self) -> bool {
         self.event.is_terminated()
     }
 }
 
-impl Drop for CancelOnDrop {
+impl<E: AnyEvent> Drop for CancelOnDrop<E> {
     fn drop(&mut self) {
-        if !self.event.done {
+        if !self.keep && !self.event.is_terminated() {
             self.event.cancel();
         }
-    }
-}
-
-/// See [`Event::all`].
-#[pin_project]
-#[must_use = "futures do nothing unless polled"]
-#[derive(Debug)]
-pub struct AllEvents {
-    #[pin]
-    all: futures::future::JoinAll<Event>,
-}
-
-impl Future for AllEvents {
-    type Output = Result<()>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.project().all.poll(cx).map(|results| results.into_iter().collect())
     }
 }
 

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -24,9 +25,10 @@ pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 
 use crate::buffer::Buffer;
 use crate::error::{BoxError, Error, Result};
-use crate::event::Event;
+use crate::event::Events;
 use crate::host_task::Host;
 use crate::shell::queue::QueueCore;
+use crate::shell::task::TaskControl;
 use crate::shell::work::{Planned, PlannedCopy, PlannedFill};
 use windlass_engine::{Access, Mode};
 
@@ -65,6 +67,8 @@ pub enum OnCancel {
 /// ```
 pub struct CommandGroup<'g> {
     pub(crate) queue: Arc<QueueCore>,
+    /// Where it is submitted.
+    at: &'static Location<'static>,
     pub(crate) builder: RefCell<Builder<'g>>,
     /// Invariant: the brands of two groups do not convert into each other.
     brand: PhantomData<Cell<&'g ()>>,
@@ -77,8 +81,8 @@ impl fmt::Debug for CommandGroup<'_> {
 }
 
 impl<'g> CommandGroup<'g> {
-    pub(crate) fn new(queue: Arc<QueueCore>) -> Self {
-        CommandGroup { queue, builder: RefCell::default(), brand: PhantomData }
+    pub(crate) fn new(queue: Arc<QueueCore>, at: &'static Location<'static>) -> Self {
+        CommandGroup { queue, at, builder: RefCell::default(), brand: PhantomData }
     }
 
     /// The group reads the data.
@@ -142,7 +146,7 @@ impl<'g> CommandGroup<'g> {
         mode: Mode,
     ) -> Option<crate::shell::work::Binding> {
         let mut builder = self.builder.borrow_mut();
-        match buffer.binding(&self.queue.inner) {
+        match buffer.binding(&self.queue.inner, self.at) {
             Ok(binding) => {
                 let (root, of_new) = (binding.root, builder.keep(buffer.root(), binding.root));
                 let each = |bounds, mode| builder.require(Access { root, bounds, mode }, of_new);
@@ -156,7 +160,7 @@ impl<'g> CommandGroup<'g> {
         }
     }
 
-    /// The group runs after this event's group, and fails if that fails.
+    /// The group runs after this event's group, or those of a set of events, and fails if one of them fails.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -172,13 +176,13 @@ impl<'g> CommandGroup<'g> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn depends_on(&self, event: &Event) {
-        self.builder.borrow_mut().after_event(&self.queue.inner, event, true);
+    pub fn depends_on(&self, event: &impl Events) {
+        event.each(&mut |event| self.builder.borrow_mut().after_event(&self.queue.inner, event, true));
     }
 
     /// The group runs after this event's group has ended, however it has.
-    pub fn after_end(&self, event: &Event) {
-        self.builder.borrow_mut().after_event(&self.queue.inner, event, false);
+    pub fn after_end(&self, event: &impl Events) {
+        event.each(&mut |event| self.builder.borrow_mut().after_event(&self.queue.inner, event, false));
     }
 
     /// The group runs after this future is done, and fails if its output is an error or it panics. The future is
@@ -376,8 +380,9 @@ impl<'g> CommandGroup<'g> {
         F: FnOnce(Host<'g>) -> Fut + Send + 'g,
         Fut: Future<Output = Result<(), BoxError>> + Send + 'g,
     {
-        let command = crate::host_task::command(task);
-        self.builder.borrow_mut().host_task(command)
+        let control = Arc::new(TaskControl::default());
+        let command = crate::host_task::command(task, control.clone());
+        self.builder.borrow_mut().host_task(command, control)
     }
 
     fn push(&self, command: Planned<'g>) -> Result<()> {

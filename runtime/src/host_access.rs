@@ -12,32 +12,44 @@ use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::DeviceCopy;
 use windlass_sync::cell::Registration;
 
-use crate::buffer::Buffer;
-use crate::error::{Cause, Error, Kind, Result};
+use crate::buffer::{Buffer, Early};
+use crate::error::{Error, Result};
 use crate::host_view::Held;
-use crate::runtime::Runtime;
 use crate::shell::Inner;
 use crate::shell::host_side::GuardCell;
-use crate::shell::work::{Binding, Work};
-use windlass_engine::{Box3, Cancelled, GuardPlan, Mode, NodeId};
+use crate::shell::work::Work;
+use windlass_engine::{Box3, GuardPlan, Mode, NodeId, RootId};
 
 /// A guard's place in the order, given back when this is dropped.
 #[derive(Debug)]
-struct Place {
+enum Place {
+    /// In a runtime's.
+    Bound(Ordered),
+    /// Among the host accessors of a buffer without a runtime.
+    Early(Early),
+}
+
+/// A place in a runtime's order.
+#[derive(Debug)]
+struct Ordered {
     inner: Arc<Inner>,
     node: NodeId,
+    root: RootId,
     guard: Arc<GuardCell>,
 }
 
-impl Drop for Place {
+impl Place {
+    fn guard(&self) -> &Arc<GuardCell> {
+        match self {
+            Place::Bound(place) => &place.guard,
+            Place::Early(early) => early.guard(),
+        }
+    }
+}
+
+impl Drop for Ordered {
     fn drop(&mut self) {
-        let cause = Cause(Error::new(Kind::Cancelled));
-        self.inner.enter(|state, turn| {
-            // Before it has the memory it leaves without a trace; after that it ends like any user of the data.
-            if state.engine.cancel(self.node, cause, turn) == Cancelled::TooLate {
-                state.engine.finish_host(self.node, Ok(()), turn);
-            }
-        });
+        crate::buffer::end(&self.inner, self.node);
     }
 }
 
@@ -46,7 +58,7 @@ struct Acquire<T, const D: usize> {
     buffer: Buffer<T, D>,
     mode: Mode,
     at: &'static Location<'static>,
-    place: Option<(Place, Binding)>,
+    place: Option<Place>,
     registration: Registration,
 }
 
@@ -55,13 +67,16 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         Acquire { buffer, mode, at, place: None, registration: Registration::default() }
     }
 
-    fn take_place(&self) -> Result<(Place, Binding)> {
+    fn take_place(&self) -> Result<Place> {
         let inner = match self.buffer.root().owner() {
-            Some(inner) => inner.clone(),
-            None => Runtime::global().inner().clone(),
+            Some(inner) => inner,
+            None => match self.buffer.enter_early(self.mode, self.at)? {
+                Some(early) => return Ok(Place::Early(early)),
+                None => self.buffer.root().owner().unwrap_or_else(|| unreachable!("it has just been bound")),
+            },
         };
-        let binding = self.buffer.binding(&inner)?;
-        let guard = Arc::new(GuardCell::new(binding.root, self.at));
+        let binding = self.buffer.binding(inner, self.at)?;
+        let guard = Arc::new(GuardCell::new(self.at));
         let mut bounds = Box3::line(0, 0);
         self.buffer.pieces(&binding, self.mode, |piece, _| bounds = piece);
         let node = inner.enter_from_poll(|state, turn| {
@@ -70,8 +85,8 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
             let plan = GuardPlan { root: binding.root, bounds, mode: self.mode, work };
             Ok::<_, Error>(state.engine.plan_guard(plan, turn))
         })?;
-        inner.watch.start(&inner);
-        Ok((Place { inner, node, guard }, binding))
+        inner.watch.start(inner);
+        Ok(Place::Bound(Ordered { inner: inner.clone(), node, root: binding.root, guard }))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Guarded>> {
@@ -81,20 +96,20 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        let Some((place, binding)) = &self.place else { return Poll::Pending };
-        std::task::ready!(place.guard.cell.poll_simply(&mut self.registration, cx))?;
-        let memory = place.guard.take_memory();
-        let span = memory.as_deref().and_then(|m| binding.span(m));
+        let Some(place) = &self.place else { return Poll::Pending };
+        std::task::ready!(place.guard().cell.poll_simply(&mut self.registration, cx))?;
+        let memory = place.guard().take_memory();
+        let span = memory.as_deref().and_then(|m| self.buffer.span(m));
         let held = Held::new(span, memory);
-        let place = self.place.take().map(|(place, _)| place);
+        let place = self.place.take();
         Poll::Ready(Ok(Guarded { held, place }))
     }
 }
 
 impl<T, const D: usize> Drop for Acquire<T, D> {
     fn drop(&mut self) {
-        if let Some((place, _)) = &self.place {
-            place.guard.cell.forget(&mut self.registration);
+        if let Some(place) = &self.place {
+            place.guard().cell.forget(&mut self.registration);
         }
     }
 }
@@ -217,10 +232,18 @@ impl<T: DeviceCopy, const D: usize> Drop for HostWrite<T, D> {
 }
 
 impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
+    /// How many of the handles to the buffer's root are the guard's own.
+    pub(crate) fn root_handles(&self) -> usize {
+        usize::from(matches!(self.guarded.place, Some(Place::Early(_))))
+    }
+
     /// Takes the buffer's memory itself as a vector; for the last handle of a buffer, used as a whole.
     pub(crate) fn take_vec(mut self) -> Vec<T> {
         let Some(place) = self.guarded.place.take() else { return self.to_vec() };
-        let taken = place.inner.enter(|state, _| state.engine.take_heap(place.guard.root));
+        let taken = match &place {
+            Place::Bound(place) => place.inner.enter(|state, _| state.engine.take_heap(place.root)),
+            Place::Early(early) => early.take_memory(),
+        };
         let Some(memory) = taken else { return self.to_vec() };
         // The guard's own reference goes first, so that what the engine gave up is the only one.
         self.guarded.held = Held::new(None, None);

@@ -14,6 +14,7 @@ use crate::error::{BoxError, Error, Kind, Result};
 use crate::group::{Accessor, Overwrite, ReadWrite, ReadWriteUninit, Write};
 use crate::host_view::{HostView, HostViewMut, Lent};
 use crate::shell::host_side::HostTaskCommand;
+use crate::shell::task::TaskControl;
 use crate::shell::work::Binding;
 use windlass_engine::RootId;
 
@@ -21,11 +22,15 @@ use windlass_engine::RootId;
 #[derive(Debug)]
 pub(crate) struct HostMemoryTable {
     memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>,
+    control: Arc<TaskControl>,
 }
 
 impl HostMemoryTable {
-    pub(crate) fn new(memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>) -> Self {
-        HostMemoryTable { memory }
+    pub(crate) fn new(
+        memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>,
+        control: Arc<TaskControl>,
+    ) -> Self {
+        HostMemoryTable { memory, control }
     }
 
     fn of(&self, binding: &Binding) -> Option<&dyn Allocation> {
@@ -88,7 +93,9 @@ impl<'g> Host<'g> {
         accessor: &'a mut A,
     ) -> Result<HostViewMut<'a, A::Elem>> {
         let span = self.span(accessor)?;
-        HostViewMut::lend(span, &self.lent).ok_or_else(|| taken(&span))
+        let view = HostViewMut::lend(span, &self.lent).ok_or_else(|| taken(&span))?;
+        self.table.control.writes();
+        Ok(view)
     }
 
     fn span<A: Accessor<'g>>(&self, accessor: &A) -> Result<windlass_kernel::Span> {
@@ -113,7 +120,7 @@ fn taken(span: &windlass_kernel::Span) -> Error {
 }
 
 /// Packs a task for its group.
-pub(crate) fn command<'g, F, Fut>(task: F) -> HostTaskCommand<'g>
+pub(crate) fn command<'g, F, Fut>(task: F, control: Arc<TaskControl>) -> HostTaskCommand<'g>
 where
     F: FnOnce(Host<'g>) -> Fut + Send + 'g,
     Fut: Future<Output = Result<(), BoxError>> + Send + 'g,
@@ -123,5 +130,6 @@ where
             Box::pin(async move { task(Host { table, lent: Mutex::default(), brand: PhantomData }).await })
         }),
         runtime: tokio::runtime::Handle::try_current().ok(),
+        control,
     }
 }

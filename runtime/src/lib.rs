@@ -55,17 +55,17 @@ pub use bundle::Bundle;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
 pub use error::{BoxError, Error, Result};
-pub use event::{AllEvents, CancelOnDrop, CancelOutcome, Event, Profile, Status};
+pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Events, Profile, Status};
 pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
 pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
 pub use host_view::{HostView, HostViewMut};
-pub use queue::{Drained, Queue, QueueBuilder, Ready, Slot};
+pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot};
 pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
 pub use stall::{DeadlockPolicy, Holder, Stall};
 pub use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind, Priority,
-    Unavailable,
+    Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
+    Priority, Unavailable,
 };
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, f16};
 /// Lets a struct live in device memory, having proved that it has no padding.

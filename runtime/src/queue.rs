@@ -1,6 +1,7 @@
 //! Queues: where groups are submitted.
 
 mod builder;
+mod ready;
 
 use std::fmt;
 use std::panic::Location;
@@ -9,9 +10,9 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 pub use builder::QueueBuilder;
+pub use ready::{OwnedSlot, Ready, ReadyOwned, Slot};
 use smallvec::SmallVec;
 use windlass_sync::cell::EventCell;
-use windlass_sync::credits::Place;
 use windlass_sync::drain::{Tide, Watch};
 
 use crate::build::Built;
@@ -134,6 +135,9 @@ impl Queue {
 
     /// Submits a group: runs the closure once, here and now, and never waits for a device. What can be refused is
     /// refused here; everything else that goes wrong comes out of the event.
+    ///
+    /// The closure describes work and awaits nothing, so it is no `async` closure (the compiler asks for type annotations
+    /// where it is given one): what is to be awaited goes into [`CommandGroup::host_task`] or [`CommandGroup::after`].
     #[track_caller]
     pub fn submit<F>(&self, group: F) -> Result<Event>
     where
@@ -163,9 +167,7 @@ impl Queue {
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
-        if !self.core.credits.try_take() {
-            return Err(Error::new(Kind::Saturated { limit: self.core.limit }));
-        }
+        self.try_take()?;
         self.submit_paid(group, Location::caller())
     }
 
@@ -180,7 +182,53 @@ impl Queue {
     /// ```
     #[track_caller]
     pub fn ready(&self) -> Ready<'_> {
-        Ready { queue: self, place: Place::default(), at: Location::caller(), watched: None }
+        Ready::new(self, Location::caller())
+    }
+
+    /// [`Queue::ready`] with a place that borrows nothing: it can go into a spawned task, or be kept.
+    ///
+    /// ```
+    /// # use windlass::prelude::*;
+    /// # async fn f(queue: Queue) -> windlass::Result<()> {
+    /// let slot = queue.ready_owned().await;
+    /// let request = async move { slot.submit(|_| Ok(()))?.await };
+    /// request.await
+    /// # }
+    /// # futures::executor::block_on(f(Queue::blocking_new().unwrap())).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn ready_owned(&self) -> ReadyOwned {
+        ReadyOwned::new(self.clone(), Location::caller())
+    }
+
+    /// A place now, or an error ([`Error::is_saturated`]) if the queue has its limit in flight or others wait already.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().max_in_flight(1).blocking_build()?;
+    /// let slot = queue.try_ready()?;
+    /// assert!(queue.try_ready_owned().unwrap_err().is_saturated());
+    /// slot.submit(|_| Ok(()))?.blocking_wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_ready(&self) -> Result<Slot<'_>> {
+        self.try_take()?;
+        Ok(Slot::new(self))
+    }
+
+    /// [`Queue::try_ready`] with a place that borrows nothing.
+    pub fn try_ready_owned(&self) -> Result<OwnedSlot> {
+        self.try_take()?;
+        Ok(OwnedSlot::new(self.clone()))
+    }
+
+    fn try_take(&self) -> Result<()> {
+        match self.core.credits.try_take() {
+            true => Ok(()),
+            false => Err(Error::new(Kind::Saturated { limit: self.core.limit })),
+        }
     }
 
     /// Waits until everything has ended that was submitted to this queue before the first poll.
@@ -213,7 +261,7 @@ impl Queue {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         let mut refund = Refund { core: Some(&self.core), tide: self.core.drain.begin() };
-        let cg = CommandGroup::new(self.core.clone());
+        let cg = CommandGroup::new(self.core.clone(), at);
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
         builder.check(returned)?;
@@ -234,7 +282,7 @@ impl Queue {
         }
         let cancel = prepared.cancel_signal();
         let name = prepared.name.take().map(Box::from);
-        let note = Note::new(name, cancel.clone());
+        let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
         let mut lent = Chores::lend(false);
         let chores = &mut *lent;
@@ -266,6 +314,9 @@ impl Queue {
                 Work::Group(event.clone())
             };
             let node = state.engine.plan(plan, work, turn);
+            if !prepared.after.is_empty() {
+                prepared.follow(node);
+            }
             // From here on the credit goes back when the group ends, also if a chore of this turn panics.
             refund.core = None;
             self.core.set_tail(node);
@@ -321,79 +372,33 @@ impl Drop for Refund<'_> {
     }
 }
 
-/// See [`Queue::ready`].
-#[must_use = "futures do nothing unless awaited"]
-#[derive(Debug)]
-pub struct Ready<'q> {
-    queue: &'q Queue,
-    place: Place,
-    at: &'static Location<'static>,
-    /// What the stall report calls this wait.
-    watched: Option<usize>,
-}
-
-impl<'q> Future for Ready<'q> {
-    type Output = Slot<'q>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Slot<'q>> {
-        let this = self.get_mut();
-        let core = &this.queue.core;
-        let polled = core.credits.poll_take(&mut this.place, cx.waker());
-        match (polled, this.watched) {
-            (Poll::Ready(()), Some(key)) => {
-                this.watched = None;
-                core.inner.watch.is_ready(key);
-            }
-            (Poll::Pending, None) => this.watched = Some(core.inner.watch.waits(core, this.at)),
-            _ => {}
-        }
-        polled.map(|()| Slot { queue: this.queue, used: false })
-    }
-}
-
-impl Drop for Ready<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.watched.take() {
-            self.queue.core.inner.watch.is_ready(key);
-        }
-        wake_all(self.queue.core.credits.forget(&mut self.place));
-    }
-}
-
-/// A reserved place in a queue, given back when it is dropped unused.
-#[must_use = "dropping the slot gives its place back"]
-#[derive(Debug)]
-pub struct Slot<'q> {
-    queue: &'q Queue,
-    used: bool,
-}
-
-impl Slot<'_> {
-    /// Submits a group in this place; see [`Queue::submit`].
-    #[track_caller]
-    pub fn submit<F>(mut self, group: F) -> Result<Event>
-    where
-        F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
-    {
-        self.used = true;
-        self.queue.submit_paid(group, Location::caller())
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        if !self.used {
-            wake_all(self.queue.core.credits.give(1));
-        }
-    }
-}
-
 /// See [`Queue::drained`].
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct Drained {
     core: Arc<QueueCore>,
     watch: Watch,
+}
+
+impl Drained {
+    /// Blocks the thread until then, where [`Event::blocking_wait`] would.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// queue.submit(|cg| cg.host_task(async |_| Ok(())))?;
+    /// queue.drained().blocking_wait()?;
+    /// assert_eq!(queue.in_flight(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn blocking_wait(self) -> Result<()> {
+        crate::event::block_on(async {
+            self.await;
+            Ok(())
+        })
+    }
 }
 
 impl Future for Drained {

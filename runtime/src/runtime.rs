@@ -9,8 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, Context as NativeContext, ContextSpec, DeviceKey,
-    Unavailable,
+    Backend, BackendError, BackendId, Context as NativeContext, ContextSpec, DeviceKey, Unavailable,
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
@@ -244,11 +243,7 @@ impl Runtime {
     }
 
     /// The runtime's own context of a device, opened at first use.
-    pub(crate) fn default_slot(
-        &self,
-        device: &Device,
-        kind: LaneKind,
-    ) -> Result<Arc<DeviceSlot>> {
+    pub(crate) fn default_slot(&self, device: &Device, kind: LaneKind) -> Result<Arc<DeviceSlot>> {
         if !self.is_same(device.runtime()) {
             return Err(Error::invalid(format!("{device} was found by another runtime")));
         }
@@ -356,7 +351,16 @@ impl Runtime {
     }
 
     /// Ends the runtime: takes no more submissions, waits until the deadline for what is under way, then cancels what
-    /// has not been handed to a device. Returns what remains. Everything that can be resolved is.
+    /// has not been handed to a device, and stops host tasks where they await something. Returns what remains. Everything
+    /// that can be resolved is.
+    ///
+    /// # Signals
+    ///
+    /// A service calls this when it is told to end, by SIGTERM for instance. Some drivers (those built on LLVM, such as PoCL
+    /// and lavapipe) install signal handlers of their own when they are loaded, which is when devices are first looked
+    /// for. A handler that the program installs after that was seen never to be called: the process died by the signal.
+    /// So install it before the first queue is built or the first device looked for, and name the backend that you want
+    /// ([`Selector::backend`], or `WINDLASS_DEVICE`), so that no other driver is loaded.
     ///
     /// ```
     /// # async fn f() {

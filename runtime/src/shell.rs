@@ -27,6 +27,7 @@ pub(crate) mod queue;
 pub(crate) mod report;
 pub(crate) mod sink;
 mod staging;
+pub(crate) mod task;
 pub(crate) mod waking;
 pub(crate) mod work;
 
@@ -35,7 +36,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Context as NativeContext, DomainId as NativeDomain, HostMemory, Lane, LaneNumber, MemoryIndex, Verdict,
+    Allocation, Context as NativeContext, DomainId as NativeDomain, HostMemory, Lane, LaneNumber,
+    MemoryIndex, Verdict,
 };
 use windlass_sync::cell::EventCell;
 use windlass_sync::desk::Desk;
@@ -47,7 +49,9 @@ use crate::stall::Watch;
 use blank::Blank;
 pub(crate) use chores::Chores;
 use pool::{Pool, StagingCount, StagingLimits};
-use windlass_engine::{ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer};
+use windlass_engine::{
+    ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer,
+};
 use work::{Planned, Work};
 
 /// A page: to clear it takes less time than two more turns at the desk.

@@ -16,18 +16,33 @@ use windlass_engine::Cancelled;
 /// How often an ending runtime looks again: nothing reports "everything has ended", and this is no hot path.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(2);
 
+/// How long an ending runtime waits for host tasks that it has told to stop.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Takes no more, waits, then cancels.
 pub(crate) async fn shutdown(inner: &Arc<Inner>, deadline: Instant) -> Remaining {
     close(inner);
     while live(inner) > 0 && Instant::now() < deadline {
         pause(inner, LOOK_AGAIN.min(deadline.saturating_duration_since(Instant::now()))).await;
     }
-    abort(inner)
+    let unended = cancel_all(inner);
+    // Host tasks that wait for something are gone in a moment; one that blocks its thread is not waited for.
+    let patience = Instant::now() + GRACE;
+    while unended.iter().any(|(event, stops)| *stops && is_open(event)) && Instant::now() < patience {
+        pause(inner, LOOK_AGAIN).await;
+    }
+    remaining(inner, &unended)
 }
 
-/// Takes no more, and cancels all that has not been handed to a device or started.
+/// Takes no more, and cancels all that has not been handed to a device.
 pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
     close(inner);
+    let unended = cancel_all(inner);
+    remaining(inner, &unended)
+}
+
+/// Cancels all that has not been handed to a device. Returns what has, and host tasks that are to stop, marked.
+fn cancel_all(inner: &Arc<Inner>) -> Vec<(Arc<EventInner>, bool)> {
     let events: Vec<Arc<EventInner>> = inner.enter(|state, _| {
         let works = state.engine.works();
         works
@@ -37,11 +52,14 @@ pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
             })
             .collect()
     });
-    let mut running = Vec::new();
+    let mut unended = Vec::new();
     for event in events {
         match event.cancel() {
             Cancelled::Skipped => {}
-            Cancelled::TooLate => running.push(event),
+            Cancelled::TooLate => {
+                let stops = event.stop_task();
+                unended.push((event, stops));
+            }
             Cancelled::Done => {
                 // Its end was certain before, but it may still wait for a guard, or for a future that is never ready.
                 event.end_early();
@@ -50,8 +68,15 @@ pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
         }
     }
     end_accessors(inner);
-    let running = running.iter().filter(|event| event.cell.get().is_none()).count();
-    Remaining { groups: running + held(inner) }
+    unended
+}
+
+fn is_open(event: &EventInner) -> bool {
+    event.cell.get().is_none()
+}
+
+fn remaining(inner: &Arc<Inner>, unended: &[(Arc<EventInner>, bool)]) -> Remaining {
+    Remaining { groups: unended.iter().filter(|(event, _)| is_open(event)).count() + held(inner) }
 }
 
 /// Host accessors that the program has. Only these and what is with a device remain: a group that was cancelled keeps its

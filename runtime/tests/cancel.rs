@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rig::{Gate, Hold, Rig, bump, contents, fails, look, put, until, wait};
 use windlass::prelude::*;
-use windlass::{Error, Result};
+use windlass::{BoxError, Error, Result};
 
 /// A group behind a gate that overwrites the buffer with nines.
 fn gated(queue: &Queue, gate: &Gate, x: &Buffer<u32>, left: OnCancel) -> Event {
@@ -137,7 +137,9 @@ fn d08_cancel_says_skipped_too_late_or_done() {
     });
     let started = started.unwrap();
     task.wait_until_entered();
-    assert_eq!(started.cancel(), CancelOutcome::TooLate);
+    assert_eq!(started.cancel(), CancelOutcome::Stopping);
+    assert_eq!(started.cancel(), CancelOutcome::Stopping);
+    // It never awaits, so it comes to its end.
     task.let_go();
     wait(started).unwrap();
 }
@@ -262,7 +264,7 @@ fn d08_cancelling_at_any_moment_is_all_or_nothing() {
                 assert!(wait(event).unwrap_err().is_cancelled());
                 skipped += 1;
             }
-            CancelOutcome::TooLate | CancelOutcome::Done => {
+            CancelOutcome::TooLate | CancelOutcome::Stopping | CancelOutcome::Done => {
                 wait(event).unwrap();
                 ran += 1;
             }
@@ -279,4 +281,125 @@ fn d08_a_failed_group_is_done() {
     let event = fails(&rig.queue, "no");
     assert!(wait(event.clone()).is_err());
     assert_eq!(event.cancel(), CancelOutcome::Done);
+}
+
+/// What a task has done before it waits for ever.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Does {
+    Nothing,
+    Reads,
+    Writes,
+}
+
+/// A host task that has started, and waits for ever.
+fn stuck(rig: &Rig, x: &Buffer<u32>, does: Does) -> (Event, Arc<AtomicBool>) {
+    let (dropped, started) = (Arc::new(AtomicBool::new(false)), Hold::new());
+    let (flag, inside) = (Flag(dropped.clone()), started.clone());
+    let event = rig.queue.submit(|cg| {
+        let mut x = cg.read_write(x);
+        cg.host_task(async move |host| {
+            let _flag = flag;
+            match does {
+                Does::Nothing => {}
+                Does::Reads => assert_eq!(host.view(&x)?[0], 1),
+                Does::Writes => host.view_mut(&mut x)?[0] = 5,
+            }
+            inside.let_go();
+            inside.here();
+            std::future::pending::<Result<(), BoxError>>().await
+        })
+    });
+    started.wait_until_entered();
+    (event.unwrap(), dropped)
+}
+
+/// Seen to fail: the task ran on, and held credit and buffer for ever.
+#[test]
+fn d08_a_host_task_that_has_started_is_dropped_where_it_waits() {
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    for (does, on_tokio) in
+        [Does::Nothing, Does::Reads, Does::Writes].into_iter().flat_map(|d| [(d, false), (d, true)])
+    {
+        let rig = Rig::new();
+        let x = Buffer::from(vec![1_u32; 4]);
+        let (event, dropped) = match on_tokio {
+            true => tokio.block_on(async { stuck(&rig, &x, does) }),
+            false => stuck(&rig, &x, does),
+        };
+        let reader = bump(&rig.queue, &x);
+        let depends = rig.queue.submit(|cg| {
+            cg.depends_on(&event);
+            Ok(())
+        });
+        let ordered = rig.queue.submit(|cg| {
+            cg.after_end(&event);
+            Ok(())
+        });
+        assert_eq!(event.cancel(), CancelOutcome::Stopping, "{does:?}");
+        assert!(wait(event.clone()).unwrap_err().is_cancelled());
+        assert!(dropped.load(Ordering::SeqCst), "before its event resolves");
+        assert_eq!(event.cancel(), CancelOutcome::Done);
+        let error = wait(depends.unwrap()).unwrap_err();
+        assert!(error.is_dependency_failed() && error.root().is_cancelled(), "{does:?}: {error}");
+        wait(ordered.unwrap()).unwrap();
+        let later = rig.queue.submit(|cg| {
+            cg.depends_on(&event);
+            Ok(())
+        });
+        assert!(wait(later.unwrap()).unwrap_err().is_dependency_failed());
+        match does {
+            Does::Writes => {
+                assert!(wait(reader).unwrap_err().root().is_cancelled());
+                assert!(x.poison().is_some_and(|cause| cause.is_cancelled()));
+            }
+            _ => {
+                wait(reader).unwrap();
+                assert_eq!(contents(&x), [2; 4]);
+            }
+        }
+        rig.settle();
+        assert_eq!(rig.queue.in_flight(), 0);
+        assert!(rig.told.up_to_now(&rig.queue).is_empty(), "a cancellation that was asked for is no error");
+    }
+}
+
+#[test]
+fn d08_a_stopped_host_task_that_discards_leaves_nothing_to_read() {
+    for keep in [false, true] {
+        let rig = Rig::new();
+        let x = Buffer::from(vec![1_u32; 4]);
+        let started = Hold::new();
+        started.let_go();
+        let inside = started.clone();
+        let event = rig.queue.submit(|cg| {
+            if keep {
+                cg.on_cancel(OnCancel::KeepPrevious);
+            }
+            cg.overwrite(&x);
+            cg.host_task(async move |_| {
+                inside.here();
+                std::future::pending::<Result<(), BoxError>>().await
+            })
+        });
+        started.wait_until_entered();
+        drop(event.unwrap().cancel_on_drop());
+        match keep {
+            true => assert_eq!(contents(&x), [1; 4]),
+            false => assert!(wait(x.host_read()).unwrap_err().root().is_cancelled()),
+        }
+        rig.settle();
+    }
+}
+
+#[test]
+fn d08_a_stopped_host_task_does_not_hold_up_shutdown() {
+    for _ in 0..50 {
+        let rig = Rig::new();
+        let x = Buffer::from(vec![1_u32; 4]);
+        let (event, dropped) = stuck(&rig, &x, Does::Nothing);
+        let left = wait(rig.runtime.shutdown(std::time::Duration::from_millis(5)));
+        assert_eq!(left.groups, 0);
+        assert!(dropped.load(Ordering::SeqCst));
+        assert!(wait(event).unwrap_err().is_cancelled());
+    }
 }

@@ -153,3 +153,24 @@ fn d25_a_limit_of_nothing_is_refused() {
     let queue = Queue::builder().device(rig.device.clone()).max_in_flight(0).blocking_build();
     assert!(queue.unwrap_err().is_invalid_input());
 }
+
+#[test]
+fn d25_owned_places_and_places_at_once() {
+    let rig = Rig::new();
+    let queue = Queue::builder().device(rig.device.clone()).max_in_flight(2).blocking_build().unwrap();
+    let (first, second) = (wait(queue.ready_owned()), queue.try_ready_owned().unwrap());
+    assert!(queue.try_ready().unwrap_err().is_saturated());
+    let mut waiting = queue.ready_owned();
+    assert!(poll_once(&mut waiting).is_pending());
+    // Nothing of it is borrowed.
+    let task = std::thread::spawn(move || wait(first.submit(|_| Ok(())).unwrap()));
+    task.join().unwrap().unwrap();
+    let third = wait(waiting);
+    drop((second, third));
+    let now = queue.try_ready().unwrap();
+    wait(now.submit(|_| Ok(())).unwrap()).unwrap();
+    until("all places are free", || {
+        let both = (queue.try_ready(), queue.try_ready());
+        both.0.is_ok() && both.1.is_ok()
+    });
+}

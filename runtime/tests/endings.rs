@@ -211,3 +211,101 @@ fn an_event_polled_by_several_tasks_wakes_the_last_waker_of_each() {
     until("the last waker is woken", || woken.load(Ordering::SeqCst) == 1);
     wait(moved).unwrap();
 }
+
+#[test]
+fn sets_of_events_nest_and_can_be_cancelled_and_depended_on() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 4]);
+    let gates = [Gate::new(), Gate::new()];
+    let held = gates.each_ref().map(|gate| {
+        let opened = gate.opened();
+        let group = rig.queue.submit(|cg| {
+            cg.after(opened);
+            Ok(())
+        });
+        group.unwrap()
+    });
+    let [one, other] = held;
+    let set = Event::all([Event::all([one, bump(&rig.queue, &x)]), other.into()]);
+    let behind = rig.queue.submit(|cg| {
+        cg.depends_on(&set);
+        cg.fill(&cg.overwrite(&x), 7)
+    });
+    let behind = behind.unwrap();
+    let ordered = rig.queue.submit(|cg| {
+        cg.after_end(&set.clone());
+        Ok(())
+    });
+    assert_eq!((set.status(), behind.status()), (Status::Pending, Status::Pending));
+    for gate in gates {
+        assert_eq!(behind.status(), Status::Pending);
+        gate.open();
+    }
+    wait(set.clone()).unwrap();
+    set.blocking_wait().unwrap();
+    wait(behind).unwrap();
+    wait(ordered.unwrap()).unwrap();
+    assert_eq!((set.status(), set.cancel()), (Status::Done, CancelOutcome::Done));
+    assert_eq!(contents(&x), [7; 4]);
+    wait(Event::all(Vec::<Event>::new())).unwrap();
+}
+
+#[test]
+fn a_set_that_is_dropped_cancels_what_has_not_started() {
+    let rig = Rig::new();
+    let (gate, bad) = (Gate::new(), fails(&rig.queue, "in a set"));
+    let opened = gate.opened();
+    let waiting = rig.queue.submit(|cg| {
+        cg.after(opened);
+        Ok(())
+    });
+    let waiting = waiting.unwrap();
+    let mut set = Event::all([bad.clone(), waiting.clone()]).cancel_on_drop();
+    assert!(poll_once(&mut set).is_pending());
+    drop(set);
+    assert!(wait(waiting.clone()).unwrap_err().is_cancelled());
+    let kept = Event::all([bad, waiting]).cancel_on_drop().into_event();
+    assert!(wait(kept).unwrap_err().is_panic(), "the first error in their order");
+    let behind = rig.queue.submit(|cg| {
+        cg.depends_on(&Event::all([fails(&rig.queue, "one of them")]));
+        Ok(())
+    });
+    assert!(wait(behind.unwrap()).unwrap_err().is_dependency_failed());
+    rig.queue.drained().blocking_wait().unwrap();
+}
+
+#[test]
+fn a_large_set_wakes_once_for_each_event_at_most() {
+    let rig = Rig::new();
+    let hold = Hold::new();
+    let inside = hold.clone();
+    let first = rig.queue.submit(|cg| cg.host_for(1, (), move |_, ()| inside.here())).unwrap();
+    let x = Buffer::from(vec![0_u32; 4]);
+    let events = std::iter::once(first).chain((0..1000).map(|_| bump(&rig.queue, &x)));
+    let all = Event::all(events);
+    hold.let_go();
+    wait(all).unwrap();
+    assert_eq!(contents(&x), [1000; 4]);
+}
+
+#[test]
+fn host_kernels_take_twelve_accessors() {
+    let rig = Rig::new();
+    let parts = Buffer::<u32>::new(12);
+    let event = rig.queue.submit(|cg| {
+        let p = |i: usize| cg.read_write(&parts.range(i..i + 1));
+        let args = (p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10), p(11));
+        cg.host_for(1, args, |_, views| {
+            views.0.set(0, 1);
+            views.11.set(0, 12);
+        })
+    });
+    wait(event.unwrap()).unwrap();
+    let event = rig.queue.submit(|cg| {
+        let p = |i: usize| cg.read_write(&parts.range(i..i + 1));
+        let args = (p(0), p(1), p(2), p(3), p(4), p(5), p(6), p(7), p(8), p(9), p(10), p(11));
+        cg.host_chunks(1, args, |_, parts| parts.5[0] = 6)
+    });
+    wait(event.unwrap()).unwrap();
+    assert_eq!(contents(&parts), [1, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 12]);
+}

@@ -235,3 +235,53 @@ fn copies_of_another_rank_are_flat_and_others_are_refused_by_shape() {
         assert!(shapes.iter().all(|shape| error.to_string().contains(shape)), "{error}");
     }
 }
+
+#[test]
+fn errors_name_their_group_and_its_place() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 4]);
+    let root = rig.queue.submit(|cg| {
+        cg.name("the sum of it");
+        let x = cg.read_write(&x);
+        cg.host_task(async move |host| {
+            host.view(&x)?;
+            Err("boom".into())
+        })
+    });
+    let root_line = line!() - 8;
+    let reader = bump(&rig.queue, &x);
+    let error = wait(reader).unwrap_err();
+    assert!(error.is_dependency_failed());
+    assert_eq!((error.group(), error.root().group()), (None, Some("the sum of it")));
+    assert_eq!(error.root().location().map(|at| (at.file(), at.line())), Some((file!(), root_line)));
+    assert_ne!(error.location().unwrap().line(), root_line);
+    let text = error.to_string();
+    let place = format!("{}:{root_line}:", file!());
+    assert!(["`the sum of it`", &place, "boom"].iter().all(|part| text.contains(part)), "{text}");
+    let own = wait(root.unwrap()).unwrap_err();
+    assert!(own.to_string().contains(&place) && own.group() == Some("the sum of it"), "{own}");
+
+    let after = rig.queue.submit(|cg| {
+        cg.name("late");
+        cg.after(async { Err::<(), _>("no network") });
+        Ok(())
+    });
+    let error = wait(after.unwrap()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("`late`") && text.contains("no network") && !text.contains("host task"), "{text}");
+
+    // Two groups that fail for the same reason have places of their own.
+    let large = Buffer::<u8>::new(1 << 46);
+    let elsewhere = rig.elsewhere();
+    let fill = |name: &'static str| {
+        let group = elsewhere.submit(|cg| {
+            cg.name(name);
+            cg.fill(&cg.overwrite(&large), 1)
+        });
+        group.unwrap()
+    };
+    let both = [fill("one"), fill("other")];
+    let [one, other] = both.map(|event| wait(event).unwrap_err());
+    assert_eq!((one.group(), other.group()), (Some("one"), Some("other")));
+    assert!(windlass::Error::other("mine").location().is_none());
+}

@@ -278,3 +278,144 @@ fn d17_a_poisoned_buffer_says_so_to_its_readers_and_is_healed_by_a_write() {
     assert_eq!(contents(&x), [4; 8]);
     rig.settle();
 }
+
+/// Decision 42. Seen to fail: the accessor bound the buffer to the process's default runtime.
+#[test]
+fn d42_host_access_does_not_decide_whose_a_buffer_is() {
+    let rig = Rig::new();
+    let before = Runtime::global().stats().live_buffers;
+    let data = Buffer::from(vec![1_u32, 2, 3, 4]);
+    assert_eq!(wait(data.host_read()).unwrap()[..], [1, 2, 3, 4]);
+    wait(data.host_write()).unwrap()[0] = 7;
+    assert_eq!(wait(data.range(..2).host_read()).unwrap()[..], [7, 2]);
+    assert_eq!(Runtime::global().stats().live_buffers, before);
+    wait(bump(&rig.queue, &data)).unwrap();
+    assert_eq!(contents(&data), [8, 3, 4, 5]);
+    let copy = data.range(1..);
+    assert_eq!(wait(copy.into_vec()).unwrap(), [3, 4, 5]);
+
+    let zeros = Buffer::<u32>::new(4);
+    assert_eq!(wait(zeros.host_read()).unwrap()[..], [0; 4]);
+    let elsewhere = rig.elsewhere();
+    wait(bump(&elsewhere, &zeros)).unwrap();
+    assert_eq!(rig.stats().transfers, 0, "what was only read is still never written");
+    assert_eq!(contents(&zeros), [1; 4]);
+    drop(wait(Buffer::<u32>::new(0).host_write()).unwrap());
+    rig.settle();
+}
+
+#[test]
+fn d42_a_vector_comes_back_without_a_copy_and_without_a_runtime() {
+    let elements = vec![5_u64; 1000];
+    let (address, data) = (elements.as_ptr(), Buffer::from(elements));
+    wait(data.host_write()).unwrap()[0] = 6;
+    let back = wait(data.into_vec()).unwrap();
+    assert_eq!((back.as_ptr(), back[0], back[1], back.len()), (address, 6, 5, 1000));
+    let shared = Buffer::from(vec![1_u32; 4]);
+    let other = shared.clone();
+    assert_eq!(wait(shared.into_vec()).unwrap(), [1; 4]);
+    assert_eq!(wait(other.into_vec()).unwrap(), [1; 4]);
+    assert_eq!(wait(Buffer::<u32>::new(3).into_vec()).unwrap(), [0; 3]);
+}
+
+#[test]
+fn d42_early_accessors_keep_apart() {
+    let data = Buffer::from(vec![1_u8; 16]);
+    let mut left = wait(data.range(..8).host_write()).unwrap();
+    // Readers of the rest go ahead, those of the same part wait.
+    let right = wait(data.range(8..).host_read()).unwrap();
+    let _also = wait(data.range(12..).host_read()).unwrap();
+    let (mut whole, mut never) = (data.host_read(), data.host_write());
+    assert!(poll_once(&mut whole).is_pending() && poll_once(&mut never).is_pending());
+    left.fill(2);
+    drop(never);
+    drop(left);
+    let mut sum = vec![2; 8];
+    sum.extend([1; 8]);
+    let whole = wait(whole).unwrap();
+    assert_eq!(whole[..], sum);
+    let mut writer = data.host_write();
+    assert!(poll_once(&mut writer).is_pending());
+    drop((right, whole, _also));
+    wait(writer).unwrap().fill(3);
+    assert_eq!(wait(data.into_vec()).unwrap(), [3; 16]);
+}
+
+#[test]
+fn d42_groups_wait_for_accessors_that_were_there_before_the_buffer_was_bound() {
+    for elsewhere in [false, true] {
+        let rig = Rig::new();
+        let queue = if elsewhere { rig.elsewhere() } else { rig.queue.clone() };
+        let data = Buffer::from(vec![1_u32; 4]);
+        let mut held = wait(data.host_write()).unwrap();
+        let mut waiting = data.host_read();
+        assert!(poll_once(&mut waiting).is_pending());
+        let event = bump(&queue, &data);
+        let seen = look(&queue, &data);
+        assert_eq!(event.status(), Status::Pending);
+        held.fill(10);
+        assert!(poll_once(&mut waiting).is_pending());
+        drop(held);
+        // It came before the group.
+        assert_eq!(wait(waiting).unwrap()[..], [10; 4]);
+        wait(event).unwrap();
+        wait(seen.0).unwrap();
+        assert_eq!(*seen.1.lock().unwrap(), [11; 4]);
+        let reader = wait(data.host_read()).unwrap();
+        drop(reader);
+        assert_eq!(wait(data.into_vec()).unwrap(), [11; 4]);
+        rig.settle();
+    }
+}
+
+#[test]
+fn d42_an_accessor_that_is_dropped_after_the_buffer_was_bound_holds_nobody_back() {
+    let rig = Rig::new();
+    let data = Buffer::from(vec![1_u32; 4]);
+    let held = wait(data.host_read()).unwrap();
+    let mut gives_up = data.host_write();
+    assert!(poll_once(&mut gives_up).is_pending());
+    let event = bump(&rig.queue, &data);
+    drop(gives_up);
+    assert_eq!(event.status(), Status::Pending);
+    assert_eq!(held[..], [1; 4]);
+    drop(held);
+    wait(event).unwrap();
+    assert_eq!(contents(&data), [2; 4]);
+    rig.settle();
+}
+
+#[test]
+fn d42_binding_and_early_access_at_any_moment() {
+    for round in 0..300 {
+        let rig = Rig::with_lanes(1);
+        let data = Buffer::from(vec![0_u32; 8]);
+        std::thread::scope(|s| {
+            for part in 0..2 {
+                let data = &data;
+                s.spawn(move || {
+                    for _ in 0..3 {
+                        for x in wait(data.range(part * 4..part * 4 + 4).host_write()).unwrap().iter_mut() {
+                            *x += 1;
+                        }
+                    }
+                });
+            }
+            s.spawn(|| (0..2).for_each(|_| drop(bump(&rig.queue, &data))));
+        });
+        assert_eq!(contents(&data), [5; 8], "round {round}");
+        rig.settle();
+    }
+}
+
+#[test]
+fn d42_the_error_says_who_used_the_buffer_first() {
+    let (one, other) = (Rig::new(), Rig::new());
+    let data = Buffer::from(vec![1_u32; 4]);
+    let first = one.queue.submit(|cg| cg.fill(&cg.overwrite(&data), 2));
+    let line = line!() - 1;
+    wait(first.unwrap()).unwrap();
+    let error = other.queue.submit(|cg| cg.fill(&cg.overwrite(&data), 3)).unwrap_err();
+    assert!(error.is_invalid_input(), "{error}");
+    assert!(error.to_string().contains(&format!("{}:{line}:", file!())), "{error}");
+}

@@ -72,7 +72,7 @@ fn shapes_that_cannot_be_counted_are_refused() {
         if let Err(error) = submitted {
             assert!(error.is_invalid_input() && error.to_string().contains("does not fit"), "{error}");
         }
-        assert_eq!(Buffer::<u32, 3>::with_shape(shape, vec![1]).unwrap_err().is_invalid_input(), true);
+        assert!(Buffer::<u32, 3>::with_shape(shape, vec![1]).unwrap_err().is_invalid_input());
         // No elements fill it, or it is refused: it must not overflow.
         let _ = Buffer::<u32, 3>::with_shape(shape, vec![]);
     }

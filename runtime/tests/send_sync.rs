@@ -51,6 +51,8 @@ table! {
     QueueBuilder: send sync unpin;
     Ready<'static>: send sync unpin;
     Slot<'static>: send sync unpin;
+    ReadyOwned: send sync unpin;
+    OwnedSlot: send sync unpin;
     Drained: send sync unpin;
     Buffer<u32>: send sync unpin;
     Buffer<f32, 3>: send sync unpin;
@@ -117,10 +119,12 @@ fn the_table_has_every_type_that_the_crate_exports() {
     // Traits, aliases and what only has associated functions.
     let others = [
         "Accessor",
+        "AnyEvent",
         "BoxError",
         "ChunkArg",
         "ChunkArgs",
         "DeviceCopy",
+        "Events",
         "HostArg",
         "HostArgs",
         "LaunchRange",

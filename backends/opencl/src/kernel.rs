@@ -145,7 +145,10 @@ impl Built {
         let found = native.arguments()?;
         if found != parameters {
             let slots = kernel.slots();
-            return Err(failed(format!("it takes {found} parameters, but {slots:?} make {parameters}")));
+            return Err(failed(format!(
+                "it takes {found} parameters, but {slots:?} make {parameters}: a buffer is three of them, its start, an \
+                 offset and a length; say what they are with `KernelImage::with_parameters`"
+            )));
         }
         Ok(Built {
             work_group_items: native.work_group_items(id)?,

@@ -1,11 +1,13 @@
 //! The identity behind all handles to one buffer.
 
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-use windlass_backend::{Allocation, HostMemory};
+use windlass_backend::{HostMemory, Region};
 use windlass_kernel::Word;
 use windlass_sync::facade::{Mutex, lock};
 
+use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::Binding;
 use crate::shell::{Chores, Inner};
@@ -20,13 +22,21 @@ pub(crate) struct Root {
     shape: [usize; 3],
     element: usize,
     word: Word,
-    bound: OnceLock<(Arc<Inner>, RootId)>,
-    data: Mutex<Option<HostMemory>>,
+    bound: OnceLock<Bound>,
+    pub(super) unbound: Mutex<Unbound>,
+}
+
+/// A buffer's place in a runtime, and who gave it that place.
+#[derive(Debug)]
+struct Bound {
+    inner: Arc<Inner>,
+    root: RootId,
+    at: &'static Location<'static>,
 }
 
 impl Root {
     pub(super) fn new(shape: [usize; 3], element: usize, word: Word, data: Option<HostMemory>) -> Self {
-        Root { shape, element, word, bound: OnceLock::new(), data: Mutex::new(data) }
+        Root { shape, element, word, bound: OnceLock::new(), unbound: Mutex::new(Unbound::new(data)) }
     }
 
     pub(super) fn shape(&self) -> [usize; 3] {
@@ -37,7 +47,7 @@ impl Root {
         self.word
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.element
     }
 
@@ -49,42 +59,64 @@ impl Root {
 
     /// The runtime that used the buffer first.
     pub(crate) fn owner(&self) -> Option<&Arc<Inner>> {
-        self.bound.get().map(|(inner, _)| inner)
+        self.bound.get().map(|bound| &bound.inner)
     }
 
     /// Binds the buffer to a runtime, or checks that it is bound to this one.
-    pub(super) fn bind(&self, inner: &Arc<Inner>) -> Result<RootId> {
-        let (owner, root) = match self.bound.get() {
+    pub(super) fn bind(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> Result<RootId> {
+        let bound = match self.bound.get() {
             Some(bound) => bound,
-            None => self.bind_first(inner),
+            None => self.bind_first(inner, at),
         };
-        match Arc::ptr_eq(owner, inner) {
-            true => Ok(*root),
-            false => Err(Error::new(Kind::OtherRuntime)),
+        match Arc::ptr_eq(&bound.inner, inner) {
+            true => Ok(bound.root),
+            false => Err(Error::new(Kind::OtherRuntime { first: bound.at })),
         }
     }
 
     /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn at the
     /// desk leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
-    fn bind_first(&self, inner: &Arc<Inner>) -> &(Arc<Inner>, RootId) {
-        Chores::with(false, |chores| self.bind_at_the_desk(inner, chores))
+    fn bind_first(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> &Bound {
+        Chores::with(false, |chores| self.bind_at_the_desk(inner, at, chores))
     }
 
-    fn bind_at_the_desk(&self, inner: &Arc<Inner>, chores: &mut Chores) -> &(Arc<Inner>, RootId) {
-        let mut data = lock(&self.data);
+    fn bind_at_the_desk(
+        &self,
+        inner: &Arc<Inner>,
+        at: &'static Location<'static>,
+        chores: &mut Chores,
+    ) -> &Bound {
+        let mut unbound = lock(&self.unbound);
         let bound = self.bound.get_or_init(|| {
-            let data = data.take().map(|m| Arc::new(m) as Arc<dyn Allocation>);
             let bytes = self.bytes();
             let (extent, unit) = match self.is_granular() {
                 true => (Box3 { lo: [0; 3], hi: self.shape }, self.element),
                 false => (Box3::line(0, bytes.div_ceil(GRANULE)), GRANULE),
             };
-            let root = inner.sit(chores, |state, _| state.engine.add_root(extent, unit, bytes, data));
-            (inner.clone(), root)
+            // Zeros that were only read need not be moved anywhere.
+            let is_written = unbound.is_written;
+            let data = unbound.data.take().filter(|_| is_written);
+            let root = inner.sit(chores, |state, turn| {
+                let root = state.engine.add_root(extent, unit, bytes, data);
+                unbound.take_places(root, inner, state, turn);
+                root
+            });
+            Bound { inner: inner.clone(), root, at }
         });
-        drop(data);
+        drop(unbound);
         inner.perform(chores);
         bound
+    }
+
+    /// All that a window touches, in the engine's units.
+    pub(super) fn units(&self, bounds: &Box3, bytes: &Region) -> Box3 {
+        if bytes.width == 0 || bytes.rows == 0 || bytes.slices == 0 {
+            return Box3::line(0, 0);
+        }
+        match self.is_granular() {
+            true => *bounds,
+            false => Box3::line(bytes.offset / GRANULE, bytes.end().div_ceil(GRANULE)),
+        }
     }
 
     /// A window in the engine's units. Where a use that does not want what was there ends inside a granule, that
@@ -124,7 +156,7 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        if let Some((inner, root)) = self.bound.take() {
+        if let Some(Bound { inner, root, .. }) = self.bound.take() {
             inner.enter(|state, turn| state.engine.release_root(root, turn));
         }
     }

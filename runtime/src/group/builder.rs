@@ -13,9 +13,10 @@ use crate::event::Event;
 use crate::shell::event::EventInner;
 use crate::shell::host_side::HostTaskCommand;
 use crate::shell::outside::Outside;
+use crate::shell::task::TaskControl;
 use crate::shell::work::Planned;
 use crate::shell::{Inner, Signal};
-use windlass_engine::{Access, After, RootId, merge};
+use windlass_engine::{Access, After, NodeId, RootId, merge};
 
 /// A group being described.
 #[derive(Default)]
@@ -26,6 +27,7 @@ pub(crate) struct Builder<'g> {
     pub(crate) accesses: SmallVec<[Access; 2]>,
     pub(crate) commands: SmallVec<[Planned<'g>; 1]>,
     pub(crate) is_host_task: bool,
+    task: Option<Arc<TaskControl>>,
     pub(crate) has_kernels: bool,
     pub(crate) after: SmallVec<[(Arc<EventInner>, bool); 1]>,
     pub(crate) outside: Vec<Outside>,
@@ -81,11 +83,16 @@ impl<'g> Builder<'g> {
         Ok(())
     }
 
-    pub(super) fn host_task(&mut self, command: HostTaskCommand<'g>) -> Result<()> {
+    pub(super) fn host_task(
+        &mut self,
+        command: HostTaskCommand<'g>,
+        control: Arc<TaskControl>,
+    ) -> Result<()> {
         if !self.commands.is_empty() {
             return Err(Error::invalid("a host task is the only command of its group"));
         }
         self.is_host_task = true;
+        self.task = Some(control);
         self.commands.push(Planned::HostTask(Box::new(command)));
         Ok(())
     }
@@ -122,6 +129,21 @@ impl Builder<'_> {
             nodes.push(After { node: event.node, carries_failure: *carries_failure });
         }
         doomed
+    }
+
+    /// What stops the group's host task, once all that the group asks for is known.
+    pub(crate) fn task(&mut self) -> Option<Arc<TaskControl>> {
+        let task = self.task.take()?;
+        if !self.keep_previous && self.accesses.iter().any(|access| !access.mode.reads()) {
+            task.writes();
+        }
+        Some(task)
+    }
+
+    /// Has the group fail where a host task is stopped that it depends on.
+    pub(crate) fn follow(&self, node: NodeId) {
+        let carrying = self.after.iter().filter(|(_, carries_failure)| *carries_failure);
+        carrying.filter_map(|(event, _)| event.task()).for_each(|task| task.follow(node));
     }
 
     /// What ends the outside futures when the group is cancelled.

@@ -132,9 +132,17 @@ impl<'g> KernelCall<'g> {
             args.push(match arg {
                 CallArg::Here(here) => here,
                 CallArg::Value(bytes) => Here::value(&bytes),
-                CallArg::Buffer(..) | CallArg::Local(_) => {
+                CallArg::Buffer(..) => {
                     return Err(Error::invalid(format!(
-                        "argument {at} of kernel `{name}` is an accessor of a group; what runs here takes slices"
+                        "argument {at} of kernel `{name}` is an accessor of a group, which has its memory on a device: \
+                         what runs here takes a slice for it, as in `kernel(&values[..]).run_here(n)`, and a parameter of \
+                         two or three dimensions takes none, so submit such a call to a host queue"
+                    )));
+                }
+                CallArg::Local(_) => {
+                    return Err(Error::invalid(format!(
+                        "argument {at} of kernel `{name}` is local memory of a raw kernel, which does not run here; submit \
+                         it to a queue"
                     )));
                 }
             });

@@ -68,7 +68,7 @@ host_arg! {
     Atomic AtomicView atomic
 }
 
-/// One accessor, or a tuple of up to eight.
+/// One accessor, or a tuple of up to twelve.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the arguments of a host kernel",
     note = "pass `cg.read(&buffer)` or another accessor, or a tuple of them; a buffer itself cannot be passed"
@@ -147,6 +147,10 @@ host_args! {
     (A 0 B 1 C 2 E 3 F 4 G 5)
     (A 0 B 1 C 2 E 3 F 4 G 5 H 6)
     (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7)
+    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8)
+    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9)
+    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9 L 10)
+    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11)
 }
 
 struct ForBody<R, A, F> {
@@ -255,7 +259,7 @@ macro_rules! chunk_arg {
 }
 chunk_arg!(Write ReadWrite Overwrite ReadWriteUninit);
 
-/// One accessor, or a tuple of up to eight.
+/// One accessor, or a tuple of up to twelve.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the arguments of `host_chunks`",
     note = "pass `cg.read(&buffer)`, `cg.overwrite(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"

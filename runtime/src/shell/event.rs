@@ -11,9 +11,10 @@ use windlass_sync::drain::Tide;
 
 use super::queue::QueueCore;
 use super::report::AsyncError;
+use super::task::TaskControl;
 use super::waking::{Woken, shielded};
 use super::{Inner, Signal};
-use crate::error::{Cause, Error, Kind, Result};
+use crate::error::{Cause, Error, Kind, Origin, Result};
 use windlass_engine::{Cancelled, NodeId};
 
 /// The state behind every clone of an event. The engine's node holds one reference until it has settled; when the
@@ -47,14 +48,21 @@ struct Extra {
     name: Option<Box<str>>,
     /// Ends the group's outside futures.
     cancel: Option<Arc<Signal>>,
+    /// The group is a host task.
+    task: Option<Arc<TaskControl>>,
     /// When it ran, by its device's clock.
     times: Option<Timed>,
 }
 
 impl Note {
-    pub(crate) fn new(name: Option<Box<str>>, cancel: Option<Arc<Signal>>) -> Self {
-        let has_extra = name.is_some() || cancel.is_some();
-        Note { extra: has_extra.then(|| Box::new(Extra { name, cancel, times: None })), ..Note::default() }
+    pub(crate) fn new(
+        name: Option<Box<str>>,
+        cancel: Option<Arc<Signal>>,
+        task: Option<Arc<TaskControl>>,
+    ) -> Self {
+        let has_extra = name.is_some() || cancel.is_some() || task.is_some();
+        let extra = || Box::new(Extra { name, cancel, task, times: None });
+        Note { extra: has_extra.then(extra), ..Note::default() }
     }
 
     /// What the user calls the group.
@@ -102,6 +110,7 @@ impl EventInner {
 
     /// The group has ended.
     pub(super) fn settle(&self, result: Result<()>, took_down: u32, woken: &mut Woken) {
+        let result = result.map_err(|error| self.own(error));
         if let Err(error) = &result {
             let root = !error.is_dependency_failed() && !error.is_cancelled();
             let all = NonZeroU32::MIN.saturating_add(took_down);
@@ -110,10 +119,30 @@ impl EventInner {
         woken.cells.extend(self.cell.complete(result).filter(|w| !w.is_empty()));
     }
 
+    /// What stops the group's host task, if it is one.
+    pub(crate) fn task(&self) -> Option<Arc<TaskControl>> {
+        self.cell.note(|note, _| note.extra.as_ref()?.task.clone())
+    }
+
+    /// Has a host task that has started stop at its next `await`. False if the group is none.
+    pub(crate) fn stop_task(&self) -> bool {
+        let Some(task) = self.task() else { return false };
+        let woken = task.stop.complete(());
+        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+        true
+    }
+
+    /// An error as this group's.
+    #[cold]
+    fn own(&self, error: Error) -> Error {
+        let group = self.cell.note(|note, _| note.name());
+        error.of_group(Origin { group, at: self.at })
+    }
+
     /// Nobody wants the group any more.
     pub(crate) fn cancel(self: &Arc<Self>) -> Cancelled {
         let node = self.node;
-        let error = Error::new(Kind::Cancelled);
+        let error = self.own(Error::new(Kind::Cancelled));
         let outcome = self.inner().enter(|state, turn| {
             let outcome = state.engine.cancel(node, Cause(error.clone()), turn);
             if outcome == Cancelled::Skipped {
@@ -138,6 +167,7 @@ impl EventInner {
             return;
         };
         let error = if doomed { Error::new(Kind::DependencyFailed { root: cause }) } else { cause };
+        let error = self.own(error);
         let woken = self.cell.complete(Err(error));
         woken.into_iter().for_each(|w| shielded(|| w.wake()));
     }

@@ -132,7 +132,8 @@ impl State {
         // What a group that does not run any more would have done is dropped with its work, when it settles.
         entry.timed = false;
         if live {
-            entry.timed = outfit.work().and_then(Work::event).is_some_and(|event| event.queue.clock.is_some());
+            entry.timed =
+                outfit.work().and_then(Work::event).is_some_and(|event| event.queue.clock.is_some());
             entry.job = match outfit.take_load() {
                 Some(commands) => Job::Commands(commands),
                 None => self.transfer(node).map_or(Job::Barrier, Job::Transfer),

@@ -3,7 +3,7 @@
 use std::hint::cold_path;
 use std::sync::Arc;
 
-use windlass_backend::Verdict;
+use windlass_backend::{BackendError, Verdict};
 use windlass_sync::desk::Clerk;
 
 use super::waking::Woken;
@@ -39,20 +39,15 @@ impl State {
             }
         }
         let mut lost = None;
-        let failures: Vec<(u64, u64, Cause)> = verdict
-            .failed
-            .into_iter()
-            .map(|f| {
-                let cause = Cause(Error::backend(f.error.clone(), "running a group"));
-                if f.error.is_lost() {
-                    lost = Some(cause.clone());
-                }
-                (f.first.0, f.last.0, cause)
-            })
-            .collect();
+        let failed = verdict.failed;
+        let cause = |error: &BackendError| Cause(Error::backend(error.clone(), "running a group"));
+        if let Some(f) = failed.iter().rfind(|f| f.error.is_lost()) {
+            lost = Some(cause(&f.error));
+        }
+        // Of groups that fail together each has its own error, but the loss of a device is one.
         let failure = |point: u64| {
-            let found = failures.iter().find(|(first, last, _)| (*first..=*last).contains(&point));
-            found.map(|(_, _, cause)| cause.clone())
+            let found = failed.iter().find(|f| (f.first.0..=f.last.0).contains(&point))?;
+            Some(lost.clone().filter(|_| found.error.is_lost()).unwrap_or_else(|| cause(&found.error)))
         };
         self.engine.passed(lane, verdict.upto.0, failure, turn);
         if let Some(cause) = lost {

@@ -8,11 +8,13 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use windlass_backend::Allocation;
-use windlass_sync::cell::EventCell;
+use windlass_sync::cell::{EventCell, Wakers};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::{catch, contain};
 
+use super::proxy::Signalled;
 use super::staging::HostCopy;
+use super::task::TaskControl;
 use super::waking::Woken;
 use super::work::{Planned, Work};
 use super::{Chores, Inner};
@@ -31,6 +33,7 @@ pub(crate) struct HostTaskCommand<'g> {
     pub(crate) start: StartTask<'g>,
     /// The runtime that was current at submit.
     pub(crate) runtime: Option<tokio::runtime::Handle>,
+    pub(crate) control: Arc<TaskControl>,
 }
 
 impl fmt::Debug for HostTaskCommand<'_> {
@@ -42,7 +45,6 @@ impl fmt::Debug for HostTaskCommand<'_> {
 /// A host accessor on its way to its memory.
 #[derive(Debug)]
 pub(crate) struct GuardCell {
-    pub(crate) root: RootId,
     /// Where the accessor was asked for.
     pub(crate) at: &'static Location<'static>,
     pub(crate) cell: EventCell<Result<()>>,
@@ -50,14 +52,24 @@ pub(crate) struct GuardCell {
 }
 
 impl GuardCell {
-    pub(crate) fn new(root: RootId, at: &'static Location<'static>) -> Self {
-        GuardCell { root, at, cell: EventCell::new(()), memory: Mutex::new(None) }
+    pub(crate) fn new(at: &'static Location<'static>) -> Self {
+        GuardCell { at, cell: EventCell::new(()), memory: Mutex::new(None) }
     }
 
     /// The guard may have its memory; a guard over nothing has none.
     fn grant(&self, memory: Option<Arc<dyn Allocation>>, woken: &mut Woken) {
+        // One that had its memory before the buffer was bound keeps that.
+        if self.cell.get().is_some() {
+            return;
+        }
         *lock(&self.memory) = memory;
         woken.cells.extend(self.cell.complete(Ok(())));
+    }
+
+    /// The guard has its memory, or fails, before the buffer has a runtime.
+    pub(crate) fn settle_early(&self, memory: Result<Arc<dyn Allocation>>) -> Option<Wakers> {
+        let result = memory.map(|memory| *lock(&self.memory) = Some(memory));
+        self.cell.complete(result)
     }
 
     pub(crate) fn take_memory(&self) -> Option<Arc<dyn Allocation>> {
@@ -96,7 +108,7 @@ impl Inner {
                     Some(Planned::HostTask(task)) => {
                         state.counters.host_tasks += 1;
                         let memory = memory.into_iter().filter_map(|(root, m)| Some((root, m?))).collect();
-                        let table = HostMemoryTable::new(memory);
+                        let table = HostMemoryTable::new(memory, task.control.clone());
                         Start::Task(task, table)
                     }
                     _ => Start::Nothing,
@@ -119,7 +131,9 @@ impl Inner {
 
     fn spawn_task(self: &Arc<Self>, node: NodeId, task: HostTaskCommand<'static>, memory: HostMemoryTable) {
         let finish = Finish { inner: self.clone(), node, result: None };
-        let future = HostTask { state: TaskState::New(task.start, memory), finish };
+        let stop = Signalled::new(task.control.stop.clone());
+        let future =
+            HostTask { state: TaskState::New(task.start, memory), stop, control: task.control, finish };
         match task.runtime {
             // On a runtime that has ended the future is dropped here and now, and its drop guard tells.
             Some(runtime) => drop(runtime.spawn(future)),
@@ -138,6 +152,8 @@ enum TaskState {
 /// runtime, its node ends too: `state` is dropped before `finish`, so the user's code no longer holds any memory then.
 struct HostTask {
     state: TaskState,
+    stop: Signalled,
+    control: Arc<TaskControl>,
     finish: Finish,
 }
 
@@ -146,6 +162,12 @@ impl Future for HostTask {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        if Pin::new(&mut this.stop).poll(cx).is_ready() && !matches!(this.state, TaskState::Over) {
+            let over = std::mem::replace(&mut this.state, TaskState::Over);
+            contain(|| drop(over));
+            this.control.stopped(&this.finish.inner, this.finish.node);
+            return Poll::Ready(());
+        }
         let polled = catch(|| {
             if let TaskState::New(..) = this.state
                 && let TaskState::New(start, memory) = std::mem::replace(&mut this.state, TaskState::Over)

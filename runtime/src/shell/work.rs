@@ -64,16 +64,7 @@ impl Binding {
 
     /// The bytes.
     pub(crate) fn region(&self) -> Region {
-        let element = self.element as usize;
-        let Extent { size: [slices, rows, row], pitch: [slice_pitch, row_pitch] } = self.extent;
-        Region {
-            offset: self.offset,
-            width: row * element,
-            rows,
-            slices,
-            row_pitch: row_pitch * element,
-            slice_pitch: slice_pitch * element,
-        }
+        window_region(self.offset, &self.extent, self.element as usize)
     }
 
     /// Whether two windows of one root share a byte.
@@ -93,14 +84,39 @@ impl Binding {
 
     /// The window in host memory.
     pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<Span> {
-        let start = memory.host_ptr()?;
-        debug_assert!(self.region().end() <= memory.bytes());
-        // SAFETY: prepare checked the window against the root's size, which is the allocation's, so the offset stays
-        // inside. The allocation lives until the node that uses it has settled; the engine keeps conflicting users
-        // apart, and all of them use the root's one word. Host memory is aligned for every word that a root can have:
-        // fresh memory by more than a word, a vector's by its element's own alignment, from which the word was taken.
-        Some(unsafe { Span::new(start.add(self.offset), self.extent, self.element as usize, self.word) })
+        window_span(memory, self.offset, self.extent, self.element as usize, self.word)
     }
+}
+
+/// The bytes of a window.
+pub(crate) fn window_region(offset: usize, extent: &Extent, element: usize) -> Region {
+    let Extent { size: [slices, rows, row], pitch: [slice_pitch, row_pitch] } = *extent;
+    Region {
+        offset,
+        width: row * element,
+        rows,
+        slices,
+        row_pitch: row_pitch * element,
+        slice_pitch: slice_pitch * element,
+    }
+}
+
+/// A window in its root's host memory; `None` where the host cannot reach it.
+pub(crate) fn window_span(
+    memory: &dyn Allocation,
+    offset: usize,
+    extent: Extent,
+    element: usize,
+    word: Word,
+) -> Option<Span> {
+    let start = memory.host_ptr()?;
+    debug_assert!(window_region(offset, &extent, element).end() <= memory.bytes());
+    // SAFETY: a window was checked against its root's size, which is the allocation's, when it was made, so the offset
+    // stays inside. The allocation lives until its user has ended: a node of the engine, or a host accessor of a buffer
+    // without a runtime. Conflicting users are kept apart by the engine, or by the accessor's buffer, and all of them use
+    // the root's one word. Host memory is aligned for every word that a root can have: fresh memory by more than a word,
+    // a vector's by its element's own alignment, from which the word was taken.
+    Some(unsafe { Span::new(start.add(offset), extent, element, word) })
 }
 
 /// An argument of a kernel.

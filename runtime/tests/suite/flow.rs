@@ -48,7 +48,7 @@ async fn all_of_several_events() {
     let rig = Rig::new();
     let x = Buffer::from(vec![0_u32; 8]);
     Event::all((0..50).map(|_| bump(&rig.queue, &x))).await.unwrap();
-    Event::all([]).await.unwrap();
+    Event::all::<Event>([]).await.unwrap();
     assert_eq!(x.into_vec().await.unwrap(), [50; 8]);
 }
 

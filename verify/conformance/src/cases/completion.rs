@@ -52,7 +52,7 @@ pub(super) async fn event_of_all(s: &Subject) -> Verdict {
     let events = buffers.iter().enumerate().map(submit).collect::<windlass::Result<Vec<_>>>()?;
     Event::all(events.iter().cloned()).await?;
     ensure!(events.iter().all(|e| e.status() == Status::Done));
-    Event::all([]).await?;
+    Event::all::<Event>([]).await?;
     let failed = s.fail(&buffers[0], "one of them")?;
     let with_one_that_fails = Event::all([events[1].clone(), failed, events[2].clone()]).await;
     ensure!(with_one_that_fails.is_err_and(|e| e.to_string().contains("one of them")));

@@ -11,7 +11,7 @@ use windlass::prelude::*;
 use windlass::{BackendError, KernelCall, Result};
 
 use super::Tally;
-use super::model::{Expected, Model, initial};
+use super::model::{Expected, GivenUp, Model, initial};
 use super::program::{Deed, Item, Kind, Part, Program, Rng, TaskEnd};
 use super::waiting::{Accessor, Gate, read, write};
 use crate::{Faulty, FaultyControl, inside_poll, kernels};
@@ -39,7 +39,7 @@ struct Run<'p> {
     buffers: Vec<Buffer<u32>>,
     handles: Vec<Handle>,
     gates: Vec<Option<Arc<Gate>>>,
-    cancelled: Vec<bool>,
+    cancelled: Vec<Option<GivenUp>>,
     told: Arc<AtomicUsize>,
 }
 
@@ -113,7 +113,7 @@ impl<'p> Run<'p> {
             true => Buffer::from((0..plan.len).map(|at| initial(root, at)).collect::<Vec<u32>>()),
             false => Buffer::new(plan.len),
         });
-        let cancelled = vec![false; program.items.len()];
+        let cancelled = vec![None; program.items.len()];
         let (buffers, rng) = (buffers.collect(), Rng::new(seed ^ 0x5eed));
         let (handles, gates) = (Vec::new(), Vec::new());
         let run = Run { program, rng, control, runtime, queues, buffers, handles, gates, cancelled, told };
@@ -220,10 +220,15 @@ impl<'p> Run<'p> {
             let cancel = item.cancel.is_some_and(ripe);
             match &mut self.handles[at] {
                 Handle::Event(event) if cancel => {
-                    self.cancelled[at] = event.cancel() == CancelOutcome::Skipped;
+                    self.cancelled[at] = match event.cancel() {
+                        CancelOutcome::Skipped => Some(GivenUp::Skipped),
+                        CancelOutcome::Stopping => Some(GivenUp::Stopped),
+                        CancelOutcome::TooLate | CancelOutcome::Done => None,
+                    };
                 }
                 Handle::Accessor(accessor) if cancel => {
-                    self.cancelled[at] |= accessor.future.take().is_some();
+                    let given_up = accessor.future.take().map(|_| GivenUp::Skipped);
+                    self.cancelled[at] = self.cancelled[at].or(given_up);
                 }
                 Handle::Accessor(accessor) if ripe(item.hold) => accessor.end.set(true),
                 _ => {}

@@ -57,9 +57,18 @@ pub(super) fn initial(root: usize, at: usize) -> u32 {
     (root * 1000 + at) as u32
 }
 
+/// How an item was cancelled in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// It did not start.
+    Skipped,
+    /// It is a host task that had started. Ours write after their only `await`, so it has written nothing.
+    Stopped,
+}
+
 impl Model {
     /// Runs the program; `cancelled` says which items were cancelled in time.
-    pub(super) fn run(program: &Program, cancelled: &[bool]) -> Self {
+    pub(super) fn run(program: &Program, cancelled: &[Option<GivenUp>]) -> Self {
         let element = |root: usize, at: usize, data: bool| Element {
             value: if data { initial(root, at) } else { 0 },
             bad: false,
@@ -76,13 +85,14 @@ impl Model {
         model
     }
 
-    fn item(&mut self, program: &Program, item: &Item, cancelled: bool) {
+    fn item(&mut self, program: &Program, item: &Item, cancelled: Option<GivenUp>) {
         let accesses = accesses(item);
+        let stopped = cancelled == Some(GivenUp::Stopped);
         let reads_bad = accesses.iter().any(|a| (a.reads || item.keep) && self.part(&a.part).any(|e| e.bad));
         let event_bad =
             item.after.iter().any(|(at, carries)| *carries && self.expected[*at] != Expected::Well);
         let doomed = reads_bad || event_bad;
-        let expected = match (cancelled, doomed, fails(item)) {
+        let expected = match (cancelled.is_some(), doomed, fails(item)) {
             (true, ..) => Expected::Cancelled,
             (_, true, true) => Expected::Either,
             (_, true, false) => Expected::Doomed,
@@ -94,7 +104,7 @@ impl Model {
         match (&expected, &item.kind) {
             // A group may be asked to leave no trace of what was cancelled. Where what it was to have is bad, though, it
             // counts as the author of a bad version of all its part, like any other writer.
-            (Expected::Cancelled, _) if !doomed && item.keep => {}
+            (Expected::Cancelled, _) if stopped || !doomed && item.keep => {}
             // An accessor that is let go of or refused leaves none: what is bad was bad before.
             (Expected::Cancelled | Expected::Doomed, _) if accessor => {}
             (Expected::Well, kind) => {

@@ -1,0 +1,167 @@
+//! Host accessors of a buffer that no queue has used yet.
+//!
+//! Such a buffer belongs to no runtime, and a host accessor does not decide to which it will: it is served here. Only host
+//! accessors use the data then, so they are all that has to be kept apart: each waits for those before it whose part
+//! overlaps its own, where one of the two writes.
+//!
+//! When a queue binds the buffer, the accessors that are still there take their places in the engine, in their order and
+//! ahead of the first group. One that has its memory keeps it; one that waits is granted it by the engine.
+//!
+//! One lock covers all of it, the binding included: an accessor finds itself either here or in its place, never between.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{Allocation, HostMemory};
+use windlass_sync::cell::Wakers;
+use windlass_sync::facade::{Mutex, lock};
+
+use super::Root;
+use crate::error::{Cause, Error, Kind, Result};
+use crate::shell::host_side::GuardCell;
+use crate::shell::waking::shielded;
+use crate::shell::work::Work;
+use crate::shell::{Inner, State, Windlass};
+use windlass_engine::{Box3, Cancelled, GuardPlan, Mode, NodeId, RootId, Turn};
+
+/// The data of a buffer without a runtime, and who uses it.
+#[derive(Debug, Default)]
+pub(super) struct Unbound {
+    pub(super) data: Option<Arc<dyn Allocation>>,
+    /// Somebody may have written the data, or it came from the program.
+    pub(super) is_written: bool,
+    accessors: Vec<Arc<Accessor>>,
+}
+
+#[derive(Debug)]
+struct Accessor {
+    /// In the engine's units.
+    bounds: Box3,
+    mode: Mode,
+    guard: Arc<GuardCell>,
+    /// Where it stands once the buffer is bound. Changed under the buffer's lock only.
+    place: Mutex<Option<(Arc<Inner>, NodeId)>>,
+}
+
+/// A host accessor that was asked for before the buffer had a runtime; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Early {
+    root: Arc<Root>,
+    accessor: Arc<Accessor>,
+}
+
+impl Unbound {
+    pub(super) fn new(data: Option<HostMemory>) -> Self {
+        let data = data.map(|memory| Arc::new(memory) as Arc<dyn Allocation>);
+        Unbound { is_written: data.is_some(), data, accessors: Vec::new() }
+    }
+
+    fn memory(&mut self, bytes: usize) -> Result<Arc<dyn Allocation>> {
+        if let Some(memory) = &self.data {
+            return Ok(memory.clone());
+        }
+        let made = HostMemory::zeroed(bytes).map_err(|e| {
+            Error::backend(e, format!("allocating {bytes} bytes for a buffer in host memory"))
+        })?;
+        Ok(self.data.insert(Arc::new(made)).clone())
+    }
+
+    /// Grants their memory to those who wait for nobody any more.
+    fn grant(&mut self, bytes: usize) -> SmallVec<[Wakers; 1]> {
+        let mut woken = SmallVec::new();
+        for at in 0..self.accessors.len() {
+            let accessor = self.accessors[at].clone();
+            let waits = |before: &Arc<Accessor>| {
+                let writes = before.mode.writes() || accessor.mode.writes();
+                writes && before.bounds.overlaps(&accessor.bounds)
+            };
+            if accessor.guard.cell.get().is_some() || self.accessors[..at].iter().any(waits) {
+                continue;
+            }
+            let memory = self.memory(bytes);
+            self.is_written |= accessor.mode.writes() && memory.is_ok();
+            woken.extend(accessor.guard.settle_early(memory));
+        }
+        woken
+    }
+
+    /// Gives the accessors their places in the engine, in the turn in which the buffer is bound.
+    pub(super) fn take_places(
+        &mut self,
+        root: RootId,
+        inner: &Arc<Inner>,
+        state: &mut State,
+        turn: &mut Turn<Windlass>,
+    ) {
+        for accessor in self.accessors.drain(..) {
+            let work = Work::Guard(accessor.guard.clone());
+            let plan = GuardPlan { root, bounds: accessor.bounds, mode: accessor.mode, work };
+            let node = state.engine.plan_guard(plan, turn);
+            *lock(&accessor.place) = Some((inner.clone(), node));
+        }
+    }
+}
+
+impl Early {
+    /// Takes its place among the buffer's accessors. `None` if the buffer has been bound meanwhile.
+    pub(crate) fn enter(
+        root: &Arc<Root>,
+        bounds: Box3,
+        mode: Mode,
+        at: &'static Location<'static>,
+    ) -> Option<Self> {
+        let guard = Arc::new(GuardCell::new(at));
+        let accessor = Arc::new(Accessor { bounds, mode, guard, place: Mutex::new(None) });
+        let mut unbound = lock(&root.unbound);
+        if root.owner().is_some() {
+            return None;
+        }
+        unbound.accessors.push(accessor.clone());
+        // Nobody waits for this one yet, and its coming lets nobody else go on.
+        let _ = unbound.grant(root.bytes());
+        drop(unbound);
+        Some(Early { root: root.clone(), accessor })
+    }
+
+    pub(crate) fn guard(&self) -> &Arc<GuardCell> {
+        &self.accessor.guard
+    }
+
+    /// Gives up the buffer's memory, if this accessor is its only user and no runtime has it.
+    pub(crate) fn take_memory(&self) -> Option<Arc<dyn Allocation>> {
+        let mut unbound = lock(&self.root.unbound);
+        let alone = unbound.accessors.len() == 1 && self.root.owner().is_none();
+        alone.then(|| unbound.data.take()).flatten()
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        let mut unbound = lock(&self.root.unbound);
+        let place = lock(&self.accessor.place).take();
+        unbound.accessors.retain(|accessor| !Arc::ptr_eq(accessor, &self.accessor));
+        let woken = match place {
+            None => unbound.grant(self.root.bytes()),
+            Some(_) => SmallVec::new(),
+        };
+        drop(unbound);
+        for wakers in woken {
+            shielded(|| wakers.wake());
+        }
+        if let Some((inner, node)) = place {
+            end(&inner, node);
+        }
+    }
+}
+
+/// Ends a host accessor's node. Before it has the memory it leaves without a trace; after that it ends like any user of the
+/// data.
+pub(crate) fn end(inner: &Arc<Inner>, node: NodeId) {
+    let cause = Cause(Error::new(Kind::Cancelled));
+    inner.enter(|state, turn| {
+        if state.engine.cancel(node, cause, turn) == Cancelled::TooLate {
+            state.engine.finish_host(node, Ok(()), turn);
+        }
+    });
+}

@@ -1,0 +1,152 @@
+//! Waiting for room in a queue, and the places that come of it.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use windlass_sync::credits::Place;
+
+use super::Queue;
+use crate::error::Result;
+use crate::event::Event;
+use crate::group::CommandGroup;
+use crate::shell::waking::wake_all;
+
+/// A wait for room, over a queue that is borrowed or owned.
+struct Waiting<Q: Borrow<Queue>> {
+    queue: Q,
+    place: Place,
+    at: &'static Location<'static>,
+    /// What the stall report calls this wait.
+    watched: Option<usize>,
+}
+
+impl<Q: Borrow<Queue>> Waiting<Q> {
+    fn new(queue: Q, at: &'static Location<'static>) -> Self {
+        Waiting { queue, place: Place::default(), at, watched: None }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let core = &self.queue.borrow().core;
+        let polled = core.credits.poll_take(&mut self.place, cx.waker());
+        match (polled, self.watched) {
+            (Poll::Ready(()), Some(key)) => {
+                self.watched = None;
+                core.inner.watch.is_ready(key);
+            }
+            (Poll::Pending, None) => self.watched = Some(core.inner.watch.waits(core, self.at)),
+            _ => {}
+        }
+        polled
+    }
+}
+
+impl<Q: Borrow<Queue>> Drop for Waiting<Q> {
+    fn drop(&mut self) {
+        let core = &self.queue.borrow().core;
+        if let Some(key) = self.watched.take() {
+            core.inner.watch.is_ready(key);
+        }
+        wake_all(core.credits.forget(&mut self.place));
+    }
+}
+
+/// A place that was taken, given back unless it is used.
+struct Taken<Q: Borrow<Queue>> {
+    queue: Q,
+    used: bool,
+}
+
+impl<Q: Borrow<Queue>> Taken<Q> {
+    fn new(queue: Q) -> Self {
+        Taken { queue, used: false }
+    }
+
+    fn submit<F>(mut self, group: F, at: &'static Location<'static>) -> Result<Event>
+    where
+        F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
+    {
+        self.used = true;
+        self.queue.borrow().submit_paid(group, at)
+    }
+}
+
+impl<Q: Borrow<Queue>> Drop for Taken<Q> {
+    fn drop(&mut self) {
+        if !self.used {
+            wake_all(self.queue.borrow().core.credits.give(1));
+        }
+    }
+}
+
+macro_rules! places {
+    ($(
+        $(#[doc = $wait_doc:literal])* $wait:ident $(#[doc = $slot_doc:literal])* $slot:ident ($($q:lifetime)?) $queue:ty;
+    )*) => {$(
+        $(#[doc = $wait_doc])*
+        #[must_use = "futures do nothing unless awaited"]
+        pub struct $wait $(<$q>)? {
+            waiting: Waiting<$queue>,
+        }
+
+        impl $(<$q>)? $wait $(<$q>)? {
+            pub(super) fn new(queue: $queue, at: &'static Location<'static>) -> Self {
+                $wait { waiting: Waiting::new(queue, at) }
+            }
+        }
+
+        impl $(<$q>)? Future for $wait $(<$q>)? {
+            type Output = $slot $(<$q>)?;
+
+            fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+                let this = self.get_mut();
+                this.waiting.poll(cx).map(|()| $slot::new(<$queue as Clone>::clone(&this.waiting.queue)))
+            }
+        }
+
+        impl $(<$q>)? fmt::Debug for $wait $(<$q>)? {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($wait)).field("at", &self.waiting.at).finish_non_exhaustive()
+            }
+        }
+
+        $(#[doc = $slot_doc])*
+        #[must_use = "dropping the slot gives its place back"]
+        pub struct $slot $(<$q>)? {
+            taken: Taken<$queue>,
+        }
+
+        impl $(<$q>)? $slot $(<$q>)? {
+            pub(super) fn new(queue: $queue) -> Self {
+                $slot { taken: Taken::new(queue) }
+            }
+
+            /// Submits a group in this place; see [`Queue::submit`].
+            #[track_caller]
+            pub fn submit<F>(self, group: F) -> Result<Event>
+            where
+                F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
+            {
+                self.taken.submit(group, Location::caller())
+            }
+        }
+
+        impl $(<$q>)? fmt::Debug for $slot $(<$q>)? {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($slot)).field("queue", &self.taken.queue).finish()
+            }
+        }
+    )*};
+}
+places! {
+    /// See [`Queue::ready`].
+    Ready
+    /// A reserved place in a queue, given back when it is dropped unused.
+    Slot('q) &'q Queue;
+    /// See [`Queue::ready_owned`].
+    ReadyOwned
+    /// A reserved place in a queue, which it owns a handle of; given back when it is dropped unused.
+    OwnedSlot() Queue;
+}
