@@ -207,7 +207,7 @@ impl ClockSample {
 /// - Memory that [`Context::allocate`] and [`Context::allocate_staging`] return is an [`Allocation`] as that trait demands,
 ///   of at least the size asked for, and nobody else's.
 /// - Lanes do nothing with memory but what the commands say that they are fed.
-/// - Where `info` says that a memory's fresh contents are zeros, they are.
+/// - Where `info` says that a memory's fresh contents are zeros, they are; and what it allocates of the heap is zeroed.
 #[async_trait]
 pub unsafe trait Context: Any + Send + Sync {
     /// What the context can do. The same for the context's whole life.
@@ -217,7 +217,7 @@ pub unsafe trait Context: Any + Send + Sync {
     /// priority and completion strategy, and drops a lane after the verdict of its last point, on a thread that may block.
     fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError>;
 
-    /// Allocates memory, whose fresh contents are as [`MemoryInfo::fresh`] says.
+    /// Allocates memory, whose fresh contents are as [`MemoryInfo::fresh`] says; that of the heap is zeroed.
     fn allocate(
         &self,
         memory: MemoryIndex,

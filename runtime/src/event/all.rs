@@ -78,10 +78,7 @@ impl Future for AllEvents {
         let this = self.get_mut();
         if !std::mem::replace(&mut this.wanted, true) {
             // All of them, also while this still waits for the first.
-            this.events
-                .iter()
-                .filter(|event| event.status() == Status::Pending)
-                .for_each(|e| e.inner.want());
+            this.events.iter().filter(|event| event.status() == Status::Pending).for_each(|e| e.inner.want());
         }
         while let Some(event) = this.events.get_mut(this.ended) {
             if let Err(error) = std::task::ready!(Pin::new(event).poll(cx)) {

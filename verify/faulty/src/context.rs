@@ -117,7 +117,8 @@ unsafe impl Context for FaultyContext {
             MemoryIndex::Heap => last,
         };
         let info = self.info.memories[of];
-        let (visible, spoilt) = (info.host == HostAccess::Coherent, info.fresh == Contents::Any);
+        let spoilt = memory != MemoryIndex::Heap && info.fresh == Contents::Any;
+        let visible = info.host == HostAccess::Coherent;
         Ok(Arc::new(FaultyMemory::new(bytes, Owner::Context(self.at), (visible, spoilt), &self.shared)?))
     }
 

@@ -151,7 +151,7 @@ fn breaches_are_noticed() {
     assert!(lab().breach(|l| drop((l.feed(0, 2, &[]), l.feed(0, 2, &[])))).contains("fed after"));
     assert!(lab().breach(|l| drop(l.feed(0, 1, &[wait(1, 1)]))).contains("not fed"));
     assert!(lab().breach(|l| drop(l.feed(0, 1, &[wait(7, 1)]))).contains("not fed"));
-    assert!(lab().breach(|l| (1..5).for_each(|p| drop(l.feed(0, p, &[])))).contains("in flight"));
+    assert!(lab().breach(|l| (1..5).for_each(|p| drop(l.feed(0, p, &[])))).contains("and the depth is 3"));
     assert!(lab().breach(|l| l.lanes[0].arm(Point(1))).contains("never fed"));
     let foreign = |l: &Lab| {
         let other = block_on(l.faulty.open(spec())).unwrap();

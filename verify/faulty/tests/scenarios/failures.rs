@@ -144,7 +144,7 @@ fn a_memory_cap_is_an_error_and_frees_make_room() {
 /// Decision 9: a build is a gate, worked off once for all who need the kernel.
 #[test]
 fn a_build_is_a_gate_and_single_flight() {
-    let rig = single();
+    let rig = Rig::new(Faulty::builder().lanes(1).zeroed_memory());
     let queue = rig.queue(0);
     let buffers: Vec<_> = (0..5).map(|_| Buffer::<u32>::new(4)).collect();
     let events: Vec<_> = buffers.iter().map(|b| step(&queue, b, 1)).collect();

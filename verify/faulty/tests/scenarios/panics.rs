@@ -13,10 +13,14 @@ fn a_lane_that_panics_counts_as_lost() {
         let queue = rig.queue(0);
         let x = Buffer::<u32>::new(8);
         rig.finish(set(&queue, &x, 0)).unwrap();
+        rig.finish(step(&queue, &x, 1)).unwrap();
         rig.control.panic_in(call);
+        // The first is fed with a report; the second is asked about when somebody waits for it.
+        let reported = (call == Call::Arm).then(|| step(&queue, &x, 1));
         let event = step(&queue, &x, 1);
         assert!(rig.finish(event).unwrap_err().root().is_device_lost(), "{call:?}");
         assert!(queue.submit(|_| Ok(())).unwrap_err().is_device_lost());
+        drop(reported);
         rig.settle();
         assert_eq!(queue.in_flight(), 0, "{call:?}");
         drop((queue, x));
