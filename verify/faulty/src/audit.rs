@@ -38,7 +38,7 @@ pub struct Audit {
     pub ran: u64,
     /// Verdicts that were given.
     pub verdicts: u64,
-    /// The most that any lane has held at a time.
+    /// The most commands that any lane has held at a time.
     pub deepest: usize,
     /// Copies that were fed, one side of which is neither the context's memory nor its staging.
     pub foreign_copies: u64,

@@ -121,7 +121,7 @@ impl FaultyLane {
         if report {
             lane.armed.push(point.0);
         }
-        let (depth, reports) = (lane.unreported.len(), lane.reports());
+        let (depth, reports) = (lane.unreported.iter().map(|u| u.weight).sum(), lane.reports());
         if eager {
             lane.flushed = point.0;
         }

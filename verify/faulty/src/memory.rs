@@ -167,11 +167,6 @@ impl Window {
             return Err(format!("{region:?} of an allocation of {} bytes", memory.bytes()));
         }
         let known = (memory as &dyn Any).downcast_ref::<FaultyMemory>();
-        let on_host = known.is_none_or(|own| matches!(own.owner, Owner::StagingOf(_)));
-        let granular = |n: usize| n.is_multiple_of(4);
-        if !granular(region.offset) || !granular(region.width) && end != Some(memory.bytes()) && !on_host {
-            return Err(format!("{region:?} is not made of granules"));
-        }
         let (start, block) = match known {
             Some(own) if !own.visible && !reach.includes(own.owner) => {
                 return Err("memory of another context".into());

@@ -28,5 +28,7 @@ mod refusals;
 mod rig;
 #[path = "scenarios/staging.rs"]
 mod staging;
+#[path = "scenarios/streams.rs"]
+mod streams;
 #[path = "scenarios/transfers.rs"]
 mod transfers;

@@ -64,7 +64,14 @@ pub(super) fn attempt(program: &Program, seed: u64) -> Result<Tally, String> {
 
 impl<'p> Run<'p> {
     fn new(program: &'p Program, seed: u64) -> Result<Self> {
-        let mut builder = Faulty::builder().lanes(program.lanes).depth(program.depth);
+        let mut builder = Faulty::builder().lanes(program.lanes).copy_lanes(program.copy_lanes);
+        builder = builder.depths(program.depth, program.reports);
+        if program.one_domain {
+            builder = builder.one_domain();
+        }
+        if program.zeroed {
+            builder = builder.zeroed_memory();
+        }
         for memory in &program.devices {
             builder = builder.device(*memory);
         }
@@ -81,6 +88,7 @@ impl<'p> Run<'p> {
         let control = faulty.control();
         control.report_exactly(program.exact);
         control.report_inside_feed(program.inside);
+        control.no_peer_copies(program.no_peer_copies);
         control.refuse_kernel("refused", BackendError::Unsupported("this kernel".into()));
         let told = Arc::new(AtomicUsize::new(0));
         let heard = told.clone();

@@ -36,6 +36,16 @@ pub(super) struct Program {
     pub(super) devices: Vec<Memory>,
     pub(super) lanes: usize,
     pub(super) depth: usize,
+    /// Groups of a lane that may report at a time.
+    pub(super) reports: usize,
+    /// Lanes of each device that only copy.
+    pub(super) copy_lanes: usize,
+    /// All contexts are of one domain.
+    pub(super) one_domain: bool,
+    /// And yet its contexts cannot copy each other's memory.
+    pub(super) no_peer_copies: bool,
+    /// Fresh memory holds zeros.
+    pub(super) zeroed: bool,
     pub(super) callbacks: bool,
     pub(super) slow_allocate: bool,
     /// Transfers through staging go in chunks of a few bytes, with room for two at a time.
@@ -165,11 +175,18 @@ impl Program {
         }
         let queues = (0..1 + rng.below(4)).map(|_| random_queue(&mut rng, &devices, &contexts)).collect();
         let roots = (0..1 + rng.below(3)).map(|_| RootPlan { len: 1 + rng.below(16), data: rng.chance(60) });
+        // Of numbers of their own.
+        let mut shape = Rng::new(!seed);
         let mut program = Program {
             roots: roots.collect(),
             devices,
             lanes: 1 + rng.below(3),
             depth: 1 + rng.below(4),
+            reports: 1 + shape.below(4),
+            copy_lanes: shape.below(6).saturating_sub(3),
+            one_domain: shape.chance(50),
+            no_peer_copies: shape.chance(20),
+            zeroed: shape.chance(25),
             callbacks: rng.chance(30),
             slow_allocate: rng.chance(30),
             chunks: seed % 2 == 1,

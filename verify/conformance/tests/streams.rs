@@ -1,0 +1,54 @@
+//! The suite and its random programs on a scripted backend that is shaped like CUDA: deep lanes that hold few reports,
+//! lanes that only copy, two devices in one domain, memory that holds rubbish, and reports from a driver's callback.
+
+use windlass::{Context, Device, Queue, Runtime};
+use windlass_conformance::programs::{World, run as run_programs};
+use windlass_conformance::{Kernels, Subject, expected, run};
+use windlass_faulty::{Faulty, FaultyControl};
+
+fn streams() -> (Runtime, FaultyControl) {
+    let faulty = Faulty::builder().like_cuda().auto().build();
+    let control = faulty.control();
+    (Runtime::builder().backend(faulty).build(), control)
+}
+
+fn assert_kept(control: &FaultyControl) {
+    assert_eq!(control.breaches(), Vec::<String>::new());
+    let audit = control.audit();
+    assert!(audit.most_reports <= 56 && audit.deepest <= 1021, "{audit:?}");
+}
+
+#[test]
+fn a_device_of_streams_conforms() {
+    let (runtime, control) = streams();
+    let device = Subject::find(&runtime, |d| d.backend().as_str() == "faulty").expect("it is always there");
+    let subject = Subject::open("streams", &device, Kernels::new()).expect("it opens");
+    run(&subject).compare(expected::of("streams")).unwrap_or_else(|text| panic!("{text}"));
+    assert_kept(&control);
+}
+
+/// Several contexts of one domain, each on both devices, used by several threads.
+#[test]
+fn random_programs_on_two_devices_of_streams() {
+    let (runtime, control) = streams();
+    let devices = futures_lite::future::block_on(runtime.devices()).expect("scripted devices are found");
+    let devices: Vec<Device> = devices.into_iter().filter(|d| d.backend().as_str() == "faulty").collect();
+    let both = Context::blocking_open(&devices).expect("a context opens");
+    let queue = |device: &Device, context: Option<&Context>| {
+        let builder = Queue::builder().device(device.clone());
+        let builder = context.into_iter().fold(builder, |b, context| b.context(context));
+        builder.handler(|_| {}).blocking_build().expect("a queue opens")
+    };
+    let places = vec![
+        queue(&devices[0], None),
+        queue(&devices[1], None),
+        queue(&devices[0], Some(&both)),
+        queue(&devices[1], Some(&both)),
+    ];
+    let world = World { places, kernels: Kernels::new() };
+    let tally = run_programs(&world, 0..2_000).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(tally.programs == 2_000 && tally.failed > 1_000, "{tally:?}");
+    let audit = control.audit();
+    assert!(audit.peer_copies > 1_000 && audit.on_copy_lanes > 1_000, "{audit:?}");
+    assert_kept(&control);
+}
