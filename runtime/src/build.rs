@@ -21,10 +21,14 @@ use crate::shell::Inner;
 pub(crate) struct Built {
     cell: EventCell<Result<Arc<dyn BuiltKernel>>>,
     /// Keeps the kernel's number from being given out again.
-    _kernel: Kernel,
+    kernel: Kernel,
 }
 
 impl Built {
+    pub(crate) fn name(&self) -> &str {
+        self.kernel.name()
+    }
+
     /// The kernel, if it has been built and that went well.
     pub(crate) fn ready(&self) -> Option<Arc<dyn BuiltKernel>> {
         self.cell.get()?.ok()
@@ -88,7 +92,7 @@ impl Builds {
         let built = match table.entry((kernel.id(), device, bits)) {
             Entry::Occupied(entry) => return Ok(entry.get().clone()),
             Entry::Vacant(entry) => {
-                let built = Built { cell: EventCell::new(()), _kernel: kernel.clone() };
+                let built = Built { cell: EventCell::new(()), kernel: kernel.clone() };
                 entry.insert(Arc::new(built)).clone()
             }
         };

@@ -1,5 +1,7 @@
 //! Kernels that are built before they are needed.
 
+use std::fmt;
+
 use windlass_backend::{AtomicOrders, DeviceInfo};
 use windlass_kernel::{Kernel, KernelImage, LaunchRange, Need, Range};
 
@@ -9,6 +11,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::group::build_values;
 use crate::queue::Queue;
+use crate::shell::limits::check_launch;
 
 /// Kernels together: to be listed, asked what they need, and built ahead of their first launch.
 ///
@@ -115,7 +118,11 @@ impl Bundle {
         let mut started = Vec::new();
         for part in &self.kernels {
             let slot = queue.slot();
-            let values = build_values(&part.kernel, part.values()?, self.range.as_ref(), slot)?;
+            let values = build_values(&part.kernel, part.values()?, self.range.as_ref())?;
+            if let Some(range) = &self.range {
+                let of = (&slot.device as &dyn fmt::Display, &slot.device.info().limits);
+                check_launch(part.kernel.name(), of, &[], range, 0)?;
+            }
             started.push(slot.build(queue.runtime().inner(), &part.kernel, values)?);
         }
         for built in started {

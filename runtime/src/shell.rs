@@ -18,6 +18,7 @@ pub(crate) mod feed;
 mod filing;
 pub(crate) mod host_side;
 mod in_use;
+pub(crate) mod limits;
 pub(crate) mod memory;
 mod native;
 pub(crate) mod outside;

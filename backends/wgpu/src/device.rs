@@ -110,11 +110,10 @@ fn describe(adapter: &wgpu::Adapter, about: wgpu::AdapterInfo, before: &[DeviceI
 
 fn limits(limits: &wgpu::Limits) -> Limits {
     let items = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
-    // A binding starts where the device wants it; the kernel is handed the rest of the offset in elements.
-    let offset = wgpu::COPY_BUFFER_ALIGNMENT as usize;
     Limits::default()
         .allocation(limits.max_buffer_size & !3)
-        .binding(limits.max_storage_buffer_binding_size, offset)
+        // A binding starts where the device wants it; the kernel is handed the rest of the offset in elements.
+        .binding(limits.max_storage_buffer_binding_size, 1)
         .bindings(limits.max_storage_buffers_per_shader_stage as usize)
         .work_group(items as usize, limits.max_compute_workgroup_storage_size as usize)
 }

@@ -47,7 +47,7 @@ impl Root {
         self.word
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.element
     }
 

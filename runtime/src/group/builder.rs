@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use crate::buffer::Root;
 use crate::build::Built;
+use crate::device::Device;
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
 use crate::shell::event::EventInner;
@@ -111,6 +112,20 @@ impl Builder<'_> {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Refuses buffers that are more than the device takes in one piece: it keeps buffers whole, also where a group uses a
+    /// part. Host tasks work in the host's memory.
+    pub(crate) fn check_sizes(&self, device: &Device) -> Result<()> {
+        let most = device.info().limits.allocation;
+        let root = self.roots.iter().find(|root| root.bytes() as u64 > most);
+        match root.filter(|_| !self.is_host_task) {
+            None => Ok(()),
+            Some(root) => Err(Error::invalid(format!(
+                "a buffer of {} bytes, and {device} takes {most} in one piece: use several buffers",
+                root.bytes()
+            ))),
         }
     }
 

@@ -12,8 +12,8 @@ use crate::args::Argument;
 use crate::build::Values;
 use crate::context::DeviceSlot;
 use crate::error::{Error, Result};
-use crate::shell::Inner;
 use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
+use crate::shell::{Inner, limits};
 use windlass_engine::Mode;
 
 /// A kernel and the arguments for one launch, in the order of its slots.
@@ -218,20 +218,23 @@ impl<'g> KernelCall<'g> {
             let what = "an argument that is a part of a grid whose rows do not follow each other";
             return Err(Error::unsupported(format!("{what}, for kernel `{name}` on {}", slot.device)));
         }
-        let values = build_values(&self.kernel, self.overrides, Some(&range), slot)?;
+        let local = args.iter().map(|arg| if let PlannedArg::Local(bytes) = arg { *bytes } else { 0 });
+        let local_memory = local.fold(0, usize::saturating_add);
+        let of = (&slot.device as &dyn fmt::Display, &slot.device.info().limits);
+        limits::check_launch(name, of, &args, &range, local_memory)?;
+        let values = build_values(&self.kernel, self.overrides, Some(&range))?;
         let built = slot.build(inner, &self.kernel, values)?;
-        Ok(Planned::Kernel(Box::new(PlannedKernel { range, args, built })))
+        let planned = PlannedKernel { range, args, built, local_memory };
+        if let Some(ready) = planned.built.ready() {
+            planned.check(ready.limits())?;
+        }
+        Ok(Planned::Kernel(Box::new(planned)))
     }
 }
 
 /// The values that a kernel is built with for a launch: those of the call, and what its work-groups are. Most kernels
 /// have none, and cost nothing here.
-pub(crate) fn build_values(
-    kernel: &Kernel,
-    mut values: Values,
-    range: Option<&Range>,
-    slot: &DeviceSlot,
-) -> Result<Values> {
+pub(crate) fn build_values(kernel: &Kernel, mut values: Values, range: Option<&Range>) -> Result<Values> {
     if let Some((name, number)) = values.iter().find(|(_, number)| !number.is_finite()) {
         let of = kernel.overrides().iter().find(|of| of.name == *name);
         return Err(Error::invalid(format!(
@@ -249,13 +252,7 @@ pub(crate) fn build_values(
             "kernel `{name}` works in groups: launch it over `NdRange {{ global: […], local: […] }}`"
         )));
     };
-    let (items, most) = (local.iter().product::<usize>(), slot.device.info().limits.work_group_items);
-    if items > most {
-        return Err(Error::invalid(format!(
-            "work-groups of {local:?} for kernel `{name}` are {items} items, and {} takes {most}",
-            slot.device
-        )));
-    }
+    let items: usize = local.iter().product();
     values.push(("group_items", items as f64));
     // Those that the launch does not have are last, and 1.
     let extents = local[3 - range.dims()..].iter().copied().chain([1; 3]);

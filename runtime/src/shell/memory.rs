@@ -16,6 +16,44 @@ use windlass_engine::{HEAP, MemoryId, RootId};
 /// operating system.
 const SMALL: usize = 128 << 10;
 
+type Made = Result<Arc<dyn Allocation>, BackendError>;
+
+/// An allocation to be made; on the heap, unless a context owns the memory.
+struct Wanted {
+    owner: Option<MemoryShell>,
+    bytes: usize,
+}
+
+impl Wanted {
+    fn blocks(&self) -> bool {
+        self.owner.as_ref().is_some_and(|m| m.context.info().allocate_blocks)
+    }
+
+    fn make(&self) -> Made {
+        let Some(MemoryShell { context, index, .. }) = &self.owner else {
+            return HostMemory::zeroed(self.bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>);
+        };
+        let made = catch(|| context.allocate(*index, MemoryObject::Buffer { bytes: self.bytes }));
+        made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+    }
+
+    /// On a thread that may block: what the driver keeps of freed memory is given back before it is said that there is none.
+    fn make_with_room(self, made: Option<Made>) -> (Self, Made) {
+        let mut made = made.unwrap_or_else(|| self.make());
+        if let (true, Some(MemoryShell { context, index, .. })) = (is_out_of_memory(&made), &self.owner) {
+            made = match catch(|| context.trim(*index)) {
+                Ok(()) => self.make(),
+                Err(panic) => Err(BackendError::Panicked(panic.message().into())),
+            };
+        }
+        (self, made)
+    }
+}
+
+fn is_out_of_memory(made: &Made) -> bool {
+    matches!(made, Err(BackendError::OutOfMemory { .. }))
+}
+
 impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
     pub(super) fn allocate(
@@ -25,9 +63,8 @@ impl Inner {
         bytes: usize,
         chores: &mut Chores,
     ) {
-        let heap = move || HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>);
         if memory == HEAP {
-            let made = self.count(memory, bytes, None, heap());
+            let made = self.count(memory, bytes, None, Wanted { owner: None, bytes }.make());
             return self.sit(chores, |state, turn| {
                 state.counters.allocations += 1;
                 state.engine.allocated(root, memory, made, turn);
@@ -37,24 +74,20 @@ impl Inner {
             state.counters.allocations += 1;
             state.memories.get(&memory).cloned()
         });
-        let blocks = chores.in_callback || owner.as_ref().is_some_and(|m| m.context.info().allocate_blocks);
-        let object = MemoryObject::Buffer { bytes };
-        let device = owner.as_ref().and_then(MemoryShell::device_name);
-        let make = move || match owner {
-            Some(MemoryShell { context, index, .. }) => {
-                let made = catch(|| context.allocate(index, object));
-                made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+        let wanted = Wanted { owner, bytes };
+        let mut made = None;
+        if !chores.in_callback && !wanted.blocks() {
+            let here = wanted.make();
+            if !is_out_of_memory(&here) {
+                let made = self.count(memory, bytes, wanted.owner.as_ref(), here);
+                return self.sit(chores, |state, turn| state.engine.allocated(root, memory, made, turn));
             }
-            None => heap(),
-        };
-        if !blocks {
-            let made = self.count(memory, bytes, device, make());
-            return self.sit(chores, |state, turn| state.engine.allocated(root, memory, made, turn));
+            made = Some(here);
         }
         let inner = self.clone();
         self.gates.spawn(async move {
-            let made = inner.off_thread(make).await;
-            let made = inner.count(memory, bytes, device, made);
+            let (wanted, made) = inner.off_thread(move || wanted.make_with_room(made)).await;
+            let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
             inner.enter(|state, turn| state.engine.allocated(root, memory, made, turn));
         });
     }
@@ -64,8 +97,8 @@ impl Inner {
         &self,
         memory: MemoryId,
         bytes: usize,
-        device: Option<String>,
-        made: Result<Arc<dyn Allocation>, BackendError>,
+        owner: Option<&MemoryShell>,
+        made: Made,
     ) -> Result<Arc<dyn Allocation>, Cause> {
         let error = match made {
             Ok(allocation) => {
@@ -74,12 +107,17 @@ impl Inner {
             }
             Err(error) => error,
         };
+        let device = owner.and_then(MemoryShell::device_name);
         let on = device.map_or_else(|| "in host memory".into(), |name| format!("on {name}"));
         let mut doing = format!("allocating {bytes} bytes for a buffer {on}");
         if let BackendError::OutOfMemory { .. } = error {
             let there = self.in_use.now(memory);
             let held: usize = there.iter().map(|allocation| allocation.bytes()).sum();
             doing += &format!(", where {} buffers have {held}", there.len());
+            let usage = owner.and_then(|m| catch(|| m.context.usage(m.index)).ok().flatten());
+            if let Some(usage) = usage {
+                doing += &format!(" and {} of {} are in use in all", usage.used, usage.total);
+            }
             self.free_all(there);
         }
         Err(Cause(Error::backend(error, doing)))

@@ -209,7 +209,11 @@ fn arguments<'a>(
             PlannedArg::Local(bytes) => Arg::Local(*bytes),
         })
     });
-    Ok(Arguments { kernel: launch.built.ready(), list: list.collect::<Result<_, BackendError>>()? })
+    let kernel = launch.built.ready();
+    if let Some(kernel) = &kernel {
+        launch.check(kernel.limits()).map_err(|error| BackendError::Unsupported(error.to_string()))?;
+    }
+    Ok(Arguments { kernel, list: list.collect::<Result<_, BackendError>>()? })
 }
 
 fn gone() -> BackendError {

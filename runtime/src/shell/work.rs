@@ -5,12 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, Region};
+use windlass_backend::{Allocation, KernelLimits, Region};
 use windlass_kernel::{Extent, HostBody, Range, SlotAccess, Span, Word};
 
 use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
+use super::limits::check_kernel;
 use crate::build::Built;
+use crate::error::Error;
 use windlass_engine::{RootId, Transfer};
 
 /// See the module documentation.
@@ -148,6 +150,15 @@ pub(crate) struct PlannedKernel {
     pub(crate) range: Range,
     pub(crate) args: SmallVec<[PlannedArg; 4]>,
     pub(crate) built: Arc<Built>,
+    /// Bytes of local memory that its arguments ask for.
+    pub(crate) local_memory: usize,
+}
+
+impl PlannedKernel {
+    /// Refuses what the kernel does not take as it was built.
+    pub(crate) fn check(&self, limits: KernelLimits) -> Result<(), Error> {
+        check_kernel(self.built.name(), limits, &self.range, self.local_memory)
+    }
 }
 
 /// A copy between windows of one shape.

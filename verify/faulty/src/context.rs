@@ -173,7 +173,8 @@ unsafe impl Context for FaultyContext {
             Ok(body) => {
                 machine.audit.kernels += 1;
                 let (name, shared) = (kernel.name().to_owned(), self.shared.clone());
-                Ok(Arc::new(FaultyKernel { name, body, context: self.at, shared }))
+                let limits = machine.script.kernel_limits;
+                Ok(Arc::new(FaultyKernel { name, body, limits, context: self.at, shared }))
             }
         }
     }

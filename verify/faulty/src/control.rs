@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use windlass_backend::BackendError;
+use windlass_backend::{BackendError, KernelLimits};
 
 use crate::audit::Audit;
 use crate::machine::{Action, Machine, Shared};
@@ -174,6 +174,11 @@ impl FaultyControl {
             std::mem::take(&mut s.waiting_builds)
         });
         waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// What kernels that are built from now on take.
+    pub fn kernel_limits(&self, limits: KernelLimits) {
+        self.script(|s| s.kernel_limits = limits);
     }
 
     /// All open contexts' devices are gone.

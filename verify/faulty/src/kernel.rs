@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, Launch, Region,
+    Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, KernelLimits,
+    Launch, Region,
 };
 use windlass_kernel::{Block, Extent, HostBody, Range, SlotAccess, Span, Word};
 
@@ -17,11 +18,16 @@ use crate::memory::{Reach, Window};
 pub(crate) struct FaultyKernel {
     pub(crate) name: String,
     pub(crate) body: Arc<dyn HostBody>,
+    pub(crate) limits: KernelLimits,
     pub(crate) context: usize,
     pub(crate) shared: Arc<Shared>,
 }
 
-impl BuiltKernel for FaultyKernel {}
+impl BuiltKernel for FaultyKernel {
+    fn limits(&self) -> KernelLimits {
+        self.limits
+    }
+}
 
 impl Drop for FaultyKernel {
     fn drop(&mut self) {
@@ -197,6 +203,12 @@ fn bind(arg: &Arg<'_>, reach: Reach<'_>) -> Result<Bound, Refused> {
                 writes: false,
                 _value: Some(memory),
             })
+        }
+        // One for the whole launch: scripted devices run one work-item after the other.
+        Arg::Local(bytes) => {
+            let memory = HostMemory::zeroed((*bytes).max(1)).map_err(Refused::Error)?;
+            let window = Window::new(&memory, Region::line(0, *bytes), reach)?;
+            Ok(Bound { window, element: 1, word: Word::B1, writes: true, _value: Some(memory) })
         }
         other => Err(Refused::Error(BackendError::Unsupported(format!("{other:?} on a scripted device")))),
     }

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use windlass_backend::BackendError;
+use windlass_backend::{BackendError, KernelLimits};
 
 /// Something that happens to the n-th of its kind from now on.
 #[derive(Debug)]
@@ -77,6 +77,8 @@ pub(crate) struct Script {
     pub(crate) no_peer_copies: bool,
     pub(crate) bytes_cap: Option<usize>,
     pub(crate) build: Option<String>,
+    /// Of kernels that are built from now on.
+    pub(crate) kernel_limits: KernelLimits,
     pub(crate) slow_builds: bool,
     pub(crate) waiting_builds: Vec<Waker>,
     /// Verdicts wait until they are asked for.

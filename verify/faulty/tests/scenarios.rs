@@ -14,6 +14,8 @@ mod ending;
 mod failures;
 #[path = "scenarios/feeding.rs"]
 mod feeding;
+#[path = "scenarios/limits.rs"]
+mod limits;
 #[path = "scenarios/loss.rs"]
 mod loss;
 #[path = "scenarios/off_path.rs"]

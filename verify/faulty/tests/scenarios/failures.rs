@@ -101,6 +101,24 @@ fn a_kernel_that_panics_is_an_error_of_its_group() {
     rig.end();
 }
 
+/// What the backend keeps of freed memory is asked for before anybody is told that there is none.
+#[test]
+fn memory_that_a_trim_sets_free_is_memory() {
+    for slow in [false, true] {
+        let builder = Faulty::builder().lanes(1);
+        let rig = Rig::new(if slow { builder.slow_allocate() } else { builder });
+        let queue = rig.queue(0);
+        let x = Buffer::<u32>::new(8);
+        rig.control.out_of_memory(0);
+        let event = set(&queue, &x, 3);
+        rig.settle();
+        assert!(outcome(&event).is_ok());
+        assert_eq!((rig.control.audit().trims, rig.values(&x)[0]), (1, 3));
+        drop((queue, x, event));
+        rig.end();
+    }
+}
+
 /// An allocation that fails fails those that need it. The next one asks again.
 #[test]
 fn out_of_memory_fails_who_waits_and_is_asked_again() {
@@ -109,7 +127,8 @@ fn out_of_memory_fails_who_waits_and_is_asked_again() {
         let rig = Rig::new(if slow { builder.slow_allocate() } else { builder });
         let queue = rig.queue(0);
         let x = Buffer::from(vec![1_u32; 8]);
-        rig.control.out_of_memory(0);
+        // It is asked once more after a trim.
+        (0..2).for_each(|n| rig.control.out_of_memory(n));
         let first = step(&queue, &x, 1);
         rig.settle();
         assert!(error(&first).is_out_of_memory());

@@ -128,7 +128,7 @@ fn no_memory_for_the_target_of_a_transfer() {
         let x = Buffer::from(vec![1_u32; 16]);
         drop(step(&a, &x, 1));
         rig.settle();
-        rig.control.out_of_memory(0);
+        (0..2).for_each(|n| rig.control.out_of_memory(n));
         let reader = step(&b, &x, 2);
         rig.settle();
         assert!(error(&reader).is_out_of_memory());
