@@ -286,6 +286,13 @@ impl ContextShared {
         inner.enter(|state, _| links.iter().for_each(|(from, to)| state.engine.add_link(*from, *to)));
     }
 
+    /// Whether nothing is taken any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        let device = self.devices.get().and_then(|devices| devices.first());
+        let inner = device.and_then(|(_, id)| Some((self.inner.upgrade()?, *id)));
+        inner.is_some_and(|(inner, id)| inner.enter(|state, _| state.engine.lost(id).is_some()))
+    }
+
     /// A device of this context, with lanes of the kind that is wanted.
     pub(crate) fn slot(this: &Arc<Self>, device: &Device, kind: LaneKind) -> Result<Arc<DeviceSlot>> {
         let devices = this.devices.get().map(Vec::as_slice).unwrap_or_default();

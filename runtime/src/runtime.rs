@@ -49,14 +49,20 @@ pub struct Runtime {
 struct Shared {
     inner: Arc<Inner>,
     backends: Vec<BackendEntry>,
-    contexts: Mutex<HashMap<(usize, DeviceKey), Arc<OnceLock<Result<Arc<ContextShared>>>>>>,
+    contexts: Mutex<HashMap<(usize, DeviceKey), OpenedOnce>>,
     wish: OnceLock<Result<Option<Wish>>>,
 }
 
+/// A context that one thread opens, and others wait for.
+type OpenedOnce = Arc<OnceLock<Result<Arc<ContextShared>>>>;
+
 struct BackendEntry {
     backend: Arc<dyn Backend>,
-    found: OnceLock<std::result::Result<Vec<FoundPlatform>, Unavailable>>,
+    /// What discovery has found; another one once it is to be done again.
+    found: Mutex<Arc<OnceLock<Found>>>,
 }
+
+type Found = Arc<std::result::Result<Vec<FoundPlatform>, Unavailable>>;
 
 struct FoundPlatform {
     platform: windlass_backend::Platform,
@@ -106,6 +112,25 @@ impl Runtime {
         self.inner().off_thread(move || runtime.devices_here()).await
     }
 
+    /// Asks all drivers once more which devices there are: one may have been plugged in, or have come back after it was lost.
+    /// Devices that were found before go on as they are; a device is the same one as long as its driver calls it by the same
+    /// key.
+    ///
+    /// A queue of a lost device stays lost: build another one, on the device that is found here.
+    ///
+    /// ```
+    /// # use windlass::prelude::*;
+    /// # futures::executor::block_on(async {
+    /// let runtime = windlass::Runtime::new();
+    /// let before = runtime.devices().await?;
+    /// assert_eq!(runtime.rediscover().await?.len(), before.len());
+    /// # windlass::Result::Ok(()) }).unwrap();
+    /// ```
+    pub async fn rediscover(&self) -> Result<Vec<Device>> {
+        self.shared.backends.iter().for_each(BackendEntry::forget);
+        self.devices().await
+    }
+
     /// What each backend has to say for itself: nothing, or why it cannot be used here.
     pub async fn backends(&self) -> Vec<(BackendId, std::result::Result<(), Unavailable>)> {
         let runtime = self.clone();
@@ -141,7 +166,8 @@ impl Runtime {
                 "this runtime was built with `only_given_backends`, and the host was not given".into(),
             ));
         };
-        let platforms = entry.found(at).as_ref().map_err(|e| unavailable(e.to_string()))?;
+        let found = entry.found(at);
+        let platforms = (*found).as_ref().map_err(|e| unavailable(e.to_string()))?;
         match platforms.iter().find_map(|p| p.devices.first()) {
             Some(data) => Ok(Device::new(self.clone(), data.clone())),
             None => Err(unavailable("the backend of that name has no device".into())),
@@ -158,7 +184,7 @@ impl Runtime {
                     reason: format!("WINDLASS_DEVICE asks for {}, so nobody else was asked", wish.backend),
                     remedy: "unset it".into(),
                 }),
-                _ => entry.found(at).as_ref().map(|_| ()).map_err(Clone::clone),
+                _ => (*entry.found(at)).as_ref().map(|_| ()).map_err(Clone::clone),
             };
             (id, status)
         };
@@ -177,7 +203,8 @@ impl Runtime {
             if backend.is_some_and(|wanted| *wanted != entry.backend.id()) {
                 continue;
             }
-            for FoundPlatform { platform, devices } in entry.found(i).iter().flatten() {
+            let found = entry.found(i);
+            for FoundPlatform { platform, devices } in found.iter().flatten() {
                 let devices = devices.iter().map(|d| Device::new(self.clone(), d.clone())).collect();
                 platforms.push(Platform::new(entry.backend.id(), platform, devices));
             }
@@ -215,7 +242,7 @@ impl Runtime {
         let unavailable = |reason| Err(Error::new(Kind::Unavailable { backend: wanted.clone(), reason }));
         let mut entries = self.shared.backends.iter().enumerate();
         match entries.find(|(_, entry)| entry.backend.id() == *wanted) {
-            Some((at, entry)) => match entry.found(at) {
+            Some((at, entry)) => match &*entry.found(at) {
                 Ok(_) => Ok(()),
                 Err(error) => unavailable(error.to_string()),
             },
@@ -247,19 +274,31 @@ impl Runtime {
         if !self.is_same(device.runtime()) {
             return Err(Error::invalid(format!("{device} was found by another runtime")));
         }
-        let once = lock(&self.shared.contexts).entry(device.data.id()).or_default().clone();
-        let opened = once.get_or_init(|| ContextShared::open(self, std::slice::from_ref(&device.data), true));
-        match opened {
-            Ok(context) => ContextShared::slot(context, device, kind),
-            Err(error) => {
-                // The next one tries again: a device may come back.
-                let mut contexts = lock(&self.shared.contexts);
-                if contexts.get(&device.data.id()).is_some_and(|known| Arc::ptr_eq(known, &once)) {
-                    contexts.remove(&device.data.id());
-                }
-                Err(error.clone())
-            }
+        let (mut once, mut opened) = self.default_context(device);
+        if opened.as_ref().is_ok_and(|context| context.is_lost()) {
+            // The device may have come back.
+            self.forget_context(device, &once);
+            (once, opened) = self.default_context(device);
         }
+        // Where it could not be opened, the next one tries again.
+        let context = opened.inspect_err(|_| self.forget_context(device, &once))?;
+        ContextShared::slot(&context, device, kind)
+    }
+
+    fn default_context(&self, device: &Device) -> (OpenedOnce, Result<Arc<ContextShared>>) {
+        let once = lock(&self.shared.contexts).entry(device.data.id()).or_default().clone();
+        let open = || ContextShared::open(self, std::slice::from_ref(&device.data), true);
+        let opened = once.get_or_init(open).clone();
+        (once, opened)
+    }
+
+    fn forget_context(&self, device: &Device, once: &OpenedOnce) {
+        let mut contexts = lock(&self.shared.contexts);
+        let known = contexts.get(&device.data.id()).is_some_and(|known| Arc::ptr_eq(known, once));
+        let gone = known.then(|| contexts.remove(&device.data.id()));
+        // To close a context may wake users, who may come here.
+        drop(contexts);
+        drop(gone);
     }
 
     /// Counts of what the runtime has done and holds.
@@ -390,27 +429,40 @@ pub struct Remaining {
 }
 
 impl BackendEntry {
-    fn found(&self, at: usize) -> &std::result::Result<Vec<FoundPlatform>, Unavailable> {
-        self.found.get_or_init(|| {
-            let discover = || futures_lite::future::block_on(self.backend.discover());
-            let platforms = catch(discover).unwrap_or_else(|panic| {
-                let reason = format!("its driver made the backend panic: {panic}");
-                Err(Unavailable { reason, remedy: "report this, with the driver's version".into() })
-            })?;
-            let backend = self.backend.id();
-            let numbered = platforms.into_iter().enumerate().map(|(p, platform)| {
-                let data = |info: &windlass_backend::DeviceInfo| {
-                    Arc::new(DeviceData {
-                        backend: backend.clone(),
-                        at: (at, p),
-                        platform: platform.name.clone(),
-                        info: info.clone(),
-                    })
-                };
-                let devices = platform.devices.iter().map(data).collect();
-                FoundPlatform { devices, platform }
-            });
-            Ok(numbered.collect())
-        })
+    fn new(backend: Arc<dyn Backend>) -> Self {
+        BackendEntry { backend, found: Mutex::default() }
+    }
+
+    /// What there is; asks the driver if nobody has. Blocks, and not under the lock: who asks meanwhile waits for the same.
+    fn found(&self, at: usize) -> Found {
+        let once = lock(&self.found).clone();
+        once.get_or_init(|| Arc::new(self.discover(at))).clone()
+    }
+
+    /// The next one to ask has the driver asked again.
+    fn forget(&self) {
+        *lock(&self.found) = Arc::default();
+    }
+
+    fn discover(&self, at: usize) -> std::result::Result<Vec<FoundPlatform>, Unavailable> {
+        let discover = || futures_lite::future::block_on(self.backend.discover());
+        let platforms = catch(discover).unwrap_or_else(|panic| {
+            let reason = format!("its driver made the backend panic: {panic}");
+            Err(Unavailable { reason, remedy: "report this, with the driver's version".into() })
+        })?;
+        let backend = self.backend.id();
+        let numbered = platforms.into_iter().enumerate().map(|(p, platform)| {
+            let data = |info: &windlass_backend::DeviceInfo| {
+                Arc::new(DeviceData {
+                    backend: backend.clone(),
+                    at: (at, p),
+                    platform: platform.name.clone(),
+                    info: info.clone(),
+                })
+            };
+            let devices = platform.devices.iter().map(data).collect();
+            FoundPlatform { devices, platform }
+        });
+        Ok(numbered.collect())
     }
 }

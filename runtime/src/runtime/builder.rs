@@ -145,7 +145,7 @@ impl RuntimeBuilder {
         if let Some(handler) = self.handler {
             inner.reporter.set_default(handler);
         }
-        let entry = |backend| BackendEntry { backend, found: OnceLock::new() };
+        let entry = BackendEntry::new;
         let shared = Shared {
             inner,
             backends: backends.into_iter().map(entry).collect(),

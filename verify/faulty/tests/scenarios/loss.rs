@@ -162,3 +162,25 @@ fn the_heap_outlives_a_lost_host_device() {
     drop((a, b, x, first, second, next, over));
     rig.end();
 }
+
+/// A device that was lost and has come back is opened anew for the next queue; queues of the lost context stay lost.
+#[test]
+fn a_lost_device_is_opened_anew() {
+    let rig = single();
+    let queue = rig.queue(0);
+    let x = Buffer::from(vec![1_u32; 8]);
+    rig.finish(step(&queue, &x, 1)).unwrap();
+    assert_eq!(rig.values(&x)[0], 32);
+    rig.control.lose_devices("reset");
+    let caught = step(&queue, &x, 2);
+    rig.settle();
+    assert!(error(&caught).is_device_lost());
+    let found = rig.finish(rig.runtime.rediscover()).unwrap();
+    assert_eq!(found, rig.devices());
+    let again = rig.queue(0);
+    assert!(queue.submit(|_| Ok(())).unwrap_err().is_device_lost());
+    rig.finish(set(&again, &x, 3)).unwrap();
+    assert_eq!(rig.values(&x)[1], 10);
+    drop((queue, again, x, caught, found));
+    rig.end();
+}
