@@ -46,13 +46,13 @@ impl OpenClContext {
 
 fn info(devices: Vec<DeviceInfo>) -> ContextInfo {
     // NVIDIA's driver makes a copy with unpinned memory inside the enqueueing call. Others pin the memory there, which blocks
-    // as well.
+    // as well. A write of a few KiB it takes over at once, behind a running kernel too.
     let across_a_bus = devices.iter().any(|d| d.kind == DeviceKind::DiscreteGpu);
-    let pageable = if across_a_bus { 0 } else { usize::MAX };
+    let (upload, download) = if across_a_bus { (4 << 10, 0) } else { (usize::MAX, usize::MAX) };
     let memories = vec![MemoryInfo::new(); devices.len()];
     ContextInfo::new(devices, memories)
         .completions([CompletionStrategy::Callback, CompletionStrategy::Waiter])
-        .pageable_limits(pageable, pageable)
+        .pageable_limits(upload, download)
 }
 
 // SAFETY: memory is the driver's, of the size that was asked for and no host address; staging is a mapping of the driver's, or
