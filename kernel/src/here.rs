@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use crate::{Block, DeviceCopy, Extent, Kernel, Range, Slot, SlotAccess, Span, Word, slice_bytes};
+use crate::{Block, DeviceCopy, Extent, Kernel, Range, RawSpan, Slot, SlotAccess, Word, slice_bytes};
 
 /// An argument of a kernel that is run here.
 pub struct Here<'a> {
@@ -61,7 +61,7 @@ impl<'a> Here<'a> {
         }
     }
 
-    fn span(&mut self) -> Span {
+    fn span(&mut self) -> RawSpan {
         let len = self.len();
         let start = match &mut self.kind {
             HereKind::Read(bytes) => bytes.as_ptr().cast_mut(),
@@ -69,10 +69,7 @@ impl<'a> Here<'a> {
             HereKind::Value(bytes) => bytes.as_mut_ptr(),
         };
         let start = NonNull::new(start).unwrap_or(NonNull::dangling());
-        // SAFETY: the window is the argument's bytes, initialised, and borrowed for longer than `run_here` uses the
-        // span. They are elements of a type whose alignment the word was taken from, or single bytes. Nobody else
-        // reaches them meanwhile except to read what is borrowed for reading.
-        let span = unsafe { Span::new(start, Extent::line(len), self.element.max(1), self.word) };
+        let span = RawSpan::new(start, Extent::line(len), self.element.max(1), self.word);
         if matches!(self.kind, HereKind::Write(_)) { span } else { span.read_only() }
     }
 }
@@ -147,9 +144,12 @@ pub fn run_here(kernel: &Kernel, args: &mut [Here<'_>], range: Range) -> Result<
         }
         _ => {}
     }
-    let spans: SmallVec<[Span; 4]> = args.iter_mut().map(Here::span).collect();
-    // SAFETY: this is the launch's only block. The memory is borrowed in `args`, which outlives the call, exclusively
-    // where it is written; a slot is written only if it says so, and `fits` asked for a mutable slice then.
-    body.run(unsafe { Block::new(0..items, range, &spans) });
+    let spans: SmallVec<[RawSpan; 4]> = args.iter_mut().map(Here::span).collect();
+    // SAFETY: this is the launch's only block. Each window is its argument's bytes, which are initialised and borrowed in
+    // `args`, which outlives the call: exclusively where they are written, so that nobody else reaches them, and else for
+    // reading, so that nobody writes them.
+    let block = unsafe { Block::new(0..items, range, &spans) };
+    // SAFETY: as above, there is no other block.
+    unsafe { body.run(block) };
     Ok(())
 }

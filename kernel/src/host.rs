@@ -1,9 +1,12 @@
 //! What a host device executes.
 
+use std::any::Any;
 use std::fmt;
 use std::ops;
+use std::sync::Arc;
 
-use crate::{Range, Span};
+use crate::native::NativeKernel;
+use crate::{Range, RawSpan, Span};
 
 /// A contiguous run of a launch's work-items, in row-major order, handed to one worker together with the launch's
 /// memory.
@@ -14,18 +17,21 @@ use crate::{Range, Span};
 pub struct Block<'a> {
     items: ops::Range<usize>,
     range: Range,
-    spans: &'a [Span],
+    spans: &'a [Span<'a>],
 }
 
 impl<'a> Block<'a> {
     /// The right to run `items`, positions in the row-major order of `range`, over `spans`.
     ///
     /// # Safety
-    /// All blocks of one launch have the same range and the same spans, and no two of them have an item in common.
-    /// Until the last of them is gone the spans' memory lives, and nobody but the launch writes what they show; what
-    /// the launch writes nobody else reads.
-    pub unsafe fn new(items: ops::Range<usize>, range: Range, spans: &'a [Span]) -> Self {
-        Block { items, range, spans }
+    /// - All blocks of one launch have the same range and the same spans, and no two of them have an item in common.
+    /// - During `'a`, and until the code that gets the block has returned from it, each span may be lent as
+    ///   [`RawSpan::lend`] says.
+    /// - Until the last of the launch's blocks is gone, nobody but the launch writes what its spans show, and what the
+    ///   launch writes nobody else reads.
+    pub unsafe fn new(items: ops::Range<usize>, range: Range, spans: &'a [RawSpan]) -> Self {
+        // SAFETY: the second promise.
+        Block { items, range, spans: unsafe { RawSpan::lend_all(spans) } }
     }
 
     /// The items' positions in the row-major order of the range.
@@ -39,15 +45,30 @@ impl<'a> Block<'a> {
     }
 
     /// The launch's memory, one span for each argument.
-    pub fn spans(&self) -> &'a [Span] {
+    pub fn spans(&self) -> &'a [Span<'a>] {
         self.spans
     }
 }
 
 /// Code that a host device runs: called once for each block, by several threads at once, until all items are covered.
 ///
-/// How a launch's blocks, which do run at the same time, share the memory is the body's own duty, which is why
-/// [`Span`]'s accessors say what they need.
+/// A launch's blocks do run at the same time. Through [`View`](crate::View)s on the spans they may share all of the
+/// memory; a body that wants slices has to promise, for each of them, what [`Span`] asks for.
+///
+/// ```
+/// use windlass_kernel::{Block, Kernel, KernelImage, Slot, SlotAccess, View, ViewMut};
+/// use windlass_kernel::{Here, LaunchRange, run_here};
+/// let body = |block: Block<'_>| {
+///     let [x, y] = block.spans() else { panic!("the kernel has two arguments") };
+///     let (x, y) = (View::<u32>::new(*x), ViewMut::<u32>::new(*y));
+///     block.items().for_each(|i| y.set(i, x.get(i) * 2));
+/// };
+/// let slots = [Slot::Buffer(SlotAccess::Read), Slot::Buffer(SlotAccess::ReadWrite)];
+/// let kernel = Kernel::new("double", slots, [KernelImage::host(std::sync::Arc::new(body))]);
+/// let mut y = [0_u32; 3];
+/// run_here(&kernel, &mut [Here::read(&[1_u32, 2, 3]), Here::write(&mut y)], 3.range()).unwrap();
+/// assert_eq!(y, [2, 4, 6]);
+/// ```
 pub trait HostBody: Send + Sync {
     /// Runs the block's items over the launch's memory.
     fn run(&self, block: Block<'_>);
@@ -62,5 +83,50 @@ impl fmt::Debug for dyn HostBody {
 impl<F: Fn(Block<'_>) + Send + Sync> HostBody for F {
     fn run(&self, block: Block<'_>) {
         self(block)
+    }
+}
+
+/// The code of a kernel's host image, as a device keeps it: a [`HostBody`], or what `#[kernel]` made.
+///
+/// The second kind hands out slices where it knows that no other block reaches the same elements. It can know that of
+/// its own blocks only, so running code as a body is a promise about all blocks of the launch.
+#[derive(Clone, Debug)]
+pub struct Body {
+    code: Code,
+    /// What has to stay as long as this is here.
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+#[derive(Clone, Debug)]
+enum Code {
+    Open(Arc<dyn HostBody>),
+    Native(NativeKernel),
+}
+
+impl Body {
+    pub(crate) fn open(body: Arc<dyn HostBody>) -> Self {
+        Body { code: Code::Open(body), _kept: None }
+    }
+
+    pub(crate) fn native(kernel: NativeKernel) -> Self {
+        Body { code: Code::Native(kernel), _kept: None }
+    }
+
+    /// The same code for one launch, with what has to live as long: the memory of its values, say.
+    #[must_use = "the original keeps nothing"]
+    pub fn keeping(&self, what: Arc<dyn Any + Send + Sync>) -> Self {
+        Body { code: self.code.clone(), _kept: Some(what) }
+    }
+
+    /// Runs the block's items over the launch's memory.
+    ///
+    /// # Safety
+    /// All blocks of the block's launch are run by this body or clones of it, and by nothing else.
+    pub unsafe fn run(&self, block: Block<'_>) {
+        match &self.code {
+            Code::Open(body) => body.run(block),
+            // SAFETY: the caller's promise, since clones of a body have the same code.
+            Code::Native(kernel) => unsafe { kernel.run(block) },
+        }
     }
 }

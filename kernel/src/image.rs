@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::HostBody;
+use crate::native::NativeKernel;
+use crate::{Body, HostBody};
 
 /// The language or binary form of a kernel image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +87,7 @@ pub struct KernelImage {
     pub(crate) format: ImageFormat,
     pub(crate) entry: Arc<str>,
     pub(crate) code: Arc<[u8]>,
-    pub(crate) body: Option<Arc<dyn HostBody>>,
+    pub(crate) body: Option<Body>,
     guarded: bool,
     overrides: Overrides,
     parameters: Option<Arc<[Parameter]>>,
@@ -147,15 +148,16 @@ impl KernelImage {
 
     /// A kernel as a body that host devices call.
     pub fn host(body: Arc<dyn HostBody>) -> Self {
-        KernelImage {
-            format: ImageFormat::Host,
-            entry: "host".into(),
-            code: Arc::new([]),
-            body: Some(body),
-            guarded: true,
-            overrides: Arc::new([]),
-            parameters: None,
-        }
+        Self::of_body(Body::open(body))
+    }
+
+    /// A kernel as the attribute's native code.
+    pub(crate) fn native(kernel: NativeKernel) -> Self {
+        Self::of_body(Body::native(kernel))
+    }
+
+    fn of_body(body: Body) -> Self {
+        KernelImage { body: Some(body), guarded: true, ..Self::text(ImageFormat::Host, "host", "") }
     }
 
     fn text(format: ImageFormat, entry: &str, text: &str) -> Self {
@@ -212,7 +214,7 @@ impl KernelImage {
     }
 
     /// The body, for [`ImageFormat::Host`].
-    pub fn body(&self) -> Option<&Arc<dyn HostBody>> {
+    pub fn body(&self) -> Option<&Body> {
         self.body.as_ref()
     }
 }

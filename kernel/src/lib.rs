@@ -27,11 +27,11 @@ pub use cache::Cache;
 pub use dump::dump;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
 pub use here::{Here, NotHere, run_here};
-pub use host::{Block, HostBody};
+pub use host::{Block, Body, HostBody};
 pub use image::{
     ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, Width,
 };
-pub use memory::{Extent, Span, Word};
+pub use memory::{AtomicInteger, Extent, RawSpan, Span, Word};
 pub use native::{Vec2, Vec3, Vec4, f16};
 pub use range::{IndexRange, Item, LaunchRange, NdRange, Range};
-pub use view::{AtomicInteger, AtomicView, View, ViewMut};
+pub use view::{AtomicView, View, ViewMut};

@@ -40,32 +40,32 @@ pub trait HostArg<'g>: Accessor<'g> {
     /// What the closure gets for it.
     type View<'v>: Copy;
     #[doc(hidden)]
-    fn view<'v>(window: &'v HostWindow) -> Self::View<'v>;
+    fn view<'v>(window: &HostWindow<'v>) -> Self::View<'v>;
 }
 
 /// A window of memory for the length of one call; for the crate's own use.
 #[derive(Debug)]
 #[doc(hidden)]
 #[allow(unnameable_types, reason = "only the crate itself looks inside")]
-pub struct HostWindow(pub(crate) Span);
+pub struct HostWindow<'v>(pub(crate) Span<'v>);
 
 macro_rules! host_arg {
-    ($($accessor:ident $view:ident $wrap:ident)*) => {$(
+    ($($accessor:ident $view:ident)*) => {$(
         impl<'g, T: DeviceCopy, const D: usize> HostArg<'g> for $accessor<'g, T, D> {
             type View<'v> = $view<'v, T>;
-            fn view<'v>(window: &'v HostWindow) -> $view<'v, T> {
-                host_view::$wrap(&window.0)
+            fn view<'v>(window: &HostWindow<'v>) -> $view<'v, T> {
+                $view::new(window.0)
             }
         }
     )*};
 }
 host_arg! {
-    Read View shared
-    WriteKeep ViewMut shared_mut
-    ReadWrite ViewMut shared_mut
-    Write ViewMut shared_mut
-    ReadWriteUninit ViewMut shared_mut
-    Atomic AtomicView atomic
+    Read View
+    WriteKeep ViewMut
+    ReadWrite ViewMut
+    Write ViewMut
+    ReadWriteUninit ViewMut
+    Atomic AtomicView
 }
 
 /// One accessor, or a tuple of up to eight.
@@ -79,7 +79,7 @@ pub trait HostArgs<'g>: 'g {
     #[doc(hidden)]
     fn windows(&self) -> Result<Windows>;
     #[doc(hidden)]
-    fn views<'v>(windows: &'v [HostWindow]) -> Self::Views<'v>;
+    fn views<'v>(windows: &[HostWindow<'v>]) -> Self::Views<'v>;
 }
 
 /// The windows of all arguments.
@@ -100,7 +100,7 @@ impl<'g, A: HostArg<'g> + 'g> HostArgs<'g> for A {
         windows.push(self.binding().ok_or_else(refused)?);
         Ok(Windows(windows))
     }
-    fn views<'v>(windows: &'v [HostWindow]) -> A::View<'v> {
+    fn views<'v>(windows: &[HostWindow<'v>]) -> A::View<'v> {
         A::view(&windows[0])
     }
 }
@@ -111,7 +111,7 @@ impl<'g> HostArgs<'g> for () {
     fn windows(&self) -> Result<Windows> {
         Ok(Windows(SmallVec::new()))
     }
-    fn views(_: &[HostWindow]) {}
+    fn views(_: &[HostWindow<'_>]) {}
 }
 
 macro_rules! host_args {
@@ -123,7 +123,7 @@ macro_rules! host_args {
                 $(windows.push(self.$i.binding().ok_or_else(refused)?);)*
                 Ok(Windows(windows))
             }
-            fn views<'v>(windows: &'v [HostWindow]) -> Self::Views<'v> {
+            fn views<'v>(windows: &[HostWindow<'v>]) -> Self::Views<'v> {
                 ($($a::view(&windows[$i]),)*)
             }
         }
@@ -132,7 +132,7 @@ macro_rules! host_args {
             fn chunk_windows(&self) -> Result<ChunkWindows> {
                 Ok(ChunkWindows(SmallVec::from_iter([$((self.$i.binding().ok_or_else(refused)?, $a::WRITES)),*])))
             }
-            fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> Self::Parts<'v> {
+            fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> Self::Parts<'v> {
                 ($($a::part(&windows[$i], chunk),)*)
             }
         }
@@ -163,7 +163,7 @@ where
     F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync,
 {
     fn run(&self, block: Block<'_>) {
-        let windows: SmallVec<[HostWindow; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
+        let windows: SmallVec<[HostWindow<'_>; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
         for linear in block.items() {
             (self.body)(self.range.item(linear), A::views(&windows));
         }
@@ -228,13 +228,13 @@ pub trait ChunkArg<'g>: Accessor<'g> {
     #[doc(hidden)]
     const WRITES: bool;
     #[doc(hidden)]
-    fn part<'v>(window: &'v HostWindow, chunk: &Chunk) -> Self::Part<'v>;
+    fn part<'v>(window: &HostWindow<'v>, chunk: &Chunk) -> Self::Part<'v>;
 }
 
 impl<'g, T: DeviceCopy> ChunkArg<'g> for Read<'g, T> {
     type Part<'v> = &'v [T];
     const WRITES: bool = false;
-    fn part<'v>(window: &'v HostWindow, _: &Chunk) -> &'v [T] {
+    fn part<'v>(window: &HostWindow<'v>, _: &Chunk) -> &'v [T] {
         host_view::whole(&window.0)
     }
 }
@@ -244,7 +244,7 @@ macro_rules! chunk_arg {
         impl<'g, T: DeviceCopy> ChunkArg<'g> for $accessor<'g, T> {
             type Part<'v> = &'v mut [T];
             const WRITES: bool = true;
-            fn part<'v>(window: &'v HostWindow, chunk: &Chunk) -> &'v mut [T] {
+            fn part<'v>(window: &HostWindow<'v>, chunk: &Chunk) -> &'v mut [T] {
                 host_view::part(&window.0, chunk.range())
             }
         }
@@ -263,7 +263,7 @@ pub trait ChunkArgs<'g>: 'g {
     #[doc(hidden)]
     fn chunk_windows(&self) -> Result<ChunkWindows>;
     #[doc(hidden)]
-    fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> Self::Parts<'v>;
+    fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> Self::Parts<'v>;
 }
 
 /// The windows of all arguments, with whether each is cut.
@@ -277,7 +277,7 @@ impl<'g, A: ChunkArg<'g> + 'g> ChunkArgs<'g> for A {
     fn chunk_windows(&self) -> Result<ChunkWindows> {
         Ok(ChunkWindows(SmallVec::from_iter([(self.binding().ok_or_else(refused)?, A::WRITES)])))
     }
-    fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> A::Part<'v> {
+    fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> A::Part<'v> {
         A::part(&windows[0], chunk)
     }
 }
@@ -329,7 +329,7 @@ where
     F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync,
 {
     fn run(&self, block: Block<'_>) {
-        let windows: SmallVec<[HostWindow; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
+        let windows: SmallVec<[HostWindow<'_>; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
         let range = block.items().start * self.granule..block.items().end * self.granule;
         let chunk = Chunk { range, total: self.items * self.granule };
         let parts = A::parts(&windows, &chunk);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, Region};
-use windlass_kernel::{Extent, HostBody, Range, SlotAccess, Span, Word};
+use windlass_kernel::{Extent, HostBody, Range, RawSpan, SlotAccess, Word};
 
 use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
@@ -92,14 +92,18 @@ impl Binding {
     }
 
     /// The window in host memory.
-    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<Span> {
+    ///
+    /// What makes it fit to be lent: prepare checked the window against the root's size, which is the allocation's. The
+    /// allocation lives until the node that uses it has settled; the engine keeps conflicting users apart, and all of
+    /// them use the root's one word.
+    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<RawSpan> {
         let start = memory.host_ptr()?;
-        debug_assert!(self.region().end() <= memory.bytes());
-        // SAFETY: prepare checked the window against the root's size, which is the allocation's, so the offset stays
-        // inside. The allocation lives until the node that uses it has settled; the engine keeps conflicting users
-        // apart, and all of them use the root's one word. Host memory is aligned for every word that a root can have:
-        // fresh memory by more than a word, a vector's by its element's own alignment, from which the word was taken.
-        Some(unsafe { Span::new(start.add(self.offset), self.extent, self.element as usize, self.word) })
+        assert!(self.region().end() <= memory.bytes(), "a window lies inside its memory");
+        // SAFETY: the offset is inside the allocation, as was just asserted. Host memory is aligned for every word that a
+        // root can have: fresh memory by more than a word, a vector's by its element's own alignment, from which the
+        // word was taken.
+        let start = unsafe { start.add(self.offset) };
+        Some(RawSpan::new(start, self.extent, self.element as usize, self.word))
     }
 }
 
@@ -180,8 +184,7 @@ pub(crate) fn copy_on_host(
 }
 
 /// The view of a window without a byte.
-pub(crate) fn empty_span(binding: &Binding) -> Span {
+pub(crate) fn empty_span(binding: &Binding) -> RawSpan {
     let start = std::ptr::NonNull::<u64>::dangling().cast();
-    // SAFETY: no byte is inside the window, and the address is aligned for every word.
-    unsafe { Span::new(start, Extent::line(0), binding.element as usize, binding.word) }
+    RawSpan::new(start, Extent::line(0), binding.element as usize, binding.word)
 }
