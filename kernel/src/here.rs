@@ -5,7 +5,9 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use crate::{Block, DeviceCopy, Extent, Kernel, Range, RawSpan, Slot, SlotAccess, Word, slice_bytes};
+use crate::{
+    Block, DeviceCopy, Extent, Kernel, KernelImage, Range, RawSpan, Slot, SlotAccess, Word, slice_bytes,
+};
 
 /// An argument of a kernel that is run here.
 pub struct Here<'a> {
@@ -109,10 +111,26 @@ impl std::error::Error for NotHere {}
 /// ```
 pub fn run_here(kernel: &Kernel, args: &mut [Here<'_>], range: Range) -> Result<(), NotHere> {
     let name = kernel.name();
-    let Some(body) = kernel.images().iter().find_map(|image| image.body()) else {
+    let Some((image, body)) = kernel.images().iter().find_map(|image| Some((image, image.body()?))) else {
         return Err(NotHere(format!("kernel `{name}` has no image for the host")));
     };
-    let slots = kernel.slots();
+    check_args(kernel, image, args)?;
+    let items = range.check_for(name).map_err(|error| NotHere(error.to_string()))?;
+    if kernel.is_grouped() && range.local().is_none() {
+        return Err(NotHere(format!("kernel `{name}` works in groups: run it over an `NdRange`")));
+    }
+    let spans: SmallVec<[RawSpan; 4]> = args.iter_mut().map(Here::span).collect();
+    // SAFETY: this is the launch's only block. Each window is its argument's bytes, which are initialised and borrowed in
+    // `args`, which outlives the call: exclusively where they are written, so that nobody else reaches them, and else for
+    // reading, so that nobody writes them.
+    let block = unsafe { Block::new(0..items, range, &spans) };
+    // SAFETY: as above, there is no other block.
+    unsafe { body.run(block) };
+    Ok(())
+}
+
+fn check_args(kernel: &Kernel, image: &KernelImage, args: &[Here<'_>]) -> Result<(), NotHere> {
+    let (name, slots) = (kernel.name(), kernel.slots());
     if slots.len() != args.len() {
         return Err(NotHere(format!(
             "kernel `{name}` takes {} arguments, and got {}",
@@ -126,30 +144,36 @@ pub fn run_here(kernel: &Kernel, args: &mut [Here<'_>], range: Range) -> Result<
                 "argument {at} of kernel `{name}` is {arg:?}, and the kernel expects {slot:?}"
             )));
         }
+        image.check_len(name, at, arg.len()).map_err(|error| NotHere(error.to_string()))?;
     }
-    let Some(items) = range.checked_items() else {
-        return Err(NotHere(format!(
-            "a range of {:?} has more work-items than can be counted",
-            range.extent()
-        )));
-    };
-    let divides = |(whole, part): (&usize, &usize)| *part != 0 && whole.is_multiple_of(*part);
-    match range.local() {
-        None if kernel.is_grouped() => {
-            return Err(NotHere(format!("kernel `{name}` works in groups: run it over an `NdRange`")));
-        }
-        Some(local) if !range.extent().iter().zip(&local).all(divides) => {
-            let global = range.extent();
-            return Err(NotHere(format!("work-groups of {local:?} do not divide a range of {global:?}")));
-        }
-        _ => {}
-    }
-    let spans: SmallVec<[RawSpan; 4]> = args.iter_mut().map(Here::span).collect();
-    // SAFETY: this is the launch's only block. Each window is its argument's bytes, which are initialised and borrowed in
-    // `args`, which outlives the call: exclusively where they are written, so that nobody else reaches them, and else for
-    // reading, so that nobody writes them.
-    let block = unsafe { Block::new(0..items, range, &spans) };
-    // SAFETY: as above, there is no other block.
-    unsafe { body.run(block) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::LaunchRange;
+    use crate::native::NativeKernel;
+
+    #[test]
+    fn what_cannot_be_counted_in_32_bits_is_refused_by_name() {
+        const SLOTS: [Slot; 1] = [Slot::Buffer(SlotAccess::Read)];
+        static USES: [crate::native::SlotUse; 1] = [crate::native::SlotUse::read::<u8>("x")];
+        let native = KernelImage::native(NativeKernel::new("wide", &USES, |_| panic!("it is not run")));
+        let open = KernelImage::host(Arc::new(|_: Block<'_>| {}));
+        let (native, open) = (Kernel::new("wide", SLOTS, [native]), Kernel::new("wide", SLOTS, [open]));
+        // Nobody touches these pages.
+        let x = vec![0_u8; (1 << 32) + 1];
+        let says = |kernel: &Kernel, x: &[u8], range: Range, what: &str| {
+            let error = run_here(kernel, &mut [Here::read(x)], range).expect_err(what);
+            assert!(error.to_string().contains(what), "{error}");
+        };
+        says(&native, &x, 1.range(), "argument 0 of kernel `wide` has 4294967297 elements");
+        says(&native, &x[..1], [2, 1 << 32].range(), "kernel `wide` over a range of [2, 4294967296]");
+        says(&open, &x[..1], ((1 << 32) + 4).range(), "kernel `wide` over a range of [4294967300]");
+        // A body that counts as it likes may have more elements.
+        assert_eq!(run_here(&open, &mut [Here::read(&x)], 1.range()), Ok(()));
+    }
 }

@@ -118,6 +118,10 @@ impl Body {
         Body { code: self.code.clone(), _kept: Some(what) }
     }
 
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self.code, Code::Native(_))
+    }
+
     /// Runs the block's items over the launch's memory.
     ///
     /// # Safety

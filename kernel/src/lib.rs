@@ -29,9 +29,9 @@ pub use element::{DeviceCopy, bytes_of, slice_bytes};
 pub use here::{Here, NotHere, run_here};
 pub use host::{Block, Body, HostBody};
 pub use image::{
-    ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, Width,
+    ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, TooLong, Width,
 };
 pub use memory::{AtomicInteger, Extent, RawSpan, Span, Word};
 pub use native::{Vec2, Vec3, Vec4, f16};
-pub use range::{IndexRange, Item, LaunchRange, NdRange, Range};
+pub use range::{BadRange, IndexRange, Item, LaunchRange, NdRange, Range};
 pub use view::{AtomicView, View, ViewMut};

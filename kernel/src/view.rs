@@ -12,8 +12,9 @@ use crate::memory::{AtomicInteger, AtomicOp, Elements, Extent, Span};
 /// A view has one to three dimensions:
 ///
 /// ```compile_fail,E0080
-/// use windlass_kernel::{Block, View};
-/// let body = |block: Block<'_>| View::<u32>::new(block.spans()[0]).at([0, 0, 0, 0]);
+/// use windlass_kernel::{Block, HostBody, View};
+/// let body = |block: Block<'_>| drop(View::<u32>::new(block.spans()[0]).at([0, 0, 0, 0]));
+/// let body: Box<dyn HostBody> = Box::new(body);
 /// ```
 #[derive(Clone, Copy)]
 pub struct View<'v, T> {

@@ -232,9 +232,9 @@ impl<'g> CommandGroup<'g> {
     /// Runs a kernel over a range.
     pub fn parallel_for(&self, range: impl LaunchRange, call: KernelCall<'g>) -> Result<()> {
         let range = range.range();
-        launch::check_range(&range)?;
+        let items = call.check(&range)?;
         let planned = call.plan(&self.queue.inner, &self.queue.slot, range)?;
-        match range.items() {
+        match items {
             // The requirements stand, and there is nothing to run.
             0 => Ok(()),
             _ => self.push(planned),
@@ -265,7 +265,7 @@ impl<'g> CommandGroup<'g> {
         A: HostArgs<'g>,
         F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
     {
-        launch::check_range(&range.range())?;
+        range.range().check().map_err(|error| Error::invalid(error.to_string()))?;
         self.host_device("host_for")?;
         let windows = args.windows()?.0;
         match range.range().items() {

@@ -80,6 +80,9 @@ impl NativeKernel {
         // The code may have come into a kernel that declares other slots.
         let allowed = spans.iter().zip(self.uses).all(|(span, of)| span.is_writable() || !of.writes());
         assert!(allowed, "a launch lets a kernel write what the kernel writes");
+        if let Err(error) = block.range().check_for(self.name) {
+            panic!("{error}, which was to be refused");
+        }
         let apart = is_apart(&block, self.uses);
         (self.run)(&Launch { block, kernel: self.name, uses: self.uses, apart, taken: Cell::new(0) });
     }

@@ -12,25 +12,6 @@ use crate::error::{Error, Kind, Result};
 use crate::host_view;
 use crate::shell::work::{Binding, PlannedBody};
 
-/// Refuses ranges whose items cannot be counted, and work-groups that do not divide them.
-pub(super) fn check_range(range: &Range) -> Result<()> {
-    if range.checked_items().is_none() {
-        return Err(Error::invalid(format!(
-            "a range of {:?} has more work-items than can be counted",
-            range.extent()
-        )));
-    }
-    let Some(local) = range.local() else { return Ok(()) };
-    let divides = |d: usize| local[d] != 0 && range.extent()[d].is_multiple_of(local[d]);
-    match (0..3).all(divides) || range.items() == 0 {
-        true => Ok(()),
-        false => Err(Error::invalid(format!(
-            "work-groups of {local:?} do not divide a range of {:?}",
-            range.extent()
-        ))),
-    }
-}
-
 /// An accessor as an argument of [`CommandGroup::host_for`](super::CommandGroup::host_for).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor of this group",
