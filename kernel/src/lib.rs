@@ -1,17 +1,12 @@
 //! What a kernel *is*, as values: the range it runs over, the images it exists in, the arguments it takes, and, for
 //! host devices, a body to call and the memory views that body may touch.
 //!
-//! Nothing here knows a device, a queue or a scheduler. The runtime builds these values, a backend consumes them.
+//! Nothing here knows a device, a queue or a scheduler, and nothing reads a kernel's text: that is for backends, which
+//! have `windlass-kernel-translate` for it. The runtime builds these values, a backend consumes them.
 #![warn(missing_docs)]
 
 pub mod block;
-#[cfg(feature = "translate")]
-pub mod c;
-mod cache;
-mod dump;
 mod element;
-#[cfg(feature = "translate")]
-mod fence;
 mod here;
 mod host;
 mod image;
@@ -20,11 +15,7 @@ mod memory;
 pub mod native;
 mod range;
 mod view;
-#[cfg(feature = "translate")]
-pub mod wgsl;
 
-pub use cache::Cache;
-pub use dump::dump;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
 pub use here::{Here, NotHere, run_here};
 pub use host::{Block, Body, HostBody};

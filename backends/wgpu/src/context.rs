@@ -7,7 +7,8 @@ use windlass_backend::{
     Allocation, BackendError, BuiltKernel, CompletionStrategy, Context, ContextInfo, DeviceInfo, Lane,
     LaneSink, LaneSpec, MemoryIndex, MemoryObject, async_trait,
 };
-use windlass_kernel::{Kernel, KernelImage, dump};
+use windlass_kernel::{Kernel, KernelImage};
+use windlass_kernel_translate::dump;
 
 use crate::error::{Faults, failed, guarded, unsupported};
 use crate::exit::Native;
