@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass::kernel::{Block, Kernel, KernelImage, Slot};
+use windlass::image::{Block, Kernel, KernelImage, Slot};
 use windlass::prelude::*;
 use windlass::{KernelCall, NdRange};
 

@@ -16,7 +16,7 @@ mod nvrtc;
 use std::{env, fs};
 
 use futures_lite::future::block_on;
-use windlass::kernel::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
+use windlass::image::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
 use windlass::{Bundle, Queue};
 use windlass_kernel_translate::c::{Bounds, Dialect, Param, Translation, translate};
 use windlass_kernel_translate::wgsl::Checked;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
-use windlass::kernel::{Block, KernelImage};
+use windlass::image::{Block, KernelImage};
 
 fn main() {
     let (sender, kept) = mpsc::channel();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 #[allow(unused_imports)]
-use windlass::kernel::HostBody;
-use windlass::kernel::{Block, Kernel, KernelImage};
+use windlass::image::HostBody;
+use windlass::image::{Block, Kernel, KernelImage};
 
 #[windlass::kernel]
 fn reads(x: &[u32], y: &mut [u32]) {

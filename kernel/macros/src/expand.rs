@@ -224,7 +224,7 @@ fn copyable(item: &syn::ItemStruct, errors: &mut Errors) {
 fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Option<TokenStream> {
     let constant = module.consts.iter().find(|c| c.name == item.ident)?;
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
-    let (ty, value) = crate::host::constant(module, &quote!(#root::kernel::native), constant);
+    let (ty, value) = crate::host::constant(module, &quote!(#root::__private), constant);
     Some(quote! {
         #(#attrs)*
         #[allow(dead_code, reason = "kernels have its value")]
@@ -236,8 +236,8 @@ fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Optio
 fn zero(item: &crate::hir::Struct, root: &TokenStream) -> TokenStream {
     let (name, fields) = (&item.name, item.fields.iter().map(|(field, _)| field));
     quote! {
-        impl #root::kernel::native::Zero for #name {
-            const ZERO: Self = #name { #(#fields: #root::kernel::native::Zero::ZERO),* };
+        impl #root::__private::Zero for #name {
+            const ZERO: Self = #name { #(#fields: #root::__private::Zero::ZERO),* };
         }
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Rust<'m> {
     pub(super) module: &'m Module,
     pub(super) uses: &'m [Uses],
     pub(super) function: &'m Function,
-    /// The path of `windlass::kernel::rt`.
+    /// The path of `windlass::__private`.
     pub(super) rt: &'m TokenStream,
     /// Slices that are reached as own elements.
     pub(super) own: Vec<VarId>,

@@ -20,7 +20,7 @@ use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
 /// A kernel and the arguments for one launch, in the order of its slots.
 ///
 /// ```
-/// use windlass::{KernelCall, kernel::{Block, Kernel, KernelImage, Slot}};
+/// use windlass::{KernelCall, image::{Block, Kernel, KernelImage, Slot}};
 /// # fn main() -> windlass::Result<()> {
 /// # use windlass::prelude::*;
 /// let kernel = Kernel::new("noop", [Slot::Value(4)], [KernelImage::host(std::sync::Arc::new(|_: Block<'_>| {}))]);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use windlass::DeviceCopy;
-use windlass::kernel::{AtomicView, Block, HostBody, KernelImage, Span, View, ViewMut};
+use windlass::image::{AtomicView, Block, HostBody, KernelImage, Span, View, ViewMut};
 
 use super::{Elem, Param, Spec};
 

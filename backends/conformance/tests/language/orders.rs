@@ -132,7 +132,7 @@ fn a_device_without_the_order_says_so() {
 /// On a processor whose own order is strong nothing would go wrong without them, so the text is looked at.
 #[test]
 fn fences_stand_around_what_they_order() {
-    use windlass::kernel::ImageFormat;
+    use windlass::image::ImageFormat;
     use windlass_kernel_translate::c::{Bounds, Dialect, translate};
     use windlass_kernel_translate::wgsl::Checked;
     let kernel = last_one_sums::kernel();
