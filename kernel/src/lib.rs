@@ -5,7 +5,10 @@
 //! have `windlass-kernel-translate` for it. The runtime builds these values, a backend consumes them.
 #![warn(missing_docs)]
 
+#[doc(hidden)]
+pub mod attribute;
 pub mod block;
+mod body;
 mod element;
 mod here;
 mod host;
@@ -16,9 +19,10 @@ pub mod native;
 mod range;
 mod view;
 
+pub use body::Body;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
 pub use here::{Here, NotHere, run_here};
-pub use host::{Block, Body, HostBody};
+pub use host::{Block, HostBody};
 pub use image::{
     ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, TooLong, Width,
 };

@@ -79,6 +79,7 @@ pub mod image {
 /// What the attributes' code calls. Not for other uses.
 #[doc(hidden)]
 pub mod __private {
+    pub use windlass_kernel::attribute::*;
     pub use windlass_kernel::native::*;
     pub use windlass_kernel::{Kernel, Need, Override, Slot, SlotAccess};
 }
