@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use windlass::kernel::{Block, HostBody, ImageFormat, Kernel, KernelImage, LaunchRange};
+use windlass::LaunchRange;
+use windlass::image::{Block, HostBody, ImageFormat, Kernel, KernelImage};
 use windlass_backend::{
     Allocation, Aspect, Backend, BackendError, BackendId, BuiltKernel, Command, Context, ContextInfo,
     ContextSpec, DeviceInfo, DeviceKind, Group, HostCode, HostLaunch, HostMemory, Lane, LaneDepth, LaneSink,

@@ -5,7 +5,9 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use crate::{Block, DeviceCopy, Extent, Kernel, Range, Slot, SlotAccess, Span, Word, slice_bytes};
+use crate::{
+    Block, DeviceCopy, Extent, Kernel, KernelImage, Range, RawSpan, Slot, SlotAccess, Word, slice_bytes,
+};
 
 /// An argument of a kernel that is run here.
 pub struct Here<'a> {
@@ -61,7 +63,7 @@ impl<'a> Here<'a> {
         }
     }
 
-    fn span(&mut self) -> Span {
+    fn span(&mut self) -> RawSpan {
         let len = self.len();
         let start = match &mut self.kind {
             HereKind::Read(bytes) => bytes.as_ptr().cast_mut(),
@@ -69,10 +71,7 @@ impl<'a> Here<'a> {
             HereKind::Value(bytes) => bytes.as_mut_ptr(),
         };
         let start = NonNull::new(start).unwrap_or(NonNull::dangling());
-        // SAFETY: the window is the argument's bytes, initialised, and borrowed for longer than `run_here` uses the
-        // span. They are elements of a type whose alignment the word was taken from, or single bytes. Nobody else
-        // reaches them meanwhile except to read what is borrowed for reading.
-        let span = unsafe { Span::new(start, Extent::line(len), self.element.max(1), self.word) };
+        let span = RawSpan::new(start, Extent::line(len), self.element.max(1), self.word);
         if matches!(self.kind, HereKind::Write(_)) { span } else { span.read_only() }
     }
 }
@@ -112,10 +111,26 @@ impl std::error::Error for NotHere {}
 /// ```
 pub fn run_here(kernel: &Kernel, args: &mut [Here<'_>], range: Range) -> Result<(), NotHere> {
     let name = kernel.name();
-    let Some(body) = kernel.images().iter().find_map(|image| image.body()) else {
+    let Some((image, body)) = kernel.images().iter().find_map(|image| Some((image, image.body()?))) else {
         return Err(NotHere(format!("kernel `{name}` has no image for the host")));
     };
-    let slots = kernel.slots();
+    check_args(kernel, image, args)?;
+    let items = range.check_for(name).map_err(|error| NotHere(error.to_string()))?;
+    if kernel.is_grouped() && range.local().is_none() {
+        return Err(NotHere(format!("kernel `{name}` works in groups: run it over an `NdRange`")));
+    }
+    let spans: SmallVec<[RawSpan; 4]> = args.iter_mut().map(Here::span).collect();
+    // SAFETY: this is the launch's only block. Each window is its argument's bytes, which are initialised and borrowed in
+    // `args`, which outlives the call: exclusively where they are written, so that nobody else reaches them, and else for
+    // reading, so that nobody writes them.
+    let block = unsafe { Block::new(0..items, range, &spans) };
+    // SAFETY: as above, there is no other block.
+    unsafe { body.run(block) };
+    Ok(())
+}
+
+fn check_args(kernel: &Kernel, image: &KernelImage, args: &[Here<'_>]) -> Result<(), NotHere> {
+    let (name, slots) = (kernel.name(), kernel.slots());
     if slots.len() != args.len() {
         return Err(NotHere(format!(
             "kernel `{name}` takes {} arguments, and got {}",
@@ -129,27 +144,36 @@ pub fn run_here(kernel: &Kernel, args: &mut [Here<'_>], range: Range) -> Result<
                 "argument {at} of kernel `{name}` is {arg:?}, and the kernel expects {slot:?}"
             )));
         }
+        image.check_len(name, at, arg.len()).map_err(|error| NotHere(error.to_string()))?;
     }
-    let Some(items) = range.checked_items() else {
-        return Err(NotHere(format!(
-            "a range of {:?} has more work-items than can be counted",
-            range.extent()
-        )));
-    };
-    let divides = |(whole, part): (&usize, &usize)| *part != 0 && whole.is_multiple_of(*part);
-    match range.local() {
-        None if kernel.is_grouped() => {
-            return Err(NotHere(format!("kernel `{name}` works in groups: run it over an `NdRange`")));
-        }
-        Some(local) if !range.extent().iter().zip(&local).all(divides) => {
-            let global = range.extent();
-            return Err(NotHere(format!("work-groups of {local:?} do not divide a range of {global:?}")));
-        }
-        _ => {}
-    }
-    let spans: SmallVec<[Span; 4]> = args.iter_mut().map(Here::span).collect();
-    // SAFETY: this is the launch's only block. The memory is borrowed in `args`, which outlives the call, exclusively
-    // where it is written; a slot is written only if it says so, and `fits` asked for a mutable slice then.
-    body.run(unsafe { Block::new(0..items, range, &spans) });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::LaunchRange;
+    use crate::native::NativeKernel;
+
+    #[test]
+    fn what_cannot_be_counted_in_32_bits_is_refused_by_name() {
+        const SLOTS: [Slot; 1] = [Slot::Buffer(SlotAccess::Read)];
+        static USES: [crate::native::SlotUse; 1] = [crate::native::SlotUse::read::<u8>("x")];
+        let native = KernelImage::native(NativeKernel::new("wide", &USES, |_| panic!("it is not run")));
+        let open = KernelImage::host(Arc::new(|_: Block<'_>| {}));
+        let (native, open) = (Kernel::new("wide", SLOTS, [native]), Kernel::new("wide", SLOTS, [open]));
+        // Nobody touches these pages.
+        let x = vec![0_u8; (1 << 32) + 1];
+        let says = |kernel: &Kernel, x: &[u8], range: Range, what: &str| {
+            let error = run_here(kernel, &mut [Here::read(x)], range).expect_err(what);
+            assert!(error.to_string().contains(what), "{error}");
+        };
+        says(&native, &x, 1.range(), "argument 0 of kernel `wide` has 4294967297 elements");
+        says(&native, &x[..1], [2, 1 << 32].range(), "kernel `wide` over a range of [2, 4294967296]");
+        says(&open, &x[..1], ((1 << 32) + 4).range(), "kernel `wide` over a range of [4294967300]");
+        // A body that counts as it likes may have more elements.
+        assert_eq!(run_here(&open, &mut [Here::read(&x)], 1.range()), Ok(()));
+    }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::HostBody;
+use crate::native::NativeKernel;
+use crate::{Body, HostBody};
 
 /// The language or binary form of a kernel image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +87,7 @@ pub struct KernelImage {
     pub(crate) format: ImageFormat,
     pub(crate) entry: Arc<str>,
     pub(crate) code: Arc<[u8]>,
-    pub(crate) body: Option<Arc<dyn HostBody>>,
+    pub(crate) body: Option<Body>,
     guarded: bool,
     overrides: Overrides,
     parameters: Option<Arc<[Parameter]>>,
@@ -147,15 +148,16 @@ impl KernelImage {
 
     /// A kernel as a body that host devices call.
     pub fn host(body: Arc<dyn HostBody>) -> Self {
-        KernelImage {
-            format: ImageFormat::Host,
-            entry: "host".into(),
-            code: Arc::new([]),
-            body: Some(body),
-            guarded: true,
-            overrides: Arc::new([]),
-            parameters: None,
-        }
+        Self::of_body(Body::open(body))
+    }
+
+    /// A kernel as the attribute's native code.
+    pub(crate) fn native(kernel: NativeKernel) -> Self {
+        Self::of_body(Body::native(kernel))
+    }
+
+    fn of_body(body: Body) -> Self {
+        KernelImage { body: Some(body), guarded: true, ..Self::text(ImageFormat::Host, "host", "") }
     }
 
     fn text(format: ImageFormat, entry: &str, text: &str) -> Self {
@@ -190,6 +192,27 @@ impl KernelImage {
         std::str::from_utf8(&self.code).unwrap_or_default()
     }
 
+    /// Whether the code can count the elements of an argument. WGSL and what `#[kernel]` makes do so in 32 bits; code in a
+    /// device's own language, and bodies, as they like.
+    ///
+    /// ```
+    /// use windlass_kernel::KernelImage;
+    /// let image = KernelImage::wgsl("main", "@compute @workgroup_size(64) fn main() {}");
+    /// assert!(image.check_len("nothing", 0, 7).is_ok());
+    /// let error = image.check_len("nothing", 2, 1 << 32).unwrap_err();
+    /// assert!(error.to_string().starts_with("argument 2 of kernel `nothing` has 4294967296 elements"), "{error}");
+    /// ```
+    pub fn check_len(&self, kernel: &str, argument: usize, len: usize) -> Result<(), TooLong> {
+        let counts_in_32_bits = match &self.body {
+            Some(body) => body.is_native(),
+            None => self.format == ImageFormat::Wgsl,
+        };
+        match counts_in_32_bits && u32::try_from(len).is_err() {
+            true => Err(TooLong { kernel: kernel.into(), argument, len }),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the code keeps its own indices inside, so that nobody else has to.
     pub fn is_guarded(&self) -> bool {
         self.guarded
@@ -212,7 +235,7 @@ impl KernelImage {
     }
 
     /// The body, for [`ImageFormat::Host`].
-    pub fn body(&self) -> Option<&Arc<dyn HostBody>> {
+    pub fn body(&self) -> Option<&Body> {
         self.body.as_ref()
     }
 }
@@ -225,6 +248,28 @@ impl fmt::Debug for KernelImage {
             .finish_non_exhaustive()
     }
 }
+
+/// An argument with more elements than a kernel can count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    kernel: Box<str>,
+    argument: usize,
+    len: usize,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooLong { kernel, argument, len } = self;
+        let most = u32::MAX;
+        write!(
+            f,
+            "argument {argument} of kernel `{kernel}` has {len} elements, and the kernel counts in 32 bits, up to {most}; \
+             pass parts of the buffer"
+        )
+    }
+}
+
+impl std::error::Error for TooLong {}
 
 /// A kernel: a name, the parameters it takes, and a set of images of which one must suit the device.
 ///

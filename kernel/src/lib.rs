@@ -1,17 +1,15 @@
 //! What a kernel *is*, as values: the range it runs over, the images it exists in, the arguments it takes, and, for
 //! host devices, a body to call and the memory views that body may touch.
 //!
-//! Nothing here knows a device, a queue or a scheduler. The runtime builds these values, a backend consumes them.
+//! Nothing here knows a device, a queue or a scheduler, and nothing reads a kernel's text: that is for backends, which
+//! have `windlass-kernel-translate` for it. The runtime builds these values, a backend consumes them.
 #![warn(missing_docs)]
 
+#[doc(hidden)]
+pub mod attribute;
 pub mod block;
-#[cfg(feature = "translate")]
-pub mod c;
-mod cache;
-mod dump;
+mod body;
 mod element;
-#[cfg(feature = "translate")]
-mod fence;
 mod here;
 mod host;
 mod image;
@@ -20,18 +18,15 @@ mod memory;
 pub mod native;
 mod range;
 mod view;
-#[cfg(feature = "translate")]
-pub mod wgsl;
 
-pub use cache::Cache;
-pub use dump::dump;
+pub use body::Body;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
 pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
 pub use image::{
-    ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, Width,
+    ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, TooLong, Width,
 };
-pub use memory::{Extent, Span, Word};
+pub use memory::{AtomicInteger, Extent, RawSpan, Span, Word};
 pub use native::{Vec2, Vec3, Vec4, f16};
-pub use range::{IndexRange, Item, LaunchRange, NdRange, Range};
-pub use view::{AtomicInteger, AtomicView, View, ViewMut};
+pub use range::{BadRange, IndexRange, Item, LaunchRange, NdRange, Range};
+pub use view::{AtomicView, View, ViewMut};

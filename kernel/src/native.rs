@@ -11,8 +11,11 @@
 //!   overlaps it: whoever writes needs a slot that is declared to be written, and other groups are kept away.
 //! - A slot that is declared [`SlotUse::own`] is a mutable slice ([`Launch::own`]) of the block's own elements, once
 //!   for each block, in a launch of one dimension in which it overlaps no other argument. In such a launch there is no
-//!   other way to reach it. All blocks come to the same answer, since it depends on the launch alone, and no two blocks
-//!   have an item in common.
+//!   other way to reach it. All blocks come to the same answer, since it depends on the launch and the declarations
+//!   alone, and no two blocks have an item in common.
+//!
+//! That all blocks of a launch are run by one kernel, with one set of declarations, is what
+//! [`Body::run`](crate::Body::run) has its caller promise. Nothing here runs a kernel.
 //!
 //! The one exception is [`Launch::alone`], which code uses whose kernel is `unsafe` itself.
 
@@ -25,54 +28,14 @@ mod stretches;
 mod vector;
 mod views;
 
-pub use crate::memory::{Order, fence};
+pub use crate::memory::{AtomicOp, Order, fence};
 pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Group, Local, Row, cells};
 pub use half::f16;
-pub use items::{Item, Launch, NativeKernel, SlotUse};
+pub(crate) use items::NativeKernel;
+pub use items::{Item, Launch, SlotUse};
 pub use lanes::{Bounds, LANES, Line, Run};
 pub use number::{Integer, Reducible, Zero, element, element_mut, held};
 pub use stretches::Stretch;
 pub use vector::{Vec2, Vec3, Vec4, Vector};
-pub use views::{Alone, AtomicOp, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};
-
-use std::sync::Arc;
-
-use crate::image::KernelInner;
-use crate::{Kernel, KernelImage, Need, Override, Slot};
-
-/// What the attribute knows about a kernel.
-#[derive(Debug)]
-pub struct Parts {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it works in groups.
-    pub grouped: bool,
-    /// What it expects.
-    pub slots: &'static [Slot],
-    /// The name of the text's entry point.
-    pub entry: &'static str,
-    /// The text for devices, in which the attribute guards every index.
-    pub text: &'static str,
-    /// What it does with its slots.
-    pub uses: &'static [SlotUse],
-    /// The code for the host.
-    pub run: fn(&Launch<'_>),
-    /// What it asks of a device.
-    pub needs: &'static [Need],
-    /// The values that it is built with.
-    pub overrides: &'static [Override],
-}
-
-/// The kernel that the attribute makes: text for devices and code for the host.
-pub fn kernel(parts: Parts) -> Kernel {
-    let native = KernelImage::host(Arc::new(NativeKernel::new(parts.name, parts.uses, parts.run)));
-    Kernel::of(KernelInner {
-        name: parts.name.into(),
-        slots: parts.slots.into(),
-        images: [KernelImage::wgsl(parts.entry, parts.text), native].into(),
-        grouped: parts.grouped,
-        needs: parts.needs.into(),
-        overrides: parts.overrides.into(),
-    })
-}
+pub use views::{Alone, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};

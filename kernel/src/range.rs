@@ -1,5 +1,7 @@
 //! Index spaces: how many work-items there are, in one to three dimensions.
 
+use std::fmt;
+
 /// A range of work-items, row-major: the last dimension varies fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -41,6 +43,49 @@ impl Range {
         self.extent[0].checked_mul(self.extent[1])?.checked_mul(self.extent[2])
     }
 
+    /// How many work-items the range holds, if its items can be counted and its work-groups divide it.
+    pub fn check(&self) -> Result<usize, BadRange> {
+        let (shown, local) = (self.shown(), self.local().unwrap_or([1; 3]));
+        let Some(items) = self.checked_items() else {
+            return Err(BadRange(format!("a range of {shown:?} has more work-items than can be counted")));
+        };
+        let divides = |(whole, part): (&usize, &usize)| *part != 0 && whole.is_multiple_of(*part);
+        match items == 0 || self.extent.iter().zip(&local).all(divides) {
+            true => Ok(items),
+            false => {
+                let local = &local[3 - self.dims()..];
+                Err(BadRange(format!("work-groups of {local:?} do not divide a range of {shown:?}")))
+            }
+        }
+    }
+
+    /// [`Range::check`] for kernels, which count items and go along dimensions in 32 bits.
+    ///
+    /// ```
+    /// use windlass_kernel::LaunchRange;
+    /// assert_eq!([1 << 16, (1 << 16) - 1].range().check_for("k"), Ok(0xffff_0000));
+    /// assert!([1 << 16, 1 << 16].range().check_for("k").is_err());
+    /// let error = [0, 1 << 32].range().check_for("k").unwrap_err();
+    /// assert!(error.to_string().contains("kernel `k` over a range of [0, 4294967296]"), "{error}");
+    /// ```
+    pub fn check_for(&self, kernel: &str) -> Result<usize, BadRange> {
+        let items = self.check()?;
+        let most = u32::MAX;
+        match self.extent.iter().chain([&items]).all(|n| *n <= most as usize) {
+            true => Ok(items),
+            false => Err(BadRange(format!(
+                "kernel `{kernel}` over a range of {:?}: kernels count in 32 bits, so a launch goes up to {most} along each \
+                 dimension and in all; launch it over parts of the range",
+                self.shown()
+            ))),
+        }
+    }
+
+    /// The extents of the dimensions that the range has.
+    fn shown(&self) -> &[usize] {
+        &self.extent[3 - self.dims()..]
+    }
+
     /// How many work-items the range holds.
     ///
     /// # Panics
@@ -49,6 +94,18 @@ impl Range {
         self.checked_items().expect("a range's item count was checked when its group was prepared")
     }
 }
+
+/// A range that nothing can be launched over, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRange(String);
+
+impl fmt::Display for BadRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadRange {}
 
 /// A range whose work-items form groups that share local memory and barriers.
 ///

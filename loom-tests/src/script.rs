@@ -156,8 +156,8 @@ unsafe impl Context for Opened {
     async fn build(
         &self,
         _: usize,
-        _: &windlass::kernel::Kernel,
-        _: &windlass::kernel::KernelImage,
+        _: &windlass::image::Kernel,
+        _: &windlass::image::KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
         Err(BackendError::Unsupported("kernels".into()))
     }

@@ -10,7 +10,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use windlass_backend::{Allocation, HostMemory};
-use windlass_kernel::{DeviceCopy, Extent, Span, Word};
+use windlass_kernel::{DeviceCopy, Extent, RawSpan, Word};
 
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
@@ -288,7 +288,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     }
 
     /// The elements in host memory that is the buffer's.
-    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<Span> {
+    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<RawSpan> {
         let Window { offset, extent, .. } = self.window;
         window_span(memory, offset, extent, size_of::<T>(), self.root.word())
     }

@@ -238,9 +238,9 @@ impl<'g> CommandGroup<'g> {
     /// Runs a kernel over a range.
     pub fn parallel_for(&self, range: impl LaunchRange, call: KernelCall<'g>) -> Result<()> {
         let range = range.range();
-        launch::check_range(&range)?;
+        let items = call.check(&range)?;
         let planned = call.plan(&self.queue.inner, &self.queue.slot, range)?;
-        match range.items() {
+        match items {
             // The requirements stand, and there is nothing to run.
             0 => Ok(()),
             _ => self.push(planned),
@@ -273,7 +273,7 @@ impl<'g> CommandGroup<'g> {
     {
         // It is the program's code: asked again, it may answer otherwise, or panic where nobody expects it.
         let asked = range.range();
-        launch::check_range(&asked)?;
+        asked.check().map_err(|error| Error::invalid(error.to_string()))?;
         self.host_device("host_for")?;
         let windows = args.windows()?.0;
         match asked.items() {

@@ -98,7 +98,7 @@ impl<'g> Host<'g> {
         Ok(view)
     }
 
-    fn span<A: Accessor<'g>>(&self, accessor: &A) -> Result<windlass_kernel::Span> {
+    fn span<A: Accessor<'g>>(&self, accessor: &A) -> Result<windlass_kernel::RawSpan> {
         let gone = || Error::invalid("this accessor has no memory: its requirement was refused");
         let binding = accessor.window().0.ok_or_else(gone)?;
         if binding.is_empty() {
@@ -108,7 +108,7 @@ impl<'g> Host<'g> {
     }
 }
 
-fn taken(span: &windlass_kernel::Span) -> Error {
+fn taken(span: &windlass_kernel::RawSpan) -> Error {
     match span.is_contiguous() {
         true => Error::new(Kind::Aliased(
             "another view of these elements is out, and one of the two writes".into(),

@@ -1,6 +1,6 @@
 //! Views of host memory: the one place in the runtime that turns addresses into references.
 //!
-//! What makes it sound stands elsewhere and is relied on here: a [`Span`] was made by `Binding::span` from an accessor
+//! What makes it sound stands elsewhere and is relied on here: a [`RawSpan`] was made by `Binding::span` from an accessor
 //! whose requirement the engine has planned. Until the node that owns the requirement settles, the engine keeps every
 //! conflicting user of these bytes away, in this runtime and through all memories. Windows were checked against their
 //! buffer, and their element type is the accessor's.
@@ -12,51 +12,31 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 use windlass_backend::{Allocation, HostMemory};
-use windlass_kernel::{AtomicView, DeviceCopy, Span, View, ViewMut};
+use windlass_kernel::{DeviceCopy, RawSpan, Span, View, ViewMut};
 use windlass_sync::facade::{Mutex, lock};
 
-/// A view for items that share the memory.
-pub(crate) fn shared<'v, T: DeviceCopy>(span: &'v Span) -> View<'v, T> {
-    // SAFETY: the span is of an accessor of `T`, and is borrowed for `'v` inside the launch that owns it; in a launch
-    // of this form all work-items go through atomic views, whose words are the root's.
-    unsafe { View::new(*span) }
-}
-
-/// A view for items that share the memory, and write it.
-pub(crate) fn shared_mut<'v, T: DeviceCopy>(span: &'v Span) -> ViewMut<'v, T> {
-    // SAFETY: as for `shared`.
-    unsafe { ViewMut::new(*span) }
-}
-
-/// A view for items that update the memory atomically.
-pub(crate) fn atomic<'v, T: DeviceCopy>(span: &'v Span) -> AtomicView<'v, T> {
-    // SAFETY: as for `shared`.
-    unsafe { AtomicView::new(*span) }
-}
-
 /// All of a window as a slice.
-pub(crate) fn whole<T: DeviceCopy>(span: &Span) -> &[T] {
-    // SAFETY: the span is of an accessor of `T` that only reads, and `check_chunks` refused windows with gaps and
-    // launches in which a window that is written overlaps this one; other groups that write are kept away.
+pub(crate) fn whole<'v, T: DeviceCopy>(span: &Span<'v>) -> &'v [T] {
+    // SAFETY: the span is of an accessor that only reads, and `check_chunks` refused launches in which a window that is
+    // written overlaps this one; other groups that write are kept away.
     unsafe { span.as_slice() }
 }
 
 /// A block's part of a window as a slice.
-#[allow(clippy::mut_from_ref, reason = "a span is an address: what it points to is not borrowed through it")]
-pub(crate) fn part<T: DeviceCopy>(span: &Span, range: Range<usize>) -> &mut [T] {
-    // SAFETY: the span is of an accessor of `T` that writes; `check_chunks` refused windows with gaps and overlaps.
-    // The blocks of a launch are disjoint and inside the window, and each block's body asks for its part once.
+pub(crate) fn part<'v, T: DeviceCopy>(span: &Span<'v>, range: Range<usize>) -> &'v mut [T] {
+    // SAFETY: the span is of an accessor that writes; `check_chunks` refused overlaps. The blocks of a launch are
+    // disjoint, and each block's body asks for its part once.
     unsafe { span.as_mut_slice(range) }
 }
 
 /// Which windows of a host task are lent, and how: several readers or one writer.
 #[derive(Debug, Default)]
 pub(crate) struct Lent {
-    entries: RefCell<Vec<(Span, bool)>>,
+    entries: RefCell<Vec<(RawSpan, bool)>>,
 }
 
 impl Lent {
-    fn lend(&self, span: Span, mutable: bool) -> bool {
+    fn lend(&self, span: RawSpan, mutable: bool) -> bool {
         let mut entries = self.entries.borrow_mut();
         let clash =
             entries.iter().any(|(other, other_mutable)| (mutable || *other_mutable) && other.overlaps(&span));
@@ -66,7 +46,7 @@ impl Lent {
         !clash
     }
 
-    fn back(&self, span: &Span, mutable: bool) {
+    fn back(&self, span: &RawSpan, mutable: bool) {
         let mut entries = self.entries.borrow_mut();
         let at = entries
             .iter()
@@ -81,14 +61,14 @@ macro_rules! task_view {
     ($(#[doc = $doc:literal])* $name:ident $mutable:literal) => {
         $(#[doc = $doc])*
         pub struct $name<'a, T> {
-            span: Span,
+            span: RawSpan,
             lent: &'a Mutex<Lent>,
             marker: PhantomData<&'a mut [T]>,
         }
 
         impl<'a, T: DeviceCopy> $name<'a, T> {
             /// Lends the window, unless that overlaps a view that is out.
-            pub(crate) fn lend(span: Span, lent: &'a Mutex<Lent>) -> Option<Self> {
+            pub(crate) fn lend(span: RawSpan, lent: &'a Mutex<Lent>) -> Option<Self> {
                 let free = span.is_contiguous() && lock(lent).lend(span, $mutable);
                 free.then(|| $name { span, lent, marker: PhantomData })
             }
@@ -101,7 +81,7 @@ macro_rules! task_view {
                 // ledger holds this view's entry until it is dropped, so no other view writes the memory. It is
                 // contiguous, was checked when lent, and is of the accessor's element type. The task's memory table,
                 // which `lent` is a part of, keeps the allocation alive for `'a`.
-                unsafe { self.span.as_slice() }
+                unsafe { self.span.lend().as_slice() }
             }
         }
 
@@ -139,20 +119,20 @@ impl<T: DeviceCopy> DerefMut for HostViewMut<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`; the ledger's entry is exclusive, so this view is the only one of these bytes, and
         // `&mut self` makes this borrow of it the only one.
-        unsafe { self.span.as_mut_slice(0..self.span.len()) }
+        unsafe { self.span.lend().as_mut_slice(0..self.span.len()) }
     }
 }
 
 /// The memory of a guard that the host holds.
 #[derive(Debug)]
 pub(crate) struct Held {
-    span: Option<Span>,
+    span: Option<RawSpan>,
     /// Keeps the address good.
     _memory: Option<Arc<dyn Allocation>>,
 }
 
 impl Held {
-    pub(crate) fn new(span: Option<Span>, memory: Option<Arc<dyn Allocation>>) -> Self {
+    pub(crate) fn new(span: Option<RawSpan>, memory: Option<Arc<dyn Allocation>>) -> Self {
         Held { span, _memory: memory }
     }
 
@@ -166,7 +146,7 @@ impl Held {
             // SAFETY: the guard's node is not settled as long as `self` is alive, so nobody writes these bytes but
             // through `slice_mut`, which needs `&mut self`. The window is of the buffer's element type, the allocation
             // is kept by `self`, and callers check that it is contiguous.
-            Some(span) => unsafe { span.as_slice() },
+            Some(span) => unsafe { span.lend().as_slice() },
             None => &[],
         }
     }
@@ -175,7 +155,7 @@ impl Held {
     pub(crate) fn slice_mut<T: DeviceCopy>(&mut self) -> &mut [T] {
         match &self.span {
             // SAFETY: as for `slice`; the node is a writer's, so nobody else reads the bytes either.
-            Some(span) => unsafe { span.as_mut_slice(0..span.len()) },
+            Some(span) => unsafe { span.lend().as_mut_slice(0..span.len()) },
             None => &mut [],
         }
     }
@@ -183,14 +163,16 @@ impl Held {
     /// Copies all elements out, whatever the window's shape.
     pub(crate) fn gather<T: DeviceCopy>(&self) -> Vec<T> {
         let Some(span) = &self.span else { return Vec::new() };
-        let view = shared::<T>(span);
+        // SAFETY: as for `slice`, and the view goes by the root's words.
+        let view = View::<T>::new(unsafe { span.lend() });
         (0..view.len()).map(|i| view.get(i)).collect()
     }
 
     /// Copies elements back in, whatever the window's shape.
     pub(crate) fn scatter<T: DeviceCopy>(&mut self, elements: &[T]) {
         let Some(span) = &self.span else { return };
-        let view = shared_mut::<T>(span);
+        // SAFETY: as for `slice_mut`, and the view goes by the root's words.
+        let view = ViewMut::<T>::new(unsafe { span.lend() });
         elements.iter().enumerate().for_each(|(i, e)| view.set(i, *e));
     }
 }

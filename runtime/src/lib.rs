@@ -47,8 +47,40 @@ mod shell;
 mod shutdown;
 mod stall;
 
-/// What a kernel is, for kernels that are made of images.
-pub use windlass_kernel as kernel;
+/// Kernels that are made of images: what a kernel is where `#[kernel]` did not make it, in the languages of devices or as
+/// a body for the host.
+///
+/// ```
+/// use std::sync::Arc;
+/// use windlass::image::{Block, Kernel, KernelImage, Slot, SlotAccess, ViewMut};
+/// use windlass::{KernelCall, prelude::*};
+/// # fn main() -> windlass::Result<()> {
+/// let body = |block: Block<'_>| {
+///     let x = ViewMut::<u32>::new(block.spans()[0]);
+///     block.items().for_each(|i| x.set(i, x.get(i) + 1));
+/// };
+/// let slots = [Slot::Buffer(SlotAccess::ReadWrite)];
+/// let increment = Kernel::new("increment", slots, [KernelImage::host(Arc::new(body))]);
+/// let (queue, x) = (Queue::on(Device::host())?, Buffer::from(vec![1, 2, 3]));
+/// queue.submit(|cg| cg.parallel_for(3, KernelCall::new(&increment).buffer(cg.read_write(&x))))?;
+/// assert_eq!(x.host_read().blocking_wait()?[..], [2, 3, 4]);
+/// # Ok(())
+/// # }
+/// ```
+pub mod image {
+    pub use windlass_kernel::{
+        AtomicInteger, AtomicView, Block, HostBody, ImageFormat, IndexRange, Kernel, KernelImage, Need,
+        Override, Overrides, Parameter, Range, Slot, SlotAccess, Span, View, ViewMut, Width,
+    };
+}
+
+/// What the attributes' code calls. Not for other uses.
+#[doc(hidden)]
+pub mod __private {
+    pub use windlass_kernel::attribute::*;
+    pub use windlass_kernel::native::*;
+    pub use windlass_kernel::{Kernel, Need, Override, Slot, SlotAccess};
+}
 
 pub use buffer::Buffer;
 pub use bundle::Bundle;

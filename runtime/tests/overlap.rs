@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rig::{Hold, Rig, bump, contents, look, wait};
-use windlass::kernel::{Kernel, KernelImage, Slot, SlotAccess};
+use windlass::image::{Kernel, KernelImage, Slot, SlotAccess};
 use windlass::prelude::*;
 use windlass::{Error, KernelCall, Result};
 
 /// A kernel without work that takes one buffer.
 fn touches() -> Kernel {
-    let image = KernelImage::host(Arc::new(|_: windlass::kernel::Block<'_>| {}));
+    let image = KernelImage::host(Arc::new(|_: windlass::image::Block<'_>| {}));
     Kernel::new("touches", [Slot::Buffer(SlotAccess::ReadWrite)], [image])
 }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rig::{Rig, contents, wait};
-use windlass::kernel::{Block, IndexRange, Kernel, KernelImage, LaunchRange, Range, Slot};
+use windlass::LaunchRange;
+use windlass::image::{Block, IndexRange, Kernel, KernelImage, Range, Slot};
 use windlass::prelude::*;
 
 /// A range that answers otherwise each time it is asked.

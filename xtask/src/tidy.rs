@@ -31,6 +31,7 @@ pub const RULES: &[Rule] = &[
     ("the engine is pure", code::pure_engine),
     ("the runtime names its backends in one place", code::backends_in_one_place),
     ("crates depend downwards only", crates::downwards),
+    ("kernels' texts are read in two places", crates::readers),
     ("crates share the workspace's lints and dependencies", crates::uniform),
     ("documents link to files that exist", docs::links),
     ("tests named in docs/testing.md exist", docs::tests_exist),

@@ -42,6 +42,10 @@ fn every_rule_can_be_broken() {
             &[("sync/Cargo.toml", "[dependencies]\nwindlass-kernel.workspace = true\n")],
         ),
         (
+            "kernels' texts are read in two places",
+            &[("kernel/Cargo.toml", "[dependencies]\nnaga = { workspace = true, optional = true }\n")],
+        ),
+        (
             "crates share the workspace's lints and dependencies",
             &[("sync/Cargo.toml", "[dependencies]\nslab = \"0.4\"\n[lints]\nworkspace = true\n")],
         ),

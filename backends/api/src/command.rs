@@ -1,10 +1,9 @@
 //! What a lane is fed.
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_kernel::{Block, HostBody, Range, SlotAccess, Span, Word};
+use windlass_kernel::{Block, Body, HostBody, Range, RawSpan, SlotAccess, Word};
 
 use crate::{Allocation, BuiltKernel};
 
@@ -173,14 +172,19 @@ pub enum HostCode {
     /// A closure of one group.
     Once(Box<dyn HostBody>),
     /// The host image of a kernel.
-    Shared(Arc<dyn HostBody>),
+    Shared(Body),
 }
 
-impl HostBody for HostCode {
-    fn run(&self, block: Block<'_>) {
+impl HostCode {
+    /// Runs the block's items over the launch's memory.
+    ///
+    /// # Safety
+    /// All blocks of the block's launch are run by this code, and by nothing else.
+    pub unsafe fn run(&self, block: Block<'_>) {
         match self {
             HostCode::Once(body) => body.run(block),
-            HostCode::Shared(body) => body.run(block),
+            // SAFETY: the caller's promise.
+            HostCode::Shared(body) => unsafe { body.run(block) },
         }
     }
 }
@@ -200,12 +204,12 @@ pub struct HostLaunch {
     /// The work-items.
     pub range: Range,
     /// The memory it works on; live until the point is passed.
-    pub spans: SmallVec<[Span; 2]>,
+    pub spans: SmallVec<[RawSpan; 2]>,
 }
 
 impl HostLaunch {
     /// Code over a range, on memory.
-    pub fn new(code: HostCode, range: Range, spans: SmallVec<[Span; 2]>) -> Self {
+    pub fn new(code: HostCode, range: Range, spans: SmallVec<[RawSpan; 2]>) -> Self {
         HostLaunch { code, range, spans }
     }
 }

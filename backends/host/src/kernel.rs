@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
 };
-use windlass_kernel::{Block, Extent, HostBody, Range, SlotAccess, Span, Word};
+use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
 use windlass_sync::crew::Blocks;
 
 use crate::memory::{Window, unsupported};
 
 /// A kernel with a host image: its body.
 pub(crate) struct HostKernel {
-    pub(crate) body: Arc<dyn HostBody>,
+    pub(crate) body: Body,
 }
 
 impl BuiltKernel for HostKernel {}
@@ -43,24 +43,12 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
             other => return Err(unsupported(&format!("{other:?}"))),
         });
     }
-    let body = kernel.body.clone();
-    let code = match values {
-        Some(values) => HostCode::Once(Box::new(WithValues { body, _values: values })),
-        None => HostCode::Shared(body),
+    // The spans of value arguments point into memory that nobody else keeps.
+    let body = match values {
+        Some(values) => kernel.body.keeping(Arc::new(values)),
+        None => kernel.body.clone(),
     };
-    Ok(HostLaunch::new(code, launch.range, spans))
-}
-
-/// A body that keeps the memory to which the spans of its value arguments point.
-struct WithValues {
-    body: Arc<dyn HostBody>,
-    _values: HostMemory,
-}
-
-impl HostBody for WithValues {
-    fn run(&self, block: Block<'_>) {
-        self.body.run(block)
-    }
+    Ok(HostLaunch::new(HostCode::Shared(body), launch.range, spans))
 }
 
 /// A launch that falls into several blocks.
@@ -82,9 +70,11 @@ pub(crate) fn run_alone(launch: &HostLaunch) {
 fn run_block(launch: &HostLaunch, first: usize, step: usize, items: usize) {
     let items = first..items.min(first.saturating_add(step));
     // SAFETY: the runtime keeps the launch's memory until its point is passed, and conflicting groups away from it until
-    // then. Blocks are cut at multiples of one step, each is run once, and all have the launch's spans and range.
+    // then; it was initialised when it was made, the windows were seen to be inside it, and all its users have one word.
+    // Blocks are cut at multiples of one step, each is run once, and all have the launch's spans and range.
     let block = unsafe { Block::new(items, launch.range, &launch.spans) };
-    launch.code.run(block);
+    // SAFETY: all of the launch's blocks come here, and are run by the launch's code.
+    unsafe { launch.code.run(block) };
 }
 
 /// How many items go into a block of a range that is worth sharing by this number of cores. See
@@ -175,7 +165,7 @@ fn buffer_span(
     region: Region,
     element: usize,
     word: Word,
-) -> Result<Span, BackendError> {
+) -> Result<RawSpan, BackendError> {
     let window = Window::new(memory, region)?;
     let extent = extent(&region, element)
         .ok_or_else(|| unsupported(&format!("{region:?} as an argument with elements of {element} bytes")))?;
@@ -185,10 +175,7 @@ fn buffer_span(
         let bytes = word.bytes();
         return Err(unsupported(&format!("{region:?} of {element}-byte elements by words of {bytes} bytes")));
     }
-    // SAFETY: the window is inside the allocation, which the runtime keeps until the point is passed, and its memory
-    // was initialised when it was made. The word divides address and element, as was just seen, and is the same for
-    // all who use the allocation, as `Arg::Buffer` says. The runtime orders every other access that matters.
-    Ok(unsafe { Span::new(first, extent, element, word) })
+    Ok(RawSpan::new(first, extent, element, word))
 }
 
 /// A region in elements, if it consists of whole ones.

@@ -34,7 +34,8 @@ use std::sync::Arc;
 use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, BuiltKernel, KernelLimits, Launch, Region};
-use windlass_kernel::{Cache, ImageFormat, Kernel, KernelImage, Parameter, Range, Slot, dump};
+use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot};
+use windlass_kernel_translate::{Cache, dump};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::described;

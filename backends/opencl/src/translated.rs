@@ -3,9 +3,9 @@
 
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch};
-use windlass_kernel::c::{Bounds, Dialect, Param, Translation, translate};
-use windlass_kernel::wgsl::Checked;
 use windlass_kernel::{Kernel, KernelImage, Slot, block};
+use windlass_kernel_translate::c::{Bounds, Dialect, Param, Translation, translate};
+use windlass_kernel_translate::wgsl::Checked;
 
 use crate::kernel::{Bound, elements, unsupported};
 

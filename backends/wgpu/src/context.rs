@@ -7,7 +7,8 @@ use windlass_backend::{
     Allocation, BackendError, BuiltKernel, CompletionStrategy, Contents, Context, ContextInfo, ContextSink,
     DeviceInfo, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
-use windlass_kernel::{Kernel, KernelImage, dump};
+use windlass_kernel::{Kernel, KernelImage};
+use windlass_kernel_translate::dump;
 
 use crate::error::{Faults, failed, unsupported};
 use crate::exit::Native;

@@ -1,9 +1,10 @@
-//! What the driver's compiler made of a kernel, kept beyond the process: see [`windlass_kernel::Cache`].
+//! What the driver's compiler made of a kernel, kept beyond the process: see [`windlass_kernel_translate::Cache`].
 //!
 //! Each pipeline has a native cache of its own, so that an entry is about one kernel and is there or not. Drivers decide
 //! themselves what they put into it, and whether they use what they are given.
 
-use windlass_kernel::{Cache, KernelImage};
+use windlass_kernel::KernelImage;
+use windlass_kernel_translate::Cache;
 
 use crate::exit::Native;
 use crate::gpu::Gpu;

@@ -15,8 +15,8 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 use wgpu::naga;
 use windlass_backend::{BackendError, BuiltKernel};
-use windlass_kernel::wgsl::Checked;
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
+use windlass_kernel_translate::wgsl::Checked;
 
 use crate::error::unsupported;
 use crate::exit::Native;

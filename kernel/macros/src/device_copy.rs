@@ -32,11 +32,11 @@ pub(crate) fn derive(item: TokenStream) -> Result<TokenStream, syn::Error> {
         return Err(syn::Error::new(param.span(), "a struct for device memory is not generic"));
     }
     let name = &item.ident;
-    let root = quote!(::windlass::kernel::native);
+    let root = quote!(::windlass::__private);
     let types: Vec<&syn::Type> = data.fields.iter().map(|field| &field.ty).collect();
     let checks = types.iter().map(|ty| {
         quote_spanned!(ty.span()=> const _: fn() = || {
-            fn lives_in_device_memory<T: ::windlass::kernel::DeviceCopy>() {}
+            fn lives_in_device_memory<T: ::windlass::DeviceCopy>() {}
             lives_in_device_memory::<#ty>();
         };)
     });

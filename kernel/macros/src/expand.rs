@@ -11,11 +11,12 @@ use crate::hir::Module;
 use crate::items::{Signature, Types, structure};
 use crate::launch::Launched;
 use crate::uniform::Differing;
-use crate::uses;
+use crate::{limits, uses};
 
 /// `#[kernel]` on a function.
 pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
     let root = root(arguments)?;
+    limits::tokens(&item)?;
     let item: syn::ItemFn = match syn::parse2(item.clone()) {
         Ok(item) => item,
         Err(_) => {
@@ -33,6 +34,7 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenS
 /// `#[kernels]` on a module.
 pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
     let root = root(arguments)?;
+    limits::tokens(&item)?;
     let mut item: syn::ItemMod = match syn::parse2(item.clone()) {
         Ok(item) => item,
         Err(_) => return Err(syn::Error::new(item.span(), "`#[kernels]` stands on a module with a body")),
@@ -157,6 +159,9 @@ fn compile(
     }
     module.structs = structs;
     module.kernels = (0..sources.len()).filter(|&at| sources[at].kernel).collect();
+    if errors.is_empty() {
+        limits::check(&module, &mut errors);
+    }
     let uses = match errors.is_empty() {
         true => uses::all(&module, &mut errors),
         false => Vec::new(),
@@ -219,7 +224,7 @@ fn copyable(item: &syn::ItemStruct, errors: &mut Errors) {
 fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Option<TokenStream> {
     let constant = module.consts.iter().find(|c| c.name == item.ident)?;
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
-    let (ty, value) = crate::host::constant(module, &quote!(#root::kernel::native), constant);
+    let (ty, value) = crate::host::constant(module, &quote!(#root::__private), constant);
     Some(quote! {
         #(#attrs)*
         #[allow(dead_code, reason = "kernels have its value")]
@@ -231,8 +236,8 @@ fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Optio
 fn zero(item: &crate::hir::Struct, root: &TokenStream) -> TokenStream {
     let (name, fields) = (&item.name, item.fields.iter().map(|(field, _)| field));
     quote! {
-        impl #root::kernel::native::Zero for #name {
-            const ZERO: Self = #name { #(#fields: #root::kernel::native::Zero::ZERO),* };
+        impl #root::__private::Zero for #name {
+            const ZERO: Self = #name { #(#fields: #root::__private::Zero::ZERO),* };
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Where control goes.
 
-use crate::hir::{Block, Expr, Kind, Node, Stmt, walk_stmt};
+use std::collections::BTreeSet;
+
+use crate::hir::{Base, Block, Expr, Kind, Node, Stmt, VarId, walk_block, walk_stmt};
 use crate::ty::Ty;
 
 /// Whether nothing behind the block is ever reached through its end.
@@ -84,4 +86,33 @@ fn expr_jumps(expr: &Expr, is: &dyn Fn(&Stmt) -> bool) -> bool {
         Kind::Block(block) => jumps(block, is),
         _ => false,
     }
+}
+
+/// Whether there is a jump in a block, wherever it leads.
+pub(crate) fn jumps_anywhere(block: &Block) -> bool {
+    let mut found = false;
+    walk_block(block, &mut |node| {
+        found |= matches!(node, Node::Stmt(Stmt::Break | Stmt::Continue | Stmt::Return(_)));
+    });
+    found
+}
+
+/// Which variables a statement uses or declares.
+pub(crate) fn used(stmt: &Stmt) -> BTreeSet<VarId> {
+    let mut found = BTreeSet::new();
+    walk_stmt(stmt, &mut |node| match node {
+        Node::Expr(Expr { kind: Kind::Var(var), .. }) => {
+            found.insert(*var);
+        }
+        Node::Place(place) => {
+            if let Base::Var(var) = place.base {
+                found.insert(var);
+            }
+        }
+        Node::Stmt(Stmt::Let(var, _)) => {
+            found.insert(*var);
+        }
+        _ => {}
+    });
+    found
 }

@@ -11,6 +11,7 @@ mod filled;
 mod groups;
 mod kernel;
 mod lanes;
+mod model;
 mod reduce;
 mod rows;
 mod value;
@@ -41,7 +42,7 @@ pub(super) struct Rust<'m> {
     pub(super) module: &'m Module,
     pub(super) uses: &'m [Uses],
     pub(super) function: &'m Function,
-    /// The path of `windlass::kernel::rt`.
+    /// The path of `windlass::__private`.
     pub(super) rt: &'m TokenStream,
     /// Slices that are reached as own elements.
     pub(super) own: Vec<VarId>,
@@ -54,7 +55,7 @@ pub(super) struct Rust<'m> {
     /// References that are values of the code's own.
     pub(super) values: BTreeSet<VarId>,
     /// Indices of elements that are found once for several items.
-    pub(super) windows: HashMap<*const Expr, lanes::Window>,
+    pub(super) windows: HashMap<*const Expr, model::Window>,
 }
 
 impl<'m> Rust<'m> {

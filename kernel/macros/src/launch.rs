@@ -47,7 +47,7 @@ impl Launched<'_> {
         let (root, function, signature) = (self.root, self.function(), self.signature);
         let Text { text, entry, overrides } = wgsl::kernel(self.module, self.uses, self.at);
         check_text(&text, &function.name)?;
-        let rt = quote!(#root::kernel::native);
+        let rt = quote!(#root::__private);
         let native = native(self.module, self.uses, self.at, &rt, &self.slots(), self.differing);
         let (slots, uses) = (self.slot_values(), self.slot_uses(&rt));
         let passed = || {
@@ -60,6 +60,7 @@ impl Launched<'_> {
         });
         let arguments: Vec<TokenStream> = passed()
             .map(|(&param, written)| self.argument(param, &written.name, overrides.get(&param)))
+            .chain(self.fixed_local())
             .collect();
         let grouped = self.uses[self.at].groups;
         let (name, vis, attrs) = (&function.name, self.vis, self.attrs);
@@ -74,7 +75,7 @@ impl Launched<'_> {
                 true => format_ident!("{}", function.vars[*param].ty.scalar().map_or("u32", Scalar::name)),
                 false => format_ident!("u32"),
             };
-            Some(quote!(#root::kernel::Override { parameter: #parameter, name: #name, held: #rt::held::#held }))
+            Some(quote!(#root::__private::Override { parameter: #parameter, name: #name, held: #rt::held::#held }))
         });
         let (promise, keyword) = match function.alone {
             false => (quote!(), quote!()),
@@ -100,7 +101,7 @@ impl Launched<'_> {
                 mod code {
                     use super::super::*;
                     #native
-                    pub(super) static KERNEL: ::std::sync::LazyLock<#root::kernel::Kernel> =
+                    pub(super) static KERNEL: ::std::sync::LazyLock<#root::__private::Kernel> =
                         ::std::sync::LazyLock::new(|| #rt::kernel(#rt::Parts {
                             name: #label,
                             grouped: #grouped,
@@ -115,7 +116,7 @@ impl Launched<'_> {
                 }
 
                 /// The kernel, to be asked what it is or built ahead.
-                pub fn kernel() -> &'static #root::kernel::Kernel {
+                pub fn kernel() -> &'static #root::__private::Kernel {
                     &code::KERNEL
                 }
             }
@@ -125,7 +126,7 @@ impl Launched<'_> {
     /// What the kernel and its helpers ask of a device.
     fn needs(&self) -> Vec<TokenStream> {
         let root = self.root;
-        let need = quote!(#root::kernel::Need);
+        let need = quote!(#root::__private::Need);
         let found = crate::uses::scalars(self.module, self.at);
         let wide = |s: &Scalar| matches!(s, Scalar::I64 | Scalar::U64);
         let atomics = self.function().vars.iter().any(|var| {
@@ -157,8 +158,8 @@ impl Launched<'_> {
 
     fn slot_values(&self) -> Vec<TokenStream> {
         let root = self.root;
-        let slot = quote!(#root::kernel::Slot);
-        let access = quote!(#root::kernel::SlotAccess);
+        let slot = quote!(#root::__private::Slot);
+        let access = quote!(#root::__private::SlotAccess);
         let mut slots = Vec::new();
         for &param in &self.function().params {
             let var = &self.function().vars[param];
@@ -232,7 +233,7 @@ impl Launched<'_> {
         let root = self.root;
         match ty {
             Ty::Scalar(Scalar::Bool) => quote!(u32),
-            ty => type_tokens(self.module, &quote!(#root::kernel::native), ty),
+            ty => type_tokens(self.module, &quote!(#root::__private), ty),
         }
     }
 
@@ -241,7 +242,7 @@ impl Launched<'_> {
     fn argument_type(&self, param: VarId, span: proc_macro2::Span) -> TokenStream {
         let root = self.root;
         let var = &self.function().vars[param];
-        let ty = type_tokens(self.module, &quote!(#root::kernel::native), &var.ty);
+        let ty = type_tokens(self.module, &quote!(#root::__private), &var.ty);
         if var.kind == VarKind::Ref {
             return quote_spanned!(span=> impl #root::args::UpdateArg<'g, #ty>);
         }
@@ -255,12 +256,24 @@ impl Launched<'_> {
         quote_spanned!(span=> impl #root::args::#bound<'g, #ty, #dims>)
     }
 
+    /// What tells a call of the local memory that its kernel has by itself.
+    fn fixed_local(&self) -> Option<TokenStream> {
+        let fixed = self.function().params.iter().filter_map(|&param| {
+            let var = &self.function().vars[param];
+            let VarKind::Slice(Slice { space: Space::Local(Some(len)), .. }) = var.kind else { return None };
+            let (ty, len) = (self.value_type(&var.ty), len as usize);
+            Some(quote!(#len * ::core::mem::size_of::<#ty>()))
+        });
+        let fixed: Vec<TokenStream> = fixed.collect();
+        (!fixed.is_empty()).then(|| quote!(.own_local(#(#fixed)+*)))
+    }
+
     fn argument(&self, param: VarId, name: &Ident, built_with: Option<&String>) -> TokenStream {
         let root = self.root;
         let var = &self.function().vars[param];
         let uses = &self.uses[self.at];
         if var.kind == VarKind::Ref {
-            let ty = type_tokens(self.module, &quote!(#root::kernel::native), &var.ty);
+            let ty = type_tokens(self.module, &quote!(#root::__private), &var.ty);
             return quote!(.argument(#root::args::UpdateArg::<'g, #ty>::argument(#name)));
         }
         if self.function().specs.contains(&param) {
@@ -279,11 +292,11 @@ impl Launched<'_> {
             };
         };
         if slice.space != Space::Global {
-            return quote!(.local_argument(#built_with, #name));
+            let ty = self.value_type(&var.ty);
+            return quote!(.local_argument::<#ty>(#built_with, #name));
         }
         let bound = bound(slice.may, uses, param);
-        let (ty, dims) =
-            (type_tokens(self.module, &quote!(#root::kernel::native), &var.ty), slice.dims as usize);
+        let (ty, dims) = (type_tokens(self.module, &quote!(#root::__private), &var.ty), slice.dims as usize);
         let argument = quote!(#root::args::#bound::<'g, #ty, #dims>::argument(#name));
         match slice.dims {
             1 => quote!(.argument(#argument)),

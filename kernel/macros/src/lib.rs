@@ -17,6 +17,7 @@ mod hir;
 mod host;
 mod items;
 mod launch;
+mod limits;
 mod order;
 mod promise;
 mod ty;

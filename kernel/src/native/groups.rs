@@ -5,8 +5,9 @@ use std::fmt;
 
 use super::items::{Item, Launch};
 use super::number::Zero;
-use super::views::{AtomicOp, Atomics, Load, Store, part_of, with_part};
-use crate::{AtomicInteger, DeviceCopy};
+use super::views::{Atomics, Load, Store, part_of, with_part};
+use crate::DeviceCopy;
+use crate::memory::{AtomicInteger, AtomicOp};
 
 /// A work-group: where it is, and how large.
 #[derive(Clone, Copy, Debug)]

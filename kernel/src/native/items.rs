@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
-use crate::native::number::Reducible;
-use crate::native::outside::{Whose, watched};
-use crate::native::views::{Alone, Own, Plain, Shared, SharedAtomics};
-use crate::{AtomicInteger, Block, DeviceCopy, HostBody, Span};
+use super::number::Reducible;
+use super::outside::{Whose, watched};
+use super::views::{Alone, Own, Plain, Shared, SharedAtomics};
+use crate::memory::Elements;
+use crate::{AtomicInteger, Block, DeviceCopy, Span};
 
 /// What a kernel does with the argument in one of its slots.
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +49,15 @@ impl SlotUse {
     pub const fn along<T, const D: usize>(parameter: &'static str) -> Self {
         SlotUse { dims: D, ..SlotUse::read::<T>(parameter) }
     }
+
+    fn writes(&self) -> bool {
+        matches!(self.kind, UseKind::Write | UseKind::Own)
+    }
 }
 
 /// A kernel as native code.
 #[derive(Clone, Copy, Debug)]
-pub struct NativeKernel {
+pub(crate) struct NativeKernel {
     name: &'static str,
     uses: &'static [SlotUse],
     run: fn(&Launch<'_>),
@@ -60,20 +65,24 @@ pub struct NativeKernel {
 
 impl NativeKernel {
     /// A kernel from its name, what it does with its slots, and its code.
-    pub const fn new(name: &'static str, uses: &'static [SlotUse], run: fn(&Launch<'_>)) -> Self {
+    pub(crate) const fn new(name: &'static str, uses: &'static [SlotUse], run: fn(&Launch<'_>)) -> Self {
         NativeKernel { name, uses, run }
     }
-}
 
-impl HostBody for NativeKernel {
-    fn run(&self, block: Block<'_>) {
+    /// Runs the block's items over the launch's memory.
+    ///
+    /// # Safety
+    /// All blocks of the block's launch are run by this kernel or clones of it, and by nothing else.
+    pub(crate) unsafe fn run(&self, block: Block<'_>) {
         let spans = block.spans();
         assert_eq!(spans.len(), self.uses.len(), "a launch has an argument for each of the kernel's slots");
         assert!(spans.len() <= u64::BITS as usize, "a kernel has 64 slots at most");
         // The code may have come into a kernel that declares other slots.
-        let writes = |of: &SlotUse| matches!(of.kind, UseKind::Write | UseKind::Own);
-        let allowed = spans.iter().zip(self.uses).all(|(span, of)| span.is_writable() || !writes(of));
+        let allowed = spans.iter().zip(self.uses).all(|(span, of)| span.is_writable() || !of.writes());
         assert!(allowed, "a launch lets a kernel write what the kernel writes");
+        if let Err(error) = block.range().check_for(self.name) {
+            panic!("{error}, which was to be refused");
+        }
         let apart = is_apart(&block, self.uses);
         (self.run)(&Launch { block, kernel: self.name, uses: self.uses, apart, taken: Cell::new(0) });
     }
@@ -116,9 +125,7 @@ impl<'a> Launch<'a> {
     /// A value argument.
     pub fn value<T: DeviceCopy>(&self, slot: usize) -> T {
         assert_eq!(self.uses[slot].kind, UseKind::Value, "slot {slot} is no value");
-        let span = &self.spans()[slot];
-        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds a value of another size");
-        span.load(0)
+        Elements::new(self.spans()[slot]).load(0)
     }
 
     /// The position of the block's first item, in row-major order.
@@ -130,7 +137,7 @@ impl<'a> Launch<'a> {
         self.block.items().end
     }
 
-    fn spans(&self) -> &'a [Span] {
+    fn spans(&self) -> &'a [Span<'a>] {
         self.block.spans()
     }
 
@@ -158,40 +165,30 @@ impl<'a> Launch<'a> {
         let span = &self.spans()[slot];
         let own = matches!(self.uses[slot].kind, UseKind::Own);
         assert!(own && self.apart, "slot {slot} is not the items' own");
-        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
-        assert!(
-            (span.as_ptr() as usize).is_multiple_of(align_of::<T>()),
-            "slot {slot} is aligned for the type"
-        );
         let bit = 1_u64 << slot;
         assert_eq!(self.taken.replace(self.taken.get() | bit) & bit, 0, "slot {slot} was given out already");
         let (first, end) = (self.first().min(span.len()), self.end().min(span.len()));
-        // SAFETY: the window is in one piece, of elements of this size, and aligned for them, as was just asserted; the
-        // range lies inside it. Nobody else reaches these elements while the launch's memory lives: they overlap no
-        // other argument (`apart`); this slot is given out by this function alone, since `shared` refuses it in such
-        // launches; here once for each block (`taken`), to one block only, since no two blocks have an item in common;
-        // and other groups are kept away. The last two are promises of `Block::new`.
+        // SAFETY: nobody else reaches these elements while the launch's memory lives, and the slot is writable (`run`).
+        // They overlap no other argument (`apart`). This slot is given out by this function alone, since `shared`
+        // refuses it in such launches, and all blocks are run by code that is told the same of its slots (`run`): which
+        // launches are `apart` depends on that, the range and the spans, which are one for all blocks. Here they are
+        // given out once for each block (`taken`), to one block only, since no two blocks have an item in common; and
+        // other groups are kept away. The last two are promises of `Block::new`.
         let slice = unsafe { span.as_mut_slice(first..end) };
         Own::new(slice, first, span.len())
     }
 
     /// A slot that is only read, as a plain slice, if nothing that the launch writes overlaps it.
     pub fn plain<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Plain<'a, T, D>> {
-        let (span, of) = (&self.spans()[slot], &self.uses[slot]);
-        assert_eq!(of.kind, UseKind::Read, "slot {slot} is not only read");
-        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
-        let written = self
-            .spans()
-            .iter()
-            .zip(self.uses)
-            .filter(|(_, of)| matches!(of.kind, UseKind::Write | UseKind::Own));
-        let fits = span.is_contiguous() && (span.as_ptr() as usize).is_multiple_of(align_of::<T>());
-        if !fits || watched() || written.into_iter().any(|(other, _)| span.overlaps(other)) {
+        let span = &self.spans()[slot];
+        assert_eq!(self.uses[slot].kind, UseKind::Read, "slot {slot} is not only read");
+        let mut written = self.spans().iter().zip(self.uses).filter(|(_, of)| of.writes());
+        if !span.fits_slice::<T>() || watched() || written.any(|(other, _)| span.overlaps(other)) {
             return None;
         }
-        // SAFETY: the window is in one piece, of elements of this size, and aligned for them. Nothing writes it while
-        // the launch's memory lives: this launch writes through slots that are declared so, none of which overlaps it,
-        // and other groups that write it are kept away (`Block::new`).
+        // SAFETY: nothing writes the window while the launch's memory lives. This launch writes through slots that are
+        // declared so, none of which overlaps it, and all its blocks are run by code with these declarations (`run`);
+        // other groups that write it are kept away (`Block::new`).
         let slice = unsafe { span.as_slice() };
         Some(Plain::new(slice, extents(span)))
     }
@@ -214,11 +211,6 @@ impl<'a> Launch<'a> {
     pub fn shared<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Shared<'a, T, D> {
         let of = &self.uses[slot];
         assert!(!matches!(of.kind, UseKind::Own) || !self.apart, "slot {slot} is the items' own");
-        assert_eq!(
-            self.spans()[slot].element_bytes(),
-            size_of::<T>(),
-            "slot {slot} holds elements of another size"
-        );
         self.share(slot)
     }
 
@@ -228,41 +220,34 @@ impl<'a> Launch<'a> {
     /// No element that a work-item of the launch writes is read or written by one of another block, and the slot overlaps no
     /// other argument if it is written.
     pub unsafe fn alone<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Alone<'a, T, D>> {
-        let (span, of) = (&self.spans()[slot], &self.uses[slot]);
-        assert!(matches!(of.kind, UseKind::Write | UseKind::Own), "slot {slot} is not written");
-        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
-        if watched() || !span.is_contiguous() || !(span.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
+        let span = &self.spans()[slot];
+        assert!(self.uses[slot].writes(), "slot {slot} is not written");
+        if watched() || !span.fits_slice::<T>() {
             return None;
         }
-        // SAFETY: the window is in one piece, of elements of this size, and aligned for them. Cells may be many; other
-        // threads keep away from the elements that this one reaches, by the caller's promise, and other groups from all
-        // of them (`Block::new`).
+        // SAFETY: the slot is writable (`run`). Cells may be many; other threads keep away from the elements that this
+        // one reaches, by the caller's promise, and other groups from all of them (`Block::new`).
         Some(Alone::new(unsafe { span.as_cells() }, extents(span)))
     }
 
     /// Combines a value with the one in a slot, atomically.
     pub fn reduce<T: Reducible>(&self, slot: usize, value: T, combined: impl Fn(T, T) -> T) {
         assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
-        let span = &self.spans()[slot];
-        assert_eq!(span.element_bytes(), size_of::<T>(), "slot {slot} holds elements of another size");
-        span.update_word(0, |old| combined(T::of_bits(old), value).bits());
+        Elements::<u32>::to_write(self.spans()[slot])
+            .replace(0, |old| combined(T::of_bits(old), value).bits());
     }
 
     /// A slot as atomics.
     pub fn atomics<T: AtomicInteger, const D: usize>(&self, slot: usize) -> SharedAtomics<'a, T, D> {
         assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
-        assert_eq!(
-            self.spans()[slot].element_bytes(),
-            size_of::<T>(),
-            "slot {slot} holds elements of another size"
-        );
         SharedAtomics::new(self.share(slot))
     }
 
     fn share<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Shared<'a, T, D> {
         let (span, of) = (&self.spans()[slot], &self.uses[slot]);
         let whose = Whose { kernel: self.kernel, parameter: of.parameter };
-        Shared::new(span, extents(span), of.kind != UseKind::Read, whose)
+        let elements = Elements::new(if of.writes() { *span } else { span.read_only() });
+        Shared::new(elements, extents(span), whose)
     }
 
     /// Extents as kernels number the dimensions: 0 is the outermost that the launch has, and those it has not are 1.
@@ -328,14 +313,14 @@ impl<'a> Launch<'a> {
 /// What [`Launch::apart`] says.
 fn is_apart(block: &Block<'_>, uses: &[SlotUse]) -> bool {
     let slots = || block.spans().iter().zip(uses).filter(|(_, of)| of.kind != UseKind::Value);
-    let alone = |(at, (span, of)): (usize, (&Span, &SlotUse))| {
-        let fits = span.is_contiguous() && (span.as_ptr() as usize).is_multiple_of(of.align);
+    let alone = |(at, (span, of)): (usize, (&Span<'_>, &SlotUse))| {
+        let fits = span.is_contiguous() && span.as_ptr().addr().is_multiple_of(of.align);
         let others = slots().enumerate().filter(|(other, _)| *other != at);
         fits && (of.kind == UseKind::Read || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
     };
     let dims = block.range().dims();
     // Along one dimension the slices are cut to the shortest.
-    let placed = |(span, of): (&Span, &SlotUse)| match of.dims {
+    let placed = |(span, of): (&Span<'_>, &SlotUse)| match of.dims {
         0 => true,
         1 => dims == 1,
         own => own == dims && span.extent().size == block.range().extent(),
@@ -343,15 +328,12 @@ fn is_apart(block: &Block<'_>, uses: &[SlotUse]) -> bool {
     !watched() && slots().enumerate().all(alone) && slots().all(placed)
 }
 
-fn extents<const D: usize>(span: &Span) -> [u32; D] {
-    let size = &span.extent().size[3 - D..];
-    std::array::from_fn(|dim| u32::try_from(size[dim]).unwrap_or(u32::MAX))
+fn extents<const D: usize>(span: &Span<'_>) -> [u32; D] {
+    span.extent().inner().map(|size| u32::try_from(size).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Here, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, run_here};
 
@@ -376,7 +358,7 @@ mod tests {
     static USES: [SlotUse; 2] = [SlotUse::read::<u32>("x"), SlotUse::own::<u32, 1>("y")];
 
     fn run(code: fn(&Launch<'_>), slots: [Slot; 2], y: &mut [u32]) {
-        let image = KernelImage::host(Arc::new(NativeKernel::new("test", &USES, code)));
+        let image = KernelImage::native(NativeKernel::new("test", &USES, code));
         let kernel = Kernel::new("test", slots, [image]);
         run_here(&kernel, &mut [Here::read(&[1_u32, 2]), Here::write(y)], 4.range())
             .expect("the arguments fit");
@@ -406,7 +388,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "what the kernel writes")]
     fn code_in_a_kernel_that_declares_less_does_not_run() {
-        let image = KernelImage::host(Arc::new(NativeKernel::new("test", &USES, add)));
+        let image = KernelImage::native(NativeKernel::new("test", &USES, add));
         let kernel = Kernel::new("test", [SLOTS[0], SLOTS[0]], [image]);
         let _ = run_here(&kernel, &mut [Here::read(&[1_u32]), Here::read(&[1_u32])], 4.range());
     }

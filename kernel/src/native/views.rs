@@ -3,11 +3,11 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::marker::PhantomData;
 
 use super::outside::Whose;
+use crate::DeviceCopy;
+use crate::memory::{AtomicInteger, AtomicOp, Elements};
 use crate::view::position;
-use crate::{AtomicInteger, DeviceCopy, Span};
 
 /// Elements that can be read.
 pub trait Load<T, const D: usize>: Copy {
@@ -48,46 +48,23 @@ pub trait Atomics<T, const D: usize>: Copy {
     fn update(&self, at: [u32; D], op: AtomicOp, value: T) -> T;
 }
 
-/// How an atomic is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtomicOp {
-    /// The sum.
-    Add,
-    /// The difference.
-    Sub,
-    /// The bits in both.
-    And,
-    /// The bits in either.
-    Or,
-    /// The bits in one.
-    Xor,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// The new value.
-    Swap,
-}
-
 /// Elements that all items share, reached by relaxed atomic words.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<'a, T, const D: usize> {
     // By value, so that a loop's stores cannot be what it is read anew for.
-    span: Span,
+    elements: Elements<'a, T>,
     extents: [u32; D],
-    writable: bool,
     whose: Whose,
-    marker: PhantomData<(&'a Span, fn() -> T)>,
 }
 
 impl<'a, T: DeviceCopy, const D: usize> Shared<'a, T, D> {
-    pub(super) fn new(span: &'a Span, extents: [u32; D], writable: bool, whose: Whose) -> Self {
-        Shared { span: *span, extents, writable, whose, marker: PhantomData }
+    pub(super) fn new(elements: Elements<'a, T>, extents: [u32; D], whose: Whose) -> Self {
+        Shared { elements, extents, whose }
     }
 
     #[inline]
     fn position(&self, at: [u32; D], writes: bool) -> Option<usize> {
-        let position = position(&self.span, at.map(|i| i as usize));
+        let position = position(self.elements.span().extent(), at.map(|i| i as usize));
         if position.is_none() {
             self.whose.outside(writes, &at, &self.extents);
         }
@@ -98,7 +75,7 @@ impl<'a, T: DeviceCopy, const D: usize> Shared<'a, T, D> {
 impl<T: DeviceCopy, const D: usize> Load<T, D> for Shared<'_, T, D> {
     #[inline]
     fn count(&self) -> u32 {
-        self.span.len() as u32
+        self.elements.span().len() as u32
     }
 
     #[inline]
@@ -108,16 +85,15 @@ impl<T: DeviceCopy, const D: usize> Load<T, D> for Shared<'_, T, D> {
 
     #[inline]
     fn get(&self, at: [u32; D]) -> T {
-        self.position(at, false).map_or_else(T::zero, |at| self.span.load(at))
+        self.position(at, false).map_or_else(T::zero, |at| self.elements.load(at))
     }
 }
 
 impl<T: DeviceCopy, const D: usize> Store<T, D> for Shared<'_, T, D> {
     #[inline]
     fn set(&self, at: [u32; D], value: T) {
-        assert!(self.writable, "this memory is only read");
         if let Some(at) = self.position(at, true) {
-            self.span.store(at, value);
+            self.elements.store(at, value);
         }
     }
 
@@ -128,9 +104,8 @@ impl<T: DeviceCopy, const D: usize> Store<T, D> for Shared<'_, T, D> {
 
     #[inline]
     fn set_part<F: DeviceCopy>(&self, at: [u32; D], offset: usize, value: F) {
-        assert!(self.writable, "this memory is only read");
         if let Some(at) = self.position(at, true) {
-            self.span.store_part(at, offset, value);
+            self.elements.store_part(at, offset, value);
         }
     }
 }
@@ -396,6 +371,6 @@ impl<T: AtomicInteger, const D: usize> Atomics<T, D> for SharedAtomics<'_, T, D>
 
     #[inline]
     fn update(&self, at: [u32; D], op: AtomicOp, value: T) -> T {
-        self.0.position(at, true).map_or_else(T::zero, |at| T::update(&self.0.span, at, op, value))
+        self.0.position(at, true).map_or_else(T::zero, |at| self.0.elements.update(at, op, value))
     }
 }

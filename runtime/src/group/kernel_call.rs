@@ -10,6 +10,7 @@ use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAc
 use super::accessor::{Accessor, Window as _};
 use crate::args::Argument;
 use crate::build::Values;
+use crate::bundle::image_on;
 use crate::context::DeviceSlot;
 use crate::error::{Error, Result};
 use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
@@ -19,7 +20,7 @@ use windlass_engine::Mode;
 /// A kernel and the arguments for one launch, in the order of its slots.
 ///
 /// ```
-/// use windlass::{KernelCall, kernel::{Block, Kernel, KernelImage, Slot}};
+/// use windlass::{KernelCall, image::{Block, Kernel, KernelImage, Slot}};
 /// # fn main() -> windlass::Result<()> {
 /// # use windlass::prelude::*;
 /// let kernel = Kernel::new("noop", [Slot::Value(4)], [KernelImage::host(std::sync::Arc::new(|_: Block<'_>| {}))]);
@@ -34,6 +35,10 @@ pub struct KernelCall<'g> {
     args: SmallVec<[CallArg<'g>; 4]>,
     /// Values that the kernel is built with.
     overrides: Values,
+    /// The first argument that no launch takes.
+    refused: Option<Error>,
+    /// Bytes of local memory that the kernel has, or is built with.
+    local: usize,
     brand: PhantomData<fn(&'g ()) -> &'g ()>,
 }
 
@@ -69,6 +74,8 @@ impl<'g> KernelCall<'g> {
             kernel: kernel.clone(),
             args: SmallVec::new(),
             overrides: SmallVec::new(),
+            refused: None,
+            local: 0,
             brand: PhantomData,
         }
     }
@@ -98,10 +105,18 @@ impl<'g> KernelCall<'g> {
 
     /// A length of local memory, which the kernel is built with.
     #[doc(hidden)]
-    pub fn local_argument(mut self, name: &'static str, len: usize) -> Self {
-        let len = u32::try_from(len).unwrap_or(u32::MAX);
-        self.overrides.push((name, f64::from(len)));
-        self.value(len)
+    pub fn local_argument<T: DeviceCopy>(mut self, name: &'static str, len: usize) -> Self {
+        let Ok(counted) = u32::try_from(len) else { return self.refuse_local(len, "") };
+        self.local = self.local.saturating_add(len.saturating_mul(size_of::<T>()));
+        self.overrides.push((name, f64::from(counted)));
+        self.value(counted)
+    }
+
+    /// Bytes of local memory that the kernel has whatever it is called with.
+    #[doc(hidden)]
+    pub fn own_local(mut self, bytes: usize) -> Self {
+        self.local = self.local.saturating_add(bytes);
+        self
     }
 
     /// A value that the kernel is built with.
@@ -126,6 +141,9 @@ impl<'g> KernelCall<'g> {
     /// assert_eq!(v, [2, 4, 6]);
     /// ```
     pub fn run_here(self, range: impl LaunchRange) -> Result<()> {
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
         let name = self.kernel.name();
         let mut args = SmallVec::<[Here<'g>; 4]>::new();
         for (at, arg) in self.args.into_iter().enumerate() {
@@ -158,12 +176,35 @@ impl<'g> KernelCall<'g> {
 
     /// The next argument: local memory for this many elements.
     pub fn local<T: DeviceCopy>(mut self, len: usize) -> Self {
-        self.args.push(CallArg::Local(len.saturating_mul(size_of::<T>())));
+        match len.checked_mul(size_of::<T>()) {
+            Some(bytes) if u32::try_from(len).is_ok() => self.args.push(CallArg::Local(bytes)),
+            _ => return self.refuse_local(len, std::any::type_name::<T>()),
+        }
         self
+    }
+
+    #[cold]
+    fn refuse_local(mut self, len: usize, of: &str) -> Self {
+        let (at, name) = (self.args.len(), self.kernel.name());
+        let what = if of.is_empty() { "elements".into() } else { format!("elements of `{of}`") };
+        self.refused.get_or_insert(Error::invalid(format!(
+            "argument {at} of kernel `{name}` is local memory for {len} {what}, and kernels count in 32 bits"
+        )));
+        // What stands behind it keeps its position.
+        self.args.push(CallArg::Local(0));
+        self
+    }
+
+    /// The number of work-items of a launch over this range, if it can be counted and divided.
+    pub(super) fn check(&self, range: &Range) -> Result<usize> {
+        range.check_for(self.kernel.name()).map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// Checks the arguments against the kernel's slots, and gets the kernel built for the device.
     pub(super) fn plan(self, inner: &Arc<Inner>, slot: &DeviceSlot, range: Range) -> Result<Planned<'g>> {
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
         let name = self.kernel.name();
         let slots = self.kernel.slots();
         if slots.len() != self.args.len() {
@@ -210,6 +251,7 @@ impl<'g> KernelCall<'g> {
                 }
             });
         }
+        check_lengths(&self.kernel, &args, slot)?;
         let gaps = args
             .iter()
             .any(|a| matches!(a, PlannedArg::Buffer(b, _) if !b.is_empty() && !b.region().is_contiguous()));
@@ -219,17 +261,33 @@ impl<'g> KernelCall<'g> {
             return Err(Error::unsupported(format!("{what}, for kernel `{name}` on {}", slot.device)));
         }
         let local = args.iter().map(|arg| if let PlannedArg::Local(bytes) = arg { *bytes } else { 0 });
-        let local_memory = local.fold(0, usize::saturating_add);
+        let passed = local.fold(0, usize::saturating_add);
+        let local_memory = passed.saturating_add(self.local);
         let of = (&slot.device as &dyn fmt::Display, &slot.device.info().limits);
         limits::check_launch(name, of, &args, &range, local_memory)?;
         let values = build_values(&self.kernel, self.overrides, Some(&range))?;
         let built = slot.build(inner, &self.kernel, values)?;
-        let planned = PlannedKernel { range, args, built, local_memory };
+        let planned = PlannedKernel { range, args, built, local_memory: passed };
         if let Some(ready) = planned.built.ready() {
             planned.check(ready.limits())?;
         }
         Ok(Planned::Kernel(Box::new(planned)))
     }
+}
+
+/// Refuses arguments with more elements than the kernel can count on this device.
+fn check_lengths(kernel: &Kernel, args: &[PlannedArg], slot: &DeviceSlot) -> Result<()> {
+    for (at, arg) in args.iter().enumerate() {
+        // Few have so many, and the image is found for those alone.
+        if let PlannedArg::Buffer(binding, _) = arg
+            && u32::try_from(binding.len()).is_err()
+        {
+            let image = image_on(kernel, slot.device.info())?;
+            let checked = image.check_len(kernel.name(), at, binding.len());
+            checked.map_err(|error| Error::invalid(error.to_string()))?;
+        }
+    }
+    Ok(())
 }
 
 /// The values that a kernel is built with for a launch: those of the call, and what its work-groups are. Most kernels

@@ -12,25 +12,6 @@ use crate::error::{Error, Kind, Result};
 use crate::host_view;
 use crate::shell::work::{Binding, PlannedBody};
 
-/// Refuses ranges whose items cannot be counted, and work-groups that do not divide them.
-pub(super) fn check_range(range: &Range) -> Result<()> {
-    if range.checked_items().is_none() {
-        return Err(Error::invalid(format!(
-            "a range of {:?} has more work-items than can be counted",
-            range.extent()
-        )));
-    }
-    let Some(local) = range.local() else { return Ok(()) };
-    let divides = |d: usize| local[d] != 0 && range.extent()[d].is_multiple_of(local[d]);
-    match (0..3).all(divides) || range.items() == 0 {
-        true => Ok(()),
-        false => Err(Error::invalid(format!(
-            "work-groups of {local:?} do not divide a range of {:?}",
-            range.extent()
-        ))),
-    }
-}
-
 /// An accessor as an argument of [`CommandGroup::host_for`](super::CommandGroup::host_for).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor of this group",
@@ -40,32 +21,32 @@ pub trait HostArg<'g>: Accessor<'g> {
     /// What the closure gets for it.
     type View<'v>: Copy;
     #[doc(hidden)]
-    fn view<'v>(window: &'v HostWindow) -> Self::View<'v>;
+    fn view<'v>(window: &HostWindow<'v>) -> Self::View<'v>;
 }
 
 /// A window of memory for the length of one call; for the crate's own use.
 #[derive(Debug)]
 #[doc(hidden)]
 #[allow(unnameable_types, reason = "only the crate itself looks inside")]
-pub struct HostWindow(pub(crate) Span);
+pub struct HostWindow<'v>(pub(crate) Span<'v>);
 
 macro_rules! host_arg {
-    ($($accessor:ident $view:ident $wrap:ident)*) => {$(
+    ($($accessor:ident $view:ident)*) => {$(
         impl<'g, T: DeviceCopy, const D: usize> HostArg<'g> for $accessor<'g, T, D> {
             type View<'v> = $view<'v, T>;
-            fn view<'v>(window: &'v HostWindow) -> $view<'v, T> {
-                host_view::$wrap(&window.0)
+            fn view<'v>(window: &HostWindow<'v>) -> $view<'v, T> {
+                $view::new(window.0)
             }
         }
     )*};
 }
 host_arg! {
-    Read View shared
-    Write ViewMut shared_mut
-    ReadWrite ViewMut shared_mut
-    Overwrite ViewMut shared_mut
-    ReadWriteUninit ViewMut shared_mut
-    Atomic AtomicView atomic
+    Read View
+    Write ViewMut
+    ReadWrite ViewMut
+    Overwrite ViewMut
+    ReadWriteUninit ViewMut
+    Atomic AtomicView
 }
 
 /// One accessor, or a tuple of up to twelve.
@@ -79,7 +60,7 @@ pub trait HostArgs<'g>: 'g {
     #[doc(hidden)]
     fn windows(&self) -> Result<Windows>;
     #[doc(hidden)]
-    fn views<'v>(windows: &'v [HostWindow]) -> Self::Views<'v>;
+    fn views<'v>(windows: &[HostWindow<'v>]) -> Self::Views<'v>;
 }
 
 /// The windows of all arguments.
@@ -100,7 +81,7 @@ impl<'g, A: HostArg<'g> + 'g> HostArgs<'g> for A {
         windows.push(self.binding().ok_or_else(refused)?);
         Ok(Windows(windows))
     }
-    fn views<'v>(windows: &'v [HostWindow]) -> A::View<'v> {
+    fn views<'v>(windows: &[HostWindow<'v>]) -> A::View<'v> {
         A::view(&windows[0])
     }
 }
@@ -111,7 +92,7 @@ impl<'g> HostArgs<'g> for () {
     fn windows(&self) -> Result<Windows> {
         Ok(Windows(SmallVec::new()))
     }
-    fn views(_: &[HostWindow]) {}
+    fn views(_: &[HostWindow<'_>]) {}
 }
 
 macro_rules! host_args {
@@ -123,7 +104,7 @@ macro_rules! host_args {
                 $(windows.push(self.$i.binding().ok_or_else(refused)?);)*
                 Ok(Windows(windows))
             }
-            fn views<'v>(windows: &'v [HostWindow]) -> Self::Views<'v> {
+            fn views<'v>(windows: &[HostWindow<'v>]) -> Self::Views<'v> {
                 ($($a::view(&windows[$i]),)*)
             }
         }
@@ -132,7 +113,7 @@ macro_rules! host_args {
             fn chunk_windows(&self) -> Result<ChunkWindows> {
                 Ok(ChunkWindows(SmallVec::from_iter([$((self.$i.binding().ok_or_else(refused)?, $a::WRITES)),*])))
             }
-            fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> Self::Parts<'v> {
+            fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> Self::Parts<'v> {
                 ($($a::part(&windows[$i], chunk),)*)
             }
         }
@@ -170,7 +151,7 @@ where
     F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync,
 {
     fn run(&self, block: Block<'_>) {
-        let windows: SmallVec<[HostWindow; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
+        let windows: SmallVec<[HostWindow<'_>; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
         for linear in block.items() {
             (self.body)(self.of.item(linear), A::views(&windows));
         }
@@ -235,13 +216,13 @@ pub trait ChunkArg<'g>: Accessor<'g> {
     #[doc(hidden)]
     const WRITES: bool;
     #[doc(hidden)]
-    fn part<'v>(window: &'v HostWindow, chunk: &Chunk) -> Self::Part<'v>;
+    fn part<'v>(window: &HostWindow<'v>, chunk: &Chunk) -> Self::Part<'v>;
 }
 
 impl<'g, T: DeviceCopy> ChunkArg<'g> for Read<'g, T> {
     type Part<'v> = &'v [T];
     const WRITES: bool = false;
-    fn part<'v>(window: &'v HostWindow, _: &Chunk) -> &'v [T] {
+    fn part<'v>(window: &HostWindow<'v>, _: &Chunk) -> &'v [T] {
         host_view::whole(&window.0)
     }
 }
@@ -251,7 +232,7 @@ macro_rules! chunk_arg {
         impl<'g, T: DeviceCopy> ChunkArg<'g> for $accessor<'g, T> {
             type Part<'v> = &'v mut [T];
             const WRITES: bool = true;
-            fn part<'v>(window: &'v HostWindow, chunk: &Chunk) -> &'v mut [T] {
+            fn part<'v>(window: &HostWindow<'v>, chunk: &Chunk) -> &'v mut [T] {
                 host_view::part(&window.0, chunk.range())
             }
         }
@@ -270,7 +251,7 @@ pub trait ChunkArgs<'g>: 'g {
     #[doc(hidden)]
     fn chunk_windows(&self) -> Result<ChunkWindows>;
     #[doc(hidden)]
-    fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> Self::Parts<'v>;
+    fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> Self::Parts<'v>;
 }
 
 /// The windows of all arguments, with whether each is cut.
@@ -284,7 +265,7 @@ impl<'g, A: ChunkArg<'g> + 'g> ChunkArgs<'g> for A {
     fn chunk_windows(&self) -> Result<ChunkWindows> {
         Ok(ChunkWindows(SmallVec::from_iter([(self.binding().ok_or_else(refused)?, A::WRITES)])))
     }
-    fn parts<'v>(windows: &'v [HostWindow], chunk: &Chunk) -> A::Part<'v> {
+    fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> A::Part<'v> {
         A::part(&windows[0], chunk)
     }
 }
@@ -336,7 +317,7 @@ where
     F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync,
 {
     fn run(&self, block: Block<'_>) {
-        let windows: SmallVec<[HostWindow; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
+        let windows: SmallVec<[HostWindow<'_>; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
         let range = block.items().start * self.granule..block.items().end * self.granule;
         let chunk = Chunk { range, total: self.items * self.granule };
         let parts = A::parts(&windows, &chunk);

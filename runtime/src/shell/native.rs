@@ -10,7 +10,7 @@ use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, Group, HostCode,
     HostLaunch, Launch, Point, Region, Wait,
 };
-use windlass_kernel::Span;
+use windlass_kernel::RawSpan;
 use windlass_sync::panics::catch;
 
 use super::LaneShell;
@@ -170,7 +170,7 @@ fn feed_several<'a>(
 /// A host body's windows, each in its memory.
 fn find_spans<'a>(
     windows: &[Binding],
-    spans: &mut SmallVec<[Span; 2]>,
+    spans: &mut SmallVec<[RawSpan; 2]>,
     find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
 ) -> Result<(), BackendError> {
     for window in windows {

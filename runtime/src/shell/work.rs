@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, KernelLimits, Region};
-use windlass_kernel::{Extent, HostBody, Range, SlotAccess, Span, Word};
+use windlass_kernel::{Extent, HostBody, Range, RawSpan, SlotAccess, Word};
 
 use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
@@ -85,7 +85,7 @@ impl Binding {
     }
 
     /// The window in host memory.
-    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<Span> {
+    pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<RawSpan> {
         window_span(memory, self.offset, self.extent, self.element as usize, self.word)
     }
 }
@@ -104,21 +104,27 @@ pub(crate) fn window_region(offset: usize, extent: &Extent, element: usize) -> R
 }
 
 /// A window in its root's host memory; `None` where the host cannot reach it.
+///
+/// What makes it fit to be lent: the window was checked against its root's size, which is the allocation's. The allocation
+/// lives until its user has ended: a node of the engine, or a host accessor of a buffer without a runtime. Conflicting users
+/// are kept apart by the engine, or by the accessor's buffer, and all of them use the root's one word. Host memory is aligned
+/// for every word that a root can have: fresh memory by more than a word, a vector's by its element's own alignment, from which
+/// the word was taken.
 pub(crate) fn window_span(
     memory: &dyn Allocation,
     offset: usize,
     extent: Extent,
     element: usize,
     word: Word,
-) -> Option<Span> {
+) -> Option<RawSpan> {
     let start = memory.host_ptr()?;
-    debug_assert!(window_region(offset, &extent, element).end() <= memory.bytes());
-    // SAFETY: a window was checked against its root's size, which is the allocation's, when it was made, so the offset
-    // stays inside. The allocation lives until its user has ended: a node of the engine, or a host accessor of a buffer
-    // without a runtime. Conflicting users are kept apart by the engine, or by the accessor's buffer, and all of them use
-    // the root's one word. Host memory is aligned for every word that a root can have: fresh memory by more than a word,
-    // a vector's by its element's own alignment, from which the word was taken.
-    Some(unsafe { Span::new(start.add(offset), extent, element, word) })
+    assert!(
+        window_region(offset, &extent, element).end() <= memory.bytes(),
+        "a window lies inside its memory"
+    );
+    // SAFETY: the offset is inside the allocation, as was just asserted.
+    let start = unsafe { start.add(offset) };
+    Some(RawSpan::new(start, extent, element, word))
 }
 
 /// An argument of a kernel.
@@ -207,8 +213,7 @@ pub(crate) fn copy_on_host(
 }
 
 /// The view of a window without a byte.
-pub(crate) fn empty_span(binding: &Binding) -> Span {
+pub(crate) fn empty_span(binding: &Binding) -> RawSpan {
     let start = std::ptr::NonNull::<u64>::dangling().cast();
-    // SAFETY: no byte is inside the window, and the address is aligned for every word.
-    unsafe { Span::new(start, Extent::line(0), binding.element as usize, binding.word) }
+    RawSpan::new(start, Extent::line(0), binding.element as usize, binding.word)
 }

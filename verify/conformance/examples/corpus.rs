@@ -16,10 +16,10 @@ mod nvrtc;
 use std::{env, fs};
 
 use futures_lite::future::block_on;
-use windlass::kernel::c::{Bounds, Dialect, Param, Translation, translate};
-use windlass::kernel::wgsl::Checked;
-use windlass::kernel::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
+use windlass::image::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
 use windlass::{Bundle, Queue};
+use windlass_kernel_translate::c::{Bounds, Dialect, Param, Translation, translate};
+use windlass_kernel_translate::wgsl::Checked;
 
 use crate::everywhere::queues;
 use crate::nvrtc::Nvrtc;
@@ -42,7 +42,7 @@ fn in_a_line(text: &str) -> String {
     }
 }
 
-fn refused(what: &str) -> impl Fn(windlass::kernel::wgsl::TranslateError) -> Stop {
+fn refused(what: &str) -> impl Fn(windlass_kernel_translate::TranslateError) -> Stop {
     move |error| {
         let text = error.to_string();
         Stop::Refused(format!("{what}: {}", in_a_line(&text)))

@@ -8,7 +8,7 @@ mod form;
 
 use std::collections::BTreeMap;
 
-use windlass::kernel::{Kernel, KernelImage, Slot, SlotAccess};
+use windlass::image::{Kernel, KernelImage, Slot, SlotAccess};
 
 pub use form::HostArgs;
 

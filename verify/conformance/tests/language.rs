@@ -16,6 +16,8 @@ mod flow;
 mod groups;
 #[path = "language/half.rs"]
 mod half;
+#[path = "language/limits.rs"]
+mod limits;
 #[path = "language/memory.rs"]
 mod memory;
 #[path = "language/nvrtc.rs"]

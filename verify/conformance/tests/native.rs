@@ -3,7 +3,7 @@
 #[path = "drivers/find.rs"]
 mod find;
 
-use windlass::kernel::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
+use windlass::image::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
 use windlass::{Buffer, KernelCall, Queue, Result, Runtime};
 
 const READ: Slot = Slot::Buffer(SlotAccess::Read);

@@ -9,7 +9,7 @@ use windlass_backend::{
     Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, KernelLimits,
     Launch, Region,
 };
-use windlass_kernel::{Block, Extent, HostBody, Range, SlotAccess, Span, Word};
+use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
 
 use crate::machine::{Shared, Uses};
 use crate::memory::{Reach, Window};
@@ -17,7 +17,7 @@ use crate::memory::{Reach, Window};
 /// A kernel as a context built it.
 pub(crate) struct FaultyKernel {
     pub(crate) name: String,
-    pub(crate) body: Arc<dyn HostBody>,
+    pub(crate) body: Body,
     pub(crate) limits: KernelLimits,
     pub(crate) context: usize,
     pub(crate) shared: Arc<Shared>,
@@ -50,7 +50,7 @@ impl From<String> for Refused {
 
 /// A command that is ready to run.
 pub(crate) enum Job {
-    Kernel { body: Arc<dyn HostBody>, range: Range, args: Vec<Bound> },
+    Kernel { body: Body, range: Range, args: Vec<Bound> },
     Host(Box<HostLaunch>),
     Copy(Box<CopyJob>),
     Fill { to: Window, pattern: SmallVec<[u8; 16]> },
@@ -107,15 +107,21 @@ impl Job {
     pub(crate) fn run(&self) {
         match self {
             Job::Kernel { body, range, args } => {
-                let spans: SmallVec<[Span; 4]> = args.iter().map(Bound::span).collect();
-                // SAFETY: this is the launch's only block; its memory is kept until its point is passed, and conflicting
-                // groups are kept away until then: the runtime's promise.
-                body.run(unsafe { Block::new(0..range.items(), *range, &spans) });
+                let spans: SmallVec<[RawSpan; 4]> = args.iter().map(Bound::span).collect();
+                // SAFETY: this is the launch's only block. Each window lies in one allocation, which is kept by its
+                // block, by its argument or by the runtime until the point is passed, and was initialised when it was
+                // made. Its word is the same for everybody, and conflicting groups are kept away until the point is
+                // passed: the runtime's promise. A value has memory of its own.
+                let block = unsafe { Block::new(0..range.items(), *range, &spans) };
+                // SAFETY: as above, there is no other block.
+                unsafe { body.run(block) };
             }
             Job::Host(launch) => {
                 let HostLaunch { code, range, spans, .. } = &**launch;
                 // SAFETY: as above.
-                code.run(unsafe { Block::new(0..range.items(), *range, spans) });
+                let block = unsafe { Block::new(0..range.items(), *range, spans) };
+                // SAFETY: as above.
+                unsafe { code.run(block) };
             }
             Job::Copy(copy) => copy.to.copy_from(&copy.from),
             Job::Fill { to, pattern } => to.fill(pattern),
@@ -223,14 +229,11 @@ impl Bound {
         self.window.first()
     }
 
-    fn span(&self) -> Span {
+    fn span(&self) -> RawSpan {
         let Region { width, rows, slices, row_pitch, slice_pitch, .. } = self.window.region;
         let size = [slices, rows, width / self.element];
         let extent = Extent { size, pitch: [slice_pitch / self.element, row_pitch / self.element] };
-        // SAFETY: the window lies in one allocation, which is kept by its block, by this argument or by the runtime
-        // until the point is passed, and was initialised when it was made. The word is the root's one, which divides
-        // places and elements of it, and is the same for everybody; a value has memory of its own.
-        let span = unsafe { Span::new(self.first(), extent, self.element, self.word) };
+        let span = RawSpan::new(self.first(), extent, self.element, self.word);
         if self.writes { span } else { span.read_only() }
     }
 }

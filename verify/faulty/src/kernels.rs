@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_kernel::{Block, HostBody, Kernel, KernelImage, Slot, SlotAccess, Span, View, ViewMut};
+use windlass_kernel::{Block, HostBody, Kernel, KernelImage, Slot, SlotAccess, View, ViewMut};
 
 const BUFFER: Slot = Slot::Buffer(SlotAccess::ReadWrite);
 const SOURCE: Slot = Slot::Buffer(SlotAccess::Read);
@@ -12,21 +12,11 @@ fn kernel(name: &str, slots: &[Slot], body: impl HostBody + 'static) -> Kernel {
     Kernel::new(name, slots.iter().copied(), [KernelImage::host(Arc::new(body))])
 }
 
-fn target(span: &Span) -> ViewMut<'_, u32> {
-    // SAFETY: the slots of these kernels say where buffers of `u32` stand, and a launch keeps its spans.
-    unsafe { ViewMut::new(*span) }
-}
-
-fn source(span: &Span) -> View<'_, u32> {
-    // SAFETY: as for `target`; values are `u32` as well.
-    unsafe { View::new(*span) }
-}
-
 /// `x[i] = x[i] * 31 + k`: the arguments are `x` and `k`.
 pub fn step() -> Kernel {
     kernel("step", &[BUFFER, VALUE], |block: Block<'_>| {
         let spans = block.spans();
-        let (x, k) = (target(&spans[0]), source(&spans[1]).get(0));
+        let (x, k) = (ViewMut::<u32>::new(spans[0]), View::<u32>::new(spans[1]).get(0));
         block.items().for_each(|i| x.set(i, stepped(x.get(i), k)));
     })
 }
@@ -40,7 +30,7 @@ pub fn stepped(x: u32, k: u32) -> u32 {
 pub fn set() -> Kernel {
     kernel("set", &[BUFFER, VALUE], |block: Block<'_>| {
         let spans = block.spans();
-        let (x, k) = (target(&spans[0]), source(&spans[1]).get(0));
+        let (x, k) = (ViewMut::<u32>::new(spans[0]), View::<u32>::new(spans[1]).get(0));
         block.items().for_each(|i| x.set(i, (i as u32).wrapping_mul(7).wrapping_add(k)));
     })
 }
@@ -49,7 +39,8 @@ pub fn set() -> Kernel {
 pub fn blend() -> Kernel {
     kernel("blend", &[BUFFER, SOURCE, VALUE], |block: Block<'_>| {
         let spans = block.spans();
-        let (x, y, k) = (target(&spans[0]), source(&spans[1]), source(&spans[2]).get(0));
+        let (x, y, k) =
+            (ViewMut::<u32>::new(spans[0]), View::<u32>::new(spans[1]), View::<u32>::new(spans[2]).get(0));
         let len = y.len().max(1);
         block.items().for_each(|i| x.set(i, stepped(x.get(i), y.get(i % len).wrapping_add(k))));
     })

@@ -15,7 +15,7 @@ const PRELUDE: &str = "kernel/macros/src/wgsl/prelude.rs";
 const STMT: &str = "kernel/macros/src/wgsl/stmt.rs";
 const VALUE: &str = "kernel/macros/src/wgsl/value.rs";
 const TEXT: &str = "kernel/macros/src/wgsl.rs";
-const C: &str = "kernel/src/c/functions.rs";
+const C: &str = "kernel/translate/src/c/functions.rs";
 const LANES: &str = "kernel/src/native/lanes.rs";
 
 const FAULTS: &[Fault] = &[
@@ -88,13 +88,13 @@ const FAULTS: &[Fault] = &[
     ),
     Fault(
         "cases of C run on",
-        "kernel/src/c/body.rs",
+        "kernel/translate/src/c/body.rs",
         r#"{ "}" } else { "} break;" });"#,
         r#"{ "}" } else { "}" });"#,
     ),
     Fault(
         "subtraction of C's atomics adds",
-        "kernel/src/c/atomics.rs",
+        "kernel/translate/src/c/atomics.rs",
         r#"(Dialect::OpenClC, A::Subtract) => "sub""#,
         r#"(Dialect::OpenClC, A::Subtract) => "add""#,
     ),

@@ -8,11 +8,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("kernel", &[]),
     ("sync", &[]),
     ("kernel/macros", &[]),
+    ("kernel/translate", &[]),
     ("runtime/engine", &[]),
     ("backends/api", &["windlass-kernel", "windlass-sync"]),
     ("backends/host", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
-    ("backends/opencl", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
-    ("backends/wgpu", &["windlass-backend", "windlass-kernel", "windlass-sync"]),
+    // The translator is for those who hand texts to drivers, so that a host-only program does without it.
+    (
+        "backends/opencl",
+        &["windlass-backend", "windlass-kernel", "windlass-kernel-translate", "windlass-sync"],
+    ),
+    ("backends/wgpu", &["windlass-backend", "windlass-kernel", "windlass-kernel-translate", "windlass-sync"]),
     // On public interface only: it is the proof that a third party can write a backend.
     ("verify/faulty", &["windlass", "windlass-backend", "windlass-kernel"]),
     ("verify/conformance", &["windlass", "windlass-backend", "windlass-kernel"]),
@@ -41,6 +46,18 @@ pub(super) fn downwards(tree: &Tree) -> Vec<Breach> {
         breaches.extend(upwards.map(|name| format!("{path}: {folder} may not use {name}")));
     }
     breaches
+}
+
+/// Who reads kernels' texts: while a program is compiled, and for the backends that hand them to drivers. A program with
+/// the host backend alone has no reader in it.
+const READERS: &[&str] = &["kernel/macros/Cargo.toml", "kernel/translate/Cargo.toml"];
+
+pub(super) fn readers(tree: &Tree) -> Vec<Breach> {
+    let others = tree.ending("/Cargo.toml").filter(|file| !READERS.contains(&file.path.as_str()));
+    let reads = |file: &&File| {
+        section(&file.text, "[dependencies]").filter_map(dependency).any(|name| name == "naga")
+    };
+    others.filter(reads).map(|file| format!("{}: naga is for {}", file.path, READERS.join(" and "))).collect()
 }
 
 pub(super) fn uniform(tree: &Tree) -> Vec<Breach> {

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::lanes::Region;
+use super::model::Region;
 use crate::builtin::Id;
 use crate::hir::{BinOp, Expr, Kind, VarKind};
 use crate::ty::{Scalar, Ty};

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::lanes::Window;
+use super::model::Window;
 use super::value::axis;
 use super::{Reach, Rust};
 use crate::hir::{Base, BinOp, Expr, Kind, Place, Step};

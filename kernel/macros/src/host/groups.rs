@@ -14,11 +14,10 @@ use quote::{format_ident, quote};
 use super::Rust;
 use super::derived::Derived;
 use super::filled::filled;
-use super::lanes::{Fast, Region, declared};
-use crate::flow::{leaves_loop, returns};
-use crate::hir::{
-    Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block, walk_stmt,
-};
+use super::lanes::declared;
+use super::model::{Fast, Region};
+use crate::flow::{leaves_loop, returns, used};
+use crate::hir::{Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block};
 use crate::promise::alone;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::{Differing, has_barrier};
@@ -123,34 +122,6 @@ impl Planner<'_> {
         });
         found
     }
-}
-
-pub(super) fn jumps(block: &Block) -> bool {
-    let mut found = false;
-    walk_block(block, &mut |node| {
-        found |= matches!(node, Node::Stmt(Stmt::Break | Stmt::Continue | Stmt::Return(_)));
-    });
-    found
-}
-
-/// Which variables a statement uses or declares.
-pub(super) fn used(stmt: &Stmt) -> BTreeSet<VarId> {
-    let mut found = BTreeSet::new();
-    walk_stmt(stmt, &mut |node| match node {
-        Node::Expr(Expr { kind: Kind::Var(var), .. }) => {
-            found.insert(*var);
-        }
-        Node::Place(place) => {
-            if let Base::Var(var) = place.base {
-                found.insert(var);
-            }
-        }
-        Node::Stmt(Stmt::Let(var, _)) => {
-            found.insert(*var);
-        }
-        _ => {}
-    });
-    found
 }
 
 impl<'m> Rust<'m> {

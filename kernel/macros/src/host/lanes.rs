@@ -12,33 +12,13 @@ use quote::{format_ident, quote};
 use super::Rust;
 use super::affine::Affine;
 use super::derived::Derived;
-use super::groups::{jumps, used};
-use crate::flow::returns;
+use super::model::{Fast, Region, Window};
+use crate::flow::{jumps_anywhere, returns, used};
 use crate::hir::{
     Arg, Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt,
 };
 use crate::ty::Ty;
 use crate::uniform::Differing;
-
-/// An access whose element is found once for all lanes.
-#[derive(Clone, Debug)]
-pub(crate) struct Window {
-    run: Ident,
-    cells: bool,
-}
-
-impl Window {
-    /// The element of lane `l`: a cell, or a value that nobody writes.
-    pub(super) fn read(&self) -> TokenStream {
-        let run = &self.run;
-        if self.cells { quote!(#run.of(l).get()) } else { quote!((*#run.of(l))) }
-    }
-
-    pub(super) fn cell(&self) -> TokenStream {
-        let run = &self.run;
-        quote!(#run.of(l))
-    }
-}
 
 /// A region's code, in the order in which the lanes go through it.
 enum Piece<'m> {
@@ -55,26 +35,6 @@ struct Lanes {
     code: TokenStream,
     /// How many items it takes at least.
     least: TokenStream,
-}
-
-/// What is known about a region.
-pub(super) struct Region<'r, 'm> {
-    pub(super) rust: &'r Rust<'m>,
-    pub(super) derived: &'r Derived<'m>,
-    pub(super) differing: &'r Differing,
-    /// Variables that are declared in it.
-    pub(super) declared: BTreeSet<VarId>,
-    /// Those that count its uniform loops: from, to, and whether that is one of them.
-    pub(super) counters: BTreeMap<VarId, (&'m Expr, &'m Expr, bool)>,
-}
-
-/// The items of a row for which there is anything to do, and the fast way for as many of them as it can take.
-#[derive(Default)]
-pub(super) struct Fast {
-    /// What stands before the rows.
-    pub(super) before: TokenStream,
-    /// What stands in a row: `from` and `count` say for which items there is anything left to do.
-    pub(super) row: TokenStream,
 }
 
 impl<'r, 'm> Region<'r, 'm> {
@@ -272,7 +232,7 @@ impl<'r, 'm> Region<'r, 'm> {
                     if !self.differing.vars.contains(var)
                         && !self.rust.function.vars[*var].mutable
                         && body.tail.is_none()
-                        && !jumps(body) =>
+                        && !jumps_anywhere(body) =>
                 {
                     if !segment.is_empty() {
                         pieces.push(Piece::Lane(std::mem::take(&mut segment)));

@@ -1,6 +1,6 @@
 //! The same for kernels made of images.
 use windlass::KernelCall;
-use windlass::kernel::Kernel;
+use windlass::image::Kernel;
 use windlass::prelude::*;
 
 fn call(kernel: &Kernel, x: &Buffer<u32>) {

@@ -1,6 +1,6 @@
 //! What can be known at the call is its error; the rest comes out of the event.
 
-use windlass::kernel::Kernel;
+use windlass::image::Kernel;
 use windlass::{BackendError, Buffer, KernelCall};
 
 use crate::check::{Problem, Verdict, refused};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use windlass::DeviceCopy;
-use windlass::kernel::{AtomicView, Block, HostBody, KernelImage, Span, View, ViewMut};
+use windlass::image::{AtomicView, Block, HostBody, KernelImage, Span, View, ViewMut};
 
 use super::{Elem, Param, Spec};
 
@@ -39,16 +39,10 @@ impl HostBody for Host {
 /// A reference kernel's arguments on the host, by position.
 #[derive(Debug)]
 pub struct HostArgs<'a> {
-    spans: &'a [Span],
+    spans: &'a [Span<'a>],
 }
 
 impl HostArgs<'_> {
-    fn span<T: DeviceCopy>(&self, position: usize) -> Span {
-        let span = self.spans[position];
-        assert_eq!(span.element_bytes(), size_of::<T>(), "argument {position} has other elements");
-        span
-    }
-
     /// How many elements the argument has.
     pub fn len(&self, position: usize) -> usize {
         self.spans[position].len()
@@ -61,21 +55,17 @@ impl HostArgs<'_> {
 
     /// Element `at`; zero outside.
     pub fn get<T: DeviceCopy>(&self, position: usize, at: usize) -> T {
-        // SAFETY: the elements have the size of `T`, of which every bit pattern is a value; the runtime keeps the
-        // memory for the launch, in which everybody uses views on spans of one word.
-        unsafe { View::<T>::new(self.span::<T>(position)) }.get(at)
+        View::<T>::new(self.spans[position]).get(at)
     }
 
     /// Writes element `at`; outside, nothing happens.
     pub fn set<T: DeviceCopy>(&self, position: usize, at: usize, value: T) {
-        // SAFETY: as for `get`.
-        unsafe { ViewMut::<T>::new(self.span::<T>(position)) }.set(at, value)
+        ViewMut::<T>::new(self.spans[position]).set(at, value)
     }
 
     /// Adds to element `at` atomically.
     pub fn add(&self, position: usize, at: usize, value: u32) {
-        // SAFETY: as for `get`.
-        unsafe { AtomicView::<u32>::new(self.span::<u32>(position)) }.fetch_add(at, value);
+        AtomicView::<u32>::new(self.spans[position]).fetch_add(at, value);
     }
 
     /// A plain value.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use windlass::kernel::c::{Bounds, Dialect, translate};
-use windlass::kernel::wgsl::Checked;
+use windlass_kernel_translate::c::{Bounds, Dialect, translate};
+use windlass_kernel_translate::wgsl::Checked;
 
 use crate::again::{self, Ended};
 use crate::find;

@@ -17,7 +17,7 @@ use std::fs;
 use std::path::Path;
 
 use windlass::KernelCall;
-use windlass::kernel::{Kernel, KernelImage, Slot, SlotAccess};
+use windlass::image::{Kernel, KernelImage, Slot, SlotAccess};
 use windlass::prelude::*;
 
 use crate::again::{self, Ended};

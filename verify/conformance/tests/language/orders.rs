@@ -132,9 +132,9 @@ fn a_device_without_the_order_says_so() {
 /// On a processor whose own order is strong nothing would go wrong without them, so the text is looked at.
 #[test]
 fn fences_stand_around_what_they_order() {
-    use windlass::kernel::ImageFormat;
-    use windlass::kernel::c::{Bounds, Dialect, translate};
-    use windlass::kernel::wgsl::Checked;
+    use windlass::image::ImageFormat;
+    use windlass_kernel_translate::c::{Bounds, Dialect, translate};
+    use windlass_kernel_translate::wgsl::Checked;
     let kernel = last_one_sums::kernel();
     let image = kernel.image_for(&[ImageFormat::Wgsl]).expect("it has a text");
     let checked = Checked::parse(image.source()).expect("the text is right");

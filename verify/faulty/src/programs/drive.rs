@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use windlass::kernel::Kernel;
+use windlass::image::Kernel;
 use windlass::prelude::*;
 use windlass::{BackendError, KernelCall, Result};
 

@@ -1,6 +1,6 @@
 //! What exceeds a limit of a device is refused in the call, and what is at the limit runs.
 
-use windlass::kernel::{Block, Kernel, KernelImage, Slot, SlotAccess};
+use windlass::image::{Block, Kernel, KernelImage, Slot, SlotAccess};
 use windlass::prelude::*;
 use windlass::{Error, KernelCall, NdRange, Result};
 use windlass_backend::{KernelLimits, Limits};

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use windlass::kernel::Kernel;
+use windlass::image::Kernel;
 use windlass::prelude::*;
 use windlass::{AsyncError, BackendError, Error, KernelCall, Result, RuntimeBuilder};
 use windlass_faulty::{Faulty, FaultyBuilder, FaultyControl, Memory, inside_poll, kernels};

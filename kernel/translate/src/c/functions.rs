@@ -2,8 +2,9 @@
 
 use naga::{BinaryOperator, MathFunction, Scalar, ScalarKind, UnaryOperator, VectorSize};
 
-use super::program::{Outcome, Program, refuse};
+use super::program::Program;
 use super::types::{CType, axes, short};
+use crate::error::{Outcome, refuse};
 
 /// An operation that works on each component by itself.
 #[derive(Clone, Copy, Debug)]

@@ -10,14 +10,9 @@ use super::dialect::{Dialect, Position};
 use super::names::Names;
 use super::types::CType;
 use super::{Bounds, Param, Translation};
+use crate::error::{Outcome, TranslateError, refuse};
 use crate::fence::Fence;
-use crate::wgsl::{Checked, TranslateError};
-
-pub(super) type Outcome<T> = Result<T, TranslateError>;
-
-pub(super) fn refuse<T>(what: impl Into<String>) -> Outcome<T> {
-    Err(TranslateError(format!("no C-family language has {}", what.into())))
-}
+use crate::wgsl::Checked;
 
 /// Definitions in the order in which they were first needed.
 #[derive(Default)]

@@ -33,7 +33,8 @@ mod types;
 
 pub use dialect::Dialect;
 
-use crate::wgsl::{Checked, TranslateError};
+use crate::error::TranslateError;
+use crate::wgsl::Checked;
 
 /// Whether the writer adds checks of its own to indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +91,8 @@ pub struct Translation {
 /// Writes the entry point `entry` of a module in a C-family language.
 ///
 /// ```
-/// use windlass_kernel::c::{Bounds, Dialect, translate};
-/// use windlass_kernel::wgsl::Checked;
+/// use windlass_kernel_translate::c::{Bounds, Dialect, translate};
+/// use windlass_kernel_translate::wgsl::Checked;
 /// let text = "
 ///     @group(0) @binding(0) var<storage, read_write> v: array<f32>;
 ///     @compute @workgroup_size(64) fn double(@builtin(global_invocation_id) id: vec3<u32>) {

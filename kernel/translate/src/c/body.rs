@@ -9,7 +9,8 @@ use naga::{Barrier, Block, Expression, Function, Handle, LocalVariable, Statemen
 
 use crate::fence::Fence;
 
-use super::program::{Outcome, Program, refuse};
+use super::program::Program;
+use crate::error::{Outcome, refuse};
 
 /// The writer of one function's body.
 pub(super) struct Body<'p, 'm> {

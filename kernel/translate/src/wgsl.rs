@@ -1,24 +1,11 @@
 //! WGSL text to checked IR: the road that every kernel takes to a device.
 
-use std::fmt;
-
 use naga::back::pipeline_constants::process_overrides;
 use naga::front::wgsl::{Frontend, Options};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
+use crate::error::TranslateError;
 use crate::fence::Fence;
-
-/// What a WGSL text, or its translation, fails at, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TranslateError(pub(crate) String);
-
-impl fmt::Display for TranslateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TranslateError {}
 
 /// A module that was checked, with what the check found out about it.
 #[derive(Debug)]
@@ -46,7 +33,7 @@ impl Checked {
     /// Parses and validates a text.
     ///
     /// ```
-    /// use windlass_kernel::wgsl::Checked;
+    /// use windlass_kernel_translate::wgsl::Checked;
     /// assert!(Checked::parse("@compute @workgroup_size(64) fn main() {}").is_ok());
     /// let error = Checked::parse("fn f() -> u32 { return 1.5; }").unwrap_err();
     /// assert!(error.to_string().contains("1.5"), "{error}");
@@ -86,7 +73,7 @@ impl Checked {
     /// The module with its overrides replaced by these values, and by their defaults where none is given.
     ///
     /// ```
-    /// use windlass_kernel::wgsl::Checked;
+    /// use windlass_kernel_translate::wgsl::Checked;
     /// let text = "override N: u32; @compute @workgroup_size(N) fn main() {}";
     /// let checked = Checked::parse(text).unwrap();
     /// assert!(checked.specialise("main", &[("N".into(), 32.0)]).is_ok());

@@ -4,7 +4,8 @@ use naga::proc::NameKey;
 use naga::proc::index::IndexableLength;
 use naga::{ArraySize, Handle, Scalar, ScalarKind, Type, TypeInner, VectorSize};
 
-use super::program::{Outcome, Program, refuse};
+use super::program::Program;
+use crate::error::{Outcome, refuse};
 
 /// A type whose values C code can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ const HEAD: &[u8] = b"windlass kernel cache 1\n";
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("windlass-cache-{}", std::process::id()));
-/// use windlass_kernel::Cache;
+/// use windlass_kernel_translate::Cache;
 /// let cache = Cache::at(&folder);
 /// cache.put(&["source", "device", "driver 1"], b"code");
 /// assert_eq!(cache.get(&["source", "device", "driver 1"]).unwrap(), b"code");

@@ -9,8 +9,9 @@ use naga::{
 use super::Bounds;
 use super::body::Body;
 use super::functions::{Op, Operand, call};
-use super::program::{Outcome, Program, refuse};
+use super::program::Program;
 use super::types::CType;
+use crate::error::{Outcome, refuse};
 
 /// What an access goes into.
 enum Into {

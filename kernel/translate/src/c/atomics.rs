@@ -4,8 +4,9 @@ use naga::{AddressSpace, AtomicFunction, Expression, Handle, Scalar, ScalarKind}
 
 use super::body::Body;
 use super::dialect::Dialect;
-use super::program::{Outcome, Program, refuse};
+use super::program::Program;
 use super::types::{CType, short};
+use crate::error::{Outcome, refuse};
 
 impl Program<'_> {
     pub(super) fn atomic_load(

@@ -4,8 +4,8 @@ use naga::{CollectiveOperation, Expression, GatherMode, Handle, ScalarKind, Subg
 
 use super::Dialect;
 use super::body::Body;
-use super::program::{Outcome, refuse};
 use super::types::CType;
+use crate::error::{Outcome, refuse};
 
 impl Body<'_, '_> {
     /// What the values of a sub-group's items make together.

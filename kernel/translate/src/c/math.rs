@@ -4,8 +4,9 @@ use naga::{MathFunction as M, Scalar, ScalarKind, VectorSize};
 
 use super::dialect::Dialect;
 use super::functions::{Op, Operand, ScalarOperand, bits, call};
-use super::program::{Outcome, Program, refuse};
+use super::program::Program;
 use super::types::{CType, axes, short};
+use crate::error::{Outcome, refuse};
 
 impl Program<'_> {
     /// A function that works on each component by itself, on one of them.

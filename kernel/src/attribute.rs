@@ -1,0 +1,41 @@
+//! What `#[kernel]` makes a kernel of. Not for other uses.
+
+use crate::image::KernelInner;
+use crate::native::{Launch, NativeKernel, SlotUse};
+use crate::{Kernel, KernelImage, Need, Override, Slot};
+
+/// What the attribute knows about a kernel.
+#[derive(Debug)]
+pub struct Parts {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it works in groups.
+    pub grouped: bool,
+    /// What it expects.
+    pub slots: &'static [Slot],
+    /// The name of the text's entry point.
+    pub entry: &'static str,
+    /// The text for devices, in which the attribute guards every index.
+    pub text: &'static str,
+    /// What it does with its slots.
+    pub uses: &'static [SlotUse],
+    /// The code for the host.
+    pub run: fn(&Launch<'_>),
+    /// What it asks of a device.
+    pub needs: &'static [Need],
+    /// The values that it is built with.
+    pub overrides: &'static [Override],
+}
+
+/// The kernel that the attribute makes: text for devices and code for the host.
+pub fn kernel(parts: Parts) -> Kernel {
+    let native = KernelImage::native(NativeKernel::new(parts.name, parts.uses, parts.run));
+    Kernel::of(KernelInner {
+        name: parts.name.into(),
+        slots: parts.slots.into(),
+        images: [KernelImage::wgsl(parts.entry, parts.text), native].into(),
+        grouped: parts.grouped,
+        needs: parts.needs.into(),
+        overrides: parts.overrides.into(),
+    })
+}

@@ -1,0 +1,89 @@
+//! The largest and the deepest that the language takes.
+
+use windlass::NdRange;
+use windlass::prelude::*;
+
+use crate::everywhere::{everywhere, queues, read};
+
+/// All the memory that a kernel may have in arrays.
+#[windlass::kernel]
+fn one_array(out: &mut [u32]) {
+    let i = global_id(0);
+    let mut a: [u32; 2048] = [0; 2048];
+    for k in 0..2048 {
+        a[k] = k * 3 + i;
+    }
+    let mut sum = 0;
+    for k in 0..64 {
+        sum += a[(i * 61 + k * 67) % 2048];
+    }
+    out[i] = sum;
+}
+
+/// The same, kept over a barrier.
+#[windlass::kernel]
+fn kept_array(out: &mut [u32], #[local] seen: &mut [u32; 4]) {
+    let i = global_id(0);
+    let mut a: [u32; 2048] = [0; 2048];
+    for k in 0..2048 {
+        a[k] = k * 3 + i;
+    }
+    seen[local_id(0)] = i;
+    barrier();
+    let mut sum = seen[(local_id(0) + 1) % 4];
+    for k in 0..64 {
+        sum += a[(i * 61 + k * 67) % 2048];
+    }
+    out[i] = sum;
+}
+
+fn sum(i: u32) -> u32 {
+    (0..64).map(|k| (i * 61 + k * 67) % 2048 * 3 + i).sum()
+}
+
+#[test]
+fn arrays_of_the_most_that_a_kernel_may_have() {
+    let expected: Vec<u32> = (0..40).map(sum).collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<u32>::new(40);
+        queue.submit(|cg| cg.parallel_for(40, one_array(cg.write(&out))))?;
+        read(&out)
+    });
+}
+
+/// On the host only: one driver compiles for minutes where a work-item has kilobytes to keep over a barrier.
+#[test]
+fn arrays_that_are_kept_over_a_barrier() {
+    let expected: Vec<u32> = (0..40).map(|i| sum(i) + i / 4 * 4 + (i + 1) % 4).collect();
+    let out = Buffer::<u32>::new(40);
+    let range = NdRange { global: [40], local: [4] };
+    queues()[0].submit(|cg| cg.parallel_for(range, kept_array(cg.write(&out)))).expect("it is taken");
+    assert_eq!(read(&out).expect("it runs"), expected);
+}
+
+/// Ninety terms, and twenty blocks in each other.
+#[windlass::kernel]
+#[rustfmt::skip]
+fn deep(x: &mut [u32]) {
+    let i = global_id(0);
+    let a = x[i];
+    if a > 0 { if a > 1 { if a > 2 { if a > 3 { if a > 4 { if a > 5 { if a > 6 { if a > 7 { if a > 8 { if a > 9 {
+    for _ in 0..2 { for _ in 0..1 { match a { 0 => {} _ => { loop { while x[i] < 1_000_000 {
+        x[i] = a
+            + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a
+            + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a
+            + a + a + a + a + a + a + a + a + a + a + a + a + 1_000_000;
+    } break; } } } } }
+    } } } } } } } } } }
+}
+
+#[test]
+fn what_is_nested_as_deeply_as_may_be() {
+    let terms = 1 + 26 + 26 + 12;
+    let expected: Vec<u32> = (0..40).map(|a| if a > 9 { a * terms + 1_000_000 } else { a }).collect();
+    everywhere(&expected, |queue| {
+        let x = Buffer::from((0..40).collect::<Vec<u32>>());
+        queue.submit(|cg| cg.parallel_for(40, deep(cg.read_write(&x))))?;
+        read(&x)
+    });
+}
