@@ -87,3 +87,31 @@ fn what_is_nested_as_deeply_as_may_be() {
         read(&x)
     });
 }
+
+#[windlass::kernel]
+fn sized_at_launch(out: &mut [u32], #[local] tile: &mut [u32]) {
+    tile[local_id(0)] = global_id(0);
+    barrier();
+    out[global_id(0)] = tile[local_size(0) - 1 - local_id(0)];
+}
+
+/// More local memory than a device has is refused in the call; a driver may end the process for it.
+#[test]
+fn local_memory_is_bounded() {
+    for queue in queues() {
+        let device = queue.device();
+        let most = device.info().limits.local_memory;
+        let out = Buffer::<u32>::new(8);
+        for elements in [most / 4 + 1, 1 << 29, 1 << 40, usize::MAX] {
+            let range = NdRange { global: [8], local: [4] };
+            let refused =
+                queue.submit(|cg| cg.parallel_for(range, sized_at_launch(cg.overwrite(&out), elements)));
+            let text = refused.expect_err("there is not so much").to_string();
+            assert!(text.contains("local memory"), "{device}: {text}");
+        }
+        let range = NdRange { global: [8], local: [4] };
+        let fits = |cg: &CommandGroup<'_>| cg.parallel_for(range, sized_at_launch(cg.overwrite(&out), 4));
+        queue.submit(fits).unwrap().blocking_wait().unwrap();
+        assert_eq!(read(&out).unwrap(), [3, 2, 1, 0, 7, 6, 5, 4]);
+    }
+}

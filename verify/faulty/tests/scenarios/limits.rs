@@ -79,7 +79,10 @@ fn limits_of_devices_are_known_in_the_call() {
     // The host works on what no device takes in one piece.
     let task = queue.submit(|cg| {
         let mut x = cg.read_write(&too_large);
-        cg.host_task(async move |host| Ok(host.view_mut(&mut x)?[100] = 7))
+        cg.host_task(async move |host| {
+            host.view_mut(&mut x)?[100] = 7;
+            Ok(())
+        })
     });
     assert!(rig.finish(task.unwrap()).is_ok());
     drop((queue, whole, too_large, event, most, items, local));
