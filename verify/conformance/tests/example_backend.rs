@@ -12,17 +12,17 @@ mod memory;
 #[path = "example_backend/work.rs"]
 mod work;
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use windlass::{Buffer, Context, Queue, Runtime};
 use windlass_backend::{
-    Backend, BackendError, Command, ContextSpec, DeviceKey, Group, LaneNumber, LaneSink, LaneSpec, Launch,
-    MemoryIndex, MemoryObject, Point, Verdict,
+    Backend, BackendError, Command, ContextSink, ContextSpec, DeviceKey, Group, LaneNumber, LaneSink,
+    LaneSpec, Launch, MemoryIndex, MemoryObject, Point, Verdict,
 };
 use windlass_conformance::programs::{World, run as run_programs};
-use windlass_conformance::{Kernels, Subject, run};
+use windlass_conformance::{Kernels, PATIENCE, Subject, run};
 use windlass_kernel::{Block, HostBody, Kernel, KernelImage, LaunchRange};
 
 use backend::{Example, ID};
@@ -88,12 +88,46 @@ fn an_unplugged_example_is_lost_and_opened_anew() {
     assert_eq!(data.host_read().blocking_wait().expect("it was overwritten").to_vec(), [6; 64]);
 }
 
-struct Heard(Mutex<Sender<Verdict>>);
+/// A sink that passes on what it is told.
+struct Tells<T>(Mutex<Sender<T>>);
 
-impl LaneSink for Heard {
-    fn passed(&self, verdict: Verdict) {
-        let _ = self.0.lock().expect("no test panics with it").send(verdict);
+impl<T> Tells<T> {
+    fn new() -> (Arc<Self>, Receiver<T>) {
+        let (tell, told) = channel();
+        (Arc::new(Tells(Mutex::new(tell))), told)
     }
+
+    fn tell(&self, what: T) {
+        // The test may have heard enough.
+        let _ = self.0.lock().expect("nobody panics with it").send(what);
+    }
+}
+
+impl LaneSink for Tells<Verdict> {
+    fn passed(&self, verdict: Verdict) {
+        self.tell(verdict);
+    }
+}
+
+impl ContextSink for Tells<BackendError> {
+    fn lost(&self, error: BackendError) {
+        self.tell(error);
+    }
+}
+
+#[test]
+fn an_idle_context_tells_its_loss_once() {
+    let example = Example::new();
+    let (sink, told) = Tells::new();
+    let spec = ContextSpec::new(vec![DeviceKey::new("example-0")], sink);
+    let context = block_on(example.open(spec)).expect("it opens");
+    example.plug().pull();
+    example.plug().pull();
+    assert!(told.recv_timeout(PATIENCE).expect("it is told").is_lost());
+    let refused = context.allocate(MemoryIndex::Own(0), MemoryObject::Buffer { bytes: 4 });
+    assert!(matches!(refused, Err(BackendError::Lost(_))), "{refused:?}");
+    drop((context, example));
+    assert_eq!(told.recv_timeout(PATIENCE).err(), Some(RecvTimeoutError::Disconnected), "it was told once");
 }
 
 /// A kernel that says when it runs, and then hangs until it is let go.
@@ -114,15 +148,14 @@ fn an_abandoned_example_reports_nothing_and_takes_nothing() {
     let example = Example::new();
     let spec = ContextSpec::new(vec![DeviceKey::new("example-0")], Arc::new(()));
     let context = block_on(example.open(spec)).expect("it opens");
-    let (tell, heard) = channel();
-    let sink = Arc::new(Heard(Mutex::new(tell)));
+    let (sink, heard) = Tells::new();
     let lane = context.open_lane(LaneSpec::new(0, LaneNumber(0)), sink).expect("a lane opens");
     // SAFETY: no group here names memory.
     let feed = |point, commands| unsafe {
         lane.feed(Group::new(Point(point), &[], commands).report(true).timed(true))
     };
     feed(1, Default::default()).expect("a barrier is taken");
-    let verdict = heard.recv().expect("it is reported");
+    let verdict = heard.recv_timeout(PATIENCE).expect("it is reported");
     assert_eq!((verdict.upto, verdict.failed.len(), verdict.times.len()), (Point(1), 0, 1));
 
     let (runs, running) = channel();
@@ -133,7 +166,7 @@ fn an_abandoned_example_reports_nothing_and_takes_nothing() {
     let launch = || [Command::Launch(Launch::new(&*built, 1.range(), &[]))].into_iter().collect();
     feed(2, launch()).expect("it is taken");
     feed(3, launch()).expect("it is taken");
-    running.recv().expect("the first of them runs");
+    running.recv_timeout(PATIENCE).expect("the first of them runs");
 
     context.abandon();
     let refused = feed(4, Default::default());
@@ -142,8 +175,16 @@ fn an_abandoned_example_reports_nothing_and_takes_nothing() {
     block_on(context.close());
     drop((built, kernel, lane, context, example));
     drop(let_go);
-    assert!(heard.recv().is_err(), "something was reported");
-    assert!(running.recv().is_err(), "what had not started has run");
+    assert_eq!(
+        heard.recv_timeout(PATIENCE).err(),
+        Some(RecvTimeoutError::Disconnected),
+        "something was reported"
+    );
+    assert_eq!(
+        running.recv_timeout(PATIENCE).err(),
+        Some(RecvTimeoutError::Disconnected),
+        "what had not started has run"
+    );
 }
 
 #[test]
