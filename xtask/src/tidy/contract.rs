@@ -59,23 +59,12 @@ const DONE_BY_THE_RUNTIME: &[&str] = &["ContextSink", "LaneSink"];
 
 /// What is in the contract and not used on both sides, and why. An entry that is not needed any more is a breach.
 const EXCUSED: &[(&str, &str)] = &[
-    ("BuiltKernel::limits", NOT_IN_PREPARE),
     ("Context::abandon", "a hung device is not given up yet"),
-    ("Context::trim", "a failed allocation does not try it yet"),
-    ("Context::usage", "a failed allocation does not tell it yet"),
     ("DeviceInfo::atomic_scopes", FOR_PROGRAMS),
     ("DeviceInfo::driver", FOR_PROGRAMS),
     ("DeviceInfo::physical_id", FOR_PROGRAMS),
     ("DeviceInfo::vendor", FOR_PROGRAMS),
-    ("KernelLimits::local_memory", NOT_IN_PREPARE),
-    ("Limits::allocation", NOT_IN_PREPARE),
-    ("Limits::binding", NOT_IN_PREPARE),
-    ("Limits::binding_offset", NOT_IN_PREPARE),
-    ("Limits::bindings", NOT_IN_PREPARE),
-    ("Limits::local_memory", NOT_IN_PREPARE),
-    ("Usage::total", "a failed allocation does not tell it yet"),
 ];
-const NOT_IN_PREPARE: &str = "not all limits are checked when a group is submitted yet";
 const FOR_PROGRAMS: &str = "programs read it, through `Device::info`";
 
 /// Where the traits and descriptors are.

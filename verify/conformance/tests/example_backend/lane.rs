@@ -97,7 +97,11 @@ impl Job {
 /// group is left.
 fn run_all(context: &ContextState, work: Vec<Work>) -> Result<(), BackendError> {
     let ended = contain(|| context.check().map(|()| work.iter().for_each(Work::run)));
-    ended.and(contain(|| Ok(drop(work))))
+    let dropped = contain(|| {
+        drop(work);
+        Ok(())
+    });
+    ended.and(dropped)
 }
 
 /// Calls user code, which may panic and must not take the device's thread with it.

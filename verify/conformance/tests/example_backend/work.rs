@@ -2,16 +2,15 @@
 
 use std::any::Any;
 use std::ptr;
-use std::sync::Arc;
 
 use windlass_backend::{Arg, BackendError, BufferArg, BuiltKernel, Command, HostMemory, Region};
-use windlass_kernel::{Block, Extent, HostBody, Range, SlotAccess, Span, Word};
+use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
 
 use crate::memory::Window;
 
 /// A kernel that was built: there is nothing to do to a body.
 pub(crate) struct ExampleKernel {
-    pub(crate) body: Arc<dyn HostBody>,
+    pub(crate) body: Body,
 }
 
 impl BuiltKernel for ExampleKernel {}
@@ -20,7 +19,7 @@ impl BuiltKernel for ExampleKernel {}
 pub(crate) enum Work {
     Copy { from: Window, to: Window },
     Fill { to: Window, pattern: Vec<u8> },
-    Kernel { body: Arc<dyn HostBody>, range: Range, args: Vec<Bound> },
+    Kernel { body: Body, range: Range, args: Vec<Bound> },
 }
 
 impl Work {
@@ -63,10 +62,14 @@ impl Work {
                 }
             }
             Work::Kernel { body, range, args } => {
-                let spans: Vec<Span> = args.iter().map(|arg| arg.span).collect();
-                // SAFETY: this is the launch's only block. The runtime keeps its memory until the point is passed, and
-                // keeps away until then who would read what it writes, or write what it reads.
-                body.run(unsafe { Block::new(0..range.items(), *range, &spans) });
+                let spans: Vec<RawSpan> = args.iter().map(|arg| arg.span).collect();
+                // SAFETY: this is the launch's only block. Each span lies inside an allocation, initialised when it was made,
+                // that its argument or, until the point is passed, the runtime keeps. The runtime says the word, the same for
+                // all who use the allocation, and keeps away until then who would read what the launch writes, or write
+                // what it reads.
+                let block = unsafe { Block::new(0..range.items(), *range, &spans) };
+                // SAFETY: there is no other block.
+                unsafe { body.run(block) }
             }
         }
     }
@@ -74,7 +77,7 @@ impl Work {
 
 /// A kernel's argument.
 pub(crate) struct Bound {
-    span: Span,
+    span: RawSpan,
     /// What the span of a value points to.
     _value: Option<HostMemory>,
 }
@@ -85,9 +88,7 @@ impl Bound {
             Arg::Buffer(BufferArg { memory, region, element, access, word, .. }) => {
                 let window = Window::new(*memory, *region)?;
                 let extent = Extent::line(region.bytes() / element);
-                // SAFETY: the window is inside its allocation, which is initialised and kept until the point is passed. The
-                // runtime says the word, the same for all who use the allocation.
-                let span = unsafe { Span::new(window.first(), extent, *element, *word) };
+                let span = RawSpan::new(window.first(), extent, *element, *word);
                 let span = if *access == SlotAccess::Read { span.read_only() } else { span };
                 Ok(Bound { span, _value: None })
             }
@@ -96,8 +97,7 @@ impl Bound {
                 let first = Window::new(&memory, Region::line(0, bytes.len()))?.first();
                 // SAFETY: the memory was made for these bytes, and nobody else knows of it.
                 unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), first.as_ptr(), bytes.len()) };
-                // SAFETY: it is initialised memory that lives as long as the span, and is read only.
-                let span = unsafe { Span::new(first, Extent::line(1), bytes.len(), Word::B1) };
+                let span = RawSpan::new(first, Extent::line(1), bytes.len(), Word::B1);
                 Ok(Bound { span: span.read_only(), _value: Some(memory) })
             }
             other => Err(BackendError::Unsupported(format!("{other:?} on the example device"))),
