@@ -4,9 +4,12 @@
 //! the house style is uniform: comments start their line, and a file's unit tests stand at its end.
 
 mod code;
+mod contract;
 mod crates;
+mod declared;
 mod docs;
 mod tree;
+mod words;
 
 use std::path::Path;
 
@@ -35,6 +38,8 @@ pub const RULES: &[Rule] = &[
     ("crates share the workspace's lints and dependencies", crates::uniform),
     ("documents link to files that exist", docs::links),
     ("tests named in docs/testing.md exist", docs::tests_exist),
+    ("the contract has nothing that only one side uses", contract::used_on_both_sides),
+    ("docs/backend.md quotes what is compiled and run", contract::page_quotes_the_example),
 ];
 
 /// Checks all rules, and prints each.

@@ -14,30 +14,37 @@
 //! - A [`Lane`] is an in-order stream of work on one device. The runtime feeds it groups of commands, each at a
 //!   [`Point`], and learns by [`Verdict`]s how they ended.
 //!
+//! Backends are trusted with memory, so [`Backend`], [`Context`], [`Lane`] and [`Allocation`] are `unsafe` traits, each with what it
+//! has to keep.
+//!
 //! # Lanes and points
 //!
 //! - Points of one lane rise strictly; they may skip numbers. A point is *passed* when everything fed at or below it
 //!   has ended, well or badly. Passing is about order, not success.
 //! - [`Lane::feed`] is called by one thread at a time for one lane, though not always the same thread; different
 //!   lanes are fed at the same time. It must not wait for the device. The runtime keeps at most
-//!   [`DeviceInfo::lane_depth`] points in flight on a lane; choose that number below the driver's own limit.
-//! - The group at a point starts when all earlier points of its lane and all its [`Wait`]s (points of other lanes of
-//!   the same context, already fed) have been passed, whether they succeeded or not. The commands of one group run in
+//!   [`DeviceInfo::depth`] commands, and as many groups that report, in flight on a lane: choose both numbers below the driver's
+//!   own limits. A group without commands counts as one; a group that is heavier than the lane is deep is fed when nothing else is
+//!   on the lane.
+//! - The group at a point starts when all earlier points of its lane and all its [`Wait`]s (points of other lanes of the same
+//!   context, or of a context of the same [`ContextInfo::domain`], already fed) have been passed, whether they succeeded or not. The commands of one group run in
 //!   order. A group without commands is a barrier: it passes, and does nothing.
 //! - A wait is about order only. Where a driver ends the waiting group because what it waited for failed, that group fails
 //!   as well, with the driver's own error: the backend says so in its documentation (OpenCL does).
 //! - What a group wrote is visible to whatever starts after its point was passed. That goes for host memory too: a copy
-//!   reads it when its group runs, since an earlier group of the context may write it. (A context of one device is never fed
-//!   such a pair, so it may read host memory in `feed`.)
+//!   reads it when its group runs, since an earlier group of the domain may write it. (A context of one device that shares no
+//!   domain is never fed such a pair, so it may read host memory in `feed`.)
 //! - When `feed` returns an error, the group does not run, and the lane goes on as if it had not been fed. Check what can
 //!   be checked before the first native call. Where the driver refuses a later one, return `Ok`, and report the point as
-//!   failed once what did start has ended: a group is never half fed and given back.
+//!   failed once what did start has ended: a group is never half fed and given back. After
+//!   an error the runtime feeds a group without commands at the same point, so that what is ordered through it stays ordered.
 //! - Work starts without being asked for again: the runtime calls [`Lane::flush`] after a run of feeds, and after
 //!   that no further call may be needed for the work to finish.
 //!
 //! # Completion
 //!
-//! - [`Lane::arm`] asks for one call of [`LaneSink::passed`] as soon as the given point, which was fed, has been passed (at
+//! - A group that [reports](Group::report) is armed when it is fed; which groups do is the runtime's choice, within the lane's depth.
+//! - [`Lane::arm`] asks later for one call of [`LaneSink::passed`] as soon as the given point, which was fed, has been passed (at
 //!   once, if it has been). Each armed point gets a call, or is covered by a later point's call. Nothing is reported
 //!   unless it was armed, except at the backend's own liking.
 //! - A [`Verdict`] covers all points up to its own. It names every failure among those not covered by an earlier
@@ -56,17 +63,19 @@
 //!
 //! # Memory
 //!
-//! - Fresh memory reads as zeros on every lane of the context. Staging memory need not: the runtime reads there only what
-//!   it has had copied there.
+//! - What fresh memory holds is [`MemoryInfo::fresh`]: zeros, or anything, and then the runtime fills with zeros what is read
+//!   before it is written. Of staging memory the runtime reads only what it has had copied there.
 //! - The runtime keeps an allocation alive until the verdicts of all points that used it, then drops it on a thread
 //!   that may block. Handles that an enqueued command needs for longer are the backend's to retain.
 //! - Devices of a context that share one memory report the same [`DeviceInfo::memory`]: then the runtime never copies
 //!   between them.
 //! - Copies and fills are boxes of bytes ([`Region`]) in one to three dimensions. One side of a copy is the lane's own
-//!   memory or another memory of the same context; the other may also be host memory, that is, any allocation with a
+//!   memory or another memory of the same context, or of a context in its domain if it said that it [copies from
+//!   there](Context::copies_from); the other may also be host memory, that is, any allocation with a
 //!   [`Allocation::host_ptr`]. The runtime keeps host memory unchanged (or untouched, where written) until
-//!   the point is passed. Offsets and widths are multiples of four bytes, except that a region may end at the end of
-//!   its allocation. The other side of such a copy is as wide, and in host memory it may end anywhere.
+//!   the point is passed. Regions lie inside their allocations. Offsets and widths of the runtime's own transfers and clears are
+//!   multiples of four bytes, except that a region may end at the end of its allocation, and in host memory anywhere. Those of a
+//!   program's commands may be any; a backend that cannot do them refuses the group as [`BackendError::Unsupported`].
 //! - Copies and fills take boxes with gaps between their rows. A kernel's argument has gaps only on a device with
 //!   [`Aspect::HostBodies`]: for any other the runtime refuses the group when it is submitted.
 //!

@@ -2,6 +2,7 @@
 
 use super::Breach;
 use super::tree::{File, Tree, is_comment};
+use super::words::has_word;
 
 /// Lines that a source may have. The aim is 400; at this many it surely holds a second idea.
 const LINES: usize = 600;
@@ -137,15 +138,4 @@ fn mentions(file: &File, words: &[&str], what: &str) -> Vec<Breach> {
     let found = |line: &str| words.iter().find(|word| line.contains(**word)).copied();
     let lines = file.code().filter_map(|(at, line)| Some((at, found(line)?)));
     lines.map(|(at, word)| file.at(at, &format!("`{word}` {what}"))).collect()
-}
-
-/// Whether the text stands in the line, and not as the end of a longer word.
-fn has_word(line: &str, text: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(text).any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        let after = line[at + text.len()..].chars().next();
-        let ends = text.ends_with(|c: char| !is_part(c)) || !after.is_some_and(is_part);
-        !before.is_some_and(is_part) && ends
-    })
 }
