@@ -241,8 +241,8 @@ pub unsafe trait Lane: Any + Send + Sync {
     /// # Safety
     ///
     /// The memory that the commands name stays alive until a verdict of this lane covers the group's point, or its context
-    /// is lost. Until then nobody else writes what they read, or touches what they write, but groups that the lane's order
-    /// or their waits keep apart from this one.
+    /// is lost; their regions lie inside it, and arguments are of the kinds of the kernel's slots. Until then nobody else writes
+    /// what they read, or touches what they write, but groups that the lane's order or their waits keep apart from this one.
     unsafe fn feed(&self, group: Group<'_>) -> Result<(), BackendError>;
 
     /// Makes sure that everything fed will run without a further call.
