@@ -185,12 +185,12 @@ pub(crate) fn break_deadlock(inner: &Arc<Inner>) {
     if inner.watch.policy != DeadlockPolicy::Error {
         return;
     }
-    let (events, guards) = inner.enter(|state, _| {
+    let (events, guards) = inner.enter(|state, turn| {
         let mut guards = Vec::new();
         for (waiting, guard) in state.engine.deadlocked() {
             let held = Held { by: Some(guard), first: waiting, count: 1 };
             let error = Error::new(Kind::Deadlock(describe(state, &held)));
-            state.engine.fail(waiting, Cause(error.clone()));
+            state.engine.fail(waiting, Cause(error.clone()), turn);
             if let Some(Work::Guard(cell)) = state.engine.work_mut(waiting) {
                 guards.push((cell.clone(), error));
             }

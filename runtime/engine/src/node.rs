@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::edges::NONE;
 use super::epoch::LastPoints;
 use super::ids::{LaneId, MemoryId};
-use super::{EpochId, NodeId, Place, ProxyId, Realm, RootId, Shell};
+use super::{EpochId, NodeId, Place, ProxyId, Realm, RootId, Shell, Turn};
 
 /// How far a node has come; see the engine's own documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,14 @@ impl<S: Shell> Default for Node<S> {
 }
 
 impl<S: Shell> Node<S> {
+    /// It has failed itself, unless its end was certain before.
+    pub(super) fn fails(&mut self, cause: S::Cause, turn: &mut Turn<S>) {
+        match self.end {
+            None => self.end = Some(End::Failed(cause)),
+            Some(_) => turn.causes.push(cause),
+        }
+    }
+
     /// Leaves a blank node, which keeps no memory of its own.
     pub(super) fn clear(&mut self) {
         self.work = None;

@@ -42,9 +42,9 @@ impl<S: Shell> Engine<S> {
 
     /// A host-side node that was started has ended.
     pub fn finish_host(&mut self, id: NodeId, result: Result<(), S::Cause>, turn: &mut Turn<S>) {
-        let Some(node) = self.nodes.get_mut(id) else { return };
+        let Some(node) = self.nodes.get_mut(id) else { return turn.causes.extend(result.err()) };
         if let Err(cause) = result {
-            node.end.get_or_insert(End::Failed(cause));
+            node.fails(cause, turn);
         }
         self.finish(id, turn);
         self.finish_pending(turn);
@@ -64,7 +64,7 @@ impl<S: Shell> Engine<S> {
         let (place, is_guard) = (node.place, node.is_guard);
         let outcome = match node.end.take() {
             None => Outcome::Done,
-            Some(end) => self.spread(id, end),
+            Some(end) => self.spread(id, end, turn),
         };
         if is_guard {
             self.end_guard(id, outcome == Outcome::Done);
@@ -103,11 +103,12 @@ impl<S: Shell> Engine<S> {
 
     /// A node has not ended well: those that read what it wrote share that.
     #[cold]
-    fn spread(&mut self, id: NodeId, end: End<S::Cause>) -> Outcome<S::Cause> {
+    fn spread(&mut self, id: NodeId, end: End<S::Cause>, turn: &mut Turn<S>) -> Outcome<S::Cause> {
         let (outcome, cause) = outcome_of(end);
-        if let Some(cause) = &cause {
-            self.doom_behind(id, cause, DATA | EVENT);
-            self.mark_failed(id, cause);
+        if let Some(cause) = cause {
+            self.doom_behind(id, &cause, DATA | EVENT);
+            self.mark_failed(id, &cause, turn);
+            turn.causes.push(cause);
         } else if let Outcome::Cancelled(cause) = &outcome {
             self.doom_behind(id, cause, EVENT);
         }
@@ -156,19 +157,20 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Dooms everyone on a list of those held back, and all who read what they write.
-    pub(super) fn doom_list(&mut self, mut head: u32, cause: &S::Cause) {
+    pub(super) fn doom_list(&mut self, mut head: u32, cause: &S::Cause, turn: &mut Turn<S>) {
         while head != NONE {
             let edge = self.edges[head as usize];
             head = edge.next;
-            self.fail(edge.to, cause.clone());
+            self.fail(edge.to, cause.clone(), turn);
         }
     }
 
     /// A node that has not ended will fail, for a reason of its own.
-    pub fn fail(&mut self, id: NodeId, cause: S::Cause) {
+    pub fn fail(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) {
         if self.will_fail(id, &cause) {
             self.doom_behind(id, &cause, DATA | EVENT);
         }
+        turn.causes.push(cause);
     }
 
     /// Notes a node's own failure. False if its end is certain already.
@@ -185,7 +187,7 @@ impl<S: Shell> Engine<S> {
 
     /// What a failed node wrote: a group's versions are poisoned where they are still the newest, a transfer's target
     /// is stale again. If its source has been lost meanwhile, the version has no copy left, and is poisoned as well.
-    fn mark_failed(&mut self, id: NodeId, cause: &S::Cause) {
+    fn mark_failed(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
         let transfer = self.nodes[id].is_transfer;
         for i in 0..self.nodes[id].uses.len() {
             let Use { root, memory, writes } = self.nodes[id].uses[i];
@@ -208,7 +210,7 @@ impl<S: Shell> Engine<S> {
                 let wrote = !transfer && cell.author == Some(id);
                 let last = carried && matches!(cell.content, Content::Written) && cell.is_nowhere();
                 if wrote || last {
-                    cell.content = Content::Poisoned(cause.clone());
+                    cell.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }
             }
         }
@@ -226,10 +228,17 @@ impl<S: Shell> Engine<S> {
     /// Nobody wants this group any more. It is skipped if it has not been fed or started; then it keeps its place in
     /// the order, and runs nothing there.
     pub fn cancel(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) -> Cancelled {
-        let Some(node) = self.nodes.get_mut(id).filter(|n| n.end.is_none()) else { return Cancelled::Done };
-        if !matches!(node.state, State::Gated | State::Queued(_)) {
-            return Cancelled::TooLate;
+        let refusal = match self.nodes.get(id) {
+            None => Some(Cancelled::Done),
+            Some(node) if node.end.is_some() => Some(Cancelled::Done),
+            Some(node) if !matches!(node.state, State::Gated | State::Queued(_)) => Some(Cancelled::TooLate),
+            Some(_) => None,
+        };
+        if let Some(refusal) = refusal {
+            turn.causes.push(cause);
+            return refusal;
         }
+        let node = &mut self.nodes[id];
         let keep = node.keeps_previous;
         node.end = Some(End::Cancelled { cause: cause.clone(), leaves: (!keep).then(|| cause.clone()) });
         self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT });
@@ -255,7 +264,7 @@ impl<S: Shell> Engine<S> {
     pub fn lose(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
         let entry = &mut self.contexts[context.0 as usize];
         if entry.lost.is_some() {
-            return;
+            return turn.causes.push(cause);
         }
         entry.lost = Some(cause.clone());
         let gone: Vec<MemoryId> = self
@@ -306,7 +315,7 @@ impl<S: Shell> Engine<S> {
                     (replica.valid, replica.reserve, replica.cleared) = (false, None, false);
                 }
                 if matches!(cell.content, Content::Written) && cell.is_nowhere() {
-                    cell.content = Content::Poisoned(cause.clone());
+                    cell.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }
             }
             for at in (0..root.slots.len()).rev() {

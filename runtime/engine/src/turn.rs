@@ -28,6 +28,9 @@ pub struct Turn<S: Shell> {
     pub sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
     /// Allocations that nothing uses any more.
     pub freed: Vec<S::Memory>,
+    /// Causes that the engine has let go of, perhaps the last of their failure: the error inside may be the user's, and
+    /// its drop may come back to the engine.
+    pub causes: Vec<S::Cause>,
     /// Lanes of contexts that nobody needs any more.
     pub closed: Vec<LaneId>,
 }
@@ -79,11 +82,12 @@ impl<S: Shell> Turn<S> {
             arm: SmallVec::new(),
             sentinels: SmallVec::new(),
             freed: Vec::new(),
+            causes: Vec::new(),
             closed: Vec::new(),
         }
     }
 
-    /// Whether it asks for anything but to resolve events, and to feed and arm lanes. Few turns do.
+    /// Whether it asks for anything but to resolve events, to feed and arm lanes, and to drop causes. Few turns do.
     #[inline]
     pub fn asks_for_more(&self) -> bool {
         let links = self.proxies.len() | self.fired.len() | self.staged.len();

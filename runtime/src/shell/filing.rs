@@ -111,6 +111,7 @@ impl State {
     #[inline(never)]
     fn file_settled(&mut self, chores: &mut Chores) {
         let Chores { turn, woken, .. } = chores;
+        let causes = &mut turn.causes;
         // Futures wait for the ends of these steps of transfers.
         if !self.steps.is_empty() {
             cold_path();
@@ -128,7 +129,7 @@ impl State {
         }
         let before = chores.over.len();
         for settled in turn.settled.drain(..) {
-            let (work, load) = resolve(settled, woken);
+            let (work, load) = resolve(settled, woken, causes);
             chores.unused.extend(load.map(|load| *load));
             chores.over.push(work);
         }
@@ -186,10 +187,21 @@ impl State {
 }
 
 /// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
-/// The wakers, and whatever the work still holds of the user's, are left for later.
-fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, Option<Box<Load>>) {
+/// The wakers, and whatever the work still holds of the user's, are left for later. So is the error: an event or guard that
+/// has been told before drops what it is told again, and a transfer has nobody to tell.
+fn resolve(
+    settled: Settled<Windlass>,
+    woken: &mut Woken,
+    causes: &mut Vec<Cause>,
+) -> (Work, Option<Box<Load>>) {
     let Settled { work, load, outcome, took_down, .. } = settled;
-    let result = if outcome == Outcome::Done { Ok(()) } else { Err(error_of(outcome)) };
+    let result = if outcome == Outcome::Done {
+        Ok(())
+    } else {
+        let error = error_of(outcome);
+        causes.push(Cause(error.clone()));
+        Err(error)
+    };
     match &work {
         Work::Group(event) => event.settle(result, took_down, woken),
         Work::Guard(guard) => guard.ended(result, woken),
