@@ -59,6 +59,7 @@ impl<S: Shell> Engine<S> {
         let gates = self.apply(user, &access, &mut preds, turn);
         self.roots[root].guards.push((id, bounds, mode.writes()));
         self.attach(id, &mut preds, gates, turn);
+        self.note_certain(id, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);
         id

@@ -327,10 +327,11 @@ impl<S: Shell> Engine<S> {
             entry.weight -= flight.weight;
             entry.reports -= u32::from(flight.report == Report::Yes);
             let Flight { point, node: id, .. } = flight;
-            let node = &mut self.nodes[id];
             if let Some(cause) = failure(point) {
-                node.fails(cause, turn);
+                cold_path();
+                self.failed_there(id, cause, turn);
             }
+            let node = &self.nodes[id];
             // While its native call is still being made nobody knows whether it was taken: `confirm` ends it.
             if !matches!(node.state, State::Feeding(..)) {
                 self.finish(id, turn);
@@ -346,6 +347,14 @@ impl<S: Shell> Engine<S> {
             false => self.place_sentinel(lane, turn),
         }
         self.look_for_unused(turn);
+    }
+
+    /// What ran has failed. Whoever reads what it writes fails now, and not when this has the verdicts of its own inputs.
+    fn failed_there(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) {
+        match self.nodes[id].end {
+            None => self.fail(id, cause, turn),
+            Some(_) => turn.causes.push(cause),
+        }
     }
 
     /// Has a point armed so that the lane is settled, and refilled before it runs dry: halfway through what is in

@@ -86,6 +86,7 @@ impl<S: Shell> Engine<S> {
         }
         preds.node(plan.in_order, edges::NOTHING);
         self.attach(id, &mut preds, gates, turn);
+        self.note_certain(id, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);
         id

@@ -80,8 +80,8 @@ impl<S: Shell> Engine<S> {
             leave_epoch(*epoch, epochs, realm, turn);
         }
         if let Some(work) = node.work.take() {
-            let (load, took_down) = (node.load.take().map(Box::new), node.took_down);
-            turn.settled.push(Settled { node: id, work, load, outcome, took_down });
+            let (load, took_down, told) = (node.load.take().map(Box::new), node.took_down, node.told);
+            turn.settled.push(Settled { node: id, work, load, outcome, took_down, told });
         }
         let mut released: SmallVec<[RootId; 2]> = SmallVec::new();
         for &Use { root, .. } in &node.uses {
@@ -106,11 +106,11 @@ impl<S: Shell> Engine<S> {
     fn spread(&mut self, id: NodeId, end: End<S::Cause>, turn: &mut Turn<S>) -> Outcome<S::Cause> {
         let (outcome, cause) = outcome_of(end);
         if let Some(cause) = cause {
-            self.doom_behind(id, &cause, DATA | EVENT);
+            self.doom_behind(id, &cause, DATA | EVENT, turn);
             self.mark_failed(id, &cause, turn);
             turn.causes.push(cause);
         } else if let Outcome::Cancelled(cause) = &outcome {
-            self.doom_behind(id, cause, EVENT);
+            self.doom_behind(id, cause, EVENT, turn);
         }
         outcome
     }
@@ -131,7 +131,7 @@ impl<S: Shell> Engine<S> {
 
     /// Everyone behind `id` on an edge that carries one of `kinds` fails with it, and everyone who reads what those
     /// write, directly or not.
-    fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8) {
+    fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8, turn: &mut Turn<S>) {
         let mut todo: SmallVec<[(u32, u8); 8]> = SmallVec::from_iter([(self.nodes[id].out, kinds)]);
         let mut took_down = 0;
         while let Some((mut head, kinds)) = todo.pop() {
@@ -151,6 +151,8 @@ impl<S: Shell> Engine<S> {
                     Some(_) => continue,
                 }
                 todo.push((reader.out, DATA | EVENT));
+                let behind = edge.to;
+                self.note_certain(behind, turn);
             }
         }
         self.nodes[id].took_down += took_down;
@@ -167,14 +169,14 @@ impl<S: Shell> Engine<S> {
 
     /// A node that has not ended will fail, for a reason of its own.
     pub fn fail(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) {
-        if self.will_fail(id, &cause) {
-            self.doom_behind(id, &cause, DATA | EVENT);
+        if self.will_fail(id, &cause, turn) {
+            self.doom_behind(id, &cause, DATA | EVENT, turn);
         }
         turn.causes.push(cause);
     }
 
     /// Notes a node's own failure. False if its end is certain already.
-    fn will_fail(&mut self, id: NodeId, cause: &S::Cause) -> bool {
+    fn will_fail(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) -> bool {
         let Some(node) = self.nodes.get_mut(id) else { return false };
         match &mut node.end {
             None => node.end = Some(End::Failed(cause.clone())),
@@ -182,6 +184,7 @@ impl<S: Shell> Engine<S> {
             Some(End::Cancelled { leaves: leaves @ None, .. }) => *leaves = Some(cause.clone()),
             Some(_) => return false,
         }
+        self.note_certain(id, turn);
         true
     }
 
@@ -230,8 +233,8 @@ impl<S: Shell> Engine<S> {
     pub fn cancel(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) -> Cancelled {
         let refusal = match self.nodes.get(id) {
             None => Some(Cancelled::Done),
-            Some(node) if node.end.is_some() => Some(Cancelled::Done),
-            Some(node) if !matches!(node.state, State::Gated | State::Queued(_)) => Some(Cancelled::TooLate),
+            Some(node) if node.certain => Some(Cancelled::Done),
+            Some(node) if !node.is_waiting() => Some(Cancelled::TooLate),
             Some(_) => None,
         };
         if let Some(refusal) = refusal {
@@ -241,7 +244,8 @@ impl<S: Shell> Engine<S> {
         let node = &mut self.nodes[id];
         let keep = node.keeps_previous;
         node.end = Some(End::Cancelled { cause: cause.clone(), leaves: (!keep).then(|| cause.clone()) });
-        self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT });
+        self.note_certain(id, turn);
+        self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT }, turn);
         if self.nodes[id].is_guard {
             self.end_guard(id, false);
         }
@@ -249,15 +253,22 @@ impl<S: Shell> Engine<S> {
         Cancelled::Skipped
     }
 
-    /// How a node that has not been fed or started is going to end, where that is certain and bad. The cause is its own,
-    /// or, if the flag is set, that of something it reads.
-    pub fn certain_end(&self, id: NodeId) -> Option<(S::Cause, bool)> {
-        let node = self.nodes.get(id).filter(|n| matches!(n.state, State::Gated | State::Queued(_)))?;
-        match &node.end {
-            Some(End::Doomed(cause)) => Some((cause.clone(), true)),
-            Some(End::Failed(cause) | End::Cancelled { cause, .. }) => Some((cause.clone(), false)),
-            None => None,
+    /// Has the owner told of a node that will not run, if it has been neither fed nor started.
+    pub(super) fn note_certain(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        let node = &mut self.nodes[id];
+        if node.end.is_some() && !node.certain && !node.is_transfer && node.is_waiting() {
+            node.certain = true;
+            turn.certain.push(id);
         }
+    }
+
+    /// What a node is, and how it is going to end, if that is certain, and was not told before. The node itself stays for
+    /// the order through it, and settles when its turn comes. Nothing if it has settled meanwhile.
+    pub fn tell(&mut self, id: NodeId) -> Option<(&S::Work, Outcome<S::Cause>)> {
+        let node = self.nodes.get_mut(id).filter(|node| node.certain && !node.told)?;
+        let (outcome, _) = outcome_of(node.end.clone()?);
+        node.told = true;
+        Some((node.work.as_ref()?, outcome))
     }
 
     /// A context is gone: everything on its lanes ends, and data that was nowhere else is lost.
@@ -283,8 +294,8 @@ impl<S: Shell> Engine<S> {
         let users = self.nodes.iter().filter(|(_, n)| is_gone(n) && !is_over(n));
         let mut users: Vec<NodeId> = users.map(|(id, _)| id).collect();
         // All of them fail themselves, before any takes others down.
-        users.retain(|id| self.will_fail(*id, &cause));
-        users.into_iter().for_each(|id| self.doom_behind(id, &cause, DATA | EVENT));
+        users.retain(|id| self.will_fail(*id, &cause, turn));
+        users.into_iter().for_each(|id| self.doom_behind(id, &cause, DATA | EVENT, turn));
         let of_context = |engine: &Self, lane: usize| {
             engine.devices[engine.lanes[lane].device.0 as usize].context == context
         };

@@ -161,6 +161,7 @@ impl<S: Shell> Engine<S> {
             preds = Preds::default();
             edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
             self.nodes[writer].unsettled += 1;
+            self.share_failure(reader, writer, DATA);
             self.note_edge(reader, writer);
             self.unstaged.insert(reader, writer);
             gates = 1;

@@ -10,6 +10,8 @@ use super::{NodeId, Outcome, ProxyId, RootId, Shell};
 pub struct Turn<S: Shell> {
     /// Nodes that have ended: their work, and how.
     pub settled: Vec<Settled<S>>,
+    /// Groups and guards that will not run, for which nothing has been told: see [`Engine::tell`](super::Engine::tell).
+    pub certain: Vec<NodeId>,
     /// Lanes whose feed list has something that their native depth has room for.
     pub ready_lanes: SmallVec<[LaneId; 4]>,
     /// Host-side nodes with nothing left to wait for.
@@ -48,6 +50,8 @@ pub struct Settled<S: Shell> {
     pub outcome: Outcome<S::Cause>,
     /// How many nodes this one's own failure has taken down.
     pub took_down: u32,
+    /// [`Engine::tell`](super::Engine::tell) has said before how it would end.
+    pub told: bool,
 }
 
 /// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a
@@ -73,6 +77,7 @@ impl<S: Shell> Turn<S> {
     pub fn new() -> Self {
         Turn {
             settled: Vec::new(),
+            certain: Vec::new(),
             ready_lanes: SmallVec::new(),
             start: Vec::new(),
             proxies: Vec::new(),

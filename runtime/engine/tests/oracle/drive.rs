@@ -282,6 +282,12 @@ impl<'a> Drive<'a> {
 
     /// Takes in what the engine asks for.
     fn absorb(&mut self) -> Result<(), Fault> {
+        for id in std::mem::take(&mut self.turn.certain) {
+            let Some(told) = self.engine.tell(id).map(|(_, outcome)| numbered(outcome)) else { continue };
+            let at = self.at(id)?;
+            self.note(|_| format!("  tells {at}: {told:?}"));
+            self.account.told(at, told)?;
+        }
         for settled in std::mem::take(&mut self.turn.settled) {
             let at = self.at(settled.node)?;
             let outcome = numbered(settled.outcome);
@@ -339,7 +345,22 @@ impl<'a> Drive<'a> {
         self.note(|_| format!("{action:?}"));
         self.act(action)?;
         self.absorb()?;
+        self.check_told()?;
         Ok(true)
+    }
+
+    /// Whoever will not run, and has not been fed or started, is known to end badly as soon as that is certain. What a
+    /// context took with it is told as it comes to light.
+    fn check_told(&self) -> Result<(), Fault> {
+        let begun = |at: usize| {
+            let fed = self.lanes.iter().any(|lane| lane.fed.iter().any(|entry| entry.at == at));
+            fed || self.running.iter().any(|running| running.at == at)
+        };
+        let secret = |at: &usize| self.account.is_kept_secret(*at) && !begun(*at);
+        match (0..self.ids.len()).find(secret).filter(|_| !self.any_loss) {
+            Some(at) => Err(Fault::new(format!("{at} will not run, and nobody is told"))),
+            None => Ok(()),
+        }
     }
 
     /// Nothing else can happen: a lane's sentinel brings the verdicts that nobody waits for.
