@@ -247,7 +247,7 @@ impl<S: Shell> Engine<S> {
         self.note_certain(id, turn);
         self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT }, turn);
         if self.nodes[id].is_guard {
-            self.end_guard(id, false);
+            self.let_go_of_guard(id);
         }
         self.finish_pending(turn);
         Cancelled::Skipped

@@ -124,7 +124,7 @@ impl Drive<'_> {
                 // If its device is lost, it would have failed for that alone, and now does not.
                 self.account.nodes[at].own_failure = false;
                 self.account.nodes[at].cancelled = true;
-                self.account.end_guard(at, false);
+                self.account.let_go_of_guard(at);
                 !started && !settled
             }
             Cancelled::TooLate => started && !settled,
