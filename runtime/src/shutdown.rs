@@ -8,8 +8,6 @@ use crate::error::{Cause, Error, Kind};
 use crate::runtime::Remaining;
 use crate::shell::Inner;
 use crate::shell::event::EventInner;
-use crate::shell::host_side::GuardCell;
-use crate::shell::waking::shielded;
 use crate::shell::work::Work;
 use windlass_engine::Cancelled;
 
@@ -61,8 +59,7 @@ fn cancel_all(inner: &Arc<Inner>) -> Vec<(Arc<EventInner>, bool)> {
                 unended.push((event, stops));
             }
             Cancelled::Done => {
-                // Its end was certain before, but it may still wait for a guard, or for a future that is never ready.
-                event.end_early();
+                // Its end was certain before, but its node may still wait for a future that is never ready.
                 event.drop_outside();
             }
         }
@@ -88,25 +85,15 @@ fn held(inner: &Arc<Inner>) -> usize {
     inner.enter(|state, _| state.engine.works().filter(is_held).count())
 }
 
-/// Ends the host accessors that wait for their memory. They are told here: their nodes keep their places in the order,
-/// perhaps behind a guard that the program never gives back.
+/// Ends the host accessors that wait for their memory. Their nodes keep their places in the order, perhaps behind a guard
+/// that the program never gives back.
 fn end_accessors(inner: &Arc<Inner>) {
     let error = Error::new(Kind::ShutDown);
-    let cells: Vec<Arc<GuardCell>> = inner.enter(|state, turn| {
-        let engine = &mut state.engine;
-        let guards = engine.unstarted_guards().into_iter().filter_map(|guard| {
-            let _: Cancelled = engine.cancel(guard, Cause(error.clone()), turn);
-            match engine.work_mut(guard) {
-                Some(Work::Guard(cell)) => Some(cell.clone()),
-                _ => None,
-            }
-        });
-        guards.collect()
+    inner.enter(|state, turn| {
+        for guard in state.engine.unstarted_guards() {
+            let _: Cancelled = state.engine.cancel(guard, Cause(error.clone()), turn);
+        }
     });
-    for cell in cells {
-        let woken = cell.cell.complete(Err(error.clone()));
-        woken.into_iter().for_each(|w| shielded(|| w.wake()));
-    }
 }
 
 fn close(inner: &Arc<Inner>) {

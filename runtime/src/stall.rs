@@ -15,7 +15,6 @@ use windlass_sync::facade::{Mutex, lock};
 use crate::error::{Cause, Error, Kind};
 use crate::shell::queue::QueueCore;
 use crate::shell::report::log;
-use crate::shell::waking::shielded;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State};
 use windlass_engine::Held;
@@ -185,28 +184,14 @@ pub(crate) fn break_deadlock(inner: &Arc<Inner>) {
     if inner.watch.policy != DeadlockPolicy::Error {
         return;
     }
-    let (events, guards) = inner.enter(|state, _| {
-        let mut guards = Vec::new();
+    // Their nodes keep their places in the order, behind the guard.
+    inner.enter(|state, turn| {
         for (waiting, guard) in state.engine.deadlocked() {
             let held = Held { by: Some(guard), first: waiting, count: 1 };
             let error = Error::new(Kind::Deadlock(describe(state, &held)));
-            state.engine.fail(waiting, Cause(error.clone()));
-            if let Some(Work::Guard(cell)) = state.engine.work_mut(waiting) {
-                guards.push((cell.clone(), error));
-            }
+            state.engine.fail(waiting, Cause(error), turn);
         }
-        let events = state.engine.works().filter_map(|work| match work {
-            Work::Group(event) => Some(event.clone()),
-            _ => None,
-        });
-        (events.collect::<Vec<_>>(), guards)
     });
-    // Their nodes keep their places in the order, behind the guard.
-    events.iter().for_each(|event| event.end_early());
-    for (cell, error) in guards {
-        let woken = cell.cell.complete(Err(error));
-        woken.into_iter().for_each(|w| shielded(|| w.wake()));
-    }
 }
 
 /// Everything that has been held back for at least this many ticks.

@@ -419,3 +419,24 @@ fn d42_the_error_says_who_used_the_buffer_first() {
     assert!(error.is_invalid_input(), "{error}");
     assert!(error.to_string().contains(&format!("{}:{line}:", file!())), "{error}");
 }
+
+/// What `select!` with a tick, or a short time-out, makes of an accessor while somebody else holds the data.
+#[test]
+fn d17_accessors_that_are_polled_once_and_dropped_cost_the_same_each() {
+    let rig = Rig::new();
+    let x = Buffer::from(vec![0_u32; 8]);
+    wait(bump(&rig.queue, &x)).unwrap();
+    let guard = wait(x.host_write()).unwrap();
+    let links = |count: usize| {
+        for _ in 0..count {
+            assert!(poll_once(&mut x.host_write()).is_pending());
+            assert!(poll_once(&mut x.host_read()).is_pending());
+        }
+        rig.stats().live_links
+    };
+    let few = links(500);
+    assert!(links(500) <= 2 * few + 8, "{few} of 500 and as many again");
+    drop(guard);
+    rig.settle();
+    assert_eq!(wait(x.host_read()).unwrap()[..], [1; 8]);
+}

@@ -4,6 +4,8 @@
 //! theirs, changes the state of those inside, and joins what has become equal. On a line the cells stand in order and
 //! are found by bisection; grids are scanned. A buffer that is used as a whole has one cell.
 
+use std::hint::cold_path;
+
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -24,6 +26,15 @@ pub(super) enum Content<C> {
 }
 
 impl<C> Content<C> {
+    /// Becomes another. Why there was nothing, if that was so, goes to `causes`.
+    #[inline]
+    pub(super) fn become_other(&mut self, other: Content<C>, causes: &mut Vec<C>) {
+        if let Content::Poisoned(cause) = std::mem::replace(self, other) {
+            cold_path();
+            causes.push(cause);
+        }
+    }
+
     /// Why there is nothing, if that is so.
     pub(super) fn poison(&self) -> Option<&C> {
         match self {
@@ -120,8 +131,8 @@ pub(super) struct Cell<C> {
 
 impl<C> Cell<C> {
     /// A group has written it, or will.
-    pub(super) fn become_version_of(&mut self, author: NodeId) {
-        self.content = Content::Written;
+    pub(super) fn become_version_of(&mut self, author: NodeId, causes: &mut Vec<C>) {
+        self.content.become_other(Content::Written, causes);
         self.author = Some(author);
         if !self.guards.is_empty() {
             self.guards.clear();
@@ -195,7 +206,7 @@ impl<C: Clone + PartialEq> Cell<C> {
         }
     }
 
-    /// Equal but for where they are.
+    /// Equal but for where they are. Of two that are equal one may be dropped here and now: the other keeps the cause.
     fn same_state(&self, other: &Self) -> bool {
         self.author == other.author
             && self.content == other.content
@@ -399,10 +410,11 @@ impl<C: Clone + PartialEq> Cells<C> {
         }
     }
 
-    /// The root is going: its cells leave their epochs.
-    pub(super) fn drop_epochs(&mut self, epochs: &mut Slab<Epoch>) {
-        for cell in self.list.drain(..) {
+    /// The root is going: its cells leave their epochs, and why they have failed goes to `causes`.
+    pub(super) fn clear(&mut self, epochs: &mut Slab<Epoch>, causes: &mut Vec<C>) {
+        for mut cell in self.list.drain(..) {
             leave_epochs(&cell, epochs);
+            cell.content.become_other(Content::Never, causes);
         }
     }
 

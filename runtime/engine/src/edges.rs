@@ -101,6 +101,7 @@ impl<S: Shell> Engine<S> {
             let node = &mut self.nodes[to];
             node.unsettled += 1;
             node.reads.push(from);
+            self.share_failure(from, to, carries);
         }
         if realm == Realm::Host || its != place && self.realm(its) != realm {
             cold_path();
@@ -120,6 +121,22 @@ impl<S: Shell> Engine<S> {
             }
             State::Queued(_) | State::Feeding(..) | State::Gated => found.scattered = true,
             State::Passed | State::Running => {}
+        }
+    }
+
+    /// What is known already to be going to fail takes the newcomer behind it down at once.
+    #[inline]
+    pub(super) fn share_failure(&mut self, from: NodeId, to: NodeId, carries: u8) {
+        let ahead = &self.nodes[from];
+        if ahead.end.is_none() {
+            return;
+        }
+        cold_path();
+        let Some(cause) = ahead.takes_down(carries).cloned() else { return };
+        let node = &mut self.nodes[to];
+        if node.end.is_none() {
+            node.end = Some(End::Doomed(cause));
+            self.nodes[from].took_down += u32::from(!self.nodes[to].is_transfer);
         }
     }
 

@@ -59,6 +59,7 @@ impl<S: Shell> Engine<S> {
         let gates = self.apply(user, &access, &mut preds, turn);
         self.roots[root].guards.push((id, bounds, mode.writes()));
         self.attach(id, &mut preds, gates, turn);
+        self.note_certain(id, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);
         id
@@ -72,6 +73,16 @@ impl<S: Shell> Engine<S> {
         for at in root.cells.overlapping(&bounds) {
             root.cells.get_mut(at).end_guard(id, wrote);
         }
+    }
+
+    /// A guard that never had its memory is let go of: nobody who comes later conflicts with it. The order through it stands
+    /// where there is one, by the cells: whoever uses the heap's copy still comes behind it, and so behind all that it waits
+    /// for. In other memories it stands for nothing but other guards, with which those conflict themselves. So accessors
+    /// that are given up while somebody holds the data are behind one or two others each, and not behind all before them.
+    pub(super) fn let_go_of_guard(&mut self, id: NodeId) {
+        self.end_guard(id, false);
+        let Some(root) = self.nodes[id].uses.first().map(|u| u.root) else { return };
+        self.roots[root].guards.retain(|(guard, ..)| *guard != id);
     }
 
     /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers are none: they change

@@ -8,7 +8,7 @@ use super::cells::{Cell, Cells, Content, Replica};
 use super::edges::{DATA, NOTHING};
 use super::ids::MemoryId;
 use super::record::Record;
-use super::{Engine, Epoch, EpochId, Mode, NodeId, Realm, Shell};
+use super::{Engine, Epoch, EpochId, Mode, NodeId, Realm, Shell, Turn};
 
 /// The predecessors of a node that is being planned.
 #[derive(Debug, Default)]
@@ -84,9 +84,14 @@ impl<S: Shell> Engine<S> {
     }
 
     /// An entry of cells that were taken out of their root.
-    pub(super) fn entry<'e>(&'e mut self, user: User, preds: &'e mut Preds) -> Entry<'e> {
+    pub(super) fn entry<'e>(
+        &'e mut self,
+        user: User,
+        preds: &'e mut Preds,
+        turn: &'e mut Turn<S>,
+    ) -> Entry<'e, S::Cause> {
         let Engine { epochs, record, .. } = self;
-        Entry { user, preds, epochs, record, joined: None }
+        Entry { user, preds, epochs, record, causes: &mut turn.causes, joined: None }
     }
 }
 
@@ -111,18 +116,20 @@ pub(super) enum Kind {
 }
 
 /// A use of some cells, with the tables beside theirs that it is entered in.
-pub(super) struct Entry<'e> {
+pub(super) struct Entry<'e, C> {
     pub(super) user: User,
     pub(super) preds: &'e mut Preds,
     pub(super) epochs: &'e mut Slab<Epoch>,
     pub(super) record: &'e mut Option<Box<Record>>,
+    /// Why what is written anew had failed.
+    pub(super) causes: &'e mut Vec<C>,
     /// The epoch that the user reads in.
     pub(super) joined: Option<EpochId>,
 }
 
-impl Entry<'_> {
+impl<C: Clone + PartialEq> Entry<'_, C> {
     /// Adds what a use of this cell comes after.
-    pub(super) fn hazards<C>(&mut self, cell: &Cell<C>, mode: Mode) {
+    pub(super) fn hazards(&mut self, cell: &Cell<C>, mode: Mode) {
         for replica in &cell.replicas {
             if replica.memory == self.user.memory {
                 self.hazards_of(replica, mode);
@@ -155,7 +162,7 @@ impl Entry<'_> {
     /// Collects what the use of a whole cell comes after, and enters it, where that is simple: the only copy is the
     /// user's own, and a reader finds an epoch to join. Says whether it was.
     #[inline]
-    pub(super) fn use_alone<C>(&mut self, cell: &mut Cell<C>, mode: Mode) -> bool {
+    pub(super) fn use_alone(&mut self, cell: &mut Cell<C>, mode: Mode) -> bool {
         let [replica] = &mut cell.replicas[..] else { return false };
         if replica.memory != self.user.memory || self.user.kind != Kind::Author {
             return false;
@@ -165,7 +172,7 @@ impl Entry<'_> {
             self.write(replica);
             replica.group = Some(self.user.node);
             replica.cleared = false;
-            cell.become_version_of(self.user.node);
+            cell.become_version_of(self.user.node, self.causes);
             return true;
         }
         let [id] = replica.epochs[..] else { return false };
@@ -179,7 +186,7 @@ impl Entry<'_> {
 
     /// Leaves the use as what later uses come after.
     #[inline]
-    pub(super) fn enter<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize], mode: Mode) {
+    pub(super) fn enter(&mut self, cells: &mut Cells<C>, inside: &[usize], mode: Mode) {
         if !mode.writes() {
             return self.enter_reader(cells, inside);
         }
@@ -192,7 +199,7 @@ impl Entry<'_> {
     }
 
     /// Enters a reader of these cells' copies.
-    pub(super) fn enter_reader<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+    pub(super) fn enter_reader(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
         let Some(&first) = inside.first() else { return };
         let memory = self.user.memory;
         for &i in inside {
@@ -223,7 +230,7 @@ impl Entry<'_> {
     }
 
     /// Enters a node as the last to write these cells' copies: earlier users are behind it now.
-    pub(super) fn enter_writer<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+    pub(super) fn enter_writer(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
         for &i in inside {
             let replica = cells.get_mut(i).replica_mut(self.user.memory);
             self.write(replica);
@@ -240,11 +247,11 @@ impl Entry<'_> {
     }
 
     /// Makes a group the author of a new version of these cells: all other copies are stale from here on.
-    fn enter_version<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+    fn enter_version(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
         self.enter_writer(cells, inside);
         for &i in inside {
             let cell = cells.get_mut(i);
-            cell.become_version_of(self.user.node);
+            cell.become_version_of(self.user.node, self.causes);
             for replica in &mut cell.replicas {
                 let written = replica.memory == self.user.memory;
                 (replica.reserve, replica.cleared) = (None, false);
@@ -259,7 +266,7 @@ impl Entry<'_> {
     /// Enters a guard that may write these cells: what comes later counts on the heap's copy, and the others stay in
     /// reserve. One that is refused already only takes its place in the order.
     #[cold]
-    fn enter_guard<C: Clone + PartialEq>(&mut self, cells: &mut Cells<C>, inside: &[usize], refused: bool) {
+    fn enter_guard(&mut self, cells: &mut Cells<C>, inside: &[usize], refused: bool) {
         let User { node, memory: heap, .. } = self.user;
         for &i in inside {
             let cell = cells.get_mut(i);
@@ -275,7 +282,7 @@ impl Entry<'_> {
             // Zeros that nobody has written are as good in the heap as anywhere.
             let written = matches!(cell.content, Content::Written);
             cell.forget_clears();
-            cell.content = Content::Written;
+            cell.content.become_other(Content::Written, self.causes);
             for replica in cell.replicas.iter_mut().filter(|r| r.valid && r.memory != heap) {
                 replica.valid = false;
                 replica.reserve = written.then_some(node);

@@ -14,7 +14,7 @@ use super::edges::NONE;
 use super::epoch::see;
 use super::ids::{ContextId, DeviceId, LaneId, MemoryId, Table};
 use super::machine::{Flight, Report};
-use super::{End, Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
+use super::{Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
 
 /// A group to be fed.
 #[derive(Clone, Copy, Debug)]
@@ -221,17 +221,22 @@ impl<S: Shell> Engine<S> {
     pub fn confirm(&mut self, fed: impl IntoIterator<Item = Fed<S::Cause>>, turn: &mut Turn<S>) {
         for Fed { node: id, refused } in fed {
             // Its context may have been lost while the native call was being made: then it is gone, or has passed.
-            let Some(node) = self.nodes.get_mut(id) else { continue };
-            let State::Feeding(lane, point) = node.state else { continue };
+            let feeding = self.nodes.get_mut(id).and_then(|node| match node.state {
+                State::Feeding(lane, point) => Some((node, lane, point)),
+                _ => None,
+            });
+            let Some((node, lane, point)) = feeding else {
+                turn.causes.extend(refused);
+                continue;
+            };
             node.state = State::Fed(lane, point);
-
             let over = point <= self.lanes[lane.0 as usize].passed;
             if node.wanted && !over {
                 self.ask(lane, point, turn);
             }
             if let Some(cause) = refused {
                 cold_path();
-                self.fail(id, cause);
+                self.fail(id, cause, turn);
             }
             self.count_fed(id, Some((lane, point)), turn);
             if over {
@@ -322,10 +327,11 @@ impl<S: Shell> Engine<S> {
             entry.weight -= flight.weight;
             entry.reports -= u32::from(flight.report == Report::Yes);
             let Flight { point, node: id, .. } = flight;
-            let node = &mut self.nodes[id];
             if let Some(cause) = failure(point) {
-                node.end.get_or_insert(End::Failed(cause));
+                cold_path();
+                self.failed_there(id, cause, turn);
             }
+            let node = &self.nodes[id];
             // While its native call is still being made nobody knows whether it was taken: `confirm` ends it.
             if !matches!(node.state, State::Feeding(..)) {
                 self.finish(id, turn);
@@ -341,6 +347,14 @@ impl<S: Shell> Engine<S> {
             false => self.place_sentinel(lane, turn),
         }
         self.look_for_unused(turn);
+    }
+
+    /// What ran has failed. Whoever reads what it writes fails now, and not when this has the verdicts of its own inputs.
+    fn failed_there(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) {
+        match self.nodes[id].end {
+            None => self.fail(id, cause, turn),
+            Some(_) => turn.causes.push(cause),
+        }
     }
 
     /// Has a point armed so that the lane is settled, and refilled before it runs dry: halfway through what is in

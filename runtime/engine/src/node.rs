@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::edges::NONE;
+use super::edges::{DATA, EVENT, NONE};
 use super::epoch::LastPoints;
 use super::ids::{LaneId, MemoryId};
-use super::{EpochId, NodeId, Place, ProxyId, Realm, RootId, Shell};
+use super::{EpochId, NodeId, Place, ProxyId, Realm, RootId, Shell, Turn};
 
 /// How far a node has come; see the engine's own documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,10 @@ pub(super) struct Node<S: Shell> {
     /// Edges to those held back until this one has been fed.
     pub(super) out_fed: u32,
     pub(super) wanted: bool,
+    /// It will not run: that was certain before it was fed or started.
+    pub(super) certain: bool,
+    /// Its owner knows.
+    pub(super) told: bool,
     pub(super) is_transfer: bool,
     pub(super) is_guard: bool,
     /// A cancelled node of this kind leaves what was there before as its output.
@@ -92,6 +96,8 @@ impl<S: Shell> Default for Node<S> {
             out: NONE,
             out_fed: NONE,
             wanted: false,
+            certain: false,
+            told: false,
             is_transfer: false,
             is_guard: false,
             keeps_previous: false,
@@ -105,6 +111,32 @@ impl<S: Shell> Default for Node<S> {
 }
 
 impl<S: Shell> Node<S> {
+    /// Whether it has been neither fed nor started.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Gated | State::Queued(_))
+    }
+
+    /// Why whoever is behind this one on an edge of these kinds fails, as far as that is certain.
+    pub(super) fn takes_down(&self, kinds: u8) -> Option<&S::Cause> {
+        if kinds & (DATA | EVENT) == 0 {
+            return None;
+        }
+        match self.end.as_ref()? {
+            End::Failed(cause) | End::Doomed(cause) | End::Cancelled { leaves: Some(cause), .. } => {
+                Some(cause)
+            }
+            End::Cancelled { cause, leaves: None } => (kinds & EVENT != 0).then_some(cause),
+        }
+    }
+
+    /// It has failed itself, unless its end was certain before.
+    pub(super) fn fails(&mut self, cause: S::Cause, turn: &mut Turn<S>) {
+        match self.end {
+            None => self.end = Some(End::Failed(cause)),
+            Some(_) => turn.causes.push(cause),
+        }
+    }
+
     /// Leaves a blank node, which keeps no memory of its own.
     pub(super) fn clear(&mut self) {
         self.work = None;
@@ -112,6 +144,7 @@ impl<S: Shell> Node<S> {
         self.state = State::Gated;
         (self.gates, self.unsettled, self.took_down, self.weight) = (0, 0, 0, 1);
         (self.out, self.out_fed) = (NONE, NONE);
+        (self.certain, self.told) = (false, false);
         (self.wanted, self.is_transfer, self.is_guard, self.keeps_previous) = (false, false, false, false);
         self.load = None;
         empty(&mut self.uses);

@@ -86,6 +86,7 @@ impl<S: Shell> Engine<S> {
         }
         preds.node(plan.in_order, edges::NOTHING);
         self.attach(id, &mut preds, gates, turn);
+        self.note_certain(id, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);
         id
@@ -205,7 +206,7 @@ impl<S: Shell> Engine<S> {
             guards_ahead(&entry.guards, &bounds, mode.writes(), preds);
         }
         let cells = &mut entry.cells;
-        let mut uses = Entry { user, preds, epochs, record, joined: None };
+        let mut uses = Entry { user, preds, epochs, record, causes: &mut turn.causes, joined: None };
         match cells.only_mut().filter(|cell| bounds.contains(&cell.bounds)) {
             // A root of one history, used as a whole: nothing to search for, to cut or to join.
             Some(cell) => {
@@ -293,20 +294,23 @@ impl<S: Shell> Engine<S> {
     ) {
         let slot = |root: &Root<S>| root.slots.iter().position(|(m, _)| *m == memory);
         let Some((entry, at)) = self.roots.get_mut(root).and_then(|r| slot(r).map(|at| (r, at))) else {
-            return turn.freed.extend(made);
+            return match made {
+                Ok(made) => turn.freed.push(made),
+                Err(cause) => turn.causes.push(cause),
+            };
         };
-        let failed = made.as_ref().err().cloned();
-        let before = match made {
-            Ok(made) => std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)),
+        let (before, failed) = match made {
+            Ok(made) => (std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)), None),
             // The next user asks again: memory may have become free.
-            Err(_) => {
+            Err(cause) => {
                 self.memories[memory.0 as usize].slots -= 1;
-                entry.slots.swap_remove(at).1
+                (entry.slots.swap_remove(at).1, Some(cause))
             }
         };
         let Slot::Pending(waiting) = before else { return };
         if let Some(cause) = failed {
-            self.doom_list(waiting, &cause);
+            self.doom_list(waiting, &cause, turn);
+            turn.causes.push(cause);
         }
         self.open_list(waiting, None, turn);
         self.finish_pending(turn);
@@ -317,7 +321,7 @@ impl<S: Shell> Engine<S> {
 /// is now.
 #[inline(never)]
 fn apply_to_part<C: Clone + PartialEq>(
-    entry: &mut Entry<'_>,
+    entry: &mut Entry<'_, C>,
     cells: &mut Cells<C>,
     bounds: &Box3,
     mode: Mode,

@@ -39,7 +39,10 @@ impl<S: Shell> Engine<S> {
                 self.retiring.push(entry);
                 continue;
             }
-            self.contexts[entry.context.0 as usize].lost.get_or_insert(entry.cause);
+            match &mut self.contexts[entry.context.0 as usize].lost {
+                lost @ None => *lost = Some(entry.cause),
+                Some(_) => turn.causes.push(entry.cause),
+            }
             let of_context = self.devices.iter().filter(|d| d.context == entry.context);
             turn.closed.extend(of_context.flat_map(Device::all_lanes));
         }

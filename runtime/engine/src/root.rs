@@ -73,7 +73,7 @@ impl<S: Shell> Engine<S> {
         let Some(root) = self.roots.get(id) else { return };
         if root.released && root.users == 0 {
             let Some(mut root) = self.roots.remove(id) else { return };
-            root.cells.drop_epochs(&mut self.epochs);
+            root.cells.clear(&mut self.epochs, &mut turn.causes);
             for (memory, slot) in root.slots {
                 self.count_slots(memory, -1);
                 if let Slot::Ready(allocation) = slot {

@@ -42,9 +42,9 @@ impl<S: Shell> Engine<S> {
 
     /// A host-side node that was started has ended.
     pub fn finish_host(&mut self, id: NodeId, result: Result<(), S::Cause>, turn: &mut Turn<S>) {
-        let Some(node) = self.nodes.get_mut(id) else { return };
+        let Some(node) = self.nodes.get_mut(id) else { return turn.causes.extend(result.err()) };
         if let Err(cause) = result {
-            node.end.get_or_insert(End::Failed(cause));
+            node.fails(cause, turn);
         }
         self.finish(id, turn);
         self.finish_pending(turn);
@@ -64,7 +64,7 @@ impl<S: Shell> Engine<S> {
         let (place, is_guard) = (node.place, node.is_guard);
         let outcome = match node.end.take() {
             None => Outcome::Done,
-            Some(end) => self.spread(id, end),
+            Some(end) => self.spread(id, end, turn),
         };
         if is_guard {
             self.end_guard(id, outcome == Outcome::Done);
@@ -80,8 +80,8 @@ impl<S: Shell> Engine<S> {
             leave_epoch(*epoch, epochs, realm, turn);
         }
         if let Some(work) = node.work.take() {
-            let (load, took_down) = (node.load.take().map(Box::new), node.took_down);
-            turn.settled.push(Settled { node: id, work, load, outcome, took_down });
+            let (load, took_down, told) = (node.load.take().map(Box::new), node.took_down, node.told);
+            turn.settled.push(Settled { node: id, work, load, outcome, took_down, told });
         }
         let mut released: SmallVec<[RootId; 2]> = SmallVec::new();
         for &Use { root, .. } in &node.uses {
@@ -103,13 +103,14 @@ impl<S: Shell> Engine<S> {
 
     /// A node has not ended well: those that read what it wrote share that.
     #[cold]
-    fn spread(&mut self, id: NodeId, end: End<S::Cause>) -> Outcome<S::Cause> {
+    fn spread(&mut self, id: NodeId, end: End<S::Cause>, turn: &mut Turn<S>) -> Outcome<S::Cause> {
         let (outcome, cause) = outcome_of(end);
-        if let Some(cause) = &cause {
-            self.doom_behind(id, cause, DATA | EVENT);
-            self.mark_failed(id, cause);
+        if let Some(cause) = cause {
+            self.doom_behind(id, &cause, DATA | EVENT, turn);
+            self.mark_failed(id, &cause, turn);
+            turn.causes.push(cause);
         } else if let Outcome::Cancelled(cause) = &outcome {
-            self.doom_behind(id, cause, EVENT);
+            self.doom_behind(id, cause, EVENT, turn);
         }
         outcome
     }
@@ -130,7 +131,7 @@ impl<S: Shell> Engine<S> {
 
     /// Everyone behind `id` on an edge that carries one of `kinds` fails with it, and everyone who reads what those
     /// write, directly or not.
-    fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8) {
+    fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8, turn: &mut Turn<S>) {
         let mut todo: SmallVec<[(u32, u8); 8]> = SmallVec::from_iter([(self.nodes[id].out, kinds)]);
         let mut took_down = 0;
         while let Some((mut head, kinds)) = todo.pop() {
@@ -150,29 +151,32 @@ impl<S: Shell> Engine<S> {
                     Some(_) => continue,
                 }
                 todo.push((reader.out, DATA | EVENT));
+                let behind = edge.to;
+                self.note_certain(behind, turn);
             }
         }
         self.nodes[id].took_down += took_down;
     }
 
     /// Dooms everyone on a list of those held back, and all who read what they write.
-    pub(super) fn doom_list(&mut self, mut head: u32, cause: &S::Cause) {
+    pub(super) fn doom_list(&mut self, mut head: u32, cause: &S::Cause, turn: &mut Turn<S>) {
         while head != NONE {
             let edge = self.edges[head as usize];
             head = edge.next;
-            self.fail(edge.to, cause.clone());
+            self.fail(edge.to, cause.clone(), turn);
         }
     }
 
     /// A node that has not ended will fail, for a reason of its own.
-    pub fn fail(&mut self, id: NodeId, cause: S::Cause) {
-        if self.will_fail(id, &cause) {
-            self.doom_behind(id, &cause, DATA | EVENT);
+    pub fn fail(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) {
+        if self.will_fail(id, &cause, turn) {
+            self.doom_behind(id, &cause, DATA | EVENT, turn);
         }
+        turn.causes.push(cause);
     }
 
     /// Notes a node's own failure. False if its end is certain already.
-    fn will_fail(&mut self, id: NodeId, cause: &S::Cause) -> bool {
+    fn will_fail(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) -> bool {
         let Some(node) = self.nodes.get_mut(id) else { return false };
         match &mut node.end {
             None => node.end = Some(End::Failed(cause.clone())),
@@ -180,12 +184,13 @@ impl<S: Shell> Engine<S> {
             Some(End::Cancelled { leaves: leaves @ None, .. }) => *leaves = Some(cause.clone()),
             Some(_) => return false,
         }
+        self.note_certain(id, turn);
         true
     }
 
     /// What a failed node wrote: a group's versions are poisoned where they are still the newest, a transfer's target
     /// is stale again. If its source has been lost meanwhile, the version has no copy left, and is poisoned as well.
-    fn mark_failed(&mut self, id: NodeId, cause: &S::Cause) {
+    fn mark_failed(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
         let transfer = self.nodes[id].is_transfer;
         for i in 0..self.nodes[id].uses.len() {
             let Use { root, memory, writes } = self.nodes[id].uses[i];
@@ -208,7 +213,7 @@ impl<S: Shell> Engine<S> {
                 let wrote = !transfer && cell.author == Some(id);
                 let last = carried && matches!(cell.content, Content::Written) && cell.is_nowhere();
                 if wrote || last {
-                    cell.content = Content::Poisoned(cause.clone());
+                    cell.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }
             }
         }
@@ -226,36 +231,51 @@ impl<S: Shell> Engine<S> {
     /// Nobody wants this group any more. It is skipped if it has not been fed or started; then it keeps its place in
     /// the order, and runs nothing there.
     pub fn cancel(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) -> Cancelled {
-        let Some(node) = self.nodes.get_mut(id).filter(|n| n.end.is_none()) else { return Cancelled::Done };
-        if !matches!(node.state, State::Gated | State::Queued(_)) {
-            return Cancelled::TooLate;
+        let refusal = match self.nodes.get(id) {
+            None => Some(Cancelled::Done),
+            Some(node) if node.certain => Some(Cancelled::Done),
+            Some(node) if !node.is_waiting() => Some(Cancelled::TooLate),
+            Some(_) => None,
+        };
+        if let Some(refusal) = refusal {
+            turn.causes.push(cause);
+            return refusal;
         }
+        let node = &mut self.nodes[id];
         let keep = node.keeps_previous;
         node.end = Some(End::Cancelled { cause: cause.clone(), leaves: (!keep).then(|| cause.clone()) });
-        self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT });
+        self.note_certain(id, turn);
+        self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT }, turn);
         if self.nodes[id].is_guard {
-            self.end_guard(id, false);
+            self.let_go_of_guard(id);
         }
         self.finish_pending(turn);
         Cancelled::Skipped
     }
 
-    /// How a node that has not been fed or started is going to end, where that is certain and bad. The cause is its own,
-    /// or, if the flag is set, that of something it reads.
-    pub fn certain_end(&self, id: NodeId) -> Option<(S::Cause, bool)> {
-        let node = self.nodes.get(id).filter(|n| matches!(n.state, State::Gated | State::Queued(_)))?;
-        match &node.end {
-            Some(End::Doomed(cause)) => Some((cause.clone(), true)),
-            Some(End::Failed(cause) | End::Cancelled { cause, .. }) => Some((cause.clone(), false)),
-            None => None,
+    /// Has the owner told of a node that will not run, if it has been neither fed nor started.
+    pub(super) fn note_certain(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        let node = &mut self.nodes[id];
+        if node.end.is_some() && !node.certain && !node.is_transfer && node.is_waiting() {
+            node.certain = true;
+            turn.certain.push(id);
         }
+    }
+
+    /// What a node is, and how it is going to end, if that is certain, and was not told before. The node itself stays for
+    /// the order through it, and settles when its turn comes. Nothing if it has settled meanwhile.
+    pub fn tell(&mut self, id: NodeId) -> Option<(&S::Work, Outcome<S::Cause>)> {
+        let node = self.nodes.get_mut(id).filter(|node| node.certain && !node.told)?;
+        let (outcome, _) = outcome_of(node.end.clone()?);
+        node.told = true;
+        Some((node.work.as_ref()?, outcome))
     }
 
     /// A context is gone: everything on its lanes ends, and data that was nowhere else is lost.
     pub fn lose(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
         let entry = &mut self.contexts[context.0 as usize];
         if entry.lost.is_some() {
-            return;
+            return turn.causes.push(cause);
         }
         entry.lost = Some(cause.clone());
         let gone: Vec<MemoryId> = self
@@ -274,8 +294,8 @@ impl<S: Shell> Engine<S> {
         let users = self.nodes.iter().filter(|(_, n)| is_gone(n) && !is_over(n));
         let mut users: Vec<NodeId> = users.map(|(id, _)| id).collect();
         // All of them fail themselves, before any takes others down.
-        users.retain(|id| self.will_fail(*id, &cause));
-        users.into_iter().for_each(|id| self.doom_behind(id, &cause, DATA | EVENT));
+        users.retain(|id| self.will_fail(*id, &cause, turn));
+        users.into_iter().for_each(|id| self.doom_behind(id, &cause, DATA | EVENT, turn));
         let of_context = |engine: &Self, lane: usize| {
             engine.devices[engine.lanes[lane].device.0 as usize].context == context
         };
@@ -306,7 +326,7 @@ impl<S: Shell> Engine<S> {
                     (replica.valid, replica.reserve, replica.cleared) = (false, None, false);
                 }
                 if matches!(cell.content, Content::Written) && cell.is_nowhere() {
-                    cell.content = Content::Poisoned(cause.clone());
+                    cell.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }
             }
             for at in (0..root.slots.len()).rev() {

@@ -87,7 +87,7 @@ impl<S: Shell> Engine<S> {
         let node = self.transfer_node(Place::Device(device), step);
         let user = User { node, realm: self.realm(Place::Device(device)), memory, kind: Kind::Author };
         let mut preds = Preds::default();
-        let mut entry = self.entry(user, &mut preds);
+        let mut entry = self.entry(user, &mut preds, turn);
         inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
         entry.enter_writer(cells, &inside);
         inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(memory).cleared = true);
@@ -149,7 +149,7 @@ impl<S: Shell> Engine<S> {
             User { node, realm, memory, kind: Kind::Author }
         };
         let mut preds = Preds::default();
-        let mut entry = self.entry(user(self, reader, from), &mut preds);
+        let mut entry = self.entry(user(self, reader, from), &mut preds, turn);
         inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Read));
         entry.enter_reader(cells, &inside);
         let joined = entry.joined;
@@ -161,11 +161,12 @@ impl<S: Shell> Engine<S> {
             preds = Preds::default();
             edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
             self.nodes[writer].unsettled += 1;
+            self.share_failure(reader, writer, DATA);
             self.note_edge(reader, writer);
             self.unstaged.insert(reader, writer);
             gates = 1;
         }
-        let mut entry = self.entry(user(self, writer, to), &mut preds);
+        let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
         inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
         entry.enter_writer(cells, &inside);
         gates += self.use_root(writer, root, to, true, turn);

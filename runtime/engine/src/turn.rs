@@ -10,6 +10,8 @@ use super::{NodeId, Outcome, ProxyId, RootId, Shell};
 pub struct Turn<S: Shell> {
     /// Nodes that have ended: their work, and how.
     pub settled: Vec<Settled<S>>,
+    /// Groups and guards that will not run, for which nothing has been told: see [`Engine::tell`](super::Engine::tell).
+    pub certain: Vec<NodeId>,
     /// Lanes whose feed list has something that their native depth has room for.
     pub ready_lanes: SmallVec<[LaneId; 4]>,
     /// Host-side nodes with nothing left to wait for.
@@ -28,6 +30,9 @@ pub struct Turn<S: Shell> {
     pub sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
     /// Allocations that nothing uses any more.
     pub freed: Vec<S::Memory>,
+    /// Causes that the engine has let go of, perhaps the last of their failure: the error inside may be the user's, and
+    /// its drop may come back to the engine.
+    pub causes: Vec<S::Cause>,
     /// Lanes of contexts that nobody needs any more.
     pub closed: Vec<LaneId>,
 }
@@ -45,6 +50,8 @@ pub struct Settled<S: Shell> {
     pub outcome: Outcome<S::Cause>,
     /// How many nodes this one's own failure has taken down.
     pub took_down: u32,
+    /// [`Engine::tell`](super::Engine::tell) has said before how it would end.
+    pub told: bool,
 }
 
 /// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a
@@ -70,6 +77,7 @@ impl<S: Shell> Turn<S> {
     pub fn new() -> Self {
         Turn {
             settled: Vec::new(),
+            certain: Vec::new(),
             ready_lanes: SmallVec::new(),
             start: Vec::new(),
             proxies: Vec::new(),
@@ -79,11 +87,12 @@ impl<S: Shell> Turn<S> {
             arm: SmallVec::new(),
             sentinels: SmallVec::new(),
             freed: Vec::new(),
+            causes: Vec::new(),
             closed: Vec::new(),
         }
     }
 
-    /// Whether it asks for anything but to resolve events, and to feed and arm lanes. Few turns do.
+    /// Whether it asks for anything but to resolve events, to feed and arm lanes, and to drop causes. Few turns do.
     #[inline]
     pub fn asks_for_more(&self) -> bool {
         let links = self.proxies.len() | self.fired.len() | self.staged.len();

@@ -130,12 +130,12 @@ impl Inner {
                 None => {}
             }
         }
-        if !chores.over.is_empty() || !chores.woken.is_empty() {
+        if !chores.over.is_empty() || !chores.woken.is_empty() || !chores.turn.causes.is_empty() {
             Self::let_go(chores);
         }
     }
 
-    /// Wakes, and drops what has ended. What user code left in a group (a closure's captures, the last handle of an
+    /// Wakes, and drops what has ended. What user code left in a group (a closure's captures, an error, the last handle of an
     /// event) is foreign code as well.
     fn let_go(chores: &mut Chores) {
         if !chores.woken.is_empty() {
@@ -149,6 +149,12 @@ impl Inner {
         }
         for work in chores.over.drain(..) {
             shielded(|| drop(work));
+        }
+        if !chores.turn.causes.is_empty() {
+            cold_path();
+            for cause in chores.turn.causes.drain(..) {
+                shielded(|| drop(cause));
+            }
         }
     }
 
@@ -295,6 +301,7 @@ impl Chores {
 
     fn shrink(&mut self) {
         shrink(&mut self.turn.settled);
+        shrink(&mut self.turn.causes);
         self.batch.shrink();
         shrink(&mut self.fed);
         shrink(&mut self.over);

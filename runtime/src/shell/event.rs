@@ -142,9 +142,9 @@ impl EventInner {
     /// Nobody wants the group any more.
     pub(crate) fn cancel(self: &Arc<Self>) -> Cancelled {
         let node = self.node;
-        let error = self.own(Error::new(Kind::Cancelled));
         let outcome = self.inner().enter(|state, turn| {
-            let outcome = state.engine.cancel(node, Cause(error.clone()), turn);
+            let cause = Cause(Error::new(Kind::Cancelled));
+            let outcome = state.engine.cancel(node, cause, turn);
             if outcome == Cancelled::Skipped {
                 state.engine.want(node, turn);
             }
@@ -152,24 +152,8 @@ impl EventInner {
         });
         if outcome == Cancelled::Skipped {
             self.drop_outside();
-            let woken = self.cell.complete(Err(error));
-            woken.into_iter().for_each(|w| shielded(|| w.wake()));
         }
         outcome
-    }
-
-    /// Tells now what is certain of a group that has not started: the runtime ends, and what the group waits for may
-    /// never come.
-    pub(crate) fn end_early(&self) {
-        let node = self.node;
-        let Some((Cause(cause), doomed)) = self.inner().enter(|state, _| state.engine.certain_end(node))
-        else {
-            return;
-        };
-        let error = if doomed { Error::new(Kind::DependencyFailed { root: cause }) } else { cause };
-        let error = self.own(error);
-        let woken = self.cell.complete(Err(error));
-        woken.into_iter().for_each(|w| shielded(|| w.wake()));
     }
 
     /// The group's outside futures, if it has any, are dropped: it does not run any more.

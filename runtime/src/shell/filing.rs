@@ -68,6 +68,9 @@ impl State {
             chores.more_than_native = true;
             self.file_links(chores);
         }
+        if !chores.turn.certain.is_empty() {
+            self.file_certain(chores);
+        }
         if !chores.turn.settled.is_empty() {
             self.file_settled(chores);
         }
@@ -105,12 +108,34 @@ impl State {
         }
     }
 
+    /// Resolves the events of groups that will not run: like [`State::file_settled`], for one after the other. Their nodes
+    /// stay for the order through them, and give no credit back when they settle.
+    #[cold]
+    fn file_certain(&mut self, chores: &mut Chores) {
+        let Chores { turn, woken, .. } = chores;
+        for node in turn.certain.drain(..) {
+            let Some((work, outcome)) = self.engine.tell(node) else { continue };
+            let error = error_of(outcome);
+            turn.causes.push(Cause(error.clone()));
+            match work {
+                Work::Group(event) => {
+                    woken.single.extend(event.queue.credits.give(1));
+                    event.settle(Err(error), 0, woken);
+                    woken.single.extend(event.queue.drain.end(event.tide, 1));
+                }
+                Work::Guard(guard) => guard.ended(Err(error), woken),
+                Work::Transfer(_) => {}
+            }
+        }
+    }
+
     /// Resolves events. Credits come back before, so that whoever finds an event resolved finds its credit free, and
     /// tides end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
     /// of groups of one queue.
     #[inline(never)]
     fn file_settled(&mut self, chores: &mut Chores) {
         let Chores { turn, woken, .. } = chores;
+        let causes = &mut turn.causes;
         // Futures wait for the ends of these steps of transfers.
         if !self.steps.is_empty() {
             cold_path();
@@ -120,6 +145,15 @@ impl State {
             chores.more_than_native |= !chores.signals.is_empty();
         }
         self.counters.settled += turn.settled.len() as u64;
+        // Those that were told before have given their credits back, and left their tides.
+        if turn.settled.iter().any(|settled| settled.told) {
+            cold_path();
+            for settled in turn.settled.extract_if(.., |settled| settled.told) {
+                let (work, load) = resolve(settled, woken, causes);
+                chores.unused.extend(load.map(|load| *load));
+                chores.over.push(work);
+            }
+        }
         let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
         for run in turn.settled.chunk_by(|a, b| queue(&a.work) == queue(&b.work)) {
             if let Some(event) = run[0].work.event() {
@@ -128,7 +162,7 @@ impl State {
         }
         let before = chores.over.len();
         for settled in turn.settled.drain(..) {
-            let (work, load) = resolve(settled, woken);
+            let (work, load) = resolve(settled, woken, causes);
             chores.unused.extend(load.map(|load| *load));
             chores.over.push(work);
         }
@@ -186,10 +220,21 @@ impl State {
 }
 
 /// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
-/// The wakers, and whatever the work still holds of the user's, are left for later.
-fn resolve(settled: Settled<Windlass>, woken: &mut Woken) -> (Work, Option<Box<Load>>) {
+/// The wakers, and whatever the work still holds of the user's, are left for later. So is the error: an event or guard that
+/// has been told before drops what it is told again, and a transfer has nobody to tell.
+fn resolve(
+    settled: Settled<Windlass>,
+    woken: &mut Woken,
+    causes: &mut Vec<Cause>,
+) -> (Work, Option<Box<Load>>) {
     let Settled { work, load, outcome, took_down, .. } = settled;
-    let result = if outcome == Outcome::Done { Ok(()) } else { Err(error_of(outcome)) };
+    let result = if outcome == Outcome::Done {
+        Ok(())
+    } else {
+        let error = error_of(outcome);
+        causes.push(Cause(error.clone()));
+        Err(error)
+    };
     match &work {
         Work::Group(event) => event.settle(result, took_down, woken),
         Work::Guard(guard) => guard.ended(result, woken),

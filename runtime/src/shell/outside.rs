@@ -54,7 +54,7 @@ impl Drop for Gate {
         let Some(result) = self.result.take() else { return };
         self.inner.enter(|state, turn| {
             if let Err(error) = result {
-                state.engine.fail(self.node, Cause(error));
+                state.engine.fail(self.node, Cause(error), turn);
             }
             state.engine.open(self.node, turn);
         });

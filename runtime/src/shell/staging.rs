@@ -66,7 +66,7 @@ impl Inner {
 
     /// Gives a step its staging; without any it fails.
     fn hand_out(self: &Arc<Self>, lease: &Result<Lease, BackendError>, step: NodeId) {
-        self.enter(|state, _| match lease {
+        self.enter(|state, turn| match lease {
             Ok(lease) => {
                 if let Some(Work::Transfer(transfer)) = state.engine.work_mut(step) {
                     transfer.staging = Some(lease.memory.clone());
@@ -74,7 +74,7 @@ impl Inner {
             }
             Err(error) => {
                 let cause = Cause(Error::backend(error.clone(), "allocating staging memory for a transfer"));
-                state.engine.fail(step, cause);
+                state.engine.fail(step, cause, turn);
             }
         });
     }

@@ -60,7 +60,7 @@ impl TaskControl {
                 event.settle(Err(error.clone()), 0, &mut woken);
             }
             let failed = Cause(Error::new(Kind::DependencyFailed { root: error }));
-            followers.into_iter().for_each(|follower| state.engine.fail(follower, failed.clone()));
+            followers.into_iter().for_each(|follower| state.engine.fail(follower, failed.clone(), turn));
             state.engine.finish_host(node, Ok(()), turn);
         });
         woken.wake();

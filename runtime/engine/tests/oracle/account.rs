@@ -97,6 +97,8 @@ pub(super) struct Node {
     pub(super) own_failure: bool,
     pub(super) cancelled: bool,
     pub(super) settled: Option<Outcome<u32>>,
+    /// How it is going to end, if the engine has told that it will not run.
+    pub(super) told: Option<Outcome<u32>>,
     /// Once it is settled.
     fate: Option<Fate>,
 }
@@ -172,6 +174,7 @@ impl<'a> Account<'a> {
             own_failure: false,
             cancelled: false,
             settled: None,
+            told: None,
             fate: None,
         }
     }

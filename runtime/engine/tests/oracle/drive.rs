@@ -14,6 +14,7 @@ use windlass_engine::{
 use super::account::{Account, MOST, Node, What};
 use super::program::{Device, Kind, Program};
 use super::rng::{Rng, mix};
+use super::why::{Why, dropped_inside, numbered, outside};
 use super::world::{Fate, World};
 use super::{Fault, Stats};
 
@@ -31,7 +32,7 @@ pub(super) enum Work {
 impl Shell for Sim {
     type Work = Work;
     type Load = ();
-    type Cause = u32;
+    type Cause = Why;
     type Memory = u32;
 
     fn transfer(_: Transfer) -> Work {
@@ -202,6 +203,8 @@ pub(super) struct Drive<'a> {
 
 impl<'a> Drive<'a> {
     pub(super) fn new(program: &'a Program, schedule: u64) -> Self {
+        // An engine that ends drops what it has, the one before this too.
+        let _ = dropped_inside();
         let mut engine = Engine::new();
         engine.start_record();
         program.build(&mut engine);
@@ -279,10 +282,17 @@ impl<'a> Drive<'a> {
 
     /// Takes in what the engine asks for.
     fn absorb(&mut self) -> Result<(), Fault> {
+        for id in std::mem::take(&mut self.turn.certain) {
+            let Some(told) = self.engine.tell(id).map(|(_, outcome)| numbered(outcome)) else { continue };
+            let at = self.at(id)?;
+            self.note(|_| format!("  tells {at}: {told:?}"));
+            self.account.told(at, told)?;
+        }
         for settled in std::mem::take(&mut self.turn.settled) {
             let at = self.at(settled.node)?;
-            self.note(|_| format!("  ends {at}: {:?}", settled.outcome));
-            self.account.settled(at, settled.outcome)?;
+            let outcome = numbered(settled.outcome);
+            self.note(|_| format!("  ends {at}: {outcome:?}"));
+            self.account.settled(at, outcome)?;
         }
         for lane in std::mem::take(&mut self.turn.ready_lanes) {
             self.lanes[lane.0 as usize].called = true;
@@ -313,7 +323,11 @@ impl<'a> Drive<'a> {
         }
         self.allocations.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
         self.freed += self.turn.freed.drain(..).count() as u32;
-        Ok(())
+        outside(|| self.turn.causes.clear());
+        match dropped_inside() {
+            Some(cause) => Err(Fault::new(format!("the engine drops the cause {cause}"))),
+            None => Ok(()),
+        }
     }
 
     fn at(&self, id: NodeId) -> Result<usize, Fault> {
@@ -331,7 +345,22 @@ impl<'a> Drive<'a> {
         self.note(|_| format!("{action:?}"));
         self.act(action)?;
         self.absorb()?;
+        self.check_told()?;
         Ok(true)
+    }
+
+    /// Whoever will not run, and has not been fed or started, is known to end badly as soon as that is certain. What a
+    /// context took with it is told as it comes to light.
+    fn check_told(&self) -> Result<(), Fault> {
+        let begun = |at: usize| {
+            let fed = self.lanes.iter().any(|lane| lane.fed.iter().any(|entry| entry.at == at));
+            fed || self.running.iter().any(|running| running.at == at)
+        };
+        let secret = |at: &usize| self.account.is_kept_secret(*at) && !begun(*at);
+        match (0..self.ids.len()).find(secret).filter(|_| !self.any_loss) {
+            Some(at) => Err(Fault::new(format!("{at} will not run, and nobody is told"))),
+            None => Ok(()),
+        }
     }
 
     /// Nothing else can happen: a lane's sentinel brings the verdicts that nobody waits for.

@@ -14,6 +14,7 @@ mod drive;
 mod fewest;
 mod program;
 mod rng;
+mod why;
 mod world;
 
 use std::fmt;

@@ -153,3 +153,32 @@ fn decision_17_a_guard_that_is_let_go_of_leaves_copies_elsewhere_current() {
     }
     s.assert_empty();
 }
+
+#[test]
+fn decision_17_guards_that_are_let_go_of_while_another_is_held_cost_the_same_each() {
+    let links = |count: usize, mode: Mode| {
+        let mut s = Script::new();
+        let gpu = s.device(1, 64);
+        let b = s.data(64);
+        let held = s.guard("held", b, line(0..64), Mode::ReadWrite);
+        let visited = s.engine.tally().nodes_visited;
+        for _ in 0..count {
+            let asks = s.guard("asks", b, line(0..64), mode);
+            assert_eq!(s.cancel(asks), Cancelled::Skipped);
+        }
+        let cost = (s.engine.live_links(), s.engine.tally().nodes_visited - visited);
+        let late = s.guard("late", b, line(0..64), Mode::Read);
+        let writer = s.group("writer").on(gpu).writes(b).submit();
+        assert!(s.ordered(held, late) && s.ordered(late, writer) && s.ordered(held, writer));
+        assert!(s.fed_nodes().is_empty() && s.started == [held]);
+        s.finish(held);
+        s.run_to_the_end();
+        assert!(s.is_done(late) && s.is_done(writer));
+        s.assert_empty();
+        cost
+    };
+    for mode in [Mode::Read, Mode::ReadWrite] {
+        let (few, many) = (links(100, mode), links(200, mode));
+        assert!(many.0 <= 2 * few.0 + 8 && many.1 <= 2 * few.1 + 8, "{mode:?}: {few:?} become {many:?}");
+    }
+}

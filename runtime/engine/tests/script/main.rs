@@ -51,6 +51,8 @@ struct Script {
     devices: HashMap<DeviceId, (ContextId, Vec<LaneId>)>,
     ended: HashMap<NodeId, End>,
     took_down: HashMap<NodeId, u32>,
+    /// Of nodes that will not run, how they are going to end.
+    told: HashMap<NodeId, End>,
     started: Vec<NodeId>,
     points: HashMap<NodeId, (LaneId, u64)>,
     /// Asked for and not made, while `holds_memory`.
@@ -95,6 +97,7 @@ impl Script {
             devices: HashMap::new(),
             ended: HashMap::new(),
             took_down: HashMap::new(),
+            told: HashMap::new(),
             started: Vec::new(),
             points: HashMap::new(),
             asked: Vec::new(),
@@ -198,9 +201,19 @@ impl Script {
         loop {
             self.note_transfers();
             for settled in self.turn.settled.drain(..) {
+                let told = self.told.get(&settled.node);
+                assert_eq!(told.is_some(), settled.told, "{:?}", settled.node);
+                assert!(
+                    told.is_none_or(|told| *told == settled.outcome),
+                    "{:?} ends in another way",
+                    settled.node
+                );
                 let again = self.ended.insert(settled.node, settled.outcome);
                 assert!(again.is_none(), "{:?} ends twice", settled.node);
                 self.took_down.insert(settled.node, settled.took_down);
+            }
+            for node in std::mem::take(&mut self.turn.certain) {
+                self.told.extend(self.engine.tell(node).map(|(_, outcome)| (node, outcome)));
             }
             self.started.append(&mut self.turn.start);
             self.turn.ready_lanes.clear();

@@ -20,7 +20,12 @@ pub(super) const FAULTS: &[Fault] = &[
                 "if false {
                 continue;",
             ),
-            ("plan.rs", "!access.mode.reads() || self.roots", "self.roots"),
+            (
+                "plan.rs",
+                "!access.mode.reads()
+            || self.roots",
+                "self.roots",
+            ),
         ],
     },
     Fault {
@@ -39,9 +44,11 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "transfer.rs",
-            "entry.enter_writer(cells, &inside);",
             "entry.enter_writer(cells, &inside);
-        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);",
+        gates += self.use_root(writer",
+            "entry.enter_writer(cells, &inside);
+        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);
+        gates += self.use_root(writer",
         )],
     },
     Fault {
@@ -50,9 +57,11 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[
             (
                 "transfer.rs",
-                "entry.enter_writer(cells, &inside);",
                 "entry.enter_writer(cells, &inside);
-        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);",
+        gates += self.use_root(writer",
+                "entry.enter_writer(cells, &inside);
+        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);
+        gates += self.use_root(writer",
             ),
             (
                 "settle.rs",
@@ -133,7 +142,7 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(84)],
         changes: &[(
             "cells.rs",
-            "        self.content = Content::Written;
+            "        self.content.become_other(Content::Written, causes);
         self.author",
             "        if self.content.poison().is_none() {
             self.content = Content::Written;
@@ -166,8 +175,10 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(10514)],
         changes: &[(
             "transfer.rs",
-            "let alive = |d: &DeviceId| self.lost(*d).is_none();",
-            "let alive = |_: &DeviceId| true;",
+            "let alive = |d: &DeviceId| self.lost(*d).is_none();
+        let (reader",
+            "let alive = |_: &DeviceId| true;
+        let (reader",
         )],
     },
     Fault {

@@ -5,6 +5,46 @@ use super::Found::{Script, Seed};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
+        what: "the cause of a failure is dropped where data is written anew",
+        found: &[Seed(2)],
+        changes: &[("cells.rs", "causes.push(cause);", "drop(cause);")],
+    },
+    Fault {
+        what: "why a group was refused is dropped if its context has been lost meanwhile",
+        found: &[Seed(603)],
+        changes: &[("lanes.rs", "turn.causes.extend(refused);", "drop(refused);")],
+    },
+    Fault {
+        what: "those who read what has failed are told when they end, and not at once",
+        found: &[Seed(7)],
+        changes: &[("settle.rs", "self.note_certain(behind, turn);", "let _ = behind;")],
+    },
+    Fault {
+        what: "whoever is planned behind what will fail is told when that ends, and not at once",
+        found: &[Seed(1)],
+        changes: &[("edges.rs", "self.share_failure(from, to, carries);", "")],
+    },
+    Fault {
+        what: "the readers of what has failed on a lane are told when it has the verdicts of its own inputs",
+        found: &[Seed(19)],
+        changes: &[(
+            "lanes.rs",
+            "None => self.fail(id, cause, turn),",
+            "None => self.nodes[id].end = Some(super::End::Failed(cause)),",
+        )],
+    },
+    Fault {
+        what: "guards that are let go of count as conflicts until their turn comes",
+        found: &[Script(
+            "guards::decision_17_guards_that_are_let_go_of_while_another_is_held_cost_the_same_each",
+        )],
+        changes: &[(
+            "guard.rs",
+            "self.roots[root].guards.retain(|(guard, ..)| *guard != id);",
+            "let _ = root;",
+        )],
+    },
+    Fault {
         what: "a failed write does not poison what it wrote",
         found: &[Seed(90)],
         changes: &[("settle.rs", "if wrote || last {", "if false {")],
@@ -91,11 +131,11 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "whoever explicitly depends on a cancelled group that leaves what was there before runs",
         found: &[Seed(1154)],
         changes: &[
-            ("settle.rs", "self.doom_behind(id, cause, EVENT);", "let _ = cause;"),
+            ("settle.rs", "self.doom_behind(id, cause, EVENT, turn);", "let _ = cause;"),
             (
                 "settle.rs",
-                "self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT });",
-                "self.doom_behind(id, &cause, if keep { 0 } else { DATA | EVENT });",
+                "self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT }, turn);",
+                "self.doom_behind(id, &cause, if keep { 0 } else { DATA | EVENT }, turn);",
             ),
         ],
     },

@@ -51,8 +51,9 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(15), OnData(15)],
         changes: &[(
             "transfer.rs",
-            "inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
-            "",
+            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
+            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);",
         )],
     },
     Fault {
@@ -60,8 +61,10 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(29), OnData(440)],
         changes: &[(
             "transfer.rs",
-            "inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
-            "if reader == writer {
+            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
+            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
+        if reader == writer {
             inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
         }",
         )],
@@ -169,8 +172,8 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "lanes.rs",
-            "!self.list.is_empty() && self.in_flight.len() < self.depth",
-            "!self.list.is_empty()",
+            "self.in_flight.is_empty() || self.weight + weight <= self.depth.commands;",
+            "weight > 0;",
         )],
     },
     Fault {

@@ -12,6 +12,9 @@ impl Account<'_> {
         if let Some(other) = members(node.reads | node.shares).find(|n| self.nodes[*n].settled.is_none()) {
             return Err(Fault::new(format!("{at} ends before {other}, whose data it reads")));
         }
+        if node.told.as_ref().is_some_and(|told| *told != outcome) {
+            return Err(Fault::new(format!("{at} was told to end {:?}", node.told)));
+        }
         self.over |= node.before | bit(at);
         self.end_guard(at, outcome == Outcome::Done);
         self.nodes[at].settled = Some(outcome);
@@ -21,6 +24,29 @@ impl Account<'_> {
             self.fail(at);
         }
         Ok(())
+    }
+
+    /// The engine says how a node is going to end that will not run.
+    pub(in super::super) fn told(&mut self, at: usize, outcome: Outcome<u32>) -> Result<(), Fault> {
+        let (node, input) = (&self.nodes[at], self.has_bad_input(at));
+        let right = match outcome {
+            Outcome::Done => false,
+            Outcome::Failed(_) => node.own_failure,
+            Outcome::Doomed(_) => input,
+            Outcome::Cancelled(_) => node.cancelled,
+        };
+        if !right || node.settled.is_some() || node.told.is_some() {
+            return Err(Fault::new(format!("{at} is told to end {outcome:?}")));
+        }
+        self.nodes[at].told = Some(outcome);
+        Ok(())
+    }
+
+    /// Whether it is certain that an item will not end well, and nobody has been told.
+    pub(in super::super) fn is_kept_secret(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        let open = node.settled.is_none() && node.told.is_none() && matches!(node.what, What::Item(_));
+        open && (node.cancelled || node.own_failure || self.has_bad_input(at))
     }
 
     /// What a failed node wrote is no longer current.

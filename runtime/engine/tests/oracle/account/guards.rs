@@ -40,6 +40,15 @@ impl Account<'_> {
         self.needs[item].iter().any(|(e, need)| need.old && bad(*e))
     }
 
+    /// A guard is let go of before it has its memory: those who come later need not come after it, but in the heap.
+    pub(in super::super) fn let_go_of_guard(&mut self, at: usize) {
+        self.end_guard(at, false);
+        for element in &mut self.elements {
+            element.guard_readers &= !bit(at);
+            element.guard_writers &= !bit(at);
+        }
+    }
+
     /// A guard has ended, or will never have its memory.
     pub(in super::super) fn end_guard(&mut self, at: usize, wrote: bool) {
         if let What::Item(item) = self.nodes[at].what

@@ -21,7 +21,7 @@ impl Drive<'_> {
             });
         if sick {
             self.account.nodes[at].own_failure = true;
-            self.engine.fail(id, at as u32);
+            self.engine.fail(id, Why::new(at as u32), &mut self.turn);
         }
         self.engine.open(id, &mut self.turn);
         Ok(())
@@ -35,7 +35,7 @@ impl Drive<'_> {
             && self.any_loss
             && self.program.loss.is_some_and(|(c, _)| self.program.memories[m - 1].context == c);
         let bad = lost || self.rng.chance(self.program.bad_allocations);
-        let made = if bad { Err(NO_MEMORY) } else { Ok(0) };
+        let made = if bad { Err(Why::new(NO_MEMORY)) } else { Ok(0) };
         if bad {
             waiting.iter().for_each(|&at| {
                 self.account.nodes[at].own_failure |= self.account.nodes[at].settled.is_none();
@@ -81,7 +81,7 @@ impl Drive<'_> {
             let needs = &self.account.needs[item];
             self.seen[item] = Some(self.world.run(item, needs, 0));
         }
-        let result = if fails { Err(at as u32) } else { Ok(()) };
+        let result = if fails { Err(Why::new(at as u32)) } else { Ok(()) };
         self.engine.finish_host(id, result, &mut self.turn);
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Drive<'_> {
         self.account.nodes[at].own_failure |= fails && self.account.nodes[at].settled.is_none();
         self.copy(at, copy, fails);
         self.copied.push(at);
-        self.engine.finish_host(id, if fails { Err(at as u32) } else { Ok(()) }, &mut self.turn);
+        self.engine.finish_host(id, if fails { Err(Why::new(at as u32)) } else { Ok(()) }, &mut self.turn);
     }
 
     /// Nobody who conflicts with a guard runs while it is held.
@@ -117,14 +117,14 @@ impl Drive<'_> {
         let started = given || self.running.iter().any(|r| r.at == at);
         let settled = self.account.nodes[at].settled.is_some();
         let certain = settled || self.account.fate(at) == Fate::Bad;
-        let answer = self.engine.cancel(self.ids[at], at as u32, &mut self.turn);
+        let answer = self.engine.cancel(self.ids[at], Why::new(at as u32), &mut self.turn);
         self.note(|_| format!("  cancel {at}: {answer:?}"));
         let right = match answer {
             Cancelled::Skipped => {
                 // If its device is lost, it would have failed for that alone, and now does not.
                 self.account.nodes[at].own_failure = false;
                 self.account.nodes[at].cancelled = true;
-                self.account.end_guard(at, false);
+                self.account.let_go_of_guard(at);
                 !started && !settled
             }
             Cancelled::TooLate => started && !settled,
@@ -152,7 +152,7 @@ impl Drive<'_> {
                 self.ready.iter_mut().for_each(|slots| slots[i + 1] = false);
             }
         }
-        self.engine.lose(ContextId(context as u32), LOST, &mut self.turn);
+        self.engine.lose(ContextId(context as u32), Why::new(LOST), &mut self.turn);
         self.account.lost(context);
         for lane in self.lanes.iter_mut().filter(|l| l.context == context) {
             lane.lost = true;

@@ -88,7 +88,7 @@ impl Drive<'_> {
             if entry.refused {
                 self.account.nodes[entry.at].own_failure |= self.account.nodes[entry.at].settled.is_none();
             }
-            fed.push(Fed { node: entry.id, refused: entry.refused.then_some(entry.at as u32) });
+            fed.push(Fed { node: entry.id, refused: entry.refused.then(|| Why::new(entry.at as u32)) });
         }
         self.engine.confirm(fed, &mut self.turn);
     }
@@ -160,7 +160,7 @@ impl Drive<'_> {
         let fed = &lane.fed;
         let failure = |point: u64| {
             let entry = &fed[point as usize - 1];
-            failing(entry).then_some(entry.at as u32)
+            failing(entry).then(|| Why::new(entry.at as u32))
         };
         self.engine.passed(LaneId(l as u32), upto, failure, &mut self.turn);
     }
