@@ -68,11 +68,13 @@ impl Extent {
     }
 
     /// How many elements the window shows.
+    #[inline]
     pub fn len(&self) -> usize {
         self.size[0] * self.size[1] * self.size[2]
     }
 
     /// Whether it shows none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.size.contains(&0)
     }
@@ -98,14 +100,16 @@ impl Extent {
     /// ```compile_fail,E0080
     /// windlass_kernel::Extent::line(1).inner::<4>();
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn inner<const D: usize>(&self) -> [usize; D] {
         const { assert!(D >= 1 && D <= 3, "memory has one to three dimensions") };
-        std::array::from_fn(|dim| self.size[3 - D + dim])
+        let mut inner = [0; D];
+        inner.copy_from_slice(&self.size[3 - D..]);
+        inner
     }
 
     /// The offset in elements of the row-major position `at`.
-    #[inline]
+    #[inline(always)]
     fn offset(&self, at: usize) -> usize {
         if self.size[0] * self.size[1] == 1 {
             return at;

@@ -111,7 +111,7 @@ impl<T: AtomicInteger> AtomicView<'_, T> {
 }
 
 /// The row-major position of `at`, or `None` where a coordinate is out of its range.
-#[inline]
+#[inline(always)]
 pub(crate) fn position<const D: usize>(extent: &Extent, at: [usize; D]) -> Option<usize> {
     let size = extent.inner::<D>();
     let mut linear = 0;

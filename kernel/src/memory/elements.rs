@@ -21,7 +21,7 @@ impl<T> Clone for Elements<'_, T> {
 impl<T> Copy for Elements<'_, T> {}
 
 impl<'a, T> Elements<'a, T> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn span(&self) -> &Span<'a> {
         &self.span
     }
@@ -58,7 +58,7 @@ impl<'a, T: DeviceCopy> Elements<'a, T> {
     }
 
     /// The words of element `at`; `None` outside the window.
-    #[inline]
+    #[inline(always)]
     fn words(&self, at: usize) -> Option<Words<'a>> {
         let element = self.span.element(at)?;
         macro_rules! words {
@@ -83,7 +83,7 @@ impl<'a, T: DeviceCopy> Elements<'a, T> {
     ///
     /// # Panics
     /// If the memory is only read.
-    #[inline]
+    #[inline(always)]
     fn words_to_write(&self, at: usize) -> Option<Words<'a>> {
         // Others may read what is only read as plain slices.
         assert!(self.span.is_writable(), "this memory is only read");
@@ -91,7 +91,7 @@ impl<'a, T: DeviceCopy> Elements<'a, T> {
     }
 
     /// Loads element `at` by relaxed words; outside the window, zeros.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load(&self, at: usize) -> T {
         let mut value = T::zeroed();
         let Some(words) = self.words(at) else { return value };
@@ -116,7 +116,7 @@ impl<'a, T: DeviceCopy> Elements<'a, T> {
     ///
     /// # Panics
     /// If the memory is only read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(&self, at: usize, value: T) {
         let Some(words) = self.words_to_write(at) else { return };
         let bytes = bytemuck::bytes_of(&value);
@@ -141,7 +141,7 @@ impl<'a, T: DeviceCopy> Elements<'a, T> {
     ///
     /// # Panics
     /// If the part does not lie inside the element, or the memory is only read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store_part<F: DeviceCopy>(&self, at: usize, offset: usize, value: F) {
         let bytes = bytemuck::bytes_of(&value);
         let inside = offset.checked_add(bytes.len()).is_some_and(|end| end <= size_of::<T>());
@@ -176,7 +176,7 @@ impl<T: AtomicInteger> Elements<'_, T> {
     /// # Panics
     /// If the memory is only read, or its word is not the integer's size: such a root (by `reinterpret` from a narrower
     /// type) has no atomics, and the runtime refuses it in prepare.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update(&self, at: usize, op: AtomicOp, value: T) -> T {
         let Some(words) = self.words_to_write(at) else { return T::zeroed() };
         let order = Ordering::Relaxed;
@@ -227,7 +227,7 @@ impl Elements<'_, u32> {
 
 /// Calls `each` for every word of `N` bytes that a part at `offset` touches, with its number, the bits of it that stay,
 /// and those that are new.
-#[inline]
+#[inline(always)]
 fn merge<const N: usize>(offset: usize, bytes: &[u8], mut each: impl FnMut(usize, [u8; N], [u8; N])) {
     let (first, end) = (offset / N, (offset + bytes.len()).div_ceil(N));
     for word in first..end {

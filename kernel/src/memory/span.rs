@@ -19,6 +19,8 @@ pub struct RawSpan {
     element: usize,
     word: Word,
     writable: bool,
+    /// What the extent says, kept because slices are asked for often.
+    contiguous: bool,
 }
 
 // SAFETY: it is an address with a shape, through which nothing is reached without `lend`, which is `unsafe`.
@@ -38,7 +40,7 @@ impl RawSpan {
         let bytes = extent.end().and_then(|end| end.checked_mul(element));
         let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
         assert!(fits, "a window of {extent:?} elements of {element} bytes is larger than any memory");
-        RawSpan { start, extent, element, word, writable: true }
+        RawSpan { start, extent, element, word, writable: true, contiguous: extent.is_contiguous() }
     }
 
     /// The same window for somebody who has the right to read it only.
@@ -47,11 +49,13 @@ impl RawSpan {
     }
 
     /// Whether who has the span may write what it shows.
+    #[inline]
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
     /// The window's shape.
+    #[inline]
     pub fn extent(&self) -> &Extent {
         &self.extent
     }
@@ -63,31 +67,37 @@ impl RawSpan {
     }
 
     /// Whether the window shows nothing.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.extent.is_empty()
     }
 
     /// How many bytes an element has.
+    #[inline]
     pub fn element_bytes(&self) -> usize {
         self.element
     }
 
     /// The address of the first element.
+    #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// The window's word.
+    #[inline]
     pub(crate) fn word(&self) -> Word {
         self.word
     }
 
     /// Whether the elements follow each other, so that a slice can show them.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.extent.is_contiguous()
+        self.contiguous
     }
 
     /// Whether the elements follow each other, and are aligned as values of `T` are.
+    #[inline]
     pub(crate) fn fits_slice<T>(&self) -> bool {
         self.is_contiguous() && self.start.addr().get().is_multiple_of(align_of::<T>())
     }
@@ -111,6 +121,7 @@ impl RawSpan {
     /// - everybody else who reaches these bytes does so through spans with the same word, except that who only reads
     ///   them may do so in any way while no writable span of them is in use;
     /// - if the span is writable, whoever lends it has the right to write the bytes.
+    #[inline]
     pub unsafe fn lend<'a>(self) -> Span<'a> {
         Span { raw: self, lent: PhantomData }
     }
@@ -148,6 +159,7 @@ pub struct Span<'a> {
 /// The window's address and shape.
 impl Deref for Span<'_> {
     type Target = RawSpan;
+    #[inline]
     fn deref(&self) -> &RawSpan {
         &self.raw
     }
@@ -160,6 +172,7 @@ impl<'a> Span<'a> {
     }
 
     /// What has to be so if the window is to be a slice, and costs nothing to see.
+    #[inline]
     #[track_caller]
     fn assert_slice_of<T>(&self) {
         let element = self.raw.element;
@@ -177,6 +190,7 @@ impl<'a> Span<'a> {
     ///
     /// # Panics
     /// If the elements are not as large as a `T`, not aligned for it, or do not follow each other.
+    #[inline]
     pub unsafe fn as_slice<T: DeviceCopy>(&self) -> &'a [T] {
         self.assert_slice_of::<T>();
         // SAFETY: the window is in one piece, of elements of this size, and aligned for them, as was just asserted. The
@@ -193,6 +207,7 @@ impl<'a> Span<'a> {
     /// # Panics
     /// If the elements are not as large as a `T`, not aligned for it, or do not follow each other, or if `items` does
     /// not lie inside the window.
+    #[inline]
     pub unsafe fn as_mut_slice<T: DeviceCopy>(&self, items: Range<usize>) -> &'a mut [T] {
         self.assert_slice_of::<T>();
         let len = self.len();
@@ -219,7 +234,7 @@ impl<'a> Span<'a> {
     }
 
     /// The address of element `at`, or `None` outside the window.
-    #[inline]
+    #[inline(always)]
     pub(super) fn element(&self, at: usize) -> Option<*mut u8> {
         if at >= self.len() {
             return None;

@@ -56,7 +56,7 @@ host_arg! {
 )]
 pub trait HostArgs<'g>: 'g {
     /// What the closure gets.
-    type Views<'v>;
+    type Views<'v>: Copy;
     #[doc(hidden)]
     fn windows(&self) -> Result<Windows>;
     #[doc(hidden)]
@@ -152,8 +152,9 @@ where
 {
     fn run(&self, block: Block<'_>) {
         let windows: SmallVec<[HostWindow<'_>; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
+        let views = A::views(&windows);
         for linear in block.items() {
-            (self.body)(self.of.item(linear), A::views(&windows));
+            (self.body)(self.of.item(linear), views);
         }
     }
 }
