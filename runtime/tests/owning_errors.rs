@@ -67,11 +67,8 @@ fn poisoned(rig: &Rig, dropped: &Arc<AtomicUsize>) -> Buffer<u32> {
     let x = Buffer::from(vec![0_u32; 8]);
     let error = Owning::new(rig, dropped);
     let task = rig.queue.submit(|cg| {
-        let x = cg.read_write(&x);
-        cg.host_task(async move |_| {
-            drop(x);
-            Err(Box::new(error) as BoxError)
-        })
+        cg.read_write(&x);
+        cg.host_task(async move |_| Err(Box::new(error) as BoxError))
     });
     assert!(wait(task.unwrap()).unwrap_err().to_string().contains("owns a buffer"));
     until("the task has ended", || rig.stats().live_nodes == 0);
