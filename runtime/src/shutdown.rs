@@ -41,6 +41,8 @@ pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
 
 /// Cancels all that has not been handed to a device. Returns what has, and host tasks that are to stop, marked.
 fn cancel_all(inner: &Arc<Inner>) -> Vec<(Arc<EventInner>, bool)> {
+    // Accessors first: they are told of the end, and not of a group that is cancelled for it.
+    end_accessors(inner);
     let events: Vec<Arc<EventInner>> = inner.enter(|state, _| {
         let works = state.engine.works();
         works
@@ -64,7 +66,6 @@ fn cancel_all(inner: &Arc<Inner>) -> Vec<(Arc<EventInner>, bool)> {
             }
         }
     }
-    end_accessors(inner);
     unended
 }
 

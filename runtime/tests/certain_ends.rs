@@ -68,7 +68,7 @@ fn assert_takes_two(queue: &Queue) {
     assert!(take().unwrap_err().is_saturated());
     assert_eq!(queue.in_flight(), 2);
     gate.open();
-    taken.map(|event| wait(event).unwrap());
+    taken.into_iter().for_each(|event| wait(event).unwrap());
     wait(queue.drained());
     assert_eq!(queue.in_flight(), 0);
 }

@@ -222,9 +222,11 @@ impl<S: Shell> Engine<S> {
     /// Why some of a box has no data, if that is so.
     pub fn poison(&self, root: super::RootId, bounds: &super::Box3) -> Option<&S::Cause> {
         let cells = &self.roots.get(root)?.cells;
-        cells.overlapping(bounds).into_iter().find_map(|at| match &cells.get(at).content {
-            Content::Poisoned(cause) => Some(cause),
-            _ => None,
+        cells.overlapping(bounds).into_iter().find_map(|at| {
+            let cell = cells.get(at);
+            // Who was to write it may be known to fail, and not have settled.
+            let author = cell.author.and_then(|author| self.nodes.get(author));
+            cell.content.poison().or_else(|| author?.takes_down(DATA))
         })
     }
 
