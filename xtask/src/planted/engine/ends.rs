@@ -60,7 +60,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a failed node does not take down those that read what it wrote",
-        found: &[Seed(1)],
+        found: &[Seed(2), OnData(2)],
         changes: &[(
             "settle.rs",
             "SmallVec::from_iter([(self.nodes[id].out, kinds)])",
@@ -109,7 +109,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a cancelled group's output counts as written",
-        found: &[Seed(2)],
+        found: &[Seed(161), OnData(161)],
         changes: &[(
             "settle.rs",
             "let (outcome, cause) = outcome_of(end);",
@@ -160,7 +160,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a proxy fires when its source has passed, and not when it has settled",
-        found: &[Seed(1163)],
+        found: &[Seed(580), OnData(580)],
         changes: &[(
             "settle.rs",
             "return self.await_verdicts(id, turn);",
@@ -171,7 +171,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "nobody asks for the verdicts of what an awaited group has read",
-        found: &[Seed(7)],
+        found: &[Seed(60), OnData(60)],
         changes: &[(
             "edges.rs",
             "while let Some(id) = todo.pop() {",
@@ -180,7 +180,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "nobody asks for the verdict of an awaited group",
-        found: &[Seed(5)],
+        found: &[Seed(22), OnData(22)],
         changes: &[("lanes.rs", "if node.wanted && !over {", "if false {")],
     },
     Fault {
