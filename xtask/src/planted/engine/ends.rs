@@ -1,7 +1,7 @@
 //! Faults in how nodes end, and who is told.
 
 use super::Fault;
-use super::Found::{Script, Seed};
+use super::Found::{OnData, Script, Seed};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
