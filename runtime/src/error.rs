@@ -50,7 +50,7 @@ struct Told {
 }
 
 /// The group that an error is of.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Origin {
     pub(crate) group: Option<Box<str>>,
     pub(crate) at: &'static Location<'static>,
@@ -147,7 +147,7 @@ impl Error {
     /// of a device is nobody's in particular.
     pub(crate) fn of_group(self, origin: Origin) -> Self {
         let is_shared = self.is_device_lost() && !self.is_dependency_failed();
-        if !is_shared && self.told.origin.get_or_init(|| origin.clone()).at == origin.at {
+        if !is_shared && *self.told.origin.get_or_init(|| origin.clone()) == origin {
             return self;
         }
         let told = Told { kind: self.told.kind.clone(), origin: OnceLock::from(origin) };

@@ -61,7 +61,7 @@ mod stall;
 /// };
 /// let slots = [Slot::Buffer(SlotAccess::ReadWrite)];
 /// let increment = Kernel::new("increment", slots, [KernelImage::host(Arc::new(body))]);
-/// let (queue, x) = (Queue::on(Device::host())?, Buffer::from(vec![1, 2, 3]));
+/// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::from(vec![1, 2, 3]));
 /// queue.submit(|cg| cg.parallel_for(3, KernelCall::new(&increment).buffer(cg.read_write(&x))))?;
 /// assert_eq!(x.host_read().blocking_wait()?[..], [2, 3, 4]);
 /// # Ok(())

@@ -120,11 +120,12 @@ impl Runtime {
     ///
     /// ```
     /// # use windlass::prelude::*;
-    /// # futures::executor::block_on(async {
+    /// # async fn f() -> windlass::Result<()> {
     /// let runtime = windlass::Runtime::new();
     /// let before = runtime.devices().await?;
     /// assert_eq!(runtime.rediscover().await?.len(), before.len());
-    /// # windlass::Result::Ok(()) }).unwrap();
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
     /// ```
     pub async fn rediscover(&self) -> Result<Vec<Device>> {
         self.shared.backends.iter().for_each(BackendEntry::forget);

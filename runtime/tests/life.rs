@@ -378,8 +378,14 @@ fn d33_what_the_device_has_remains() {
             cg.host_for(1, x, move |_, _| inside.here())
         });
         hold.wait_until_entered();
+        // By now with its device as well, which has it wait there.
         let behind = bump(&rig.elsewhere(), &x);
-        assert_eq!(wait(rig.runtime.shutdown(Duration::ZERO)).groups, 1);
+        let gated = rig.queue.submit(|cg| {
+            cg.after(std::future::pending::<windlass::Result<()>>());
+            Ok(())
+        });
+        assert_eq!(wait(rig.runtime.shutdown(Duration::ZERO)).groups, 2);
+        assert!(wait(gated.unwrap()).is_err());
         hold.let_go();
         wait(held.unwrap()).unwrap();
         let _ = wait(behind);

@@ -64,6 +64,8 @@ table! {
     AllEvents: send sync unpin;
     CancelOnDrop: send sync unpin;
     Status: send sync unpin;
+    Profile: send sync unpin;
+    Priority: send sync unpin;
     CancelOutcome: send sync unpin;
     OnCancel: send sync unpin;
     Error: send sync unpin;
