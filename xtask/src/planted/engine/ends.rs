@@ -88,11 +88,6 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[("settle.rs", "if carried {", "if false {")],
     },
     Fault {
-        what: "a failed transfer whose source is lost leaves a version that is nowhere",
-        found: &[Seed(20560)],
-        changes: &[("settle.rs", "if wrote || last {", "if wrote {")],
-    },
-    Fault {
         what: "a cancelled group lets those behind it go before those ahead of it have ended",
         found: &[Seed(2)],
         changes: &[(
