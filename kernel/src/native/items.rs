@@ -110,7 +110,7 @@ impl Item {
     }
 }
 
-/// A block of a launch and its memory. Made by [`NativeKernel`] alone, out of the block that a device hands it.
+/// A block of a launch and its memory. Made by `NativeKernel` alone, out of the block that a device hands it.
 #[derive(Debug)]
 pub struct Launch<'a> {
     block: Block<'a>,
