@@ -63,7 +63,7 @@ impl From<Timed> for Note {
 /// assert_eq!((verdicts[0].upto, verdicts[0].failed[0].first), (Point(3), Point(2)));
 /// ```
 pub struct Completion {
-    book: Arc<Book<Note>>,
+    book: windlass_sync::facade::Arc<Book<Note>>,
     sink: Arc<dyn LaneSink>,
 }
 
