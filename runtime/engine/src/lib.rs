@@ -193,6 +193,7 @@ pub struct Engine<S: Shell> {
     /// Downloads whose time for staging has not come, and their uploads.
     unstaged: HashMap<NodeId, NodeId>,
     retiring: Vec<retire::Retiring<S::Cause>>,
+    kept: Vec<retire::Kept<S::Memory>>,
     /// The most bytes of one staged transfer that go in one piece.
     staging_chunk: usize,
     record: Option<Box<Record>>,
@@ -231,6 +232,7 @@ impl<S: Shell> Engine<S> {
             pending: Vec::new(),
             unstaged: HashMap::new(),
             retiring: Vec::new(),
+            kept: Vec::new(),
             staging_chunk: usize::MAX,
             record: None,
         }

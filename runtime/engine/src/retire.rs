@@ -3,10 +3,16 @@
 //! Such a context may still be needed: the only copy of some data may lie in its memory, and whoever reads that data
 //! elsewhere has it fetched by the context's own lanes. So it stays until no root has an allocation there and its lanes
 //! are idle. Then the shell is told to close it, and whatever is planned for it by mistake fails.
+//!
+//! The memory of a lost context is freed as soon as nobody uses it. Its own lanes do not any more. But lanes of other
+//! contexts may be in the middle of a copy from there or to there, and end it in their own time: what they use is *kept*
+//! until they have passed their points.
 
-use super::ids::{ContextId, MemoryId};
+use smallvec::SmallVec;
+
+use super::ids::{ContextId, LaneId, MemoryId};
 use super::machine::Device;
-use super::{Engine, HEAP, Shell, Turn};
+use super::{Engine, HEAP, RootId, Shell, State, Turn, Use};
 
 /// A context that is to go.
 #[derive(Debug)]
@@ -16,16 +22,56 @@ pub(super) struct Retiring<C> {
     cause: C,
 }
 
+/// An allocation in the memory of a lost context.
+#[derive(Debug)]
+pub(super) struct Kept<M> {
+    memory: MemoryId,
+    allocation: M,
+    /// What uses it, on lanes of other contexts.
+    users: SmallVec<[(LaneId, u64); 2]>,
+}
+
 impl<S: Shell> Engine<S> {
+    /// Frees allocations in lost memory, which their roots have let go of, as soon as no lane that goes on uses them.
+    pub(super) fn free_lost(&mut self, lost: Vec<(RootId, MemoryId, S::Memory)>) {
+        let in_flight = self.nodes.iter().filter_map(|(_, node)| match node.state {
+            State::Feeding(lane, point) | State::Fed(lane, point) => Some((lane, point, &node.uses)),
+            _ => None,
+        });
+        // Few are in flight elsewhere: those of the lost context have ended by now.
+        let in_flight: Vec<_> = in_flight.filter(|(l, p, _)| *p > self.lanes[l.0 as usize].passed).collect();
+        self.kept.extend(lost.into_iter().map(|(root, memory, allocation)| {
+            let uses = |u: &Use| (u.root, u.memory) == (root, memory);
+            let users = in_flight.iter().filter(|(.., used)| used.iter().any(uses));
+            Kept { memory, allocation, users: users.map(|(lane, point, _)| (*lane, *point)).collect() }
+        }));
+    }
+
+    #[cold]
+    fn free_kept(&mut self, turn: &mut Turn<S>) {
+        for kept in std::mem::take(&mut self.kept) {
+            match kept.users.iter().all(|(lane, point)| *point <= self.lanes[lane.0 as usize].passed) {
+                true => {
+                    turn.freed.push(kept.allocation);
+                    self.count_slots(kept.memory, -1);
+                }
+                false => self.kept.push(kept),
+            }
+        }
+    }
+
     /// The last handle of a context is gone.
     pub fn retire(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
         self.retiring.push(Retiring { context, cause });
         self.close_unused(turn);
     }
 
-    /// Something has ended that may have kept a context.
+    /// Something has ended that may have kept a context, or the memory of one that is lost.
     #[inline]
     pub(super) fn look_for_unused(&mut self, turn: &mut Turn<S>) {
+        if !self.kept.is_empty() {
+            self.free_kept(turn);
+        }
         if !self.retiring.is_empty() {
             self.close_unused(turn);
         }
@@ -43,6 +89,9 @@ impl<S: Shell> Engine<S> {
                 lost @ None => *lost = Some(entry.cause),
                 Some(_) => turn.causes.push(entry.cause),
             }
+            let of_context = || self.devices.iter().filter(|d| d.context == entry.context);
+            let gone = |memory: &MemoryId| *memory != HEAP && of_context().any(|d| d.memory == *memory);
+            self.links.retain(|(from, to)| !gone(from) && !gone(to));
             let of_context = self.devices.iter().filter(|d| d.context == entry.context);
             turn.closed.extend(of_context.flat_map(Device::all_lanes));
         }

@@ -321,6 +321,7 @@ impl<S: Shell> Engine<S> {
 
     fn lose_data(&mut self, gone: &[MemoryId], cause: &S::Cause, turn: &mut Turn<S>) {
         let roots: Vec<_> = self.roots.iter().map(|(id, _)| id).collect();
+        let mut lost = Vec::new();
         for id in roots {
             let root = &mut self.roots[id];
             for cell in root.cells.iter_mut() {
@@ -337,11 +338,11 @@ impl<S: Shell> Engine<S> {
                     && let Slot::Ready(_) = root.slots[at].1
                     && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
                 {
-                    turn.freed.push(memory);
-                    self.memories[gone_memory.0 as usize].slots -= 1;
+                    lost.push((id, gone_memory, memory));
                 }
             }
         }
+        self.free_lost(lost);
     }
 }
 

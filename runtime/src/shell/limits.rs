@@ -16,9 +16,7 @@ pub(crate) fn check_launch(
     range: &Range,
     local_memory: usize,
 ) -> Result<()> {
-    let buffers =
-        || args.iter().filter_map(|arg| if let PlannedArg::Buffer(b, _) = arg { Some(b) } else { None });
-    let count = buffers().count();
+    let count = args.iter().filter(|arg| matches!(arg, PlannedArg::Buffer(..))).count();
     if count > limits.bindings {
         let most = limits.bindings;
         return Err(Error::invalid(format!(

@@ -229,6 +229,9 @@ impl Machine {
             let (first, last) = (Point(lane.done + 1), Point(lane.fed));
             lane.failed.push(Failed::run(first, last, BackendError::Lost(why.to_owned())));
             lane.done = lane.fed;
+            // It touches nothing any more, reported or not. Lanes of other contexts do.
+            let uses = lane.unreported.iter_mut().flat_map(|group| group.uses.drain(..));
+            uses.for_each(|block| block.release());
         }
         over
     }

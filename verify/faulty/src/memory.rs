@@ -110,14 +110,9 @@ impl Drop for FaultyMemory {
         machine.audit.bytes -= self.block.memory.bytes();
         let audit = &mut machine.audit;
         *self.owner.count(audit) -= 1;
-        // What a lost context has not reported yet will not touch it any more.
-        let lost = match self.owner {
-            Owner::Context(context) => machine.contexts[context].lost.is_some(),
-            Owner::StagingOf(_) => machine.contexts.iter().any(|c| c.lost.is_some()),
-        };
         drop(machine);
         let users = self.block.used.load(Ordering::Relaxed);
-        if users > 0 && !lost {
+        if users > 0 {
             self.shared
                 .note_breach(&format!("an allocation was dropped before the verdicts of {users} groups"));
         }

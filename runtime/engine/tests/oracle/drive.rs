@@ -51,6 +51,8 @@ struct Entry {
     waits: Vec<(LaneId, u64)>,
     live: bool,
     refused: bool,
+    /// What its commands name.
+    memory: Vec<u32>,
 }
 
 struct SimLane {
@@ -322,7 +324,14 @@ impl<'a> Drive<'a> {
             self.staging.push(Staging { download, upload, moves, opened: 0, at, tokens: Vec::new() });
         }
         self.allocations.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
-        self.freed += self.turn.freed.drain(..).count() as u32;
+        for memory in std::mem::take(&mut self.turn.freed) {
+            self.freed += 1;
+            let in_flight = self.lanes.iter().filter(|l| !l.lost).flat_map(|l| &l.fed[l.reported..]);
+            // What the program began with is all called 0, and stands in the heap.
+            if memory > 0 && in_flight.flat_map(|entry| &entry.memory).any(|used| *used == memory) {
+                return Err(Fault::new("memory is freed while a lane may use it"));
+            }
+        }
         outside(|| self.turn.causes.clear());
         match dropped_inside() {
             Some(cause) => Err(Fault::new(format!("the engine drops the cause {cause}"))),

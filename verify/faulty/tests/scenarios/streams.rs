@@ -233,3 +233,37 @@ fn groups_are_timed_where_it_is_wanted() {
     drop((profiled, usual, x, events, device));
     rig.end();
 }
+
+/// A device that goes on may be in the middle of copying from the one that is lost: until it has ended, the memory of the lost
+/// one stays. The scripted allocation knows who uses it, and calls it a breach if it is dropped before.
+#[test]
+fn memory_of_a_lost_device_stays_while_another_copies_from_it() {
+    for told in [false, true] {
+        let rig = streams();
+        let (a, b) = (rig.queue(0), rig.queue(1));
+        let (x, y) = (Buffer::<u32>::new(8), Buffer::<u32>::new(8));
+        drop((set(&a, &x, 1), set(&b, &y, 1)));
+        rig.finish(blend(&b, &y, &x, 0)).unwrap();
+        rig.finish(set(&a, &x, 2)).unwrap();
+        let lanes = rig.control.audit().lanes;
+        (lanes / 2..lanes).for_each(|lane| rig.control.hold(lane, true));
+        let reader = blend(&b, &y, &x, 0);
+        assert!(rig.control.audit().peer_copies >= 2, "the copy is with the second device");
+        match told {
+            true => rig.control.tell_loss(0, "pulled out"),
+            false => {
+                rig.control.lose_context(0, "pulled out");
+                drop(set(&a, &x, 3));
+            }
+        }
+        rig.settle();
+        assert_eq!(rig.control.breaches(), Vec::<String>::new(), "{told}");
+        let kept = rig.control.audit().allocations;
+        (lanes / 2..lanes).for_each(|lane| rig.control.hold(lane, false));
+        rig.settle();
+        assert!(error(&reader).root().is_device_lost());
+        assert_eq!(rig.control.audit().allocations, kept - 1, "the copy has ended");
+        drop((a, b, x, y, reader));
+        rig.end();
+    }
+}

@@ -187,4 +187,13 @@ pub(super) const FAULTS: &[Fault] = &[
             "self.lane(lane).passed = upto;",
         )],
     },
+    Fault {
+        what: "the memory of a lost context is freed while others copy from it",
+        found: &[Seed(608), OnData(608)],
+        changes: &[(
+            "retire.rs",
+            "filter(|(.., used)| used.iter().any(uses))",
+            "filter(|(.., used)| used.is_empty() && used.iter().any(uses))",
+        )],
+    },
 ];

@@ -35,7 +35,7 @@ impl Drive<'_> {
             && self.any_loss
             && self.program.loss.is_some_and(|(c, _)| self.program.memories[m - 1].context == c);
         let bad = lost || self.rng.chance(self.program.bad_allocations);
-        let made = if bad { Err(Why::new(NO_MEMORY)) } else { Ok(0) };
+        let made = if bad { Err(Why::new(NO_MEMORY)) } else { Ok(self.allocated + 1) };
         if bad {
             waiting.iter().for_each(|&at| {
                 self.account.nodes[at].own_failure |= self.account.nodes[at].settled.is_none();

@@ -51,8 +51,10 @@ impl Drive<'_> {
                 What::Copy(_) => false,
             };
         let live = popped.live;
+        let used = self.engine.outfit(popped.node).filter(|_| live && !refused);
+        let memory = used.map(|o| o.memory().map(|(.., memory)| *memory).collect()).unwrap_or_default();
         let lane = &mut self.lanes[l];
-        lane.fed.push(Entry { id: popped.node, at, waits, live, refused });
+        lane.fed.push(Entry { id: popped.node, at, waits, live, refused, memory });
         match (popped.report, popped.sentinel) {
             (true, true) => lane.sentinels.push(popped.point),
             (true, false) => lane.armed.push(popped.point),
