@@ -1,5 +1,6 @@
 //! Contexts: devices that were opened together.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -84,6 +85,16 @@ impl DeviceSlot {
         self.device.has(Aspect::HostBodies)
     }
 
+    /// Whether it is the same device of the same context, whatever its lanes.
+    pub(crate) fn is_same(&self, other: &DeviceSlot) -> bool {
+        Arc::ptr_eq(&self.context, &other.context) && self.position == other.position
+    }
+
+    /// Where the device stands in its context.
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
     pub(crate) fn build(&self, inner: &Arc<Inner>, kernel: &Kernel, values: Values) -> Result<Arc<Built>> {
         self.context.builds.get(inner, &self.context.native, self.position, kernel, values)
     }
@@ -140,6 +151,30 @@ impl Context {
         &self.runtime
     }
 
+    /// Has a backend make a context of a native object.
+    pub(crate) fn adopt(runtime: &Runtime, backend: &str, object: Box<dyn Any + Send>) -> Result<Context> {
+        let (at, listed) = runtime.devices_of_backend(backend)?;
+        let told = Arc::new(ContextLoss::new(runtime.inner()));
+        let native = runtime.adopt_native(at, object, told.clone())?;
+        let devices = native.info().devices.iter().map(|info| {
+            let found = listed.iter().find(|device| device.info().key == info.key);
+            found.map(|device| device.data.clone()).ok_or_else(|| {
+                Error::invalid(format!(
+                    "a native context on {}, which backend `{backend}` does not list among its devices",
+                    info.name
+                ))
+            })
+        });
+        let devices = devices.collect::<Result<Vec<_>>>()?;
+        let shared = ContextShared::new(runtime, native, &told, &devices, false)?;
+        Ok(Context { runtime: runtime.clone(), shared })
+    }
+
+    /// The backend's end.
+    pub(crate) fn backend_context(&self) -> &Arc<dyn NativeContext> {
+        &self.shared.native
+    }
+
     pub(crate) fn slot(&self, device: &Device, kind: LaneKind) -> Result<Arc<DeviceSlot>> {
         ContextShared::slot(&self.shared, device, kind)
     }
@@ -162,12 +197,23 @@ impl ContextShared {
     /// Opens a native context, and makes its devices, memories and lanes known to the engine. Only the runtime's own
     /// context of a host device works on the heap in place; every other has memory of its own.
     pub(crate) fn open(runtime: &Runtime, devices: &[Arc<DeviceData>], own: bool) -> Result<Arc<Self>> {
-        let inner = runtime.inner();
-        let told = Arc::new(ContextLoss::new(inner));
+        let told = Arc::new(ContextLoss::new(runtime.inner()));
         let keys = devices.iter().map(|d| d.info.key.clone()).collect();
         let native = runtime.open_native(devices[0].at.0, ContextSpec::new(keys, told.clone()))?;
+        ContextShared::new(runtime, native, &told, devices, own)
+    }
+
+    /// Makes an open context's devices, memories and lanes known to the engine.
+    fn new(
+        runtime: &Runtime,
+        native: Arc<dyn NativeContext>,
+        told: &ContextLoss,
+        devices: &[Arc<DeviceData>],
+        own: bool,
+    ) -> Result<Arc<Self>> {
+        let inner = runtime.inner();
         let opened = native.info().devices.len();
-        if opened != devices.len() {
+        if opened != devices.len() || opened == 0 {
             let wrong = format!("a context of {opened} devices where {} were asked for", devices.len());
             return Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
         }

@@ -23,13 +23,13 @@ pub use kernel_call::KernelCall;
 pub(crate) use kernel_call::{CallArg, build_values};
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Root};
 use crate::error::{BoxError, Error, Result};
 use crate::event::Events;
 use crate::host_task::Host;
 use crate::shell::queue::QueueCore;
 use crate::shell::task::TaskControl;
-use crate::shell::work::{Planned, PlannedCopy, PlannedFill};
+use crate::shell::work::{Binding, DeviceCommand, Planned, PlannedCopy, PlannedFill};
 use windlass_engine::{Access, Mode};
 
 /// What a group leaves behind when it is cancelled before it ran.
@@ -140,11 +140,7 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// Registers the requirement. A problem is kept for the end of the closure: accessors nest in expressions.
-    fn require<T: DeviceCopy, const D: usize>(
-        &self,
-        buffer: &Buffer<T, D>,
-        mode: Mode,
-    ) -> Option<crate::shell::work::Binding> {
+    fn require<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>, mode: Mode) -> Option<Binding> {
         let mut builder = self.builder.borrow_mut();
         match buffer.binding(&self.queue.inner, self.at) {
             Ok(binding) => {
@@ -158,6 +154,17 @@ impl<'g> CommandGroup<'g> {
                 None
             }
         }
+    }
+
+    /// Registers what was required of a buffer before.
+    pub(crate) fn require_again(&self, root: &Arc<Root>, accesses: &[Access]) -> Result<()> {
+        let mut builder = self.builder.borrow_mut();
+        let id = root.bind(&self.queue.inner, self.at)?;
+        let of_new = builder.keep(root, id);
+        for access in accesses.iter().filter(|access| access.root == id) {
+            builder.require(*access, of_new);
+        }
+        Ok(())
     }
 
     /// The group runs after this event's group, or those of a set of events, and fails if one of them fails.
@@ -243,7 +250,7 @@ impl<'g> CommandGroup<'g> {
         match items {
             // The requirements stand, and there is nothing to run.
             0 => Ok(()),
-            _ => self.push(planned),
+            _ => self.push(Planned::Device(planned)),
         }
     }
 
@@ -337,7 +344,7 @@ impl<'g> CommandGroup<'g> {
         }
         match from.is_empty() {
             true => Ok(()),
-            false => self.push(Planned::Copy(Box::new(PlannedCopy { from, to }))),
+            false => self.push(Planned::Device(DeviceCommand::Copy(Box::new(PlannedCopy { from, to })))),
         }
     }
 
@@ -349,7 +356,8 @@ impl<'g> CommandGroup<'g> {
             true => Ok(()),
             false => {
                 let pattern = SmallVec::from_slice(bytes_of(&value));
-                self.push(Planned::Fill(Box::new(PlannedFill { to: binding, pattern })))
+                let fill = PlannedFill { to: binding, pattern };
+                self.push(Planned::Device(DeviceCommand::Fill(Box::new(fill))))
             }
         }
     }
@@ -385,7 +393,7 @@ impl<'g> CommandGroup<'g> {
         self.builder.borrow_mut().host_task(command, control)
     }
 
-    fn push(&self, command: Planned<'g>) -> Result<()> {
+    pub(crate) fn push(&self, command: Planned<'g>) -> Result<()> {
         self.builder.borrow_mut().command(command)
     }
 
@@ -398,6 +406,11 @@ impl<'g> CommandGroup<'g> {
             ))),
         }
     }
+}
+
+/// An accessor's window, where its requirement was accepted and it has elements.
+pub(crate) fn accessor_binding<'g, A: Accessor<'g>>(accessor: &A) -> Option<Binding> {
+    accessor.binding().filter(|binding| !binding.is_empty())
 }
 
 fn from_mode<'g, A: Accessor<'g>>() -> Mode {

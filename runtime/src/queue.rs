@@ -129,8 +129,12 @@ impl Queue {
         self.core.is_in_order()
     }
 
-    pub(crate) fn slot(&self) -> &DeviceSlot {
+    pub(crate) fn slot(&self) -> &Arc<DeviceSlot> {
         &self.core.slot
+    }
+
+    pub(crate) fn core(&self) -> &Arc<QueueCore> {
+        &self.core
     }
 
     /// Submits a group: runs the closure once, here and now, and never waits for a device. What can be refused is
@@ -303,7 +307,7 @@ impl Queue {
                 in_order: core.tail(),
                 gates,
                 keep_previous: prepared.keep_previous,
-                weight: u32::try_from(prepared.commands.len()).unwrap_or(u32::MAX),
+                weight: u32::try_from(prepared.weight).unwrap_or(u32::MAX),
                 doomed,
                 // Not before: what is refused is dropped, with what its closures hold, when nobody sits at the desk.
                 load: std::mem::take(&mut prepared.commands),

@@ -3,17 +3,19 @@
 mod builder;
 mod stats;
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, Context as NativeContext, ContextSpec, DeviceKey, Unavailable,
+    Backend, BackendError, BackendId, Context as NativeContext, ContextSink, ContextSpec, DeviceKey,
+    Unavailable,
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
-use windlass_sync::panics::catch;
+use windlass_sync::panics::{Panicked, catch};
 
 use crate::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::device::{Device, DeviceData, Platform, Selector, Wish};
@@ -260,14 +262,28 @@ impl Runtime {
 
     pub(crate) fn open_native(&self, backend: usize, spec: ContextSpec) -> Result<Arc<dyn NativeContext>> {
         let backend = &self.shared.backends[backend].backend;
-        let open = || futures_lite::future::block_on(backend.open(spec));
-        match catch(open) {
-            Ok(opened) => opened.map_err(|e| Error::backend(e, "opening a context")),
-            Err(panic) => {
-                let error = BackendError::Panicked(panic.message().into());
-                Err(Error::backend(error, "opening a context"))
-            }
-        }
+        let opened = catch(|| futures_lite::future::block_on(backend.open(spec)));
+        opened_or(opened, "opening a context")
+    }
+
+    /// Has a backend make a context of a native object.
+    pub(crate) fn adopt_native(
+        &self,
+        backend: usize,
+        object: Box<dyn Any + Send>,
+        sink: Arc<dyn ContextSink>,
+    ) -> Result<Arc<dyn NativeContext>> {
+        let backend = &self.shared.backends[backend].backend;
+        let adopted = catch(|| futures_lite::future::block_on(backend.adopt(object, sink)));
+        opened_or(adopted, "making a context of a native object")
+    }
+
+    /// A backend's position, and its devices, whatever `WINDLASS_DEVICE` names.
+    pub(crate) fn devices_of_backend(&self, name: &str) -> Result<(usize, Vec<Device>)> {
+        let wanted = BackendId::from(name.to_owned());
+        self.check_usable(&wanted)?;
+        let at = self.shared.backends.iter().position(|entry| entry.backend.id() == wanted);
+        Ok((at.unwrap_or_default(), self.devices_of(Some(&wanted))))
     }
 
     /// The runtime's own context of a device, opened at first use.
@@ -466,4 +482,13 @@ impl BackendEntry {
         });
         Ok(numbered.collect())
     }
+}
+
+/// What a backend has opened, or why not.
+fn opened_or(
+    opened: std::result::Result<std::result::Result<Arc<dyn NativeContext>, BackendError>, Panicked>,
+    doing: &str,
+) -> Result<Arc<dyn NativeContext>> {
+    let opened = opened.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())));
+    opened.map_err(|error| Error::backend(error, doing))
 }

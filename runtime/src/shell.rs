@@ -25,6 +25,7 @@ pub(crate) mod outside;
 pub(crate) mod pool;
 mod proxy;
 pub(crate) mod queue;
+pub(crate) mod recorded;
 pub(crate) mod report;
 pub(crate) mod sink;
 mod staging;

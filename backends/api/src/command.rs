@@ -1,11 +1,12 @@
 //! What a lane is fed.
 
 use std::fmt;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_kernel::{Block, Body, HostBody, Range, RawSpan, SlotAccess, Word};
 
-use crate::{Allocation, BuiltKernel};
+use crate::{Allocation, BuiltKernel, NativeCall, Sequence};
 
 /// A box of bytes in an allocation, in one to three dimensions.
 ///
@@ -226,4 +227,10 @@ pub enum Command<'a> {
     Copy(CopyBox<'a>),
     /// Fill a box.
     Fill(Fill<'a>),
+    /// Run a sequence that this context has recorded for the lane's device: one native command. Only for devices with
+    /// [`Aspect::Sequences`](crate::Aspect::Sequences). The handle is the lane's to keep for as long as the driver needs it.
+    Replay(Arc<dyn Sequence>),
+    /// Let the program's own code hand commands to the native API: counts as one. Only for devices with
+    /// [`Aspect::NativeCode`](crate::Aspect::NativeCode).
+    Native(NativeCall<'a>),
 }

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use windlass_kernel::{Kernel, KernelImage};
 
 use crate::{
-    Allocation, BackendError, CompletionStrategy, DeviceInfo, DeviceKey, HostMemory, Lane, LaneSink,
-    LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, Platform, Unavailable, Usage,
+    Allocation, BackendError, CompletionStrategy, DeviceInfo, DeviceKey, HostMemory, Keeps, Lane, LaneSink,
+    LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, Node, Platform, Sequence, Unavailable, Usage,
 };
 
 /// The name of a backend: `host`, `opencl`, `wgpu`, or a third party's own.
@@ -66,6 +66,16 @@ pub unsafe trait Backend: Send + Sync + 'static {
     /// Opens a context over devices of one platform. May block: the runtime calls it on a blocking pool. A device that was
     /// lost may be opened again; one that is not there any more is [`BackendError::Lost`].
     async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError>;
+
+    /// Makes a context of a native object that the program has: of which type, and what the program promises by giving it, the
+    /// backend documents. Its devices are some that [`Backend::discover`] lists. May block, like [`Backend::open`].
+    async fn adopt(
+        &self,
+        _object: Box<dyn Any + Send>,
+        _sink: Arc<dyn ContextSink>,
+    ) -> Result<Arc<dyn Context>, BackendError> {
+        Err(BackendError::Unsupported(format!("native objects as contexts of backend `{}`", self.id())))
+    }
 }
 
 /// Which context to open.
@@ -260,6 +270,24 @@ pub unsafe trait Context: Any + Send + Sync {
         kernel: &Kernel,
         image: &KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError>;
+
+    /// Takes over commands for the device at this position, to run them as one whenever it is fed a
+    /// [`Command::Replay`](crate::Command::Replay). Only for devices with [`Aspect::Sequences`](crate::Aspect::Sequences). Takes its
+    /// time, but does not wait for the device. The sequence owns what `keeps` names, which is all that its commands use.
+    ///
+    /// # Safety
+    ///
+    /// As for the commands of a group in [`Lane::feed`], each time that the sequence is run: regions lie inside
+    /// their memory, arguments are of the kinds of the kernel's slots, and nobody else is in the way. Commands of which
+    /// neither comes after the other do not touch what the other writes.
+    unsafe fn record(
+        &self,
+        _device: usize,
+        _nodes: &[Node<'_>],
+        _keeps: Keeps,
+    ) -> Result<Arc<dyn Sequence>, BackendError> {
+        Err(BackendError::Unsupported("recorded sequences".into()))
+    }
 
     /// Gives the context up: a device hangs, and nobody waits for it any more. From here on the context reports nothing, and
     /// refuses what it is fed as lost. What is under way may never end: whatever it might still touch is to be leaked, and no

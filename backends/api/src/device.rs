@@ -123,6 +123,10 @@ pub enum Aspect {
     Profiling,
     /// Takes lanes of other than normal [`Priority`](crate::Priority).
     Priorities,
+    /// Takes recorded sequences of commands as one: see [`Context::record`](crate::Context::record).
+    Sequences,
+    /// Lets the program's own code call the native API inside a group: see [`Command::Native`](crate::Command::Native).
+    NativeCode,
 }
 
 /// Which memory orders atomic operations may have, strongest that is supported.

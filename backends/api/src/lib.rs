@@ -87,9 +87,22 @@
 //! A [`BackendError`] covers only what the caller cannot foresee. A breach of this contract by the runtime may panic.
 //! A panic inside a backend is caught by the runtime at its own calls and becomes the group's error.
 //!
+//! # Sequences
+//!
+//! [`Context::record`] takes commands over, once their kernels are built and their memory is there, and [`Command::Replay`] runs
+//! them in place of all of them: one native command where the driver has graphs. The commands name which earlier ones
+//! they come after, so independent ones may run side by side. The runtime records anew where memory has changed; it never
+//! records on devices without [`Aspect::Sequences`], and feeds them the commands one by one.
+//!
+//! # Past the contract
+//!
+//! A program may put native commands of its own into a group ([`Command::Native`]), borrow a context as the type that its backend
+//! publishes in its [`NativeApi`] ([`Context`] is [`Any`](std::any::Any)), and have a native object of its own made into a context
+//! ([`Backend::adopt`]). What it does there is between it and the backend, whose documentation says what is allowed.
+//!
 //! # Capabilities that have their place but no shape yet
 //!
-//! [`MemoryObject`], [`Arg`] and [`Command`] are open enums: images, samplers, device pointers and recorded sequences
+//! [`MemoryObject`], [`Arg`] and [`Command`] are open enums: images, samplers and device pointers
 //! will be variants, announced in [`ContextInfo`] and [`DeviceInfo`]; a backend answers
 //! [`BackendError::Unsupported`] to what it does not know. A [`HostBody`](windlass_kernel::HostBody) is handed memory only:
 //! a value reaches it as memory that holds its bytes, and local memory ([`Arg::Local`]) for host images is `Unsupported`.
@@ -100,8 +113,10 @@ mod completion;
 mod context;
 mod device;
 mod error;
+mod interop;
 mod lane;
 mod memory;
+mod sequence;
 
 pub use async_trait::async_trait;
 pub use command::{Arg, BufferArg, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Region};
@@ -115,8 +130,10 @@ pub use device::{
     Platform,
 };
 pub use error::{BackendError, Unavailable};
+pub use interop::{NativeApi, NativeCall, NativeCode};
 pub use lane::{
     CompletionStrategy, Failed, Group, Lane, LaneNumber, LaneRole, LaneSink, LaneSpec, Point, Priority,
     Timed, Verdict, Wait,
 };
 pub use memory::{Allocation, Contents, HostAccess, HostMemory, MemoryInfo, MemoryObject, Usage};
+pub use sequence::{Keeps, Node, Sequence};

@@ -63,7 +63,7 @@ impl Root {
     }
 
     /// Binds the buffer to a runtime, or checks that it is bound to this one.
-    pub(super) fn bind(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> Result<RootId> {
+    pub(crate) fn bind(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> Result<RootId> {
         let bound = match self.bound.get() {
             Some(bound) => bound,
             None => self.bind_first(inner, at),

@@ -27,6 +27,8 @@ pub(crate) struct Builder<'g> {
     roots: SmallVec<[Arc<Root>; 2]>,
     pub(crate) accesses: SmallVec<[Access; 2]>,
     pub(crate) commands: SmallVec<[Planned<'g>; 1]>,
+    /// How many native commands they come to.
+    pub(crate) weight: usize,
     pub(crate) is_host_task: bool,
     task: Option<Arc<TaskControl>>,
     pub(crate) has_kernels: bool,
@@ -59,6 +61,22 @@ impl<'g> Builder<'g> {
         is_new
     }
 
+    /// The buffers that it uses.
+    pub(crate) fn roots(&self) -> &[Arc<Root>] {
+        &self.roots
+    }
+
+    /// What of it belongs to a submission, and not to what is submitted.
+    pub(crate) fn of_one_submission(&self) -> Option<&'static str> {
+        match () {
+            () if !self.after.is_empty() => Some("`depends_on` or `after_end`"),
+            () if !self.outside.is_empty() => Some("`after`"),
+            () if self.keep_previous => Some("`on_cancel`"),
+            () if self.name.is_some() => Some("`name`"),
+            () => None,
+        }
+    }
+
     /// What is required of a new root overlaps nothing, one that comes in pieces included.
     pub(super) fn require(&mut self, access: Access, of_new: bool) {
         match of_new {
@@ -79,7 +97,12 @@ impl<'g> Builder<'g> {
         if self.is_host_task {
             return Err(Error::invalid("a host task is the only command of its group"));
         }
-        self.has_kernels |= matches!(command, Planned::Kernel(_));
+        self.has_kernels |= match &command {
+            Planned::Device(command) => command.built().is_some(),
+            Planned::Replay(recorded) => recorded.kernels().next().is_some(),
+            _ => false,
+        };
+        self.weight = self.weight.saturating_add(command.weight());
         self.commands.push(command);
         Ok(())
     }
@@ -168,13 +191,19 @@ impl Builder<'_> {
 
     /// Kernels that are not built yet: gates. A build that has failed is an error here and now.
     pub(crate) fn unbuilt(&self, unbuilt: &mut SmallVec<[Arc<Built>; 1]>) -> Result<()> {
+        let mut look = |built: &Arc<Built>| {
+            match built.outcome() {
+                None => unbuilt.push(built.clone()),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error),
+            }
+            Ok(())
+        };
         for command in &self.commands {
-            if let Planned::Kernel(launch) = command {
-                match launch.built.outcome() {
-                    None => unbuilt.push(launch.built.clone()),
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(error),
-                }
+            match command {
+                Planned::Device(command) => command.built().map_or(Ok(()), &mut look)?,
+                Planned::Replay(recorded) => recorded.kernels().try_for_each(&mut look)?,
+                _ => {}
             }
         }
         Ok(())

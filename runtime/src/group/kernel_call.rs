@@ -13,7 +13,7 @@ use crate::build::Values;
 use crate::bundle::image_on;
 use crate::context::DeviceSlot;
 use crate::error::{Error, Result};
-use crate::shell::work::{Binding, Planned, PlannedArg, PlannedKernel};
+use crate::shell::work::{Binding, DeviceCommand, PlannedArg, PlannedKernel};
 use crate::shell::{Inner, limits};
 use windlass_engine::Mode;
 
@@ -201,7 +201,7 @@ impl<'g> KernelCall<'g> {
     }
 
     /// Checks the arguments against the kernel's slots, and gets the kernel built for the device.
-    pub(super) fn plan(self, inner: &Arc<Inner>, slot: &DeviceSlot, range: Range) -> Result<Planned<'g>> {
+    pub(super) fn plan(self, inner: &Arc<Inner>, slot: &DeviceSlot, range: Range) -> Result<DeviceCommand> {
         if let Some(error) = self.refused {
             return Err(error);
         }
@@ -271,7 +271,7 @@ impl<'g> KernelCall<'g> {
         if let Some(ready) = planned.built.ready() {
             planned.check(ready.limits())?;
         }
-        Ok(Planned::Kernel(Box::new(planned)))
+        Ok(DeviceCommand::Kernel(Box::new(planned)))
     }
 }
 

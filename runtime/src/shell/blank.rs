@@ -27,11 +27,11 @@ impl Blank {
     }
 
     /// The memory; for who may make native calls.
-    pub(super) fn get(&self, context: &dyn Context) -> Result<&dyn Allocation, BackendError> {
+    pub(super) fn get(&self, context: &dyn Context) -> Result<&Arc<dyn Allocation>, BackendError> {
         if let Some(memory) = self.memory.get() {
-            return Ok(&**memory);
+            return Ok(memory);
         }
         let made = context.allocate(self.index, MemoryObject::Buffer { bytes: BYTES })?;
-        Ok(&**self.memory.get_or_init(|| made))
+        Ok(self.memory.get_or_init(|| made))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject};
+use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject, Sequence};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
@@ -123,7 +123,7 @@ impl Inner {
         Err(Cause(Error::backend(error, doing)))
     }
 
-    pub(super) fn free_all(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>) {
+    pub(crate) fn free_all(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>) {
         dead.into_iter().for_each(|memory| self.reaper.free(memory, self));
     }
 
@@ -147,6 +147,7 @@ pub(crate) struct Reaper {
 pub(crate) enum Dead {
     Memory(#[expect(dead_code, reason = "it is kept to be dropped")] Arc<dyn Allocation>),
     Kernels(#[expect(dead_code, reason = "they are kept to be dropped")] Builds),
+    Sequences(#[expect(dead_code, reason = "they are kept to be dropped")] Vec<Arc<dyn Sequence>>),
     /// Lanes of contexts that are closed with them.
     Lanes(Vec<Arc<LaneShell>>),
 }

@@ -3,19 +3,21 @@
 //!
 //! [`Lane::feed`]: windlass_backend::Lane::feed
 
+use std::any::Any;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, Group, HostCode,
-    HostLaunch, Launch, Point, Region, Wait,
+    HostLaunch, Keeps, Launch, NativeCall, NativeCode, Node, Point, Region, Sequence, Wait,
 };
 use windlass_kernel::RawSpan;
 use windlass_sync::panics::catch;
 
 use super::LaneShell;
 use super::feed::{Job, Move, ToFeed};
-use super::work::{Binding, Planned, PlannedArg, empty_span};
+use super::recorded::Recorded;
+use super::work::{Binding, DeviceCommand, Planned, PlannedArg, PlannedBody, PlannedNative, empty_span};
 use crate::error::{Cause, Error};
 use windlass_engine::{Fed, MemoryId, RootId, Step};
 
@@ -107,113 +109,212 @@ fn feed_transfer(
     place.feed(SmallVec::from_iter([Command::Copy(copy)]))
 }
 
+/// The memory of a group's buffers where it is fed.
+#[derive(Clone, Copy)]
+pub(super) struct Memory<'a>(&'a [(RootId, MemoryId, Arc<dyn Allocation>)]);
+
+impl<'a> Memory<'a> {
+    /// What a window is in.
+    fn of(self, binding: &Binding) -> Result<&'a dyn Allocation, BackendError> {
+        self.shared(binding.root).map(|memory| &**memory)
+    }
+
+    /// A buffer's.
+    pub(super) fn shared(self, root: RootId) -> Result<&'a Arc<dyn Allocation>, BackendError> {
+        self.0.iter().find(|(of, ..)| *of == root).map(|(_, _, memory)| memory).ok_or_else(gone)
+    }
+}
+
 fn feed_commands(
     place: Place<'_>,
     commands: &mut [Planned<'static>],
     memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
 ) -> Result<(), BackendError> {
-    let find = |binding: &Binding| {
-        memory.iter().find(|(root, ..)| *root == binding.root).map(|(_, _, a)| &**a).ok_or_else(gone)
-    };
+    let memory = Memory(memory);
     // The one command of most groups on host devices needs no side tables.
     if let [Planned::Host(body)] = commands {
-        let body = body.take().ok_or_else(gone)?;
-        let mut spans = SmallVec::new();
-        find_spans(body.windows(), &mut spans, find)?;
-        let range = body.range();
-        let launch = HostLaunch::new(HostCode::Once(body), range, spans);
+        let launch = host_launch(body, memory)?;
         return place.feed(SmallVec::from_buf([Command::Host(launch)]));
     }
-    feed_several(place, commands, find)
+    feed_several(place, commands, memory)
+}
+
+/// A host body with its memory.
+fn host_launch(
+    body: &mut Option<Box<dyn PlannedBody>>,
+    memory: Memory<'_>,
+) -> Result<HostLaunch, BackendError> {
+    let body = body.take().ok_or_else(gone)?;
+    let mut spans = SmallVec::new();
+    find_spans(body.windows(), &mut spans, memory)?;
+    let range = body.range();
+    Ok(HostLaunch::new(HostCode::Once(body), range, spans))
+}
+
+/// What a group's command comes to: recorded commands that are no sequence here are several.
+enum Part<'a> {
+    /// A closure moves into the lane; everything else is lent for the call.
+    Ready(Box<Command<'a>>),
+    Device(&'a DeviceCommand),
 }
 
 #[inline(never)]
-fn feed_several<'a>(
-    place: Place<'a>,
-    commands: &'a mut [Planned<'static>],
-    find: impl Copy + Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
+fn feed_several(
+    place: Place<'_>,
+    commands: &mut [Planned<'static>],
+    memory: Memory<'_>,
 ) -> Result<(), BackendError> {
-    // Closures move into the lane; everything else is lent for the call.
-    let mut bodies = SmallVec::<[HostLaunch; 1]>::new();
-    for command in &mut *commands {
-        if let Planned::Host(body) = command
-            && let Some(body) = body.take()
-        {
-            let mut spans = SmallVec::new();
-            find_spans(body.windows(), &mut spans, find)?;
-            let range = body.range();
-            bodies.push(HostLaunch::new(HostCode::Once(body), range, spans));
+    let mut parts = SmallVec::<[Part<'_>; 1]>::new();
+    for command in commands {
+        match command {
+            Planned::Host(body) => {
+                parts.push(Part::Ready(Box::new(Command::Host(host_launch(body, memory)?))))
+            }
+            Planned::Device(command) => parts.push(Part::Device(command)),
+            Planned::Replay(recorded) if recorded.is_sequence() => {
+                let sequence = recorded.sequence(place.lane, memory)?;
+                parts.push(Part::Ready(Box::new(Command::Replay(sequence))));
+            }
+            Planned::Replay(recorded) => parts.extend(recorded.commands.iter().map(Part::Device)),
+            Planned::Native(code) => {
+                let code = code.take().ok_or_else(gone)?;
+                let roots = memory.0.iter().map(|(root, ..)| *root).collect();
+                let memory = memory.0.iter().map(|(_, _, memory)| &**memory).collect();
+                let call = NativeCall::new(Box::new(BoundNative { code, roots }), memory);
+                parts.push(Part::Ready(Box::new(Command::Native(call))));
+            }
+            Planned::HostTask(_) => return Err(BackendError::Unsupported("a host task on a lane".into())),
         }
     }
-    let arguments = commands
-        .iter()
-        .map(|c| arguments(place.lane, c, find))
-        .collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
-    let mut bodies = bodies.into_iter();
-    let native = commands.iter().zip(&arguments).map(|(command, args)| match command {
-        Planned::Host(_) => bodies.next().map(Command::Host).ok_or_else(gone),
-        Planned::Kernel(launch) => {
-            let kernel = args.kernel.as_deref().ok_or_else(gone)?;
-            Ok(Command::Launch(Launch::new(kernel, launch.range, &args.list)))
-        }
-        Planned::Copy(copy) => Ok(Command::Copy(CopyBox::new(
-            (find(&copy.from)?, copy.from.region()),
-            (find(&copy.to)?, copy.to.region()),
-        ))),
-        Planned::Fill(fill) => Ok(Command::Fill(Fill::new(find(&fill.to)?, fill.to.region(), &fill.pattern))),
-        Planned::HostTask(_) => Err(BackendError::Unsupported("a host task on a lane".into())),
+    let arguments = parts.iter().map(|part| match *part {
+        Part::Device(command) => command.arguments(place.lane, memory),
+        Part::Ready(_) => Ok(Arguments::default()),
+    });
+    let arguments = arguments.collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
+    let native = parts.into_iter().zip(&arguments).map(|(part, arguments)| match part {
+        Part::Ready(command) => Ok(*command),
+        Part::Device(command) => command.native(arguments, memory),
     });
     let native = native.collect::<Result<SmallVec<[Command<'_>; 1]>, _>>()?;
     place.feed(native)
 }
 
 /// A host body's windows, each in its memory.
-fn find_spans<'a>(
+fn find_spans(
     windows: &[Binding],
     spans: &mut SmallVec<[RawSpan; 2]>,
-    find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
+    memory: Memory<'_>,
 ) -> Result<(), BackendError> {
     for window in windows {
         spans.push(match window.is_empty() {
             true => empty_span(window),
-            false => window.span(find(window)?).ok_or_else(not_host)?,
+            false => window.span(memory.of(window)?).ok_or_else(not_host)?,
         });
     }
     Ok(())
 }
 
-/// A kernel as the context built it, and its arguments; empty for other commands.
-#[derive(Default)]
-struct Arguments<'a> {
-    kernel: Option<Arc<dyn BuiltKernel>>,
-    list: SmallVec<[Arg<'a>; 4]>,
+/// Native code that knows which buffers its memory belongs to.
+struct BoundNative {
+    code: Box<dyn PlannedNative>,
+    roots: SmallVec<[RootId; 2]>,
 }
 
-fn arguments<'a>(
-    lane: &'a LaneShell,
-    command: &'a Planned<'static>,
-    find: impl Fn(&Binding) -> Result<&'a dyn Allocation, BackendError>,
-) -> Result<Arguments<'a>, BackendError> {
-    let Planned::Kernel(launch) = command else { return Ok(Arguments::default()) };
-    let list = launch.args.iter().map(|arg| {
-        Ok(match arg {
-            PlannedArg::Buffer(binding, access) => {
-                let (memory, region) = match binding.is_empty() {
-                    true => (lane.blank.get(&*lane.context)?, Region::line(0, 0)),
-                    false => (find(binding)?, binding.region()),
-                };
-                let element = binding.element as usize;
-                Arg::Buffer(BufferArg::new(memory, region, element, *access, binding.word))
-            }
-            PlannedArg::Value(bytes) => Arg::Value(bytes),
-            PlannedArg::Local(bytes) => Arg::Local(*bytes),
-        })
-    });
-    let kernel = launch.built.ready();
-    if let Some(kernel) = &kernel {
-        launch.check(kernel.limits()).map_err(|error| BackendError::Unsupported(error.to_string()))?;
+impl NativeCode for BoundNative {
+    fn call(self: Box<Self>, place: &mut dyn Any, memory: &[&dyn Allocation]) -> Result<(), BackendError> {
+        self.code.call(&self.roots, place, memory)
     }
-    Ok(Arguments { kernel, list: list.collect::<Result<_, BackendError>>()? })
+}
+
+/// A kernel as the context built it, and its arguments; empty for other commands.
+#[derive(Default)]
+pub(super) struct Arguments<'a> {
+    pub(super) kernel: Option<Arc<dyn BuiltKernel>>,
+    pub(super) list: SmallVec<[Arg<'a>; 4]>,
+}
+
+impl DeviceCommand {
+    /// What its native command borrows.
+    pub(super) fn arguments<'a>(
+        &'a self,
+        lane: &'a LaneShell,
+        memory: Memory<'a>,
+    ) -> Result<Arguments<'a>, BackendError> {
+        let DeviceCommand::Kernel(launch) = self else { return Ok(Arguments::default()) };
+        let list = launch.args.iter().map(|arg| {
+            Ok(match arg {
+                PlannedArg::Buffer(binding, access) => {
+                    let (memory, region) = match binding.is_empty() {
+                        true => (&**lane.blank.get(&*lane.context)?, Region::line(0, 0)),
+                        false => (memory.of(binding)?, binding.region()),
+                    };
+                    let element = binding.element as usize;
+                    Arg::Buffer(BufferArg::new(memory, region, element, *access, binding.word))
+                }
+                PlannedArg::Value(bytes) => Arg::Value(bytes),
+                PlannedArg::Local(bytes) => Arg::Local(*bytes),
+            })
+        });
+        let kernel = launch.built.ready();
+        if let Some(kernel) = &kernel {
+            launch.check(kernel.limits()).map_err(|error| BackendError::Unsupported(error.to_string()))?;
+        }
+        Ok(Arguments { kernel, list: list.collect::<Result<_, BackendError>>()? })
+    }
+
+    /// The native command, with its arguments.
+    pub(super) fn native<'c>(
+        &'c self,
+        arguments: &'c Arguments<'_>,
+        memory: Memory<'c>,
+    ) -> Result<Command<'c>, BackendError> {
+        Ok(match self {
+            DeviceCommand::Kernel(launch) => {
+                let kernel = arguments.kernel.as_deref().ok_or_else(gone)?;
+                Command::Launch(Launch::new(kernel, launch.range, &arguments.list))
+            }
+            DeviceCommand::Copy(copy) => Command::Copy(CopyBox::new(
+                (memory.of(&copy.from)?, copy.from.region()),
+                (memory.of(&copy.to)?, copy.to.region()),
+            )),
+            DeviceCommand::Fill(fill) => {
+                Command::Fill(Fill::new(memory.of(&fill.to)?, fill.to.region(), &fill.pattern))
+            }
+        })
+    }
+}
+
+impl Recorded {
+    /// Has the lane's context take the commands over, with a group's memory. Says which windows are in which memory as for a group.
+    pub(super) fn record(
+        &self,
+        lane: &LaneShell,
+        find: Memory<'_>,
+        memory: &[Arc<dyn Allocation>],
+    ) -> Result<Arc<dyn Sequence>, BackendError> {
+        let arguments: Vec<Arguments<'_>> =
+            self.commands.iter().map(|c| c.arguments(lane, find)).collect::<Result<_, _>>()?;
+        let native: Vec<Command<'_>> = self
+            .commands
+            .iter()
+            .zip(&arguments)
+            .map(|(command, arguments)| command.native(arguments, find))
+            .collect::<Result<_, _>>()?;
+        let nodes: Vec<Node<'_>> =
+            native.into_iter().zip(&self.after).map(|(command, after)| Node::new(command, after)).collect();
+        let mut memory = memory.to_vec();
+        let blank = |arg: &Arg<'_>| matches!(arg, Arg::Buffer(arg) if arg.region.bytes() == 0);
+        if arguments.iter().any(|of| of.list.iter().any(blank)) {
+            memory.push(lane.blank.get(&*lane.context)?.clone());
+        }
+        let kernels: Vec<Arc<dyn BuiltKernel>> =
+            arguments.iter().filter_map(|arguments| arguments.kernel.clone()).collect();
+        // SAFETY: the group that is being fed is a user of these buffers until it has ended, and so is each that runs the
+        // sequence later: it asks for it with its own memory, and a sequence of other memory is not given to it. The
+        // windows lie inside their buffers, and arguments are of the kinds of the kernels' slots, as for any
+        // group. `order` has put each command behind all earlier ones that are in its way.
+        unsafe { lane.context.record(self.slot().position(), &nodes, Keeps::new(memory, kernels)) }
+    }
 }
 
 fn gone() -> BackendError {

@@ -1,16 +1,18 @@
 //! What a node of the engine is to the shell: a group's commands with their places in memory, a step of a transfer, a
 //! host accessor.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, KernelLimits, Region};
+use windlass_backend::{Allocation, BackendError, KernelLimits, Region};
 use windlass_kernel::{Extent, HostBody, Range, RawSpan, SlotAccess, Word};
 
 use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
 use super::limits::check_kernel;
+use super::recorded::Recorded;
 use crate::build::Built;
 use crate::error::Error;
 use windlass_engine::{RootId, Transfer};
@@ -139,10 +141,29 @@ pub(crate) enum PlannedArg {
 pub(crate) enum Planned<'g> {
     /// Taken when it is fed.
     Host(Option<Box<dyn PlannedBody + 'g>>),
+    Device(DeviceCommand),
+    Replay(Arc<Recorded>),
+    /// Taken when it is fed.
+    Native(Option<Box<dyn PlannedNative + 'g>>),
+    HostTask(Box<HostTaskCommand<'g>>),
+}
+
+impl Planned<'_> {
+    /// How many native commands it comes to.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Planned::Replay(recorded) => recorded.weight(),
+            _ => 1,
+        }
+    }
+}
+
+/// A command that any device may take, and that may be run again.
+#[derive(Clone, Debug)]
+pub(crate) enum DeviceCommand {
     Kernel(Box<PlannedKernel>),
     Copy(Box<PlannedCopy>),
     Fill(Box<PlannedFill>),
-    HostTask(Box<HostTaskCommand<'g>>),
 }
 
 /// A host body that knows its range and its memory.
@@ -151,7 +172,19 @@ pub(crate) trait PlannedBody: HostBody {
     fn windows(&self) -> &[Binding];
 }
 
+/// Code of the program that calls a native API, once it is known which memory it may use. Never panics.
+pub(crate) trait PlannedNative: Send {
+    /// See [`NativeCode::call`](windlass_backend::NativeCode::call); the memory is that of these roots, in their order.
+    fn call(
+        self: Box<Self>,
+        roots: &[RootId],
+        place: &mut dyn Any,
+        memory: &[&dyn Allocation],
+    ) -> Result<(), BackendError>;
+}
+
 /// A kernel and its arguments.
+#[derive(Clone, Debug)]
 pub(crate) struct PlannedKernel {
     pub(crate) range: Range,
     pub(crate) args: SmallVec<[PlannedArg; 4]>,
@@ -168,12 +201,14 @@ impl PlannedKernel {
 }
 
 /// A copy between windows of one shape.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedCopy {
     pub(crate) from: Binding,
     pub(crate) to: Binding,
 }
 
 /// A window filled with a pattern.
+#[derive(Clone, Debug)]
 pub(crate) struct PlannedFill {
     pub(crate) to: Binding,
     pub(crate) pattern: SmallVec<[u8; 16]>,
@@ -183,9 +218,11 @@ impl fmt::Debug for Planned<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Planned::Host(_) => "Host",
-            Planned::Kernel(_) => "Kernel",
-            Planned::Copy(_) => "Copy",
-            Planned::Fill(_) => "Fill",
+            Planned::Device(DeviceCommand::Kernel(_)) => "Kernel",
+            Planned::Device(DeviceCommand::Copy(_)) => "Copy",
+            Planned::Device(DeviceCommand::Fill(_)) => "Fill",
+            Planned::Replay(_) => "Replay",
+            Planned::Native(_) => "Native",
             Planned::HostTask(_) => "HostTask",
         })
     }

@@ -16,7 +16,9 @@ pub struct Audit {
     pub allocations: usize,
     /// Staging memory that exists.
     pub staging: usize,
-    /// Bytes in both.
+    /// Recorded sequences that exist.
+    pub sequences: usize,
+    /// Bytes in allocations and staging.
     pub bytes: usize,
     /// Groups that were fed and not reported.
     pub in_flight: usize,
@@ -54,6 +56,8 @@ pub struct Audit {
     pub peer_copies: u64,
     /// Points of other contexts' lanes that groups waited for.
     pub peer_waits: u64,
+    /// Calls of `record`.
+    pub recorded: u64,
     /// Groups that were fed to lanes that only copy.
     pub on_copy_lanes: u64,
     /// Calls that a driver may keep waiting while a kernel runs (frees, builds, pinning), made inside [`inside_poll`] while
@@ -64,7 +68,7 @@ pub struct Audit {
 impl Audit {
     /// How many native objects exist.
     pub fn live(&self) -> usize {
-        self.contexts + self.lanes + self.kernels + self.allocations + self.staging
+        self.contexts + self.lanes + self.kernels + self.sequences + self.allocations + self.staging
     }
 }
 

@@ -2,7 +2,8 @@
 
 use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendId, CompletionStrategy, Contents, ContextInfo, DeviceInfo,
-    DeviceKey, DeviceKind, DomainId, HostAccess, LaneDepth, Limits, MemoryIndex, MemoryInfo, Platform,
+    DeviceKey, DeviceKind, DomainId, HostAccess, LaneDepth, Limits, MemoryIndex, MemoryInfo, NativeApi,
+    Platform,
 };
 use windlass_kernel::ImageFormat;
 
@@ -50,7 +51,7 @@ pub struct FaultyBuilder {
 
 impl Default for FaultyBuilder {
     fn default() -> Self {
-        let id = BackendId::new("faulty");
+        let id = BackendId::new(<Faulty as NativeApi>::BACKEND);
         let devices = Vec::new();
         let config = Config {
             id,
@@ -139,7 +140,7 @@ impl FaultyBuilder {
     }
 
     /// Two GPUs as CUDA shows them: streams of 1,021 commands of which 56 may report, copy engines, one domain with direct
-    /// copies, memory with any contents, a clock, priorities; uploads of up to 64 KiB out of pageable memory return at once,
+    /// copies, memory with any contents, a clock, priorities, graphs, native code; uploads of up to 64 KiB out of pageable memory return at once,
     /// downloads into it never do, and frees, builds and pinning block while a kernel runs.
     pub fn like_cuda(self) -> Self {
         let limits = Limits::default().work_group(1024, 48 << 10);
@@ -154,6 +155,8 @@ impl FaultyBuilder {
             .limits(limits)
             .aspect(Aspect::Profiling)
             .aspect(Aspect::Priorities)
+            .aspect(Aspect::Sequences)
+            .aspect(Aspect::NativeCode)
     }
 
     /// Runs what it is fed at once, on the thread that feeds it: a device that needs no control.

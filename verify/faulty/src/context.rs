@@ -1,6 +1,7 @@
 //! Contexts: memory, kernels and lanes of scripted devices.
 
 use std::any::Any;
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -8,21 +9,30 @@ use std::time::Instant;
 
 use windlass_backend::{
     Allocation, Aspect, BackendError, BuiltKernel, ClockSample, Contents, Context, ContextInfo, ContextSink,
-    HostAccess, Lane, LaneRole, LaneSink, LaneSpec, MemoryIndex, MemoryObject, Priority, Usage, async_trait,
+    HostAccess, Keeps, Lane, LaneRole, LaneSink, LaneSpec, MemoryIndex, MemoryObject, Node, Priority,
+    Sequence, Usage, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
 use crate::builder::Config;
-use crate::kernel::FaultyKernel;
+use crate::kernel::{FaultyKernel, Refused};
 use crate::lane::FaultyLane;
 use crate::machine::{ContextState, LaneState, Machine, Shared};
 use crate::memory::{FaultyMemory, Owner};
 use crate::script::{Call, due};
+use crate::sequence::FaultySequence;
 
-pub(crate) struct FaultyContext {
-    at: usize,
+/// A context of scripted devices; see [`native`](crate::native).
+pub struct FaultyContext {
+    pub(crate) at: usize,
     info: ContextInfo,
     shared: Arc<Shared>,
+}
+
+impl fmt::Debug for FaultyContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyContext").field("number", &self.at).finish_non_exhaustive()
+    }
 }
 
 impl FaultyContext {
@@ -176,6 +186,22 @@ unsafe impl Context for FaultyContext {
                 let limits = machine.script.kernel_limits;
                 Ok(Arc::new(FaultyKernel { name, body, limits, context: self.at, shared }))
             }
+        }
+    }
+
+    unsafe fn record(
+        &self,
+        _device: usize,
+        nodes: &[Node<'_>],
+        keeps: Keeps,
+    ) -> Result<Arc<dyn Sequence>, BackendError> {
+        if let Some(error) = self.shared.lock().script.record.take() {
+            return Err(error);
+        }
+        match FaultySequence::new(nodes, keeps, self.at, &self.shared) {
+            Ok(sequence) => Ok(Arc::new(sequence)),
+            Err(Refused::Error(error)) => Err(error),
+            Err(Refused::Breach(what)) => self.shared.breach(what),
         }
     }
 

@@ -131,6 +131,11 @@ impl FaultyControl {
         self.script(|s| s.panics.push(call));
     }
 
+    /// The next sequence is not recorded.
+    pub fn fail_record(&self, error: BackendError) {
+        self.script(|s| s.record = Some(error));
+    }
+
     /// The next lane cannot be opened.
     pub fn fail_open_lane(&self, error: BackendError) {
         self.script(|s| s.open_lane = Some(error));

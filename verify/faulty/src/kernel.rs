@@ -13,6 +13,8 @@ use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
 
 use crate::machine::{Shared, Uses};
 use crate::memory::{Reach, Window};
+use crate::native::{Enqueued, Place};
+use crate::sequence::FaultySequence;
 
 /// A kernel as a context built it.
 pub(crate) struct FaultyKernel {
@@ -50,10 +52,20 @@ impl From<String> for Refused {
 
 /// A command that is ready to run.
 pub(crate) enum Job {
-    Kernel { body: Body, range: Range, args: Vec<Bound> },
+    Kernel {
+        body: Body,
+        range: Range,
+        args: Vec<Bound>,
+    },
     Host(Box<HostLaunch>),
     Copy(Box<CopyJob>),
-    Fill { to: Window, pattern: SmallVec<[u8; 16]> },
+    Fill {
+        to: Window,
+        pattern: SmallVec<[u8; 16]>,
+    },
+    Replay(Arc<FaultySequence>),
+    /// What native code of the program has put here.
+    Native(Vec<Enqueued>),
 }
 
 pub(crate) struct CopyJob {
@@ -84,20 +96,43 @@ impl Job {
                 let to = Window::new(memory, region, reach.alone())?;
                 Job::Fill { to, pattern: SmallVec::from_slice(pattern) }
             }
+            Command::Replay(sequence) => Job::Replay(FaultySequence::of(sequence)?),
+            Command::Native(call) => {
+                let mut place = Place::default();
+                call.call(&mut place).map_err(Refused::Error)?;
+                Job::Native(place.enqueued)
+            }
             other => {
                 return Err(Refused::Error(BackendError::Unsupported(format!(
                     "{other:?} on a scripted device"
                 ))));
             }
         };
+        if let Job::Replay(sequence) = &job {
+            if sequence.context != reach.context {
+                return Err("a sequence that another context recorded".to_owned().into());
+            }
+            uses.extend(sequence.uses().iter().cloned());
+        }
         uses.extend(job.windows().filter_map(|w| w.block.clone()));
         Ok(job)
     }
 
-    fn windows(&self) -> impl Iterator<Item = &Window> {
+    /// The windows that it writes.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &Window> {
+        let list: SmallVec<[&Window; 4]> = match self {
+            Job::Kernel { args, .. } => args.iter().filter(|a| a.writes).map(|a| &a.window).collect(),
+            Job::Copy(copy) => SmallVec::from_iter([&copy.to]),
+            Job::Fill { to, .. } => SmallVec::from_iter([to]),
+            Job::Host(_) | Job::Replay(_) | Job::Native(_) => SmallVec::new(),
+        };
+        list.into_iter()
+    }
+
+    pub(crate) fn windows(&self) -> impl Iterator<Item = &Window> {
         let list: SmallVec<[&Window; 4]> = match self {
             Job::Kernel { args, .. } => args.iter().map(|a| &a.window).collect(),
-            Job::Host(_) => SmallVec::new(),
+            Job::Host(_) | Job::Replay(_) | Job::Native(_) => SmallVec::new(),
             Job::Copy(copy) => SmallVec::from_iter([&copy.from, &copy.to]),
             Job::Fill { to, .. } => SmallVec::from_iter([to]),
         };
@@ -125,25 +160,24 @@ impl Job {
             }
             Job::Copy(copy) => copy.to.copy_from(&copy.from),
             Job::Fill { to, pattern } => to.fill(pattern),
+            Job::Replay(sequence) => sequence.jobs().for_each(Job::run),
+            Job::Native(enqueued) => enqueued.iter().for_each(|job| job()),
         }
     }
 
     /// What a command that fails leaves behind: rubbish, wherever it might have written.
     pub(crate) fn spoil(&self) {
         const RUBBISH: &[u8] = &[0xa5];
-        match self {
-            Job::Kernel { args, .. } => {
-                args.iter().filter(|a| a.writes).for_each(|a| a.window.fill(RUBBISH));
-            }
-            Job::Host(_) => {}
-            Job::Copy(copy) => copy.to.fill(RUBBISH),
-            Job::Fill { to, .. } => to.fill(RUBBISH),
+        self.written().for_each(|window| window.fill(RUBBISH));
+        if let Job::Replay(sequence) = self {
+            sequence.jobs().for_each(Job::spoil);
         }
     }
 
     pub(crate) fn bytes_copied(&self) -> u64 {
         match self {
             Job::Copy(copy) => copy.to.region.bytes() as u64,
+            Job::Replay(sequence) => sequence.jobs().map(Job::bytes_copied).sum(),
             _ => 0,
         }
     }
@@ -153,15 +187,25 @@ impl Job {
     pub(crate) fn bytes_filled(&self) -> u64 {
         match self {
             Job::Fill { to, .. } => to.region.bytes() as u64,
+            Job::Replay(sequence) => sequence.jobs().map(Job::bytes_filled).sum(),
             _ => 0,
         }
     }
 }
 
-/// The name of the kernel that a command launches.
-pub(crate) fn name_of<'a>(command: &'a Command<'_>) -> Option<&'a str> {
-    let Command::Launch(launch) = command else { return None };
-    (launch.kernel as &dyn Any).downcast_ref::<FaultyKernel>().map(|k| k.name.as_str())
+/// The names of the kernels that a command launches.
+pub(crate) fn names_of<'a>(command: &'a Command<'_>) -> SmallVec<[&'a str; 1]> {
+    match command {
+        Command::Launch(launch) => {
+            let kernel = (launch.kernel as &dyn Any).downcast_ref::<FaultyKernel>();
+            kernel.map(|kernel| kernel.name.as_str()).into_iter().collect()
+        }
+        Command::Replay(sequence) => {
+            let sequence = (&**sequence as &dyn Any).downcast_ref::<FaultySequence>();
+            sequence.into_iter().flat_map(FaultySequence::kernels).collect()
+        }
+        _ => SmallVec::new(),
+    }
 }
 
 fn copy_job(copy: &CopyBox<'_>, reach: Reach<'_>) -> Result<CopyJob, Refused> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 use windlass_backend::{BackendError, Command, Group, Lane, LaneRole, Point};
 
-use crate::kernel::{Job, Refused, name_of};
+use crate::kernel::{Job, Refused, names_of};
 use crate::machine::{self, Machine, Shared, Unreported, Uses};
 use crate::memory::{Reach, is_foreign, is_of_peer};
 use crate::script::{Call, Refusal, due};
@@ -61,7 +61,7 @@ impl FaultyLane {
         if let Some(error) = &script.all_feeds {
             return Some(Refusal::Error(error.clone()));
         }
-        let named = commands.iter().filter_map(name_of).find_map(|name| {
+        let named = commands.iter().flat_map(names_of).find_map(|name| {
             script.kernels.iter().find(|(n, _)| n == name).map(|(_, e)| Refusal::Error(e.clone()))
         });
         match commands.is_empty() {

@@ -37,14 +37,17 @@ pub mod kernels;
 mod lane;
 mod machine;
 mod memory;
+pub mod native;
 #[cfg(feature = "programs")]
 pub mod programs;
 mod script;
+mod sequence;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
+    Backend, BackendError, BackendId, Context, ContextSink, ContextSpec, Platform, Unavailable, async_trait,
 };
 
 pub use audit::{Audit, inside_poll};
@@ -105,5 +108,15 @@ unsafe impl Backend for Faulty {
             return Err(error);
         }
         Ok(Arc::new(FaultyContext::new(&self.config, &devices, spec.sink, self.shared.clone())))
+    }
+
+    async fn adopt(
+        &self,
+        object: Box<dyn Any + Send>,
+        sink: Arc<dyn ContextSink>,
+    ) -> Result<Arc<dyn Context>, BackendError> {
+        let wrong = |_| BackendError::Unsupported("an object that is no `native::Devices`".into());
+        let native::Devices(devices) = *object.downcast().map_err(wrong)?;
+        Ok(Arc::new(FaultyContext::new(&self.config, &devices, sink, self.shared.clone())))
     }
 }

@@ -40,8 +40,8 @@ pub(crate) enum Owner {
     StagingOf(usize),
 }
 
-/// Memory of a context, or staging.
-pub(crate) struct FaultyMemory {
+/// Memory of a context, or staging; see [`native`](crate::native).
+pub struct FaultyMemory {
     pub(crate) block: Arc<Block>,
     owner: Owner,
     visible: bool,
@@ -99,6 +99,12 @@ unsafe impl Allocation for FaultyMemory {
 
     fn host_ptr(&self) -> Option<NonNull<u8>> {
         self.block.memory.host_ptr().filter(|_| self.visible)
+    }
+}
+
+impl fmt::Debug for FaultyMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyMemory").field("owner", &self.owner).finish_non_exhaustive()
     }
 }
 
@@ -173,10 +179,25 @@ impl Window {
         Ok(Window { start, region, block })
     }
 
+    /// A box of a context's own memory, for native code.
+    pub(crate) fn of(memory: &FaultyMemory, region: Region) -> Result<Self, String> {
+        match memory.owner {
+            Owner::Context(context) => Window::new(memory, region, Reach { context, peers: &[] }),
+            Owner::StagingOf(_) => Err("staging memory".into()),
+        }
+    }
+
     /// The address of the first byte.
     pub(crate) fn first(&self) -> NonNull<u8> {
         // SAFETY: `new` checked that the region, its offset included, ends inside the allocation.
         unsafe { self.start.add(self.region.offset) }
+    }
+
+    /// Whether two windows share a byte.
+    pub(crate) fn meets(&self, other: &Window) -> bool {
+        let width = |w: &Window| w.region.width as isize;
+        let far = |a: *mut u8, b: *mut u8| a.addr() as isize - b.addr() as isize;
+        self.rows().any(|a| other.rows().any(|b| far(a, b) < width(other) && far(b, a) < width(self)))
     }
 
     fn rows(&self) -> impl Iterator<Item = *mut u8> {

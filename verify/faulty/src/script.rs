@@ -60,6 +60,8 @@ pub(crate) struct Script {
     pub(crate) open_lane: Option<BackendError>,
     pub(crate) unavailable: Option<String>,
     pub(crate) open: Option<BackendError>,
+    /// The next sequence is not recorded.
+    pub(crate) record: Option<BackendError>,
     /// Feeds of groups with commands.
     pub(crate) feeds: Vec<Nth<Refusal>>,
     /// Every feed, a barrier's too.

@@ -14,6 +14,8 @@ mod ending;
 mod failures;
 #[path = "scenarios/feeding.rs"]
 mod feeding;
+#[path = "scenarios/interop.rs"]
+mod interop;
 #[path = "scenarios/limits.rs"]
 mod limits;
 #[path = "scenarios/loss.rs"]
@@ -24,6 +26,8 @@ mod off_path;
 mod order;
 #[path = "scenarios/panics.rs"]
 mod panics;
+#[path = "scenarios/recordings.rs"]
+mod recordings;
 #[path = "scenarios/refusals.rs"]
 mod refusals;
 #[path = "scenarios/rig.rs"]

@@ -45,8 +45,10 @@ const TOLD_BY_THE_RUNTIME: &[&str] = &[
     "Fill",
     "Group",
     "HostLaunch",
+    "Keeps",
     "LaneSpec",
     "Launch",
+    "Node",
     "Region",
     "Wait",
 ];
@@ -55,7 +57,7 @@ const TOLD_BY_THE_RUNTIME: &[&str] = &[
 const DONE_BY_BACKENDS: &[&str] = &["Allocation", "Backend", "BuiltKernel", "Context", "Lane"];
 
 /// Traits that the runtime implements and backends call.
-const DONE_BY_THE_RUNTIME: &[&str] = &["ContextSink", "LaneSink"];
+const DONE_BY_THE_RUNTIME: &[&str] = &["ContextSink", "LaneSink", "NativeCode"];
 
 /// What is in the contract and not used on both sides, and why. An entry that is not needed any more is a breach.
 const EXCUSED: &[(&str, &str)] = &[

@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use windlass::image::Kernel;
 use windlass::prelude::*;
-use windlass::{BackendError, KernelCall, Result};
+use windlass::{BackendError, KernelCall, Recording, Result};
 
 use super::Tally;
 use super::model::{Expected, GivenUp, Model, initial};
@@ -71,6 +71,9 @@ impl<'p> Run<'p> {
         }
         if program.zeroed {
             builder = builder.zeroed_memory();
+        }
+        if program.sequences {
+            builder = builder.aspect(Aspect::Sequences);
         }
         for memory in &program.devices {
             builder = builder.device(*memory);
@@ -154,8 +157,17 @@ impl<'p> Run<'p> {
             Kind::Write(part, k) => Handle::Accessor(write(self.part(part), *k)),
             _ => {
                 gate = item.gate.map(|_| Arc::new(Gate::default()));
-                let event = self.queues[item.queue].submit(|cg| self.describe(cg, item, gate.as_ref()))?;
-                Handle::Event(event)
+                let queue = &self.queues[item.queue];
+                // Every third group's commands are recorded first. Nobody keeps the recording.
+                let recording = match &item.kind {
+                    Kind::Device(deeds) if at % 3 == 1 => {
+                        Some(queue.record(|cg| deeds.iter().try_for_each(|deed| self.command(cg, deed)))?)
+                    }
+                    _ => None,
+                };
+                let describe =
+                    |cg: &CommandGroup<'_>| self.describe(cg, item, gate.as_ref(), recording.as_ref());
+                Handle::Event(queue.submit(describe)?)
             }
         };
         self.handles.push(handle);
@@ -164,7 +176,13 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    fn describe<'g>(&self, cg: &CommandGroup<'g>, item: &Item, gate: Option<&Arc<Gate>>) -> Result<()> {
+    fn describe<'g>(
+        &self,
+        cg: &CommandGroup<'g>,
+        item: &Item,
+        gate: Option<&Arc<Gate>>,
+        recording: Option<&Recording>,
+    ) -> Result<()> {
         for (earlier, carries) in &item.after {
             if let Handle::Event(event) = &self.handles[*earlier] {
                 if *carries { cg.depends_on(event) } else { cg.after_end(event) }
@@ -175,6 +193,9 @@ impl<'p> Run<'p> {
         }
         if let Some(gate) = gate {
             cg.after(gate.clone().wait(item.gate == Some(true)));
+        }
+        if let Some(recording) = recording {
+            return cg.replay(recording);
         }
         match &item.kind {
             Kind::Device(deeds) => deeds.iter().try_for_each(|deed| self.command(cg, deed)),

@@ -46,6 +46,8 @@ pub(super) struct Program {
     pub(super) no_peer_copies: bool,
     /// Fresh memory holds zeros.
     pub(super) zeroed: bool,
+    /// Devices take recorded sequences as one command.
+    pub(super) sequences: bool,
     pub(super) callbacks: bool,
     pub(super) slow_allocate: bool,
     /// Transfers through staging go in chunks of a few bytes, with room for two at a time.
@@ -187,6 +189,7 @@ impl Program {
             one_domain: shape.chance(50),
             no_peer_copies: shape.chance(20),
             zeroed: shape.chance(25),
+            sequences: shape.chance(50),
             callbacks: rng.chance(30),
             slow_allocate: rng.chance(30),
             chunks: seed % 2 == 1,

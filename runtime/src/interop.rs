@@ -1,0 +1,169 @@
+//! Down to a backend's native objects and back: what the portable API does not cover is one call away.
+//!
+//! A backend publishes a type that implements [`NativeApi`], and says in its documentation what its native objects are and what may be
+//! done with them. Here is what all backends have in common.
+
+use std::any::{Any, type_name};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{Allocation, Aspect, BackendError, Context as NativeContext};
+pub use windlass_backend::{NativeApi, Region};
+use windlass_engine::RootId;
+use windlass_sync::panics::catch;
+
+use crate::context::Context;
+use crate::error::{BoxError, Error, Result};
+use crate::group::{Accessor, CommandGroup, accessor_binding};
+use crate::queue::Queue;
+use crate::runtime::Runtime;
+use crate::shell::work::{Planned, PlannedNative};
+
+/// A context as its backend made it; keeps it open.
+pub struct NativeContextOf<N: NativeApi> {
+    _context: Context,
+    native: Arc<dyn NativeContext>,
+    api: PhantomData<fn() -> N>,
+}
+
+impl<N: NativeApi> Deref for NativeContextOf<N> {
+    type Target = N::Context;
+
+    fn deref(&self) -> &N::Context {
+        match (&*self.native as &dyn Any).downcast_ref() {
+            Some(native) => native,
+            None => unreachable!("its type was looked at when this was made"),
+        }
+    }
+}
+
+impl<N: NativeApi> fmt::Debug for NativeContextOf<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeContextOf").field("backend", &N::BACKEND).finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// The context as its backend made it.
+    pub fn native<N: NativeApi>(&self) -> Result<NativeContextOf<N>> {
+        let native = self.backend_context().clone();
+        match (&*native as &dyn Any).is::<N::Context>() {
+            true => Ok(NativeContextOf { _context: self.clone(), native, api: PhantomData }),
+            false => Err(Error::invalid(format!(
+                "{self} is not one of backend `{}`, or that does not publish it as `{}`",
+                N::BACKEND,
+                type_name::<N::Context>()
+            ))),
+        }
+    }
+
+    /// Makes a context of a native object of the program's own. What has to be true of the object, its type says. Its
+    /// devices are some that the backend lists. Blocks as long as the driver takes.
+    pub fn blocking_from_native<N: NativeApi>(runtime: &Runtime, object: N::Object) -> Result<Context> {
+        Context::adopt(runtime, N::BACKEND, Box::new(object))
+    }
+
+    /// [`Context::blocking_from_native`] on a thread that may block.
+    pub async fn from_native<N: NativeApi>(runtime: &Runtime, object: N::Object) -> Result<Context> {
+        let (inner, runtime) = (runtime.inner().clone(), runtime.clone());
+        inner.off_thread(move || Context::blocking_from_native::<N>(&runtime, object)).await
+    }
+}
+
+impl Queue {
+    /// The native context that the queue is in; keeps it open.
+    pub fn native<N: NativeApi>(&self) -> Result<NativeContextOf<N>> {
+        self.context().native::<N>()
+    }
+}
+
+/// What native code in a group works with, while the group is handed to its lane.
+pub struct Native<'a, N: NativeApi> {
+    place: &'a mut N::Place,
+    memory: &'a [(RootId, &'a N::Memory)],
+}
+
+impl<'a, N: NativeApi> Native<'a, N> {
+    /// Where native commands go.
+    pub fn place(&mut self) -> &mut N::Place {
+        self.place
+    }
+
+    /// The memory that an accessor of the group is in, and the bytes of it that the accessor shows. Native commands may use
+    /// these bytes, as the accessor says that they do, until the group has ended. An accessor without elements has none.
+    pub fn memory<'g, A: Accessor<'g>>(&self, accessor: &A) -> Option<(&'a N::Memory, Region)> {
+        let binding = accessor_binding(accessor)?;
+        let (_, memory) = self.memory.iter().find(|(root, _)| *root == binding.root)?;
+        Some((memory, binding.region()))
+    }
+}
+
+impl<N: NativeApi> fmt::Debug for Native<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Native").field("backend", &N::BACKEND).finish_non_exhaustive()
+    }
+}
+
+impl<'g> CommandGroup<'g> {
+    /// Lets the program hand native commands of its own to the lane, as one command of this group: they come behind the
+    /// group's earlier commands, and the group ends when they have. The closure runs once, on the thread that feeds the
+    /// group, and must not wait there for the device. An error of it, or a panic, is the group's.
+    ///
+    /// Only on devices with [`Aspect::NativeCode`], of the backend whose types are named.
+    pub fn interop_task<N: NativeApi>(
+        &self,
+        code: impl FnOnce(Native<'_, N>) -> std::result::Result<(), BoxError> + Send + 'g,
+    ) -> Result<()> {
+        let device = &self.queue.slot.device;
+        if device.backend().as_str() != N::BACKEND {
+            let (is, wanted) = (device.backend(), N::BACKEND);
+            return Err(Error::invalid(format!(
+                "native code for backend `{wanted}` on {device}, which is of backend `{is}`"
+            )));
+        }
+        if !device.has(Aspect::NativeCode) {
+            return Err(Error::unsupported(format!("native code inside a group, on {device}")));
+        }
+        let code = Unbound { code, api: PhantomData::<fn() -> N> };
+        self.push(Planned::Native(Some(Box::new(code))))
+    }
+}
+
+struct Unbound<N, F> {
+    code: F,
+    api: PhantomData<fn() -> N>,
+}
+
+impl<N, F> PlannedNative for Unbound<N, F>
+where
+    N: NativeApi,
+    F: FnOnce(Native<'_, N>) -> std::result::Result<(), BoxError> + Send,
+{
+    fn call(
+        self: Box<Self>,
+        roots: &[RootId],
+        place: &mut dyn Any,
+        memory: &[&dyn Allocation],
+    ) -> std::result::Result<(), BackendError> {
+        let other = |what: &str| BackendError::Unsupported(format!("{what} of backend `{}`", N::BACKEND));
+        let place = place.downcast_mut().ok_or_else(|| other("a native place that is not"))?;
+        let mut native = SmallVec::<[(RootId, &N::Memory); 4]>::new();
+        for (root, memory) in roots.iter().zip(memory) {
+            let memory: &dyn Any = *memory;
+            native.push((*root, memory.downcast_ref().ok_or_else(|| other("memory that is not"))?));
+        }
+        // A backend may hold what it likes while it calls this: it is spared the program's panics.
+        match catch(|| (self.code)(Native { place, memory: &native })) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(BackendError::Native {
+                call: "native code of the program",
+                code: 0,
+                message: error.to_string(),
+            }),
+            Err(panic) => Err(BackendError::Panicked(panic.message().into())),
+        }
+    }
+}
