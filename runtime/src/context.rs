@@ -146,6 +146,30 @@ impl Context {
         devices.iter().map(|(data, _)| Device::new(self.runtime.clone(), data.clone())).collect()
     }
 
+    /// Gives the context up: its device hangs, or has become too slow to wait for. Everything on it fails as if the device were
+    /// lost, at once and without waiting for it, and others go on.
+    ///
+    /// Nobody knows what such a device still does. So memory that its unfinished commands use is leaked, what was only
+    /// there is lost, and that may be host memory too: a buffer that was being copied to the host has lost what it had there.
+    /// The device can be opened again, if its driver lets it be.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let x = Buffer::from(vec![1_u32; 4]);
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&x), 2))?.blocking_wait()?;
+    /// queue.context().abandon();
+    /// assert!(queue.submit(|cg| cg.fill(&cg.overwrite(&x), 3)).unwrap_err().is_device_lost());
+    /// let again = Queue::blocking_on(Device::host())?;
+    /// again.submit(|cg| cg.fill(&cg.overwrite(&x), 4))?.blocking_wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn abandon(&self) {
+        self.shared.abandon(self.runtime.inner());
+    }
+
     /// The runtime it belongs to.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
@@ -330,6 +354,17 @@ impl ContextShared {
             }
         }
         inner.enter(|state, _| links.iter().for_each(|(from, to)| state.engine.add_link(*from, *to)));
+    }
+
+    /// See [`Context::abandon`]. The backend hears of it first: from then on it takes nothing, so what is in flight afterwards is
+    /// all that there will ever be.
+    fn abandon(&self, inner: &Arc<Inner>) {
+        if let Err(panic) = catch(|| self.native.abandon()) {
+            tracing::error!(message = panic.message(), "a backend panicked when a context was given up");
+        }
+        let error = BackendError::Lost("its context was given up".into());
+        let cause = Cause(Error::backend(error, "running a group"));
+        inner.enter(|state, turn| state.abandon(self.id, cause, turn));
     }
 
     /// Whether nothing is taken any more.

@@ -52,7 +52,7 @@ use blank::Blank;
 pub(crate) use chores::Chores;
 use pool::{Pool, StagingCount, StagingLimits};
 use windlass_engine::{
-    ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer,
+    ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
 };
 use work::{Planned, Work};
 
@@ -109,6 +109,8 @@ pub(crate) struct State {
     proxies: HashMap<ProxyId, Arc<Signal>>,
     /// Steps of staged transfers whose end a future waits for.
     steps: HashMap<NodeId, Arc<Signal>>,
+    /// What a device may still touch which was given up: it is never freed, nor used again.
+    leaked: Vec<Arc<dyn Allocation>>,
     /// Room for the nodes that a verdict settles.
     room: Vec<Settled<Windlass>>,
     /// No more submissions are taken.
@@ -190,6 +192,7 @@ impl Inner {
             domains: HashMap::new(),
             proxies: HashMap::new(),
             steps: HashMap::new(),
+            leaked: Vec::new(),
             room: Vec::new(),
             closed: false,
             counters: Counters::default(),
@@ -244,6 +247,30 @@ impl State {
         self.lanes.push(None);
     }
 
+    /// Gives a context up whose device may go on for ever with what it was fed. The engine knows the buffers that this touches;
+    /// staging, and what stands in for empty arguments, is the shell's own. What of these is kept for later is not freed
+    /// either: that might be to wait for the device.
+    pub(crate) fn abandon(&mut self, context: ContextId, cause: Cause, turn: &mut Turn<Windlass>) {
+        let State { engine, lanes, leaked, .. } = self;
+        let in_flight: Vec<NodeId> = engine.in_flight_of(context).collect();
+        for node in in_flight {
+            if let Some(Work::Transfer(transfer)) = engine.work_mut(node) {
+                leaked.extend(transfer.staging.clone());
+            }
+        }
+        for lane in lanes.iter().flatten().filter(|lane| engine.context_of(lane.id) == context) {
+            leaked.extend(lane.blank.made().cloned());
+            leaked.extend(lane.staging.clear());
+        }
+        engine.abandon(context, cause, turn);
+        leaked.append(&mut turn.leaked);
+    }
+
+    /// Whether a device may still touch this memory which was given up.
+    fn is_leaked(&self, memory: &Arc<dyn Allocation>) -> bool {
+        self.leaked.iter().any(|leaked| Arc::ptr_eq(leaked, memory))
+    }
+
     /// What the staging pools of all contexts have and have done, and the most that one of them has had.
     pub(crate) fn count_staging(&self) -> StagingCount {
         let mut pools: Vec<_> = self.lanes.iter().flatten().map(|lane| &lane.staging).collect();
@@ -294,6 +321,7 @@ impl Drop for Inner {
         let mut chores = Chores::default();
         let lanes = self.desk.sit(&mut chores, |state, _| {
             state.memories.clear();
+            std::mem::forget(std::mem::take(&mut state.leaked));
             std::mem::take(&mut state.lanes)
         });
         let lanes = lanes.into_iter().flatten().collect();

@@ -289,10 +289,11 @@ pub unsafe trait Context: Any + Send + Sync {
         Err(BackendError::Unsupported("recorded sequences".into()))
     }
 
-    /// Gives the context up: a device hangs, and nobody waits for it any more. From here on the context reports nothing, and
-    /// refuses what it is fed as lost. What is under way may never end: whatever it might still touch is to be leaked, and no
-    /// later call (`close` and drops included) may wait for it. Memory that the runtime lent to commands in flight is leaked
-    /// by the runtime.
+    /// Gives the context up: a device hangs, and nobody waits for it any more. Never blocks. From here on the context refuses
+    /// what it is fed as lost, and starts no report; one that is under way may end. What is under way on the device may never
+    /// end: whatever of the backend's own it might still touch is to be leaked, and no later call (`close` and dropping
+    /// lanes included) may wait for it. The runtime leaks all memory of the context, and whatever other memory it lent to
+    /// commands in flight.
     fn abandon(&self) {}
 
     /// Ends the context: called once, after the last verdict of its last lane, or after [`Context::abandon`].

@@ -93,6 +93,10 @@ unsafe impl Context for OpenClContext {
         Ok(Arc::new(HostMemory::zeroed(bytes)?))
     }
 
+    fn abandon(&self) {
+        self.lanes.abandon();
+    }
+
     async fn build(
         &self,
         device: usize,

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
@@ -31,12 +31,27 @@ use crate::waiter::Waiter;
 #[derive(Default)]
 pub(crate) struct Lanes {
     by_number: Mutex<HashMap<LaneNumber, Weak<Stream>>>,
+    /// Set when nobody waits for them any more.
+    given_up: OnceLock<()>,
 }
 
 impl Lanes {
     /// The lane of this number; `None` once it was dropped, which happens only after its last verdict.
     fn get(&self, number: LaneNumber) -> Option<Arc<Stream>> {
         lock(&self.by_number).get(&number)?.upgrade()
+    }
+
+    /// Nobody waits for any of them any more.
+    pub(crate) fn abandon(&self) {
+        let _ = self.given_up.set(());
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.get().is_some()
+    }
+
+    fn lost(&self) -> Option<BackendError> {
+        self.is_given_up().then(|| BackendError::Lost("its context was given up".into()))
     }
 
     fn add(&self, number: LaneNumber, stream: &Arc<Stream>) {
@@ -162,7 +177,7 @@ unsafe impl Lane for OpenClLane {
         let Group { point, waits, commands, report, .. } = group;
         let progress = &self.stream.progress;
         progress.sweep();
-        if let Some(lost) = progress.lost() {
+        if let Some(lost) = progress.lost().or_else(|| self.lanes.lost()) {
             return Err(lost);
         }
         let steps: SmallVec<[Step<'_>; 1]> =
@@ -253,7 +268,10 @@ impl Drop for OpenClLane {
     /// one, the memory that commands read must outlive them all the same.
     fn drop(&mut self) {
         let progress = &self.stream.progress;
-        if progress.is_idle() || self.stream.queue.finish().is_ok() {
+        if self.lanes.is_given_up() {
+            // To release the queue may be to wait for it.
+            std::mem::forget(Arc::clone(&self.stream));
+        } else if progress.is_idle() || self.stream.queue.finish().is_ok() {
             progress.clear();
         } else {
             // Nobody can say what a queue that cannot be finished still reads, so that memory is given up.

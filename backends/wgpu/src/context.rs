@@ -124,6 +124,10 @@ unsafe impl Context for WgpuContext {
         Ok(Arc::new(kernel::build(&self.gpu, kernel, image)?))
     }
 
+    fn abandon(&self) {
+        self.worker.abandon();
+    }
+
     async fn close(&self) {
         self.worker.close();
     }

@@ -54,12 +54,18 @@ impl Worker {
         self.inbox.flush();
     }
 
-    /// Lets the threads finish what was fed, and waits for them. A sink's own thread is not waited for.
+    /// Nobody waits for the threads any more.
+    pub(crate) fn abandon(&self) {
+        self.inbox.close(Ending::Abandoned);
+    }
+
+    /// Lets the threads finish what was fed, and waits for them, unless they were given up. A sink's own thread is not
+    /// waited for.
     pub(crate) fn close(&self) {
         let threads = mem::take(&mut *lock(&self.threads));
         let own = threads.iter().any(|t| t.thread().id() == thread::current().id());
         self.inbox.close(if own { Ending::Abandoned } else { Ending::Joined });
-        if !own {
+        if self.inbox.ending() == Some(Ending::Joined) {
             // A thread that panicked has ended too, which is all that is asked.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }

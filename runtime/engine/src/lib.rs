@@ -44,6 +44,7 @@ mod guard;
 mod hazard;
 mod ids;
 mod lanes;
+mod lose;
 mod machine;
 mod node;
 mod plan;

@@ -31,6 +31,17 @@ pub(super) struct Kept<M> {
     users: SmallVec<[(LaneId, u64); 2]>,
 }
 
+impl<M> Kept<M> {
+    /// The points that have to pass before it is freed.
+    pub(super) fn users(&self) -> impl Iterator<Item = (LaneId, u64)> {
+        self.users.iter().copied()
+    }
+
+    pub(super) fn into_allocation(self) -> (MemoryId, M) {
+        (self.memory, self.allocation)
+    }
+}
+
 impl<S: Shell> Engine<S> {
     /// Frees allocations in lost memory, which their roots have let go of, as soon as no lane that goes on uses them.
     pub(super) fn free_lost(&mut self, lost: Vec<(RootId, MemoryId, S::Memory)>) {

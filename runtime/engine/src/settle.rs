@@ -1,14 +1,11 @@
-//! How nodes end: settling, failure along the data, cancellation, a lost context.
+//! How nodes end: settling, failure along the data, cancellation.
 
 use slab::Slab;
 use smallvec::SmallVec;
 
 use super::cells::Content;
 use super::edges::{DATA, EVENT, NONE};
-use super::ids::{ContextId, MemoryId};
-use super::{
-    End, Engine, Epoch, EpochId, Node, NodeId, Outcome, Realm, RootId, Settled, Shell, Slot, State, Turn, Use,
-};
+use super::{End, Engine, Epoch, EpochId, NodeId, Outcome, Realm, RootId, Settled, Shell, State, Turn, Use};
 
 /// What came of a wish to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +128,7 @@ impl<S: Shell> Engine<S> {
 
     /// Everyone behind `id` on an edge that carries one of `kinds` fails with it, and everyone who reads what those
     /// write, directly or not.
-    fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8, turn: &mut Turn<S>) {
+    pub(super) fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8, turn: &mut Turn<S>) {
         let mut todo: SmallVec<[(u32, u8); 8]> = SmallVec::from_iter([(self.nodes[id].out, kinds)]);
         let mut took_down = 0;
         while let Some((mut head, kinds)) = todo.pop() {
@@ -176,7 +173,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Notes a node's own failure. False if its end is certain already.
-    fn will_fail(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) -> bool {
+    pub(super) fn will_fail(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) -> bool {
         let Some(node) = self.nodes.get_mut(id) else { return false };
         match &mut node.end {
             None => node.end = Some(End::Failed(cause.clone())),
@@ -271,78 +268,6 @@ impl<S: Shell> Engine<S> {
         let (outcome, _) = outcome_of(node.end.clone()?);
         node.told = true;
         Some((node.work.as_ref()?, outcome))
-    }
-
-    /// A context is gone: everything on its lanes ends, and data that was nowhere else is lost.
-    pub fn lose(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
-        let entry = &mut self.contexts[context.0 as usize];
-        if entry.lost.is_some() {
-            return turn.causes.push(cause);
-        }
-        entry.lost = Some(cause.clone());
-        let gone: Vec<MemoryId> = self
-            .devices
-            .iter()
-            .filter(|d| d.context == context && d.memory != super::HEAP)
-            .map(|d| d.memory)
-            .collect();
-        // Transfers in another context may be on their way to or from there too.
-        let is_gone = |node: &Node<S>| node.uses.iter().any(|u| gone.contains(&u.memory));
-        let is_over = |node: &Node<S>| match node.state {
-            State::Passed => true,
-            State::Feeding(lane, point) => point <= self.lanes[lane.0 as usize].passed,
-            _ => false,
-        };
-        let users = self.nodes.iter().filter(|(_, n)| is_gone(n) && !is_over(n));
-        let mut users: Vec<NodeId> = users.map(|(id, _)| id).collect();
-        // All of them fail themselves, before any takes others down.
-        users.retain(|id| self.will_fail(*id, &cause, turn));
-        users.into_iter().for_each(|id| self.doom_behind(id, &cause, DATA | EVENT, turn));
-        let of_context = |engine: &Self, lane: usize| {
-            engine.devices[engine.lanes[lane].device.0 as usize].context == context
-        };
-        for lane in (0..self.lanes.len()).filter(|&l| of_context(self, l)).collect::<Vec<_>>() {
-            let entry = &mut self.lanes[lane];
-            // Whoever waits for its points natively waits no more: what has not been fed is not to name them.
-            entry.passed = entry.last_point;
-            (entry.weight, entry.reports, entry.owes_reports) = (0, 0, false);
-            let in_flight = std::mem::take(&mut entry.in_flight).into_iter().map(|flight| flight.node);
-            let listed = std::mem::take(&mut entry.list).into_iter().map(|(id, _)| id);
-            for id in in_flight.chain(listed) {
-                let Some(node) = self.nodes.get_mut(id) else { continue };
-                node.end.get_or_insert(End::Failed(cause.clone()));
-                self.finish(id, turn);
-            }
-        }
-        self.lose_data(&gone, &cause, turn);
-        self.finish_pending(turn);
-        self.look_for_unused(turn);
-    }
-
-    fn lose_data(&mut self, gone: &[MemoryId], cause: &S::Cause, turn: &mut Turn<S>) {
-        let roots: Vec<_> = self.roots.iter().map(|(id, _)| id).collect();
-        let mut lost = Vec::new();
-        for id in roots {
-            let root = &mut self.roots[id];
-            for cell in root.cells.iter_mut() {
-                for replica in cell.replicas.iter_mut().filter(|r| gone.contains(&r.memory)) {
-                    (replica.valid, replica.reserve, replica.cleared) = (false, None, false);
-                }
-                if matches!(cell.content, Content::Written) && cell.is_nowhere() {
-                    cell.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
-                }
-            }
-            for at in (0..root.slots.len()).rev() {
-                let gone_memory = root.slots[at].0;
-                if gone.contains(&gone_memory)
-                    && let Slot::Ready(_) = root.slots[at].1
-                    && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
-                {
-                    lost.push((id, gone_memory, memory));
-                }
-            }
-        }
-        self.free_lost(lost);
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Turn<S: Shell> {
     pub sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
     /// Allocations that nothing uses any more.
     pub freed: Vec<S::Memory>,
+    /// Allocations that a device which nobody waits for any more may still touch: they are never to be freed.
+    pub leaked: Vec<S::Memory>,
     /// Causes that the engine has let go of, perhaps the last of their failure: the error inside may be the user's, and
     /// its drop may come back to the engine.
     pub causes: Vec<S::Cause>,
@@ -87,6 +89,7 @@ impl<S: Shell> Turn<S> {
             arm: SmallVec::new(),
             sentinels: SmallVec::new(),
             freed: Vec::new(),
+            leaked: Vec::new(),
             causes: Vec::new(),
             closed: Vec::new(),
         }
@@ -96,8 +99,8 @@ impl<S: Shell> Turn<S> {
     #[inline]
     pub fn asks_for_more(&self) -> bool {
         let links = self.proxies.len() | self.fired.len() | self.staged.len();
-        let rest = self.start.len() | self.allocate.len() | self.freed.len() | self.closed.len();
-        links | rest != 0
+        let rest = self.start.len() | self.allocate.len() | self.freed.len() | self.leaked.len();
+        links | rest | self.closed.len() != 0
     }
 
     pub(super) fn lane_ready(&mut self, lane: LaneId) {

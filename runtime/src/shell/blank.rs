@@ -34,4 +34,9 @@ impl Blank {
         let made = context.allocate(self.index, MemoryObject::Buffer { bytes: BYTES })?;
         Ok(self.memory.get_or_init(|| made))
     }
+
+    /// The memory, if somebody has needed it.
+    pub(super) fn made(&self) -> Option<&Arc<dyn Allocation>> {
+        self.memory.get()
+    }
 }

@@ -145,7 +145,7 @@ impl State {
     #[inline(never)]
     fn transfer(&mut self, node: NodeId) -> Option<Box<Move>> {
         let Some(Work::Transfer(transfer)) = self.engine.work_mut(node) else { return None };
-        let (step, staging) = (transfer.step, transfer.staging.take());
+        let (step, staging) = (transfer.step, transfer.staging.clone());
         let (from, to) = self.regions(&step)?;
         Some(Box::new(Move { step, from, to, staging }))
     }

@@ -57,10 +57,15 @@ impl Inner {
             inner.hand_out(second.as_ref().unwrap_or(&lease), upload);
             inner.open_step(upload);
             Signalled::new(up).await;
-            for lease in [Some(lease), second].into_iter().flatten().flatten() {
-                inner.give_back(lease);
+            let leases: SmallVec<[Lease; 2]> =
+                [Some(lease), second].into_iter().flatten().flatten().collect();
+            let leaked: SmallVec<[bool; 2]> = inner.enter(|state, _| {
+                state.counters.live_steps -= 1;
+                leases.iter().map(|lease| state.is_leaked(&lease.memory)).collect()
+            });
+            for (lease, leaked) in leases.into_iter().zip(leaked) {
+                inner.end_lease(lease, leaked);
             }
-            inner.enter(|state, _| state.counters.live_steps -= 1);
         });
     }
 
@@ -152,8 +157,16 @@ impl Inner {
     }
 
     fn give_back(&self, lease: Lease) {
+        self.end_lease(lease, false);
+    }
+
+    /// Staging that a device may still touch which was given up is not for the next one, and nor is it freed.
+    fn end_lease(&self, lease: Lease, leaked: bool) {
         let Lease { pool, memory, class, claimed } = lease;
-        self.free_all(pool.keep(class, memory));
+        match leaked {
+            true => pool.allocated(class, false),
+            false => self.free_all(pool.keep(class, memory)),
+        }
         if claimed {
             wake(pool.disclaim(class));
         }

@@ -1,5 +1,7 @@
 //! The runtime on scripted devices, from one thread: every moment can be held still, and made to fail.
 
+#[path = "scenarios/abandon.rs"]
+mod abandon;
 #[path = "scenarios/cancel.rs"]
 mod cancel;
 #[path = "scenarios/contexts.rs"]

@@ -61,7 +61,6 @@ const DONE_BY_THE_RUNTIME: &[&str] = &["ContextSink", "LaneSink", "NativeCode"];
 
 /// What is in the contract and not used on both sides, and why. An entry that is not needed any more is a breach.
 const EXCUSED: &[(&str, &str)] = &[
-    ("Context::abandon", "a hung device is not given up yet"),
     ("DeviceInfo::atomic_scopes", FOR_PROGRAMS),
     ("DeviceInfo::driver", FOR_PROGRAMS),
     ("DeviceInfo::physical_id", FOR_PROGRAMS),

@@ -137,6 +137,8 @@ struct Running {
     at: usize,
     /// What a guard saw when it began.
     seen: Option<u64>,
+    /// The memory that it works on was given up: it goes on there, and nobody sees what it does.
+    apart: bool,
 }
 
 struct Staging {
@@ -197,6 +199,8 @@ pub(super) struct Drive<'a> {
     edges: usize,
     loss: Option<usize>,
     any_loss: bool,
+    /// Memory that a device which was given up may still touch.
+    hung: Vec<u32>,
     allocated: u32,
     freed: u32,
     actions: Vec<Action>,
@@ -241,6 +245,7 @@ impl<'a> Drive<'a> {
             edges: 0,
             loss: None,
             any_loss: false,
+            hung: Vec::new(),
             allocated: 0,
             freed: 0,
             actions: Vec::new(),
@@ -304,7 +309,7 @@ impl<'a> Drive<'a> {
             if self.account.has_bad_input(at) {
                 return Err(Fault::new(format!("{at} is started though something it reads failed")));
             }
-            self.running.push(Running { id, at, seen: None });
+            self.running.push(Running { id, at, seen: None, apart: false });
         }
         self.turn.proxies.clear();
         for (lane, point) in std::mem::take(&mut self.turn.arm) {
@@ -324,8 +329,12 @@ impl<'a> Drive<'a> {
             self.staging.push(Staging { download, upload, moves, opened: 0, at, tokens: Vec::new() });
         }
         self.allocations.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
+        self.freed += std::mem::take(&mut self.turn.leaked).len() as u32;
         for memory in std::mem::take(&mut self.turn.freed) {
             self.freed += 1;
+            if memory > 0 && self.hung.contains(&memory) {
+                return Err(Fault::new("memory is freed that a device may touch which was given up"));
+            }
             let in_flight = self.lanes.iter().filter(|l| !l.lost).flat_map(|l| &l.fed[l.reported..]);
             // What the program began with is all called 0, and stands in the heap.
             if memory > 0 && in_flight.flat_map(|entry| &entry.memory).any(|used| *used == memory) {

@@ -28,6 +28,8 @@ pub(super) struct Program {
     pub(super) chunk: Option<usize>,
     /// A context that is lost, and the item before which that may happen first.
     pub(super) loss: Option<(usize, usize)>,
+    /// It is given up, and may still touch what it was fed.
+    pub(super) hangs: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +141,7 @@ impl Program {
             lazy: rng.chance(35),
             chunk: None,
             loss: None,
+            hangs: false,
         };
         for _ in 0..1 + rng.below(4) {
             program.add_device(&mut rng);
@@ -175,7 +178,14 @@ impl Program {
             (item.after, item.queue) = (Vec::new(), None);
             program.items.push(item);
         }
+        program.hangs = program.loss.is_some() && rng.chance(50);
         program
+    }
+
+    /// All elements of a root, by their position among those of all roots.
+    pub(super) fn elements_of(&self, root: usize) -> std::ops::Range<usize> {
+        let base = self.base(root);
+        base..base + self.roots[root].len()
     }
 
     /// The program of a seed with chunks of a few bytes, and some memories that the host's data reaches through staging.

@@ -10,15 +10,16 @@ mod ends;
 mod group;
 mod guards;
 mod lanes;
+mod lost;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use group::Group;
 use windlass_engine::{
-    Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId,
-    MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, Shell, Staged, Step, Transfer,
-    Turn,
+    Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, HEAP, LaneId,
+    MemoryId, MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, Shell, Staged, Step,
+    Transfer, Turn,
 };
 
 /// The shell of a script: work and causes are names.

@@ -168,7 +168,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "what was only in a lost context counts as still there",
         found: &[Seed(116)],
-        changes: &[("settle.rs", "self.lose_data(&gone, &cause, turn);", "")],
+        changes: &[("lose.rs", "self.lose_data(&gone, &cause, hangs, turn);", "")],
     },
     Fault {
         what: "a copy is given to a lost device that shares the heap",

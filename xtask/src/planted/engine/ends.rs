@@ -196,4 +196,28 @@ pub(super) const FAULTS: &[Fault] = &[
             "filter(|(.., used)| used.is_empty() && used.iter().any(uses))",
         )],
     },
+    Fault {
+        what: "a failed transfer whose source is lost leaves a version that is nowhere",
+        found: &[Script("lost::a_copy_out_of_a_lost_memory_leaves_nothing")],
+        changes: &[("settle.rs", "if wrote || last {", "if wrote {")],
+    },
+    Fault {
+        what: "what a hung device may touch is freed",
+        found: &[Seed(116)],
+        changes: &[("lose.rs", "        if hangs {", "        if false && hangs {")],
+    },
+    Fault {
+        what: "who uses memory that was given up goes on with it",
+        found: &[Seed(508)],
+        changes: &[(
+            "lose.rs",
+            "|| self.given_up.contains(&(root, memory))",
+            "|| false && self.given_up.contains(&(root, memory))",
+        )],
+    },
+    Fault {
+        what: "lost memory that was kept for a lane is freed when that lane hangs",
+        found: &[Script("lost::kept_memory_is_leaked_with_the_lane_that_it_was_kept_for")],
+        changes: &[("lose.rs", "kept.users().any(still_out)", "false && kept.users().any(still_out)")],
+    },
 ];

@@ -83,20 +83,28 @@ impl Account<'_> {
         }
     }
 
-    /// A context is lost, and these nodes in it, which had not ended.
-    pub(in super::super) fn lost(&mut self, context: usize) {
+    /// A context is lost, and with it these buffers' allocations in whatever memory.
+    pub(in super::super) fn lost(&mut self, context: usize, given_up: &[(usize, usize)]) {
+        for &(root, memory) in given_up {
+            for e in self.program.elements_of(root) {
+                self.lose_copy(e, memory);
+            }
+        }
         for (i, memory) in self.program.memories.iter().enumerate() {
             if memory.context != context {
                 continue;
             }
-            for element in &mut self.elements {
-                element.current &= !(2 << i);
-                element.forget(i + 1);
-                element.users[i + 1].cleared = false;
-                if element.content == Content::Written && element.current == 0 {
-                    element.content = Content::Lost;
-                }
-            }
+            (0..self.elements.len()).for_each(|e| self.lose_copy(e, i + 1));
+        }
+    }
+
+    fn lose_copy(&mut self, element: usize, memory: usize) {
+        let element = &mut self.elements[element];
+        element.current &= !(1 << memory);
+        element.forget(memory);
+        element.users[memory].cleared = false;
+        if element.content == Content::Written && element.current == 0 {
+            element.content = Content::Lost;
         }
     }
 

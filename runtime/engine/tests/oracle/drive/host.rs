@@ -50,7 +50,7 @@ impl Drive<'_> {
 
     /// A host task runs; a guard begins, or ends.
     pub(super) fn host(&mut self, i: usize) -> Result<(), Fault> {
-        let Running { id, at, seen } = self.running[i];
+        let Running { id, at, seen, apart } = self.running[i];
         let item = match self.account.nodes[at].what {
             What::Item(item) => item,
             What::Copy(copy) => {
@@ -58,6 +58,11 @@ impl Drive<'_> {
                 return Ok(());
             }
         };
+        if apart {
+            self.running.swap_remove(i);
+            self.engine.finish_host(id, Ok(()), &mut self.turn);
+            return Ok(());
+        }
         let guard = self.program.items[item].kind == Kind::Guard;
         let needs = &self.account.needs[item];
         if guard && seen.is_none() {
@@ -88,10 +93,12 @@ impl Drive<'_> {
 
     /// The host's half of a staged transfer.
     fn host_copy(&mut self, i: usize, copy: Transfer) {
-        let Running { id, at, .. } = self.running.swap_remove(i);
+        let Running { id, at, apart, .. } = self.running.swap_remove(i);
         let fails = self.fails[at];
         self.account.nodes[at].own_failure |= fails && self.account.nodes[at].settled.is_none();
-        self.copy(at, copy, fails);
+        if !apart {
+            self.copy(at, copy, fails);
+        }
         self.copied.push(at);
         self.engine.finish_host(id, if fails { Err(Why::new(at as u32)) } else { Ok(()) }, &mut self.turn);
     }
@@ -136,13 +143,15 @@ impl Drive<'_> {
     pub(super) fn lose(&mut self) {
         let Some(context) = self.loss.take() else { return };
         self.any_loss = true;
+        let touched = if self.program.hangs { self.give_up(context) } else { Vec::new() };
         for at in 0..self.ids.len() {
             let passed = self.lanes.iter().any(|l| l.fed[..l.reported].iter().any(|e| e.at == at));
             let passed = passed || self.copied.contains(&at);
             let there = |(_, m): &(usize, usize)| *m > 0 && self.program.memories[*m - 1].context == context;
             let node = &self.account.nodes[at];
             let runs_there = self.contexts[at] == Some(context) && !node.cancelled;
-            let hit = runs_there || self.places(at).iter().any(there);
+            let given_up = |place: &(usize, usize)| touched.contains(place);
+            let hit = runs_there || self.places(at).iter().any(|place| there(place) || given_up(place));
             if node.settled.is_none() && !passed && hit {
                 self.account.nodes[at].own_failure = true;
             }
@@ -152,13 +161,40 @@ impl Drive<'_> {
                 self.ready.iter_mut().for_each(|slots| slots[i + 1] = false);
             }
         }
-        self.engine.lose(ContextId(context as u32), Why::new(LOST), &mut self.turn);
-        self.account.lost(context);
+        for &(root, memory) in &touched {
+            self.ready[root][memory] = false;
+        }
+        for i in 0..self.running.len() {
+            let on_host = self.places(self.running[i].at).into_iter().filter(|(_, memory)| *memory == 0);
+            self.running[i].apart = on_host.into_iter().any(|place| touched.contains(&place));
+        }
+        let (id, why) = (ContextId(context as u32), Why::new(LOST));
+        match self.program.hangs {
+            true => self.engine.abandon(id, why, &mut self.turn),
+            false => self.engine.lose(id, why, &mut self.turn),
+        }
+        self.account.lost(context, &touched);
+        for &(root, memory) in touched.iter().filter(|(_, memory)| *memory == 0) {
+            // The next allocation there is a fresh one.
+            let elements = self.program.elements_of(root);
+            elements.for_each(|e| self.world.tokens[memory][e] = 0);
+        }
         for lane in self.lanes.iter_mut().filter(|l| l.context == context) {
             lane.lost = true;
             lane.called = false;
             lane.executed = lane.fed.len();
             lane.reported = lane.fed.len();
         }
+    }
+
+    /// What commands in flight on a context's lanes may touch for ever.
+    fn give_up(&mut self, context: usize) -> Vec<(usize, usize)> {
+        let lanes = self.lanes.iter().filter(|lane| lane.context == context);
+        let hung: Vec<_> = lanes.flat_map(|lane| &lane.fed[lane.reported..]).collect();
+        self.hung = hung.iter().flat_map(|entry| entry.memory.iter().copied()).collect();
+        let mut touched: Vec<_> = hung.iter().flat_map(|entry| self.places(entry.at)).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        touched
     }
 }

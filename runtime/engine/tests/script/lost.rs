@@ -1,0 +1,97 @@
+//! Contexts of one domain of which one is lost, or given up, while others use its memory.
+
+use super::*;
+
+/// Two devices in contexts of their own, in one domain, linked both ways.
+fn peers(s: &mut Script) -> [DeviceId; 2] {
+    let domain = s.engine.add_domain();
+    let contexts = [(); 2].map(|()| s.engine.add_context(domain));
+    let devices = contexts.map(|context| s.device_in(context, 1, 64));
+    let [one, two] = devices.map(|device| s.engine.device_memory(device));
+    s.engine.add_link(one, two);
+    s.engine.add_link(two, one);
+    devices
+}
+
+/// The copy has read from memory that went under it: what it brought is nothing, and there is no other copy.
+#[test]
+fn a_copy_out_of_a_lost_memory_leaves_nothing() {
+    let mut s = Script::new();
+    let [one, two] = peers(&mut s);
+    let a = s.buffer(4);
+    let wrote = s.group("writes").on(one).writes(a).submit();
+    let read = s.group("reads").on(two).reads(a).submit();
+    let [(copy, _)] = s.moved()[..] else { panic!("one copy") };
+    s.feed_all();
+    s.pass(wrote);
+    s.lose(one);
+    s.pass(copy);
+    s.pass(read);
+    assert_eq!(s.end(copy), Some(&Outcome::Failed("lost")));
+    assert_eq!(s.end(read), Some(&Outcome::Doomed("lost")));
+    let later = [s.group("later").on(two).reads(a).submit(), s.group("on the host").reads(a).submit()];
+    s.run_to_the_end();
+    for later in later {
+        assert_eq!(s.end(later), Some(&Outcome::Doomed("lost")));
+    }
+    s.assert_empty();
+}
+
+/// A download that hangs may write into the heap for ever: that memory is leaked, and the buffer gets another.
+#[test]
+fn what_a_hung_device_may_touch_is_leaked() {
+    let mut s = Script::new();
+    let heap_too = MemoryTraits { addressable: false, ..MemoryTraits::heap() };
+    let domain = s.engine.add_domain();
+    let context = s.engine.add_context(domain);
+    let memory = s.engine.add_memory(heap_too);
+    let gpu = s.engine.add_device(context, memory);
+    let lane = s.engine.add_lane(gpu, Depth { commands: 64, reports: 64 });
+    s.devices.insert(gpu, (context, vec![lane]));
+    let (a, b) = (s.buffer(8), s.buffer(8));
+    s.group("host half").uses(a, line(0..4), Mode::Write).submit();
+    s.group("device half").on(gpu).uses(a, line(4..8), Mode::Write).submit();
+    s.group("beside").on(gpu).writes(b).submit();
+    s.run_to_the_end();
+    let reader = s.group("reads").uses(a, line(4..8), Mode::Read).submit();
+    s.feed_all();
+    assert_eq!(s.moved().last().map(|(_, t)| (t.from, t.to)), Some((memory, HEAP)));
+    let before = s.freed;
+    s.engine.abandon(context, "hung", &mut s.turn);
+    assert_eq!(s.turn.leaked.len(), 3, "both ends of the copy, and what else the device has");
+    s.turn.leaked.clear();
+    s.absorb();
+    assert_eq!(s.end(reader), Some(&Outcome::Failed("hung")));
+    assert_eq!(s.freed, before);
+    let half = s.group("what was on the host").uses(a, line(0..4), Mode::Read).submit();
+    let again = s.group("again").uses(a, line(0..8), Mode::Write).submit();
+    let reads = s.group("reads again").reads(a).submit();
+    s.run_to_the_end();
+    assert_eq!(s.end(half), Some(&Outcome::Doomed("hung")), "it was in the memory that was given up");
+    assert!(s.is_done(again) && s.is_done(reads));
+    s.assert_empty();
+}
+
+/// Memory of a lost context that only waited for a copy of another is leaked where that one hangs as well.
+#[test]
+fn kept_memory_is_leaked_with_the_lane_that_it_was_kept_for() {
+    for hangs in [false, true] {
+        let mut s = Script::new();
+        let [one, two] = peers(&mut s);
+        let a = s.buffer(4);
+        let wrote = s.group("writes").on(one).writes(a).submit();
+        s.group("reads").on(two).reads(a).submit();
+        s.feed_all();
+        s.pass(wrote);
+        s.lose(one);
+        let (before, context) = (s.freed, s.context_of(two));
+        match hangs {
+            true => s.engine.abandon(context, "hung", &mut s.turn),
+            false => s.engine.lose(context, "lost", &mut s.turn),
+        }
+        let leaked = std::mem::take(&mut s.turn.leaked).len();
+        s.absorb();
+        assert_eq!((leaked, s.freed - before), if hangs { (2, 0) } else { (0, 2) });
+        s.assert_empty();
+    }
+}

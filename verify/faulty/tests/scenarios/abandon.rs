@@ -1,0 +1,75 @@
+//! A device that hangs is given up: nobody waits for it, and what it may still touch is neither used nor freed.
+
+use windlass::prelude::*;
+use windlass_faulty::{Faulty, Memory};
+
+use crate::rig::{Rig, error, outcome, set, step, stepped};
+
+/// Everything on the context fails at once, though no verdict comes; others go on; and the device can be opened again.
+#[test]
+fn a_hung_device_is_given_up() {
+    let rig = Rig::new(Faulty::builder().device(Memory::Own).device(Memory::Own).lanes(1));
+    let (a, b) = (rig.queue(0), rig.queue(1));
+    let (x, y) = (Buffer::<u32>::new(8), Buffer::<u32>::new(8));
+    drop((set(&a, &x, 1), set(&b, &y, 1)));
+    rig.settle();
+    rig.control.hold(0, true);
+    let hangs = step(&a, &x, 2);
+    let waits = b.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y.range(0..8)))).unwrap();
+    rig.settle();
+    assert_eq!(hangs.status(), Status::Pending);
+    a.context().abandon();
+    rig.settle();
+    assert!(error(&hangs).is_device_lost());
+    assert!(error(&waits).root().is_device_lost());
+    assert!(a.submit(|_| Ok(())).unwrap_err().is_device_lost());
+    let again = rig.queue(0);
+    let fresh = set(&again, &x, 5);
+    drop(step(&b, &x, 6));
+    rig.settle();
+    assert!(outcome(&fresh).is_ok());
+    assert_eq!(rig.values(&x)[3], stepped(3 * 7 + 5, [6]));
+    drop((a, b, again, x, y, hangs, waits, fresh));
+    leaks(rig, (1, 1));
+}
+
+/// A download that hangs has been promised host memory: the buffer gets other memory, and the old one stays untouched. With
+/// and without staging.
+#[test]
+fn a_hung_download_keeps_its_host_memory() {
+    for staged in [false, true] {
+        let builder = Faulty::builder().lanes(1);
+        let rig = Rig::new(if staged { builder.slow_pageable_copies() } else { builder });
+        let queue = rig.queue(0);
+        let x = Buffer::<u32>::new(4096);
+        drop(set(&queue, &x, 1));
+        rig.settle();
+        rig.control.hold(0, true);
+        let mut guard = Box::pin(x.host_read());
+        assert!(crate::rig::poll(guard.as_mut()).is_pending());
+        rig.settle();
+        assert_eq!(rig.control.audit().in_flight, 1, "the download");
+        queue.context().abandon();
+        let told = rig.finish(guard).unwrap_err();
+        assert!(told.root().is_device_lost(), "{told}");
+        let again = rig.queue(0);
+        drop(set(&again, &x, 9));
+        assert_eq!(rig.values(&x)[17], 17 * 7 + 9);
+        drop((queue, again, x));
+        leaks(rig, (1, usize::from(staged)));
+    }
+}
+
+/// The end of a rig that had to leak: nothing is left in the runtime, and of native objects nothing but memory.
+fn leaks(rig: Rig, allocations: (usize, usize)) {
+    rig.settle();
+    let stats = rig.runtime.stats();
+    let left = (stats.live_nodes, stats.live_links, stats.live_buffers, stats.live_tasks);
+    assert_eq!(left, (0, 0, 0, 0), "nodes, links, buffers, tasks");
+    let control = rig.control.clone();
+    drop(rig);
+    assert_eq!(control.breaches(), Vec::<String>::new());
+    let audit = control.audit();
+    assert_eq!((audit.contexts, audit.lanes, audit.kernels), (0, 0, 0), "{audit:?}");
+    assert_eq!((audit.allocations, audit.staging), allocations, "{audit:?}");
+}
