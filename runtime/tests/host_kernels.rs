@@ -126,6 +126,20 @@ fn a_launch_over_a_whole_buffer_stays_inside() {
     });
 }
 
+#[test]
+fn views_of_a_whole_buffer_stay_inside() {
+    everywhere(|queue| {
+        for data in [Buffer::from(vec![0_u32; 21]), Buffer::new(21)] {
+            let event = queue.submit(|cg| {
+                let x = cg.read_write(&data);
+                cg.host_for(23, x, |item, x| x.set(item.id(0), x.get(item.id(0)) + x.get(21) + 1))
+            });
+            wait(event.unwrap()).unwrap();
+            assert_eq!(contents(&data), [1; 21]);
+        }
+    });
+}
+
 #[windlass::kernel]
 fn transpose(from: &View<u32, 2>, to: &mut View<u32, 2>) {
     to[global_id(1)][global_id(0)] = from[global_id(0)][global_id(1)];
