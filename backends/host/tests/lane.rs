@@ -37,6 +37,7 @@ fn the_devices_describe_themselves() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: a hundred thousand groups")]
 fn a_hundred_thousand_tiny_groups_run_in_order() {
     let (_context, lane, told) = one_lane();
     let ran = Arc::new(AtomicUsize::new(0));
@@ -176,6 +177,7 @@ fn a_panic_in_a_drop_fails_its_point() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: a quarter of a million items")]
 fn large_ranges_cover_every_item_once() {
     let (_context, lane, told) = one_lane();
     let ranges = [
