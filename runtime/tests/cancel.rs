@@ -253,6 +253,7 @@ fn d08_a_transfer_that_others_need_outlives_the_group_that_first_asked_for_it() 
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: two thousand rounds")]
 fn d08_cancelling_at_any_moment_is_all_or_nothing() {
     let rig = Rig::with_lanes(2);
     let x = Buffer::from(vec![0_u32; 4]);

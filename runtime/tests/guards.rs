@@ -386,6 +386,7 @@ fn d42_an_accessor_that_is_dropped_after_the_buffer_was_bound_holds_nobody_back(
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: three hundred rounds of threads")]
 fn d42_binding_and_early_access_at_any_moment() {
     for round in 0..300 {
         let rig = Rig::with_lanes(1);
@@ -422,6 +423,7 @@ fn d42_the_error_says_who_used_the_buffer_first() {
 
 /// What `select!` with a tick, or a short time-out, makes of an accessor while somebody else holds the data.
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: a thousand accessors beside each other")]
 fn d17_accessors_that_are_polled_once_and_dropped_cost_the_same_each() {
     let rig = Rig::new();
     let x = Buffer::from(vec![0_u32; 8]);

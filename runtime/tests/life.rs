@@ -62,6 +62,7 @@ fn d31_an_event_of_another_runtime_can_be_waited_for_from_outside() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: a thousand rounds")]
 fn d31_an_event_keeps_its_result_after_its_slot_was_reused() {
     let rig = Rig::new();
     let x = Buffer::from(vec![0_u32; 4]);
@@ -328,6 +329,7 @@ fn d33_abort_ends_all_that_is_not_on_a_device() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: twelve thousand groups")]
 fn d33_a_runtime_may_go_with_work_in_flight() {
     for round in 0..50 {
         let rig = Rig::new();
@@ -343,6 +345,7 @@ fn d33_a_runtime_may_go_with_work_in_flight() {
 
 /// Seen to fail by a race: what was cancelled had not ended when it was counted.
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: three hundred runtimes")]
 fn d33_what_was_cancelled_does_not_remain() {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     for round in 0..300 {
@@ -420,6 +423,7 @@ fn child_leaves_work_in_flight() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it starts processes")]
 fn d33_main_returning_with_work_in_flight_exits_cleanly_100_times_of_100() {
     let program = std::env::current_exe().unwrap();
     for round in 0..100 {

@@ -37,6 +37,7 @@ impl Clerk<Vec<usize>, usize> for Counter<'_> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: thirty thousand messages")]
 fn every_message_is_worked_off_by_somebody() {
     let desk = Desk::new(Vec::new());
     let counts: Vec<usize> = thread::scope(|s| {

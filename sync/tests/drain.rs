@@ -61,6 +61,7 @@ fn a_waiter_waits_for_its_tide_and_all_before() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long there: a hundred thousand waiters")]
 fn waiters_that_come_and_go_leave_nothing() {
     let drain = Drain::default();
     let tide = drain.begin();

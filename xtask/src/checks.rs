@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::process::Process;
 use crate::steps::Steps;
-use crate::{Result, drivers, oclgrind, planted, tidy, tools, wheels};
+use crate::{Result, drivers, oclgrind, planted, tidy, tools, watched, wheels};
 
 /// The profile of all checks: optimised, so that the oracle's counts are affordable, and with debug assertions. One
 /// profile for all of them means that every dependency is compiled once.
@@ -39,6 +39,7 @@ pub(crate) fn ci() -> Result<()> {
         doc.words(PROFILE).env("RUSTDOCFLAGS", "-D warnings").run()
     });
     tests(&mut steps);
+    steps.step("unsafe code, with memory watched", watched::sanitize);
     steps.finish()
 }
 

@@ -11,6 +11,7 @@ mod process;
 mod steps;
 pub mod tidy;
 mod tools;
+mod watched;
 mod wheels;
 
 use std::path::{Path, PathBuf};
@@ -26,12 +27,15 @@ usage: cargo xtask <command>
   test        setup, then every test: unit, integration, documentation, examples, oracle, loom models
   ci          what has to pass before a change lands: format, lints, dependencies, documentation, test
   loom        the loom models alone
+  sanitize    the crates with unsafe code, and programs on the host backend, under AddressSanitizer
+  miri        the same, but for what takes long, in Miri; needs `rustup +nightly component add miri rust-src`
   oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
   kernels [N [SEED]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on
   intel       the kernel language's tests on Intel's OpenCL runtime, in place of PoCL
   corpus DIR  how many of a folder's WGSL texts can be translated to OpenCL C and CUDA C++, and compile
   planted engine [WORDS]  faults planted into a copy of the engine: whether its oracle finds each, at its seed
   planted kernel [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
+  planted memory [WORDS]  faults planted into unsafe code: whether `sanitize` finds each
   bench       the table of ratios beside the raw bases; further arguments go to the benches
   deny        licences, bans and sources of all dependencies
   tidy        the repository's own rules";
@@ -43,6 +47,8 @@ pub fn run(command: &str, rest: &[String]) -> Result<()> {
         "test" => checks::test(),
         "ci" => checks::ci(),
         "loom" => checks::loom(),
+        "sanitize" => watched::sanitize(),
+        "miri" => watched::miri(),
         "oracle" => checks::oracle(rest),
         "kernels" => checks::random_kernels(rest),
         "intel" => checks::intel(),

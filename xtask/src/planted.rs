@@ -2,12 +2,13 @@
 
 mod engine;
 mod kernel;
+mod memory;
 
 use crate::Result;
 
 pub(crate) use engine::sample;
 
-/// `planted engine|kernel [WORDS]`: those faults whose description has these words.
+/// `planted engine|kernel|memory [WORDS]`: those faults whose description has these words.
 pub(crate) fn planted(rest: &[String]) -> Result<()> {
     let (of, words) = match rest {
         [of] => (of.as_str(), String::new()),
@@ -17,7 +18,8 @@ pub(crate) fn planted(rest: &[String]) -> Result<()> {
     match of {
         "engine" => engine::plant(&words),
         "kernel" => kernel::plant(&words),
-        _ => Err("usage: cargo xtask planted engine|kernel [WORDS]".into()),
+        "memory" => memory::plant(&words),
+        _ => Err("usage: cargo xtask planted engine|kernel|memory [WORDS]".into()),
     }
 }
 

@@ -69,6 +69,13 @@ impl Process {
         Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
+    /// Whether it succeeded, and what it complained of.
+    pub(crate) fn complained(mut self) -> Result<(bool, String)> {
+        let output = self.command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("`{}` could not be started: {error}", self.line))?;
+        Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
     /// How it ended, by its own number where it was not killed. Nothing if it took longer than it may: then it is
     /// killed. What it prints is not shown.
     pub(crate) fn quietly_within(mut self, time: Duration) -> Result<Option<i32>> {

@@ -60,6 +60,23 @@ fn boxes_are_filled() {
     assert_eq!(bytes(&memory), expected);
 }
 
+#[test]
+fn boxes_may_end_where_their_memory_does() {
+    let (_context, lane, told) = one_lane();
+    let source = HostMemory::from_vec((0..40_u8).collect());
+    let memory = HostMemory::zeroed(40).expect("40 bytes are there");
+    let rows = Region { offset: 5, width: 15, rows: 2, slices: 1, row_pitch: 20, slice_pitch: 0 };
+    let copy = CopyBox::new((&source, rows), (&memory, rows));
+    feed(&lane, 1, smallvec![Command::Copy(copy)]);
+    finish(&lane, &told, 1);
+    let copied = bytes(&memory);
+    assert!(copied.iter().zip(0..).all(|(&byte, at)| byte == if at % 20 < 5 { 0 } else { at }), "{copied:?}");
+    feed(&lane, 2, smallvec![Command::Fill(Fill::new(&memory, rows, &[7, 8, 9]))]);
+    finish(&lane, &told, 2);
+    let row = [[0; 5].as_slice(), &[7, 8, 9].repeat(5)].concat();
+    assert_eq!(bytes(&memory), row.repeat(2));
+}
+
 /// `out[i] = a[i] * factor` over whatever the spans show.
 struct Scale;
 
