@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask bench` prints the table. Rows that are about single costs run pinned to one CPU, in a child process
 //! under `taskset`, because wake-ups on small virtual machines are bimodal; rows about bandwidth run on all of them.
-//! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone.
+//! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone, and `--submissions`
+//! measures the cost of a submission again and again, for a profiler to look at.
 
 mod bandwidth;
 mod busy;
@@ -27,6 +28,12 @@ fn main() -> ExitCode {
         let mut table = Table::default();
         tasks::rows(&mut table, scale);
         wake::rows(&mut table, scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args().any(|a| a == "--submissions") {
+        let mut table = Table::default();
+        tasks::submissions(&mut table, 20 * scale);
         table.print();
         return ExitCode::SUCCESS;
     }

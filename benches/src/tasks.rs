@@ -13,7 +13,7 @@ use crate::table::{Table, alternate, median};
 const N: usize = 10_000;
 
 pub(crate) fn rows(table: &mut Table, scale: usize) {
-    above_the_native_calls(table, scale);
+    submissions(table, scale);
     let queue = Queue::blocking_on(Device::host()).expect("the host device is always there");
     for _ in 0..3 {
         independent(&queue, N);
@@ -45,7 +45,8 @@ fn per(n: usize, start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64 / n as f64
 }
 
-fn above_the_native_calls(table: &mut Table, scale: usize) {
+/// A group's cost above the native calls.
+pub(crate) fn submissions(table: &mut Table, scale: usize) {
     let runtime = Runtime::builder().backend(Null).only_given_backends().build();
     let queue =
         Queue::builder().runtime(&runtime).max_in_flight(1 << 20).blocking_build().expect("nothing can fail");

@@ -6,19 +6,18 @@ use std::task::Poll;
 
 use loom::future::block_on;
 use windlass_loom_tests::{Bell, model, waker};
-use windlass_sync::credits::{Credits, Place};
-use windlass_sync::drain::{Drain, Watch};
+use windlass_sync::account::{Account, Place, Tide, Watch};
 use windlass_sync::facade::{Arc, thread};
 
-fn give(credits: &Credits, count: i64) {
+fn give(credits: &Account, count: i64) {
     credits.give(count).into_iter().for_each(|w| w.wake());
 }
 
-fn forget(credits: &Credits, mut place: Place) {
+fn forget(credits: &Account, mut place: Place) {
     credits.forget(&mut place).into_iter().for_each(|w| w.wake());
 }
 
-fn taken(credits: &Credits) {
+fn taken(credits: &Account) {
     let mut place = Place::default();
     block_on(poll_fn(|cx| credits.poll_take(&mut place, cx.waker())));
 }
@@ -30,7 +29,7 @@ fn taken(credits: &Credits) {
 #[test]
 fn a_waiter_gets_the_credit() {
     model(|| {
-        let credits = Arc::new(Credits::new(1));
+        let credits = Arc::new(Account::new(1));
         assert!(credits.try_take());
         let giver = {
             let credits = credits.clone();
@@ -49,7 +48,7 @@ fn a_waiter_gets_the_credit() {
 #[test]
 fn the_credit_of_a_waiter_that_goes_away_goes_to_the_next() {
     model(|| {
-        let credits = Arc::new(Credits::new(0));
+        let credits = Arc::new(Account::new(0));
         let bell = Bell::new();
         let mut first = Place::default();
         assert!(credits.poll_take(&mut first, &waker(&bell)).is_pending());
@@ -75,9 +74,9 @@ fn the_credit_of_a_waiter_that_goes_away_goes_to_the_next() {
 #[test]
 fn a_debt_is_repaid_first() {
     model(|| {
-        let credits = Arc::new(Credits::new(1));
-        credits.take();
-        credits.take();
+        let credits = Arc::new(Account::new(1));
+        let tides = [credits.enter(), credits.enter()];
+        assert_eq!(tides[0], tides[1]);
         assert_eq!(credits.free(), -1);
         let givers = [(), ()].map(|()| {
             let credits = credits.clone();
@@ -97,7 +96,7 @@ fn a_debt_is_repaid_first() {
 #[test]
 fn nobody_jumps_the_queue() {
     model(|| {
-        let credits = Arc::new(Credits::new(0));
+        let credits = Arc::new(Account::new(0));
         let mut place = Place::default();
         let bell = Bell::new();
         assert!(credits.poll_take(&mut place, &waker(&bell)).is_pending());
@@ -112,18 +111,18 @@ fn nobody_jumps_the_queue() {
     });
 }
 
-fn end(drain: &Drain, tide: windlass_sync::drain::Tide) {
+fn end(drain: &Account, tide: Tide) {
     drain.end(tide, 1).into_iter().for_each(|w| w.wake());
 }
 
 /// A waiter meets the end of what it waits for, and does not wait for what began after it.
 ///
 /// - Broken in `Drain::end`, without taking the waiters: loom reports a deadlock.
-/// - Broken in `Inner::end_of_tide`, no new tide begun: the same, since the later one never ends.
+/// - Broken in `Drain::end_of_tide`, no new tide begun: the same, since the later one never ends.
 #[test]
 fn a_drain_waits_for_what_began_before() {
     model(|| {
-        let drain = Arc::new(Drain::default());
+        let drain = Arc::new(Account::new(1));
         let early = drain.begin();
         let ender = {
             let drain = drain.clone();
@@ -132,7 +131,7 @@ fn a_drain_waits_for_what_began_before() {
         let mut watch = Watch::default();
         let mut late = None;
         block_on(poll_fn(|cx| {
-            let polled = drain.poll(&mut watch, cx.waker());
+            let polled = drain.poll_drained(&mut watch, cx.waker());
             late.get_or_insert_with(|| drain.begin());
             polled
         }));
@@ -145,31 +144,31 @@ fn a_drain_waits_for_what_began_before() {
 
 /// A waiter goes away while it is being woken, and another one may have its entry by then.
 ///
-/// Broken in `Inner::remove`, without the comparison of tides: the other's entry is removed, and "the other is woken"
+/// Broken in `Drain::remove`, without the comparison of tides: the other's entry is removed, and "the other is woken"
 /// finds 0.
 #[test]
 fn a_watch_that_goes_away_leaves_the_others() {
     model(|| {
-        let drain = Arc::new(Drain::default());
+        let drain = Arc::new(Account::new(1));
         let early = drain.begin();
         let bells = [Bell::new(), Bell::new()];
         let mut first = Watch::default();
-        assert!(drain.poll(&mut first, &waker(&bells[0])).is_pending());
+        assert!(drain.poll_drained(&mut first, &waker(&bells[0])).is_pending());
         let late = drain.begin();
         let other = {
             let (drain, bell) = (drain.clone(), bells[1].clone());
             thread::spawn(move || {
                 end(&drain, early);
                 let mut second = Watch::default();
-                let polled = drain.poll(&mut second, &waker(&bell));
+                let polled = drain.poll_drained(&mut second, &waker(&bell));
                 assert!(polled.is_pending(), "the late one is under way");
                 second
             })
         };
-        drain.forget(&mut first);
+        drain.unwatch(&mut first);
         let mut second = other.join().expect("nothing there panics");
         end(&drain, late);
         assert_eq!(bells[1].rang(), 1, "the other is woken");
-        assert_eq!(drain.poll(&mut second, &waker(&bells[1])), Poll::Ready(()));
+        assert_eq!(drain.poll_drained(&mut second, &waker(&bells[1])), Poll::Ready(()));
     });
 }

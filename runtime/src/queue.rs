@@ -12,8 +12,8 @@ use std::task::{Context as TaskContext, Poll};
 pub use builder::QueueBuilder;
 pub use ready::{OwnedSlot, Ready, ReadyOwned, Slot};
 use smallvec::SmallVec;
+use windlass_sync::account::{Tide, Watch};
 use windlass_sync::cell::EventCell;
-use windlass_sync::drain::{Tide, Watch};
 
 use crate::build::Built;
 use crate::context::{Context, DeviceSlot};
@@ -147,8 +147,8 @@ impl Queue {
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
-        self.core.credits.take();
-        self.submit_paid(group, Location::caller())
+        let tide = self.core.account.enter();
+        self.submit_paid(group, tide, Location::caller())
     }
 
     /// Submits a group unless the queue has its limit in flight.
@@ -172,7 +172,7 @@ impl Queue {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         self.try_take()?;
-        self.submit_paid(group, Location::caller())
+        self.submit_paid(group, self.core.account.begin(), Location::caller())
     }
 
     /// Waits while too much is in flight on this queue, and reserves a place. Waiters are served in order.
@@ -229,7 +229,7 @@ impl Queue {
     }
 
     fn try_take(&self) -> Result<()> {
-        match self.core.credits.try_take() {
+        match self.core.account.try_take() {
             true => Ok(()),
             false => Err(Error::new(Kind::Saturated { limit: self.core.limit })),
         }
@@ -256,15 +256,15 @@ impl Queue {
 
     /// How many of the groups submitted to this queue have not ended.
     pub fn in_flight(&self) -> u64 {
-        self.core.drain.under_way()
+        self.core.account.under_way()
     }
 
-    /// Submits a group whose credit has been taken.
-    fn submit_paid<F>(&self, group: F, at: &'static Location<'static>) -> Result<Event>
+    /// Submits a group whose credit has been taken, and which has begun.
+    fn submit_paid<F>(&self, group: F, tide: Tide, at: &'static Location<'static>) -> Result<Event>
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
-        let mut refund = Refund { core: Some(&self.core), tide: self.core.drain.begin() };
+        let mut refund = Refund { core: Some(&self.core), tide };
         let cg = CommandGroup::new(self.core.clone(), at);
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
@@ -411,12 +411,12 @@ impl Future for Drained {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let this = self.get_mut();
-        this.core.drain.poll(&mut this.watch, cx.waker())
+        this.core.account.poll_drained(&mut this.watch, cx.waker())
     }
 }
 
 impl Drop for Drained {
     fn drop(&mut self) {
-        self.core.drain.forget(&mut self.watch);
+        self.core.account.unwatch(&mut self.watch);
     }
 }

@@ -342,6 +342,7 @@ impl Runtime {
             let staging = state.count_staging();
             Stats {
                 submitted: counters.submitted,
+                turns: counters.turns,
                 settled: counters.settled,
                 fed: counters.fed,
                 armed: counters.armed,

@@ -121,6 +121,7 @@ pub(crate) struct State {
 /// What has been done, counted under the lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
+    pub(crate) turns: u64,
     pub(crate) submitted: u64,
     pub(crate) settled: u64,
     pub(crate) fed: u64,

@@ -6,28 +6,14 @@
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 
-use crate::facade::{Mutex, lock};
-
 /// See the module documentation.
 #[derive(Debug)]
-pub struct Credits {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
+pub(crate) struct Credits {
     free: i64,
     next_ticket: u64,
     queue: VecDeque<(u64, Waker)>,
     /// Waiters that have been given their credit and have not come for it yet.
     served: Vec<u64>,
-}
-
-impl Inner {
-    /// Where a waiter that has not been served stands. Tickets in the queue rise.
-    fn in_line(&self, ticket: u64) -> Option<usize> {
-        self.queue.binary_search_by_key(&ticket, |(t, _)| *t).ok()
-    }
 }
 
 /// A waiter's place.
@@ -36,108 +22,95 @@ pub struct Place(Option<u64>);
 
 impl Credits {
     /// This many credits.
-    pub fn new(credits: i64) -> Self {
-        Credits {
-            inner: Mutex::new(Inner {
-                free: credits,
-                next_ticket: 0,
-                queue: VecDeque::new(),
-                served: Vec::new(),
-            }),
-        }
+    pub(crate) fn new(credits: i64) -> Self {
+        Credits { free: credits, next_ticket: 0, queue: VecDeque::new(), served: Vec::new() }
     }
 
     /// Takes one, going into debt if need be.
-    pub fn take(&self) {
-        lock(&self.inner).free -= 1;
+    pub(crate) fn take(&mut self) {
+        self.free -= 1;
     }
 
     /// Takes one if there is one and nobody waits for it.
-    pub fn try_take(&self) -> bool {
-        let mut inner = lock(&self.inner);
-        let free = inner.free > 0 && inner.queue.is_empty();
-        inner.free -= i64::from(free);
+    pub(crate) fn try_take(&mut self) -> bool {
+        let free = self.free > 0 && self.queue.is_empty();
+        self.free -= i64::from(free);
         free
     }
 
-    /// Gives `count` back; returns the waiters that are served by it, to be woken once nothing is held.
+    /// Gives `count` back; returns the waiters that are served by it.
     #[must_use]
-    pub fn give(&self, count: i64) -> Vec<Waker> {
-        let mut inner = lock(&self.inner);
-        inner.free += count;
-        match inner.queue.is_empty() {
+    pub(crate) fn give(&mut self, count: i64) -> Vec<Waker> {
+        self.free += count;
+        match self.queue.is_empty() {
             true => Vec::new(),
-            false => serve(&mut inner),
+            false => self.serve(),
         }
     }
 
-    /// Takes one, or waits in line.
-    pub fn poll_take(&self, place: &mut Place, waker: &Waker) -> Poll<()> {
-        let mut inner = lock(&self.inner);
+    /// Takes one, or waits in line. Returns the waker that waited there before.
+    pub(crate) fn poll_take(&mut self, place: &mut Place, waker: &Waker) -> (Poll<()>, Option<Waker>) {
         let Some(ticket) = place.0 else {
-            if inner.free > 0 && inner.queue.is_empty() {
-                inner.free -= 1;
-                return Poll::Ready(());
+            if self.free > 0 && self.queue.is_empty() {
+                self.free -= 1;
+                return (Poll::Ready(()), None);
             }
-            let ticket = inner.next_ticket;
-            inner.next_ticket += 1;
-            inner.queue.push_back((ticket, waker.clone()));
+            let ticket = self.next_ticket;
+            self.next_ticket += 1;
+            self.queue.push_back((ticket, waker.clone()));
             place.0 = Some(ticket);
-            return Poll::Pending;
+            return (Poll::Pending, None);
         };
-        if let Some(at) = inner.served.iter().position(|t| *t == ticket) {
-            inner.served.swap_remove(at);
+        if let Some(at) = self.served.iter().position(|t| *t == ticket) {
+            self.served.swap_remove(at);
             place.0 = None;
-            return Poll::Ready(());
+            return (Poll::Ready(()), None);
         }
-        let old = match inner.in_line(ticket) {
-            Some(at) if !inner.queue[at].1.will_wake(waker) => {
-                Some(std::mem::replace(&mut inner.queue[at].1, waker.clone()))
+        let old = match self.in_line(ticket) {
+            Some(at) if !self.queue[at].1.will_wake(waker) => {
+                Some(std::mem::replace(&mut self.queue[at].1, waker.clone()))
             }
             _ => None,
         };
-        drop(inner);
-        // A waker's drop is foreign code: it may end a task that waits here as well.
-        drop(old);
-        Poll::Pending
+        (Poll::Pending, old)
     }
 
-    /// The waiter goes away; a credit that it was given goes to the next.
+    /// The waiter goes away; a credit that it was given goes to the next. Returns those who are served, and its own waker.
     #[must_use]
-    pub fn forget(&self, place: &mut Place) -> Vec<Waker> {
-        let Some(ticket) = place.0.take() else { return Vec::new() };
-        let mut inner = lock(&self.inner);
-        if let Some(at) = inner.served.iter().position(|t| *t == ticket) {
-            inner.served.swap_remove(at);
-            inner.free += 1;
+    pub(crate) fn forget(&mut self, place: &mut Place) -> (Vec<Waker>, Option<Waker>) {
+        let Some(ticket) = place.0.take() else { return (Vec::new(), None) };
+        if let Some(at) = self.served.iter().position(|t| *t == ticket) {
+            self.served.swap_remove(at);
+            self.free += 1;
         }
-        let old = inner.in_line(ticket).and_then(|at| inner.queue.remove(at));
-        let woken = serve(&mut inner);
-        drop(inner);
-        // As above.
-        drop(old);
-        woken
+        let old = self.in_line(ticket).and_then(|at| self.queue.remove(at));
+        (self.serve(), old.map(|(_, waker)| waker))
     }
 
     /// How many are free; negative while in debt.
-    pub fn free(&self) -> i64 {
-        lock(&self.inner).free
+    pub(crate) fn free(&self) -> i64 {
+        self.free
     }
 
     /// How many wait.
-    pub fn waiting(&self) -> usize {
-        lock(&self.inner).queue.len()
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len()
     }
-}
 
-fn serve(inner: &mut Inner) -> Vec<Waker> {
-    let mut woken = Vec::new();
-    while inner.free > 0
-        && let Some((ticket, waker)) = inner.queue.pop_front()
-    {
-        inner.free -= 1;
-        inner.served.push(ticket);
-        woken.push(waker);
+    /// Where a waiter that has not been served stands. Tickets in the queue rise.
+    fn in_line(&self, ticket: u64) -> Option<usize> {
+        self.queue.binary_search_by_key(&ticket, |(t, _)| *t).ok()
     }
-    woken
+
+    fn serve(&mut self) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        while self.free > 0
+            && let Some((ticket, waker)) = self.queue.pop_front()
+        {
+            self.free -= 1;
+            self.served.push(ticket);
+            woken.push(waker);
+        }
+        woken
+    }
 }

@@ -26,6 +26,9 @@ pub struct Desk<S, M> {
 pub trait Clerk<S, M> {
     /// Works off one message.
     fn mail(&mut self, state: &mut S, message: M);
+
+    /// Has sat down: called once for each turn of the lock.
+    fn sits(&mut self, _state: &mut S) {}
 }
 
 impl<S, M> Desk<S, M> {
@@ -38,6 +41,7 @@ impl<S, M> Desk<S, M> {
     /// before this returns, unless somebody else sits down first and does it.
     pub fn sit<K: Clerk<S, M>, R>(&self, clerk: &mut K, work: impl FnOnce(&mut S, &mut K) -> R) -> R {
         let mut seat = lock(&self.state);
+        clerk.sits(&mut seat);
         self.work_off(&mut seat, clerk);
         let result = work(&mut seat, clerk);
         self.linger();
@@ -67,6 +71,7 @@ impl<S, M> Desk<S, M> {
                 return;
             }
             let Some(mut seat) = try_lock(&self.state) else { return };
+            clerk.sits(&mut seat);
             self.work_off(&mut seat, clerk);
             self.linger();
         }

@@ -8,16 +8,9 @@ use std::task::{Poll, Waker};
 
 use slab::Slab;
 
-use crate::facade::{Mutex, lock};
-
 /// See the module documentation.
-#[derive(Debug, Default)]
-pub struct Drain {
-    inner: Mutex<Inner>,
-}
-
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Drain {
     /// Counts of the tides from `first` on; the last is the current one. All but that one have had a waiter, and the
     /// first of those is not empty.
     tides: VecDeque<u64>,
@@ -26,13 +19,13 @@ struct Inner {
     waiters: Slab<(u64, Waker)>,
 }
 
-impl Default for Inner {
+impl Default for Drain {
     fn default() -> Self {
-        Inner { tides: VecDeque::from([0]), first: 1, waiters: Slab::new() }
+        Drain { tides: VecDeque::from([0]), first: 1, waiters: Slab::new() }
     }
 }
 
-impl Inner {
+impl Drain {
     fn current(&self) -> u64 {
         self.first + self.tides.len() as u64 - 1
     }
@@ -84,61 +77,53 @@ pub struct Watch {
 
 impl Drain {
     /// Something begins.
-    pub fn begin(&self) -> Tide {
-        let mut inner = lock(&self.inner);
-        let tide = inner.current();
-        if let Some(count) = inner.tides.back_mut() {
+    pub(crate) fn begin(&mut self) -> Tide {
+        let tide = self.current();
+        if let Some(count) = self.tides.back_mut() {
             *count += 1;
         }
         Tide(tide)
     }
 
-    /// `count` things of a tide have ended; returns the waiters to wake once nothing is held.
+    /// `count` things of a tide have ended; returns the waiters to wake.
     #[must_use]
-    pub fn end(&self, tide: Tide, count: u64) -> Vec<Waker> {
-        let mut inner = lock(&self.inner);
-        let at = (tide.0 - inner.first) as usize;
-        inner.tides[at] -= count;
-        let before = inner.first;
-        while inner.tides.len() > 1 && inner.tides[0] == 0 {
-            inner.tides.pop_front();
-            inner.first += 1;
+    pub(crate) fn end(&mut self, tide: Tide, count: u64) -> Vec<Waker> {
+        let at = (tide.0 - self.first) as usize;
+        self.tides[at] -= count;
+        let before = self.first;
+        while self.tides.len() > 1 && self.tides[0] == 0 {
+            self.tides.pop_front();
+            self.first += 1;
         }
-        let first = inner.first;
+        let first = self.first;
         if first == before {
             return Vec::new();
         }
         let keys: Vec<_> =
-            inner.waiters.iter().filter(|(_, (until, _))| *until < first).map(|(k, _)| k).collect();
-        keys.into_iter().map(|k| inner.waiters.remove(k).1).collect()
+            self.waiters.iter().filter(|(_, (until, _))| *until < first).map(|(k, _)| k).collect();
+        keys.into_iter().map(|k| self.waiters.remove(k).1).collect()
     }
 
-    /// Waits until everything has ended that had begun when this watch was first polled.
-    pub fn poll(&self, watch: &mut Watch, waker: &Waker) -> Poll<()> {
-        let mut inner = lock(&self.inner);
+    /// Waits until everything has ended that had begun when this watch was first polled. Returns the waker that
+    /// waited there before.
+    pub(crate) fn poll(&mut self, watch: &mut Watch, waker: &Waker) -> (Poll<()>, Option<Waker>) {
         let until = match watch.until {
             Some(until) => until,
-            None => *watch.until.insert(inner.end_of_tide()),
+            None => *watch.until.insert(self.end_of_tide()),
         };
-        let (polled, old) = if until < inner.first {
-            (Poll::Ready(()), inner.remove(watch))
-        } else {
-            (Poll::Pending, inner.register(watch, until, waker))
-        };
-        drop(inner);
-        // A waker's drop is foreign code: it may end a task that waits here as well.
-        drop(old);
-        polled
+        match until < self.first {
+            true => (Poll::Ready(()), self.remove(watch)),
+            false => (Poll::Pending, self.register(watch, until, waker)),
+        }
     }
 
-    /// The waiter goes away.
-    pub fn forget(&self, watch: &mut Watch) {
-        let old = lock(&self.inner).remove(watch);
-        drop(old);
+    /// The waiter goes away; returns its waker.
+    pub(crate) fn forget(&mut self, watch: &mut Watch) -> Option<Waker> {
+        self.remove(watch)
     }
 
     /// How many things are under way.
-    pub fn under_way(&self) -> u64 {
-        lock(&self.inner).tides.iter().sum()
+    pub(crate) fn under_way(&self) -> u64 {
+        self.tides.iter().sum()
     }
 }

@@ -4,12 +4,13 @@
 //! named. Every primitive is modelled in `loom-tests/`.
 #![warn(missing_docs)]
 
+pub mod account;
 pub mod cell;
 pub mod completion;
-pub mod credits;
+mod credits;
 pub mod crew;
 pub mod desk;
-pub mod drain;
+mod drain;
 pub mod executor;
 pub mod facade;
 pub mod inbox;

@@ -1,11 +1,11 @@
-//! Credits: who is served when.
+//! Account: who is served when.
 #![cfg(not(windlass_loom))]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
-use windlass_sync::credits::{Credits, Place};
+use windlass_sync::account::{Account, Place};
 
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -23,7 +23,7 @@ fn wake(wakers: Vec<Waker>) -> usize {
 }
 
 /// This many waiters in line, each with its bell.
-fn line<const N: usize>(credits: &Credits) -> ([Place; N], [Arc<Bell>; N]) {
+fn line<const N: usize>(credits: &Account) -> ([Place; N], [Arc<Bell>; N]) {
     let bells = [(); N].map(|()| Arc::<Bell>::default());
     let places = std::array::from_fn(|i| {
         let mut place = Place::default();
@@ -39,7 +39,7 @@ fn rang<const N: usize>(bells: &[Arc<Bell>; N]) -> [usize; N] {
 
 #[test]
 fn waiters_are_served_in_order() {
-    let credits = Credits::new(0);
+    let credits = Account::new(0);
     let (mut places, bells) = line::<4>(&credits);
     assert_eq!(wake(credits.give(1)), 1);
     assert_eq!(rang(&bells), [1, 0, 0, 0]);
@@ -56,7 +56,7 @@ fn waiters_are_served_in_order() {
 
 #[test]
 fn a_place_goes_to_the_next_whether_it_was_served_or_not() {
-    let credits = Credits::new(0);
+    let credits = Account::new(0);
     let ([mut a, mut b, mut c], bells) = line::<3>(&credits);
     assert_eq!(wake(credits.forget(&mut b)), 0, "nothing is free");
     assert_eq!(wake(credits.give(1)), 1);
@@ -70,8 +70,8 @@ fn a_place_goes_to_the_next_whether_it_was_served_or_not() {
 
 #[test]
 fn a_debt_is_repaid_before_anybody_is_served() {
-    let credits = Credits::new(1);
-    (0..3).for_each(|_| credits.take());
+    let credits = Account::new(1);
+    (0..3).for_each(|_| drop(credits.enter()));
     assert_eq!(credits.free(), -2);
     let ([mut place], bells) = line::<1>(&credits);
     assert_eq!(wake(credits.give(2)), 0);
@@ -82,7 +82,7 @@ fn a_debt_is_repaid_before_anybody_is_served() {
 }
 
 /// A waker may be the last to hold a task, and that task may wait in the same line.
-struct Holds(Arc<Credits>, Option<Place>);
+struct Holds(Arc<Account>, Option<Place>);
 
 impl Wake for Holds {
     fn wake(self: Arc<Self>) {}
@@ -98,7 +98,7 @@ impl Drop for Holds {
 
 #[test]
 fn a_wakers_drop_may_give_up_a_place_in_the_same_line() {
-    let credits = Arc::new(Credits::new(0));
+    let credits = Arc::new(Account::new(0));
     let holding = || {
         let ([place], _) = line::<1>(&credits);
         Waker::from(Arc::new(Holds(credits.clone(), Some(place))))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake, Waker};
 
-use windlass_sync::drain::{Drain, Tide, Watch};
+use windlass_sync::account::{Account, Tide, Watch};
 
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -16,33 +16,33 @@ impl Wake for Bell {
     }
 }
 
-fn end(drain: &Drain, tide: Tide) -> usize {
+fn end(drain: &Account, tide: Tide) -> usize {
     let woken = drain.end(tide, 1);
     let count = woken.len();
     woken.into_iter().for_each(Waker::wake);
     count
 }
 
-fn watch(drain: &Drain) -> (Watch, Arc<Bell>) {
+fn watch(drain: &Account) -> (Watch, Arc<Bell>) {
     let (mut watch, bell) = (Watch::default(), Arc::<Bell>::default());
-    assert!(drain.poll(&mut watch, &Waker::from(bell.clone())).is_pending());
+    assert!(drain.poll_drained(&mut watch, &Waker::from(bell.clone())).is_pending());
     (watch, bell)
 }
 
 #[test]
 fn nothing_under_way_is_nothing_to_wait_for() {
-    let drain = Drain::default();
+    let drain = Account::new(1);
     let mut fresh = Watch::default();
-    assert!(drain.poll(&mut fresh, Waker::noop()).is_ready());
+    assert!(drain.poll_drained(&mut fresh, Waker::noop()).is_ready());
     let tide = drain.begin();
-    assert!(drain.poll(&mut fresh, Waker::noop()).is_ready(), "what began later does not matter");
+    assert!(drain.poll_drained(&mut fresh, Waker::noop()).is_ready(), "what began later does not matter");
     assert_eq!(drain.under_way(), 1);
     assert_eq!(end(&drain, tide), 0);
 }
 
 #[test]
 fn a_waiter_waits_for_its_tide_and_all_before() {
-    let drain = Drain::default();
+    let drain = Account::new(1);
     let first = [drain.begin(), drain.begin()];
     let (mut early, early_bell) = watch(&drain);
     let second = drain.begin();
@@ -54,7 +54,7 @@ fn a_waiter_waits_for_its_tide_and_all_before() {
     assert_eq!(end(&drain, first[1]), 2, "both tides are empty now");
     assert_eq!([early_bell, late_bell].map(|b| b.0.load(Ordering::Relaxed)), [1, 1]);
     for watch in [&mut early, &mut late] {
-        assert_eq!(drain.poll(watch, Waker::noop()), Poll::Ready(()));
+        assert_eq!(drain.poll_drained(watch, Waker::noop()), Poll::Ready(()));
     }
     assert_eq!(drain.under_way(), 1);
     assert_eq!(end(&drain, third), 0);
@@ -63,11 +63,11 @@ fn a_waiter_waits_for_its_tide_and_all_before() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long there: a hundred thousand waiters")]
 fn waiters_that_come_and_go_leave_nothing() {
-    let drain = Drain::default();
+    let drain = Account::new(1);
     let tide = drain.begin();
     for _ in 0..100_000 {
         let (mut watch, bell) = watch(&drain);
-        drain.forget(&mut watch);
+        drain.unwatch(&mut watch);
         assert_eq!(Arc::strong_count(&bell), 1);
     }
     let size = format!("{drain:?}").len();
@@ -75,26 +75,26 @@ fn waiters_that_come_and_go_leave_nothing() {
     let (mut last, bell) = watch(&drain);
     assert_eq!(end(&drain, tide), 1);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
-    assert!(drain.poll(&mut last, Waker::noop()).is_ready());
+    assert!(drain.poll_drained(&mut last, Waker::noop()).is_ready());
 }
 
 #[test]
 fn a_watch_that_was_woken_does_not_take_its_successor_along() {
-    let drain = Drain::default();
+    let drain = Account::new(1);
     let first = drain.begin();
     let (mut early, _) = watch(&drain);
     let second = drain.begin();
     assert_eq!(end(&drain, first), 1);
     // The new waiter has the entry that the first one had.
     let (mut late, bell) = watch(&drain);
-    drain.forget(&mut early);
+    drain.unwatch(&mut early);
     assert_eq!(end(&drain, second), 1);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
-    assert!(drain.poll(&mut late, Waker::noop()).is_ready());
+    assert!(drain.poll_drained(&mut late, Waker::noop()).is_ready());
 }
 
 /// A waker may be the last to hold a task, and that task may wait for the same drain.
-struct Holds(Arc<Drain>, Option<Watch>);
+struct Holds(Arc<Account>, Option<Watch>);
 
 impl Wake for Holds {
     fn wake(self: Arc<Self>) {}
@@ -103,14 +103,14 @@ impl Wake for Holds {
 impl Drop for Holds {
     fn drop(&mut self) {
         if let Some(mut watch) = self.1.take() {
-            self.0.forget(&mut watch);
+            self.0.unwatch(&mut watch);
         }
     }
 }
 
 #[test]
 fn a_wakers_drop_may_give_up_a_watch_of_the_same_drain() {
-    let drain = Arc::new(Drain::default());
+    let drain = Arc::new(Account::new(1));
     let tide = drain.begin();
     let holding = || {
         let (watch, bell) = watch(&drain);
@@ -119,11 +119,11 @@ fn a_wakers_drop_may_give_up_a_watch_of_the_same_drain() {
     let mut watch = Watch::default();
     let bells = [(); 2].map(|()| {
         let (waker, bell) = holding();
-        assert!(drain.poll(&mut watch, &waker).is_pending());
+        assert!(drain.poll_drained(&mut watch, &waker).is_pending());
         bell
     });
     assert_eq!(bells.each_ref().map(Arc::strong_count), [1, 2], "the first waker's watch is given up");
-    drain.forget(&mut watch);
+    drain.unwatch(&mut watch);
     assert_eq!(bells.each_ref().map(Arc::strong_count), [1, 1]);
     assert_eq!(end(&drain, tide), 0);
 }

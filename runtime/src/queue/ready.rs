@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use windlass_sync::credits::Place;
+use windlass_sync::account::Place;
 
 use super::Queue;
 use crate::error::Result;
@@ -30,7 +30,7 @@ impl<Q: Borrow<Queue>> Waiting<Q> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let core = &self.queue.borrow().core;
-        let polled = core.credits.poll_take(&mut self.place, cx.waker());
+        let polled = core.account.poll_take(&mut self.place, cx.waker());
         match (polled, self.watched) {
             (Poll::Ready(()), Some(key)) => {
                 self.watched = None;
@@ -49,7 +49,7 @@ impl<Q: Borrow<Queue>> Drop for Waiting<Q> {
         if let Some(key) = self.watched.take() {
             core.inner.watch.is_ready(key);
         }
-        wake_all(core.credits.forget(&mut self.place));
+        wake_all(core.account.forget(&mut self.place));
     }
 }
 
@@ -69,14 +69,15 @@ impl<Q: Borrow<Queue>> Taken<Q> {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         self.used = true;
-        self.queue.borrow().submit_paid(group, at)
+        let queue = self.queue.borrow();
+        queue.submit_paid(group, queue.core.account.begin(), at)
     }
 }
 
 impl<Q: Borrow<Queue>> Drop for Taken<Q> {
     fn drop(&mut self) {
         if !self.used {
-            wake_all(self.queue.borrow().core.credits.give(1));
+            wake_all(self.queue.borrow().core.account.give(1));
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Stats {
     pub host_tasks: u64,
     /// Allocations that were made for buffers.
     pub allocations: u64,
+    /// Turns of the scheduler's lock.
+    pub turns: u64,
     /// Cells and predecessors that planning looked at.
     pub nodes_visited: u64,
     /// Futures that were spawned on the executor: proxies, staged transfers, builds and gates.

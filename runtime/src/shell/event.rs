@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_backend::Timed;
+use windlass_sync::account::Tide;
 use windlass_sync::cell::EventCell;
-use windlass_sync::drain::Tide;
 
 use super::queue::QueueCore;
 use super::report::AsyncError;

@@ -16,6 +16,10 @@ use windlass_engine::{LaneId, Outcome, Settled, Turn};
 const ROOM: usize = 128;
 
 impl Clerk<State, Mail> for Chores {
+    fn sits(&mut self, state: &mut State) {
+        state.counters.turns += 1;
+    }
+
     fn mail(&mut self, state: &mut State, message: Mail) {
         match message {
             Mail::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
@@ -119,9 +123,9 @@ impl State {
             turn.causes.push(Cause(error.clone()));
             match work {
                 Work::Group(event) => {
-                    woken.single.extend(event.queue.credits.give(1));
+                    woken.single.extend(event.queue.account.give(1));
                     event.settle(Err(error), 0, woken);
-                    woken.single.extend(event.queue.drain.end(event.tide, 1));
+                    woken.single.extend(event.queue.account.end(event.tide, 1));
                 }
                 Work::Guard(guard) => guard.ended(Err(error), woken),
                 Work::Transfer(_) => {}
@@ -157,7 +161,7 @@ impl State {
         let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
         for run in turn.settled.chunk_by(|a, b| queue(&a.work) == queue(&b.work)) {
             if let Some(event) = run[0].work.event() {
-                woken.single.extend(event.queue.credits.give(run.len() as i64));
+                woken.single.extend(event.queue.account.give(run.len() as i64));
             }
         }
         let before = chores.over.len();
@@ -172,7 +176,7 @@ impl State {
         let tide = |work: &Work| work.event().map(|event| (Arc::as_ptr(&event.queue), event.tide));
         for run in chores.over[before..].chunk_by(|a, b| tide(a) == tide(b)) {
             if let Some(event) = run[0].event() {
-                woken.single.extend(event.queue.drain.end(event.tide, run.len() as u64));
+                woken.single.extend(event.queue.account.end(event.tide, run.len() as u64));
             }
         }
     }

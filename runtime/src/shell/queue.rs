@@ -1,12 +1,11 @@
-//! What a queue is inside: credits, a count to drain, a handler, and the tail of its order.
+//! What a queue is inside: an account of what is in flight, a handler, and the tail of its order.
 
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
 use windlass_backend::ClockSample;
-use windlass_sync::credits::Credits;
-use windlass_sync::drain::{Drain, Tide};
+use windlass_sync::account::{Account, Tide};
 use windlass_sync::facade::{Mutex, lock};
 
 use super::Inner;
@@ -19,9 +18,8 @@ pub(crate) struct QueueCore {
     pub(crate) inner: Arc<Inner>,
     /// The device it is on.
     pub(crate) slot: Arc<DeviceSlot>,
-    pub(crate) credits: Credits,
+    pub(crate) account: Account,
     pub(crate) limit: u32,
-    pub(crate) drain: Drain,
     handler: Option<Handler>,
     /// When its groups start and end is noted, by the device's clock, of which this is a sample.
     pub(crate) clock: Option<ClockSample>,
@@ -31,7 +29,7 @@ pub(crate) struct QueueCore {
 
 impl fmt::Debug for QueueCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueueCore").field("credits", &self.credits).finish_non_exhaustive()
+        f.debug_struct("QueueCore").field("account", &self.account).finish_non_exhaustive()
     }
 }
 
@@ -47,9 +45,8 @@ impl QueueCore {
         QueueCore {
             inner,
             slot,
-            credits: Credits::new(i64::from(limit)),
+            account: Account::new(i64::from(limit)),
             limit,
-            drain: Drain::default(),
             handler,
             clock,
             tail: in_order.then(|| Mutex::new(None)),
@@ -76,9 +73,7 @@ impl QueueCore {
 
     /// A group was refused after all: its credit is free, and somebody may have waited for that.
     pub(crate) fn refused(&self, tide: Tide) -> Vec<Waker> {
-        let mut woken = self.credits.give(1);
-        woken.extend(self.drain.end(tide, 1));
-        woken
+        self.account.take_back(tide)
     }
 }
 

@@ -37,6 +37,29 @@ fn a_busy_lane_wakes_the_host_twice_per_depth() {
     rig.end();
 }
 
+/// A small upload is cheap: from `submit` until the group that reads it is with the device, the scheduler's lock is taken
+/// four times, and no other thread has anything to do; what ends is heard of in one turn more.
+#[test]
+fn a_small_upload_takes_few_turns_and_no_thread() {
+    let rig = Rig::new(Faulty::builder().like_cuda());
+    let queue = rig.queue(0);
+    let warm = Buffer::from(vec![1_u32; 1024]);
+    drop(step(&queue, &warm, 0));
+    rig.settle();
+    let fresh = Buffer::from(vec![1_u32; 1024]);
+    let before = rig.runtime.stats();
+    let event = step(&queue, &fresh, 1);
+    let after = rig.runtime.stats();
+    // The look at the counts is a turn of its own.
+    assert_eq!(after.turns - before.turns - 1, 4, "turns");
+    assert_eq!(after.tasks_spawned, before.tasks_spawned, "work for another thread");
+    assert_eq!((after.staged_transfers, after.bytes_moved - before.bytes_moved), (0, 4096));
+    rig.settle();
+    assert!(outcome(&event).is_ok());
+    drop((queue, warm, fresh, event));
+    rig.end();
+}
+
 /// Decision 13: awaiting group 1 of 10,000 does not wait for the others.
 #[test]
 fn the_first_of_many_is_known_first() {
