@@ -10,6 +10,7 @@ mod ends;
 mod group;
 mod guards;
 mod lanes;
+mod stalls;
 
 use std::collections::HashMap;
 use std::ops::Range;
