@@ -49,7 +49,10 @@ fn a_host_accessor_behind_readers_is_told_to_wait_for_them() {
     assert!(stalls.iter().all(|stall| stall.holder == Holder::Group), "{stalls:?}");
     let by_reader = stalls.iter().find(|s| s.holder_at.is_some_and(|at| at.line() == reads_line));
     let stall = by_reader.expect("the reader is named");
-    assert_eq!((stall.waiter, stall.waiting_at.map(|at| at.line())), (Waiter::HostAccessor, Some(access_line)));
+    assert_eq!(
+        (stall.waiter, stall.waiting_at.map(|at| at.line())),
+        (Waiter::HostAccessor, Some(access_line))
+    );
     assert!(stall.to_string().contains("a host accessor asked for at"), "{stall}");
     rig.control.hold(0, false);
     drop(rig.finish(access).unwrap());
