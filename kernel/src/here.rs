@@ -14,6 +14,8 @@ pub struct Here<'a> {
     kind: HereKind<'a>,
     element: usize,
     word: Word,
+    /// The shape that the caller gave, innermost last; its leading dimensions may be missing.
+    shape: Option<SmallVec<[usize; 3]>>,
 }
 
 enum HereKind<'a> {
@@ -25,18 +27,53 @@ enum HereKind<'a> {
 impl<'a> Here<'a> {
     /// Elements to be read.
     pub fn read<T: DeviceCopy>(elements: &'a [T]) -> Self {
-        Here { kind: HereKind::Read(slice_bytes(elements)), element: size_of::<T>(), word: Word::of::<T>() }
+        Here::new(HereKind::Read(slice_bytes(elements)), size_of::<T>(), Word::of::<T>())
     }
 
     /// Elements to be read and written.
     pub fn write<T: DeviceCopy>(elements: &'a mut [T]) -> Self {
         let bytes = bytemuck::cast_slice_mut(elements);
-        Here { kind: HereKind::Write(bytes), element: size_of::<T>(), word: Word::of::<T>() }
+        Here::new(HereKind::Write(bytes), size_of::<T>(), Word::of::<T>())
     }
 
     /// A plain value's bytes.
     pub fn value(bytes: &[u8]) -> Self {
-        Here { kind: HereKind::Value(SmallVec::from_slice(bytes)), element: bytes.len(), word: Word::B1 }
+        Here::new(HereKind::Value(SmallVec::from_slice(bytes)), bytes.len(), Word::B1)
+    }
+
+    fn new(kind: HereKind<'a>, element: usize, word: Word) -> Self {
+        Here { kind, element, word, shape: None }
+    }
+
+    /// The elements as a grid of one to three dimensions, row-major. One that has another number of elements is refused
+    /// when the kernel is run.
+    ///
+    /// ```compile_fail,E0080
+    /// windlass_kernel::Here::read(&[1_u32]).with_shape([1, 1, 1, 1]);
+    /// ```
+    pub fn with_shape<const D: usize>(mut self, shape: [usize; D]) -> Self {
+        const { assert!(D >= 1 && D <= 3, "memory has one to three dimensions") };
+        self.shape = Some(SmallVec::from_slice(&shape));
+        self
+    }
+
+    /// Slices, rows, elements; unused leading dimensions are 1.
+    pub fn size(&self) -> [usize; 3] {
+        let mut size = [1; 3];
+        match &self.shape {
+            Some(shape) => size[3 - shape.len()..].copy_from_slice(shape),
+            None => size[2] = self.len(),
+        }
+        size
+    }
+
+    /// Why the shape that was given is not that of the elements.
+    fn misshapen(&self) -> Option<String> {
+        let shape = self.shape.as_ref()?;
+        let empty = shape.contains(&0);
+        let count = shape.iter().try_fold(1, |all: usize, extent| all.checked_mul(*extent));
+        let count = if empty { Some(0) } else { count };
+        (count != Some(self.len())).then(|| format!("{} elements in a shape of {shape:?}", self.len()))
     }
 
     /// How many elements there are.
@@ -71,7 +108,10 @@ impl<'a> Here<'a> {
             HereKind::Value(bytes) => bytes.as_mut_ptr(),
         };
         let start = NonNull::new(start).unwrap_or(NonNull::dangling());
-        let span = RawSpan::new(start, Extent::line(len), self.element.max(1), self.word);
+        let size = self.size();
+        // Of nothing no element is ever looked for, however long its rows would be.
+        let pitch = if len == 0 { [0; 2] } else { [size[1] * size[2], size[2]] };
+        let span = RawSpan::new(start, Extent { size, pitch }, self.element.max(1), self.word);
         if matches!(self.kind, HereKind::Write(_)) { span } else { span.read_only() }
     }
 }
@@ -142,6 +182,11 @@ fn check_args(kernel: &Kernel, image: &KernelImage, args: &[Here<'_>]) -> Result
         if !arg.fits(slot) {
             return Err(NotHere(format!(
                 "argument {at} of kernel `{name}` is {arg:?}, and the kernel expects {slot:?}"
+            )));
+        }
+        if let Some(what) = arg.misshapen() {
+            return Err(NotHere(format!(
+                "argument {at} of kernel `{name}` is {what}, which has another number of them"
             )));
         }
         image.check_len(name, at, arg.len()).map_err(|error| NotHere(error.to_string()))?;

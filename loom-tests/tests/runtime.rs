@@ -327,7 +327,7 @@ fn a_guard_is_dropped_or_granted() {
             let (runtime, device) = (runtime.clone(), device.clone());
             thread::spawn(move || {
                 device.finish();
-                // The step from the device to the host is a proxy's.
+                // The guard opens in the verdict's turn; whoever is behind it goes on by a future.
                 runtime.run_until_stalled();
             })
         };

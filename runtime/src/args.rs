@@ -20,6 +20,7 @@ impl<T> Sealed for &[T] {}
 impl<T> Sealed for &mut [T] {}
 impl<T> Sealed for &Vec<T> {}
 impl<T> Sealed for &mut Vec<T> {}
+impl<S: Sealed, const D: usize> Sealed for (S, [usize; D]) {}
 
 /// An argument for a parameter that the kernel only reads, `&[T]` or `&View<T, D>`: `cg.read(&buffer)`, or an
 /// accessor that may read among other things.
@@ -27,7 +28,7 @@ impl<T> Sealed for &mut Vec<T> {}
     message = "`{Self}` cannot be passed for a kernel parameter that reads `{T}`",
     label = "it takes `cg.read` of a buffer of `{T}` in {D} dimension(s)",
     note = "the kernel reads elements of type `{T}` in {D} dimension(s) here: `cg.read(&buffer)` or `cg.read_write(&buffer)`; \
-            in a test, where it is one dimension, also a slice, with `run_here`"
+            in a test, with `run_here`, also a slice, or `(&slice[..], shape)` where there is more than one dimension"
 )]
 pub trait ReadArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -39,8 +40,8 @@ pub trait ReadArg<'g, T, const D: usize = 1>: Sealed {
     message = "`{Self}` cannot be passed for a kernel parameter that reads and writes `{T}`",
     label = "it takes `cg.read_write` of a buffer of `{T}` in {D} dimension(s)",
     note = "the kernel reads elements of type `{T}` in {D} dimension(s) here, and writes them: `cg.read_write(&buffer)`; \
-            `cg.overwrite(&buffer)` is for kernels that read nothing back. In a test, where it is one dimension, also a `&mut` slice, \
-            with `run_here`"
+            `cg.overwrite(&buffer)` is for kernels that read nothing back. In a test, with `run_here`, also a `&mut` slice, \
+            or `(&mut slice[..], shape)` where there is more than one dimension"
 )]
 pub trait UpdateArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -52,8 +53,8 @@ pub trait UpdateArg<'g, T, const D: usize = 1>: Sealed {
     message = "`{Self}` cannot be passed for a kernel parameter that writes `{T}`",
     label = "it takes `cg.overwrite` of a buffer of `{T}` in {D} dimension(s)",
     note = "the kernel writes elements of type `{T}` in {D} dimension(s) here: `cg.overwrite(&buffer)`, or `cg.write(&buffer)` \
-            if it leaves some of them as they are; in a test, where it is one dimension, also a `&mut` \
-            slice, with `run_here`"
+            if it leaves some of them as they are; in a test, with `run_here`, also a `&mut` \
+            slice, or `(&mut slice[..], shape)` where there is more than one dimension"
 )]
 pub trait WriteArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -64,8 +65,8 @@ pub trait WriteArg<'g, T, const D: usize = 1>: Sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter of atomics of `{T}`",
     label = "it takes `cg.atomic` of a buffer of `{T}` in {D} dimension(s)",
-    note = "the kernel changes elements of type `{T}` atomically here: `cg.atomic(&buffer)`; in a test, where it is one \
-            dimension, also a `&mut` slice, with `run_here`"
+    note = "the kernel changes elements of type `{T}` atomically here: `cg.atomic(&buffer)`; in a test, with `run_here`, \
+            also a `&mut` slice, or `(&mut slice[..], shape)` where there is more than one dimension"
 )]
 pub trait AtomicArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
@@ -91,6 +92,12 @@ macro_rules! takes {
             impl<'g, T: DeviceCopy> $name<'g, T> for $slice {
                 fn argument(self) -> Argument<'g> {
                     Argument(CallArg::Here(Here::$make(self)))
+                }
+            }
+
+            impl<'g, T: DeviceCopy, const D: usize> $name<'g, T, D> for ($slice, [usize; D]) {
+                fn argument(self) -> Argument<'g> {
+                    Argument(CallArg::Here(Here::$make(self.0).with_shape(self.1)))
                 }
             }
         )*

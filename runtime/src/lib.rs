@@ -97,7 +97,7 @@ pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot
 pub use recording::Recording;
 pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
-pub use stall::{DeadlockPolicy, Holder, Stall};
+pub use stall::{DeadlockPolicy, Holder, Stall, Waiter};
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
     Priority, Unavailable,

@@ -26,9 +26,11 @@ pub struct Stall {
     pub holder: Holder,
     /// Where the thing that holds others up was asked for.
     pub holder_at: Option<&'static Location<'static>>,
+    /// What waits.
+    pub waiter: Waiter,
     /// The name of the group that waits, if it has one.
     pub waiting: Option<String>,
-    /// Where the first of those that wait was submitted.
+    /// Where the first of those that wait was submitted or asked for.
     pub waiting_at: Option<&'static Location<'static>>,
     /// How many wait.
     pub count: usize,
@@ -48,6 +50,18 @@ pub enum Holder {
     Credits,
 }
 
+/// What is held up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiter {
+    /// A group or host task.
+    Group,
+    /// A host accessor that has not been granted.
+    HostAccessor,
+    /// A submission, in [`Queue::ready`](crate::Queue::ready).
+    Submission,
+}
+
 /// What becomes of work behind host guards once nothing else is going on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,9 +76,12 @@ pub enum DeadlockPolicy {
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} waiting", self.count)?;
-        match (self.waiting_at, self.waiting.as_deref()) {
-            (Some(at), _) if self.holder == Holder::Credits => write!(f, ", first at {at},")?,
-            (Some(at), name) => write!(f, ", first {} submitted at {at},", name.unwrap_or("a group"))?,
+        match (self.waiting_at, self.waiter) {
+            (Some(at), Waiter::Submission) => write!(f, ", first at {at},")?,
+            (Some(at), Waiter::HostAccessor) => write!(f, ", first a host accessor asked for at {at},")?,
+            (Some(at), Waiter::Group) => {
+                write!(f, ", first {} submitted at {at},", self.waiting.as_deref().unwrap_or("a group"))?;
+            }
             (None, _) => {}
         }
         match self.holder {
@@ -135,8 +152,14 @@ impl Watch {
             match queues.iter_mut().find(|(queue, _)| queue.ptr_eq(&wait.queue)) {
                 Some((_, stall)) => stall.count += 1,
                 None => {
-                    let (holder, waiting_at) = (Holder::Credits, Some(wait.at));
-                    let stall = Stall { holder, holder_at: None, waiting: None, waiting_at, count: 1 };
+                    let stall = Stall {
+                        holder: Holder::Credits,
+                        holder_at: None,
+                        waiter: Waiter::Submission,
+                        waiting: None,
+                        waiting_at: Some(wait.at),
+                        count: 1,
+                    };
                     queues.push((&wait.queue, stall));
                 }
             }
@@ -205,10 +228,12 @@ pub(crate) fn report(inner: &Arc<Inner>, ticks: u32) -> Vec<Stall> {
 }
 
 fn describe(state: &mut State, held: &Held) -> Stall {
-    let (waiting_at, waiting) = match state.engine.work_mut(held.first) {
-        Some(Work::Group(event)) => (Some(event.at), event.cell.note(|n, _| n.name().map(String::from))),
-        Some(Work::Guard(guard)) => (Some(guard.at), None),
-        _ => (None, None),
+    let (waiter, waiting_at, waiting) = match state.engine.work_mut(held.first) {
+        Some(Work::Group(event)) => {
+            (Waiter::Group, Some(event.at), event.cell.note(|n, _| n.name().map(String::from)))
+        }
+        Some(Work::Guard(guard)) => (Waiter::HostAccessor, Some(guard.at), None),
+        _ => (Waiter::Group, None, None),
     };
     let (holder, holder_at) = match held.by.map(|by| state.engine.work_mut(by)) {
         None => (Holder::Outside, None),
@@ -216,5 +241,5 @@ fn describe(state: &mut State, held: &Held) -> Stall {
         Some(Some(Work::Group(event))) => (Holder::Group, Some(event.at)),
         Some(_) => (Holder::Group, None),
     };
-    Stall { holder, holder_at, waiting, waiting_at, count: held.count }
+    Stall { holder, holder_at, waiter, waiting, waiting_at, count: held.count }
 }

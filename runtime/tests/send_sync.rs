@@ -41,6 +41,7 @@ table! {
     Remaining: send sync unpin;
     Stall: send sync unpin;
     Holder: send sync unpin;
+    Waiter: send sync unpin;
     CompletionStrategy: send sync unpin;
     DeadlockPolicy: send sync unpin;
     Platform: send sync unpin;

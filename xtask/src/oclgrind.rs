@@ -1,8 +1,8 @@
 //! Random kernels on Oclgrind, one process for each.
 //!
 //! Oclgrind is not safe to be called from several threads: about every second process with a few commands crashes there,
-//! and one in some fifty finds its memory overwritten. So a kernel is run until it agrees, and disagrees only if it never
-//! does. What is wrong with a kernel's text is wrong every time.
+//! and one in some fifty finds its memory overwritten. So a kernel is run until it has agreed more often than it has
+//! disagreed, and disagrees if it never comes to that. What is wrong with a kernel's text is wrong every time.
 
 use std::path::Path;
 
@@ -21,7 +21,15 @@ const TRIES: usize = 30;
 
 /// Runs the kernels `k0` to `k{count - 1}` of a program, where Oclgrind is installed.
 pub(crate) fn random_kernels(program: &Path, count: u64) -> Result<()> {
-    let Some(vendors) = wheels::vendor_of("oclgrind") else { return Ok(()) };
+    let Some(vendors) = wheels::vendor_of("oclgrind") else {
+        return match std::env::var_os("CI").is_some() {
+            true => Err("Oclgrind is required here: `cargo xtask setup` installs it".into()),
+            false => {
+                println!("SKIPPED: Oclgrind is not installed");
+                Ok(())
+            }
+        };
+    };
     let none = "/nonexistent/none.json";
     let run = |kernel: &str| {
         let process = Process::new("timeout").args([PATIENCE]).args([program]).args([kernel]);
@@ -33,19 +41,24 @@ pub(crate) fn random_kernels(program: &Path, count: u64) -> Result<()> {
     };
     let (mut agree, mut crashed) = (0, Vec::new());
     for kernel in (0..count).map(|at| format!("k{at}")) {
-        let mut said = None;
-        let agrees = (0..TRIES).any(|_| match run(&kernel) {
-            // The host is the other one.
-            Some((Some(0), text)) => text.contains("on 2 devices"),
-            Some((Some(DISAGREES), text)) => {
-                said = Some(text);
-                false
+        let (mut said, mut lead) = (None, 0);
+        let agrees = (0..TRIES).any(|_| {
+            match run(&kernel) {
+                // The host is the other one.
+                Some((Some(0), text)) if text.contains("on 2 devices") => lead += 1,
+                Some((Some(DISAGREES), text)) => {
+                    said = Some(text);
+                    lead -= 1;
+                }
+                _ => {}
             }
-            _ => false,
+            lead > 0
         });
         match (agrees, said) {
             (true, _) => agree += 1,
-            (false, Some(said)) => return Err(format!("{kernel} never agrees on Oclgrind:\n{said}")),
+            (false, Some(said)) => {
+                return Err(format!("{kernel} disagrees on Oclgrind as often as it agrees:\n{said}"));
+            }
             (false, None) => crashed.push(kernel),
         }
     }

@@ -79,6 +79,24 @@ fn every_rule_can_be_broken() {
     }
 }
 
+/// A function that only helps tests is named in no table of them, nor is a string that reads like a name.
+#[test]
+fn what_is_named_as_a_test_is_one() {
+    let page = "| what | tests |\n|---|---|\n| it | `named` |\n";
+    let named = |path: &str, text: &str| {
+        let tree = Tree::of(&[("docs/testing.md", page), (path, text)]);
+        breaches("tests named in docs/testing.md exist", &tree).is_empty()
+    };
+    assert!(named("runtime/tests/a.rs", "/// It is.\n#[test]\n#[allow(unused)]\nfn named() {}\n"));
+    assert!(named("runtime/tests/a.rs", "#[tokio::test]\nasync fn named() {}\n"));
+    assert!(named(
+        "verify/conformance/src/cases/a.rs",
+        "pub(super) async fn named(s: &Subject) -> Verdict {}\n"
+    ));
+    assert!(!named("runtime/tests/a.rs", "#[test]\nfn other() {}\n\nfn named() {}\n"));
+    assert!(!named("runtime/tests/a.rs", "const NAMES: &[&str] = &[\"named\"];\n"));
+}
+
 #[test]
 fn comments_and_unit_tests_are_no_code() {
     let text = "// unsafe is a word here\nfn f() {}\n#[cfg(test)]\nmod tests {\n    use std::sync::atomic::AtomicU8;\n}\n";

@@ -78,7 +78,8 @@ fn look_for_loss(gpu: &Gpu, doubtful: bool) {
 ///
 /// It also panics where a wait has just run into its time limit, the submission ends right then, and another thread's
 /// poll (each `Queue::submit` has one) settles it first: wgpu's "this should never be hit" compares the old state of
-/// the fence with the new one of the queue. Nothing is wrong then. What this poll had collected to be called back is
+/// the fence with the new one of the queue. Nothing is wrong then. It is mended in the release after 30.0.1, with which this can
+/// go (see the head of the crate). What this poll had collected to be called back is
 /// dropped, and only read-backs have callbacks: `Download::finish` knows.
 fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu::PollError>, BackendError> {
     let _inside = exit::enter();

@@ -21,6 +21,14 @@
 //!
 //! The threads also know how to be outside the driver when the process exits (`exit`).
 //!
+//! # A known fault of wgpu
+//!
+//! wgpu-core 30.0.1, the newest release, panics inside `Device::poll` now and then where a wait with a time limit and another
+//! thread's poll see the same submission end ("If the queue is empty, the current submission index …";
+//! [mended upstream](https://github.com/gfx-rs/wgpu/pull/9958), and in no release yet). Nothing is wrong then: the backend
+//! catches the panic and waits on. But the program's panic hook has been called by then, which prints a message that may be
+//! disregarded, and a program built with `panic = "abort"` ends there: build programs that use this backend with unwinding.
+//!
 //! What kernels look like is said in [`kernel`].
 #![warn(missing_docs)]
 

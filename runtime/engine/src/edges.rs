@@ -106,7 +106,7 @@ impl<S: Shell> Engine<S> {
         if realm == Realm::Host || its != place && self.realm(its) != realm {
             cold_path();
             let proxy = self.proxy_from(from, realm, turn);
-            self.wait_behind(proxy, to);
+            self.wait_behind(proxy, to, turn);
             found.host += 1;
             return;
         }
@@ -172,7 +172,7 @@ impl<S: Shell> Engine<S> {
             }
             if group.realm != realm || realm == Realm::Host {
                 let proxy = self.proxy_from_epoch(id, at, realm, turn);
-                self.wait_behind(proxy, to);
+                self.wait_behind(proxy, to, turn);
                 found.host += 1;
             } else if group.unfed > 0 {
                 push(&mut self.edges, &mut group.waiting, to, FED);
@@ -185,15 +185,29 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    fn wait_behind(&mut self, proxy: ProxyId, to: NodeId) {
-        push(&mut self.edges, &mut self.proxies[proxy].waiting, to, GATE);
+    /// Opening a guard runs nothing, neither a native call nor user code: whoever settles the source can do it on the
+    /// spot. All others need a future of the shell's.
+    fn wait_behind(&mut self, proxy: ProxyId, to: NodeId, turn: &mut Turn<S>) {
+        let entry = &mut self.proxies[proxy];
+        push(&mut self.edges, &mut entry.waiting, to, GATE);
+        if !self.nodes[to].is_guard && !std::mem::replace(&mut entry.is_carried, true) {
+            self.tally.proxies += 1;
+            turn.proxies.push(proxy);
+        }
     }
 
-    fn new_proxy(&mut self, turn: &mut Turn<S>) -> ProxyId {
-        self.tally.proxies += 1;
-        let proxy = self.proxies.insert(Proxy { waiting: NONE });
-        turn.proxies.push(proxy);
-        proxy
+    fn new_proxy(&mut self) -> ProxyId {
+        self.proxies.insert(Proxy { waiting: NONE, is_carried: false })
+    }
+
+    /// The source of a proxy has ended.
+    pub(super) fn fire(&mut self, proxy: ProxyId, turn: &mut Turn<S>) {
+        if self.proxies.get(proxy).is_some_and(|proxy| proxy.is_carried) {
+            return turn.fired.push(proxy);
+        }
+        if let Some(proxy) = self.proxies.remove(proxy) {
+            self.open_list(proxy.waiting, None, turn);
+        }
     }
 
     /// The one proxy that carries the end of `from` into `realm`.
@@ -201,7 +215,7 @@ impl<S: Shell> Engine<S> {
         if let Some((_, proxy)) = self.nodes[from].proxies.iter().find(|(r, _)| *r == realm) {
             return *proxy;
         }
-        let proxy = self.new_proxy(turn);
+        let proxy = self.new_proxy();
         self.nodes[from].proxies.push((realm, proxy));
         self.want(from, turn);
         proxy
@@ -212,7 +226,7 @@ impl<S: Shell> Engine<S> {
         if let Some((_, proxy)) = readers.proxies.iter().find(|(r, _)| *r == realm) {
             return *proxy;
         }
-        let proxy = self.new_proxy(turn);
+        let proxy = self.new_proxy();
         let epoch = &mut self.epochs[id.0 as usize];
         epoch.wanted = true;
         epoch.groups[group].proxies.push((realm, proxy));

@@ -30,8 +30,8 @@
 //! # Edges
 //!
 //! An edge inside one native context costs a wait on the other lane's point, or nothing on the same lane. All others
-//! are proxies, one for each (source, target context), which the shell runs as futures. What must fail together has an
-//! edge with `DATA` or `EVENT`.
+//! are proxies, one for each (source, target context), which the shell runs as futures; one that only guards wait behind
+//! needs no future, and opens where its source settles. What must fail together has an edge with `DATA` or `EVENT`.
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -150,6 +150,8 @@ pub enum Outcome<C> {
 #[derive(Default)]
 struct Proxy {
     waiting: u32,
+    /// A future of the shell's opens what waits. What only guards wait behind is opened where its source settles.
+    is_carried: bool,
 }
 
 /// Counts for observers.
@@ -163,7 +165,7 @@ pub struct Tally {
     pub clears: u64,
     /// Bytes that they were planned to clear.
     pub bytes_cleared: u64,
-    /// Proxies that were made.
+    /// Proxies that the shell was asked to run.
     pub proxies: u64,
     /// Nodes, epochs and cells that planning has looked at: what a submission costs.
     pub nodes_visited: u64,

@@ -5,7 +5,9 @@ use smallvec::SmallVec;
 
 use super::cells::Content;
 use super::edges::{DATA, EVENT, NONE};
-use super::{End, Engine, Epoch, EpochId, NodeId, Outcome, Realm, RootId, Settled, Shell, State, Turn, Use};
+use super::{
+    End, Engine, Epoch, EpochId, NodeId, Outcome, ProxyId, Realm, RootId, Settled, Shell, State, Turn, Use,
+};
 
 /// What came of a wish to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +72,12 @@ impl<S: Shell> Engine<S> {
         let realm = self.realm(place);
         let Engine { nodes, roots, epochs, .. } = self;
         let Some(node) = nodes.vacate(id) else { return };
+        let mut fired: SmallVec<[ProxyId; 2]> = SmallVec::new();
         if !node.proxies.is_empty() {
-            turn.fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
+            fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
         }
         for epoch in &node.epochs {
-            leave_epoch(*epoch, epochs, realm, turn);
+            leave_epoch(*epoch, epochs, realm, &mut fired);
         }
         if let Some(work) = node.work.take() {
             let (load, took_down, told) = (node.load.take().map(Box::new), node.took_down, node.told);
@@ -93,6 +96,9 @@ impl<S: Shell> Engine<S> {
         }
         node.clear();
         nodes.trim();
+        for proxy in fired {
+            self.fire(proxy, turn);
+        }
         if !released.is_empty() {
             released.into_iter().for_each(|root| self.reap_root(root, turn));
         }
@@ -281,13 +287,13 @@ fn outcome_of<C: Clone>(end: End<C>) -> (Outcome<C>, Option<C>) {
 }
 
 /// A reader of an epoch has settled.
-fn leave_epoch<S: Shell>(id: EpochId, epochs: &mut Slab<Epoch>, realm: Realm, turn: &mut Turn<S>) {
+fn leave_epoch(id: EpochId, epochs: &mut Slab<Epoch>, realm: Realm, fired: &mut SmallVec<[ProxyId; 2]>) {
     let epoch = &mut epochs[id.0 as usize];
     epoch.unsettled -= 1;
     let group = epoch.group(realm);
     group.unsettled -= 1;
     if group.unsettled == 0 && !group.proxies.is_empty() {
-        turn.fired.extend(group.proxies.drain(..).map(|(_, proxy)| proxy));
+        fired.extend(group.proxies.drain(..).map(|(_, proxy)| proxy));
     }
     if epoch.is_over() && epoch.cells == 0 {
         epochs.remove(id.0 as usize);

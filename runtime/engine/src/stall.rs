@@ -3,17 +3,19 @@
 //! The engine has no clock: its owner tells it now and then that a *tick* has passed, and nodes remember the tick in
 //! which they were planned.
 
+use std::collections::{HashMap, HashSet};
+
 use super::edges::NONE;
-use super::{Engine, NodeId, Shell, State};
+use super::{Engine, EpochId, NodeId, Realm, Shell, State};
 
 /// A node that others have been waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// What they wait for; none where it is something outside.
     pub by: Option<NodeId>,
-    /// One of those that wait, the one planned first.
+    /// One of those that wait, the one planned first; no transfer.
     pub first: NodeId,
-    /// How many wait directly.
+    /// How many wait directly, or for a transfer that does.
     pub count: usize,
 }
 
@@ -24,42 +26,28 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Nodes that have been gated for at least this many ticks, by what holds them: something that runs or is held on
-    /// the host side, something on a lane, or something outside.
+    /// the host side, something on a lane, or something outside. A transfer that waits stands for those behind it: nobody
+    /// submitted it.
     pub fn held_for(&self, ticks: u32) -> Vec<Held> {
-        let old = |id: &NodeId| {
-            let waits = |n: &super::Node<S>| n.state == State::Gated && self.ticks - n.planned_at >= ticks;
-            self.nodes.get(*id).is_some_and(waits)
-        };
+        let old = |id: &NodeId| self.nodes.get(*id).is_some_and(|node| self.ticks - node.planned_at >= ticks);
+        let waits = Waits::of(self);
         let mut held = Vec::new();
-        let mut explained: Vec<NodeId> = Vec::new();
-        for (id, node) in self.nodes.iter().filter(|(_, n)| n.state != State::Gated) {
-            let proxied =
-                node.proxies.iter().filter_map(|(_, proxy)| Some(self.proxies.get(*proxy)?.waiting));
-            let mut waiting: Vec<NodeId> =
-                proxied.chain([node.out_fed]).flat_map(|head| self.listed_in(head)).filter(old).collect();
-            waiting.sort_by_key(|id| (self.nodes[*id].planned_at, id.sort_key()));
+        let mut note = |by: Option<NodeId>, mut waiting: Vec<NodeId>| {
+            waiting.retain(old);
             if let Some(&first) = waiting.first() {
-                held.push(Held { by: Some(id), first, count: waiting.len() });
-                explained.append(&mut waiting);
+                held.push(Held { by, first, count: waiting.len() });
             }
+        };
+        // What waits for something that waits itself is explained by that.
+        for (id, _) in self.nodes.iter().filter(|(_, node)| node.state != State::Gated) {
+            note(Some(id), waits.behind(id, self));
         }
-        // What waits for something that waits itself is explained by that; the rest waits for something outside.
-        let outside = self.nodes.iter().map(|(id, _)| id).filter(|id| old(id) && !explained.contains(id));
-        let behind_gated: Vec<NodeId> = self
-            .nodes
-            .iter()
-            .filter(|(_, n)| n.state == State::Gated)
-            .flat_map(|(_, n)| {
-                let proxied =
-                    n.proxies.iter().filter_map(|(_, proxy)| Some(self.proxies.get(*proxy)?.waiting));
-                proxied.chain([n.out_fed]).flat_map(|head| self.listed_in(head)).collect::<Vec<_>>()
-            })
-            .collect();
-        held.extend(outside.filter(|id| !behind_gated.contains(id)).map(|first| Held {
-            by: None,
-            first,
-            count: 1,
-        }));
+        let explained: HashSet<NodeId> = waits.behind.values().flatten().copied().collect();
+        let unexplained = |id: &NodeId| self.is_gated(*id) && !explained.contains(id);
+        for id in self.nodes.iter().map(|(id, _)| id).filter(unexplained) {
+            let is_transfer = self.nodes[id].is_transfer;
+            note(None, if is_transfer { waits.behind(id, self) } else { vec![id] });
+        }
         held
     }
 
@@ -73,13 +61,18 @@ impl<S: Shell> Engine<S> {
         if self.held_for(0).iter().any(|h| h.by.is_none()) {
             return Vec::new();
         }
-        let guards = self.nodes.iter().filter(|(_, n)| held(n));
-        let behind = guards.flat_map(|(guard, n)| {
-            let proxied = n.proxies.iter().filter_map(|(_, proxy)| Some(self.proxies.get(*proxy)?.waiting));
-            let waiting = proxied.flat_map(|head| self.listed_in(head));
-            waiting.map(move |waiting| (waiting, guard)).collect::<Vec<_>>()
-        });
-        behind.filter(|(waiting, _)| self.nodes.contains(*waiting)).collect()
+        let waits = Waits::of(self);
+        let guards = self.nodes.iter().filter(|(_, n)| held(n)).map(|(guard, _)| guard);
+        let behind = |guard| waits.behind(guard, self).into_iter().map(move |waiting| (waiting, guard));
+        guards.flat_map(behind).collect()
+    }
+
+    fn is_gated(&self, id: NodeId) -> bool {
+        self.nodes.get(id).is_some_and(|node| node.state == State::Gated)
+    }
+
+    fn is_transfer(&self, id: NodeId) -> bool {
+        self.nodes.get(id).is_some_and(|node| node.is_transfer)
     }
 
     pub(super) fn listed_in(&self, mut head: u32) -> Vec<NodeId> {
@@ -90,5 +83,80 @@ impl<S: Shell> Engine<S> {
             head = edge.next;
         }
         list
+    }
+}
+
+/// Who waits directly behind whom.
+struct Waits {
+    behind: HashMap<NodeId, Vec<NodeId>>,
+}
+
+impl Waits {
+    fn of<S: Shell>(engine: &Engine<S>) -> Self {
+        let mut waits = Waits { behind: HashMap::new() };
+        let mut readers: HashMap<(EpochId, Realm), Vec<NodeId>> = HashMap::new();
+        for (id, node) in engine.nodes.iter() {
+            let proxied =
+                node.proxies.iter().filter_map(|(_, proxy)| Some(engine.proxies.get(*proxy)?.waiting));
+            let mut list: Vec<NodeId> =
+                proxied.chain([node.out_fed]).flat_map(|head| engine.listed_in(head)).collect();
+            // The second half of a way through staging is held by the owner until the first has ended: by no edge of ours.
+            if node.is_transfer {
+                list.extend(engine.listed_in(node.out).into_iter().filter(|id| engine.is_transfer(*id)));
+            }
+            waits.note(id, list, engine);
+            let realm = engine.realm(node.place);
+            for epoch in &node.epochs {
+                readers.entry((*epoch, realm)).or_default().push(id);
+            }
+        }
+        for ((epoch, realm), readers) in readers {
+            waits.note_readers(epoch, realm, &readers, engine);
+        }
+        waits
+    }
+
+    fn note<S: Shell>(&mut self, by: NodeId, mut list: Vec<NodeId>, engine: &Engine<S>) {
+        list.retain(|id| engine.is_gated(*id));
+        if !list.is_empty() {
+            self.behind.entry(by).or_default().extend(list);
+        }
+    }
+
+    /// A writer waits for all readers of an epoch, and one of them is named: one that does not wait itself, if there is one.
+    fn note_readers<S: Shell>(
+        &mut self,
+        epoch: EpochId,
+        realm: Realm,
+        readers: &[NodeId],
+        engine: &Engine<S>,
+    ) {
+        let order = |id: &&NodeId| (engine.is_gated(**id), engine.nodes[**id].planned_at, id.sort_key());
+        let was_fed = |id: &&NodeId| matches!(engine.nodes[**id].state, State::Fed(..) | State::Passed);
+        let groups = &engine.epochs[epoch.0 as usize].groups;
+        let Some(group) = groups.iter().find(|group| group.realm == realm) else { return };
+        if let Some(&by) = readers.iter().filter(|id| !was_fed(id)).min_by_key(order) {
+            self.note(by, engine.listed_in(group.waiting), engine);
+        }
+        if let Some(&by) = readers.iter().min_by_key(order) {
+            let proxied = group.proxies.iter().filter_map(|(_, proxy)| engine.proxies.get(*proxy));
+            self.note(by, proxied.flat_map(|proxy| engine.listed_in(proxy.waiting)).collect(), engine);
+        }
+    }
+
+    /// Those that wait behind a node and are no transfers, the one planned first at the head: directly, or by way of
+    /// transfers.
+    fn behind<S: Shell>(&self, id: NodeId, engine: &Engine<S>) -> Vec<NodeId> {
+        let (mut seen, mut found, mut todo) = (HashSet::new(), Vec::new(), vec![id]);
+        while let Some(by) = todo.pop() {
+            for &waiting in self.behind.get(&by).into_iter().flatten().filter(|id| seen.insert(**id)) {
+                match engine.is_transfer(waiting) {
+                    true => todo.push(waiting),
+                    false => found.push(waiting),
+                }
+            }
+        }
+        found.sort_by_key(|id| (engine.nodes[*id].planned_at, id.sort_key()));
+        found
     }
 }

@@ -16,9 +16,9 @@ pub struct Turn<S: Shell> {
     pub ready_lanes: SmallVec<[LaneId; 4]>,
     /// Host-side nodes with nothing left to wait for.
     pub start: Vec<NodeId>,
-    /// Proxies that somebody now waits behind.
+    /// Proxies that somebody other than a guard now waits behind.
     pub proxies: Vec<ProxyId>,
-    /// Proxies whose source has ended.
+    /// Those of them whose source has ended.
     pub fired: Vec<ProxyId>,
     /// Staged transfers whose time for staging has come: the two nodes of each, both held until the shell opens them.
     pub staged: Vec<Staged>,

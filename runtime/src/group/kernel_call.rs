@@ -60,7 +60,7 @@ impl<'g> CallArg<'g> {
     fn extents<const D: usize>(&self) -> [u32; D] {
         let size = match self {
             CallArg::Buffer(Some(binding), _) => binding.extent.size,
-            CallArg::Here(here) => [1, 1, here.len()],
+            CallArg::Here(here) => here.size(),
             _ => [0; 3],
         };
         std::array::from_fn(|dim| u32::try_from(size[3 - D + dim]).unwrap_or(u32::MAX))
@@ -127,7 +127,8 @@ impl<'g> KernelCall<'g> {
     }
 
     /// Runs the call on this thread, over slices of the caller's: a kernel's unit test. Neither a queue nor a device
-    /// has anything to do with it.
+    /// has anything to do with it. A view of two or three dimensions takes a slice with its shape:
+    /// `(&values[..], [rows, columns])`.
     ///
     /// ```
     /// #[windlass::kernel]
@@ -153,8 +154,8 @@ impl<'g> KernelCall<'g> {
                 CallArg::Buffer(..) => {
                     return Err(Error::invalid(format!(
                         "argument {at} of kernel `{name}` is an accessor of a group, which has its memory on a device: \
-                         what runs here takes a slice for it, as in `kernel(&values[..]).run_here(n)`, and a parameter of \
-                         two or three dimensions takes none, so submit such a call to a host queue"
+                         what runs here takes a slice for it, as in `kernel(&values[..]).run_here(n)`, and for a view of \
+                         two or three dimensions a slice with its shape, as in `kernel((&values[..], [rows, columns]))`"
                     )));
                 }
                 CallArg::Local(_) => {

@@ -16,7 +16,8 @@ pub struct Stats {
     pub transfers: u64,
     /// Bytes that these transfers move.
     pub bytes_moved: u64,
-    /// Proxies: edges that needed the host, one for each source and target context.
+    /// Proxies: edges that needed a future of the host, one for each source and target context. What only host accessors
+    /// wait behind needs none.
     pub proxies: u64,
     /// Transfers through host staging; one that is cut into chunks counts once for each.
     pub staged_transfers: u64,

@@ -10,7 +10,7 @@ use super::waking::Woken;
 use super::work::Work;
 use super::{Chores, Load, Mail, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
-use windlass_engine::{LaneId, Outcome, Settled, Turn};
+use windlass_engine::{HEAP, LaneId, Outcome, Settled, Turn, Use};
 
 /// The most settled nodes for which the desk keeps room.
 const ROOM: usize = 128;
@@ -84,6 +84,23 @@ impl State {
         if !chores.turn.arm.is_empty() || !chores.turn.sentinels.is_empty() {
             self.file_points(chores);
         }
+        if !chores.turn.start.is_empty() {
+            self.file_guards(chores);
+        }
+    }
+
+    /// Hands out their memory to the host accessors among those that may start. They come after the events of what they
+    /// waited for, so that whoever has a guard finds those resolved.
+    #[cold]
+    fn file_guards(&mut self, chores: &mut Chores) {
+        let Chores { turn, woken, .. } = chores;
+        turn.start.retain(|&node| {
+            let Some(Work::Guard(guard)) = self.engine.work_mut(node) else { return true };
+            let guard = guard.clone();
+            let heap = |used: &Use| self.engine.allocation(used.root, HEAP).cloned();
+            guard.grant(self.engine.uses(node).iter().find_map(heap), woken);
+            false
+        });
     }
 
     #[cold]

@@ -1,4 +1,4 @@
-//! What runs on the host side: host tasks on the user's runtime, and host accessors that are handed their memory.
+//! What runs on the host side: host tasks on the user's runtime, and what hands host accessors their memory.
 
 use std::fmt;
 use std::panic::Location;
@@ -57,7 +57,7 @@ impl GuardCell {
     }
 
     /// The guard may have its memory; a guard over nothing has none.
-    fn grant(&self, memory: Option<Arc<dyn Allocation>>, woken: &mut Woken) {
+    pub(super) fn grant(&self, memory: Option<Arc<dyn Allocation>>, woken: &mut Woken) {
         // One that had its memory before the buffer was bound keeps that.
         if self.cell.get().is_some() {
             return;
@@ -85,7 +85,6 @@ impl GuardCell {
 
 /// What a host-side node needs to start.
 enum Start {
-    Guard(Arc<GuardCell>, Option<Arc<dyn Allocation>>),
     Task(Box<HostTaskCommand<'static>>, HostMemoryTable),
     /// The host's half of a staged transfer.
     Copy(Box<HostCopy>),
@@ -94,16 +93,13 @@ enum Start {
 }
 
 impl Inner {
-    /// A host-side node has nothing left to wait for.
+    /// A host-side node that is no guard has nothing left to wait for.
     pub(super) fn start_host_side(self: &Arc<Self>, node: NodeId, chores: &mut Chores) {
         let start = self.sit(chores, |state, _| {
             let heap = |root: RootId| state.engine.allocation(root, windlass_engine::HEAP).cloned();
             let memory: SmallVec<[_; 2]> =
                 state.engine.uses(node).iter().map(|u| (u.root, heap(u.root))).collect();
             match state.engine.work_mut(node) {
-                Some(Work::Guard(guard)) => {
-                    Start::Guard(guard.clone(), memory.into_iter().find_map(|(_, m)| m))
-                }
                 Some(Work::Group(_)) => match state.engine.take_load(node).and_then(|mut load| load.pop()) {
                     Some(Planned::HostTask(task)) => {
                         state.counters.host_tasks += 1;
@@ -116,11 +112,11 @@ impl Inner {
                 Some(Work::Transfer(_)) => {
                     state.host_copy(node).map_or(Start::Nothing, |copy| Start::Copy(Box::new(copy)))
                 }
-                None => Start::Nothing,
+                // Guards have been granted at the desk.
+                Some(Work::Guard(_)) | None => Start::Nothing,
             }
         });
         match start {
-            Start::Guard(guard, memory) => guard.grant(memory, &mut chores.woken),
             Start::Nothing => {
                 self.sit(chores, |state, turn| state.engine.finish_host(node, Ok(()), turn));
             }

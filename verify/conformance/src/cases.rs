@@ -54,23 +54,23 @@ macro_rules! table {
 
 table! {
     devices {
-        device_is_listed: [1, 3, 4, 25, 30];
-        device_is_selected: [6, 27];
+        device_is_listed: [1, 3, 4, 17, 25, 30];
+        device_is_selected: [27];
         queue_knows_where_it_is: [31];
         queues_share_the_default_context: [28];
     }
     kernels {
-        reference_kernels_of_integers: [13];
+        reference_kernels_of_integers: [13, 157];
         reference_kernels_of_floats: [13];
         reference_kernel_histogram: [13, 51];
         reference_kernel_long_running: [13];
         reference_kernel_transpose: [13, 117];
         kernel_arguments_start_anywhere: [80];
         kernel_on_two_parts_of_one_buffer: [72];
-        kernel_over_a_grid: [116, 117];
+        kernel_over_a_grid: [116, 117, 135];
         kernel_over_many_items: [13];
-        kernel_on_a_part_of_a_grid: [66];
-        kernel_without_items: [116];
+        kernel_on_a_part_of_a_grid: [80, 122];
+        kernel_without_items: [116, 138];
         kernel_on_nothing: [116];
     }
     copies {
@@ -80,25 +80,26 @@ table! {
         odd_bytes_by_commands: [45, 116];
         zero_elements: [116, 117];
         never_written_reads_as_zeros: [110];
-        allocation_is_lazy_and_kept: [101, 102];
+        allocation_is_lazy_and_kept: [101, 102, 156];
         buffer_from_host_data: [108];
         last_bytes_inside_a_granule: [116];
     }
     stale {
         no_init_moves_nothing: [51, 109];
+        reading_before_writing_is_no_error: [64];
         never_written_moves_nothing: [110];
         current_data_moves_nothing: [111];
         readers_share_one_transfer: [111, 112];
         stale_ranges_only: [69, 70, 112];
         adjacent_ranges_in_one_transfer: [112];
-        stale_box_of_a_grid_only: [66, 67, 112];
-        odd_bytes_move_by_granules: [66, 67];
+        stale_box_of_a_grid_only: [67, 112];
+        odd_bytes_move_by_granules: [67];
         keeping_write_fetches_its_range: [51];
         reading_moves_nothing_back: [113];
         writing_moves_nothing_back: [113];
         ping_pong: [78, 114];
         ping_pong_with_the_host: [114, 115];
-        three_ways: [74, 114, 115];
+        three_ways: [74, 100, 114, 115];
         union_of_modes_fetches: [50, 52, 57];
         unused_accessor_is_a_requirement: [49];
         only_what_is_written_is_stale: [56, 69];
@@ -111,15 +112,15 @@ table! {
         write_after_read_in_another_context: [73, 83];
         submission_order_decides: [39, 77];
         one_queue_or_three: [65];
-        overlapping_ranges: [79, 80];
-        a_range_is_the_same_data: [72];
+        overlapping_ranges: [79, 80, 122];
+        a_range_is_the_same_data: [72, 122];
         in_order_queue: [32];
         out_of_order_queue: [32, 73];
         lifted_edge_of_a_no_init_write: [76];
         many_threads_submit: [38, 39];
-        group_runs_once_on_this_thread: [34, 36];
+        group_runs_once_on_this_thread: [34];
         group_is_a_value: [37];
-        several_commands_in_one_group: [57, 58];
+        several_commands_in_one_group: [57];
         depends_on_orders: [62, 89];
         after_end_orders: [62];
         after_a_future: [62, 84];
@@ -146,7 +147,7 @@ table! {
         host_read_ignores_readers: [93];
         guard_holds_back_writers: [94, 95, 96];
         write_guard_holds_back_readers: [94];
-        dropped_guard_future_leaves_no_trace: [43];
+        dropped_guard_future_leaves_no_trace: [92];
         guard_of_a_part: [92];
         host_write_is_seen: [92, 97];
         into_vec_gives_all_back: [118];
@@ -154,9 +155,9 @@ table! {
     failure {
         build_error_tells_kernel_and_log: [161];
         kernel_fails_while_it_runs: [159];
-        wrong_arguments_are_refused: [158];
+        wrong_arguments_are_refused: [153, 158];
         wrong_windows_are_refused: [158];
-        kernel_without_a_fitting_image: [16, 158];
+        kernel_without_a_fitting_image: [158];
         host_task_errors_come_through: [159, 161];
         host_task_views_may_not_alias: [158];
         failing_future_fails_its_group: [62, 162];
@@ -174,7 +175,7 @@ table! {
         observed_error_is_not_told: [160];
     }
     life {
-        buffer_dies_before_its_groups: [118, 163];
+        buffer_dies_before_its_groups: [36, 118, 163];
         queue_dies_before_its_groups: [41, 163];
         buffers_are_forgotten: [163, 165];
         context_of_its_own_dies: [41, 163];
@@ -183,6 +184,7 @@ table! {
         saturation: [33];
         slot_reserves: [33];
         drained_waits_for_all: [40];
+        later_accessor_counts_for_the_whole_group: [58];
         submit_is_never_refused: [33];
     }
 }

@@ -33,6 +33,7 @@ pub mod expected;
 pub mod kernels;
 pub mod programs;
 mod report;
+mod rows;
 mod subject;
 pub mod table;
 

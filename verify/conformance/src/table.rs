@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::cases::cases;
-use crate::expected;
+use crate::{expected, rows};
 
 /// The whole page.
 pub fn page() -> String {
@@ -15,17 +15,28 @@ pub fn page() -> String {
     let columns = expected::COLUMNS;
     let _ =
         writeln!(text, "| row | case | {} |\n|---|---|{}", columns.join(" | "), "---|".repeat(columns.len()));
-    let mut rows: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
+    let mut by_row: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
     for case in cases() {
-        case.rows.iter().for_each(|row| rows.entry(*row).or_default().push(case.name));
+        case.rows.iter().for_each(|row| by_row.entry(*row).or_default().push(case.name));
     }
-    for (row, names) in rows {
+    for (row, names) in by_row {
         for name in names {
             let cells =
                 columns.map(|column| if reason(column, name).is_some() { "unsupported" } else { "passes" });
             let _ = writeln!(text, "| {row} | `{name}` | {} |", cells.join(" | "));
         }
     }
+    text.push_str(ELSEWHERE);
+    let mut elsewhere: Vec<(u8, &str, &str)> = Vec::new();
+    for (rows, test, path) in rows::ELSEWHERE {
+        elsewhere.extend(rows.iter().map(|row| (*row, *test, *path)));
+    }
+    elsewhere.sort_by_key(|(row, ..)| *row);
+    for (row, test, path) in elsewhere {
+        let _ = writeln!(text, "| {row} | `{test}` | `{path}` |");
+    }
+    let deviating: Vec<String> = rows::DEVIATING.iter().map(u8::to_string).collect();
+    let _ = writeln!(text, "{DEVIATING}{}.", deviating.join(", "));
     text.push_str("\n## Unsupported, and why\n\n");
     for column in columns {
         for (case, why) in expected::of(column) {
@@ -41,12 +52,25 @@ fn reason(column: &str, case: &str) -> Option<&'static str> {
 
 const PREFACE: &str = "# Conformance
 
-Rows of the checklist, the case of the suite that is about each, and what comes of it on each backend. This page is made
+Rows of the checklist, 179 in all, the case of the suite that is about each, and what comes of it on each backend; then the rows that
+other tests are about, and those of which [deviations.md](deviations.md) says what is missing or otherwise. This page is made
 by the suite (`verify/conformance`) from its cases and from the results that are pinned in it; a backend that differs
 from its pinned results in either direction fails, and so does the suite if this page is not up to date
 (`WINDLASS_WRITE_DOCS=1 cargo test -p windlass-conformance` writes it). `opencl` is PoCL, `wgpu` is lavapipe.
 
 ";
+
+const ELSEWHERE: &str = "
+## Rows that other tests are about
+
+| row | test | where |
+|---|---|---|
+";
+
+const DEVIATING: &str = "
+## Rows that are not there, not in full, or otherwise
+
+[deviations.md](deviations.md) has a line about each of rows ";
 
 #[cfg(test)]
 mod tests {

@@ -36,6 +36,8 @@ mod refusals;
 mod rig;
 #[path = "scenarios/staging.rs"]
 mod staging;
+#[path = "scenarios/stalls.rs"]
+mod stalls;
 #[path = "scenarios/streams.rs"]
 mod streams;
 #[path = "scenarios/transfers.rs"]

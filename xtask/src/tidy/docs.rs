@@ -66,13 +66,22 @@ fn is_test(tree: &Tree, name: &str) -> bool {
         return tree.has(name);
     }
     let function = name.rsplit("::").next().unwrap_or(name);
-    // A generated test is named by its row in a macro or a table.
-    let forms = [
-        format!("fn {function}("),
-        format!("fn {function}<"),
-        format!("({function}"),
-        format!("\"{function}\""),
-        format!("    {function},"),
-    ];
-    tree.rust().any(|file| forms.iter().any(|form| file.text.contains(form.as_str())))
+    tree.rust().any(|file| has_test(&file.path, &file.text, function))
 }
+
+/// Whether a file has a test function of this name: one that the test harness runs, or a case of the conformance suite.
+fn has_test(path: &str, text: &str, function: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let forms = [format!("fn {function}("), format!("fn {function}<")];
+    let is_here = |line: &str| forms.iter().any(|form| line.contains(form.as_str()));
+    lines.iter().enumerate().filter(|(_, line)| is_here(line)).any(|(at, _)| {
+        let above =
+            lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+        let mut attributes = above.filter(|line| line.starts_with("#["));
+        path.starts_with(CASES)
+            || attributes.any(|line| line.starts_with("#[test]") || line.contains("::test"))
+    })
+}
+
+/// The cases of the conformance suite, which its table runs.
+const CASES: &str = "verify/conformance/src/cases/";

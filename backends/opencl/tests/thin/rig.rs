@@ -73,6 +73,12 @@ pub(crate) struct Line {
     pub(crate) sink: Arc<Sink>,
 }
 
+/// Says that nothing was tested.
+pub(crate) fn skipped(why: &dyn std::fmt::Display) {
+    // Past the capturing of the test's output, so that it is seen.
+    let _ = writeln!(io::stderr(), "\n##### SKIPPED, nothing was tested: {why} #####\n");
+}
+
 /// All devices of all drivers, each once for every way in which it can learn that work has ended. Without a driver the tests have nothing to say, and say so.
 pub(crate) fn rigs() -> Vec<Rig> {
     let backend = OpenCl::new();
@@ -81,8 +87,7 @@ pub(crate) fn rigs() -> Vec<Rig> {
         Err(why) => {
             let required = ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|name| env::var_os(name).is_some());
             assert!(!required, "this machine must have an OpenCL driver: {why}");
-            // Past the capturing of the test's output, so that it is seen.
-            let _ = writeln!(io::stderr(), "\n##### SKIPPED, nothing was tested: {why} #####\n");
+            skipped(&why);
             return Vec::new();
         }
     };

@@ -11,6 +11,7 @@ mod group;
 mod guards;
 mod lanes;
 mod lost;
+mod stalls;
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -14,6 +14,7 @@ pub(super) async fn device_is_listed(s: &Subject) -> Verdict {
     ensure_eq!(mine.len(), 1, "a device belongs to one platform");
     ensure_eq!(mine[0].backend(), s.device.backend());
     ensure_eq!(mine[0].name(), s.device.platform_name());
+    ensure!(!mine[0].version().is_empty(), "a platform has a version of its own");
     ensure!(platforms.iter().any(|p| p.backend().as_str() == "host"), "the host backend is always there");
     let info = s.device.info();
     ensure!(

@@ -2,6 +2,7 @@
 
 use windlass::{Buffer, Queue};
 
+use super::steps::{counted, holds};
 use crate::check::{Verdict, latch, poll_once, refused};
 use crate::subject::Subject;
 use crate::{ensure, ensure_eq};
@@ -88,4 +89,34 @@ pub(super) async fn submit_is_never_refused(s: &Subject) -> Verdict {
     drop(slot);
     queue.drained().await;
     Ok(())
+}
+
+pub(super) async fn later_accessor_counts_for_the_whole_group(s: &Subject) -> Verdict {
+    let (early, late, copy) = (Buffer::<u32>::new(64), Buffer::<u32>::new(64), Buffer::<u32>::new(64));
+    // Built, allocated and done, so that nothing but the gate holds anybody back.
+    s.count(&s.home, &early, 1)?.await?;
+    s.copy(&s.home, &early, &copy)?.await?;
+    s.count(&s.home, &late, 1)?.await?;
+    for queue in [&s.home, &s.second, &s.away] {
+        queue.drained().await;
+    }
+    let fed = || s.runtime.stats().fed;
+    let before = fed();
+    let (gate, opened) = latch();
+    s.home.submit(|cg| {
+        cg.after(opened);
+        let to = cg.overwrite(&late);
+        cg.parallel_for(64, s.call("fill_index").buffer(to).value(7_u32))
+    })?;
+    let group = s.second.submit(|cg| {
+        let to = cg.overwrite(&early);
+        cg.parallel_for(64, s.call("fill_index").buffer(&to).value(5_u32))?;
+        let (from, to) = (cg.read(&late), cg.overwrite(&copy));
+        cg.parallel_for(64, s.call("copy").buffer(from).buffer(to))
+    })?;
+    ensure_eq!(fed(), before, "its first kernel waits for what was asked for after it");
+    gate.open();
+    group.await?;
+    holds(&early, &counted(5, 64)).await?;
+    holds(&copy, &counted(7, 64)).await
 }

@@ -215,6 +215,20 @@ pub(super) async fn ping_pong_with_the_host(s: &Subject) -> Verdict {
     holds(&v, &counted(0, 256).iter().map(step).collect::<Vec<_>>()).await
 }
 
+pub(super) async fn reading_before_writing_is_no_error(s: &Subject) -> Verdict {
+    let v = Buffer::from(counted(3, 64));
+    let before = s.tally();
+    let increments = s.home.submit(|cg| {
+        let to = cg.read_write_uninit(&v);
+        cg.parallel_for(64, s.call("increment").buffer(to))
+    })?;
+    increments.await?;
+    ensure_eq!(s.moved_since(before), moves(0, 0), "what is read is whatever is there");
+    // What came of it is anybody's guess, and a whole write is good again.
+    s.count(&s.home, &v, 9)?.await?;
+    holds(&v, &counted(9, 64)).await
+}
+
 pub(super) async fn three_ways(s: &Subject) -> Verdict {
     let v = Buffer::from(counted(0, 256));
     let before = s.tally();

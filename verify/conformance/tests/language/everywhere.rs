@@ -36,6 +36,24 @@ pub(crate) fn everywhere<T: DeviceCopy + PartialEq + std::fmt::Debug>(
     }
 }
 
+/// Runs a test on every device that has what it needs, and returns how many of them are not the host. Where there is none, a
+/// test that goes by the host alone shows nothing: it is said, and in CI it is a failure.
+pub(crate) fn where_there_is(
+    what: &str,
+    has: impl Fn(&Queue) -> bool,
+    mut run: impl FnMut(&Queue) -> windlass::Result<()>,
+) {
+    let mut beside = 0;
+    for queue in queues().iter().filter(|queue| has(queue)) {
+        let name = format!("{} ({})", queue.device(), queue.device().backend());
+        run(queue).unwrap_or_else(|error| panic!("on {name}: {error}"));
+        beside += usize::from(queue.device().backend().to_string() != "host");
+    }
+    if beside == 0 {
+        find::missing(&format!("no device but the host has {what}"));
+    }
+}
+
 /// What a buffer holds.
 pub(crate) fn read<T: DeviceCopy, const D: usize>(buffer: &Buffer<T, D>) -> windlass::Result<Vec<T>> {
     Ok(buffer.host_read().blocking_wait()?.to_vec())

@@ -1,9 +1,9 @@
 //! 16-bit floats.
 
+use windlass::NdRange;
 use windlass::prelude::*;
-use windlass::{NdRange, Result};
 
-use crate::everywhere::{everywhere, queues, read};
+use crate::everywhere::{queues, read, where_there_is};
 
 #[windlass::kernels]
 mod halves {
@@ -76,14 +76,20 @@ fn halves_are_rounded_after_each_operation() {
         }
     };
     let expected: Vec<f16> = x.iter().enumerate().map(one).collect();
-    everywhere(&expected, |queue| {
-        if !has_halves(queue) {
-            return Ok(expected.clone());
-        }
+    where_there_is("halves", has_halves, |queue| {
         let (x, out) = (Buffer::from(x.clone()), Buffer::<f16>::new(48));
         queue.submit(|cg| cg.parallel_for(48, halves::arithmetic(by, cg.read(&x), cg.overwrite(&out))))?;
-        read(&out)
+        assert_eq!(read(&out)?, expected, "on {}", queue.device());
+        Ok(())
     });
+}
+
+#[test]
+fn a_device_without_halves_says_so() {
+    for queue in queues().iter().filter(|queue| !has_halves(queue)) {
+        let error = queue.device().can_run(halves::arithmetic::kernel()).expect_err("it has none");
+        assert!(error.to_string().contains("16"), "{}: {error}", queue.device());
+    }
 }
 
 #[test]
@@ -91,34 +97,33 @@ fn vectors_and_structs_of_halves() {
     let half = |v: f32| f16::from_f32(v);
     let before = halves::Sample { at: Vec3::new(half(1.0), half(2.0), half(3.0)), weight: half(0.5) };
     let by = Vec3::new(half(0.5), half(0.0), half(-1.0));
-    everywhere(&[2.5, 4.0, 5.0, -2.5, 0.5], |queue| {
-        if !has_halves(queue) {
-            return Ok(vec![2.5, 4.0, 5.0, -2.5, 0.5]);
-        }
+    where_there_is("halves", has_halves, |queue| {
         let (samples, out) = (Buffer::from(vec![before; 3]), Buffer::<f32>::new(3));
         queue.submit(|cg| {
             cg.parallel_for(3, halves::samples(by, cg.read_write(&samples), cg.overwrite(&out)))
         })?;
         let s = read(&samples)?[2];
         let weight = read(&out)?[2];
-        Ok(vec![s.at.x.to_f32(), s.at.y.to_f32(), s.at.z.to_f32(), s.weight.to_f32(), weight])
+        let found = [s.at.x.to_f32(), s.at.y.to_f32(), s.at.z.to_f32(), s.weight.to_f32(), weight];
+        assert_eq!(found, [2.5, 4.0, 5.0, -2.5, 0.5], "on {}", queue.device());
+        Ok(())
     });
 }
 
 /// An odd number of halves, at an odd place: neighbours share their words.
 #[test]
-fn halves_in_parts_of_buffers_and_in_local_memory() -> Result<()> {
+fn halves_in_parts_of_buffers_and_in_local_memory() {
     let x: Vec<f16> = (0..19).map(|i| f16::from_f32(i as f32)).collect();
     let mut expected = x.clone();
     expected[3..11].reverse();
     expected[11..19].reverse();
-    for queue in queues().iter().filter(|queue| has_halves(queue)) {
+    where_there_is("halves", has_halves, |queue| {
         let (from, to) = (Buffer::from(x.clone()), Buffer::from(x.clone()));
         let (part, into) = (from.range(3..19), to.range(3..19));
         let range = NdRange { global: [16], local: [8] };
         queue
             .submit(|cg| cg.parallel_for(range, halves::reversed(cg.read(&part), cg.overwrite(&into), 8)))?;
         assert_eq!(read(&to)?, expected, "on {}", queue.device());
-    }
-    Ok(())
+        Ok(())
+    });
 }

@@ -1,10 +1,10 @@
 //! Fences, and atomics with an order, on the devices that have them. The others say so.
 
 use windlass::AtomicOrders;
+use windlass::NdRange;
 use windlass::prelude::*;
-use windlass::{NdRange, Result};
 
-use crate::everywhere::{queues, read};
+use crate::everywhere::{queues, read, where_there_is};
 
 const ITEMS: usize = 1 << 15;
 
@@ -68,9 +68,10 @@ fn has(queue: &Queue, orders: AtomicOrders) -> bool {
 }
 
 #[test]
-fn what_was_released_is_seen_by_who_acquires_it() -> Result<()> {
+fn what_was_released_is_seen_by_who_acquires_it() {
     let expected = (0..ITEMS as u32).map(|i| i * 3 + 1).fold(0_u32, u32::wrapping_add);
-    for queue in queues().iter().filter(|queue| has(queue, AtomicOrders::AcquireRelease)) {
+    let acquires = |queue: &Queue| has(queue, AtomicOrders::AcquireRelease);
+    where_there_is("atomics that acquire and release", acquires, |queue| {
         for _ in 0..8 {
             let parts = Buffer::<u32>::new(ITEMS);
             let (done, sum) = (Buffer::<u32>::new(2), Buffer::<u32>::new(1));
@@ -86,15 +87,16 @@ fn what_was_released_is_seen_by_who_acquires_it() -> Result<()> {
             })?;
             assert_eq!(read(&sum)?, [expected], "by fences on {}", queue.device());
         }
-    }
-    Ok(())
+        Ok(())
+    });
 }
 
 #[test]
-fn all_orders_work_where_they_are() -> Result<()> {
+fn all_orders_work_where_they_are() {
     let x: Vec<u32> = (0..64).map(|i| i * i % 23).collect();
     let sums: Vec<u32> = x.chunks(16).map(|group| group.iter().sum()).collect();
-    for queue in queues().iter().filter(|queue| has(queue, AtomicOrders::SequentiallyConsistent)) {
+    let consistent = |queue: &Queue| has(queue, AtomicOrders::SequentiallyConsistent);
+    where_there_is("sequentially consistent atomics", consistent, |queue| {
         let (x, total, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(3), Buffer::<u32>::new(4));
         queue.submit(|cg| {
             let call = strongest(cg.read(&x), cg.atomic(&total), cg.overwrite(&out));
@@ -103,8 +105,8 @@ fn all_orders_work_where_they_are() -> Result<()> {
         let on = format!("on {}", queue.device());
         assert_eq!(read(&out)?, sums.iter().map(|sum| sum + 1).collect::<Vec<_>>(), "{on}");
         assert_eq!(read(&total)?, [sums.iter().sum(), *sums.iter().max().expect("some"), 7], "{on}");
-    }
-    Ok(())
+        Ok(())
+    });
 }
 
 #[test]

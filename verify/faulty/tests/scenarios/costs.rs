@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use windlass::prelude::*;
-use windlass_faulty::{Faulty, inside_poll};
+use windlass_faulty::{Faulty, Memory, inside_poll};
 
 use crate::rig::{Outside, Rig, blend, outcome, pair, poll, single, step, stepped};
 
@@ -184,4 +184,41 @@ fn a_whole_program_runs_from_one_thread() {
     );
     drop((a, b, x, first, second, third, task));
     rig.end();
+}
+
+/// A host accessor opens where the group before it settles: no future carries that end over, as none does for an event
+/// that is awaited. Nor does one where the data moves first, or where readers are waited for. All that may be spawned asks for
+/// the end to be reported, which a `poll` may not do itself.
+#[test]
+fn a_host_accessor_opens_where_the_group_settles() {
+    for memory in [Memory::Heap, Memory::Own] {
+        let rig = Rig::new(Faulty::builder().device(memory).lanes(1));
+        let queue = rig.queue(0);
+        let (x, y) = (Buffer::from(vec![1_u32; 16]), Buffer::from(vec![0_u32; 16]));
+        drop((blend(&queue, &y, &x, 1), step(&queue, &x, 1)));
+        rig.settle();
+        let spent = |work: &dyn Fn()| {
+            let before = rig.runtime.stats();
+            work();
+            let after = rig.runtime.stats();
+            let staged = after.staged_transfers - before.staged_transfers;
+            (after.proxies - before.proxies, after.tasks_spawned - before.tasks_spawned - staged)
+        };
+        let reads = spent(&|| {
+            drop(step(&queue, &x, 2));
+            rig.values(&x);
+        });
+        assert!(reads <= (0, 1), "host_read, {memory:?}: {reads:?}");
+        let writes = spent(&|| {
+            drop(blend(&queue, &y, &x, 3));
+            drop(rig.finish(x.host_write()).unwrap());
+        });
+        assert!(writes <= (0, 1), "host_write behind a reader, {memory:?}: {writes:?}");
+        drop(step(&queue, &x, 4));
+        let before = rig.runtime.stats();
+        rig.finish(x.into_vec()).unwrap();
+        assert_eq!(rig.runtime.stats().proxies, before.proxies, "into_vec, {memory:?}");
+        drop((queue, y));
+        rig.end();
+    }
 }

@@ -1,0 +1,113 @@
+//! What a queue keeps of what is in flight: credits, which bound it, and tides, by which one waits for all of it. Most groups
+//! take a credit and join a tide in the same moment, so both are behind one lock.
+//!
+//! Whoever is woken, and whatever waker is not needed any more, is returned or dropped once the lock is free: a waker is
+//! foreign code, and may end a task that waits here as well.
+
+use std::task::{Poll, Waker};
+
+use crate::credits::Credits;
+pub use crate::credits::Place;
+use crate::drain::Drain;
+pub use crate::drain::{Tide, Watch};
+use crate::facade::{Mutex, lock};
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct Account {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    credits: Credits,
+    drain: Drain,
+}
+
+impl Account {
+    /// This many credits, and nothing in flight.
+    pub fn new(credits: i64) -> Self {
+        Account { inner: Mutex::new(Inner { credits: Credits::new(credits), drain: Drain::default() }) }
+    }
+
+    /// Something begins, and takes a credit, going into debt if need be.
+    pub fn enter(&self) -> Tide {
+        let mut inner = lock(&self.inner);
+        inner.credits.take();
+        inner.drain.begin()
+    }
+
+    /// Something begins for which a credit has been taken.
+    pub fn begin(&self) -> Tide {
+        lock(&self.inner).drain.begin()
+    }
+
+    /// Takes a credit if there is one and nobody waits for it.
+    pub fn try_take(&self) -> bool {
+        lock(&self.inner).credits.try_take()
+    }
+
+    /// Takes a credit, or waits in line.
+    pub fn poll_take(&self, place: &mut Place, waker: &Waker) -> Poll<()> {
+        let (polled, old) = lock(&self.inner).credits.poll_take(place, waker);
+        drop(old);
+        polled
+    }
+
+    /// The waiter goes away; a credit that it was given goes to the next.
+    #[must_use]
+    pub fn forget(&self, place: &mut Place) -> Vec<Waker> {
+        let (woken, old) = lock(&self.inner).credits.forget(place);
+        drop(old);
+        woken
+    }
+
+    /// Gives `count` credits back; returns the waiters that are served by it, to be woken once nothing is held.
+    #[must_use]
+    pub fn give(&self, count: i64) -> Vec<Waker> {
+        lock(&self.inner).credits.give(count)
+    }
+
+    /// `count` things of a tide have ended; returns the waiters to wake once nothing is held.
+    #[must_use]
+    pub fn end(&self, tide: Tide, count: u64) -> Vec<Waker> {
+        lock(&self.inner).drain.end(tide, count)
+    }
+
+    /// Something that had begun does not come to be: its credit comes back, and its tide is without it.
+    #[must_use]
+    pub fn take_back(&self, tide: Tide) -> Vec<Waker> {
+        let mut inner = lock(&self.inner);
+        let mut woken = inner.credits.give(1);
+        woken.extend(inner.drain.end(tide, 1));
+        woken
+    }
+
+    /// Waits until everything has ended that had begun when this watch was first polled.
+    pub fn poll_drained(&self, watch: &mut Watch, waker: &Waker) -> Poll<()> {
+        let (polled, old) = lock(&self.inner).drain.poll(watch, waker);
+        drop(old);
+        polled
+    }
+
+    /// Whoever waited for that goes away.
+    pub fn unwatch(&self, watch: &mut Watch) {
+        let old = lock(&self.inner).drain.forget(watch);
+        drop(old);
+    }
+
+    /// How many credits are free; negative while in debt.
+    pub fn free(&self) -> i64 {
+        lock(&self.inner).credits.free()
+    }
+
+    /// How many wait for credits.
+    pub fn waiting(&self) -> usize {
+        lock(&self.inner).credits.waiting()
+    }
+
+    /// How many things are under way.
+    pub fn under_way(&self) -> u64 {
+        lock(&self.inner).drain.under_way()
+    }
+}
