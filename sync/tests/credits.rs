@@ -71,7 +71,7 @@ fn a_place_goes_to_the_next_whether_it_was_served_or_not() {
 #[test]
 fn a_debt_is_repaid_before_anybody_is_served() {
     let credits = Account::new(1);
-    (0..3).for_each(|_| drop(credits.enter()));
+    (0..3).for_each(|_| _ = credits.enter());
     assert_eq!(credits.free(), -2);
     let ([mut place], bells) = line::<1>(&credits);
     assert_eq!(wake(credits.give(2)), 0);

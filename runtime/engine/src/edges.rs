@@ -344,6 +344,42 @@ impl<S: Shell> Engine<S> {
             return;
         };
         let lane = follows.unwrap_or_else(|| self.choose_lane(device, id));
+        self.queue(id, lane, turn);
+        let mut last = id;
+        while let Some(next) = self.held_by(last, lane) {
+            self.queue(next, lane, turn);
+            last = next;
+        }
+    }
+
+    /// A node that only waits for this one, which stands last on its lane's list, to be fed: it may as well stand right behind
+    /// it, since the lane keeps them in order. One of them alone: others may find a lane that has less to do.
+    ///
+    /// The edge goes, as the one gate that it was. Nothing on the way can need it: a node on a list is fed, or takes its
+    /// place there as a barrier, or goes with its lane and all that stands there.
+    fn held_by(&mut self, id: NodeId, lane: LaneId) -> Option<NodeId> {
+        let place = self.nodes[id].place;
+        let (mut before, mut at) = (NONE, self.nodes[id].out_fed);
+        while at != NONE {
+            let Edge { to, next, .. } = self.edges[at as usize];
+            let node = self.nodes.get(to);
+            let only = node.is_some_and(|n| n.gates == 1 && n.end.is_none() && n.place == place);
+            if only && self.is_for(to, lane) && self.lost_under(to).is_none() {
+                match before {
+                    NONE => self.nodes[id].out_fed = next,
+                    before => self.edges[before as usize].next = next,
+                }
+                self.edges.remove(at as usize);
+                self.nodes[to].gates = 0;
+                return Some(to);
+            }
+            (before, at) = (at, next);
+        }
+        None
+    }
+
+    /// Puts a node that nothing holds back on a lane's list.
+    fn queue(&mut self, id: NodeId, lane: LaneId, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
         node.state = State::Queued(lane);
         // What stands before it on its own lane needs no wait.

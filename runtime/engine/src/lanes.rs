@@ -126,10 +126,10 @@ impl<S: Shell> Engine<S> {
     }
 
     /// The lanes of a device that a node may go to: those that only copy are for transfers, which go nowhere else if there
-    /// are any.
+    /// are any, but for such as are better off on the lane of whoever reads what they bring.
     fn lanes_for(&self, device: DeviceId, node: NodeId) -> &[LaneId] {
         let device = &self.devices[device.0 as usize];
-        match self.nodes[node].is_transfer && !device.copy_lanes.is_empty() {
+        match self.nodes[node].wants_copy_lane && !device.copy_lanes.is_empty() {
             true => &device.copy_lanes,
             false => &device.lanes,
         }

@@ -199,6 +199,8 @@ pub struct Engine<S: Shell> {
     kept: Vec<retire::Kept<S::Memory>>,
     /// The most bytes of one staged transfer that go in one piece.
     staging_chunk: usize,
+    /// The most bytes of a copy that goes where it is read.
+    small_copy: usize,
     record: Option<Box<Record>>,
 }
 
@@ -237,6 +239,7 @@ impl<S: Shell> Engine<S> {
             retiring: Vec::new(),
             kept: Vec::new(),
             staging_chunk: usize::MAX,
+            small_copy: 64 << 10,
             record: None,
         }
     }
@@ -244,6 +247,12 @@ impl<S: Shell> Engine<S> {
     /// Staged transfers of more than this many bytes are cut into chunks of at most this many.
     pub fn set_staging_chunk(&mut self, bytes: usize) {
         self.staging_chunk = bytes;
+    }
+
+    /// Copies of up to this many bytes into a device's memory go to the lanes of those who read them, although there are lanes that
+    /// only copy: to wait between two lanes takes longer.
+    pub fn set_small_copy(&mut self, bytes: usize) {
+        self.small_copy = bytes;
     }
 
     /// Starts to keep every node and edge, for tests that compare them with an account of their own.

@@ -66,6 +66,8 @@ pub(super) struct Node<S: Shell> {
     /// Its owner knows.
     pub(super) told: bool,
     pub(super) is_transfer: bool,
+    /// A transfer that is worth a lane of its own.
+    pub(super) wants_copy_lane: bool,
     pub(super) is_guard: bool,
     /// A cancelled node of this kind leaves what was there before as its output.
     pub(super) keeps_previous: bool,
@@ -99,6 +101,7 @@ impl<S: Shell> Default for Node<S> {
             certain: false,
             told: false,
             is_transfer: false,
+            wants_copy_lane: false,
             is_guard: false,
             keeps_previous: false,
             uses: SmallVec::new(),
@@ -145,7 +148,8 @@ impl<S: Shell> Node<S> {
         (self.gates, self.unsettled, self.took_down, self.weight) = (0, 0, 0, 1);
         (self.out, self.out_fed) = (NONE, NONE);
         (self.certain, self.told) = (false, false);
-        (self.wanted, self.is_transfer, self.is_guard, self.keeps_previous) = (false, false, false, false);
+        (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
+        (self.is_transfer, self.wants_copy_lane) = (false, false);
         self.load = None;
         empty(&mut self.uses);
         empty(&mut self.reads);

@@ -196,7 +196,12 @@ impl<S: Shell> Engine<S> {
 
     fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
         let id = self.fresh_node(place, |_| S::transfer(step));
-        self.nodes[id].is_transfer = true;
+        // What is small, and comes to the memory of the lane's own device, is read there next: behind it on one lane nobody
+        // waits between lanes, and both are fed in one go. What leaves that memory is not to stand behind kernels.
+        let comes = matches!(place, Place::Device(device) if self.device_memory(device) == step.to);
+        let small = step.bounds.volume() * self.roots[step.root].unit <= self.small_copy;
+        let node = &mut self.nodes[id];
+        (node.is_transfer, node.wants_copy_lane) = (true, !(small && comes));
         self.note_node(id, Recorded::Transfer(step));
         id
     }

@@ -12,9 +12,9 @@ use super::feed::{Batch, SHARE, arm_one};
 use super::memory::Dead;
 use super::waking::{Woken, shielded};
 use super::work::Work;
-use super::{Inner, LaneShell, Load, Mail, Signal, State, Windlass, sink};
+use super::{Inner, LaneShell, Load, Mail, MemoryShell, Signal, State, Windlass, sink};
 use crate::error::Cause;
-use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
+use windlass_engine::{Fed, LaneId, MemoryId, NodeId, ProxyId, RootId, Staged, Turn};
 
 /// The engine's turn, and what the desk's own tables add to it.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct Chores {
     pub(super) unused: Vec<Load>,
     /// Lanes of contexts to be closed.
     pub(super) closed: Vec<Arc<LaneShell>>,
+    /// Allocations to be made, with who makes them.
+    pub(super) allocate: Vec<(RootId, MemoryId, usize, Option<MemoryShell>)>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
     pub(super) staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
     /// Native calls are not allowed here: this is a driver's callback, or a `poll`.
@@ -67,6 +69,7 @@ impl Default for Chores {
             over: Vec::new(),
             unused: Vec::new(),
             closed: Vec::new(),
+            allocate: Vec::new(),
             proxies: Vec::new(),
             staged: Vec::new(),
             in_callback: false,
@@ -165,8 +168,8 @@ impl Inner {
             chores.woken.cells.extend(signal.complete(()));
         }
         self.start_futures(chores);
-        for (root, memory, bytes) in std::mem::take(&mut chores.turn.allocate) {
-            self.allocate(root, memory, bytes, chores);
+        for (root, memory, bytes, owner) in std::mem::take(&mut chores.allocate) {
+            self.allocate(root, memory, bytes, owner, chores);
         }
         for node in std::mem::take(&mut chores.turn.start) {
             self.start_host_side(node, chores);

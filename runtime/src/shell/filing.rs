@@ -111,6 +111,10 @@ impl State {
             self.proxies.insert(proxy, signal.clone());
             chores.proxies.push((proxy, signal));
         }
+        for (root, memory, bytes) in turn.allocate.drain(..) {
+            chores.allocate.push((root, memory, bytes, self.memories.get(&memory).cloned()));
+            self.counters.allocations += 1;
+        }
         for proxy in turn.fired.drain(..) {
             chores.signals.extend(self.proxies.remove(&proxy));
         }

@@ -61,19 +61,13 @@ impl Inner {
         root: RootId,
         memory: MemoryId,
         bytes: usize,
+        owner: Option<MemoryShell>,
         chores: &mut Chores,
     ) {
         if memory == HEAP {
             let made = self.count(memory, bytes, None, Wanted { owner: None, bytes }.make());
-            return self.sit(chores, |state, turn| {
-                state.counters.allocations += 1;
-                state.engine.allocated(root, memory, made, turn);
-            });
+            return self.sit(chores, |state, turn| state.engine.allocated(root, memory, made, turn));
         }
-        let owner = self.sit(chores, |state, _| {
-            state.counters.allocations += 1;
-            state.memories.get(&memory).cloned()
-        });
         let wanted = Wanted { owner, bytes };
         let mut made = None;
         if !chores.in_callback && !wanted.blocks() {

@@ -26,6 +26,8 @@ pub(super) struct Program {
     pub(super) lazy: bool,
     /// Staged transfers are cut into chunks of at most so many bytes, and there is staging for one chunk at a time.
     pub(super) chunk: Option<usize>,
+    /// Copies of up to so many bytes into a device's memory go where they are read.
+    pub(super) small_copy: usize,
     /// A context that is lost, and the item before which that may happen first.
     pub(super) loss: Option<(usize, usize)>,
     /// It is given up, and may still touch what it was fed.
@@ -140,6 +142,7 @@ impl Program {
             bad_allocations: if rng.chance(8) { 20 } else { 0 },
             lazy: rng.chance(35),
             chunk: None,
+            small_copy: [0, 6, 1 << 16][seed as usize % 3],
             loss: None,
             hangs: false,
         };
@@ -365,6 +368,7 @@ impl Program {
 
     /// The same machine in an engine.
     pub(super) fn build(&self, engine: &mut Engine<Sim>) {
+        engine.set_small_copy(self.small_copy);
         if let Some(chunk) = self.chunk {
             engine.set_staging_chunk(chunk);
         }

@@ -178,6 +178,13 @@ fn what_copies_goes_to_lanes_that_do_nothing_else() {
     let gpu = s.device(1, 64);
     let copies = s.engine.add_copy_lane(gpu, Depth { commands: 64, reports: 64 });
     s.devices.get_mut(&gpu).expect("it was added").1.push(copies);
+    let (small, c) = (s.data(4), s.buffer(4));
+    let both = s.group("small").on(gpu).reads(small).writes(c).submit();
+    let transfer = s.moved()[0].0;
+    assert_eq!(s.feed_all().len(), 2, "in one go");
+    assert_eq!((s.point(transfer).0, s.point(both).0), (s.lanes_of(gpu)[0], s.lanes_of(gpu)[0]));
+    s.run_to_the_end();
+    s.engine.set_small_copy(0);
     let (a, b) = (s.data(4), s.buffer(4));
     let both = s.group("both").on(gpu).reads(a).writes(b).submit();
     let transfer = s.moved()[0].0;

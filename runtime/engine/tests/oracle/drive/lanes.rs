@@ -31,7 +31,10 @@ impl Drive<'_> {
         if held > 0 && held + weight(at) > lane.depth.commands {
             return Err(Fault::new("a lane is fed beyond its depth"));
         }
-        let copies = matches!(self.account.nodes[at].what, What::Copy(_));
+        let copies = match self.account.nodes[at].what {
+            What::Item(_) => false,
+            What::Copy(copy) => !self.is_small(l, copy),
+        };
         if lane.copies != (copies && self.has_copy_lanes(l)) {
             return Err(Fault::new("a group on the wrong kind of lane"));
         }
@@ -65,13 +68,25 @@ impl Drive<'_> {
 
     /// Whether the device of a lane has others for copies.
     fn has_copy_lanes(&self, l: usize) -> bool {
-        let mut first = 0;
-        self.program.devices.iter().any(|device| {
+        !self.device_of(l).copy_lanes.is_empty()
+    }
+
+    /// Whether a copy is to go where it is read: it is small, and comes to the memory of the lane's device.
+    fn is_small(&self, l: usize, copy: Transfer) -> bool {
+        let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
+        let comes = copy.to.0 as usize == self.device_of(l).memory;
+        comes && copy.bounds.volume() * unit <= self.program.small_copy
+    }
+
+    fn device_of(&self, l: usize) -> &Device {
+        let mut left = l;
+        let of = |device: &&Device| {
             let count = device.lanes.len() + device.copy_lanes.len();
-            let own = (first..first + count).contains(&l) && !device.copy_lanes.is_empty();
-            first += count;
+            let own = left < count;
+            left = left.saturating_sub(count);
             own
-        })
+        };
+        self.program.devices.iter().find(of).unwrap_or_else(|| panic!("lane {l} is of no device"))
     }
 
     pub(super) fn confirm(&mut self, l: usize) {
