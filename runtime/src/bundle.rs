@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use windlass_backend::{AtomicOrders, DeviceInfo};
-use windlass_kernel::{Kernel, KernelImage, LaunchRange, Need, Range};
+use windlass_kernel::{Kernel, LaunchRange, Range};
 
-use crate::Aspect;
-use crate::build::{Values, WaitBuilt};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::group::build_values;
 use crate::queue::Queue;
+use crate::shell::build::{Values, WaitBuilt, image_on};
 use crate::shell::limits::check_launch;
 
 /// Kernels together: to be listed, asked what they need, and built ahead of their first launch.
@@ -120,7 +118,7 @@ impl Bundle {
             let slot = queue.slot();
             let values = build_values(&part.kernel, part.values()?, self.range.as_ref())?;
             if let Some(range) = &self.range {
-                let of = (&slot.device as &dyn fmt::Display, &slot.device.info().limits);
+                let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
                 check_launch(part.kernel.name(), of, &[], range, 0)?;
             }
             started.push(slot.build(queue.runtime().inner(), &part.kernel, values)?);
@@ -145,39 +143,6 @@ impl Part {
                 ))),
             })
             .collect()
-    }
-}
-
-/// The image of a kernel that a device can run: one that it takes, if it has what the kernel needs.
-pub(crate) fn image_on<'k>(kernel: &'k Kernel, device: &DeviceInfo) -> Result<&'k KernelImage> {
-    let (name, formats) = (kernel.name(), &device.formats);
-    let Some(image) = kernel.image_for(formats) else {
-        let has: Vec<_> = kernel.images().iter().map(|image| image.format()).collect();
-        return Err(Error::unsupported(format!(
-            "kernel `{name}` has images in {has:?}, and {} takes {formats:?}",
-            device.name
-        )));
-    };
-    for need in kernel.needs() {
-        if !is_met(*need, device) {
-            let what = format!("kernel `{name}` needs {need}, which {} does not have", device.name);
-            return Err(Error::unsupported(what));
-        }
-    }
-    Ok(image)
-}
-
-fn is_met(need: Need, device: &DeviceInfo) -> bool {
-    match need {
-        Need::Fp16 => device.has(Aspect::Fp16),
-        Need::Fp64 => device.has(Aspect::Fp64),
-        Need::Subgroups => device.has(Aspect::Subgroups),
-        Need::Int64 => device.has(Aspect::Int64),
-        Need::Atomic64 => device.has(Aspect::Atomic64),
-        Need::AcquireRelease => device.atomic_orders >= AtomicOrders::AcquireRelease,
-        Need::SequentiallyConsistent => device.atomic_orders >= AtomicOrders::SequentiallyConsistent,
-        // One that is younger than this crate.
-        _ => true,
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use windlass_backend::{BackendError, BackendId};
 use windlass_sync::panics::Panicked;
 
-use crate::stall::Stall;
+use crate::shell::stall::Stall;
 pub(crate) use foreign::Foreign;
 
 /// What everything here returns.

@@ -93,7 +93,7 @@ impl<'g> CommandGroup<'g> {
     /// The group writes some of the data, and what it does not write stays. Where all of it is written anyway,
     /// [`CommandGroup::overwrite`] saves moving what was there.
     pub fn write<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Write<'g, T, D> {
-        Write::new(self.require(buffer, Mode::WriteKeep))
+        Write::new(self.require(buffer, Mode::Write))
     }
 
     /// The group reads and writes the data.
@@ -104,7 +104,7 @@ impl<'g> CommandGroup<'g> {
     /// The group writes all of the data that matters: what was there is discarded, and is not moved. What the group
     /// leaves unwritten is unspecified afterwards.
     pub fn overwrite<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Overwrite<'g, T, D> {
-        Overwrite::new(self.require(buffer, Mode::Write))
+        Overwrite::new(self.require(buffer, Mode::Overwrite))
     }
 
     /// The group reads and writes the data, and what was there is not wanted: before it is written, reading gives some

@@ -5,38 +5,14 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-use windlass_backend::Allocation;
 use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::Mutex;
 
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::group::{Accessor, Overwrite, ReadWrite, ReadWriteUninit, Write};
 use crate::host_view::{HostView, HostViewMut, Lent};
-use crate::shell::host_side::HostTaskCommand;
+use crate::shell::host_side::{HostMemoryTable, HostTaskCommand};
 use crate::shell::task::TaskControl;
-use crate::shell::work::Binding;
-use windlass_engine::RootId;
-
-/// The memory that a host task works on.
-#[derive(Debug)]
-pub(crate) struct HostMemoryTable {
-    memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>,
-    control: Arc<TaskControl>,
-}
-
-impl HostMemoryTable {
-    pub(crate) fn new(
-        memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>,
-        control: Arc<TaskControl>,
-    ) -> Self {
-        HostMemoryTable { memory, control }
-    }
-
-    fn of(&self, binding: &Binding) -> Option<&dyn Allocation> {
-        self.memory.iter().find(|(root, _)| *root == binding.root).map(|(_, m)| &**m)
-    }
-}
 
 /// A running host task's access to its group's data.
 ///

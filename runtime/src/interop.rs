@@ -118,8 +118,8 @@ impl<'g> CommandGroup<'g> {
         code: impl FnOnce(Native<'_, N>) -> std::result::Result<(), BoxError> + Send + 'g,
     ) -> Result<()> {
         let device = &self.queue.slot.device;
-        if device.backend().as_str() != N::BACKEND {
-            let (is, wanted) = (device.backend(), N::BACKEND);
+        if device.backend.as_str() != N::BACKEND {
+            let (is, wanted) = (&device.backend, N::BACKEND);
             return Err(Error::invalid(format!(
                 "native code for backend `{wanted}` on {device}, which is of backend `{is}`"
             )));

@@ -31,7 +31,6 @@
 
 pub mod args;
 mod buffer;
-mod build;
 mod bundle;
 mod context;
 mod device;
@@ -46,8 +45,6 @@ mod queue;
 mod recording;
 mod runtime;
 mod shell;
-mod shutdown;
-mod stall;
 
 /// Kernels that are made of images: what a kernel is where `#[kernel]` did not make it, in the languages of devices or as
 /// a body for the host.
@@ -95,9 +92,10 @@ pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
 pub use host_view::{HostView, HostViewMut};
 pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot};
 pub use recording::Recording;
-pub use runtime::{Remaining, Runtime, RuntimeBuilder, Stats};
+pub use runtime::{Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
-pub use stall::{DeadlockPolicy, Holder, Stall, Waiter};
+pub use shell::shutdown::Remaining;
+pub use shell::stall::{DeadlockPolicy, Holder, Stall, Waiter};
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
     Priority, Unavailable,

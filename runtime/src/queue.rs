@@ -15,13 +15,14 @@ use smallvec::SmallVec;
 use windlass_sync::account::{Tide, Watch};
 use windlass_sync::cell::EventCell;
 
-use crate::build::Built;
-use crate::context::{Context, DeviceSlot};
+use crate::context::Context;
 use crate::device::Device;
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
 use crate::group::{Builder, CommandGroup};
 use crate::runtime::Runtime;
+use crate::shell::build::Built;
+use crate::shell::context::DeviceSlot;
 use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::QueueCore;
 use crate::shell::waking::wake_all;
@@ -45,13 +46,14 @@ use windlass_engine::Plan;
 #[derive(Clone)]
 pub struct Queue {
     runtime: Runtime,
+    device: Device,
     core: Arc<QueueCore>,
 }
 
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
-            .field("device", &self.core.slot.device)
+            .field("device", &self.device)
             .field("core", &self.core)
             .finish_non_exhaustive()
     }
@@ -111,12 +113,12 @@ impl Queue {
 
     /// The device its groups run on.
     pub fn device(&self) -> &Device {
-        &self.core.slot.device
+        &self.device
     }
 
     /// The context it belongs to.
     pub fn context(&self) -> Context {
-        self.core.slot.context()
+        Context::new(self.runtime.clone(), self.core.slot.context.clone())
     }
 
     /// The runtime it belongs to.

@@ -122,9 +122,9 @@ impl CommandGroup<'_> {
             return Err(Error::invalid(format!(
                 "a recording for {} of {} is replayed on {} of {}: record it with a queue of that device",
                 recorded.slot().device,
-                recorded.slot().context(),
+                recorded.slot().context,
                 self.queue.slot.device,
-                self.queue.slot.context()
+                self.queue.slot.context
             )));
         }
         for root in roots {

@@ -17,11 +17,14 @@ use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::{Panicked, catch};
 
-use crate::context::{ContextShared, DeviceSlot, LaneKind};
-use crate::device::{Device, DeviceData, Platform, Selector, Wish};
+use crate::context;
+use crate::device::{Device, Platform, Selector, Wish};
 use crate::error::{Error, Kind, Result};
 use crate::shell::Inner;
-use crate::stall::Stall;
+use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
+use crate::shell::devices::DeviceData;
+use crate::shell::shutdown::Remaining;
+use crate::shell::stall::Stall;
 pub use builder::RuntimeBuilder;
 pub use stats::Stats;
 
@@ -299,12 +302,12 @@ impl Runtime {
         }
         // Where it could not be opened, the next one tries again.
         let context = opened.inspect_err(|_| self.forget_context(device, &once))?;
-        ContextShared::slot(&context, device, kind)
+        ContextShared::slot(&context, self.inner(), &device.data, kind)
     }
 
     fn default_context(&self, device: &Device) -> (OpenedOnce, Result<Arc<ContextShared>>) {
         let once = lock(&self.shared.contexts).entry(device.data.id()).or_default().clone();
-        let open = || ContextShared::open(self, std::slice::from_ref(&device.data), true);
+        let open = || context::open(self, std::slice::from_ref(&device.data), true);
         let opened = once.get_or_init(open).clone();
         (once, opened)
     }
@@ -386,7 +389,7 @@ impl Runtime {
     /// # }
     /// ```
     pub fn stalls(&self) -> Vec<Stall> {
-        crate::stall::report(self.inner(), 0)
+        crate::shell::stall::report(self.inner(), 0)
     }
 
     /// Works off, on this thread, everything that the runtime's executors have to do, until nothing is left that could
@@ -397,7 +400,7 @@ impl Runtime {
         loop {
             let mut more = inner.gates.run_until_stalled() + inner.user.run_until_stalled();
             if more == 0 {
-                crate::stall::break_deadlock(inner);
+                crate::shell::stall::break_deadlock(inner);
                 more = inner.gates.run_until_stalled() + inner.user.run_until_stalled();
             }
             if more == 0 {
@@ -428,22 +431,13 @@ impl Runtime {
     /// # futures::executor::block_on(f());
     /// ```
     pub async fn shutdown(&self, deadline: Duration) -> Remaining {
-        crate::shutdown::shutdown(self.inner(), Instant::now() + deadline).await
+        crate::shell::shutdown::shutdown(self.inner(), Instant::now() + deadline).await
     }
 
     /// Ends the runtime now: takes no more submissions and cancels what has not been handed to a device.
     pub fn abort(&self) -> Remaining {
-        crate::shutdown::abort(self.inner())
+        crate::shell::shutdown::abort(self.inner())
     }
-}
-
-/// What was still under way when a runtime was ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Remaining {
-    /// Groups and host accessors that have not ended: they are with a device, or held by the program. What was cancelled
-    /// has ended.
-    pub groups: usize,
 }
 
 impl BackendEntry {

@@ -12,7 +12,10 @@
 //! token back in the same turn at the desk in which it found the list empty.
 
 pub(crate) mod blank;
+pub(crate) mod build;
 pub(crate) mod chores;
+pub(crate) mod context;
+pub(crate) mod devices;
 pub(crate) mod event;
 pub(crate) mod feed;
 mod filing;
@@ -27,8 +30,10 @@ mod proxy;
 pub(crate) mod queue;
 pub(crate) mod recorded;
 pub(crate) mod report;
+pub(crate) mod shutdown;
 pub(crate) mod sink;
 mod staging;
+pub(crate) mod stall;
 pub(crate) mod task;
 pub(crate) mod waking;
 pub(crate) mod work;
@@ -47,7 +52,7 @@ use windlass_sync::executor::Executor;
 use windlass_sync::panics::catch;
 
 use crate::error::{Cause, Error};
-use crate::stall::Watch;
+use crate::shell::stall::Watch;
 use blank::Blank;
 pub(crate) use chores::Chores;
 use pool::{Pool, StagingCount, StagingLimits};

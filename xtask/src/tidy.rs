@@ -32,6 +32,7 @@ pub const RULES: &[Rule] = &[
     ("every unsafe block says why it is sound", code::safety_comments),
     ("nothing is left unfinished or switched off", code::finished),
     ("the engine is pure", code::pure_engine),
+    ("the shell stands below the user types", code::shell_below_user_types),
     ("the runtime names its backends in one place", code::backends_in_one_place),
     ("crates depend downwards only", crates::downwards),
     ("kernels' texts are read in two places", crates::readers),

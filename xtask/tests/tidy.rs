@@ -37,6 +37,10 @@ fn every_rule_can_be_broken() {
         ("panics are caught in one place", &[("backends/x/src/a.rs", "let _ = catch_unwind(f);")]),
         ("every unsafe block says why it is sound", &[("sync/src/a.rs", "unsafe { f() }")]),
         ("nothing is left unfinished or switched off", &[("sync/src/a.rs", "todo!()")]),
+        (
+            "the shell stands below the user types",
+            &[("runtime/src/shell/a.rs", "use crate::buffer::Buffer;")],
+        ),
         ("the engine is pure", &[("runtime/engine/src/a.rs", "use std::sync::Mutex;")]),
         (
             "the runtime names its backends in one place",

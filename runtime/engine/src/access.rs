@@ -11,11 +11,11 @@ pub enum Mode {
     /// Reads.
     Read,
     /// Writes some of it and keeps the rest: a plain write in the seeds' words.
-    WriteKeep,
+    Write,
     /// Reads and writes.
     ReadWrite,
     /// Writes all that matters; what was there is not wanted.
-    Write,
+    Overwrite,
     /// Reads and writes; what was there is not wanted.
     ReadWriteUninit,
     /// Reads and writes by atomic operations.
@@ -26,7 +26,7 @@ impl Mode {
     /// Whether it needs the bytes that were there: keeping what it does not touch counts.
     #[inline]
     pub fn reads(self) -> bool {
-        !matches!(self, Mode::Write | Mode::ReadWriteUninit)
+        !matches!(self, Mode::Overwrite | Mode::ReadWriteUninit)
     }
 
     /// Whether it may change what is there.
@@ -37,13 +37,13 @@ impl Mode {
 
     /// What two requirements of one group on the same data amount to.
     pub fn union(self, other: Mode) -> Mode {
-        use Mode::{Atomic, Read, ReadWrite, ReadWriteUninit, Write, WriteKeep};
+        use Mode::{Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
         match (self, other) {
             (a, b) if a == b => a,
             (Atomic | ReadWrite, _) | (_, Atomic | ReadWrite) => ReadWrite,
             (Read, _) | (_, Read) => ReadWrite,
-            (ReadWriteUninit, Write) | (Write, ReadWriteUninit) => ReadWriteUninit,
-            (Write, WriteKeep) | (WriteKeep, Write) => WriteKeep,
+            (ReadWriteUninit, Overwrite) | (Overwrite, ReadWriteUninit) => ReadWriteUninit,
+            (Overwrite, Write) | (Write, Overwrite) => Write,
             (ReadWriteUninit, _) | (_, ReadWriteUninit) => ReadWrite,
             _ => ReadWrite,
         }
@@ -89,19 +89,19 @@ mod tests {
     use super::Mode::*;
     use super::*;
 
-    const ALL: [Mode; 6] = [Read, WriteKeep, ReadWrite, Write, ReadWriteUninit, Atomic];
+    const ALL: [Mode; 6] = [Read, Write, ReadWrite, Overwrite, ReadWriteUninit, Atomic];
 
     #[test]
     fn row_52_union_table() {
         let table = [
-            (Read, WriteKeep, ReadWrite),
+            (Read, Write, ReadWrite),
             (Read, ReadWrite, ReadWrite),
-            (WriteKeep, ReadWrite, ReadWrite),
-            (Write, ReadWriteUninit, ReadWriteUninit),
-            (Write, WriteKeep, WriteKeep),
-            (Write, Read, ReadWrite),
             (Write, ReadWrite, ReadWrite),
-            (ReadWriteUninit, WriteKeep, ReadWrite),
+            (Overwrite, ReadWriteUninit, ReadWriteUninit),
+            (Overwrite, Write, Write),
+            (Overwrite, Read, ReadWrite),
+            (Overwrite, ReadWrite, ReadWrite),
+            (ReadWriteUninit, Write, ReadWrite),
             (ReadWriteUninit, Read, ReadWrite),
             (ReadWriteUninit, ReadWrite, ReadWrite),
         ];
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn row_50_order_of_definition_does_not_matter() {
-        let asked = [(Box3::line(0, 10), Read), (Box3::line(5, 15), Write), (Box3::line(8, 9), WriteKeep)];
+        let asked = [(Box3::line(0, 10), Read), (Box3::line(5, 15), Overwrite), (Box3::line(8, 9), Write)];
         let at = |order: [usize; 3], x: usize| {
             let root = Table::new().insert(());
             let mut list = SmallVec::new();
@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(at(order, 2), Some(Read));
             assert_eq!(at(order, 6), Some(ReadWrite));
             assert_eq!(at(order, 8), Some(ReadWrite));
-            assert_eq!(at(order, 12), Some(Write));
+            assert_eq!(at(order, 12), Some(Overwrite));
             assert_eq!(at(order, 15), None);
         }
     }

@@ -338,7 +338,7 @@ fn apply_to_part<C: Clone + PartialEq>(
 /// A write that leaves what was there before where it does not write.
 pub(super) fn kept(mode: Mode) -> Mode {
     match mode {
-        Mode::Write => Mode::WriteKeep,
+        Mode::Overwrite => Mode::Write,
         Mode::ReadWriteUninit => Mode::ReadWrite,
         other => other,
     }

@@ -88,7 +88,7 @@ impl<S: Shell> Engine<S> {
         let user = User { node, realm: self.realm(Place::Device(device)), memory, kind: Kind::Author };
         let mut preds = Preds::default();
         let mut entry = self.entry(user, &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
         entry.enter_writer(cells, &inside);
         inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(memory).cleared = true);
         let gates = self.use_root(node, root, memory, true, turn);
@@ -167,7 +167,7 @@ impl<S: Shell> Engine<S> {
             gates = 1;
         }
         let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
         entry.enter_writer(cells, &inside);
         gates += self.use_root(writer, root, to, true, turn);
         self.attach(writer, &mut preds, gates, turn);

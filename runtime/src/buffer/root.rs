@@ -139,7 +139,7 @@ impl Root {
         let whole_end = if end == self.bytes() { end.div_ceil(GRANULE) } else { end / GRANULE };
         let (outer, inner) = ((start / GRANULE, end.div_ceil(GRANULE)), (start.div_ceil(GRANULE), whole_end));
         let kept = match mode {
-            Mode::Write => Mode::WriteKeep,
+            Mode::Overwrite => Mode::Write,
             Mode::ReadWriteUninit => Mode::ReadWrite,
             other => return each(Box3::line(outer.0, outer.1), other),
         };

@@ -104,11 +104,11 @@ accessors! {
     /// Data that a group reads.
     Read Read
     /// Data that a group writes in part.
-    Write WriteKeep
+    Write Write
     /// Data that a group reads and writes.
     ReadWrite ReadWrite
     /// Data that a group overwrites.
-    Overwrite Write
+    Overwrite Overwrite
     /// Data that a group overwrites, then reads.
     ReadWriteUninit ReadWriteUninit
     /// Data that a group's work-items update atomically.

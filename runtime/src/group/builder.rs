@@ -7,10 +7,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::buffer::Root;
-use crate::build::Built;
-use crate::device::Device;
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
+use crate::shell::build::Built;
+use crate::shell::devices::DeviceData;
 use crate::shell::event::EventInner;
 use crate::shell::host_side::HostTaskCommand;
 use crate::shell::outside::Outside;
@@ -140,8 +140,8 @@ impl Builder<'_> {
 
     /// Refuses buffers that are more than the device takes in one piece: it keeps buffers whole, also where a group uses a
     /// part. Host tasks work in the host's memory.
-    pub(crate) fn check_sizes(&self, device: &Device) -> Result<()> {
-        let most = device.info().limits.allocation;
+    pub(crate) fn check_sizes(&self, device: &DeviceData) -> Result<()> {
+        let most = device.info.limits.allocation;
         let root = self.roots.iter().find(|root| root.bytes() as u64 > most);
         match root.filter(|_| !self.is_host_task) {
             None => Ok(()),

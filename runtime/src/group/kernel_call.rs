@@ -9,10 +9,10 @@ use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAc
 
 use super::accessor::{Accessor, Window as _};
 use crate::args::Argument;
-use crate::build::Values;
-use crate::bundle::image_on;
-use crate::context::DeviceSlot;
 use crate::error::{Error, Result};
+use crate::shell::build::Values;
+use crate::shell::build::image_on;
+use crate::shell::context::DeviceSlot;
 use crate::shell::work::{Binding, DeviceCommand, PlannedArg, PlannedKernel};
 use crate::shell::{Inner, limits};
 use windlass_engine::Mode;
@@ -264,7 +264,7 @@ impl<'g> KernelCall<'g> {
         let local = args.iter().map(|arg| if let PlannedArg::Local(bytes) = arg { *bytes } else { 0 });
         let passed = local.fold(0, usize::saturating_add);
         let local_memory = passed.saturating_add(self.local);
-        let of = (&slot.device as &dyn fmt::Display, &slot.device.info().limits);
+        let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
         limits::check_launch(name, of, &args, &range, local_memory)?;
         let values = build_values(&self.kernel, self.overrides, Some(&range))?;
         let built = slot.build(inner, &self.kernel, values)?;
@@ -283,7 +283,7 @@ fn check_lengths(kernel: &Kernel, args: &[PlannedArg], slot: &DeviceSlot) -> Res
         if let PlannedArg::Buffer(binding, _) = arg
             && u32::try_from(binding.len()).is_err()
         {
-            let image = image_on(kernel, slot.device.info())?;
+            let image = image_on(kernel, &slot.device.info)?;
             let checked = image.check_len(kernel.name(), at, binding.len());
             checked.map_err(|error| Error::invalid(error.to_string()))?;
         }

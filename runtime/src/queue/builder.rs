@@ -5,10 +5,11 @@ use std::sync::Arc;
 use windlass_backend::{CompletionStrategy, Priority};
 
 use super::Queue;
-use crate::context::{Context, LaneKind};
+use crate::context::Context;
 use crate::device::{Device, Selector};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
+use crate::shell::context::LaneKind;
 use crate::shell::queue::QueueCore;
 use crate::shell::report::{AsyncError, Handler};
 
@@ -191,7 +192,7 @@ impl QueueBuilder {
             clock,
             self.handler,
         );
-        Ok(Queue { runtime, core: Arc::new(core) })
+        Ok(Queue { runtime, device, core: Arc::new(core) })
     }
 }
 

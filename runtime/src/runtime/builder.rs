@@ -12,7 +12,7 @@ use super::{BackendEntry, Runtime, Shared};
 use crate::shell::Inner;
 use crate::shell::pool::StagingLimits;
 use crate::shell::report::{AsyncError, Handler};
-use crate::stall::{DeadlockPolicy, Watch};
+use crate::shell::stall::{DeadlockPolicy, Watch};
 
 /// A runtime to be built.
 ///

@@ -16,14 +16,33 @@ use super::proxy::Signalled;
 use super::staging::HostCopy;
 use super::task::TaskControl;
 use super::waking::Woken;
-use super::work::{Planned, Work};
+use super::work::{Binding, Planned, Work};
 use super::{Chores, Inner};
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
-use crate::host_task::HostMemoryTable;
 use windlass_engine::{NodeId, RootId};
 
 /// The future of a host task, with the memory it works on inside.
 pub(crate) type TaskFuture<'g> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'g>>;
+
+/// The memory that a host task works on.
+#[derive(Debug)]
+pub(crate) struct HostMemoryTable {
+    memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>,
+    pub(crate) control: Arc<TaskControl>,
+}
+
+impl HostMemoryTable {
+    pub(crate) fn new(
+        memory: SmallVec<[(RootId, Arc<dyn Allocation>); 2]>,
+        control: Arc<TaskControl>,
+    ) -> Self {
+        HostMemoryTable { memory, control }
+    }
+
+    pub(crate) fn of(&self, binding: &Binding) -> Option<&dyn Allocation> {
+        self.memory.iter().find(|(root, _)| *root == binding.root).map(|(_, m)| &**m)
+    }
+}
 
 /// Starts a host task on its memory.
 pub(crate) type StartTask<'g> = Box<dyn FnOnce(HostMemoryTable) -> TaskFuture<'g> + Send + 'g>;

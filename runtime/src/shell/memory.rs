@@ -8,8 +8,8 @@ use windlass_sync::panics::catch;
 
 use super::waking::shielded;
 use super::{Chores, Inner, LaneShell, MemoryShell, close};
-use crate::build::Builds;
 use crate::error::{Cause, Error};
+use crate::shell::build::Builds;
 use windlass_engine::{HEAP, MemoryId, RootId};
 
 /// Host memory up to this size is freed where it is dropped: the allocator gives it back to itself, not to the

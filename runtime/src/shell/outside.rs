@@ -8,8 +8,8 @@ use windlass_sync::panics::{catch, contain};
 
 use super::proxy::Signalled;
 use super::{Inner, Signal};
-use crate::build::{Built, WaitBuilt};
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
+use crate::shell::build::{Built, WaitBuilt};
 use windlass_engine::NodeId;
 
 /// A user's future that a group waits for.

@@ -10,7 +10,7 @@ use windlass_sync::facade::{Mutex, lock};
 
 use super::Inner;
 use super::report::Handler;
-use crate::context::DeviceSlot;
+use crate::shell::context::DeviceSlot;
 use windlass_engine::NodeId;
 
 /// See the module documentation.

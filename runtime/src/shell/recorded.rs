@@ -15,8 +15,8 @@ use super::memory::Dead;
 use super::native::Memory;
 use super::work::{Binding, DeviceCommand, PlannedArg};
 use super::{Inner, LaneShell};
-use crate::build::Built;
-use crate::context::DeviceSlot;
+use crate::shell::build::Built;
+use crate::shell::context::DeviceSlot;
 use windlass_engine::RootId;
 
 /// See the module documentation.

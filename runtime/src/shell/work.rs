@@ -13,8 +13,8 @@ use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
 use super::limits::check_kernel;
 use super::recorded::Recorded;
-use crate::build::Built;
 use crate::error::Error;
+use crate::shell::build::Built;
 use windlass_engine::{RootId, Transfer};
 
 /// See the module documentation.

@@ -122,6 +122,26 @@ pub(super) fn pure_engine(tree: &Tree) -> Vec<Breach> {
     engine.flat_map(|file| mentions(file, &words, "in the engine, which only decides")).collect()
 }
 
+/// What the shell may use of the runtime: itself, and errors.
+const BELOW_THE_USER: &[&str] = &["crate::shell", "crate::error"];
+
+/// User types use the shell, and the shell uses the engine; never the other way round. The engine is a crate of its own.
+pub(super) fn shell_below_user_types(tree: &Tree) -> Vec<Breach> {
+    let shell = |path: &str| path.starts_with("runtime/src/shell/") || path == "runtime/src/shell.rs";
+    let mut breaches = Vec::new();
+    for file in tree.shipped().filter(|file| shell(&file.path)) {
+        for (at, line) in file.code() {
+            let used = line.match_indices("crate::").map(|(from, _)| &line[from..]);
+            let above = used.filter(|used| !BELOW_THE_USER.iter().any(|below| used.starts_with(below)));
+            breaches.extend(above.map(|used| {
+                let path = used.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).next();
+                file.at(at, &format!("the shell uses {}", path.unwrap_or_default()))
+            }));
+        }
+    }
+    breaches
+}
+
 pub(super) fn backends_in_one_place(tree: &Tree) -> Vec<Breach> {
     let runtime = tree.shipped().filter(|file| file.path.starts_with("runtime/src/"));
     let others = runtime.filter(|file| file.path != "runtime/src/runtime/builder.rs");

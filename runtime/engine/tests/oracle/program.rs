@@ -278,7 +278,7 @@ impl Program {
     fn random_access(&self, rng: &mut Rng, guard: bool) -> (usize, Box3, Mode) {
         let root = rng.below(self.roots.len());
         let mode = match guard {
-            true => [Mode::Read, Mode::Read, Mode::ReadWrite, Mode::Write][rng.below(4)],
+            true => [Mode::Read, Mode::Read, Mode::ReadWrite, Mode::Overwrite][rng.below(4)],
             false => MODES[rng.below(MODES.len())],
         };
         (root, random_box(rng, &self.roots[root]), mode)
@@ -300,12 +300,12 @@ impl Program {
             let base = self.base(*root);
             for e in self.roots[*root].elements(bounds) {
                 let need = all[base + e].get_or_insert_default();
-                need.old |= !matches!(mode, Mode::Write | Mode::ReadWriteUninit)
+                need.old |= !matches!(mode, Mode::Overwrite | Mode::ReadWriteUninit)
                     || item.keep
                     || item.kind == Kind::Guard;
                 need.look |= matches!(mode, Mode::Read | Mode::ReadWrite | Mode::Atomic);
                 need.new |= *mode != Mode::Read;
-                need.partial |= *mode == Mode::WriteKeep;
+                need.partial |= *mode == Mode::Write;
             }
         }
         all.into_iter().enumerate().filter_map(|(e, need)| need.map(|n| (e, n))).collect()
@@ -411,13 +411,13 @@ const MODES: [Mode; 13] = [
     Mode::Read,
     Mode::Read,
     Mode::Read,
-    Mode::Write,
-    Mode::Write,
-    Mode::Write,
+    Mode::Overwrite,
+    Mode::Overwrite,
+    Mode::Overwrite,
     Mode::ReadWrite,
     Mode::ReadWrite,
-    Mode::WriteKeep,
-    Mode::WriteKeep,
+    Mode::Write,
+    Mode::Write,
     Mode::ReadWriteUninit,
     Mode::Atomic,
 ];

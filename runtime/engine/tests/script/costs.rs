@@ -109,7 +109,7 @@ fn cells_join_again_when_their_history_is_the_same() {
     let gpu = s.device(1, 64);
     let b = s.buffer(1_000);
     for i in 0..100 {
-        s.group("part").on(gpu).uses(b, line(10 * i..10 * i + 5), Mode::Write).submit();
+        s.group("part").on(gpu).uses(b, line(10 * i..10 * i + 5), Mode::Overwrite).submit();
     }
     assert_eq!(s.engine.cells_of(b), 200);
     s.run_to_the_end();
@@ -118,10 +118,10 @@ fn cells_join_again_when_their_history_is_the_same() {
     // A whirl of five boxes, no two of which form a box.
     let g = s.grid(3, 3);
     for (y, x) in [(0..1, 0..2), (0..2, 2..3), (2..3, 1..3), (1..3, 0..1), (1..2, 1..2)] {
-        s.group("part").on(gpu).uses(g, flat(y, x), Mode::Write).submit();
+        s.group("part").on(gpu).uses(g, flat(y, x), Mode::Overwrite).submit();
     }
     assert_eq!(s.engine.cells_of(g), 5);
-    s.group("whole").on(gpu).uses(g, flat(0..3, 0..3), Mode::Write).submit();
+    s.group("whole").on(gpu).uses(g, flat(0..3, 0..3), Mode::Overwrite).submit();
     assert_eq!(s.engine.cells_of(g), 1);
     s.run_to_the_end();
     s.assert_empty();
@@ -137,7 +137,7 @@ fn readers_of_crossing_boxes_share_their_epochs() {
         s.group("column").on(gpu).uses(g, flat(0..2, 0..1), Mode::Read).submit();
     }
     let before = s.engine.tally().nodes_visited;
-    s.group("writer").on(gpu).uses(g, flat(0..2, 0..2), Mode::Write).submit();
+    s.group("writer").on(gpu).uses(g, flat(0..2, 0..2), Mode::Overwrite).submit();
     let visited = s.engine.tally().nodes_visited - before;
     assert!(visited <= 8, "{visited}");
     s.run_to_the_end();
@@ -150,7 +150,7 @@ fn empty_requirements_and_empty_buffers_cost_nothing() {
     let gpu = s.device(1, 64);
     let (empty, b) = (s.buffer(0), s.data(8));
     let first = s.group("first").on(gpu).uses(b, line(3..3), Mode::ReadWrite).updates(empty).submit();
-    let second = s.group("second").on(gpu).uses(b, line(0..8), Mode::Write).updates(empty).submit();
+    let second = s.group("second").on(gpu).uses(b, line(0..8), Mode::Overwrite).updates(empty).submit();
     assert!(s.moved().is_empty());
     assert!(!s.ordered(first, second));
     s.run_to_the_end();

@@ -29,8 +29,8 @@ fn decision_3_failure_follows_what_is_read_and_a_whole_write_heals() {
     let bad = s.group("bad").on(gpu).writes(a).submit();
     let reader = s.group("reader").on(gpu).reads(a).writes(b).submit();
     let second = s.group("second").on(gpu).reads(b).submit();
-    let keeps = s.group("keeps").on(gpu).uses(a, line(0..4), Mode::WriteKeep).submit();
-    let heals = s.group("heals").on(gpu).uses(a, line(0..32), Mode::Write).submit();
+    let keeps = s.group("keeps").on(gpu).uses(a, line(0..4), Mode::Write).submit();
+    let heals = s.group("heals").on(gpu).uses(a, line(0..32), Mode::Overwrite).submit();
     let behind = s.group("behind").on(gpu).after_end(bad).submit();
     let asks = s.group("asks").on(gpu).depends_on(bad).submit();
     s.feed_all();
@@ -114,7 +114,7 @@ fn decision_4_a_keeping_write_elsewhere_is_behind_the_version_and_not_behind_its
     let b = s.buffer(64);
     let first = s.group("first").on(dev1).writes(b).submit();
     let reader = s.group("reader").on(dev1).reads(b).submit();
-    let keeps = s.group("keeps").on(dev2).whole(b, Mode::WriteKeep).submit();
+    let keeps = s.group("keeps").on(dev2).whole(b, Mode::Write).submit();
     assert_eq!(s.moved_boxes(), [(0, 64)]);
     assert!(s.ordered(first, keeps));
     assert!(!s.ordered(reader, keeps));
@@ -166,7 +166,7 @@ fn decision_5_a_no_init_write_moves_nothing_and_makes_only_its_own_bytes_stale()
     let mut s = Script::new();
     let gpu = s.device(1, 64);
     let b = s.data(1024);
-    s.group("write").on(gpu).uses(b, line(0..10), Mode::Write).submit();
+    s.group("write").on(gpu).uses(b, line(0..10), Mode::Overwrite).submit();
     assert!(s.moved().is_empty());
     s.group("host").reads(b).submit();
     assert_eq!(s.moved_boxes(), [(0, 10)], "the other 1,014 are current in the heap");
@@ -196,7 +196,7 @@ fn fewest_transfers_never_cross_a_current_byte() {
     let mut s = Script::new();
     let gpu = s.device(1, 64);
     let b = s.data(100);
-    s.group("hole").on(gpu).uses(b, line(40..50), Mode::Write).submit();
+    s.group("hole").on(gpu).uses(b, line(40..50), Mode::Overwrite).submit();
     s.group("two").uses(b, line(90..95), Mode::ReadWrite).submit();
     s.run_to_the_end();
     s.group("reader").on(gpu).reads(b).submit();
@@ -211,8 +211,8 @@ fn invariant_10_a_transfer_carries_one_groups_failure() {
     let mut s = Script::new();
     let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
     let b = s.data(96);
-    let low = s.group("low").on(dev1).uses(b, line(0..32), Mode::Write).submit();
-    let high = s.group("high").on(dev1).uses(b, line(32..64), Mode::Write).submit();
+    let low = s.group("low").on(dev1).uses(b, line(0..32), Mode::Overwrite).submit();
+    let high = s.group("high").on(dev1).uses(b, line(32..64), Mode::Overwrite).submit();
     let both = s.group("both").on(dev2).reads(b).submit();
     assert_eq!(
         s.moved_boxes(),
@@ -240,8 +240,8 @@ fn invariant_10_a_copy_of_a_copy_carries_one_transfers_failure() {
     let context = s.context_of(dev1);
     let dev2 = s.device_in(context, 1, 64);
     let b = s.buffer(64);
-    s.group("low").on(dev2).uses(b, line(0..32), Mode::Write).submit();
-    s.group("high").on(dev1).uses(b, line(32..64), Mode::Write).submit();
+    s.group("low").on(dev2).uses(b, line(0..32), Mode::Overwrite).submit();
+    s.group("high").on(dev1).uses(b, line(32..64), Mode::Overwrite).submit();
     s.run_to_the_end();
     s.group("brings low").on(dev1).uses(b, line(0..32), Mode::Read).submit();
     let [(transfer, _)] = s.moved()[..] else { panic!("one step") };
@@ -261,9 +261,9 @@ fn invariant_11_what_cannot_fail_apart_goes_together() {
     let mut s = Script::new();
     let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
     let b = s.buffer(96);
-    s.group("one").on(dev1).uses(b, line(0..64), Mode::Write).submit();
+    s.group("one").on(dev1).uses(b, line(0..64), Mode::Overwrite).submit();
     s.group("reader").on(dev1).uses(b, line(16..32), Mode::Read).submit();
-    s.group("other").on(dev1).uses(b, line(64..96), Mode::Write).submit();
+    s.group("other").on(dev1).uses(b, line(64..96), Mode::Overwrite).submit();
     assert_eq!(s.engine.cells_of(b), 4);
     s.group("elsewhere").on(dev2).reads(b).submit();
     assert_eq!(
@@ -302,8 +302,12 @@ fn a_group_is_not_its_own_predecessor() {
     let gpu = s.device(1, 64);
     let b = s.data(64);
     s.group("reader").on(gpu).reads(b).submit();
-    let both =
-        s.group("both").on(gpu).uses(b, line(0..32), Mode::Write).uses(b, line(32..64), Mode::Read).submit();
+    let both = s
+        .group("both")
+        .on(gpu)
+        .uses(b, line(0..32), Mode::Overwrite)
+        .uses(b, line(32..64), Mode::Read)
+        .submit();
     s.run_to_the_end();
     assert!(s.is_done(both));
     s.assert_empty();

@@ -37,7 +37,7 @@ impl Group<'_> {
 
     /// A write that wants nothing of what was there.
     pub(super) fn writes(self, root: RootId) -> Self {
-        self.whole(root, Mode::Write)
+        self.whole(root, Mode::Overwrite)
     }
 
     pub(super) fn updates(self, root: RootId) -> Self {

@@ -10,8 +10,8 @@ fn decision_17_a_read_guard_holds_back_writers_only() {
     let guard = s.guard("guard", b, line(0..32), Mode::Read);
     assert_eq!(s.started, [guard]);
     let reader = s.group("reader").on(dev1).reads(b).submit();
-    let elsewhere = s.group("elsewhere").on(dev2).uses(b, line(0..64), Mode::Write).submit();
-    let beside = s.group("beside").on(dev1).uses(b, line(32..48), Mode::Write).submit();
+    let elsewhere = s.group("elsewhere").on(dev2).uses(b, line(0..64), Mode::Overwrite).submit();
+    let beside = s.group("beside").on(dev1).uses(b, line(32..48), Mode::Overwrite).submit();
     assert!(s.ordered(guard, elsewhere), "also a write that wants nothing of what the guard sees");
     assert!(!s.ordered(guard, reader) && !s.ordered(guard, beside));
     let fed = s.fed_nodes();
@@ -29,9 +29,9 @@ fn decision_17_a_write_guard_holds_back_everybody() {
     let b = s.data(64);
     let guard = s.guard("guard", b, line(0..32), Mode::ReadWrite);
     let reader = s.group("reader").on(dev1).uses(b, line(0..8), Mode::Read).submit();
-    let writer = s.group("writer").on(dev2).uses(b, line(8..16), Mode::Write).submit();
+    let writer = s.group("writer").on(dev2).uses(b, line(8..16), Mode::Overwrite).submit();
     let second = s.guard("second", b, line(16..24), Mode::Read);
-    let beside = s.group("beside").on(dev2).uses(b, line(32..64), Mode::Write).submit();
+    let beside = s.group("beside").on(dev2).uses(b, line(32..64), Mode::Overwrite).submit();
     for behind in [reader, writer, second] {
         assert!(s.ordered(guard, behind));
     }
@@ -53,7 +53,7 @@ fn decision_17_a_guard_waits_for_those_before_it_on_every_allocation() {
     let guard = s.guard("guard", b, line(0..64), Mode::Read);
     assert!(s.ordered(first, guard) && s.ordered(second, guard));
     assert!(!s.ordered(reader, guard));
-    let overwrites = s.guard("overwrites", b, line(0..64), Mode::Write);
+    let overwrites = s.guard("overwrites", b, line(0..64), Mode::Overwrite);
     assert!(s.ordered(reader, overwrites) && s.ordered(guard, overwrites));
     s.run_to_the_end();
     s.assert_empty();
@@ -109,8 +109,8 @@ fn decision_17_a_guard_that_never_had_its_memory_wrote_nothing() {
     let mut s = Script::new();
     let (dev1, dev2) = (s.device(1, 64), s.device(1, 64));
     let b = s.buffer(64);
-    let bad = s.group("bad").on(dev1).uses(b, line(0..32), Mode::Write).submit();
-    let good = s.group("good").on(dev1).uses(b, line(32..64), Mode::Write).submit();
+    let bad = s.group("bad").on(dev1).uses(b, line(0..32), Mode::Overwrite).submit();
+    let good = s.group("good").on(dev1).uses(b, line(32..64), Mode::Overwrite).submit();
     let guard = s.guard("guard", b, line(0..64), Mode::ReadWrite);
     let of_bad = s.group("of bad").on(dev2).uses(b, line(0..8), Mode::Read).submit();
     let of_good = s.group("of good").on(dev2).uses(b, line(32..40), Mode::Read).submit();
@@ -119,7 +119,7 @@ fn decision_17_a_guard_that_never_had_its_memory_wrote_nothing() {
     s.run_to_the_end();
     let late = s.group("late").on(dev1).uses(b, line(32..64), Mode::Read).submit();
     let again = s.guard("again", b, line(0..64), Mode::ReadWrite);
-    let heal = s.group("heal").on(dev1).uses(b, line(0..32), Mode::Write).submit();
+    let heal = s.group("heal").on(dev1).uses(b, line(0..32), Mode::Overwrite).submit();
     let whole = s.guard("whole", b, line(0..64), Mode::Read);
     s.run_to_the_end();
     for doomed in [guard, of_bad, again] {

@@ -236,11 +236,11 @@ fn decision_44_a_clear_is_planned_where_never_written_bytes_are_read() {
     let lane = s.engine.add_lane(gpu, Depth { commands: 64, reports: 64 });
     s.devices.insert(gpu, (context, vec![lane]));
     let a = s.buffer(16);
-    s.group("overwrites").on(gpu).uses(a, line(0..8), Mode::Write).submit();
+    s.group("overwrites").on(gpu).uses(a, line(0..8), Mode::Overwrite).submit();
     assert_eq!((s.moved().len(), s.engine.tally().bytes_cleared), (0, 0));
     s.group("reads what was written").on(gpu).uses(a, line(0..8), Mode::Read).submit();
     assert_eq!(s.moved().len(), 0);
-    s.group("keeps").on(gpu).uses(a, line(4..12), Mode::WriteKeep).submit();
+    s.group("keeps").on(gpu).uses(a, line(4..12), Mode::Write).submit();
     let clear = s.moved();
     assert_eq!((clear.len(), clear[0].1.step, clear[0].1.bounds), (1, Step::Clear, line(8..12)));
     s.group("reads all").on(gpu).reads(a).submit();

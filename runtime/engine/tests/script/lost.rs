@@ -49,8 +49,8 @@ fn what_a_hung_device_may_touch_is_leaked() {
     let lane = s.engine.add_lane(gpu, Depth { commands: 64, reports: 64 });
     s.devices.insert(gpu, (context, vec![lane]));
     let (a, b) = (s.buffer(8), s.buffer(8));
-    s.group("host half").uses(a, line(0..4), Mode::Write).submit();
-    s.group("device half").on(gpu).uses(a, line(4..8), Mode::Write).submit();
+    s.group("host half").uses(a, line(0..4), Mode::Overwrite).submit();
+    s.group("device half").on(gpu).uses(a, line(4..8), Mode::Overwrite).submit();
     s.group("beside").on(gpu).writes(b).submit();
     s.run_to_the_end();
     let reader = s.group("reads").uses(a, line(4..8), Mode::Read).submit();
@@ -64,7 +64,7 @@ fn what_a_hung_device_may_touch_is_leaked() {
     assert_eq!(s.end(reader), Some(&Outcome::Failed("hung")));
     assert_eq!(s.freed, before);
     let half = s.group("what was on the host").uses(a, line(0..4), Mode::Read).submit();
-    let again = s.group("again").uses(a, line(0..8), Mode::Write).submit();
+    let again = s.group("again").uses(a, line(0..8), Mode::Overwrite).submit();
     let reads = s.group("reads again").reads(a).submit();
     s.run_to_the_end();
     assert_eq!(s.end(half), Some(&Outcome::Doomed("hung")), "it was in the memory that was given up");

@@ -35,7 +35,7 @@ pub(super) const FAULTS: &[Fault] = &[
             "plan.rs",
             "if !access.mode.reads() {
                 continue;",
-            "if !access.mode.reads() || access.mode == Mode::WriteKeep {
+            "if !access.mode.reads() || access.mode == Mode::Write {
                 continue;",
         )],
     },

@@ -26,7 +26,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "the readers of what has failed on a lane are told when it has the verdicts of its own inputs",
-        found: &[Seed(19)],
+        found: &[Seed(23), OnData(23)],
         changes: &[(
             "lanes.rs",
             "None => self.fail(id, cause, turn),",
@@ -69,7 +69,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "order alone carries failure",
-        found: &[Seed(14)],
+        found: &[Seed(103), OnData(103)],
         changes: &[(
             "settle.rs",
             "let mut took_down = 0;",
@@ -189,7 +189,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "the memory of a lost context is freed while others copy from it",
-        found: &[Seed(608), OnData(608)],
+        found: &[Script("lost::kept_memory_is_leaked_with_the_lane_that_it_was_kept_for")],
         changes: &[(
             "retire.rs",
             "filter(|(.., used)| used.iter().any(uses))",
@@ -203,7 +203,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "what a hung device may touch is freed",
-        found: &[Seed(116)],
+        found: &[Script("lost::what_a_hung_device_may_touch_is_leaked")],
         changes: &[("lose.rs", "        if hangs {", "        if false && hangs {")],
     },
     Fault {

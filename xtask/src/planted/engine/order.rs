@@ -52,20 +52,20 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[(
             "transfer.rs",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);",
         )],
     },
     Fault {
         what: "an upload does not wait for users of the memory it overwrites; copies in one step do",
-        found: &[OnData(440)],
+        found: &[Seed(28), OnData(498)],
         changes: &[(
             "transfer.rs",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));",
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
         if reader == writer {
-            inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Write));
+            inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
         }",
         )],
     },
@@ -98,7 +98,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a writer waits for the last reader that was fed, and not for those on other lanes",
-        found: &[Seed(27377), OnData(27377)],
+        found: &[Seed(4842), OnData(4842)],
         changes: &[(
             "lanes.rs",
             "see(&mut group.last, lane, point);",

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
-use windlass_backend::{BuiltKernel, Context as NativeContext};
-use windlass_kernel::Kernel;
+use windlass_backend::{Aspect, AtomicOrders, BuiltKernel, Context as NativeContext, DeviceInfo};
+use windlass_kernel::{Kernel, KernelImage, Need};
 use windlass_sync::cell::{EventCell, Registration};
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::bundle::image_on;
 use crate::error::{Error, Result};
 use crate::shell::Inner;
 
@@ -121,5 +120,38 @@ impl Builds {
             }
         });
         Ok(built)
+    }
+}
+
+/// The image of a kernel that a device can run: one that it takes, if it has what the kernel needs.
+pub(crate) fn image_on<'k>(kernel: &'k Kernel, device: &DeviceInfo) -> Result<&'k KernelImage> {
+    let (name, formats) = (kernel.name(), &device.formats);
+    let Some(image) = kernel.image_for(formats) else {
+        let has: Vec<_> = kernel.images().iter().map(|image| image.format()).collect();
+        return Err(Error::unsupported(format!(
+            "kernel `{name}` has images in {has:?}, and {} takes {formats:?}",
+            device.name
+        )));
+    };
+    for need in kernel.needs() {
+        if !is_met(*need, device) {
+            let what = format!("kernel `{name}` needs {need}, which {} does not have", device.name);
+            return Err(Error::unsupported(what));
+        }
+    }
+    Ok(image)
+}
+
+fn is_met(need: Need, device: &DeviceInfo) -> bool {
+    match need {
+        Need::Fp16 => device.has(Aspect::Fp16),
+        Need::Fp64 => device.has(Aspect::Fp64),
+        Need::Subgroups => device.has(Aspect::Subgroups),
+        Need::Int64 => device.has(Aspect::Int64),
+        Need::Atomic64 => device.has(Aspect::Atomic64),
+        Need::AcquireRelease => device.atomic_orders >= AtomicOrders::AcquireRelease,
+        Need::SequentiallyConsistent => device.atomic_orders >= AtomicOrders::SequentiallyConsistent,
+        // One that is younger than this crate.
+        _ => true,
     }
 }

@@ -5,11 +5,19 @@ use std::task::Poll;
 use std::time::Instant;
 
 use crate::error::{Cause, Error, Kind};
-use crate::runtime::Remaining;
 use crate::shell::Inner;
 use crate::shell::event::EventInner;
 use crate::shell::work::Work;
 use windlass_engine::Cancelled;
+
+/// What was still under way when a runtime was ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Remaining {
+    /// Groups and host accessors that have not ended: they are with a device, or held by the program. What was cancelled
+    /// has ended.
+    pub groups: usize,
+}
 
 /// How often an ending runtime looks again: nothing reports "everything has ended", and this is no hot path.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(2);

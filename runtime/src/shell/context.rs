@@ -1,0 +1,383 @@
+//! Contexts as the shell has them: a native context, with its devices, memories and lanes in the engine.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+use windlass_backend::{
+    Aspect, BackendError, ClockSample, CompletionStrategy, Contents, Context as NativeContext, ContextInfo,
+    DeviceInfo, HostAccess, LaneNumber, LaneRole, LaneSpec, MemoryIndex, MemoryInfo, Priority,
+};
+use windlass_kernel::Kernel;
+use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
+
+use super::blank::Blank;
+use super::build::{Builds, Built, Values};
+use super::devices::DeviceData;
+use super::memory::Dead;
+use super::pool::Pool;
+use super::sink::{ContextLoss, Sink};
+use super::{Chores, Inner, LaneShell, MemoryShell, State};
+use crate::error::{Cause, Error, Result};
+use windlass_engine::{ContextId, Depth, DeviceId, DomainId, HEAP, LaneId, MemoryId, MemoryTraits};
+
+/// A native context with its devices and lanes in the engine. When the last handle goes (a context, a queue, an event of
+/// one of its groups), the context is closed as soon as no data needs it.
+#[derive(Debug)]
+pub(crate) struct ContextShared {
+    pub(crate) native: Arc<dyn NativeContext>,
+    builds: Builds,
+    inner: Weak<Inner>,
+    id: ContextId,
+    domain: DomainId,
+    devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
+    /// The devices with lanes of other kinds than the usual, by position; opened at first need.
+    kinds: Mutex<HashMap<(usize, LaneKind), DeviceId>>,
+    staging: Arc<Pool>,
+}
+
+impl Drop for ContextShared {
+    fn drop(&mut self) {
+        // A runtime that is gone has closed its contexts.
+        let Some(inner) = self.inner.upgrade() else { return };
+        inner.reaper.bury(Dead::Kernels(std::mem::take(&mut self.builds)), &inner);
+        let closed = Cause(Error::invalid("the context has been closed: its last handle is gone"));
+        inner.enter(|state, turn| state.engine.retire(self.id, closed, turn));
+    }
+}
+
+/// One device of a context, as queues use it.
+#[derive(Debug)]
+pub(crate) struct DeviceSlot {
+    pub(crate) device: Arc<DeviceData>,
+    pub(crate) id: DeviceId,
+    position: usize,
+    pub(crate) context: Arc<ContextShared>,
+}
+
+impl DeviceSlot {
+    pub(crate) fn runs_host_bodies(&self) -> bool {
+        self.device.has(Aspect::HostBodies)
+    }
+
+    /// Whether it is the same device of the same context, whatever its lanes.
+    pub(crate) fn is_same(&self, other: &DeviceSlot) -> bool {
+        Arc::ptr_eq(&self.context, &other.context) && self.position == other.position
+    }
+
+    /// Where the device stands in its context.
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(crate) fn build(&self, inner: &Arc<Inner>, kernel: &Kernel, values: Values) -> Result<Arc<Built>> {
+        self.context.builds.get(inner, &self.context.native, self.position, kernel, values)
+    }
+
+    /// What the device's clock and the host's say now.
+    pub(crate) fn clock(&self) -> Result<ClockSample> {
+        let clock = || self.context.native.clock(self.position);
+        let sample = self.device.has(Aspect::Profiling).then(|| catch(clock).ok().flatten()).flatten();
+        let none = || Error::unsupported(format!("{} has no clock to tell when groups run", self.device));
+        sample.ok_or_else(none)
+    }
+}
+
+impl fmt::Display for ContextShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.devices().map(ToString::to_string).collect();
+        write!(f, "the context of {}", names.join(", "))
+    }
+}
+
+impl ContextShared {
+    /// Makes an open context's devices, memories and lanes known to the engine. Only the runtime's own context of a host
+    /// device works on the heap in place; every other has memory of its own.
+    pub(crate) fn new(
+        inner: &Arc<Inner>,
+        native: Arc<dyn NativeContext>,
+        told: &ContextLoss,
+        devices: &[Arc<DeviceData>],
+        own: bool,
+    ) -> Result<Arc<Self>> {
+        let opened = native.info().devices.len();
+        if opened != devices.len() || opened == 0 {
+            let wrong = format!("a context of {opened} devices where {} were asked for", devices.len());
+            return Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
+        }
+        let domain = native.info().domain.map(|domain| (devices[0].at.0, domain));
+        let (domain, id) = inner.enter(|state, _| {
+            let domain = state.domain(domain);
+            (domain, state.engine.add_context(domain))
+        });
+        let shared = Arc::new(ContextShared {
+            native,
+            builds: Builds::default(),
+            inner: Arc::downgrade(inner),
+            id,
+            domain,
+            devices: OnceLock::new(),
+            kinds: Mutex::default(),
+            staging: Arc::new(Pool::new(inner.staging.bytes)),
+        });
+        let ids = shared.register(inner, own)?;
+        told.is(id);
+        let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
+        Ok(shared)
+    }
+
+    fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
+        let info = self.native.info();
+        check_info(info)?;
+        let infos = &info.devices;
+        let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
+        let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter(|state, _| {
+            let mut ids = Vec::new();
+            for info in infos {
+                let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
+                let memory = known.unwrap_or_else(|| match (own, info.memory) {
+                    (true, MemoryIndex::Heap) => HEAP,
+                    (_, index) => {
+                        let memory = state.engine.add_memory(traits(self.native.info(), index));
+                        let (context, domain) = (self.native.clone(), self.domain);
+                        state.memories.insert(memory, MemoryShell { context, index, domain });
+                        memory
+                    }
+                });
+                memories.push((info.memory, memory));
+                let device = state.engine.add_device(self.id, memory);
+                ids.push((device, reserve_lanes(state, device, info)));
+            }
+            ids
+        });
+        self.link(inner);
+        let mut chores = Chores::lend(false);
+        let mut each = ids.iter().enumerate();
+        let opened = each.try_for_each(|(position, (_, lanes))| {
+            self.open_lanes(inner, position, LaneKind::default(), lanes, &mut chores)
+        });
+        inner.perform(&mut chores);
+        drop(chores);
+        if let Err(error) = opened {
+            // The engine knows the devices already: nobody may count on them.
+            inner.enter(|state, turn| {
+                for (lane, _) in ids.iter().flat_map(|(_, lanes)| lanes) {
+                    state.lose_lane(*lane, Cause(error.clone()), turn);
+                }
+            });
+            return Err(error);
+        }
+        Ok(ids.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// What the turns at the desk leave to be done is the caller's to perform.
+    fn open_lanes(
+        &self,
+        inner: &Arc<Inner>,
+        position: usize,
+        kind: LaneKind,
+        lanes: &[(LaneId, LaneRole)],
+        chores: &mut Chores,
+    ) -> Result<()> {
+        let blank = catch(|| Blank::new(self.native.info().devices[position].memory, &*self.native))
+            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+            .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
+        let blank = Arc::new(blank);
+        let may_feed =
+            self.native.info().feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
+        for &(lane, role) in lanes {
+            let number = LaneNumber(lane.0);
+            let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority);
+            spec.completion = kind.completion;
+            let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
+            let native = catch(|| self.native.open_lane(spec, Arc::new(sink)))
+                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+                .map_err(|e| Error::backend(e, "opening a lane"))?;
+            let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
+            inner.set_lane(LaneShell { id: lane, native, context, number, staging, blank }, chores);
+        }
+        Ok(())
+    }
+
+    /// Says which of the context's memories lanes copy to from where: those of the context itself, and those of all contexts
+    /// in its domain that are open. Nobody is asked under the lock.
+    fn link(&self, inner: &Arc<Inner>) {
+        let all: Vec<(MemoryId, MemoryShell)> = inner.enter(|state, _| {
+            let of_domain = state.memories.iter().filter(|(_, memory)| memory.domain == self.domain);
+            of_domain.map(|(id, memory)| (*id, memory.clone())).collect()
+        });
+        let own = |memory: &MemoryShell| Arc::ptr_eq(&memory.context, &self.native);
+        let mut links = Vec::new();
+        for (from, source) in &all {
+            for (to, target) in &all {
+                let asked = from != to && (own(source) || own(target));
+                let copies = || target.context.copies_from(&*source.context, source.index, target.index);
+                if asked && catch(copies).unwrap_or(false) {
+                    links.push((*from, *to));
+                }
+            }
+        }
+        inner.enter(|state, _| links.iter().for_each(|(from, to)| state.engine.add_link(*from, *to)));
+    }
+
+    /// See [`Context::abandon`]. The backend hears of it first: from then on it takes nothing, so what is in flight afterwards is
+    /// all that there will ever be.
+    pub(crate) fn abandon(&self, inner: &Arc<Inner>) {
+        if let Err(panic) = catch(|| self.native.abandon()) {
+            tracing::error!(message = panic.message(), "a backend panicked when a context was given up");
+        }
+        let error = BackendError::Lost("its context was given up".into());
+        let cause = Cause(Error::backend(error, "running a group"));
+        inner.enter(|state, turn| state.abandon(self.id, cause, turn));
+    }
+
+    /// Its devices.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &Arc<DeviceData>> {
+        self.devices.get().into_iter().flatten().map(|(data, _)| data)
+    }
+
+    /// Whether nothing is taken any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        let device = self.devices.get().and_then(|devices| devices.first());
+        let inner = device.and_then(|(_, id)| Some((self.inner.upgrade()?, *id)));
+        inner.is_some_and(|(inner, id)| inner.enter(|state, _| state.engine.lost(id).is_some()))
+    }
+
+    /// A device of this context, with lanes of the kind that is wanted.
+    pub(crate) fn slot(
+        this: &Arc<Self>,
+        inner: &Arc<Inner>,
+        device: &Arc<DeviceData>,
+        kind: LaneKind,
+    ) -> Result<Arc<DeviceSlot>> {
+        let devices = this.devices.get().map(Vec::as_slice).unwrap_or_default();
+        let position = devices.iter().position(|(data, _)| data.is_same(device));
+        let Some(position) = position else {
+            return Err(Error::invalid(format!("{device} is not a device of this context")));
+        };
+        let usual = devices[position].1;
+        let id = this.lanes_of_kind(inner, device, position, usual, kind)?;
+        Ok(Arc::new(DeviceSlot { device: device.clone(), id, position, context: this.clone() }))
+    }
+
+    /// The device with lanes of a kind; other than the usual ones are opened at first need.
+    fn lanes_of_kind(
+        &self,
+        inner: &Arc<Inner>,
+        device: &DeviceData,
+        position: usize,
+        usual: DeviceId,
+        wanted: LaneKind,
+    ) -> Result<DeviceId> {
+        let info = self.native.info();
+        if let Some(completion) = wanted.completion.filter(|c| !info.completions.contains(c)) {
+            let offered: Vec<String> = info.completions.iter().map(ToString::to_string).collect();
+            return Err(Error::unsupported(format!(
+                "{device} does not report completions by {completion}; it offers: {}",
+                offered.join(", ")
+            )));
+        }
+        if wanted.priority != Priority::Normal && !info.devices[position].has(Aspect::Priorities) {
+            let priority = wanted.priority;
+            return Err(Error::unsupported(format!("{device} has no lanes of {priority} priority")));
+        }
+        let first = wanted.completion.is_none() || info.completions.first() == wanted.completion.as_ref();
+        let wanted = LaneKind { completion: wanted.completion.filter(|_| !first), ..wanted };
+        if wanted == LaneKind::default() {
+            return Ok(usual);
+        }
+        let mut chores = Chores::lend(false);
+        let found = self.find_or_open(inner, position, usual, wanted, &mut chores);
+        inner.perform(&mut chores);
+        found
+    }
+
+    /// Two threads may come here at once, so lanes are opened under a lock. What else those turns at the desk leave to do
+    /// waits until it is free. Lanes that could not be opened belong to a device that nobody ever hears of.
+    fn find_or_open(
+        &self,
+        inner: &Arc<Inner>,
+        position: usize,
+        usual: DeviceId,
+        wanted: LaneKind,
+        chores: &mut Chores,
+    ) -> Result<DeviceId> {
+        let mut kinds = lock(&self.kinds);
+        if let Some(there) = kinds.get(&(position, wanted)) {
+            return Ok(*there);
+        }
+        let info = &self.native.info().devices[position];
+        let (device, lanes) = inner.sit(chores, |state, _| {
+            let device = state.engine.add_twin(usual);
+            (device, reserve_compute_lanes(state, device, info))
+        });
+        self.open_lanes(inner, position, wanted, &lanes, chores)?;
+        kinds.insert((position, wanted), device);
+        Ok(device)
+    }
+}
+
+/// What is known of a memory; nothing of the heap.
+fn native_memory(info: &ContextInfo, index: MemoryIndex) -> Option<&MemoryInfo> {
+    match index {
+        MemoryIndex::Heap => None,
+        MemoryIndex::Own(at) => info.memories.get(at as usize),
+    }
+}
+
+/// Refuses a context that names memories which it does not describe.
+fn check_info(info: &ContextInfo) -> Result<()> {
+    let missing =
+        |of: &&DeviceInfo| of.memory != MemoryIndex::Heap && native_memory(info, of.memory).is_none();
+    let wrong = match info.devices.iter().find(missing) {
+        Some(device) => format!("{}'s {:?}, which its context does not describe", device.name, device.memory),
+        None if info.completions.is_empty() => "a context that cannot learn of its work's end".into(),
+        None => return Ok(()),
+    };
+    Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"))
+}
+
+/// Makes a device's lanes known to the engine: those that compute, and those that copy.
+fn reserve_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo) -> Vec<(LaneId, LaneRole)> {
+    let mut lanes = reserve_compute_lanes(state, device, info);
+    for _ in 0..info.copy_lanes {
+        let lane = state.engine.add_copy_lane(device, depth(info));
+        state.reserve_lane(lane);
+        lanes.push((lane, LaneRole::Copy));
+    }
+    lanes
+}
+
+fn reserve_compute_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo) -> Vec<(LaneId, LaneRole)> {
+    let lanes = (0..info.lanes.max(1)).map(|_| {
+        let lane = state.engine.add_lane(device, depth(info));
+        state.reserve_lane(lane);
+        (lane, LaneRole::Compute)
+    });
+    lanes.collect()
+}
+
+fn depth(info: &DeviceInfo) -> Depth {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Depth { commands: count(info.depth.commands), reports: count(info.depth.reports) }
+}
+
+/// What the engine has to know of a memory. The heap as a memory of a context's own is host memory like any other.
+fn traits(info: &ContextInfo, index: MemoryIndex) -> MemoryTraits {
+    let of = native_memory(info, index);
+    MemoryTraits {
+        addressable: of.is_none_or(|of| of.host == HostAccess::Coherent),
+        zeroed: of.is_none_or(|of| of.fresh == Contents::Zeroed),
+        upload_limit: info.pageable_upload_limit,
+        download_limit: info.pageable_download_limit,
+    }
+}
+
+/// What lanes of a device may differ in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct LaneKind {
+    /// How they learn that work has ended, where that is not the driver's own way.
+    pub(crate) completion: Option<CompletionStrategy>,
+    pub(crate) priority: Priority,
+}
