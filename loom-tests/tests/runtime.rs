@@ -29,8 +29,8 @@ fn poll<F: Future + Unpin>(future: &mut F, bell: &std::sync::Arc<Bell>) -> Poll<
     Pin::new(future).poll(&mut TaskContext::from_waker(&waker(bell)))
 }
 
-/// Lets the device end what it has, and the executors do what they have, until nothing happens any more. Nobody sits
-/// down at the desk for any other reason here: mail that was left lying stays there.
+/// Lets the device end what it has, and the executors do what they have, until nothing happens any more. Nobody takes
+/// the engine's lock for any other reason here: a message that was left lying stays there.
 fn settle(runtime: &Runtime, device: &Device) {
     loop {
         device.finish();
@@ -91,8 +91,8 @@ fn a_verdict_arrives_while_the_next_group_is_being_fed() {
     });
 }
 
-/// A verdict is left at the desk by a thread that finds somebody there who only opens a lane: that one wakes the waiter.
-/// Seen to fail when opening a lane worked the mail off and did nothing of what it asked for.
+/// A verdict is left as a message by a thread that finds the lock taken by one who only opens a lane: that one wakes the waiter.
+/// Seen to fail when opening a lane worked the messages off and did nothing of what they asked for.
 #[test]
 fn a_verdict_arrives_while_a_lane_is_opened() {
     model(|| {

@@ -398,9 +398,9 @@ mod tests {
     use crate::Runtime;
     use crate::queue::Queue;
 
-    /// An event is polled, cloned, looked at and dropped while somebody sits at the desk, and that somebody waits for it.
+    /// An event is polled, cloned, looked at and dropped while somebody has the engine's lock, and that somebody waits for it.
     ///
-    /// Seen to fail when the first poll sat down at the desk to say that the event is wanted.
+    /// Seen to fail when the first poll took the lock to say that the event is wanted.
     #[test]
     fn invariant_07_a_poll_does_not_take_the_engines_lock() {
         let runtime = Runtime::builder().manual().build();
@@ -432,7 +432,7 @@ mod tests {
             (poller, told.recv_timeout(Duration::from_secs(20)))
         });
         let pending = poller.join().expect("the polls are as they should be");
-        assert!(in_time.is_ok(), "the polls waited for the desk");
+        assert!(in_time.is_ok(), "the polls waited for the lock");
         assert_eq!(pending.cancel(), CancelOutcome::Skipped);
         // Nobody else drops the futures of what was cancelled, and these keep the runtime.
         runtime.run_until_stalled();

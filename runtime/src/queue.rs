@@ -27,7 +27,7 @@ use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::QueueCore;
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
-use crate::shell::{Chores, Inner, Signal};
+use crate::shell::{Effects, Inner, Signal};
 use windlass_engine::Plan;
 
 /// Where groups are submitted: a cheap handle to one device of one context.
@@ -291,9 +291,9 @@ impl Queue {
         let name = prepared.name.take().map(Box::from);
         let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
-        let mut lent = Chores::lend(false);
-        let chores = &mut *lent;
-        let planned = inner.sit(chores, |state, turn| {
+        let mut lent = Effects::lend(false);
+        let effects = &mut *lent;
+        let planned = inner.with_state(effects, |state, turn| {
             Inner::check_open(state)?;
             if let Some(cause) = state.engine.lost(core.slot.id).filter(|_| !prepared.is_host_task) {
                 return Err(cause.0.clone());
@@ -311,7 +311,7 @@ impl Queue {
                 keep_previous: prepared.keep_previous,
                 weight: u32::try_from(prepared.weight).unwrap_or(u32::MAX),
                 doomed,
-                // Not before: what is refused is dropped, with what its closures hold, when nobody sits at the desk.
+                // Not before: what is refused is dropped, with what its closures hold, when nobody has the lock.
                 load: std::mem::take(&mut prepared.commands),
             };
             let (mut planned, tide) = (None, refund.tide);
@@ -324,14 +324,14 @@ impl Queue {
             if !prepared.after.is_empty() {
                 prepared.follow(node);
             }
-            // From here on the credit goes back when the group ends, also if a chore of this turn panics.
+            // From here on the credit goes back when the group ends, also if an effect of this turn panics.
             refund.core = None;
             self.core.set_tail(node);
             state.counters.submitted += 1;
             Ok(planned)
         });
-        // Also where the group was refused: this turn may have found mail.
-        inner.perform(chores);
+        // Also where the group was refused: this turn may have found messages.
+        inner.perform(effects);
         drop(lent);
         let Some(event) = planned? else { unreachable!("planning asks for the work") };
         if gates > 0 || prepared.is_host_task {

@@ -337,8 +337,8 @@ impl Runtime {
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
         let executor: ExecutorStats = inner.gates.stats();
-        // The one task that reads the polls' mail is no proxy, and lives as long as the runtime.
-        let mailmen = usize::from(inner.has_mailman());
+        // The one task that reads what polls have left is no proxy, and lives as long as the runtime.
+        let drainers = usize::from(inner.has_drainer());
         inner.enter(|state, _| {
             let tally = state.engine.tally();
             let counters = state.counters;
@@ -360,8 +360,8 @@ impl Runtime {
                 host_tasks: counters.host_tasks,
                 allocations: counters.allocations + tally.small_heaps,
                 nodes_visited: tally.nodes_visited,
-                tasks_spawned: executor.spawned - mailmen as u64,
-                live_tasks: executor.live - mailmen,
+                tasks_spawned: executor.spawned - drainers as u64,
+                live_tasks: executor.live - drainers,
                 live_nodes: state.engine.live_nodes(),
                 live_links: state.engine.live_links(),
                 live_buffers: state.engine.live_roots(),

@@ -1,24 +1,24 @@
 //! The shell acts: it puts the engine behind one lock, makes the native calls that the engine asks for, runs what the
 //! host has to do as futures, and resolves events.
 //!
-//! Every entry has the same shape. [`Inner::enter`] sits down at the desk (the engine's lock, with an inbox for those
-//! who may not wait for it), calls the engine, and takes along what the engine asked for as [`Chores`]. After it has
-//! got up, [`Inner::perform`] does the chores: nothing native and nothing foreign ever runs under the lock.
+//! Every entry has the same shape. [`Inner::enter`] takes the combining lock (the engine's, with an inbox for those
+//! who may not wait for it), calls the engine, and takes along what the engine asked for as [`Effects`]. After it has
+//! let go of it, [`Inner::perform`] has the effects: nothing native and nothing foreign ever runs under the lock.
 //!
-//! Feeding a lane is the one chore that takes several turns: while somebody holds the lane's feed token (a flag in
+//! Feeding a lane is the one effect that takes several turns: while somebody holds the lane's feed token (a flag in
 //! the engine, so it changes hands under the lock), it pops groups, makes their native calls outside the lock, and
-//! sits down again to confirm them and pop more. A submitter that finds the token taken leaves its group on the lane's
+//! takes the lock again to confirm them and pop more. A submitter that finds the token taken leaves its group on the lane's
 //! list. The feared race, a group left on the list just as the holder gives up, cannot happen: the holder gives the
-//! token back in the same turn at the desk in which it found the list empty.
+//! token back in the same turn of the lock in which it found the list empty.
 
 pub(crate) mod blank;
 pub(crate) mod build;
-pub(crate) mod chores;
+mod collect;
 pub(crate) mod context;
 pub(crate) mod devices;
+pub(crate) mod effects;
 pub(crate) mod event;
 pub(crate) mod feed;
-mod filing;
 pub(crate) mod host_side;
 mod in_use;
 pub(crate) mod limits;
@@ -47,21 +47,21 @@ use windlass_backend::{
     MemoryIndex, Verdict,
 };
 use windlass_sync::cell::EventCell;
-use windlass_sync::desk::Desk;
+use windlass_sync::combining::CombiningLock;
 use windlass_sync::executor::Executor;
 use windlass_sync::panics::catch;
 
 use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
 use blank::Blank;
-pub(crate) use chores::Chores;
+pub(crate) use effects::Effects;
 use pool::{Pool, StagingCount, StagingLimits};
 use windlass_engine::{
     ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
 };
 use work::{Planned, Work};
 
-/// A page: to clear it takes less time than two more turns at the desk.
+/// A page: to clear it takes less time than two more turns of the lock.
 const SMALL_HEAP: usize = 4096;
 
 /// A group's commands.
@@ -87,12 +87,12 @@ impl Shell for Windlass {
     }
 }
 
-/// A one-shot signal between the desk and a future on the executor.
+/// A one-shot signal between the engine and a future on the executor.
 pub(crate) type Signal = EventCell<()>;
 
-/// What callbacks and polls tell the desk.
+/// What callbacks and polls leave for whoever has the lock.
 #[derive(Debug)]
-pub(crate) enum Mail {
+pub(crate) enum Message {
     /// A lane reports.
     Passed(LaneId, Verdict),
     /// Somebody waits for this node.
@@ -171,7 +171,7 @@ pub(crate) struct LaneShell {
 /// Everything that a runtime is. User handles hold it; so does every group in flight, through its event.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) desk: Desk<State, Mail>,
+    pub(crate) state: CombiningLock<State, Message>,
     /// Gates, proxies, steps of transfers, builds.
     pub(crate) gates: Executor,
     /// User code that came without a runtime.
@@ -179,7 +179,7 @@ pub(crate) struct Inner {
     pub(crate) reporter: report::Reporter,
     pub(crate) reaper: memory::Reaper,
     in_use: in_use::InUse,
-    mailman: proxy::Mailman,
+    drainer: proxy::Drainer,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
     /// Driven by hand: nothing here starts a thread.
@@ -206,8 +206,8 @@ impl Inner {
         Arc::new_cyclic(|weak| {
             let gates = Executor::new("windlass-gates", threads);
             Inner {
-                desk: Desk::new(state),
-                mailman: proxy::Mailman::new(weak.clone()),
+                state: CombiningLock::new(state),
+                drainer: proxy::Drainer::new(weak.clone()),
                 watch,
                 gates,
                 user: Executor::new("windlass-user", threads),
@@ -221,8 +221,8 @@ impl Inner {
     }
 
     /// Puts a lane's native end in its place.
-    pub(crate) fn set_lane(self: &Arc<Self>, lane: LaneShell, chores: &mut Chores) {
-        self.sit(chores, |state, _| {
+    pub(crate) fn set_lane(self: &Arc<Self>, lane: LaneShell, effects: &mut Effects) {
+        self.with_state(effects, |state, _| {
             let at = lane.id.0 as usize;
             state.lanes[at] = Some(Arc::new(lane));
         });
@@ -324,8 +324,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.gates.close();
         self.user.close();
-        let mut chores = Chores::default();
-        let lanes = self.desk.sit(&mut chores, |state, _| {
+        let mut effects = Effects::default();
+        let lanes = self.state.with(&mut effects, |state, _| {
             state.memories.clear();
             std::mem::forget(std::mem::take(&mut state.leaked));
             std::mem::take(&mut state.lanes)

@@ -48,7 +48,7 @@ impl tracing::Subscriber for Grumpy {
         let target = event.metadata().target();
         let count = match target.rsplit("::").next() {
             Some("report") => &ERRORS,
-            Some("chores") => &PANICS,
+            Some("effects") => &PANICS,
             Some("stall") => &STALLS,
             _ => panic!("nobody else logs: {target}"),
         };

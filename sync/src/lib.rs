@@ -6,10 +6,10 @@
 
 pub mod account;
 pub mod cell;
+pub mod combining;
 pub mod completion;
 mod credits;
 pub mod crew;
-pub mod desk;
 mod drain;
 pub mod executor;
 pub mod facade;

@@ -1,4 +1,4 @@
-//! The repository's chores, as `cargo xtask <command>`.
+//! The repository's effects, as `cargo xtask <command>`.
 //!
 //! Plain Rust on the standard library, so that it builds at once on a machine that has only Rust. Whatever else is
 //! needed, it installs or says how to.

@@ -11,7 +11,7 @@ const CRATES: &str = "-p windlass-sync -p windlass-kernel -p windlass-backend -p
 const RUNTIME: &str = "-p windlass";
 
 /// The crates' own test programs.
-const TESTS: &[&str] = &["cell", "credits", "desk", "drain", "executor", "lane"];
+const TESTS: &[&str] = &["cell", "combining", "credits", "drain", "executor", "lane"];
 
 /// The runtime's test programs that are quick and reach memory. `soak` counts memory by itself; the others are about what is
 /// refused, said or scheduled.

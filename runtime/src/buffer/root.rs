@@ -10,7 +10,7 @@ use windlass_sync::facade::{Mutex, lock};
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::Binding;
-use crate::shell::{Chores, Inner};
+use crate::shell::{Effects, Inner};
 use windlass_engine::{Box3, Mode, RootId};
 
 /// Order and validity are exact to this many bytes.
@@ -74,17 +74,17 @@ impl Root {
         }
     }
 
-    /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn at the
-    /// desk leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
+    /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn of the
+    /// lock leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
     fn bind_first(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> &Bound {
-        Chores::with(false, |chores| self.bind_at_the_desk(inner, at, chores))
+        Effects::with(false, |effects| self.bind_at_the_desk(inner, at, effects))
     }
 
     fn bind_at_the_desk(
         &self,
         inner: &Arc<Inner>,
         at: &'static Location<'static>,
-        chores: &mut Chores,
+        effects: &mut Effects,
     ) -> &Bound {
         let mut unbound = lock(&self.unbound);
         let bound = self.bound.get_or_init(|| {
@@ -96,7 +96,7 @@ impl Root {
             // Zeros that were only read need not be moved anywhere.
             let is_written = unbound.is_written;
             let data = unbound.data.take().filter(|_| is_written);
-            let root = inner.sit(chores, |state, turn| {
+            let root = inner.with_state(effects, |state, turn| {
                 let root = state.engine.add_root(extent, unit, bytes, data);
                 unbound.take_places(root, inner, state, turn);
                 root
@@ -104,7 +104,7 @@ impl Root {
             Bound { inner: inner.clone(), root, at }
         });
         drop(unbound);
-        inner.perform(chores);
+        inner.perform(effects);
         bound
     }
 

@@ -152,8 +152,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Explicit predecessors as the engine knows them, and the failure of one that has ended already. Called at the
-    /// desk, where a node that is gone has told its event.
+    /// Explicit predecessors as the engine knows them, and the failure of one that has ended already. Called under
+    /// the lock, where a node that is gone has told its event.
     #[inline(never)]
     pub(crate) fn predecessors(&self, nodes: &mut SmallVec<[After; 1]>) -> Option<Cause> {
         let mut doomed = None;

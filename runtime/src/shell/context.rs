@@ -18,7 +18,7 @@ use super::devices::DeviceData;
 use super::memory::Dead;
 use super::pool::Pool;
 use super::sink::{ContextLoss, Sink};
-use super::{Chores, Inner, LaneShell, MemoryShell, State};
+use super::{Effects, Inner, LaneShell, MemoryShell, State};
 use crate::error::{Cause, Error, Result};
 use windlass_engine::{ContextId, Depth, DeviceId, DomainId, HEAP, LaneId, MemoryId, MemoryTraits};
 
@@ -152,13 +152,13 @@ impl ContextShared {
             ids
         });
         self.link(inner);
-        let mut chores = Chores::lend(false);
+        let mut effects = Effects::lend(false);
         let mut each = ids.iter().enumerate();
         let opened = each.try_for_each(|(position, (_, lanes))| {
-            self.open_lanes(inner, position, LaneKind::default(), lanes, &mut chores)
+            self.open_lanes(inner, position, LaneKind::default(), lanes, &mut effects)
         });
-        inner.perform(&mut chores);
-        drop(chores);
+        inner.perform(&mut effects);
+        drop(effects);
         if let Err(error) = opened {
             // The engine knows the devices already: nobody may count on them.
             inner.enter(|state, turn| {
@@ -171,14 +171,14 @@ impl ContextShared {
         Ok(ids.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// What the turns at the desk leave to be done is the caller's to perform.
+    /// What the turns of the lock leave to be done is the caller's to perform.
     fn open_lanes(
         &self,
         inner: &Arc<Inner>,
         position: usize,
         kind: LaneKind,
         lanes: &[(LaneId, LaneRole)],
-        chores: &mut Chores,
+        effects: &mut Effects,
     ) -> Result<()> {
         let blank = catch(|| Blank::new(self.native.info().devices[position].memory, &*self.native))
             .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
@@ -195,7 +195,7 @@ impl ContextShared {
                 .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
-            inner.set_lane(LaneShell { id: lane, native, context, number, staging, blank }, chores);
+            inner.set_lane(LaneShell { id: lane, native, context, number, staging, blank }, effects);
         }
         Ok(())
     }
@@ -287,13 +287,13 @@ impl ContextShared {
         if wanted == LaneKind::default() {
             return Ok(usual);
         }
-        let mut chores = Chores::lend(false);
-        let found = self.find_or_open(inner, position, usual, wanted, &mut chores);
-        inner.perform(&mut chores);
+        let mut effects = Effects::lend(false);
+        let found = self.find_or_open(inner, position, usual, wanted, &mut effects);
+        inner.perform(&mut effects);
         found
     }
 
-    /// Two threads may come here at once, so lanes are opened under a lock. What else those turns at the desk leave to do
+    /// Two threads may come here at once, so lanes are opened under a lock. What else those turns of the engine's lock leave to do
     /// waits until it is free. Lanes that could not be opened belong to a device that nobody ever hears of.
     fn find_or_open(
         &self,
@@ -301,18 +301,18 @@ impl ContextShared {
         position: usize,
         usual: DeviceId,
         wanted: LaneKind,
-        chores: &mut Chores,
+        effects: &mut Effects,
     ) -> Result<DeviceId> {
         let mut kinds = lock(&self.kinds);
         if let Some(there) = kinds.get(&(position, wanted)) {
             return Ok(*there);
         }
         let info = &self.native.info().devices[position];
-        let (device, lanes) = inner.sit(chores, |state, _| {
+        let (device, lanes) = inner.with_state(effects, |state, _| {
             let device = state.engine.add_twin(usual);
             (device, reserve_compute_lanes(state, device, info))
         });
-        self.open_lanes(inner, position, wanted, &lanes, chores)?;
+        self.open_lanes(inner, position, wanted, &lanes, effects)?;
         kinds.insert((position, wanted), device);
         Ok(device)
     }

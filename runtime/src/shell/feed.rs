@@ -9,7 +9,7 @@ use windlass_sync::panics::{Panicked, catch};
 use super::native::feed_one;
 use super::waking::shielded;
 use super::work::Work;
-use super::{Chores, Inner, LaneShell, Load, State, native_lane, sink};
+use super::{Effects, Inner, LaneShell, Load, State, native_lane, sink};
 use crate::error::{Cause, Error};
 use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 
@@ -17,7 +17,7 @@ use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfe
 /// on what a submitter does for others.
 pub(super) const SHARE: usize = 256;
 
-/// How many are popped in one turn at the desk.
+/// How many are popped in one turn of the lock.
 const BATCH: usize = 32;
 
 /// A popped group with everything that its native calls need.
@@ -165,28 +165,28 @@ impl State {
 impl Inner {
     /// Feeds popped groups, then more of the same lane, until the lane is full, its list is empty, or this thread has
     /// done its share.
-    pub(super) fn feed(self: &Arc<Self>, lane: &Arc<LaneShell>, chores: &mut Chores) {
-        chores.is_feeding = true;
-        while chores.is_feeding {
-            chores.share += chores.batch.used;
-            let dead = make_calls(lane, &mut chores.batch, &mut chores.fed);
-            self.desk.sit(chores, |state, chores| {
-                state.engine.confirm(chores.fed.drain(..), &mut chores.turn);
+    pub(super) fn feed(self: &Arc<Self>, lane: &Arc<LaneShell>, effects: &mut Effects) {
+        effects.is_feeding = true;
+        while effects.is_feeding {
+            effects.share += effects.batch.used;
+            let dead = make_calls(lane, &mut effects.batch, &mut effects.fed);
+            self.state.with(effects, |state, effects| {
+                state.engine.confirm(effects.fed.drain(..), &mut effects.turn);
                 if let Some(cause) = dead {
-                    state.lose_lane(lane.id, cause, &mut chores.turn);
+                    state.lose_lane(lane.id, cause, &mut effects.turn);
                 }
-                if !chores.has_done_its_share() && state.engine.can_pop(lane.id) {
-                    state.pop_batch(lane.id, &mut chores.batch);
+                if !effects.has_done_its_share() && state.engine.can_pop(lane.id) {
+                    state.pop_batch(lane.id, &mut effects.batch);
                 }
-                if chores.batch.used == 0 {
-                    state.engine.release_lane(lane.id, &mut chores.turn);
-                    if chores.has_done_its_share() {
+                if effects.batch.used == 0 {
+                    state.engine.release_lane(lane.id, &mut effects.turn);
+                    if effects.has_done_its_share() {
                         // What is left on the list, if anything is, waits for somebody else.
-                        chores.turn.ready_lanes.push(lane.id);
+                        effects.turn.ready_lanes.push(lane.id);
                     }
-                    chores.is_feeding = false;
+                    effects.is_feeding = false;
                 }
-                state.file(chores);
+                state.collect(effects);
             });
         }
     }

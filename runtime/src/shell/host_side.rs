@@ -17,7 +17,7 @@ use super::staging::HostCopy;
 use super::task::TaskControl;
 use super::waking::Woken;
 use super::work::{Binding, Planned, Work};
-use super::{Chores, Inner};
+use super::{Effects, Inner};
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
 use windlass_engine::{NodeId, RootId};
 
@@ -113,8 +113,8 @@ enum Start {
 
 impl Inner {
     /// A host-side node that is no guard has nothing left to wait for.
-    pub(super) fn start_host_side(self: &Arc<Self>, node: NodeId, chores: &mut Chores) {
-        let start = self.sit(chores, |state, _| {
+    pub(super) fn start_host_side(self: &Arc<Self>, node: NodeId, effects: &mut Effects) {
+        let start = self.with_state(effects, |state, _| {
             let heap = |root: RootId| state.engine.allocation(root, windlass_engine::HEAP).cloned();
             let memory: SmallVec<[_; 2]> =
                 state.engine.uses(node).iter().map(|u| (u.root, heap(u.root))).collect();
@@ -131,13 +131,13 @@ impl Inner {
                 Some(Work::Transfer(_)) => {
                     state.host_copy(node).map_or(Start::Nothing, |copy| Start::Copy(Box::new(copy)))
                 }
-                // Guards have been granted at the desk.
+                // Guards have been granted under the lock.
                 Some(Work::Guard(_)) | None => Start::Nothing,
             }
         });
         match start {
             Start::Nothing => {
-                self.sit(chores, |state, turn| state.engine.finish_host(node, Ok(()), turn));
+                self.with_state(effects, |state, turn| state.engine.finish_host(node, Ok(()), turn));
             }
             Start::Task(task, memory) => self.spawn_task(node, *task, memory),
             Start::Copy(copy) => self.spawn_copy(node, *copy),

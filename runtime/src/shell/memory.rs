@@ -7,7 +7,7 @@ use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
 use super::waking::shielded;
-use super::{Chores, Inner, LaneShell, MemoryShell, close};
+use super::{Effects, Inner, LaneShell, MemoryShell, close};
 use crate::error::{Cause, Error};
 use crate::shell::build::Builds;
 use windlass_engine::{HEAP, MemoryId, RootId};
@@ -62,19 +62,20 @@ impl Inner {
         memory: MemoryId,
         bytes: usize,
         owner: Option<MemoryShell>,
-        chores: &mut Chores,
+        effects: &mut Effects,
     ) {
         if memory == HEAP {
             let made = self.count(memory, bytes, None, Wanted { owner: None, bytes }.make());
-            return self.sit(chores, |state, turn| state.engine.allocated(root, memory, made, turn));
+            return self.with_state(effects, |state, turn| state.engine.allocated(root, memory, made, turn));
         }
         let wanted = Wanted { owner, bytes };
         let mut made = None;
-        if !chores.in_callback && !wanted.blocks() {
+        if !effects.in_callback && !wanted.blocks() {
             let here = wanted.make();
             if !is_out_of_memory(&here) {
                 let made = self.count(memory, bytes, wanted.owner.as_ref(), here);
-                return self.sit(chores, |state, turn| state.engine.allocated(root, memory, made, turn));
+                return self
+                    .with_state(effects, |state, turn| state.engine.allocated(root, memory, made, turn));
             }
             made = Some(here);
         }

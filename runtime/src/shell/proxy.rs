@@ -51,18 +51,18 @@ impl Inner {
 }
 
 impl Inner {
-    /// Whether there is a task for the mail that polls leave.
-    pub(crate) fn has_mailman(&self) -> bool {
-        self.mailman.is_up()
+    /// Whether there is a task for the messages that polls leave.
+    pub(crate) fn has_drainer(&self) -> bool {
+        self.drainer.is_up()
     }
 }
 
-/// The task that works off mail which a `poll` has left: a poll reads its own cell, and makes no native call.
+/// The task that works off messages which a `poll` has left: a poll reads its own cell, and makes no native call.
 ///
-/// The task's waker and whether it was spawned stand under one lock. A caller that finds no waker yet has left its mail
-/// before it took the lock, and the task takes the lock before it first reads the mail: it will find it.
+/// The task's waker and whether it was spawned stand under one lock. A caller that finds no waker yet has left its message
+/// before it took that lock, and the task takes it before it first reads the messages: it will find this one.
 #[derive(Debug)]
-pub(super) struct Mailman {
+pub(super) struct Drainer {
     inner: Weak<Inner>,
     task: Mutex<Task>,
 }
@@ -73,9 +73,9 @@ struct Task {
     waker: Option<Waker>,
 }
 
-impl Mailman {
+impl Drainer {
     pub(super) fn new(inner: Weak<Inner>) -> Self {
-        Mailman { inner, task: Mutex::new(Task::default()) }
+        Drainer { inner, task: Mutex::new(Task::default()) }
     }
 
     /// Whether the task was ever needed.
@@ -83,7 +83,7 @@ impl Mailman {
         lock(&self.task).spawned
     }
 
-    /// Sees to it that the mail is read soon.
+    /// Sees to it that messages are read soon.
     pub(super) fn call(&self, executor: &Executor) {
         let mut task = lock(&self.task);
         if let Some(waker) = task.waker.clone() {
@@ -97,7 +97,7 @@ impl Mailman {
         let inner = self.inner.clone();
         executor.spawn(std::future::poll_fn(move |cx| {
             let Some(inner) = inner.upgrade() else { return Poll::Ready(()) };
-            lock(&inner.mailman.task).waker.get_or_insert_with(|| cx.waker().clone());
+            lock(&inner.drainer.task).waker.get_or_insert_with(|| cx.waker().clone());
             inner.enter(|_, _| {});
             Poll::Pending
         }));

@@ -23,7 +23,7 @@ pub(crate) struct QueueCore {
     handler: Option<Handler>,
     /// When its groups start and end is noted, by the device's clock, of which this is a sample.
     pub(crate) clock: Option<ClockSample>,
-    /// The last group, where groups run in the order of submission. Changed only at the desk.
+    /// The last group, where groups run in the order of submission. Changed only under the engine's lock.
     tail: Option<Mutex<Option<NodeId>>>,
 }
 

@@ -1,10 +1,10 @@
 //! The completion bridge's end: lanes report here, from any thread, a driver's callback or the caller's own thread in
 //! the middle of a native call included.
 //!
-//! A report becomes mail for the desk. If nobody sits there, the reporting thread works it off at once: it resolves
+//! A report becomes a message for whoever has the engine's lock. If nobody has, the reporting thread takes it and works it off at once: it resolves
 //! events and wakes their waiters with no hop, and where native calls are allowed it refills the lane. If the report
-//! arrives inside a native call that this very thread is making, it only leaves the mail: the thread holds a lane's
-//! token, so it will sit down again right after the call, and foreign wakers must not run before it has let go.
+//! arrives inside a native call that this very thread is making, it only leaves the message: the thread holds a lane's
+//! token, so it will take the lock right after the call, and foreign wakers must not run before it has let go.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,23 +13,23 @@ use std::sync::{Arc, Weak};
 use windlass_backend::{BackendError, ContextSink, LaneSink, Verdict};
 use windlass_sync::facade::{Mutex, lock, thread_local};
 
-use super::{Chores, Inner, Mail};
+use super::{Effects, Inner, Message};
 use crate::error::{Cause, Error};
 use windlass_engine::{ContextId, LaneId};
 
 thread_local! {
-    /// This thread is inside a native call and will look for mail after it.
+    /// This thread is inside a native call and will look for messages after it.
     static IN_NATIVE_CALL: Cell<bool> = const { Cell::new(false) };
-    /// This thread has left mail during a native call.
-    static LEFT_MAIL: Cell<bool> = const { Cell::new(false) };
+    /// This thread has left messages during a native call.
+    static LEFT_MESSAGES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether native calls on this thread have left mail since this was last asked.
-pub(super) fn left_mail() -> bool {
-    LEFT_MAIL.with(Cell::take)
+/// Whether native calls on this thread have left messages since this was last asked.
+pub(super) fn left_messages() -> bool {
+    LEFT_MESSAGES.with(Cell::take)
 }
 
-/// Runs native calls; what they report on this thread meanwhile waits as mail.
+/// Runs native calls; what they report on this thread meanwhile waits as a message.
 pub(super) fn quietly<R>(calls: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
@@ -52,14 +52,14 @@ pub(crate) struct Sink {
 impl LaneSink for Sink {
     fn passed(&self, verdict: Verdict) {
         let Some(inner) = self.inner.upgrade() else { return };
-        let mail = Mail::Passed(self.lane, verdict);
+        let message = Message::Passed(self.lane, verdict);
         if IN_NATIVE_CALL.with(Cell::get) {
-            LEFT_MAIL.with(|left| left.set(true));
-            return inner.desk.leave(mail);
+            LEFT_MESSAGES.with(|left| left.set(true));
+            return inner.state.leave(message);
         }
-        Chores::with(!self.may_feed, |chores| {
-            inner.desk.post(mail, chores);
-            inner.perform(chores);
+        Effects::with(!self.may_feed, |effects| {
+            inner.state.post(message, effects);
+            inner.perform(effects);
         });
     }
 }
@@ -90,12 +90,12 @@ impl ContextLoss {
         lost.into_iter().for_each(|error| self.tell(context, error));
     }
 
-    /// Leaves mail: this may be a driver's callback, on any thread, inside a native call of this very thread too.
+    /// Leaves a message: this may be a driver's callback, on any thread, inside a native call of this very thread too.
     fn tell(&self, context: ContextId, error: BackendError) {
         let Some(inner) = self.inner.upgrade() else { return };
         let cause = Cause(Error::backend(error, "using a device"));
-        inner.desk.leave(Mail::Lost(context, cause));
-        inner.mailman.call(&inner.gates);
+        inner.state.leave(Message::Lost(context, cause));
+        inner.drainer.call(&inner.gates);
     }
 }
 

@@ -41,7 +41,7 @@ impl TaskControl {
         lock(&self.state).may_have_written = true;
     }
 
-    /// Another group fails if this one does. Called at the desk, where the task's end is told as well.
+    /// Another group fails if this one does. Called under the lock, where the task's end is told as well.
     pub(crate) fn follow(&self, node: NodeId) {
         lock(&self.state).followers.push(node);
     }

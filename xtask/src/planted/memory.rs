@@ -93,7 +93,7 @@ const FAULTS: &[Fault] = &[
         file: INBOX,
         right: "let owned = unsafe { Box::from_raw(node) };",
         wrong: "let owned = unsafe { node.read() };",
-        tests: "--test desk",
+        tests: "--test combining",
         said: LEAKED,
     },
     Fault {

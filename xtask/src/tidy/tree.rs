@@ -57,7 +57,7 @@ impl Tree {
         self.files.iter().filter(|file| file.path.ends_with(".rs"))
     }
 
-    /// Rust sources of what is shipped: neither tests nor benches nor examples nor the chores.
+    /// Rust sources of what is shipped: neither tests nor benches nor examples nor the effects.
     pub(super) fn shipped(&self) -> impl Iterator<Item = &File> {
         self.rust().filter(|file| {
             let aside = ["benches/", "verify/compile-tests/", "examples/", "loom-tests/", "xtask/"];

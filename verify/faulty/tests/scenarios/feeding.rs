@@ -129,7 +129,7 @@ impl Wake for Flushes {
     }
 }
 
-/// A callback that fires inside a native call of this very thread only leaves its mail: wakers, which are foreign code,
+/// A callback that fires inside a native call of this very thread only leaves its message: wakers, which are foreign code,
 /// run when the thread is through with its native calls.
 ///
 /// Seen to fail when a report inside a native call was worked off on the spot.

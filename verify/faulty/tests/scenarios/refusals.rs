@@ -11,7 +11,7 @@ use windlass::{Error, KernelCall, Result};
 
 use crate::rig::{Rig, STEP, call, poll, single, step};
 
-/// What a closure holds. When it is dropped it goes back into the runtime, so nobody may sit at the desk then.
+/// What a closure holds. When it is dropped it goes back into the runtime, so nobody may hold the engine's lock then.
 struct Captured {
     drops: Arc<AtomicUsize>,
     runtime: Runtime,

@@ -1,4 +1,4 @@
-//! What a turn at the desk leaves to be done once nobody sits there any more.
+//! What a turn of the lock leaves to be done once it is free.
 
 use std::cell::Cell;
 use std::hint::cold_path;
@@ -12,13 +12,13 @@ use super::feed::{Batch, SHARE, arm_one};
 use super::memory::Dead;
 use super::waking::{Woken, shielded};
 use super::work::Work;
-use super::{Inner, LaneShell, Load, Mail, MemoryShell, Signal, State, Windlass, sink};
+use super::{Inner, LaneShell, Load, MemoryShell, Message, Signal, State, Windlass, sink};
 use crate::error::Cause;
 use windlass_engine::{Fed, LaneId, MemoryId, NodeId, ProxyId, RootId, Staged, Turn};
 
-/// The engine's turn, and what the desk's own tables add to it.
+/// The engine's turn, and what the shell's own tables add to it.
 #[derive(Debug)]
-pub(crate) struct Chores {
+pub(crate) struct Effects {
     pub(super) turn: Turn<Windlass>,
     /// The lane whose feed token this thread has been given, with the groups that were popped from it.
     pub(super) lane: Option<Arc<LaneShell>>,
@@ -52,9 +52,9 @@ pub(crate) struct Chores {
     pub(super) more_than_native: bool,
 }
 
-impl Default for Chores {
+impl Default for Effects {
     fn default() -> Self {
-        Chores {
+        Effects {
             turn: Turn::new(),
             lane: None,
             batch: Batch::default(),
@@ -81,9 +81,9 @@ impl Default for Chores {
 impl Inner {
     /// Calls the engine, then does what it asks for.
     pub(crate) fn enter<R>(self: &Arc<Self>, work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R) -> R {
-        Chores::with(false, |chores| {
-            let result = self.sit(chores, work);
-            self.perform(chores);
+        Effects::with(false, |effects| {
+            let result = self.with_state(effects, work);
+            self.perform(effects);
             result
         })
     }
@@ -93,69 +93,69 @@ impl Inner {
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
     ) -> R {
-        Chores::with(true, |chores| {
-            let result = self.sit(chores, work);
-            self.perform(chores);
+        Effects::with(true, |effects| {
+            let result = self.with_state(effects, work);
+            self.perform(effects);
             result
         })
     }
 
-    pub(crate) fn sit<R>(
+    pub(crate) fn with_state<R>(
         self: &Arc<Self>,
-        chores: &mut Chores,
+        effects: &mut Effects,
         work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
     ) -> R {
-        self.desk.sit(chores, |state, chores| {
-            let result = work(state, &mut chores.turn);
-            state.file(chores);
+        self.state.with(effects, |state, effects| {
+            let result = work(state, &mut effects.turn);
+            state.collect(effects);
             result
         })
     }
 
-    /// Does the chores of turns at the desk until none is left. Whoever wakes comes last: wakers are foreign code, and
+    /// Does what turns of the lock have left to do until there is nothing more. Whoever wakes comes last: wakers are foreign code, and
     /// this thread holds nothing when it runs them.
-    pub(crate) fn perform(self: &Arc<Self>, chores: &mut Chores) {
+    pub(crate) fn perform(self: &Arc<Self>, effects: &mut Effects) {
         loop {
-            if std::mem::take(&mut chores.more_than_native) {
-                self.perform_rest(chores);
+            if std::mem::take(&mut effects.more_than_native) {
+                self.perform_rest(effects);
             }
-            if !chores.arm.is_empty() {
-                self.arm(chores);
+            if !effects.arm.is_empty() {
+                self.arm(effects);
             }
-            match chores.lane.take() {
-                Some(lane) => self.feed(&lane, chores),
-                None if !chores.more.is_empty() => {
+            match effects.lane.take() {
+                Some(lane) => self.feed(&lane, effects),
+                None if !effects.more.is_empty() => {
                     cold_path();
-                    let more = std::mem::take(&mut chores.more);
-                    self.sit(chores, |_, turn| turn.ready_lanes.extend(more));
+                    let more = std::mem::take(&mut effects.more);
+                    self.with_state(effects, |_, turn| turn.ready_lanes.extend(more));
                 }
-                None if chores.arm.is_empty() && !chores.more_than_native => break,
+                None if effects.arm.is_empty() && !effects.more_than_native => break,
                 None => {}
             }
         }
-        if !chores.over.is_empty() || !chores.woken.is_empty() || !chores.turn.causes.is_empty() {
-            Self::let_go(chores);
+        if !effects.over.is_empty() || !effects.woken.is_empty() || !effects.turn.causes.is_empty() {
+            Self::let_go(effects);
         }
     }
 
     /// Wakes, and drops what has ended. What user code left in a group (a closure's captures, an error, the last handle of an
     /// event) is foreign code as well.
-    fn let_go(chores: &mut Chores) {
-        if !chores.woken.is_empty() {
-            chores.woken.wake();
+    fn let_go(effects: &mut Effects) {
+        if !effects.woken.is_empty() {
+            effects.woken.wake();
         }
-        if !chores.unused.is_empty() {
+        if !effects.unused.is_empty() {
             cold_path();
-            for load in chores.unused.drain(..) {
+            for load in effects.unused.drain(..) {
                 load.into_iter().for_each(|command| shielded(|| drop(command)));
             }
         }
-        for work in chores.over.drain(..) {
+        for work in effects.over.drain(..) {
             shielded(|| drop(work));
         }
-        if !chores.turn.causes.is_empty() {
+        if !effects.turn.causes.is_empty() {
             cold_path();
-            for cause in chores.turn.causes.drain(..) {
+            for cause in effects.turn.causes.drain(..) {
                 shielded(|| drop(cause));
             }
         }
@@ -163,56 +163,56 @@ impl Inner {
 
     /// What is rarely asked for.
     #[cold]
-    fn perform_rest(self: &Arc<Self>, chores: &mut Chores) {
-        for signal in chores.signals.drain(..) {
-            chores.woken.cells.extend(signal.complete(()));
+    fn perform_rest(self: &Arc<Self>, effects: &mut Effects) {
+        for signal in effects.signals.drain(..) {
+            effects.woken.cells.extend(signal.complete(()));
         }
-        self.start_futures(chores);
-        for (root, memory, bytes, owner) in std::mem::take(&mut chores.allocate) {
-            self.allocate(root, memory, bytes, owner, chores);
+        self.start_futures(effects);
+        for (root, memory, bytes, owner) in std::mem::take(&mut effects.allocate) {
+            self.allocate(root, memory, bytes, owner, effects);
         }
-        for node in std::mem::take(&mut chores.turn.start) {
-            self.start_host_side(node, chores);
+        for node in std::mem::take(&mut effects.turn.start) {
+            self.start_host_side(node, effects);
         }
-        self.free_all(std::mem::take(&mut chores.turn.freed));
-        if !chores.closed.is_empty() {
-            self.reaper.bury(Dead::Lanes(std::mem::take(&mut chores.closed)), self);
+        self.free_all(std::mem::take(&mut effects.turn.freed));
+        if !effects.closed.is_empty() {
+            self.reaper.bury(Dead::Lanes(std::mem::take(&mut effects.closed)), self);
         }
     }
 
-    fn start_futures(self: &Arc<Self>, chores: &mut Chores) {
-        for (proxy, signal) in chores.proxies.drain(..) {
+    fn start_futures(self: &Arc<Self>, effects: &mut Effects) {
+        for (proxy, signal) in effects.proxies.drain(..) {
             self.spawn_proxy(proxy, signal);
         }
-        for (staged, down, up) in chores.staged.drain(..) {
+        for (staged, down, up) in effects.staged.drain(..) {
             self.spawn_staged(staged, down, up);
         }
-        if !chores.elsewhere.is_empty() || chores.in_callback && !chores.arm.is_empty() {
-            let lanes = std::mem::take(&mut chores.elsewhere);
-            let arm = std::mem::take(&mut chores.arm);
+        if !effects.elsewhere.is_empty() || effects.in_callback && !effects.arm.is_empty() {
+            let lanes = std::mem::take(&mut effects.elsewhere);
+            let arm = std::mem::take(&mut effects.arm);
             self.feed_elsewhere(lanes, arm);
         }
     }
 
     #[inline(never)]
-    fn arm(self: &Arc<Self>, chores: &mut Chores) {
+    fn arm(self: &Arc<Self>, effects: &mut Effects) {
         let mut dead = Vec::new();
-        for (lane, point) in chores.arm.drain(..) {
+        for (lane, point) in effects.arm.drain(..) {
             dead.extend(arm_one(&lane, point).map(|cause| (lane.id, cause)));
         }
         for (lane, cause) in dead {
-            self.sit(chores, |state, turn| state.lose_lane(lane, cause, turn));
+            self.with_state(effects, |state, turn| state.lose_lane(lane, cause, turn));
         }
-        // A point that had passed already was reported on the spot, as mail that nobody else knows of.
-        if sink::left_mail() {
-            self.sit(chores, |_, _| {});
+        // A point that had passed already was reported on the spot, as a message that nobody else knows of.
+        if sink::left_messages() {
+            self.with_state(effects, |_, _| {});
         }
     }
 
-    /// Tells the desk that somebody waits for a node, without sitting down there.
+    /// Leaves word that somebody waits for a node, without taking the lock.
     pub(crate) fn want(&self, node: NodeId) {
-        self.desk.leave(Mail::Want(node));
-        self.mailman.call(&self.gates);
+        self.state.leave(Message::Want(node));
+        self.drainer.call(&self.gates);
     }
 }
 
@@ -231,9 +231,9 @@ fn drop_list<T>(list: &mut Vec<T>) {
 }
 
 thread_local! {
-    /// A thread's chores between two turns: empty lists that keep their room.
-    static SPARE: Cell<Option<Box<Chores>>> = const { Cell::new(None) };
-    /// This thread is where native calls are not allowed, and may come back to the desk from foreign code there.
+    /// A thread's effects between two turns: empty lists that keep their room.
+    static SPARE: Cell<Option<Box<Effects>>> = const { Cell::new(None) };
+    /// This thread is where native calls are not allowed, and may come back to the engine from foreign code there.
     static NOTHING_NATIVE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -258,48 +258,48 @@ impl Drop for Restore {
     }
 }
 
-/// A thread's chores in use.
+/// A thread's effects in use.
 pub(crate) struct Lent {
-    chores: Option<Box<Chores>>,
+    effects: Option<Box<Effects>>,
     _restore: Restore,
 }
 
 impl Deref for Lent {
-    type Target = Chores;
-    fn deref(&self) -> &Chores {
-        self.chores.as_ref().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
+    type Target = Effects;
+    fn deref(&self) -> &Effects {
+        self.effects.as_ref().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
     }
 }
 
 impl DerefMut for Lent {
-    fn deref_mut(&mut self) -> &mut Chores {
-        self.chores.as_mut().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
+    fn deref_mut(&mut self) -> &mut Effects {
+        self.effects.as_mut().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(mut chores) = self.chores.take().filter(|_| !std::thread::panicking()) else { return };
-        chores.shrink();
-        let _ = SPARE.try_with(|spare| spare.set(Some(chores)));
+        let Some(mut effects) = self.effects.take().filter(|_| !std::thread::panicking()) else { return };
+        effects.shrink();
+        let _ = SPARE.try_with(|spare| spare.set(Some(effects)));
     }
 }
 
-impl Chores {
-    /// [`Chores::lend`] for the length of a call.
-    pub(crate) fn with<R>(in_callback: bool, work: impl FnOnce(&mut Chores) -> R) -> R {
-        work(&mut Chores::lend(in_callback))
+impl Effects {
+    /// [`Effects::lend`] for the length of a call.
+    pub(crate) fn with<R>(in_callback: bool, work: impl FnOnce(&mut Effects) -> R) -> R {
+        work(&mut Effects::lend(in_callback))
     }
 
-    /// Lends this thread's chores for some turns. Who comes back here from inside, by foreign code that a chore ran, gets
+    /// Lends this thread's effects for some turns. Who comes back here from inside, by foreign code that was run here, gets
     /// others.
     #[inline]
     pub(crate) fn lend(in_callback: bool) -> Lent {
         let restore = Restore::with(in_callback);
-        let mut chores = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
-        chores.in_callback = restore.now;
-        chores.share = 0;
-        Lent { chores: Some(chores), _restore: restore }
+        let mut effects = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        effects.in_callback = restore.now;
+        effects.share = 0;
+        Lent { effects: Some(effects), _restore: restore }
     }
 
     fn shrink(&mut self) {
@@ -322,16 +322,16 @@ impl Chores {
 
 #[cfg(test)]
 mod tests {
-    use super::Chores;
+    use super::Effects;
 
-    /// What a callback drops or wakes may come back to the desk, and no native call is made there either. Seen to fail
+    /// What a callback drops or wakes may come back to the engine, and no native call is made there either. Seen to fail
     /// with `in_callback` taken from the argument alone.
     #[test]
     fn who_comes_back_from_inside_a_callback_makes_no_native_call() {
-        Chores::with(true, |outer| {
+        Effects::with(true, |outer| {
             assert!(outer.in_callback);
-            Chores::with(false, |inner| assert!(inner.in_callback));
+            Effects::with(false, |inner| assert!(inner.in_callback));
         });
-        Chores::with(false, |after| assert!(!after.in_callback));
+        Effects::with(false, |after| assert!(!after.in_callback));
     }
 }

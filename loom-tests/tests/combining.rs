@@ -1,8 +1,8 @@
-//! The inbox and the desk.
+//! The inbox and the combining lock.
 #![cfg(windlass_loom)]
 
 use windlass_loom_tests::model;
-use windlass_sync::desk::{Clerk, Desk};
+use windlass_sync::combining::{Combiner, CombiningLock};
 use windlass_sync::facade::{Arc, AtomicUsize, Ordering, thread};
 use windlass_sync::inbox::Inbox;
 
@@ -57,62 +57,62 @@ type State = Vec<usize>;
 #[derive(Default)]
 struct Counter(usize);
 
-impl Clerk<State, Letter> for Counter {
-    fn mail(&mut self, state: &mut State, message: Letter) {
+impl Combiner<State, Letter> for Counter {
+    fn message(&mut self, state: &mut State, message: Letter) {
         assert_eq!(message.written.load(Ordering::Relaxed), 1, "the letter is whole");
         state.push(message.number);
         self.0 += 1;
     }
 }
 
-fn worked_off(desk: &Desk<State, Letter>) -> State {
+fn worked_off(lock: &CombiningLock<State, Letter>) -> State {
     let mut late = Counter::default();
-    let state = desk.sit(&mut late, |state, _| state.clone());
+    let state = lock.with(&mut late, |state, _| state.clone());
     assert_eq!(late.0, 0, "nothing was left lying");
     state
 }
 
-/// The feared race: a poster finds the seat taken just as the sitter gets up. The message is worked off before both
+/// The feared race: a poster finds the lock taken just as its holder lets go. The message is worked off before both
 /// have gone, by one of them.
 ///
-/// - Broken in `Desk::tend`, without the fence: "one of the two works it off" finds 0.
-/// - Broken in `Desk::sit`, without the call of `tend`: the same.
+/// - Broken in `CombiningLock::drain`, without the fence: "one of the two works it off" finds 0.
+/// - Broken in `CombiningLock::with`, without the call of `tend`: the same.
 #[test]
 fn a_message_is_never_left_lying() {
     model(|| {
-        let desk = Arc::new(Desk::new(State::new()));
+        let lock = Arc::new(CombiningLock::new(State::new()));
         let poster = {
-            let desk = desk.clone();
+            let lock = lock.clone();
             thread::spawn(move || {
-                let mut clerk = Counter::default();
-                desk.post(letter(1, 1), &mut clerk);
-                clerk.0
+                let mut combiner = Counter::default();
+                lock.post(letter(1, 1), &mut combiner);
+                combiner.0
             })
         };
-        let mut clerk = Counter::default();
-        desk.sit(&mut clerk, |_, _| ());
+        let mut combiner = Counter::default();
+        lock.with(&mut combiner, |_, _| ());
         let by_poster = poster.join().expect("the poster does not panic");
-        assert_eq!(clerk.0 + by_poster, 1, "one of the two works it off");
-        assert_eq!(worked_off(&desk), [1]);
+        assert_eq!(combiner.0 + by_poster, 1, "one of the two works it off");
+        assert_eq!(worked_off(&lock), [1]);
     });
 }
 
 /// A poster that works off its message is the sitter for another one.
 ///
-/// Broken in `Desk::tend`, no second look after the mail was worked off: "nothing was left lying" finds 1.
+/// Broken in `CombiningLock::drain`, no second look after the messages were worked off: "nothing was left lying" finds 1.
 #[test]
 fn a_poster_that_finds_a_poster_at_the_desk() {
     model(|| {
-        let desk = Arc::new(Desk::new(State::new()));
+        let lock = Arc::new(CombiningLock::new(State::new()));
         let other = {
-            let desk = desk.clone();
+            let lock = lock.clone();
             thread::spawn(move || {
-                desk.post(letter(1, 1), &mut Counter::default());
+                lock.post(letter(1, 1), &mut Counter::default());
             })
         };
-        desk.post(letter(2, 2), &mut Counter::default());
+        lock.post(letter(2, 2), &mut Counter::default());
         other.join().expect("a poster does not panic");
-        let mut state = worked_off(&desk);
+        let mut state = worked_off(&lock);
         state.sort_unstable();
         assert_eq!(state, [1, 2]);
     });
@@ -120,40 +120,40 @@ fn a_poster_that_finds_a_poster_at_the_desk() {
 
 /// Two posters and a sitter.
 ///
-/// Broken in `Desk::tend`, without the fence: "nothing was left lying" finds 2.
+/// Broken in `CombiningLock::drain`, without the fence: "nothing was left lying" finds 2.
 #[test]
 fn two_posters_and_a_sitter() {
     model(|| {
-        let desk = Arc::new(Desk::new(State::new()));
+        let lock = Arc::new(CombiningLock::new(State::new()));
         let posters = [1, 2].map(|number| {
-            let desk = desk.clone();
+            let lock = lock.clone();
             thread::spawn(move || {
-                desk.post(letter(number, number), &mut Counter::default());
+                lock.post(letter(number, number), &mut Counter::default());
             })
         });
-        desk.sit(&mut Counter::default(), |_, _| ());
+        lock.with(&mut Counter::default(), |_, _| ());
         posters.into_iter().for_each(|p| p.join().expect("a poster does not panic"));
-        let mut state = worked_off(&desk);
+        let mut state = worked_off(&lock);
         state.sort_unstable();
         assert_eq!(state, [1, 2]);
     });
 }
 
-/// A message that was left for somebody who is about to sit down is worked off before that one's own work.
+/// A message that was left for somebody who is about to take the lock is worked off before that one's own work.
 ///
-/// Broken in `Desk::sit`, the mail worked off after `work`: "the mail comes first" does not hold.
+/// Broken in `CombiningLock::with`, the messages worked off after `work`: "messages come first" does not hold.
 #[test]
 fn the_mail_comes_before_the_work() {
     model(|| {
-        let desk = Arc::new(Desk::new(State::new()));
+        let lock = Arc::new(CombiningLock::new(State::new()));
         let other = {
-            let desk = desk.clone();
-            thread::spawn(move || desk.post(letter(2, 2), &mut Counter::default()))
+            let lock = lock.clone();
+            thread::spawn(move || lock.post(letter(2, 2), &mut Counter::default()))
         };
-        desk.leave(letter(1, 1));
-        let seen = desk.sit(&mut Counter::default(), |state, _| state.clone());
-        assert!(seen.contains(&1), "the mail comes first: {seen:?}");
+        lock.leave(letter(1, 1));
+        let seen = lock.with(&mut Counter::default(), |state, _| state.clone());
+        assert!(seen.contains(&1), "messages come first: {seen:?}");
         other.join().expect("the poster does not panic");
-        assert_eq!(worked_off(&desk).len(), 2);
+        assert_eq!(worked_off(&lock).len(), 2);
     });
 }

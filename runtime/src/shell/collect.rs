@@ -1,32 +1,32 @@
-//! What the desk makes of a turn: ids become things, while the tables are at hand, and events resolve.
+//! What is made of a turn while the lock is held: ids become things, while the tables are at hand, and events resolve.
 
 use std::hint::cold_path;
 use std::sync::Arc;
 
 use windlass_backend::{BackendError, Verdict};
-use windlass_sync::desk::Clerk;
+use windlass_sync::combining::Combiner;
 
 use super::waking::Woken;
 use super::work::Work;
-use super::{Chores, Load, Mail, Signal, State, Windlass};
+use super::{Effects, Load, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
 use windlass_engine::{HEAP, LaneId, Outcome, Settled, Turn, Use};
 
-/// The most settled nodes for which the desk keeps room.
+/// The most settled nodes for which room is kept.
 const ROOM: usize = 128;
 
-impl Clerk<State, Mail> for Chores {
-    fn sits(&mut self, state: &mut State) {
+impl Combiner<State, Message> for Effects {
+    fn locked(&mut self, state: &mut State) {
         state.counters.turns += 1;
     }
 
-    fn mail(&mut self, state: &mut State, message: Mail) {
+    fn message(&mut self, state: &mut State, message: Message) {
         match message {
-            Mail::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
-            Mail::Want(node) => state.engine.want(node, &mut self.turn),
-            Mail::Lost(context, cause) => state.engine.lose(context, cause, &mut self.turn),
+            Message::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
+            Message::Want(node) => state.engine.want(node, &mut self.turn),
+            Message::Lost(context, cause) => state.engine.lose(context, cause, &mut self.turn),
         }
-        state.file(self);
+        state.collect(self);
     }
 }
 
@@ -67,33 +67,33 @@ impl State {
 
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
     #[inline]
-    pub(super) fn file(&mut self, chores: &mut Chores) {
-        if chores.turn.asks_for_more() {
-            chores.more_than_native = true;
-            self.file_links(chores);
+    pub(super) fn collect(&mut self, effects: &mut Effects) {
+        if effects.turn.asks_for_more() {
+            effects.more_than_native = true;
+            self.collect_links(effects);
         }
-        if !chores.turn.certain.is_empty() {
-            self.file_certain(chores);
+        if !effects.turn.certain.is_empty() {
+            self.collect_certain(effects);
         }
-        if !chores.turn.settled.is_empty() {
-            self.file_settled(chores);
+        if !effects.turn.settled.is_empty() {
+            self.collect_settled(effects);
         }
-        if !chores.turn.ready_lanes.is_empty() {
-            self.file_lanes(chores);
+        if !effects.turn.ready_lanes.is_empty() {
+            self.collect_lanes(effects);
         }
-        if !chores.turn.arm.is_empty() || !chores.turn.sentinels.is_empty() {
-            self.file_points(chores);
+        if !effects.turn.arm.is_empty() || !effects.turn.sentinels.is_empty() {
+            self.collect_points(effects);
         }
-        if !chores.turn.start.is_empty() {
-            self.file_guards(chores);
+        if !effects.turn.start.is_empty() {
+            self.file_guards(effects);
         }
     }
 
     /// Hands out their memory to the host accessors among those that may start. They come after the events of what they
     /// waited for, so that whoever has a guard finds those resolved.
     #[cold]
-    fn file_guards(&mut self, chores: &mut Chores) {
-        let Chores { turn, woken, .. } = chores;
+    fn file_guards(&mut self, effects: &mut Effects) {
+        let Effects { turn, woken, .. } = effects;
         turn.start.retain(|&node| {
             let Some(Work::Guard(guard)) = self.engine.work_mut(node) else { return true };
             let guard = guard.clone();
@@ -104,19 +104,19 @@ impl State {
     }
 
     #[cold]
-    fn file_links(&mut self, chores: &mut Chores) {
-        let Chores { turn, .. } = chores;
+    fn collect_links(&mut self, effects: &mut Effects) {
+        let Effects { turn, .. } = effects;
         for proxy in turn.proxies.drain(..) {
             let signal = Arc::new(Signal::new(()));
             self.proxies.insert(proxy, signal.clone());
-            chores.proxies.push((proxy, signal));
+            effects.proxies.push((proxy, signal));
         }
         for (root, memory, bytes) in turn.allocate.drain(..) {
-            chores.allocate.push((root, memory, bytes, self.memories.get(&memory).cloned()));
+            effects.allocate.push((root, memory, bytes, self.memories.get(&memory).cloned()));
             self.counters.allocations += 1;
         }
         for proxy in turn.fired.drain(..) {
-            chores.signals.extend(self.proxies.remove(&proxy));
+            effects.signals.extend(self.proxies.remove(&proxy));
         }
         for staged in turn.staged.drain(..) {
             let (down, up) = (Arc::new(Signal::new(())), Arc::new(Signal::new(())));
@@ -124,20 +124,20 @@ impl State {
             self.steps.insert(staged.upload, up.clone());
             self.counters.staged += 1;
             self.counters.live_steps += 1;
-            chores.staged.push((staged, down, up));
+            effects.staged.push((staged, down, up));
         }
         for lane in turn.closed.drain(..) {
             let Some(lane) = self.lanes[lane.0 as usize].take() else { continue };
             self.memories.retain(|_, memory| !Arc::ptr_eq(&memory.context, &lane.context));
-            chores.closed.push(lane);
+            effects.closed.push(lane);
         }
     }
 
-    /// Resolves the events of groups that will not run: like [`State::file_settled`], for one after the other. Their nodes
+    /// Resolves the events of groups that will not run: like [`State::collect_settled`], for one after the other. Their nodes
     /// stay for the order through them, and give no credit back when they settle.
     #[cold]
-    fn file_certain(&mut self, chores: &mut Chores) {
-        let Chores { turn, woken, .. } = chores;
+    fn collect_certain(&mut self, effects: &mut Effects) {
+        let Effects { turn, woken, .. } = effects;
         for node in turn.certain.drain(..) {
             let Some((work, outcome)) = self.engine.tell(node) else { continue };
             let error = error_of(outcome);
@@ -158,16 +158,16 @@ impl State {
     /// tides end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
     /// of groups of one queue.
     #[inline(never)]
-    fn file_settled(&mut self, chores: &mut Chores) {
-        let Chores { turn, woken, .. } = chores;
+    fn collect_settled(&mut self, effects: &mut Effects) {
+        let Effects { turn, woken, .. } = effects;
         let causes = &mut turn.causes;
         // Futures wait for the ends of these steps of transfers.
         if !self.steps.is_empty() {
             cold_path();
             for settled in turn.settled.iter().filter(|s| matches!(s.work, Work::Transfer(_))) {
-                chores.signals.extend(self.steps.remove(&settled.node));
+                effects.signals.extend(self.steps.remove(&settled.node));
             }
-            chores.more_than_native |= !chores.signals.is_empty();
+            effects.more_than_native |= !effects.signals.is_empty();
         }
         self.counters.settled += turn.settled.len() as u64;
         // Those that were told before have given their credits back, and left their tides.
@@ -175,8 +175,8 @@ impl State {
             cold_path();
             for settled in turn.settled.extract_if(.., |settled| settled.told) {
                 let (work, load) = resolve(settled, woken, causes);
-                chores.unused.extend(load.map(|load| *load));
-                chores.over.push(work);
+                effects.unused.extend(load.map(|load| *load));
+                effects.over.push(work);
             }
         }
         let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
@@ -185,17 +185,17 @@ impl State {
                 woken.single.extend(event.queue.account.give(run.len() as i64));
             }
         }
-        let before = chores.over.len();
+        let before = effects.over.len();
         for settled in turn.settled.drain(..) {
             let (work, load) = resolve(settled, woken, causes);
-            chores.unused.extend(load.map(|load| *load));
-            chores.over.push(work);
+            effects.unused.extend(load.map(|load| *load));
+            effects.over.push(work);
         }
         if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= ROOM {
             std::mem::swap(&mut turn.settled, &mut self.room);
         }
         let tide = |work: &Work| work.event().map(|event| (Arc::as_ptr(&event.queue), event.tide));
-        for run in chores.over[before..].chunk_by(|a, b| tide(a) == tide(b)) {
+        for run in effects.over[before..].chunk_by(|a, b| tide(a) == tide(b)) {
             if let Some(event) = run[0].event() {
                 woken.single.extend(event.queue.account.end(event.tide, run.len() as u64));
             }
@@ -203,48 +203,48 @@ impl State {
     }
 
     #[inline(never)]
-    fn file_lanes(&mut self, chores: &mut Chores) {
-        for at in 0..chores.turn.ready_lanes.len() {
-            let lane = chores.turn.ready_lanes[at];
-            if chores.in_callback {
+    fn collect_lanes(&mut self, effects: &mut Effects) {
+        for at in 0..effects.turn.ready_lanes.len() {
+            let lane = effects.turn.ready_lanes[at];
+            if effects.in_callback {
                 cold_path();
-                chores.elsewhere.push(lane);
-                chores.more_than_native = true;
+                effects.elsewhere.push(lane);
+                effects.more_than_native = true;
             } else if !self.engine.may_hold(lane) {
                 // Who holds it looks at its list before giving it back.
-            } else if chores.has_done_its_share() {
+            } else if effects.has_done_its_share() {
                 cold_path();
-                chores.elsewhere.push(lane);
-                chores.more_than_native = true;
-            } else if chores.is_feeding || chores.lane.is_some() {
-                chores.more.push(lane);
+                effects.elsewhere.push(lane);
+                effects.more_than_native = true;
+            } else if effects.is_feeding || effects.lane.is_some() {
+                effects.more.push(lane);
             } else if self.engine.hold_lane(lane) {
-                self.pop_batch(lane, &mut chores.batch);
-                chores.lane = Some(self.lane(lane).clone());
+                self.pop_batch(lane, &mut effects.batch);
+                effects.lane = Some(self.lane(lane).clone());
             }
         }
-        chores.turn.ready_lanes.clear();
+        effects.turn.ready_lanes.clear();
     }
 
     #[inline(never)]
-    fn file_points(&mut self, chores: &mut Chores) {
-        let Turn { arm, sentinels, .. } = &mut chores.turn;
+    fn collect_points(&mut self, effects: &mut Effects) {
+        let Turn { arm, sentinels, .. } = &mut effects.turn;
         for (lane, point, node) in sentinels.drain(..) {
             // Whoever waits for this group need not ask for its verdict.
             if let Some(Work::Group(event)) = self.engine.work_mut(node) {
                 event.mark_armed();
             }
             self.counters.armed += 1;
-            chores.arm.push((self.lane(lane).clone(), point));
+            effects.arm.push((self.lane(lane).clone(), point));
         }
         for (lane, point) in arm.drain(..) {
-            chores.arm.push((self.lane(lane).clone(), point));
+            effects.arm.push((self.lane(lane).clone(), point));
         }
-        chores.more_than_native |= chores.in_callback;
+        effects.more_than_native |= effects.in_callback;
     }
 }
 
-/// Tells a node's event how it ended, while the desk is held: then nobody can find the node gone and its event open.
+/// Tells a node's event how it ended, while the lock is held: then nobody can find the node gone and its event open.
 /// The wakers, and whatever the work still holds of the user's, are left for later. So is the error: an event or guard that
 /// has been told before drops what it is told again, and a transfer has nobody to tell.
 fn resolve(
