@@ -101,7 +101,7 @@ fn a_message_is_never_left_lying() {
 ///
 /// Broken in `CombiningLock::drain`, no second look after the messages were worked off: "nothing was left lying" finds 1.
 #[test]
-fn a_poster_that_finds_a_poster_at_the_desk() {
+fn a_poster_that_finds_a_poster_with_the_lock() {
     model(|| {
         let lock = Arc::new(CombiningLock::new(State::new()));
         let other = {

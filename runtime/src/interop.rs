@@ -24,8 +24,9 @@ use crate::shell::work::{Planned, PlannedNative};
 
 /// A context as its backend made it; keeps it open.
 pub struct NativeContextOf<N: NativeApi> {
-    _context: Context,
+    /// Goes before the handle: whose last one closes the context, elsewhere, does so with nobody else holding it.
     native: Arc<dyn NativeContext>,
+    _context: Context,
     api: PhantomData<fn() -> N>,
 }
 
@@ -156,13 +157,15 @@ where
             native.push((*root, memory.downcast_ref().ok_or_else(|| other("memory that is not"))?));
         }
         // A backend may hold what it likes while it calls this: it is spared the program's panics.
-        match catch(|| (self.code)(Native { place, memory: &native })) {
+        let called = catch(|| {
+            let result = (self.code)(Native { place, memory: &native });
+            result.map_err(|error| error.to_string())
+        });
+        match called {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(BackendError::Native {
-                call: "native code of the program",
-                code: 0,
-                message: error.to_string(),
-            }),
+            Ok(Err(message)) => {
+                Err(BackendError::Native { call: "native code of the program", code: 0, message })
+            }
             Err(panic) => Err(BackendError::Panicked(panic.message().into())),
         }
     }

@@ -286,7 +286,8 @@ impl Runtime {
         let wanted = BackendId::from(name.to_owned());
         self.check_usable(&wanted)?;
         let at = self.shared.backends.iter().position(|entry| entry.backend.id() == wanted);
-        Ok((at.unwrap_or_default(), self.devices_of(Some(&wanted))))
+        let Some(at) = at else { unreachable!("it has just been found usable") };
+        Ok((at, self.devices_of(Some(&wanted))))
     }
 
     /// The runtime's own context of a device, opened at first use.

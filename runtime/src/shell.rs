@@ -258,6 +258,9 @@ impl State {
     /// either: that might be to wait for the device.
     pub(crate) fn abandon(&mut self, context: ContextId, cause: Cause, turn: &mut Turn<Windlass>) {
         let State { engine, lanes, leaked, .. } = self;
+        if engine.is_lost(context) {
+            return turn.causes.push(cause);
+        }
         let in_flight: Vec<NodeId> = engine.in_flight_of(context).collect();
         for node in in_flight {
             if let Some(Work::Transfer(transfer)) = engine.work_mut(node) {
@@ -266,10 +269,9 @@ impl State {
         }
         for lane in lanes.iter().flatten().filter(|lane| engine.context_of(lane.id) == context) {
             leaked.extend(lane.blank.made().cloned());
-            leaked.extend(lane.staging.clear());
+            leaked.extend(lane.staging.give_up());
         }
         engine.abandon(context, cause, turn);
-        leaked.append(&mut turn.leaked);
     }
 
     /// Whether a device may still touch this memory which was given up.

@@ -211,5 +211,5 @@ fn d16_runtimes_that_die_at_any_moment() {
         }
     }
     rig.settle();
-    assert_eq!(rig.stats().live_tasks, rig.stats().live_tasks.min(1), "only the desk's own task stays");
+    assert_eq!(rig.stats().live_tasks, rig.stats().live_tasks.min(1), "only the drainer's own task stays");
 }

@@ -39,6 +39,7 @@ table! {
     RuntimeBuilder: send sync unpin;
     Stats: send sync unpin;
     Remaining: send sync unpin;
+    Recording: send sync unpin;
     Stall: send sync unpin;
     Holder: send sync unpin;
     Waiter: send sync unpin;

@@ -1,8 +1,8 @@
 //! What a queue keeps of what is in flight: credits, which bound it, and tides, by which one waits for all of it. Most groups
 //! take a credit and join a tide in the same moment, so both are behind one lock.
 //!
-//! Whoever is woken, and whatever waker is not needed any more, is returned or dropped once the lock is free: a waker is
-//! foreign code, and may end a task that waits here as well.
+//! Whoever is woken, and whatever waker is not needed any more, is returned or dropped once the lock is free: to wake or drop one may
+//! end a task that waits here as well. To clone one, and to compare two, is done under the lock: that must not come back here.
 
 use std::task::{Poll, Waker};
 

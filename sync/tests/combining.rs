@@ -72,7 +72,7 @@ fn a_message_from_inside_is_worked_off_before_the_seat_is_left_for_good() {
 }
 
 #[test]
-fn a_clerk_that_panics_does_not_close_the_desk() {
+fn a_combiner_that_panics_does_not_close_the_lock() {
     struct Bad;
 
     impl Combiner<Vec<usize>, usize> for Bad {

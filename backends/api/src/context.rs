@@ -292,8 +292,10 @@ pub unsafe trait Context: Any + Send + Sync {
     /// Gives the context up: a device hangs, and nobody waits for it any more. Never blocks. From here on the context refuses
     /// what it is fed as lost, and starts no report; one that is under way may end. What is under way on the device may never
     /// end: whatever of the backend's own it might still touch is to be leaked, and no later call (`close` and dropping
-    /// lanes included) may wait for it. The runtime leaks all memory of the context, and whatever other memory it lent to
-    /// commands in flight.
+    /// lanes included) may wait for it. Lanes of other contexts that wait for its points wait no longer. The runtime leaks all
+    /// memory of the context, and whatever other memory it lent to commands in flight.
+    ///
+    /// To do nothing is right where nothing that is called later ever waits for the device.
     fn abandon(&self) {}
 
     /// Ends the context: called once, after the last verdict of its last lane, or after [`Context::abandon`].

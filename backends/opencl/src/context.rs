@@ -1,5 +1,6 @@
 //! Contexts: devices of one driver, opened together.
 
+use std::fmt;
 use std::sync::Arc;
 
 use windlass_backend::{
@@ -15,7 +16,8 @@ use crate::memory::{Memory, Staging};
 use crate::sys::{self, DeviceId, Queue};
 
 /// A context, with a queue of its own for each device on which it touches fresh memory and maps staging.
-pub(crate) struct OpenClContext {
+/// A context of OpenCL devices; see [`native`](crate::native).
+pub struct OpenClContext {
     native: Arc<sys::Context>,
     info: ContextInfo,
     devices: Vec<DeviceId>,
@@ -23,7 +25,17 @@ pub(crate) struct OpenClContext {
     lanes: Arc<Lanes>,
 }
 
+impl fmt::Debug for OpenClContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClContext").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
 impl OpenClContext {
+    pub(crate) fn native(&self) -> &sys::Context {
+        &self.native
+    }
+
     /// Opens the devices of these names in one driver's list.
     pub(crate) fn open(all: &[Found], keys: &[DeviceKey]) -> Result<Self, BackendError> {
         let missing = |key: &DeviceKey| BackendError::Lost(format!("there is no OpenCL device `{key}` now"));

@@ -160,6 +160,7 @@ fn aspects(device: DeviceId, extensions: &[&str]) -> Vec<Aspect> {
         Aspect::Subgroups,
     );
     add(!is_set(device, cl::CL_DEVICE_COMPILER_AVAILABLE), Aspect::BuiltinOnly);
+    add(true, Aspect::NativeCode);
     aspects
 }
 

@@ -24,6 +24,7 @@ use crate::event::{Enqueued, Progress};
 use crate::feeding::Feeding;
 use crate::kernel;
 use crate::memory::{self, Transfer};
+use crate::native::Calling;
 use crate::sys::{Context, Event, Failure, Queue, Result, WaitList};
 use crate::waiter::Waiter;
 
@@ -130,13 +131,14 @@ impl OpenClLane {
     }
 
     /// Checks a command and prepares its native calls, of which it makes none.
-    fn plan<'a>(&self, command: &Command<'a>) -> std::result::Result<Step<'a>, BackendError> {
+    fn plan<'a>(&self, command: Command<'a>) -> std::result::Result<Step<'a>, BackendError> {
         match command {
             Command::Launch(launch) => {
-                kernel::Launching::plan(&self.context, self.device, launch).map(Step::Launch)
+                kernel::Launching::plan(&self.context, self.device, &launch).map(Step::Launch)
             }
-            Command::Copy(copy) => Transfer::plan(&self.context, copy).map(Step::Copy),
-            Command::Fill(fill) => memory::Filling::plan(&self.context, fill).map(Step::Fill),
+            Command::Copy(copy) => Transfer::plan(&self.context, &copy).map(Step::Copy),
+            Command::Fill(fill) => memory::Filling::plan(&self.context, &fill).map(Step::Fill),
+            Command::Native(call) => Ok(Step::Native(Calling::new(call))),
             Command::Host(_) => unsupported("host code on an OpenCL device"),
             _ => unsupported("this command"),
         }
@@ -157,14 +159,20 @@ enum Step<'a> {
     Launch(kernel::Launching<'a>),
     Copy(Transfer<'a>),
     Fill(memory::Filling<'a>),
+    Native(Calling<'a>),
 }
 
 impl Step<'_> {
-    fn enqueue(&self, feeding: &mut Feeding<'_>) -> Result<()> {
+    fn enqueue(
+        &mut self,
+        lane: &OpenClLane,
+        feeding: &mut Feeding<'_>,
+    ) -> std::result::Result<(), BackendError> {
         match self {
-            Step::Launch(launch) => launch.enqueue(feeding),
-            Step::Copy(copy) => copy.enqueue(feeding),
-            Step::Fill(fill) => fill.enqueue(feeding),
+            Step::Launch(launch) => Ok(launch.enqueue(feeding)?),
+            Step::Copy(copy) => Ok(copy.enqueue(feeding)?),
+            Step::Fill(fill) => Ok(fill.enqueue(feeding)?),
+            Step::Native(call) => call.enqueue(&lane.context, &lane.stream.queue, feeding),
         }
     }
 }
@@ -180,18 +188,18 @@ unsafe impl Lane for OpenClLane {
         if let Some(lost) = progress.lost().or_else(|| self.lanes.lost()) {
             return Err(lost);
         }
-        let steps: SmallVec<[Step<'_>; 1]> =
-            commands.iter().map(|c| self.plan(c)).collect::<std::result::Result<_, _>>()?;
+        let mut steps: SmallVec<[Step<'_>; 1]> =
+            commands.into_iter().map(|c| self.plan(c)).collect::<std::result::Result<_, _>>()?;
         let awaited = self.awaited(waits)?;
         let mut list = WaitList::default();
         awaited.iter().for_each(|group| list.push(last(group)));
         let mut feeding = Feeding::new(&self.stream.queue, list);
-        let mut fed = steps.iter().try_for_each(|step| step.enqueue(&mut feeding));
+        let mut fed = steps.iter_mut().try_for_each(|step| step.enqueue(self, &mut feeding));
         if fed.is_ok() && feeding.events.is_empty() {
-            fed = feeding.barrier();
+            fed = feeding.barrier().map_err(BackendError::from);
         }
         let Feeding { events, sources, .. } = feeding;
-        let error = fed.err().map(BackendError::from);
+        let error = fed.err();
         if events.is_empty()
             && let Some(error) = error
         {
@@ -206,11 +214,17 @@ unsafe impl Lane for OpenClLane {
     }
 
     fn flush(&self) {
+        if self.lanes.is_given_up() {
+            return;
+        }
         self.stream.progress.sweep();
         self.stream.flush(Point(u64::MAX));
     }
 
     fn arm(&self, point: Point) {
+        if self.lanes.is_given_up() {
+            return;
+        }
         let progress = &self.stream.progress;
         progress.sweep();
         // To the table a point that was never fed looks like one that has been passed, which would be the worst answer.

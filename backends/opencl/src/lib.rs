@@ -24,6 +24,7 @@ mod feeding;
 mod kernel;
 mod lane;
 mod memory;
+pub mod native;
 mod sys;
 mod translated;
 mod waiter;

@@ -18,9 +18,9 @@ pub(crate) use fill::Filling;
 /// The granule that allocations are rounded up to, which lets kernels use them by words.
 const GRANULE: usize = 4;
 
-/// Memory of a context. The driver keeps it until the commands that use it have ended.
+/// Memory of a context; see [`native`](crate::native). The driver keeps it until the commands that use it have ended.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     buffer: Buffer,
     bytes: usize,
     /// The size as the driver knows it.

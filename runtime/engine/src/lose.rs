@@ -36,10 +36,34 @@ impl<S: Shell> Engine<S> {
         self.end_context(context, cause, false, turn);
     }
 
+    /// A context is about to be given up. However its end comes to be known from here on, [`Engine::abandon`] is how it ends: what
+    /// a backend says of a device that hangs (that it is lost, for one) is no word on what the device still does.
+    pub fn will_abandon(&mut self, context: ContextId) {
+        self.contexts[context.0 as usize].hangs = true;
+    }
+
+    /// Whether a context has ended.
+    pub fn is_lost(&self, context: ContextId) -> bool {
+        self.contexts[context.0 as usize].lost.is_some()
+    }
+
+    /// Whether a context is given up, or is about to be.
+    pub fn is_abandoned(&self, context: ContextId) -> bool {
+        self.contexts[context.0 as usize].hangs
+    }
+
     /// A context is given up: as [`Engine::lose`], and what its lanes may still touch is in [`Turn::leaked`], never to be
     /// freed.
     pub fn abandon(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
+        self.will_abandon(context);
         self.end_context(context, cause, true, turn);
+    }
+
+    /// Why the context of a memory was given up, if it was.
+    pub(super) fn given_up(&self, memory: MemoryId) -> Option<&S::Cause> {
+        let device = self.devices.iter().find(|d| d.memory == memory && memory != HEAP)?;
+        let context = &self.contexts[device.context.0 as usize];
+        context.lost.as_ref().filter(|_| context.hangs)
     }
 
     fn end_context(&mut self, context: ContextId, cause: S::Cause, hangs: bool, turn: &mut Turn<S>) {

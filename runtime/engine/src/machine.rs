@@ -71,6 +71,8 @@ impl Memory {
 pub(super) struct Context<C> {
     pub(super) domain: DomainId,
     pub(super) lost: Option<C>,
+    /// It is given up, or is about to be: see [`Engine::will_abandon`](super::Engine::will_abandon).
+    pub(super) hangs: bool,
 }
 
 pub(super) struct Lane {
@@ -123,7 +125,7 @@ impl<S: Shell> Engine<S> {
 
     /// A native context of a domain.
     pub fn add_context(&mut self, domain: DomainId) -> ContextId {
-        self.contexts.push(Context { domain, lost: None });
+        self.contexts.push(Context { domain, lost: None, hangs: false });
         ContextId((self.contexts.len() - 1) as u32)
     }
 

@@ -292,6 +292,13 @@ impl<S: Shell> Engine<S> {
         made: Result<S::Memory, S::Cause>,
         turn: &mut Turn<S>,
     ) {
+        let made = match (made, self.given_up(memory).cloned()) {
+            (Ok(made), Some(cause)) => {
+                turn.leaked.push(made);
+                Err(cause)
+            }
+            (made, _) => made,
+        };
         let slot = |root: &Root<S>| root.slots.iter().position(|(m, _)| *m == memory);
         let Some((entry, at)) = self.roots.get_mut(root).and_then(|r| slot(r).map(|at| (r, at))) else {
             return match made {

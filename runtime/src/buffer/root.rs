@@ -77,10 +77,10 @@ impl Root {
     /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn of the
     /// lock leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
     fn bind_first(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> &Bound {
-        Effects::with(false, |effects| self.bind_at_the_desk(inner, at, effects))
+        Effects::with(false, |effects| self.bind_under_the_lock(inner, at, effects))
     }
 
-    fn bind_at_the_desk(
+    fn bind_under_the_lock(
         &self,
         inner: &Arc<Inner>,
         at: &'static Location<'static>,

@@ -10,7 +10,7 @@ use super::waking::Woken;
 use super::work::Work;
 use super::{Effects, Load, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
-use windlass_engine::{HEAP, LaneId, Outcome, Settled, Turn, Use};
+use windlass_engine::{ContextId, HEAP, LaneId, Outcome, Settled, Turn, Use};
 
 /// The most settled nodes for which room is kept.
 const ROOM: usize = 128;
@@ -24,7 +24,7 @@ impl Combiner<State, Message> for Effects {
         match message {
             Message::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
             Message::Want(node) => state.engine.want(node, &mut self.turn),
-            Message::Lost(context, cause) => state.engine.lose(context, cause, &mut self.turn),
+            Message::Lost(context, cause) => state.lose(context, cause, &mut self.turn),
         }
         state.collect(self);
     }
@@ -61,8 +61,15 @@ impl State {
 
     /// A lane does nothing any more: its context counts as lost.
     pub(crate) fn lose_lane(&mut self, lane: LaneId, cause: Cause, turn: &mut Turn<Windlass>) {
-        let context = self.engine.context_of(lane);
-        self.engine.lose(context, cause, turn);
+        self.lose(self.engine.context_of(lane), cause, turn);
+    }
+
+    /// A context is lost, or says so while it is being given up: then nobody knows what its device still does.
+    fn lose(&mut self, context: ContextId, cause: Cause, turn: &mut Turn<Windlass>) {
+        match self.engine.is_abandoned(context) {
+            true => self.abandon(context, cause, turn),
+            false => self.engine.lose(context, cause, turn),
+        }
     }
 
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
@@ -85,14 +92,14 @@ impl State {
             self.collect_points(effects);
         }
         if !effects.turn.start.is_empty() {
-            self.file_guards(effects);
+            self.collect_guards(effects);
         }
     }
 
     /// Hands out their memory to the host accessors among those that may start. They come after the events of what they
     /// waited for, so that whoever has a guard finds those resolved.
     #[cold]
-    fn file_guards(&mut self, effects: &mut Effects) {
+    fn collect_guards(&mut self, effects: &mut Effects) {
         let Effects { turn, woken, .. } = effects;
         turn.start.retain(|&node| {
             let Some(Work::Guard(guard)) = self.engine.work_mut(node) else { return true };
@@ -111,6 +118,7 @@ impl State {
             self.proxies.insert(proxy, signal.clone());
             effects.proxies.push((proxy, signal));
         }
+        self.leaked.append(&mut turn.leaked);
         for (root, memory, bytes) in turn.allocate.drain(..) {
             effects.allocate.push((root, memory, bytes, self.memories.get(&memory).cloned()));
             self.counters.allocations += 1;

@@ -221,9 +221,10 @@ impl ContextShared {
         inner.enter(|state, _| links.iter().for_each(|(from, to)| state.engine.add_link(*from, *to)));
     }
 
-    /// See [`Context::abandon`]. The backend hears of it first: from then on it takes nothing, so what is in flight afterwards is
-    /// all that there will ever be.
+    /// See [`Context::abandon`](crate::Context::abandon). The engine is told first that this is coming: whoever feeds a lane meanwhile finds it lost, and that
+    /// is not to free what the device may still touch. Then the backend hears of it, and takes no more; and then all ends.
     pub(crate) fn abandon(&self, inner: &Arc<Inner>) {
+        inner.enter(|state, _| state.engine.will_abandon(self.id));
         if let Err(panic) = catch(|| self.native.abandon()) {
             tracing::error!(message = panic.message(), "a backend panicked when a context was given up");
         }

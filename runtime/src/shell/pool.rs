@@ -52,6 +52,8 @@ struct Staging {
     claimed: usize,
     waiting: VecDeque<(usize, Arc<Signal>)>,
     count: StagingCount,
+    /// Its context is given up: nothing is kept for the next transfer, or freed.
+    given_up: bool,
 }
 
 /// What a pool has done and has.
@@ -139,8 +141,18 @@ impl Pool {
     /// Keeps memory that is no longer in use, and says what has to be freed for it.
     pub(super) fn keep(&self, class: usize, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
         let mut state = lock(&self.state);
+        if state.given_up {
+            std::mem::forget(memory);
+            return Vec::new();
+        }
         state.kept.push((class, memory));
         state.evict(self.limit)
+    }
+
+    /// The context is given up: hands out what is kept, which nobody is to free, and keeps no more.
+    pub(crate) fn give_up(&self) -> Vec<Arc<dyn Allocation>> {
+        lock(&self.state).given_up = true;
+        self.clear()
     }
 
     /// Lets go of all that is kept.

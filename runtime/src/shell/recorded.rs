@@ -38,7 +38,7 @@ pub(crate) struct Recorded {
 struct Made {
     memory: Vec<Arc<dyn Allocation>>,
     sequence: Arc<dyn Sequence>,
-    /// Others that it took the place of. A native object is let go of by the reaper, and whoever feeds is not to ask for it.
+    /// Others that it took the place of. The reaper lets go of them when the recording goes.
     replaced: Vec<Arc<dyn Sequence>>,
 }
 
@@ -50,7 +50,8 @@ impl Recorded {
                 roots.push(binding.root);
             }
         }
-        let after = order(&commands);
+        // Nobody else asks for it.
+        let after = if slot.device.has(Aspect::Sequences) { order(&commands) } else { Vec::new() };
         Recorded { commands, after, roots, slot, inner: Arc::downgrade(inner), sequence: Mutex::default() }
     }
 

@@ -12,7 +12,6 @@
 mod model;
 mod random;
 mod replay;
-mod rng;
 
 use std::fmt;
 use std::ops::Range;

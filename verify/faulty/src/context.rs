@@ -210,6 +210,8 @@ unsafe impl Context for FaultyContext {
         let over = self.shared.lock().lose(self.at, "it was abandoned");
         // What hangs is leaked, as the contract has it.
         std::mem::forget(over);
+        let hook = self.shared.lock().script.on_abandon.take();
+        hook.into_iter().for_each(|hook| hook());
     }
 
     async fn close(&self) {

@@ -131,6 +131,11 @@ impl FaultyControl {
         self.script(|s| s.panics.push(call));
     }
 
+    /// The next context that is given up calls this, once it takes no more, before it returns to the runtime.
+    pub fn on_abandon(&self, hook: impl FnOnce() + Send + 'static) {
+        self.script(|s| s.on_abandon = Some(Box::new(hook)));
+    }
+
     /// The next sequence is not recorded.
     pub fn fail_record(&self, error: BackendError) {
         self.script(|s| s.record = Some(error));

@@ -223,15 +223,16 @@ impl Machine {
     #[must_use]
     pub(crate) fn lose(&mut self, context: usize, why: &str) -> Vec<Group> {
         let mut over = Vec::new();
+        let hangs = self.contexts[context].abandoned;
         self.contexts[context].lost = Some(why.to_owned());
         for lane in self.lanes.iter_mut().filter(|l| l.context == context && l.done < l.fed) {
             over.extend(lane.queue.drain(..));
             let (first, last) = (Point(lane.done + 1), Point(lane.fed));
             lane.failed.push(Failed::run(first, last, BackendError::Lost(why.to_owned())));
             lane.done = lane.fed;
-            // It touches nothing any more, reported or not. Lanes of other contexts do.
+            // It touches nothing any more, reported or not. Lanes of other contexts do. One that hangs may touch it for ever.
             let uses = lane.unreported.iter_mut().flat_map(|group| group.uses.drain(..));
-            uses.for_each(|block| block.release());
+            uses.filter(|_| !hangs).for_each(|block| block.release());
         }
         over
     }

@@ -52,7 +52,7 @@ impl Script {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Script {
     /// The next of these calls panic, once each.
     pub(crate) panics: Vec<Call>,
@@ -60,6 +60,8 @@ pub(crate) struct Script {
     pub(crate) open_lane: Option<BackendError>,
     pub(crate) unavailable: Option<String>,
     pub(crate) open: Option<BackendError>,
+    /// Called by the next context that is given up, once it takes no more.
+    pub(crate) on_abandon: Option<Box<dyn FnOnce() + Send>>,
     /// The next sequence is not recorded.
     pub(crate) record: Option<BackendError>,
     /// Feeds of groups with commands.

@@ -1,19 +1,17 @@
-//! Numbers that look random and depend on a seed alone (splitmix64).
+//! Numbers that look random and depend on a seed alone.
+
+use windlass_testkit::Rng;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(Rng);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Random(seed)
+        Random(Rng::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.number()
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {

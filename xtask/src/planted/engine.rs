@@ -121,13 +121,16 @@ impl Found {
     }
 }
 
-/// A workspace in the target folder that has a copy of the engine as its only member.
+/// A workspace in the target folder that has copies of the engine, and of what its tests use, as its only members.
 struct Copy {
     root: PathBuf,
 }
 
 /// The engine's folder.
 const ENGINE: &str = "runtime/engine";
+
+/// What its tests use.
+const TESTKIT: &str = "verify/testkit";
 
 impl Copy {
     fn new() -> Self {
@@ -137,11 +140,12 @@ impl Copy {
     /// Makes the copy equal to the checkout. Files that are equal are left alone, so that nothing is built in vain.
     fn restore(&self) -> Result<()> {
         let manifest = read(&crate::root().join("Cargo.toml"))?;
-        write(&self.root.join("Cargo.toml"), &workspace_of_one(&manifest)?)?;
+        write(&self.root.join("Cargo.toml"), &workspace_of_copies(&manifest)?)?;
         let lock = self.root.join("Cargo.lock");
         if !lock.exists() {
             write(&lock, &read(&crate::root().join("Cargo.lock"))?)?;
         }
+        mirror(&crate::root().join(TESTKIT), &self.root.join(TESTKIT))?;
         mirror(&crate::root().join(ENGINE), &self.root.join(ENGINE))
     }
 
@@ -173,14 +177,14 @@ impl Copy {
     }
 }
 
-/// The workspace's manifest with the engine as its only member, and a profile in which it is built at once.
-fn workspace_of_one(manifest: &str) -> Result<String> {
+/// The workspace's manifest with the copies as its only members, and a profile in which it is built at once.
+fn workspace_of_copies(manifest: &str) -> Result<String> {
     let part = |from: &str, to: &str| {
         let (_, rest) = manifest.split_once(from)?;
         Some(format!("{from}{}", rest.split_once(to)?.0))
     };
     let shared = part("[workspace.package]", "[profile.").ok_or("Cargo.toml has no `[workspace.package]`")?;
-    let members = format!("[workspace]\nresolver = \"3\"\nmembers = [\"{ENGINE}\"]\n\n");
+    let members = format!("[workspace]\nresolver = \"3\"\nmembers = [\"{ENGINE}\", \"{TESTKIT}\"]\n\n");
     Ok(format!(
         "{members}{shared}[profile.dev]\ndebug = false\n\n[profile.dev.package.\"*\"]\nopt-level = 1\n"
     ))

@@ -19,8 +19,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("backends/wgpu", &["windlass-backend", "windlass-kernel", "windlass-kernel-translate", "windlass-sync"]),
     // On public interface only: it is the proof that a third party can write a backend.
-    ("verify/faulty", &["windlass", "windlass-backend", "windlass-kernel"]),
-    ("verify/conformance", &["windlass", "windlass-backend", "windlass-kernel"]),
+    ("verify/faulty", &["windlass", "windlass-backend", "windlass-kernel", "windlass-testkit"]),
+    ("verify/conformance", &["windlass", "windlass-backend", "windlass-kernel", "windlass-testkit"]),
+    ("verify/testkit", &[]),
     (
         "runtime",
         &[

@@ -13,10 +13,10 @@ use windlass_engine::{
 
 use super::account::{Account, MOST, Node, What};
 use super::program::{Device, Kind, Program};
-use super::rng::{Rng, mix};
 use super::why::{Why, dropped_inside, numbered, outside};
 use super::world::{Fate, World};
 use super::{Fault, Stats};
+use windlass_testkit::{Rng, mix};
 
 /// The oracle's shell: work is named by an item, causes by the node that failed.
 #[derive(Debug)]

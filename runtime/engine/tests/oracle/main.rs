@@ -13,7 +13,6 @@ mod account;
 mod drive;
 mod fewest;
 mod program;
-mod rng;
 mod why;
 mod world;
 
@@ -22,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use drive::Sim;
 use program::Program;
-use rng::mix;
+use windlass_testkit::mix;
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use windlass_engine::{Box3, ContextId, Depth, Engine, MemoryId, MemoryTraits, Mode};
 
 use super::Sim;
-use super::rng::{Rng, mix};
+use windlass_testkit::{Rng, mix};
 
 /// A machine and what is submitted to it.
 #[derive(Clone, Debug)]

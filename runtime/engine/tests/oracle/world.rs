@@ -1,7 +1,7 @@
 //! Contents of memories, element by element, and what sequential execution makes of them.
 
 use super::program::{Kind, Memory, Need, Program};
-use super::rng::mix;
+use windlass_testkit::mix;
 
 /// How an item counts for those after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Making programs up.
 
 use super::model::{End, Model};
-use super::rng::Rng;
 use super::{Group, Job, Mode, Op, Program, Step, Storage, Thread, Window};
+use windlass_testkit::Rng;
 
 impl Program {
     /// The program of this seed, for this many places.

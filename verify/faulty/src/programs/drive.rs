@@ -9,10 +9,11 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use windlass::image::Kernel;
 use windlass::prelude::*;
 use windlass::{BackendError, KernelCall, Recording, Result};
+use windlass_testkit::Rng;
 
 use super::Tally;
 use super::model::{Expected, GivenUp, Model, initial};
-use super::program::{Deed, Item, Kind, Part, Program, Rng, TaskEnd};
+use super::program::{Deed, Item, Kind, Part, Program, TaskEnd};
 use super::waiting::{Accessor, Gate, read, write};
 use crate::{Faulty, FaultyControl, inside_poll, kernels};
 
@@ -277,7 +278,7 @@ impl<'p> Run<'p> {
 
     /// One thing that happens by itself; says whether anything did.
     fn something(&mut self) -> bool {
-        let choice = self.rng.next();
+        let choice = self.rng.number();
         match self.rng.below(4) {
             0 => self.runtime.run_until_stalled() > 0,
             1 => self.poll_accessors(),
@@ -306,7 +307,7 @@ impl<'p> Run<'p> {
             quiet = if self.something() { 0 } else { quiet + 1 };
             if quiet > 8 {
                 let polls = self.runtime.run_until_stalled() + usize::from(self.poll_accessors());
-                if polls + self.control.run_random(self.rng.next()) == 0 {
+                if polls + self.control.run_random(self.rng.number()) == 0 {
                     return Ok(());
                 }
             }

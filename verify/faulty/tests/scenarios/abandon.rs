@@ -60,6 +60,29 @@ fn a_hung_download_keeps_its_host_memory() {
     }
 }
 
+/// Somebody feeds the lane while its context is being given up, and finds it lost. That is no word on what the device still
+/// does: what it may touch is leaked all the same. Seen to fail where the engine did not know what was coming: the memory was freed
+/// under the download.
+#[test]
+fn who_feeds_meanwhile_frees_nothing() {
+    let rig = Rig::new(Faulty::builder().lanes(1));
+    let queue = rig.queue(0);
+    let (x, y) = (Buffer::<u32>::new(4096), Buffer::<u32>::new(8));
+    drop((set(&queue, &x, 1), set(&queue, &y, 1)));
+    rig.settle();
+    rig.control.hold(0, true);
+    let mut guard = Box::pin(x.host_read());
+    assert!(crate::rig::poll(guard.as_mut()).is_pending());
+    rig.settle();
+    assert_eq!(rig.control.audit().in_flight, 1, "the download");
+    let (again, part) = (queue.clone(), y.clone());
+    rig.control.on_abandon(move || drop(set(&again, &part, 2)));
+    queue.context().abandon();
+    assert!(rig.finish(guard).unwrap_err().root().is_device_lost());
+    drop((queue, x, y));
+    leaks(rig, (2, 0));
+}
+
 /// The end of a rig that had to leak: nothing is left in the runtime, and of native objects nothing but memory.
 fn leaks(rig: Rig, allocations: (usize, usize)) {
     rig.settle();
