@@ -135,8 +135,8 @@ pub struct ContextInfo {
     pub feeds_from_sink: bool,
     /// [`Context::allocate`] may block, so it is called on a blocking pool.
     pub allocate_blocks: bool,
-    /// [`Context::build`] and [`Context::close`] may block inside a poll, so they are polled on a blocking pool. If not, they
-    /// truly wait, and are polled like any future.
+    /// [`Context::build`] may block inside a poll, so it is polled on a blocking pool. If not, it truly waits, and is polled like
+    /// any future. [`Context::close`] is waited for on a blocking pool in any case, behind what its lanes still have to give back.
     pub cold_calls_block: bool,
     /// Copies out of host memory that the context did not allocate block whoever feeds them if they have more bytes than
     /// this. Such copies go through [`Context::allocate_staging`], and the host's half of the way is made on a blocking pool.
@@ -182,7 +182,7 @@ impl ContextInfo {
         ContextInfo { allocate_blocks: false, ..self }
     }
 
-    /// `build` and `close` do not block: where there is something to wait for, their futures wait.
+    /// `build` does not block: where there is something to wait for, its future waits.
     pub fn truly_waits(self) -> Self {
         ContextInfo { cold_calls_block: false, ..self }
     }
