@@ -142,8 +142,9 @@ fn barriers_pass_behind_what_they_follow() {
     }
 }
 
+/// Verdicts that name no failure may overtake each other on their way to the sink, so their order says nothing.
 #[test]
-fn verdicts_rise_under_arming_from_many_threads() {
+fn all_points_are_reported_under_arming_from_many_threads() {
     const POINTS: u64 = 2_000;
     for rig in rigs() {
         let line = rig.line(0);
@@ -166,9 +167,9 @@ fn verdicts_rise_under_arming_from_many_threads() {
             });
         });
         line.finish(POINTS);
-        let reported: Vec<_> = line.sink.verdicts().iter().map(|v| v.upto).collect();
-        assert!(reported.is_sorted(), "{reported:?}");
-        assert_eq!(reported.last(), Some(&Point(POINTS)));
+        let reported = line.sink.verdicts().into_iter().map(|verdict| verdict.upto).max();
+        assert_eq!(reported, Some(Point(POINTS)));
+        assert!(line.sink.failed().is_empty());
     }
 }
 
