@@ -114,6 +114,9 @@ pub(crate) struct State {
     proxies: HashMap<ProxyId, Arc<Signal>>,
     /// Steps of staged transfers whose end a future waits for.
     steps: HashMap<NodeId, Arc<Signal>>,
+    /// The runtime itself, as long as anything is under way. A group's event keeps it too, but a transfer has none, and who it
+    /// was for may have gone: a lane is not to find the memory freed under the copy that it is making.
+    pub(crate) alive: Option<Arc<Inner>>,
     /// What a device may still touch which was given up: it is never freed, nor used again.
     leaked: Vec<Arc<dyn Allocation>>,
     /// Room for the nodes that a verdict settles.
@@ -198,6 +201,7 @@ impl Inner {
             domains: HashMap::new(),
             proxies: HashMap::new(),
             steps: HashMap::new(),
+            alive: None,
             leaked: Vec::new(),
             room: Vec::new(),
             closed: false,

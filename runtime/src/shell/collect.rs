@@ -75,6 +75,9 @@ impl State {
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
     #[inline]
     pub(super) fn collect(&mut self, effects: &mut Effects) {
+        if self.alive.is_some() && self.engine.live_nodes() == 0 {
+            effects.idle = self.alive.take();
+        }
         if effects.turn.asks_for_more() {
             effects.more_than_native = true;
             self.collect_links(effects);

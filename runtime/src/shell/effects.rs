@@ -36,6 +36,8 @@ pub(crate) struct Effects {
     pub(super) arm: SmallVec<[(Arc<LaneShell>, u64); 1]>,
     pub(super) signals: Vec<Arc<Signal>>,
     pub(super) woken: Woken,
+    /// Nothing is under way any more: what kept the runtime until then, to be dropped.
+    pub(super) idle: Option<Arc<Inner>>,
     /// Work of nodes that have ended, to be dropped.
     pub(super) over: Vec<Work>,
     /// Commands that never ran, to be dropped.
@@ -66,6 +68,7 @@ impl Default for Effects {
             arm: SmallVec::new(),
             signals: Vec::new(),
             woken: Woken::default(),
+            idle: None,
             over: Vec::new(),
             unused: Vec::new(),
             closed: Vec::new(),
@@ -107,6 +110,9 @@ impl Inner {
     ) -> R {
         self.state.with(effects, |state, effects| {
             let result = work(state, &mut effects.turn);
+            if state.alive.is_none() && state.engine.live_nodes() > 0 {
+                state.alive = Some(self.clone());
+            }
             state.collect(effects);
             result
         })
@@ -136,6 +142,8 @@ impl Inner {
         if !effects.over.is_empty() || !effects.woken.is_empty() || !effects.turn.causes.is_empty() {
             Self::let_go(effects);
         }
+        // The caller has the runtime still.
+        drop(effects.idle.take());
     }
 
     /// Wakes, and drops what has ended. What user code left in a group (a closure's captures, an error, the last handle of an

@@ -6,7 +6,7 @@ use std::task::Context as TaskContext;
 use windlass::prelude::*;
 use windlass_faulty::{Faulty, FaultyBuilder, Memory};
 
-use crate::rig::{Outside, Rig, assert_clean, blend, poll, set, step};
+use crate::rig::{Outside, Rig, assert_clean, blend, poll, set, single, step};
 
 /// Everything that a program holds.
 #[derive(Default)]
@@ -179,4 +179,26 @@ fn a_runtime_with_threads_ends_by_itself() {
         assert!(rounds < 20_000, "{:?}", control.audit());
     }
     assert_eq!(control.breaches(), Vec::<String>::new());
+}
+
+/// A transfer for an accessor that has gone is nobody's any more, but the lane is making it. The runtime, and with it the memory,
+/// goes when it has ended. Seen to fail where only groups kept the runtime: memory was freed under the copy.
+#[test]
+fn a_transfer_that_nobody_waits_for_keeps_its_memory() {
+    let rig = single();
+    let queue = rig.queue(0);
+    let x = Buffer::<u32>::new(8);
+    drop(set(&queue, &x, 1));
+    rig.settle();
+    rig.control.hold(0, true);
+    let mut guard = Box::pin(x.host_read());
+    assert!(poll(guard.as_mut()).is_pending());
+    rig.settle();
+    assert_eq!(rig.control.audit().in_flight, 1, "the download");
+    let control = rig.control.clone();
+    drop((guard, queue, x, rig));
+    assert_eq!(control.audit().in_flight, 1);
+    control.hold(0, false);
+    control.run_all();
+    assert_clean(&control);
 }
