@@ -171,7 +171,7 @@ pub(crate) struct LaneShell {
     pub(crate) blank: Arc<Blank>,
 }
 
-/// Everything that a runtime is. User handles hold it; so does every group in flight, through its event.
+/// Everything that a runtime is. User handles hold it, and so does whatever is under way.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) state: CombiningLock<State, Message>,
@@ -257,25 +257,24 @@ impl State {
         self.lanes.push(None);
     }
 
-    /// Gives a context up whose device may go on for ever with what it was fed. The engine knows the buffers that this touches;
-    /// staging, and what stands in for empty arguments, is the shell's own. What of these is kept for later is not freed
-    /// either: that might be to wait for the device.
-    pub(crate) fn abandon(&mut self, context: ContextId, cause: Cause, turn: &mut Turn<Windlass>) {
+    /// A context has ended. If it is being given up, its device may go on for ever with what it was fed: the engine knows the
+    /// buffers that this touches; staging, and what stands in for empty arguments, is the shell's own. What of these is kept for
+    /// later is not freed either: that might be to wait for the device.
+    pub(crate) fn lose(&mut self, context: ContextId, cause: Cause, turn: &mut Turn<Windlass>) {
         let State { engine, lanes, leaked, .. } = self;
-        if engine.is_lost(context) {
-            return turn.causes.push(cause);
-        }
-        let in_flight: Vec<NodeId> = engine.in_flight_of(context).collect();
-        for node in in_flight {
-            if let Some(Work::Transfer(transfer)) = engine.work_mut(node) {
-                leaked.extend(transfer.staging.clone());
+        if engine.is_abandoned(context) {
+            let in_flight: Vec<NodeId> = engine.in_flight_of(context).collect();
+            for node in in_flight {
+                if let Some(Work::Transfer(transfer)) = engine.work_mut(node) {
+                    leaked.extend(transfer.staging.clone());
+                }
+            }
+            for lane in lanes.iter().flatten().filter(|lane| engine.context_of(lane.id) == context) {
+                leaked.extend(lane.blank.made().cloned());
+                leaked.extend(lane.staging.give_up());
             }
         }
-        for lane in lanes.iter().flatten().filter(|lane| engine.context_of(lane.id) == context) {
-            leaked.extend(lane.blank.made().cloned());
-            leaked.extend(lane.staging.give_up());
-        }
-        engine.abandon(context, cause, turn);
+        engine.lose(context, cause, turn);
     }
 
     /// Whether a device may still touch this memory which was given up.

@@ -4,6 +4,8 @@ mod engine;
 mod kernel;
 mod memory;
 
+use std::fs;
+
 use crate::Result;
 
 pub(crate) use engine::sample;
@@ -30,6 +32,17 @@ fn replaced(what: &str, file: &str, text: &str, right: &str, wrong: &str) -> Res
         0 => Err(format!("`{right}` is not in {file}: the fault \"{what}\" has to be written anew")),
         n => Err(format!("`{right}` is in {file} {n} times: the fault \"{what}\" has to be written anew")),
     }
+}
+
+/// Runs something with a fault in a file of the checkout, and takes the fault out again.
+fn with_fault<T>(what: &str, file: &str, right: &str, wrong: &str, run: impl FnOnce() -> T) -> Result<T> {
+    let path = crate::root().join(file);
+    let failed = |error: std::io::Error| format!("{file}: {error}");
+    let text = fs::read_to_string(&path).map_err(failed)?;
+    fs::write(&path, replaced(what, file, &text, right, wrong)?).map_err(failed)?;
+    let ended = run();
+    fs::write(&path, text).map_err(failed)?;
+    Ok(ended)
 }
 
 /// What a run has come to.

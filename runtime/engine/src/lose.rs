@@ -31,32 +31,16 @@ impl Gone {
 }
 
 impl<S: Shell> Engine<S> {
-    /// A context is gone: everything on its lanes ends, and data that was nowhere else is lost.
-    pub fn lose(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
-        self.end_context(context, cause, false, turn);
-    }
-
-    /// A context is about to be given up. However its end comes to be known from here on, [`Engine::abandon`] is how it ends: what
-    /// a backend says of a device that hangs (that it is lost, for one) is no word on what the device still does.
+    /// A context is about to be given up. However its end comes to be known from here on, it ends as one that hangs: what
+    /// a backend says of such a device (that it is lost, for one) is no word on what the device still does.
     pub fn will_abandon(&mut self, context: ContextId) {
-        self.contexts[context.0 as usize].hangs = true;
-    }
-
-    /// Whether a context has ended.
-    pub fn is_lost(&self, context: ContextId) -> bool {
-        self.contexts[context.0 as usize].lost.is_some()
+        let entry = &mut self.contexts[context.0 as usize];
+        entry.hangs |= entry.lost.is_none();
     }
 
     /// Whether a context is given up, or is about to be.
     pub fn is_abandoned(&self, context: ContextId) -> bool {
         self.contexts[context.0 as usize].hangs
-    }
-
-    /// A context is given up: as [`Engine::lose`], and what its lanes may still touch is in [`Turn::leaked`], never to be
-    /// freed.
-    pub fn abandon(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
-        self.will_abandon(context);
-        self.end_context(context, cause, true, turn);
     }
 
     /// Why the context of a memory was given up, if it was.
@@ -66,12 +50,15 @@ impl<S: Shell> Engine<S> {
         context.lost.as_ref().filter(|_| context.hangs)
     }
 
-    fn end_context(&mut self, context: ContextId, cause: S::Cause, hangs: bool, turn: &mut Turn<S>) {
+    /// A context is gone: everything on its lanes ends, and data that was nowhere else is lost. If it is being given up, what its
+    /// lanes may still touch is in [`Turn::leaked`], never to be freed.
+    pub fn lose(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
         let entry = &mut self.contexts[context.0 as usize];
         if entry.lost.is_some() {
             return turn.causes.push(cause);
         }
         entry.lost = Some(cause.clone());
+        let hangs = entry.hangs;
         let own = self.devices.iter().filter(|d| d.context == context && d.memory != HEAP);
         let mut gone = Gone { memories: own.map(|d| d.memory).collect(), given_up: Vec::new() };
         if hangs {

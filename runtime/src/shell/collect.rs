@@ -10,7 +10,7 @@ use super::waking::Woken;
 use super::work::Work;
 use super::{Effects, Load, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
-use windlass_engine::{ContextId, HEAP, LaneId, Outcome, Settled, Turn, Use};
+use windlass_engine::{HEAP, LaneId, Outcome, Settled, Turn, Use};
 
 /// The most settled nodes for which room is kept.
 const ROOM: usize = 128;
@@ -62,14 +62,6 @@ impl State {
     /// A lane does nothing any more: its context counts as lost.
     pub(crate) fn lose_lane(&mut self, lane: LaneId, cause: Cause, turn: &mut Turn<Windlass>) {
         self.lose(self.engine.context_of(lane), cause, turn);
-    }
-
-    /// A context is lost, or says so while it is being given up: then nobody knows what its device still does.
-    fn lose(&mut self, context: ContextId, cause: Cause, turn: &mut Turn<Windlass>) {
-        match self.engine.is_abandoned(context) {
-            true => self.abandon(context, cause, turn),
-            false => self.engine.lose(context, cause, turn),
-        }
     }
 
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.

@@ -230,7 +230,7 @@ impl ContextShared {
         }
         let error = BackendError::Lost("its context was given up".into());
         let cause = Cause(Error::backend(error, "running a group"));
-        inner.enter(|state, turn| state.abandon(self.id, cause, turn));
+        inner.enter(|state, turn| state.lose(self.id, cause, turn));
     }
 
     /// Its devices.

@@ -1,9 +1,7 @@
 //! Faults that are planted into the kernel macro and the writer of C, one after the other, to see whether random kernels
 //! find them.
 
-use std::fs;
-
-use super::{replaced, verdict};
+use super::{verdict, with_fault};
 use crate::Result;
 use crate::checks::{Found, random_program};
 
@@ -153,13 +151,8 @@ const FAULTS: &[Fault] = &[
 pub(super) fn plant(words: &str) -> Result<()> {
     let mut missed = Vec::new();
     for Fault(what, file, right, wrong) in FAULTS.iter().filter(|fault| fault.0.contains(words)) {
-        let path = crate::root().join(file);
-        let text = fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
-        let planted = replaced(what, file, &text, right, wrong)?;
-        fs::write(&path, planted).map_err(|error| format!("{file}: {error}"))?;
-        let found = (1..=10).map(random_program).find(|found| !matches!(found, Ok(Found::Nothing)));
-        fs::write(&path, text).map_err(|error| format!("{file}: {error}"))?;
-        match found {
+        let look = || (1..=10).map(random_program).find(|found| !matches!(found, Ok(Found::Nothing)));
+        match with_fault(what, file, right, wrong, look)? {
             Some(Ok(Found::Disagreement)) => println!("FOUND   {what}"),
             Some(Ok(Found::NoProgram)) => return Err(format!("with the fault \"{what}\" nothing is built")),
             Some(Err(error)) => return Err(error),
@@ -175,7 +168,7 @@ pub(super) fn plant(words: &str) -> Result<()> {
 #[test]
 fn faults_fit_the_sources() {
     for Fault(what, file, right, wrong) in FAULTS {
-        let text = fs::read_to_string(crate::root().join(file)).unwrap_or_default();
-        replaced(what, file, &text, right, wrong).unwrap();
+        let text = std::fs::read_to_string(crate::root().join(file)).unwrap_or_default();
+        super::replaced(what, file, &text, right, wrong).unwrap();
     }
 }

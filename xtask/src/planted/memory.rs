@@ -1,9 +1,7 @@
 //! Faults that are planted into unsafe code, and into what it relies on, one after the other, to see whether
 //! AddressSanitizer finds them in the tests that it is given.
 
-use std::fs;
-
-use super::{replaced, verdict};
+use super::{verdict, with_fault};
 use crate::Result;
 use crate::watched::sanitized;
 
@@ -127,14 +125,8 @@ pub(super) fn plant(words: &str) -> Result<()> {
 
 impl Fault {
     fn is_found(&self) -> Result<bool> {
-        let path = crate::root().join(self.file);
-        let failed = |error: std::io::Error| format!("{}: {error}", self.file);
-        let text = fs::read_to_string(&path).map_err(failed)?;
-        fs::write(&path, replaced(self.what, self.file, &text, self.right, self.wrong)?).map_err(failed)?;
-        // What is unused with a fault is so on purpose.
-        let ended = sanitized().and_then(|tests| tests.words(self.tests).complained());
-        fs::write(&path, text).map_err(failed)?;
-        let (passes, said) = ended?;
+        let look = || sanitized().and_then(|tests| tests.words(self.tests).complained());
+        let (passes, said) = with_fault(self.what, self.file, self.right, self.wrong, look)??;
         match said.contains("could not compile") {
             true => Err(format!("with the fault \"{}\" nothing is built:\n{said}", self.what)),
             // Other tests may fail as well: only what the sanitizer itself says counts.
@@ -146,7 +138,7 @@ impl Fault {
 #[test]
 fn faults_fit_the_sources() {
     for Fault { what, file, right, wrong, .. } in FAULTS {
-        let text = fs::read_to_string(crate::root().join(file)).unwrap_or_default();
-        replaced(what, file, &text, right, wrong).unwrap();
+        let text = std::fs::read_to_string(crate::root().join(file)).unwrap_or_default();
+        super::replaced(what, file, &text, right, wrong).unwrap();
     }
 }

@@ -43,14 +43,6 @@ macro_rules! owner {
         // SAFETY: as above.
         unsafe impl Sync for $name {}
 
-        impl $name {
-            /// The handle, for those who make calls of their own.
-            #[allow(dead_code, reason = "not all objects are handed out")]
-            pub(crate) fn raw(&self) -> *mut c_void {
-                self.0.cast()
-            }
-        }
-
         impl Drop for $name {
             fn drop(&mut self) {
                 // SAFETY: this owner holds one reference and gives it back once. A driver that refuses leaks the
@@ -60,6 +52,18 @@ macro_rules! owner {
         }
     )*};
 }
+
+macro_rules! handed_out {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// The handle, for those who make calls of their own.
+            pub(crate) fn raw(&self) -> *mut c_void {
+                self.0.cast()
+            }
+        }
+    )*};
+}
+handed_out!(Context Queue Buffer);
 
 owner! {
     /// Devices opened together.

@@ -57,7 +57,8 @@ fn what_a_hung_device_may_touch_is_leaked() {
     s.feed_all();
     assert_eq!(s.moved().last().map(|(_, t)| (t.from, t.to)), Some((memory, HEAP)));
     let before = s.freed;
-    s.engine.abandon(context, "hung", &mut s.turn);
+    s.engine.will_abandon(context);
+    s.engine.lose(context, "hung", &mut s.turn);
     assert_eq!(s.turn.leaked.len(), 3, "both ends of the copy, and what else the device has");
     s.turn.leaked.clear();
     s.absorb();
@@ -85,10 +86,10 @@ fn kept_memory_is_leaked_with_the_lane_that_it_was_kept_for() {
         s.pass(wrote);
         s.lose(one);
         let (before, context) = (s.freed, s.context_of(two));
-        match hangs {
-            true => s.engine.abandon(context, "hung", &mut s.turn),
-            false => s.engine.lose(context, "lost", &mut s.turn),
+        if hangs {
+            s.engine.will_abandon(context);
         }
+        s.engine.lose(context, "lost", &mut s.turn);
         let leaked = std::mem::take(&mut s.turn.leaked).len();
         s.absorb();
         assert_eq!((leaked, s.freed - before), if hangs { (2, 0) } else { (0, 2) });

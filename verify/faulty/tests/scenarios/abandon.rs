@@ -1,9 +1,12 @@
 //! A device that hangs is given up: nobody waits for it, and what it may still touch is neither used nor freed.
 
+use std::pin::Pin;
+
+use windlass::HostReadFuture;
 use windlass::prelude::*;
 use windlass_faulty::{Faulty, Memory};
 
-use crate::rig::{Rig, error, outcome, set, step, stepped};
+use crate::rig::{Rig, error, outcome, poll, set, step, stepped};
 
 /// Everything on the context fails at once, though no verdict comes; others go on; and the device can be opened again.
 #[test]
@@ -33,6 +36,16 @@ fn a_hung_device_is_given_up() {
     leaks(rig, (1, 1));
 }
 
+/// Has the device hang in a download, for an accessor that waits for it.
+fn hung_download(rig: &Rig, x: &Buffer<u32>) -> Pin<Box<HostReadFuture<u32>>> {
+    rig.control.hold(0, true);
+    let mut guard = Box::pin(x.host_read());
+    assert!(poll(guard.as_mut()).is_pending());
+    rig.settle();
+    assert_eq!(rig.control.audit().in_flight, 1, "the download");
+    guard
+}
+
 /// A download that hangs has been promised host memory: the buffer gets other memory, and the old one stays untouched. With
 /// and without staging.
 #[test]
@@ -44,11 +57,7 @@ fn a_hung_download_keeps_its_host_memory() {
         let x = Buffer::<u32>::new(4096);
         drop(set(&queue, &x, 1));
         rig.settle();
-        rig.control.hold(0, true);
-        let mut guard = Box::pin(x.host_read());
-        assert!(crate::rig::poll(guard.as_mut()).is_pending());
-        rig.settle();
-        assert_eq!(rig.control.audit().in_flight, 1, "the download");
+        let guard = hung_download(&rig, &x);
         queue.context().abandon();
         let told = rig.finish(guard).unwrap_err();
         assert!(told.root().is_device_lost(), "{told}");
@@ -70,11 +79,7 @@ fn who_feeds_meanwhile_frees_nothing() {
     let (x, y) = (Buffer::<u32>::new(4096), Buffer::<u32>::new(8));
     drop((set(&queue, &x, 1), set(&queue, &y, 1)));
     rig.settle();
-    rig.control.hold(0, true);
-    let mut guard = Box::pin(x.host_read());
-    assert!(crate::rig::poll(guard.as_mut()).is_pending());
-    rig.settle();
-    assert_eq!(rig.control.audit().in_flight, 1, "the download");
+    let guard = hung_download(&rig, &x);
     let (again, part) = (queue.clone(), y.clone());
     rig.control.on_abandon(move || drop(set(&again, &part, 2)));
     queue.context().abandon();

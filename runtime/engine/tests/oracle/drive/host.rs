@@ -168,11 +168,11 @@ impl Drive<'_> {
             let on_host = self.places(self.running[i].at).into_iter().filter(|(_, memory)| *memory == 0);
             self.running[i].apart = on_host.into_iter().any(|place| touched.contains(&place));
         }
-        let (id, why) = (ContextId(context as u32), Why::new(LOST));
-        match self.program.hangs {
-            true => self.engine.abandon(id, why, &mut self.turn),
-            false => self.engine.lose(id, why, &mut self.turn),
+        let id = ContextId(context as u32);
+        if self.program.hangs {
+            self.engine.will_abandon(id);
         }
+        self.engine.lose(id, Why::new(LOST), &mut self.turn);
         self.account.lost(context, &touched);
         for &(root, memory) in touched.iter().filter(|(_, memory)| *memory == 0) {
             // The next allocation there is a fresh one.
