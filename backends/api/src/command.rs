@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_kernel::{Block, Body, HostBody, Range, RawSpan, SlotAccess, Word};
 
-use crate::{Allocation, BuiltKernel, NativeCall, Sequence};
+use crate::{Allocation, BackendError, BuiltKernel, ImageShape, NativeCall, Sequence};
 
 /// A box of bytes in an allocation, in one to three dimensions.
 ///
@@ -68,24 +68,92 @@ impl Region {
     }
 }
 
-/// A copy between two boxes of the same width, rows and slices.
+/// A box of texels in an image.
+///
+/// ```
+/// use windlass_backend::{ImageShape, Region, TexelFormat, Texels};
+/// let shape = ImageShape::new([1, 8, 16], 2, TexelFormat::R32Float);
+/// // Two rows of three texels, as the image would have them without gaps between its rows.
+/// let region = Region { offset: 5 * 64 + 8, width: 12, rows: 2, slices: 1, row_pitch: 64, slice_pitch: 512 };
+/// assert_eq!(Texels::of(&region, &shape), Texels { origin: [0, 5, 2], size: [1, 2, 3] });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Texels {
+    /// The first slice, row, and texel in a row.
+    pub origin: [usize; 3],
+    /// Slices, rows, and texels in a row.
+    pub size: [usize; 3],
+}
+
+impl Texels {
+    /// The texels of an image that stand in this box of bytes where the image is kept as linear memory without gaps.
+    pub fn of(region: &Region, shape: &ImageShape) -> Self {
+        let texel = shape.format.bytes();
+        let [_, rows, row] = shape.size;
+        let first = region.offset / texel;
+        Texels {
+            origin: [first / (rows * row), first / row % rows, first % row],
+            size: [region.slices, region.rows, region.width / texel],
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.size.iter().product()
+    }
+}
+
+/// What of an allocation a command is about: of linear memory bytes, of an image texels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// A box of bytes.
+    Bytes(Region),
+    /// A box of texels.
+    Texels(Texels),
+}
+
+impl Part {
+    /// The box of bytes; of texels there is none.
+    pub fn region(self) -> Option<Region> {
+        match self {
+            Part::Bytes(region) => Some(region),
+            Part::Texels(_) => None,
+        }
+    }
+}
+
+impl From<Region> for Part {
+    fn from(region: Region) -> Self {
+        Part::Bytes(region)
+    }
+}
+
+/// A copy between two boxes: of the same width, rows and slices, or with as many slices, rows and texels in a row on the side of
+/// an image. There a texel has as many bytes as [`TexelFormat::bytes`](crate::TexelFormat::bytes) says.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CopyBox<'a> {
-    /// Where the bytes come from.
+    /// Where it comes from.
     pub from: &'a dyn Allocation,
-    /// Which bytes.
-    pub from_region: Region,
-    /// Where they go.
+    /// Which part.
+    pub from_part: Part,
+    /// Where it goes.
     pub to: &'a dyn Allocation,
-    /// To which bytes.
-    pub to_region: Region,
+    /// To which part.
+    pub to_part: Part,
 }
 
 impl<'a> CopyBox<'a> {
     /// A copy from one box to another.
-    pub fn new(from: (&'a dyn Allocation, Region), to: (&'a dyn Allocation, Region)) -> Self {
-        CopyBox { from: from.0, from_region: from.1, to: to.0, to_region: to.1 }
+    pub fn new(from: (&'a dyn Allocation, impl Into<Part>), to: (&'a dyn Allocation, impl Into<Part>)) -> Self {
+        CopyBox { from: from.0, from_part: from.1.into(), to: to.0, to_part: to.1.into() }
+    }
+
+    /// The boxes of bytes from and to which it goes, if there is an image on neither side: for backends that have none.
+    pub fn regions(&self) -> Result<(Region, Region), BackendError> {
+        let none = || BackendError::Unsupported("a copy from or to an image".into());
+        self.from_part.region().zip(self.to_part.region()).ok_or_else(none)
     }
 }
 
@@ -95,16 +163,22 @@ impl<'a> CopyBox<'a> {
 pub struct Fill<'a> {
     /// The memory.
     pub memory: &'a dyn Allocation,
-    /// The bytes to fill; the width is a multiple of the pattern's length.
-    pub region: Region,
+    /// What to fill; the width of a box of bytes is a multiple of the pattern's length. Of an image the pattern is a texel, or a
+    /// single zero.
+    pub part: Part,
     /// One element's bytes.
     pub pattern: &'a [u8],
 }
 
 impl<'a> Fill<'a> {
     /// A box of a memory, filled with a pattern.
-    pub fn new(memory: &'a dyn Allocation, region: Region, pattern: &'a [u8]) -> Self {
-        Fill { memory, region, pattern }
+    pub fn new(memory: &'a dyn Allocation, part: impl Into<Part>, pattern: &'a [u8]) -> Self {
+        Fill { memory, part: part.into(), pattern }
+    }
+
+    /// The box of bytes to fill, if it is not in an image: for backends that have none.
+    pub fn region(&self) -> Result<Region, BackendError> {
+        self.part.region().ok_or_else(|| BackendError::Unsupported("a fill of an image".into()))
     }
 }
 
@@ -137,6 +211,23 @@ impl<'a> BufferArg<'a> {
     }
 }
 
+/// An image as a kernel's argument, as a whole.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ImageArg<'a> {
+    /// The allocation: an image.
+    pub memory: &'a dyn Allocation,
+    /// How the kernel uses it.
+    pub access: SlotAccess,
+}
+
+impl<'a> ImageArg<'a> {
+    /// An image, and how it is used.
+    pub fn new(memory: &'a dyn Allocation, access: SlotAccess) -> Self {
+        ImageArg { memory, access }
+    }
+}
+
 /// A kernel argument.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -147,6 +238,11 @@ pub enum Arg<'a> {
     Value(&'a [u8]),
     /// This many bytes of local memory.
     Local(usize),
+    /// The address of the first byte of a box of an allocation with a [`Allocation::device_address`]. The kernel uses the box
+    /// as the argument says. Only for devices with [`Aspect::Pointers`](crate::Aspect::Pointers).
+    Pointer(BufferArg<'a>),
+    /// An image. Only for devices whose memory holds images.
+    Image(ImageArg<'a>),
 }
 
 /// A kernel over a range.
@@ -227,6 +323,11 @@ pub enum Command<'a> {
     Copy(CopyBox<'a>),
     /// Fill a box.
     Fill(Fill<'a>),
+    /// Give an allocation of [`HostAccess::Mapped`](crate::HostAccess::Mapped) memory to the host, as a whole: once the group's
+    /// point is passed the host uses it through its address.
+    Map(&'a dyn Allocation),
+    /// Take it back from the host, with what the host has written.
+    Unmap(&'a dyn Allocation),
     /// Run a sequence that this context has recorded for the lane's device: one native command. Only for devices with
     /// [`Aspect::Sequences`](crate::Aspect::Sequences). The handle is the lane's to keep for as long as the driver needs it.
     Replay(Arc<dyn Sequence>),

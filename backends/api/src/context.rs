@@ -215,7 +215,7 @@ impl ClockSample {
 /// # Safety
 ///
 /// - Memory that [`Context::allocate`] and [`Context::allocate_staging`] return is an [`Allocation`] as that trait demands,
-///   of at least the size asked for, and nobody else's.
+///   of at least the size asked for, and nobody else's; what [`Context::import`] returns is nobody else's but its giver's.
 /// - Lanes do nothing with memory but what the commands say that they are fed.
 /// - Where `info` says that a memory's fresh contents are zeros, they are; and what it allocates of the heap is zeroed.
 #[async_trait]
@@ -234,8 +234,18 @@ pub unsafe trait Context: Any + Send + Sync {
         object: MemoryObject,
     ) -> Result<Arc<dyn Allocation>, BackendError>;
 
-    /// Allocates host memory through which copies to and from this context go fastest. It need not be zeroed. Called on a
-    /// blocking pool.
+    /// Makes an allocation in `memory` of host memory that there is: it has the same bytes, shares them, and keeps `host` alive.
+    /// Only for memories with [`MemoryInfo::imports`], and of host memory that is aligned as it says. May block.
+    fn import(
+        &self,
+        memory: MemoryIndex,
+        _host: Arc<dyn Allocation>,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        Err(BackendError::Unsupported(format!("host memory as an allocation in {memory:?}")))
+    }
+
+    /// Allocates host memory through which copies to and from this context go fastest: for staging, and for the host's copy of
+    /// buffers. It need not be zeroed. Called on a blocking pool.
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>)
     }

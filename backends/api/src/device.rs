@@ -125,6 +125,8 @@ pub enum Aspect {
     Priorities,
     /// Takes recorded sequences of commands as one: see [`Context::record`](crate::Context::record).
     Sequences,
+    /// Takes addresses of memory as kernel arguments: see [`Arg::Pointer`](crate::Arg::Pointer).
+    Pointers,
     /// Lets the program's own code call the native API inside a group: see [`Command::Native`](crate::Command::Native).
     NativeCode,
 }
@@ -280,6 +282,10 @@ pub struct DeviceInfo {
     pub formats: Vec<ImageFormat>,
     /// The memory it works on.
     pub memory: MemoryIndex,
+    /// Other memories of its context that its commands may use in place, those that suit it best first: where the runtime keeps
+    /// what is to stay in a memory of some [kind](crate::MemoryKind). Each belongs to one of the context's devices, or to several
+    /// that have it in common.
+    pub reaches: Vec<MemoryIndex>,
     /// How many lanes for computing the runtime may open on it in one context.
     pub lanes: usize,
     /// How many more it may open that only copy, beside those that compute.
@@ -321,6 +327,7 @@ impl DeviceInfo {
             limits: Limits::default(),
             formats: Vec::new(),
             memory,
+            reaches: Vec::new(),
             lanes: 1,
             copy_lanes: 0,
             depth: LaneDepth::new(64, 64),
@@ -368,6 +375,11 @@ impl DeviceInfo {
     /// The memory it works on, where a context numbers memories otherwise than discovery did.
     pub fn memory(self, memory: MemoryIndex) -> Self {
         DeviceInfo { memory, ..self }
+    }
+
+    /// Other memories of its context that it uses in place, those that suit it best first.
+    pub fn reaches(self, reaches: impl IntoIterator<Item = MemoryIndex>) -> Self {
+        DeviceInfo { reaches: reaches.into_iter().collect(), ..self }
     }
 
     /// How many lanes it has for computing, and what one may hold.

@@ -100,10 +100,19 @@
 //! publishes in its [`NativeApi`] ([`Context`] is [`Any`](std::any::Any)), and have a native object of its own made into a context
 //! ([`Backend::adopt`]). What it does there is between it and the backend, whose documentation says what is allowed.
 //!
+//! # Memories, and what is kept in them
+//!
+//! A device works in its own memory ([`DeviceInfo::memory`]), where the runtime has a copy of what its commands use, and in the
+//! others that it [reaches](DeviceInfo::reaches): those hold what a program wants kept in one place, of the
+//! [kind](MemoryKind) that it asks for. Whether a program's addresses reach there is [`HostAccess`]; where the driver wants to be
+//! told who uses such memory, the runtime says so by [`Command::Map`] and [`Command::Unmap`], in order with everything else.
+//! [`Context::import`] makes an allocation of host memory that is there already.
+//!
+//! Allocations may be ready later than [`Context::allocate`] returns (stream-ordered ones are) as long as lanes wait for them.
+//!
 //! # Capabilities that have their place but no shape yet
 //!
-//! [`MemoryObject`], [`Arg`] and [`Command`] are open enums: images, samplers and device pointers
-//! will be variants, announced in [`ContextInfo`] and [`DeviceInfo`]; a backend answers
+//! [`MemoryObject`], [`Arg`], [`Part`] and [`Command`] are open enums: samplers will be an argument. A backend answers
 //! [`BackendError::Unsupported`] to what it does not know. A [`HostBody`](windlass_kernel::HostBody) is handed memory only:
 //! a value reaches it as memory that holds its bytes, and local memory ([`Arg::Local`]) for host images is `Unsupported`.
 #![warn(missing_docs)]
@@ -119,7 +128,9 @@ mod memory;
 mod sequence;
 
 pub use async_trait::async_trait;
-pub use command::{Arg, BufferArg, Command, CopyBox, Fill, HostCode, HostLaunch, Launch, Region};
+pub use command::{
+    Arg, BufferArg, Command, CopyBox, Fill, HostCode, HostLaunch, ImageArg, Launch, Part, Region, Texels,
+};
 pub use completion::{Completion, Head, Note};
 pub use context::{
     Backend, BackendId, BuiltKernel, ClockSample, Context, ContextInfo, ContextSink, ContextSpec, DomainId,
@@ -135,5 +146,8 @@ pub use lane::{
     CompletionStrategy, Failed, Group, Lane, LaneNumber, LaneRole, LaneSink, LaneSpec, Point, Priority,
     Timed, Verdict, Wait,
 };
-pub use memory::{Allocation, Contents, HostAccess, HostMemory, MemoryInfo, MemoryObject, Usage};
+pub use memory::{
+    Allocation, Contents, HostAccess, HostMemory, ImageShape, MemoryInfo, MemoryKind, MemoryObject,
+    TexelFormat, Usage,
+};
 pub use sequence::{Keeps, Node, Sequence};

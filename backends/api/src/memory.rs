@@ -27,6 +27,32 @@ pub enum HostAccess {
     /// It does, by ordinary loads and stores, at any time that no command uses the bytes: every allocation has a
     /// [`Allocation::host_ptr`].
     Coherent,
+    /// It does, by ordinary loads and stores, from when a [`Command::Map`](crate::Command::Map) of the allocation has ended until
+    /// the next [`Command::Unmap`](crate::Command::Unmap) of it is fed, and no other command uses the allocation meanwhile. Every
+    /// allocation has a [`Allocation::host_ptr`], of use only then. A fresh one, and one that was imported, is not mapped.
+    Mapped,
+}
+
+/// What a memory is for. The kind of a device's own memory is not asked for: it is where buffers are that may go anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MemoryKind {
+    /// Near the device.
+    Device,
+    /// Near the host, and reached by the device over whatever lies between them.
+    Host,
+    /// Where host and device both have it near, or the driver moves it to who uses it.
+    Shared,
+}
+
+impl fmt::Display for MemoryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MemoryKind::Device => "device",
+            MemoryKind::Host => "host",
+            MemoryKind::Shared => "shared",
+        })
+    }
 }
 
 /// What is known of one of a context's memories.
@@ -37,6 +63,15 @@ pub struct MemoryInfo {
     pub host: HostAccess,
     /// What an allocation in it holds at first.
     pub fresh: Contents,
+    /// What it is for.
+    pub kind: MemoryKind,
+    /// How many bytes it has, where that is known. The runtime refuses what can never fit when its group is submitted.
+    pub bytes: Option<u64>,
+    /// The alignment in bytes of host memory that [`Context::import`](crate::Context::import) makes allocations of; `None`
+    /// where it makes none.
+    pub imports: Option<usize>,
+    /// It holds images as such: [`MemoryObject::Image`]. Elsewhere the runtime keeps texels as linear memory.
+    pub images: bool,
 }
 
 impl MemoryInfo {
@@ -49,7 +84,14 @@ impl MemoryInfo {
     /// assert_eq!(video.fresh(Contents::Zeroed).fresh, Contents::Zeroed);
     /// ```
     pub const fn new() -> Self {
-        MemoryInfo { host: HostAccess::None, fresh: Contents::Any }
+        MemoryInfo {
+            host: HostAccess::None,
+            fresh: Contents::Any,
+            kind: MemoryKind::Device,
+            bytes: None,
+            imports: None,
+            images: false,
+        }
     }
 
     /// Whether the host reaches it.
@@ -60,6 +102,26 @@ impl MemoryInfo {
     /// What an allocation in it holds at first.
     pub const fn fresh(self, fresh: Contents) -> Self {
         MemoryInfo { fresh, ..self }
+    }
+
+    /// What it is for.
+    pub const fn kind(self, kind: MemoryKind) -> Self {
+        MemoryInfo { kind, ..self }
+    }
+
+    /// How many bytes it has.
+    pub const fn bytes(self, bytes: Option<u64>) -> Self {
+        MemoryInfo { bytes, ..self }
+    }
+
+    /// It makes allocations of host memory that is aligned to this many bytes.
+    pub const fn imports(self, alignment: usize) -> Self {
+        MemoryInfo { imports: Some(alignment), ..self }
+    }
+
+    /// It holds images.
+    pub const fn images(self) -> Self {
+        MemoryInfo { images: true, ..self }
     }
 }
 
@@ -95,14 +157,72 @@ pub enum MemoryObject {
         /// The size; not zero.
         bytes: usize,
     },
+    /// Texels, laid out as the device likes it. Only in memories with [`MemoryInfo::images`].
+    Image(ImageShape),
 }
 
 impl MemoryObject {
-    /// The size in bytes.
+    /// The size in bytes; of an image, of its texels without gaps.
     pub fn bytes(&self) -> usize {
         match self {
             MemoryObject::Buffer { bytes } => *bytes,
+            MemoryObject::Image(shape) => shape.texels() * shape.format.bytes(),
         }
+    }
+}
+
+/// What the texels of an image are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TexelFormat {
+    /// Four numbers from 0 to 1, in steps of 1/255.
+    Rgba8Unorm,
+    /// One 32-bit integer.
+    R32Uint,
+    /// One 32-bit float.
+    R32Float,
+    /// Four 32-bit floats.
+    Rgba32Float,
+}
+
+impl TexelFormat {
+    /// The bytes of a texel, as copies have it.
+    pub const fn bytes(self) -> usize {
+        match self {
+            TexelFormat::Rgba8Unorm | TexelFormat::R32Uint | TexelFormat::R32Float => 4,
+            TexelFormat::Rgba32Float => 16,
+        }
+    }
+}
+
+/// The extent of an image and the format of its texels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageShape {
+    /// Slices, rows, and texels in a row; none of them zero.
+    pub size: [usize; 3],
+    /// How many of its dimensions count: those that are left out are the first, and 1.
+    pub dims: usize,
+    /// What a texel is.
+    pub format: TexelFormat,
+}
+
+impl ImageShape {
+    /// An image of so many slices, rows, and texels in a row, of which the last `dims` count.
+    ///
+    /// ```
+    /// use windlass_backend::{ImageShape, MemoryObject, TexelFormat};
+    /// let shape = ImageShape::new([1, 480, 640], 2, TexelFormat::Rgba8Unorm);
+    /// assert_eq!(shape.texels(), 307_200);
+    /// assert_eq!(MemoryObject::Image(shape).bytes(), 1_228_800);
+    /// ```
+    pub const fn new(size: [usize; 3], dims: usize, format: TexelFormat) -> Self {
+        ImageShape { size, dims, format }
+    }
+
+    /// How many texels it has.
+    pub fn texels(&self) -> usize {
+        self.size.iter().product()
     }
 }
 
@@ -113,13 +233,25 @@ impl MemoryObject {
 /// - If there is a host address, [`Allocation::bytes`] bytes from it on are initialised memory that may be read and
 ///   written through it as long as the allocation lives, aligned for every element type that the allocation is used with.
 ///   Both answers are the same each time.
-/// - Nobody but the owner of the allocation, and the lanes that are fed it, uses that memory.
+/// - Nobody but the owner of the allocation, and the lanes that are fed it, uses that memory. One that was imported shares it
+///   with the allocation that it was made of, which it keeps alive.
 pub unsafe trait Allocation: Any + Send + Sync {
     /// Its size in bytes.
     fn bytes(&self) -> usize;
 
-    /// Its address, where the host may read and write it directly at any time that no command uses it.
+    /// Its address, where the host may read and write it directly: at any time that no command uses it, or, in
+    /// [`HostAccess::Mapped`] memory, while it is mapped.
     fn host_ptr(&self) -> Option<NonNull<u8>>;
+
+    /// The address by which kernels of its context's devices reach it, where there are such. The same each time.
+    fn device_address(&self) -> Option<u64> {
+        None
+    }
+
+    /// What it is an image of, if it is one. The same each time.
+    fn image(&self) -> Option<ImageShape> {
+        None
+    }
 }
 
 impl fmt::Debug for dyn Allocation {

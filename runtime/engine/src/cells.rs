@@ -233,12 +233,12 @@ impl<C> Default for Cells<C> {
 }
 
 impl<C: Clone + PartialEq> Cells<C> {
-    pub(super) fn new(extent: Box3, in_heap: bool) -> Self {
+    /// Of a root whose content is in this memory; in none if it has never been written.
+    pub(super) fn new(extent: Box3, memory: Option<MemoryId>) -> Self {
         let line = extent.hi[0] - extent.lo[0] <= 1 && extent.hi[1] - extent.lo[1] <= 1;
-        let replica = Replica::new(super::HEAP, true);
-        let (content, replicas) = match in_heap {
-            true => (Content::Written, SmallVec::from_iter([replica])),
-            false => (Content::Never, SmallVec::new()),
+        let (content, replicas) = match memory {
+            Some(memory) => (Content::Written, SmallVec::from_iter([Replica::new(memory, true)])),
+            None => (Content::Never, SmallVec::new()),
         };
         let list = match extent.is_empty() {
             true => SmallVec::new(),

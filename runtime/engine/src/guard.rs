@@ -29,7 +29,7 @@ pub struct GuardPlan<W> {
 impl<S: Shell> Engine<S> {
     /// Gives up a root's memory in the heap to the only user that is left of it.
     pub fn take_heap(&mut self, root: RootId) -> Option<S::Memory> {
-        let entry = self.roots.get_mut(root).filter(|r| r.users == 1)?;
+        let entry = self.roots.get_mut(root).filter(|r| r.users == 1 && r.pinned_by.is_none())?;
         let at = entry.slots.iter().position(|(m, slot)| *m == HEAP && matches!(slot, Slot::Ready(_)))?;
         self.memories[HEAP.0 as usize].slots -= 1;
         match entry.slots.swap_remove(at).1 {
@@ -51,11 +51,13 @@ impl<S: Shell> Engine<S> {
         let mut preds = self.take_scratch();
         self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
         let access = Access { root, bounds, mode };
+        let memory = self.memory_of(Place::Host, root);
+        self.hand_over(id, &access, turn);
         if !self.doom_by_content(id, &access) {
-            self.fetch(&[access], HEAP, turn);
+            self.fetch(&[access], memory, turn);
         }
         let kind = if self.nodes[id].end.is_some() { Kind::RefusedGuard } else { Kind::Guard };
-        let user = User { node: id, realm: Realm::Host, memory: HEAP, kind };
+        let user = User { node: id, realm: Realm::Host, memory, kind };
         let gates = self.apply(user, &access, &mut preds, turn);
         self.roots[root].guards.push((id, bounds, mode.writes()));
         self.attach(id, &mut preds, gates, turn);

@@ -237,6 +237,15 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         }
     }
 
+    /// Enters a node that earlier users are behind, and later ones before, and that writes nothing.
+    pub(super) fn enter_step(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+        for &i in inside {
+            let replica = cells.get_mut(i).replica_mut(self.user.memory);
+            replica.writer = Some(self.user.node);
+            replica.leave_epochs(self.epochs);
+        }
+    }
+
     #[inline(always)]
     fn write(&mut self, replica: &mut Replica) {
         replica.writer = Some(self.user.node);

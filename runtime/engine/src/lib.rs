@@ -46,6 +46,7 @@ mod ids;
 mod lanes;
 mod lose;
 mod machine;
+mod mapping;
 mod node;
 mod plan;
 mod record;
@@ -75,11 +76,12 @@ pub use node::Use;
 use node::{End, Node, State};
 pub use plan::{After, Plan};
 pub use record::{Record, Recorded};
+pub use root::RootShape;
 use root::{Root, Slot};
 pub use settle::Cancelled;
 pub use stall::Held;
 pub use transfer::{Step, Transfer};
-pub use turn::{Settled, Staged, Turn};
+pub use turn::{Allocate, Settled, Staged, Turn};
 
 /// What the engine carries for its owner without looking inside.
 pub trait Shell: Sized + 'static {
@@ -91,6 +93,8 @@ pub trait Shell: Sized + 'static {
     type Cause: Clone + PartialEq + fmt::Debug;
     /// An allocation.
     type Memory: Clone + fmt::Debug;
+    /// What a root is, where an allocation of it is made.
+    type Object: Clone + Default + fmt::Debug;
 
     /// The work of a step of a transfer.
     fn transfer(step: Transfer) -> Self::Work;
@@ -227,7 +231,7 @@ impl<S: Shell> Engine<S> {
             edges: Slab::new(),
             contexts: Vec::new(),
             devices: Vec::new(),
-            memories: vec![Memory::new(MemoryTraits::heap())],
+            memories: vec![Memory::new(None, MemoryTraits::heap())],
             domains: 0,
             links: HashSet::new(),
             lanes: Vec::new(),

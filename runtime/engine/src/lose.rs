@@ -45,8 +45,7 @@ impl<S: Shell> Engine<S> {
 
     /// Why the context of a memory was given up, if it was.
     pub(super) fn given_up(&self, memory: MemoryId) -> Option<&S::Cause> {
-        let device = self.devices.iter().find(|d| d.memory == memory && memory != HEAP)?;
-        let context = &self.contexts[device.context.0 as usize];
+        let context = &self.contexts[self.memories[memory.0 as usize].context?.0 as usize];
         context.lost.as_ref().filter(|_| context.hangs)
     }
 
@@ -59,8 +58,7 @@ impl<S: Shell> Engine<S> {
         }
         entry.lost = Some(cause.clone());
         let hangs = entry.hangs;
-        let own = self.devices.iter().filter(|d| d.context == context && d.memory != HEAP);
-        let mut gone = Gone { memories: own.map(|d| d.memory).collect(), given_up: Vec::new() };
+        let mut gone = Gone { memories: self.memories_of(context).collect(), given_up: Vec::new() };
         if hangs {
             self.give_up(context, &mut gone, turn);
         }
@@ -92,8 +90,9 @@ impl<S: Shell> Engine<S> {
             let slots = &mut self.roots[root].slots;
             let at = slots.iter().position(|(of, slot)| *of == memory && matches!(slot, Slot::Ready(_)));
             if let Some((_, Slot::Ready(allocation))) = at.map(|at| slots.swap_remove(at)) {
+                let pinned_by = self.roots[root].pinned_by.filter(|_| memory == HEAP);
                 turn.leaked.push(allocation);
-                self.count_slots(memory, -1);
+                self.slot_is_gone(memory, pinned_by);
             }
         }
         // So is lost memory of others that waited for these lanes.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use super::ids::{ContextId, DeviceId, DomainId, LaneId, MemoryId};
-use super::{Engine, HEAP, NodeId, Place, Realm, Shell};
+use super::{Engine, HEAP, NodeId, Place, Realm, RootId, Shell};
 
 pub(super) struct Device {
     pub(super) context: ContextId,
@@ -30,6 +30,8 @@ impl Device {
 pub struct MemoryTraits {
     /// The host can read and write it directly.
     pub addressable: bool,
+    /// The host reads and writes it while it is mapped. Only what stays there for good is in such a memory.
+    pub mapped: bool,
     /// A fresh allocation reads as zeros.
     pub zeroed: bool,
     /// Copies of more bytes than this out of foreign host memory go through staging.
@@ -41,7 +43,13 @@ pub struct MemoryTraits {
 impl MemoryTraits {
     /// The process's own memory.
     pub fn heap() -> Self {
-        MemoryTraits { addressable: true, zeroed: true, upload_limit: usize::MAX, download_limit: usize::MAX }
+        MemoryTraits {
+            addressable: true,
+            mapped: false,
+            zeroed: true,
+            upload_limit: usize::MAX,
+            download_limit: usize::MAX,
+        }
     }
 }
 
@@ -55,6 +63,8 @@ pub struct Depth {
 }
 
 pub(super) struct Memory {
+    /// Whose it is: nobody's but the heap.
+    pub(super) context: Option<ContextId>,
     /// A device that works on this memory, for transfers to run on; the heap may have none.
     pub(super) device: Option<DeviceId>,
     pub(super) traits: MemoryTraits,
@@ -63,8 +73,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(traits: MemoryTraits) -> Self {
-        Memory { device: None, traits, slots: 0 }
+    pub(super) fn new(context: Option<ContextId>, traits: MemoryTraits) -> Self {
+        Memory { context, device: None, traits, slots: 0 }
     }
 }
 
@@ -129,9 +139,9 @@ impl<S: Shell> Engine<S> {
         ContextId((self.contexts.len() - 1) as u32)
     }
 
-    /// A memory.
-    pub fn add_memory(&mut self, traits: MemoryTraits) -> MemoryId {
-        self.memories.push(Memory::new(traits));
+    /// A memory of a context.
+    pub fn add_memory(&mut self, context: ContextId, traits: MemoryTraits) -> MemoryId {
+        self.memories.push(Memory::new(Some(context), traits));
         MemoryId((self.memories.len() - 1) as u32)
     }
 
@@ -144,11 +154,16 @@ impl<S: Shell> Engine<S> {
     pub fn add_device(&mut self, context: ContextId, memory: MemoryId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
         self.devices.push(Device::new(context, memory));
+        self.add_reach(id, memory);
+        id
+    }
+
+    /// A device works in this memory as well, on what stays there for good.
+    pub fn add_reach(&mut self, device: DeviceId, memory: MemoryId) {
         let there = self.memories[memory.0 as usize].device;
         if there.is_none_or(|device| self.lost(device).is_some()) {
-            self.memories[memory.0 as usize].device = Some(id);
+            self.memories[memory.0 as usize].device = Some(device);
         }
-        id
     }
 
     /// The same device once more, for lanes that work in another way.
@@ -212,10 +227,12 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    pub(super) fn memory_of(&self, place: Place) -> MemoryId {
-        match place {
-            Place::Host => HEAP,
-            Place::Device(d) => self.device_memory(d),
+    /// Where a root is used by what runs in this place.
+    pub(super) fn memory_of(&self, place: Place, root: RootId) -> MemoryId {
+        match (self.roots[root].home, place) {
+            (Some(home), _) => home,
+            (None, Place::Host) => HEAP,
+            (None, Place::Device(d)) => self.device_memory(d),
         }
     }
 }

@@ -68,6 +68,8 @@ pub(super) struct Node<S: Shell> {
     pub(super) is_transfer: bool,
     /// A transfer that is worth a lane of its own.
     pub(super) wants_copy_lane: bool,
+    /// A step that gives memory to the host, or takes it back.
+    pub(super) hands_over: bool,
     pub(super) is_guard: bool,
     /// A cancelled node of this kind leaves what was there before as its output.
     pub(super) keeps_previous: bool,
@@ -102,6 +104,7 @@ impl<S: Shell> Default for Node<S> {
             told: false,
             is_transfer: false,
             wants_copy_lane: false,
+            hands_over: false,
             is_guard: false,
             keeps_previous: false,
             uses: SmallVec::new(),
@@ -149,7 +152,7 @@ impl<S: Shell> Node<S> {
         (self.out, self.out_fed) = (NONE, NONE);
         (self.certain, self.told) = (false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
-        (self.is_transfer, self.wants_copy_lane) = (false, false);
+        (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
         self.load = None;
         empty(&mut self.uses);
         empty(&mut self.reads);

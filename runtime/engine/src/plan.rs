@@ -7,7 +7,7 @@ use super::cells::{Cell, Cells, Inside, Source};
 use super::hazard::{Entry, Kind, Preds, User, guards_ahead};
 use super::ids::{DeviceId, MemoryId};
 use super::{
-    Access, End, Engine, HEAP, Mode, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use, edges,
+    Access, Allocate, End, Engine, HEAP, Mode, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use, edges,
 };
 
 /// An explicit predecessor.
@@ -56,7 +56,7 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> NodeId {
         let place = plan.device.map_or(Place::Host, Place::Device);
-        let (realm, memory) = (self.realm(place), self.memory_of(place));
+        let realm = self.realm(place);
         let id = self.fresh_node(place, work);
         let node = &mut self.nodes[id];
         node.load = Some(plan.load);
@@ -72,13 +72,19 @@ impl<S: Shell> Engine<S> {
                 &kept_accesses[..]
             }
         };
-        if !accesses.iter().all(|access| self.is_at_hand(access, memory)) {
-            self.bring(id, accesses, memory, turn);
+        let mut at_hand = true;
+        for access in accesses {
+            self.hand_over(id, access, turn);
+            at_hand &= self.is_at_hand(access, self.memory_of(place, access.root));
+        }
+        if !at_hand {
+            self.bring(id, accesses, place, turn);
         }
         let mut preds = self.take_scratch();
-        let user = User { node: id, realm, memory, kind: Kind::Author };
         let mut gates = plan.gates;
         for access in accesses {
+            let memory = self.memory_of(place, access.root);
+            let user = User { node: id, realm, memory, kind: Kind::Author };
             gates += self.apply(user, access, &mut preds, turn);
         }
         for after in plan.after {
@@ -101,13 +107,13 @@ impl<S: Shell> Engine<S> {
                 .is_at_hand(memory, self.memories[memory.0 as usize].traits.zeroed)
     }
 
-    /// Brings what a node reads into `memory`, unless the node is doomed: then it will not run, and nothing is moved.
+    /// Brings what a node reads to where it uses it, unless the node is doomed: then it will not run, and nothing is moved.
     #[inline(never)]
-    fn bring(&mut self, id: NodeId, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
+    fn bring(&mut self, id: NodeId, accesses: &[Access], place: Place, turn: &mut Turn<S>) {
         let doomed = accesses.iter().any(|access| self.doom_by_content(id, access));
         if !doomed {
             for of_root in accesses.chunk_by(|a, b| a.root == b.root) {
-                self.fetch(of_root, memory, turn);
+                self.fetch(of_root, self.memory_of(place, of_root[0].root), turn);
             }
         }
     }
@@ -132,7 +138,7 @@ impl<S: Shell> Engine<S> {
         let mut cells = std::mem::take(&mut self.roots[root].cells);
         let zeroed = self.memories[memory.0 as usize].traits.zeroed;
         let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
-        let mut rubbish: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
+        let mut rubbish: SmallVec<[Box3; 4]> = SmallVec::new();
         for access in accesses {
             if !access.mode.reads() {
                 continue;
@@ -143,19 +149,31 @@ impl<S: Shell> Engine<S> {
                     let sources = self.sources(cell, memory);
                     stale.push((cell.bounds.intersection(&access.bounds), sources));
                 } else if !zeroed && cell.is_rubbish(memory) {
-                    // All of it is cleared alike, in the fewest boxes.
-                    let anything = Sources::from_slice(&[Source { memory, pending: None }]);
-                    rubbish.push((cell.bounds.intersection(&access.bounds), anything));
+                    rubbish.push(cell.bounds.intersection(&access.bounds));
                 }
             }
         }
-        for (bounds, _) in self.shortest(&rubbish) {
-            self.clear(root, &mut cells, memory, bounds, turn);
-        }
+        self.clear_boxes(root, &mut cells, memory, &rubbish, turn);
         for (bounds, source) in self.shortest(&stale) {
             self.transfer(root, &mut cells, source, memory, bounds, turn);
         }
         self.roots[root].cells = cells;
+    }
+
+    /// Plans clears of what nobody has written: all of it alike, in the fewest boxes.
+    pub(super) fn clear_boxes(
+        &mut self,
+        root: RootId,
+        cells: &mut Cells<S::Cause>,
+        memory: MemoryId,
+        rubbish: &[Box3],
+        turn: &mut Turn<S>,
+    ) {
+        let source = || Sources::from_slice(&[Source { memory, pending: None }]);
+        let rubbish: SmallVec<[(Box3, Sources); 4]> = rubbish.iter().map(|b| (*b, source())).collect();
+        for (bounds, _) in self.shortest(&rubbish) {
+            self.clear(root, cells, memory, bounds, turn);
+        }
     }
 
     /// Where a cell can be had other than in `target`, and who may yet fail to write it there.
@@ -205,6 +223,7 @@ impl<S: Shell> Engine<S> {
         if !entry.guards.is_empty() {
             guards_ahead(&entry.guards, &bounds, mode.writes(), preds);
         }
+        preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);
         let cells = &mut entry.cells;
         let mut uses = Entry { user, preds, epochs, record, causes: &mut turn.causes, joined: None };
         match cells.only_mut().filter(|cell| bounds.contains(&cell.bounds)) {
@@ -265,13 +284,16 @@ impl<S: Shell> Engine<S> {
         let at = match entry.slots.iter().position(|(m, _)| *m == memory) {
             Some(at) => at,
             None => {
-                let small = (memory == HEAP).then(|| S::small_heap(entry.bytes)).flatten();
+                let pinned_by = entry.pinned_by.filter(|_| memory == HEAP);
+                let may_be_small = memory == HEAP && pinned_by.is_none();
+                let small = may_be_small.then(|| S::small_heap(entry.bytes)).flatten();
                 match &small {
                     Some(_) => self.tally.small_heaps += 1,
-                    None => turn.allocate.push((root, memory, entry.bytes)),
+                    None => turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned_by }),
                 }
                 entry.slots.push((memory, small.map_or(Slot::Pending(edges::NONE), Slot::Ready)));
                 self.memories[memory.0 as usize].slots += 1;
+                pinned_by.into_iter().for_each(|by| self.memories[by.0 as usize].slots += 1);
                 entry.slots.len() - 1
             }
         };
@@ -310,8 +332,10 @@ impl<S: Shell> Engine<S> {
             Ok(made) => (std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)), None),
             // The next user asks again: memory may have become free.
             Err(cause) => {
-                self.memories[memory.0 as usize].slots -= 1;
-                (entry.slots.swap_remove(at).1, Some(cause))
+                let pinned_by = entry.pinned_by.filter(|_| memory == HEAP);
+                let slot = entry.slots.swap_remove(at).1;
+                self.slot_is_gone(memory, pinned_by);
+                (slot, Some(cause))
             }
         };
         let Slot::Pending(waiting) = before else { return };

@@ -11,8 +11,8 @@
 use smallvec::SmallVec;
 
 use super::ids::{ContextId, LaneId, MemoryId};
-use super::machine::Device;
-use super::{Engine, HEAP, RootId, Shell, State, Turn, Use};
+use super::machine::{Device, Memory};
+use super::{Engine, RootId, Shell, State, Turn, Use};
 
 /// A context that is to go.
 #[derive(Debug)]
@@ -100,8 +100,8 @@ impl<S: Shell> Engine<S> {
                 lost @ None => *lost = Some(entry.cause),
                 Some(_) => turn.causes.push(entry.cause),
             }
-            let of_context = || self.devices.iter().filter(|d| d.context == entry.context);
-            let gone = |memory: &MemoryId| *memory != HEAP && of_context().any(|d| d.memory == *memory);
+            let memories = &self.memories;
+            let gone = |memory: &MemoryId| memories[memory.0 as usize].context == Some(entry.context);
             self.links.retain(|(from, to)| !gone(from) && !gone(to));
             let of_context = self.devices.iter().filter(|d| d.context == entry.context);
             turn.closed.extend(of_context.flat_map(Device::all_lanes));
@@ -109,12 +109,16 @@ impl<S: Shell> Engine<S> {
     }
 
     fn is_used(&self, context: ContextId) -> bool {
+        let busy = |lane: super::LaneId| !self.lanes[lane.0 as usize].is_idle();
         let mut devices = self.devices.iter().filter(|d| d.context == context);
-        devices.any(|device| {
-            let slots = self.memories[device.memory.0 as usize].slots;
-            let busy = |lane: super::LaneId| !self.lanes[lane.0 as usize].is_idle();
-            device.memory != HEAP && slots > 0 || device.all_lanes().any(busy)
-        })
+        self.memories_of(context).any(|memory| self.memories[memory.0 as usize].slots > 0)
+            || devices.any(|device| device.all_lanes().any(busy))
+    }
+
+    /// The memories that go with a context.
+    pub(super) fn memories_of(&self, context: ContextId) -> impl Iterator<Item = MemoryId> {
+        let own = move |(_, memory): &(usize, &Memory)| memory.context == Some(context);
+        self.memories.iter().enumerate().filter(own).map(|(at, _)| MemoryId(at as u32))
     }
 
     /// Roots have gained allocations in this memory, or lost them.

@@ -15,6 +15,21 @@ pub(super) enum Slot<M> {
     Ready(M),
 }
 
+/// What a root is like.
+#[derive(Debug)]
+pub struct RootShape<S: Shell> {
+    /// Its elements.
+    pub extent: Box3,
+    /// Bytes in one of them.
+    pub unit: usize,
+    /// Bytes in all.
+    pub bytes: usize,
+    /// See [`Shell::Object`].
+    pub object: S::Object,
+    /// The only memory that it is ever in, if it is not to go where it is needed.
+    pub home: Option<MemoryId>,
+}
+
 /// A root buffer.
 pub(super) struct Root<S: Shell> {
     pub(super) cells: Cells<S::Cause>,
@@ -22,7 +37,19 @@ pub(super) struct Root<S: Shell> {
     pub(super) bytes: usize,
     /// Bytes in one element of a box.
     pub(super) unit: usize,
+    /// What the shell wants to know of it when it makes an allocation.
+    pub(super) object: S::Object,
     pub(super) slots: SmallVec<[(MemoryId, Slot<S::Memory>); 1]>,
+    /// It stays in this memory, and everybody uses it there.
+    pub(super) home: Option<MemoryId>,
+    /// Its memory is mapped, or will be once all that is planned has run: the host's to use, and no device's.
+    pub(super) is_mapped: bool,
+    /// The last step that gave its memory to the host, or took it back. Whoever comes later fails with it.
+    pub(super) handed_over: Option<NodeId>,
+    /// Why such a step failed: nobody knows whose the memory is, and it is of no use any more.
+    pub(super) stuck: Option<S::Cause>,
+    /// The memory that the heap's allocation was made for.
+    pub(super) pinned_by: Option<MemoryId>,
     pub(super) guards: Vec<(NodeId, Box3, bool)>,
     pub(super) users: u32,
     pub(super) released: bool,
@@ -35,7 +62,13 @@ impl<S: Shell> Default for Root<S> {
             extent: Box3::line(0, 0),
             bytes: 0,
             unit: 0,
+            object: S::Object::default(),
             slots: SmallVec::new(),
+            home: None,
+            is_mapped: false,
+            handed_over: None,
+            stuck: None,
+            pinned_by: None,
             guards: Vec::new(),
             users: 0,
             released: false,
@@ -53,14 +86,15 @@ impl<S: Shell> Root<S> {
 }
 
 impl<S: Shell> Engine<S> {
-    /// A root buffer of this shape. With `data` its content stands in the heap already; without, it has never been
+    /// A root buffer of this shape. With `data` its content stands in the heap already, or at home; without, it has never been
     /// written.
-    pub fn add_root(&mut self, extent: Box3, unit: usize, bytes: usize, data: Option<S::Memory>) -> RootId {
-        let written = data.is_some();
-        self.count_slots(HEAP, i32::from(written));
-        let slots = data.map(|m| (HEAP, Slot::Ready(m))).into_iter().collect();
-        let cells = Cells::new(extent, written);
-        self.roots.insert(Root { cells, extent, bytes, unit, slots, ..Root::default() })
+    pub fn add_root(&mut self, shape: RootShape<S>, data: Option<S::Memory>) -> RootId {
+        let RootShape { extent, unit, bytes, object, home } = shape;
+        let memory = home.unwrap_or(HEAP);
+        self.count_slots(memory, i32::from(data.is_some()));
+        let cells = Cells::new(extent, data.is_some().then_some(memory));
+        let slots = data.map(|m| (memory, Slot::Ready(m))).into_iter().collect();
+        self.roots.insert(Root { cells, extent, bytes, unit, object, slots, home, ..Root::default() })
     }
 
     /// The last handle is gone: the root goes when its last user does.
@@ -74,14 +108,36 @@ impl<S: Shell> Engine<S> {
         if root.released && root.users == 0 {
             let Some(mut root) = self.roots.remove(id) else { return };
             root.cells.clear(&mut self.epochs, &mut turn.causes);
+            turn.causes.extend(root.stuck);
             for (memory, slot) in root.slots {
-                self.count_slots(memory, -1);
-                if let Slot::Ready(allocation) = slot {
-                    turn.freed.push(allocation);
+                let pinned_by = root.pinned_by.filter(|_| memory == HEAP);
+                self.slot_is_gone(memory, pinned_by);
+                // To free what a device was lent that hangs might be to wait for it.
+                let hangs = pinned_by.is_some_and(|by| self.given_up(by).is_some());
+                match slot {
+                    Slot::Ready(allocation) if hangs => turn.leaked.push(allocation),
+                    Slot::Ready(allocation) => turn.freed.push(allocation),
+                    Slot::Pending(_) => {}
                 }
             }
             self.look_for_unused(turn);
         }
+    }
+
+    /// A root has an allocation less, or asks for one no more.
+    pub(super) fn slot_is_gone(&mut self, memory: MemoryId, pinned_by: Option<MemoryId>) {
+        self.count_slots(memory, -1);
+        pinned_by.into_iter().for_each(|by| self.count_slots(by, -1));
+    }
+
+    /// What the shell said of a root when it was added.
+    pub fn object(&self, root: RootId) -> Option<&S::Object> {
+        self.roots.get(root).map(|root| &root.object)
+    }
+
+    /// The only memory that a root is ever in, if it stays in one.
+    pub fn home(&self, root: RootId) -> Option<MemoryId> {
+        self.roots.get(root)?.home
     }
 
     /// The allocation of a root in a memory, if it has been made.

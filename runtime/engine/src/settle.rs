@@ -110,7 +110,10 @@ impl<S: Shell> Engine<S> {
         let (outcome, cause) = outcome_of(end);
         if let Some(cause) = cause {
             self.doom_behind(id, &cause, DATA | EVENT, turn);
-            self.mark_failed(id, &cause, turn);
+            match self.nodes[id].hands_over {
+                true => self.get_stuck(id, &cause, turn),
+                false => self.mark_failed(id, &cause, turn),
+            }
             turn.causes.push(cause);
         } else if let Outcome::Cancelled(cause) = &outcome {
             self.doom_behind(id, cause, EVENT, turn);

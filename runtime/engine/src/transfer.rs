@@ -5,7 +5,8 @@ use super::cells::Cells;
 use super::edges::{self, DATA};
 use super::hazard::{Kind, Preds, User};
 use super::ids::{DeviceId, MemoryId};
-use super::{Engine, Mode, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
+use super::machine::Memory;
+use super::{Engine, HEAP, Mode, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
 
 /// One step of moving a box of a root from one memory to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub enum Step {
     Upload,
     /// None of these: zeros are written where nobody has ever written. From and to are the same.
     Clear,
+    /// Nothing moves: memory is given to the host, as a whole. From and to are the same.
+    Map,
+    /// Nothing moves: memory is taken back from the host, as a whole. From and to are the same.
+    Unmap,
 }
 
 enum Route {
@@ -43,17 +48,21 @@ enum Route {
 impl<S: Shell> Engine<S> {
     /// A device that can copy between these memories alone, or where each half of the way is made: on a device, or on the
     /// host between its own memory and staging.
-    fn route(&self, from: MemoryId, to: MemoryId, bytes: usize) -> Option<Route> {
+    fn route(&self, root: RootId, from: MemoryId, to: MemoryId, bytes: usize) -> Option<Route> {
         let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
         // The heap outlives the devices that share it.
         let alive = |d: &DeviceId| self.lost(*d).is_none();
         let (reader, writer) = (source.device.filter(alive), target.device.filter(alive));
+        let pinned_by = self.roots[root].pinned_by.and_then(|by| self.memories[by.0 as usize].context);
+        let pinned = |host, device: &Memory| host == HEAP && pinned_by.is_some() && pinned_by == device.context;
+        let uploads_at_once = pinned(from, target) || bytes <= target.traits.upload_limit;
+        let downloads_at_once = pinned(to, source) || bytes <= source.traits.download_limit;
         let (source, target) = (source.traits, target.traits);
         match (reader, writer) {
-            (_, Some(d)) if source.addressable && !target.addressable && bytes > target.upload_limit => {
+            (_, Some(d)) if source.addressable && !target.addressable && !uploads_at_once => {
                 Some(Route::Staged { from: Place::Host, to: Place::Device(d) })
             }
-            (Some(d), _) if target.addressable && !source.addressable && bytes > source.download_limit => {
+            (Some(d), _) if target.addressable && !source.addressable && !downloads_at_once => {
                 Some(Route::Staged { from: Place::Device(d), to: Place::Host })
             }
             (_, Some(d)) if source.addressable => Some(Route::Direct(d)),
@@ -108,7 +117,10 @@ impl<S: Shell> Engine<S> {
     ) {
         let unit = self.roots[root].unit;
         let bytes = bounds.volume() * unit;
-        let Some(route) = self.route(from, to, bytes) else { return };
+        if to == HEAP {
+            self.pin_heap(root, from, bytes);
+        }
+        let Some(route) = self.route(root, from, to, bytes) else { return };
         self.tally.transfers += 1;
         self.tally.bytes_moved += bytes as u64;
         // What goes through staging goes in chunks: the first is on its way up while the next is on its way down.
@@ -119,6 +131,17 @@ impl<S: Shell> Engine<S> {
         bounds.each_chunk(chunk, &mut |bounds| {
             self.move_box(&route, root, cells, Transfer { root, from, to, bounds, step: Step::Direct }, turn);
         });
+    }
+
+    /// A root that comes to the heap for the first time, out of memory whose copies block: its allocation there is made
+    /// so that they do not, now or later.
+    fn pin_heap(&mut self, root: RootId, from: MemoryId, bytes: usize) {
+        let source = self.memories[from.0 as usize].traits;
+        let entry = &mut self.roots[root];
+        let there = entry.slots.iter().any(|(memory, _)| *memory == HEAP);
+        if !there && !source.addressable && bytes > source.download_limit {
+            entry.pinned_by = Some(from);
+        }
     }
 
     /// Plans the nodes that move one box, as a whole.
@@ -194,7 +217,7 @@ impl<S: Shell> Engine<S> {
         turn.staged.push(Staged { download: id, upload, moves });
     }
 
-    fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
+    pub(super) fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
         let id = self.fresh_node(place, |_| S::transfer(step));
         // What is small, and comes to the memory of the lane's own device, is read there next: behind it on one lane nobody
         // waits between lanes, and both are fed in one go. What leaves that memory is not to stand behind kernels.

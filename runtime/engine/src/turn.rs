@@ -23,7 +23,7 @@ pub struct Turn<S: Shell> {
     /// Staged transfers whose time for staging has come: the two nodes of each, both held until the shell opens them.
     pub staged: Vec<Staged>,
     /// Allocations to make.
-    pub allocate: Vec<(RootId, MemoryId, usize)>,
+    pub allocate: Vec<Allocate>,
     /// Points somebody on the host waits for.
     pub arm: SmallVec<[(LaneId, u64); 2]>,
     /// Points that settle and refill their lanes, with the nodes there.
@@ -54,6 +54,20 @@ pub struct Settled<S: Shell> {
     pub took_down: u32,
     /// [`Engine::tell`](super::Engine::tell) has said before how it would end.
     pub told: bool,
+}
+
+/// An allocation to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocate {
+    /// Of which root.
+    pub root: RootId,
+    /// Where.
+    pub memory: MemoryId,
+    /// How many bytes.
+    pub bytes: usize,
+    /// The heap's, and it is best made by the context of this memory: copies between the two do not block then, whatever their
+    /// size.
+    pub pinned_by: Option<MemoryId>,
 }
 
 /// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a

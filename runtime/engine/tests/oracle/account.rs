@@ -112,6 +112,13 @@ pub(super) struct Account<'a> {
     over: Set,
     by_item: Vec<Option<usize>>,
     last_in_queue: [Option<usize>; 2],
+    /// Roots whose memory is with the host once all that is planned has run, and all steps that gave it to one of the two.
+    with_host: Vec<bool>,
+    steps: Vec<Set>,
+    /// For which memory's sake the heap's allocation of a root was asked for.
+    pinned: Vec<Option<usize>>,
+    /// Contexts that are lost.
+    lost: Vec<usize>,
     pub(super) transfers: u64,
     pub(super) moved: u64,
     /// Nobody looks at edges, nor at what goes in one transfer: what is wrong has to show in data and outcomes.
@@ -125,7 +132,7 @@ impl<'a> Account<'a> {
             let element = Element {
                 content: if root.data { Content::Written } else { Content::Never },
                 author: None,
-                current: u16::from(root.data),
+                current: if root.data { 1 << root.home.unwrap_or(0) } else { 0 },
                 pending: Vec::new(),
                 users: vec![Users::default(); memories],
                 group_readers: 0,
@@ -143,6 +150,10 @@ impl<'a> Account<'a> {
             over: 0,
             by_item: vec![None; program.items.len()],
             last_in_queue: [None; 2],
+            with_host: vec![false; program.roots.len()],
+            steps: vec![0; program.roots.len()],
+            pinned: vec![None; program.roots.len()],
+            lost: Vec::new(),
             transfers: 0,
             moved: 0,
             blind: false,
@@ -185,6 +196,7 @@ impl<'a> Account<'a> {
         item: usize,
         copies: &[Transfer],
         edges: &[(usize, usize)],
+        in_heap: Vec<bool>,
     ) -> Result<(), Fault> {
         let at = self.nodes.len();
         self.nodes.push(Self::node(What::Item(item)));
@@ -195,7 +207,7 @@ impl<'a> Account<'a> {
             node.elements = self.program.roots[root].elements(&copy.bounds).map(|e| base + e).collect();
             self.nodes.push(node);
         }
-        self.check_copies(item, at, copies)?;
+        self.check_copies(item, at, copies, in_heap)?;
         let mut skip = false;
         for (i, copy) in copies.iter().enumerate() {
             if std::mem::take(&mut skip) {
@@ -213,10 +225,15 @@ impl<'a> Account<'a> {
 
     fn enter_item(&mut self, item: usize, at: usize) {
         let spec = &self.program.items[item];
-        let (memory, guard) = (self.program.memory_of(item), spec.kind == Kind::Guard);
+        let guard = spec.kind == Kind::Guard;
         let (mut before, mut reads) = (0, 0);
         let refused = guard && self.is_refused(item);
+        for root in self.used_roots(item) {
+            before |= self.steps[root];
+            self.nodes[at].shares |= self.steps[root];
+        }
         for (e, need) in &self.needs[item] {
+            let memory = self.program.memory_at(item, *e);
             let element = &mut self.elements[*e];
             let users = &mut element.users[memory];
             before |= users.writers | if need.new { users.readers } else { 0 };
@@ -245,7 +262,7 @@ impl<'a> Account<'a> {
                 *writers |= bit(at);
                 match guard {
                     true if refused => {}
-                    true => element.await_guard(at),
+                    true => element.await_guard(at, memory),
                     false => {
                         users.last = Some(at);
                         users.lineage = bit(at);

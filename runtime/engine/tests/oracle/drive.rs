@@ -8,7 +8,7 @@ mod submit;
 
 use windlass_engine::{
     Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId, NodeId,
-    Plan, ProxyId, Recorded, RootId, Shell, Step, Transfer, Turn, merge,
+    Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
 };
 
 use super::account::{Account, MOST, Node, What};
@@ -34,6 +34,7 @@ impl Shell for Sim {
     type Load = ();
     type Cause = Why;
     type Memory = u32;
+    type Object = ();
 
     fn transfer(_: Transfer) -> Work {
         Work::Copy
@@ -185,6 +186,8 @@ pub(super) struct Drive<'a> {
     fired: Vec<ProxyId>,
     gates: Vec<NodeId>,
     allocations: Vec<(RootId, MemoryId)>,
+    /// Roots whose memory the host has.
+    mapped: Vec<bool>,
     /// Per root and memory: none was asked for, one is on its way for these nodes, or it is there.
     slots: Vec<Vec<Option<Vec<usize>>>>,
     ready: Vec<Vec<bool>>,
@@ -233,6 +236,7 @@ impl<'a> Drive<'a> {
             fired: Vec::new(),
             gates: Vec::new(),
             allocations: Vec::new(),
+            mapped: vec![false; program.roots.len()],
             slots: vec![vec![None; memories]; program.roots.len()],
             ready: vec![vec![false; memories]; program.roots.len()],
             staging: Vec::new(),
@@ -255,8 +259,15 @@ impl<'a> Drive<'a> {
         for (i, root) in program.roots.iter().enumerate() {
             let data = root.data.then_some(0);
             drive.allocated += u32::from(root.data);
-            drive.ready[i][0] = root.data;
-            drive.roots.push(drive.engine.add_root(root.extent(), root.unit, root.len() * root.unit, data));
+            drive.ready[i][root.home.unwrap_or(0)] = root.data;
+            let shape = RootShape {
+                extent: root.extent(),
+                unit: root.unit,
+                bytes: root.len() * root.unit,
+                object: (),
+                home: root.home.map(|m| MemoryId(m as u32)),
+            };
+            drive.roots.push(drive.engine.add_root(shape, data));
         }
         drive
     }
@@ -328,7 +339,7 @@ impl<'a> Drive<'a> {
             let (download, upload, moves) = (staged.download, staged.upload, staged.moves);
             self.staging.push(Staging { download, upload, moves, opened: 0, at, tokens: Vec::new() });
         }
-        self.allocations.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
+        self.allocations.extend(self.turn.allocate.drain(..).map(|a| (a.root, a.memory)));
         self.freed += std::mem::take(&mut self.turn.leaked).len() as u32;
         for memory in std::mem::take(&mut self.turn.freed) {
             self.freed += 1;

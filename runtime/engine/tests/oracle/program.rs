@@ -38,6 +38,8 @@ pub(super) struct Program {
 pub(super) struct Memory {
     pub(super) context: usize,
     pub(super) addressable: bool,
+    /// The host has it while it is mapped; only roots that stay there are in it.
+    pub(super) mapped: bool,
     /// A fresh allocation reads as zeros.
     pub(super) zeroed: bool,
     /// Copies of more bytes than this out of what the host reaches, and into it, go through staging.
@@ -61,6 +63,8 @@ pub(super) struct Root {
     pub(super) data: bool,
     /// Bytes in an element.
     pub(super) unit: usize,
+    /// It stays in this memory.
+    pub(super) home: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +160,7 @@ impl Program {
                 3 => [1, 1, rng.below(3)],
                 _ => [1, 1, 1 + rng.below(24)],
             };
-            program.roots.push(Root { dims, data: rng.chance(40), unit: 1 + rng.below(4) });
+            program.roots.push(Root { dims, data: rng.chance(40), unit: 1 + rng.below(4), home: None });
         }
         let tame = rng.chance(50);
         let count = if rng.chance(5) { 12 + rng.below(20) } else { 2 + rng.below(11) };
@@ -182,7 +186,41 @@ impl Program {
             program.items.push(item);
         }
         program.hangs = program.loss.is_some() && rng.chance(50);
+        let mut settling = Rng::new(mix(seed, 0x0005_e77e));
+        if settling.chance(25) {
+            program.settle_down(&mut settling);
+        }
         program
+    }
+
+    /// Some roots stay in a memory of one context, of which its devices use it, and the host where that can.
+    fn settle_down(&mut self, rng: &mut Rng) {
+        let context = rng.below(self.contexts);
+        let (addressable, mapped) = [(true, false), (false, true), (false, true), (false, false)][rng.below(4)];
+        let zeroed = rng.chance(50);
+        self.memories.push(Memory { context, addressable, mapped, zeroed, limits: NO_LIMITS });
+        let home = self.memories.len();
+        for root in &mut self.roots {
+            root.home = rng.chance(60).then_some(home);
+        }
+        let devices: Vec<usize> =
+            (0..self.devices.len()).filter(|d| self.devices[*d].context == context).collect();
+        for item in &mut self.items {
+            let settled = item.accesses.iter().any(|(root, ..)| self.roots[*root].home.is_some());
+            let can = match item.kind {
+                Kind::Group(Some(device)) => devices.contains(&device),
+                Kind::Group(None) | Kind::Guard => addressable || mapped,
+            };
+            if settled && !can {
+                item.kind = Kind::Group(Some(devices[rng.below(devices.len())]));
+            }
+        }
+    }
+
+    /// The context whose devices all work in a memory, if roots stay there.
+    pub(super) fn is_home(&self, memory: usize) -> Option<usize> {
+        let home = self.roots.iter().any(|root| root.home == Some(memory));
+        home.then(|| self.memories[memory - 1].context)
     }
 
     /// All elements of a root, by their position among those of all roots.
@@ -236,7 +274,7 @@ impl Program {
             1 | 2 if !same.is_empty() => same[rng.below(same.len())] + 1,
             _ => {
                 let addressable = rng.chance(20);
-                self.memories.push(Memory { context, addressable, zeroed: true, limits: NO_LIMITS });
+                self.memories.push(Memory { context, addressable, mapped: false, zeroed: true, limits: NO_LIMITS });
                 self.memories.len()
             }
         };
@@ -284,12 +322,28 @@ impl Program {
         (root, random_box(rng, &self.roots[root]), mode)
     }
 
-    /// Where an item works.
-    pub(super) fn memory_of(&self, item: usize) -> usize {
-        match self.items[item].kind {
-            Kind::Group(Some(device)) => self.devices[device].memory,
-            _ => 0,
+    /// Where an item uses a root.
+    pub(super) fn memory_of(&self, item: usize, root: usize) -> usize {
+        match (self.roots[root].home, self.items[item].kind) {
+            (Some(home), _) => home,
+            (None, Kind::Group(Some(device))) => self.devices[device].memory,
+            (None, _) => 0,
         }
+    }
+
+    /// Where an item uses an element.
+    pub(super) fn memory_at(&self, item: usize, element: usize) -> usize {
+        self.memory_of(item, self.root_of(element))
+    }
+
+    /// The root of an element.
+    pub(super) fn root_of(&self, element: usize) -> usize {
+        (0..self.roots.len()).find(|root| self.elements_of(*root).contains(&element)).unwrap_or_default()
+    }
+
+    /// Whether the host has what stays in this memory only while it is mapped.
+    pub(super) fn is_mapped(&self, root: usize) -> bool {
+        self.roots[root].home.is_some_and(|m| self.memories[m - 1].mapped)
     }
 
     /// What an item does with each element it touches, by positions over all roots.
@@ -358,13 +412,18 @@ impl Program {
             17 => std::mem::take(&mut less.one_domain),
             18 => less.memories.iter_mut().any(|m| !std::mem::replace(&mut m.zeroed, true)),
             19 => less.devices.iter_mut().any(|d| d.copy_lanes.pop().is_some()),
+            21 => match less.roots.iter().position(|root| root.home.is_some()) {
+                // Guards of what the host does not reach have become groups, and stay that.
+                Some(root) => less.roots[root].home.take().is_some(),
+                None => false,
+            },
             20 => less.memories.iter_mut().any(|m| std::mem::replace(&mut m.limits, NO_LIMITS) != NO_LIMITS),
             _ => false,
         };
         changed.then_some(less)
     }
 
-    pub(super) const SIMPLER: usize = 21;
+    pub(super) const SIMPLER: usize = 22;
 
     /// The same machine in an engine.
     pub(super) fn build(&self, engine: &mut Engine<Sim>) {
@@ -376,8 +435,10 @@ impl Program {
         for context in 0..self.contexts {
             engine.add_context(domains[if self.one_domain { 0 } else { context }]);
         }
-        for &Memory { addressable, zeroed, limits: (upload_limit, download_limit), .. } in &self.memories {
-            engine.add_memory(MemoryTraits { addressable, zeroed, upload_limit, download_limit });
+        for memory in &self.memories {
+            let &Memory { addressable, mapped, zeroed, limits: (upload_limit, download_limit), .. } = memory;
+            let traits = MemoryTraits { addressable, mapped, zeroed, upload_limit, download_limit };
+            engine.add_memory(ContextId(memory.context as u32), traits);
         }
         let own = 1..=self.memories.len();
         for (from, to) in own.clone().flat_map(|a| own.clone().map(move |b| (a, b))) {
@@ -393,6 +454,9 @@ impl Program {
             }
             for depth in &device.copy_lanes {
                 engine.add_copy_lane(id, *depth);
+            }
+            for home in (1..=self.memories.len()).filter(|m| self.is_home(*m) == Some(device.context)) {
+                engine.add_reach(id, MemoryId(home as u32));
             }
         }
     }

@@ -27,37 +27,64 @@ pub(super) struct Sequential {
 
 impl World {
     pub(super) fn new(program: &Program) -> Self {
-        let mut heap = Vec::new();
-        for (at, root) in program.roots.iter().enumerate() {
-            heap.extend((0..root.len()).map(|e| if root.data { mix(at as u64, e as u64) } else { 0 }));
-        }
+        let heap = Self::first(program);
         let fresh = |(m, memory): (usize, &Memory)| match memory.zeroed {
             true => vec![0; heap.len()],
             false => (0..heap.len()).map(|e| mix(0x2bb15 + m as u64, e as u64)).collect(),
         };
         let rest: Vec<Vec<u64>> = program.memories.iter().enumerate().map(fresh).collect();
-        World { tokens: std::iter::once(heap).chain(rest).collect() }
+        let mut world = World { tokens: std::iter::once(heap).chain(rest).collect() };
+        for (at, root) in program.roots.iter().enumerate() {
+            if let Some(home) = root.home.filter(|_| root.data) {
+                for e in program.elements_of(at) {
+                    world.tokens[home][e] = world.tokens[0][e];
+                }
+            }
+        }
+        world
     }
 
-    /// Runs an item on a memory; says what it saw.
-    pub(super) fn run(&mut self, item: usize, needs: &[(usize, Need)], memory: usize) -> u64 {
-        let seen = look(needs, |e| self.tokens[memory][e]);
-        self.write(item, needs, memory, seen);
+    /// What everything holds at first.
+    fn first(program: &Program) -> Vec<u64> {
+        let mut all = Vec::new();
+        for (at, root) in program.roots.iter().enumerate() {
+            all.extend((0..root.len()).map(|e| if root.data { mix(at as u64, e as u64) } else { 0 }));
+        }
+        all
+    }
+
+    /// Runs an item where it works; says what it saw.
+    pub(super) fn run(&mut self, program: &Program, item: usize, needs: &[(usize, Need)]) -> u64 {
+        let seen = self.look(program, item, needs);
+        self.write(program, item, needs, seen);
         seen
     }
 
-    pub(super) fn look(&self, needs: &[(usize, Need)], memory: usize) -> u64 {
-        look(needs, |e| self.tokens[memory][e])
+    pub(super) fn look(&self, program: &Program, item: usize, needs: &[(usize, Need)]) -> u64 {
+        look(needs, |e| self.tokens[program.memory_at(item, e)][e])
     }
 
-    pub(super) fn write(&mut self, item: usize, needs: &[(usize, Need)], memory: usize, seen: u64) {
+    pub(super) fn write(&mut self, program: &Program, item: usize, needs: &[(usize, Need)], seen: u64) {
         for (e, token) in writes(item, needs, seen) {
-            self.tokens[memory][e] = token;
+            self.tokens[program.memory_at(item, e)][e] = token;
         }
     }
 
-    /// What something that fails leaves behind.
-    pub(super) fn spoil(&mut self, elements: impl Iterator<Item = usize>, memory: usize, by: usize) {
+    /// What an item that fails leaves behind.
+    pub(super) fn spoil(
+        &mut self,
+        program: &Program,
+        item: usize,
+        elements: impl Iterator<Item = usize>,
+        by: usize,
+    ) {
+        for e in elements {
+            self.tokens[program.memory_at(item, e)][e] = mix(0xbad_0bad ^ by as u64, e as u64);
+        }
+    }
+
+    /// What a copy that fails leaves behind.
+    pub(super) fn spoil_in(&mut self, elements: impl Iterator<Item = usize>, memory: usize, by: usize) {
         for e in elements {
             self.tokens[memory][e] = mix(0xbad_0bad ^ by as u64, e as u64);
         }
@@ -69,7 +96,7 @@ impl World {
         needs: &[Vec<(usize, Need)>],
         fates: &[Option<Fate>],
     ) -> Sequential {
-        let mut tokens: Vec<Option<u64>> = World::new(program).tokens[0].iter().map(|t| Some(*t)).collect();
+        let mut tokens: Vec<Option<u64>> = Self::first(program).into_iter().map(Some).collect();
         let mut seen = vec![None; fates.len()];
         for (item, fate) in fates.iter().enumerate() {
             match fate {

@@ -231,7 +231,7 @@ fn decision_44_a_clear_is_planned_where_never_written_bytes_are_read() {
     let domain = s.engine.add_domain();
     let context = s.engine.add_context(domain);
     let fresh = MemoryTraits { addressable: false, zeroed: false, ..MemoryTraits::heap() };
-    let memory = s.engine.add_memory(fresh);
+    let memory = s.engine.add_memory(context, fresh);
     let gpu = s.engine.add_device(context, memory);
     let lane = s.engine.add_lane(gpu, Depth { commands: 64, reports: 64 });
     s.devices.insert(gpu, (context, vec![lane]));

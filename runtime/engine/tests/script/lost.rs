@@ -44,7 +44,7 @@ fn what_a_hung_device_may_touch_is_leaked() {
     let heap_too = MemoryTraits { addressable: false, ..MemoryTraits::heap() };
     let domain = s.engine.add_domain();
     let context = s.engine.add_context(domain);
-    let memory = s.engine.add_memory(heap_too);
+    let memory = s.engine.add_memory(context, heap_too);
     let gpu = s.engine.add_device(context, memory);
     let lane = s.engine.add_lane(gpu, Depth { commands: 64, reports: 64 });
     s.devices.insert(gpu, (context, vec![lane]));

@@ -19,8 +19,8 @@ use std::ops::Range;
 use group::Group;
 use windlass_engine::{
     Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, HEAP, LaneId,
-    MemoryId, MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, Shell, Staged, Step,
-    Transfer, Turn,
+    MemoryId, MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Staged,
+    Step, Transfer, Turn,
 };
 
 /// The shell of a script: work and causes are names.
@@ -38,6 +38,7 @@ impl Shell for Play {
     type Load = ();
     type Cause = &'static str;
     type Memory = u32;
+    type Object = ();
 
     fn transfer(step: Transfer) -> Job {
         Job::Copy(step)
@@ -89,6 +90,11 @@ fn flat(y: Range<usize>, x: Range<usize>) -> Box3 {
     Box3 { lo: [0, y.start, x.start], hi: [1, y.end, x.end] }
 }
 
+/// Elements of one byte.
+fn shape(extent: Box3, home: Option<MemoryId>) -> RootShape<Play> {
+    RootShape { extent, unit: 1, bytes: extent.volume(), object: (), home }
+}
+
 impl Script {
     fn new() -> Self {
         let mut engine = Engine::new();
@@ -132,7 +138,7 @@ impl Script {
     }
 
     fn device_in(&mut self, context: ContextId, lanes: usize, depth: usize) -> DeviceId {
-        let memory = self.engine.add_memory(MemoryTraits { addressable: false, ..MemoryTraits::heap() });
+        let memory = self.engine.add_memory(context, MemoryTraits { addressable: false, ..MemoryTraits::heap() });
         let device = self.engine.add_device(context, memory);
         let lanes = (0..lanes)
             .map(|_| self.engine.add_lane(device, Depth { commands: depth as u32, reports: depth as u32 }))
@@ -165,16 +171,16 @@ impl Script {
 
     /// A buffer of this many bytes that nobody has written.
     fn buffer(&mut self, bytes: usize) -> RootId {
-        self.engine.add_root(line(0..bytes), 1, bytes, None)
+        self.engine.add_root(shape(line(0..bytes), None), None)
     }
 
     /// A buffer with content in the heap.
     fn data(&mut self, bytes: usize) -> RootId {
-        self.engine.add_root(line(0..bytes), 1, bytes, Some(0))
+        self.engine.add_root(shape(line(0..bytes), None), Some(0))
     }
 
     fn grid(&mut self, y: usize, x: usize) -> RootId {
-        self.engine.add_root(flat(0..y, 0..x), 1, y * x, None)
+        self.engine.add_root(shape(flat(0..y, 0..x), None), None)
     }
 
     fn group(&mut self, name: &'static str) -> Group<'_> {
@@ -225,7 +231,7 @@ impl Script {
             self.freed += self.turn.freed.drain(..).count();
             self.closed.append(&mut self.turn.closed);
             self.fired.append(&mut self.turn.fired);
-            self.asked.extend(self.turn.allocate.drain(..).map(|(root, memory, _)| (root, memory)));
+            self.asked.extend(self.turn.allocate.drain(..).map(|a| (a.root, a.memory)));
             for staged in std::mem::take(&mut self.turn.staged) {
                 self.engine.open(staged.download, &mut self.turn);
                 self.staged.push(staged);

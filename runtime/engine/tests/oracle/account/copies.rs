@@ -4,28 +4,40 @@ use super::*;
 
 impl Account<'_> {
     /// What moves is what is stale, all of it and nothing else, and in the fewest pieces that do not fail for each other.
-    pub(super) fn check_copies(&mut self, item: usize, at: usize, copies: &[Transfer]) -> Result<(), Fault> {
-        let memory = self.program.memory_of(item);
+    pub(super) fn check_copies(
+        &mut self,
+        item: usize,
+        at: usize,
+        copies: &[Transfer],
+        mut in_heap: Vec<bool>,
+    ) -> Result<(), Fault> {
+        let handed = self.check_steps(item, copies)?;
         let mut missing: Vec<u16> = vec![0; self.elements.len()];
         let mut sources: Vec<Set> = vec![0; self.elements.len()];
         // What nobody has written, in memory that is not zeroed by itself.
         let mut rubbish: Vec<Set> = vec![0; self.elements.len()];
         let (mut poisoned, mut known) = (false, Vec::new());
+        for &root in &handed {
+            // What nobody has written is cleared before the host has it.
+            let home = self.program.roots[root].home.unwrap_or(0);
+            if self.program.items[item].kind == Kind::Group(None) || self.program.items[item].kind == Kind::Guard {
+                self.program.elements_of(root).for_each(|e| rubbish[e] = self.rubbish(e, home));
+            }
+        }
         for (e, _) in self.needs[item].iter().filter(|(_, n)| n.old) {
-            let element = &self.elements[*e];
+            let (element, memory) = (&self.elements[*e], self.program.memory_at(item, *e));
             poisoned |= matches!(element.content, Content::Poisoned(_) | Content::Lost);
             if element.content == Content::Written && element.current & 1 << memory == 0 {
                 missing[*e] = element.current;
                 sources[*e] = self.sources(*e, &mut known);
             }
-            let dirty = memory > 0 && !self.program.memories[memory - 1].zeroed;
-            rubbish[*e] =
-                Set::from(dirty && element.content == Content::Never && !element.users[memory].cleared);
+            rubbish[*e] |= self.rubbish(*e, memory);
         }
+        let hands = |copy: &Transfer| handed.contains(&(copy.root.sort_key().0 as usize));
         if poisoned {
-            return match copies {
-                [] => Ok(()),
-                _ => Err(Fault::new("a group that was doomed when it was planned moves data")),
+            return match copies.iter().all(hands) {
+                true => Ok(()),
+                false => Err(Fault::new("a group that was doomed when it was planned moves data")),
             };
         }
         let mut base = 0;
@@ -45,7 +57,7 @@ impl Account<'_> {
             if clears != few && !self.blind {
                 return Err(Fault::new(format!("{clears} clears where {few} are enough")));
             }
-            let made = count(&|s| !matches!(s, Step::Upload | Step::Clear));
+            let made = count(&|s| matches!(s, Step::Direct | Step::Download));
             let as_many = made == needed || self.program.chunk.is_some() && made > needed;
             if !as_many && !self.blind {
                 return Err(Fault::new(format!("{made} transfers where {needed} are enough")));
@@ -55,8 +67,12 @@ impl Account<'_> {
         }
         for (i, copy) in copies.iter().enumerate() {
             let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
-            if to != memory {
+            let root = copy.root.sort_key().0 as usize;
+            if to != self.program.memory_of(item, root) {
                 return Err(Fault::new("a transfer to where nobody needs it"));
+            }
+            if matches!(copy.step, Step::Map | Step::Unmap) {
+                continue;
             }
             if copy.step == Step::Clear {
                 let elements = &self.nodes[at + 1 + i].elements;
@@ -73,7 +89,13 @@ impl Account<'_> {
             }
             let unit = self.program.roots[copy.root.sort_key().0 as usize].unit;
             let bytes = copy.bounds.volume() * unit;
-            if self.is_staged(from, to, bytes) != (copy.step == Step::Download) {
+            if to == 0 && !std::mem::replace(&mut in_heap[root], true) {
+                let source = &self.program.memories[from - 1];
+                if !source.addressable && bytes > source.limits.1 {
+                    self.pinned[root] = Some(from);
+                }
+            }
+            if self.is_staged(root, from, to, bytes) != (copy.step == Step::Download) {
                 return Err(Fault::new("a transfer takes the wrong way"));
             }
             let elements = &self.nodes[at + 1 + i].elements;
@@ -103,6 +125,47 @@ impl Account<'_> {
         }
     }
 
+    /// Whether nobody has written an element, and fresh memory is not as good as that here.
+    fn rubbish(&self, e: usize, memory: usize) -> Set {
+        let dirty = memory > 0 && !self.program.memories[memory - 1].zeroed;
+        let element = &self.elements[e];
+        Set::from(dirty && element.content == Content::Never && !element.users[memory].cleared)
+    }
+
+    /// Memory that host and devices have in turn is given to who is to use it, if that is not who has it; and no other is.
+    /// Says which roots change hands.
+    fn check_steps(&self, item: usize, copies: &[Transfer]) -> Result<Vec<usize>, Fault> {
+        let step = match self.program.items[item].kind {
+            Kind::Group(Some(_)) => Step::Unmap,
+            _ => Step::Map,
+        };
+        let lost = |root: usize| {
+            let home = self.program.roots[root].home.unwrap_or(0);
+            home == 0 || self.lost.contains(&self.program.memories[home - 1].context)
+        };
+        let stuck = |root: usize| members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
+        let changes = |root: &usize| {
+            let has_it = self.with_host[*root] == (step == Step::Map);
+            let there = self.program.roots[*root].len() > 0;
+            self.program.is_mapped(*root) && !has_it && there && !lost(*root) && !stuck(*root)
+        };
+        let expected: Vec<usize> = self.used_roots(item).into_iter().filter(changes).collect();
+        let steps = copies.iter().filter(|c| matches!(c.step, Step::Map | Step::Unmap));
+        let mut made: Vec<usize> = Vec::new();
+        for copy in steps {
+            let root = copy.root.sort_key().0 as usize;
+            if copy.step != step || copy.bounds != self.program.roots[root].extent() {
+                return Err(Fault::new("memory is given to the wrong side"));
+            }
+            made.push(root);
+        }
+        made.sort_unstable();
+        match made == expected {
+            true => Ok(made),
+            false => Err(Fault::new(format!("{made:?} change hands where {expected:?} are to"))),
+        }
+    }
+
     /// Who will have written this copy, and has not ended: the only one that can fail whoever reads it from there.
     fn pending(&self, e: usize, memory: usize) -> Option<usize> {
         self.elements[e].users[memory].last.filter(|n| self.nodes[*n].settled.is_none())
@@ -121,7 +184,12 @@ impl Account<'_> {
         })
     }
 
-    pub(super) fn is_staged(&self, from: usize, to: usize, bytes: usize) -> bool {
+    pub(super) fn is_staged(&self, root: usize, from: usize, to: usize, bytes: usize) -> bool {
+        let context = |m: usize| self.program.memories[m - 1].context;
+        let own = |m: usize| m > 0 && self.pinned[root].is_some_and(|by| context(by) == context(m));
+        if from == 0 && own(to) || to == 0 && own(from) {
+            return false;
+        }
         let memory = |m: usize| self.program.memories.get(m.wrapping_sub(1)).filter(|m| !m.addressable);
         match (memory(from), memory(to)) {
             (Some(_), Some(_)) => !self.program.is_linked(from, to),
@@ -135,8 +203,10 @@ impl Account<'_> {
     pub(super) fn enter_copy(&mut self, reader: usize, writer: usize) {
         let What::Copy(copy) = self.nodes[reader].what else { return };
         let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
-        if copy.step == Step::Clear {
-            return self.enter_clear(reader, to);
+        match copy.step {
+            Step::Clear => return self.enter_clear(reader, to),
+            Step::Map | Step::Unmap => return self.enter_step(reader, copy),
+            _ => {}
         }
         let (mut before, mut reads, mut overwrites) = (0, 0, 0);
         for &e in &self.nodes[reader].elements {
@@ -162,6 +232,21 @@ impl Account<'_> {
         } else {
             self.close(reader, before | overwrites);
         }
+    }
+
+    /// Memory changes hands, as a whole: behind all its users so far, and before all others, who fail if it does.
+    fn enter_step(&mut self, at: usize, step: Transfer) {
+        let (root, memory) = (step.root.sort_key().0 as usize, step.to.0 as usize);
+        let mut before = self.steps[root];
+        for &e in &self.nodes[at].elements {
+            let users = &mut self.elements[e].users[memory];
+            before |= users.readers | users.writers;
+            users.writers |= bit(at);
+        }
+        self.nodes[at].shares = self.steps[root];
+        self.steps[root] |= bit(at);
+        self.with_host[root] = step.step == Step::Map;
+        self.close(at, before);
     }
 
     /// A clear reads nothing, and makes no version: it only waits for whoever uses that copy.

@@ -59,6 +59,7 @@ impl Account<'_> {
                     }
                 }
             }
+            What::Copy(Transfer { step: Step::Map | Step::Unmap, .. }) => {}
             What::Copy(copy) if copy.step == Step::Clear => {
                 for &e in &self.nodes[at].elements {
                     let users = &mut self.elements[e].users[copy.to.0 as usize];
@@ -85,6 +86,7 @@ impl Account<'_> {
 
     /// A context is lost, and with it these buffers' allocations in whatever memory.
     pub(in super::super) fn lost(&mut self, context: usize, given_up: &[(usize, usize)]) {
+        self.lost.push(context);
         for &(root, memory) in given_up {
             for e in self.program.elements_of(root) {
                 self.lose_copy(e, memory);

@@ -4,10 +4,10 @@
 use super::*;
 
 impl Element {
-    pub(super) fn await_guard(&mut self, at: usize) {
+    pub(super) fn await_guard(&mut self, at: usize, memory: usize) {
         self.content = Content::Written;
-        self.pending.push((at, self.current & !1));
-        self.current = 1;
+        self.pending.push((at, self.current & !(1 << memory)));
+        self.current = 1 << memory;
     }
 
     fn end_guard(&mut self, at: usize, wrote: bool) {
@@ -37,7 +37,17 @@ impl Account<'_> {
     /// Whether a guard would have data that is known to be no good.
     pub(super) fn is_refused(&self, item: usize) -> bool {
         let bad = |e: usize| matches!(self.elements[e].content, Content::Poisoned(_) | Content::Lost);
+        let stuck = |root: usize| members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
         self.needs[item].iter().any(|(e, need)| need.old && bad(*e))
+            || self.used_roots(item).into_iter().any(stuck)
+    }
+
+    /// The roots of which an item uses some.
+    pub(in super::super) fn used_roots(&self, item: usize) -> Vec<usize> {
+        let used = |root: &usize| {
+            self.needs[item].iter().any(|(e, _)| self.program.elements_of(*root).contains(e))
+        };
+        (0..self.program.roots.len()).filter(used).collect()
     }
 
     /// A guard is let go of before it has its memory: those who come later need not come after it, but in the heap.

@@ -67,24 +67,28 @@ impl Drive<'_> {
         let needs = &self.account.needs[item];
         if guard && seen.is_none() {
             self.check_guards(at, item)?;
-            self.running[i].seen = Some(self.world.look(needs, 0));
+            self.check_side(at, true)?;
+            self.running[i].seen = Some(self.world.look(self.program, item, needs));
             return Ok(());
         }
         self.running.swap_remove(i);
         let fails = self.fails[at];
         if fails {
             self.account.nodes[at].own_failure = true;
-            self.world.spoil(needs.iter().filter(|(_, n)| n.new).map(|(e, _)| *e), 0, at);
+            let written = needs.iter().filter(|(_, n)| n.new).map(|(e, _)| *e);
+            self.world.spoil(self.program, item, written, at);
         } else if let Some(seen) = seen {
-            if self.world.look(needs, 0) != seen {
+            self.check_side(at, true)?;
+            if self.world.look(self.program, item, needs) != seen {
                 return Err(Fault::new(format!("what {at} holds changed under it")));
             }
-            self.world.write(item, needs, 0, seen);
+            self.world.write(self.program, item, needs, seen);
             self.seen[item] = Some(seen);
         } else {
             self.check_guards(at, item)?;
+            self.check_side(at, true)?;
             let needs = &self.account.needs[item];
-            self.seen[item] = Some(self.world.run(item, needs, 0));
+            self.seen[item] = Some(self.world.run(self.program, item, needs));
         }
         let result = if fails { Err(Why::new(at as u32)) } else { Ok(()) };
         self.engine.finish_host(id, result, &mut self.turn);

@@ -33,6 +33,7 @@ impl Drive<'_> {
         }
         let copies = match self.account.nodes[at].what {
             What::Item(_) => false,
+            What::Copy(copy) if matches!(copy.step, Step::Map | Step::Unmap) => false,
             What::Copy(copy) => !self.is_small(l, copy),
         };
         if lane.copies != (copies && self.has_copy_lanes(l)) {
@@ -64,6 +65,19 @@ impl Drive<'_> {
             (false, _) => {}
         }
         lane.check_reports()
+    }
+
+    /// What is used is with the host where that is right, and not with it elsewhere.
+    pub(super) fn check_side(&self, at: usize, with_host: bool) -> Result<(), Fault> {
+        let used = match self.account.nodes[at].what {
+            What::Item(item) => self.account.used_roots(item),
+            What::Copy(copy) => vec![copy.root.sort_key().0 as usize],
+        };
+        let wrong = |root: &usize| self.program.is_mapped(*root) && self.mapped[*root] != with_host;
+        match used.iter().any(wrong) {
+            true => Err(Fault::new(format!("{at} uses memory that is not its own to use"))),
+            false => Ok(()),
+        }
     }
 
     /// Whether the device of a lane has others for copies.
@@ -122,16 +136,19 @@ impl Drive<'_> {
         match self.account.nodes[at].what {
             What::Item(item) => {
                 self.check_guards(at, item)?;
-                let memory = self.program.memory_of(item);
+                self.check_side(at, false)?;
                 let needs = &self.account.needs[item];
                 if fails {
                     let written = needs.iter().filter(|(_, n)| n.new).map(|(e, _)| *e);
-                    self.world.spoil(written, memory, at);
+                    self.world.spoil(self.program, item, written, at);
                 } else {
-                    self.seen[item] = Some(self.world.run(item, needs, memory));
+                    self.seen[item] = Some(self.world.run(self.program, item, needs));
                 }
             }
-            What::Copy(copy) => self.copy(at, copy, fails),
+            What::Copy(copy) => {
+                self.check_side(at, copy.step == Step::Unmap)?;
+                self.copy(at, copy, fails);
+            }
         }
         Ok(())
     }
@@ -140,7 +157,13 @@ impl Drive<'_> {
         let Node { elements, .. } = &self.account.nodes[at];
         let (from, to) = (copy.from.0 as usize, copy.to.0 as usize);
         match copy.step {
-            _ if fails && copy.step != Step::Download => self.world.spoil(elements.iter().copied(), to, at),
+            Step::Map | Step::Unmap => {
+                let root = copy.root.sort_key().0 as usize;
+                self.mapped[root] = (copy.step == Step::Map) != fails;
+            }
+            _ if fails && copy.step != Step::Download => {
+                self.world.spoil_in(elements.iter().copied(), to, at);
+            }
             Step::Clear => elements.iter().for_each(|&e| self.world.tokens[to][e] = 0),
             Step::Direct => {
                 for &e in elements {

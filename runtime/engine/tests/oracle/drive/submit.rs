@@ -31,7 +31,9 @@ impl Drive<'_> {
         if record.nodes.len() > MOST {
             return Err(Fault::new("too many nodes"));
         }
-        let result = self.account.planned(item, &copies, &record.edges[self.edges..]);
+        let in_heap: Vec<bool> =
+            (0..self.roots.len()).map(|r| self.ready[r][0] || self.slots[r][0].is_some()).collect();
+        let result = self.account.planned(item, &copies, &record.edges[self.edges..], in_heap);
         self.edges = record.edges.len();
         self.ids.push(id);
         self.fails.push(spec.fails);
@@ -124,7 +126,7 @@ impl Drive<'_> {
                 waiting.push(at);
             }
         }
-        let mut asked: Vec<_> = self.turn.allocate.iter().map(|(r, m, _)| (*r, *m)).collect();
+        let mut asked: Vec<_> = self.turn.allocate.iter().map(|a| (a.root, a.memory)).collect();
         let key = |(r, m): &(RootId, MemoryId)| (r.sort_key(), *m);
         asked.sort_by_key(key);
         expected.sort_by_key(key);
@@ -138,19 +140,18 @@ impl Drive<'_> {
     pub(super) fn places(&self, at: usize) -> Vec<(usize, usize)> {
         let mut places: Vec<_> = match self.account.nodes[at].what {
             What::Item(item) => {
-                let memory = self.program.memory_of(item);
                 let guard = self.program.items[item].kind == Kind::Guard;
                 let used = |(root, bounds, _): &&(usize, _, _)| {
                     guard || self.program.roots[*root].elements(bounds).next().is_some()
                 };
-                self.program.items[item].accesses.iter().filter(used).map(|a| (a.0, memory)).collect()
+                self.program.items[item].accesses.iter().filter(used).map(|a| (a.0, self.program.memory_of(item, a.0))).collect()
             }
             What::Copy(c) => {
                 let root = c.root.sort_key().0 as usize;
                 let (from, to) = (c.from.0 as usize, c.to.0 as usize);
                 match c.step {
                     Step::Direct => vec![(root, from), (root, to)],
-                    Step::Download | Step::Clear => vec![(root, from)],
+                    Step::Download | Step::Clear | Step::Map | Step::Unmap => vec![(root, from)],
                     Step::Upload => vec![(root, to)],
                 }
             }
@@ -165,7 +166,10 @@ impl Drive<'_> {
         let of = |device: usize| self.program.devices[device].context;
         let alive = |d: &usize| self.engine.lost(DeviceId(*d as u32)).is_none();
         let devices = &self.program.devices;
-        let first = |memory: usize| devices.iter().position(|d| d.memory == memory).filter(alive);
+        let works_in = |d: &Device, memory: usize| {
+            d.memory == memory || self.program.is_home(memory) == Some(d.context)
+        };
+        let first = |memory: usize| devices.iter().position(|d| works_in(d, memory)).filter(alive);
         match self.account.nodes[at].what {
             What::Item(item) => match self.program.items[item].kind {
                 Kind::Group(Some(device)) => Some(of(device)),
@@ -175,7 +179,7 @@ impl Drive<'_> {
                 let (from, to) = (c.from.0 as usize, c.to.0 as usize);
                 let open = |m: usize| m == 0 || self.program.memories[m - 1].addressable;
                 let on_host = match c.step {
-                    Step::Direct | Step::Clear => false,
+                    Step::Direct | Step::Clear | Step::Map | Step::Unmap => false,
                     Step::Download => open(from),
                     Step::Upload => open(to),
                 };
@@ -185,7 +189,7 @@ impl Drive<'_> {
                 let at_source = match c.step {
                     Step::Direct => first(to).is_none() || !open(from) && open(to),
                     Step::Download => true,
-                    Step::Upload | Step::Clear => false,
+                    Step::Upload | Step::Clear | Step::Map | Step::Unmap => false,
                 };
                 first(if at_source { from } else { to }).map(of)
             }

@@ -1,0 +1,88 @@
+//! Roots that stay in one memory which the host uses only while it is *mapped*.
+//!
+//! Host and devices use the same bytes there, so nothing is moved between them; but the driver wants to be told whose turn it is.
+//! [`Root::is_mapped`] says whose it is once all that is planned has run. A user of the other kind first has a *step* planned, of
+//! the whole root, on a lane of the memory's device: it comes behind all that was planned before, whoever that is, and everything
+//! after it is behind it. So in each moment the memory is with one of the two, as its users have been told.
+//!
+//! A step is no author, and the data behind it is what it was: failures of those who wrote it go past the step. But its own
+//! failure is everybody's from there on, writers' too: nobody knows whose the memory is then. The root is *stuck*.
+//!
+//! [`Root::is_mapped`]: super::Root
+
+use smallvec::SmallVec;
+
+use super::boxes::Box3;
+use super::edges::DATA;
+use super::hazard::{Kind, Preds, User};
+use super::{Access, End, Engine, Mode, NodeId, Place, RootId, Shell, Step, Transfer, Turn};
+
+impl<S: Shell> Engine<S> {
+    /// Sees to it that a root is with the node that is about to use some of it.
+    #[inline]
+    pub(super) fn hand_over(&mut self, node: NodeId, access: &Access, turn: &mut Turn<S>) {
+        if self.roots[access.root].home.is_some() && !access.bounds.is_empty() {
+            self.hand_over_home(node, access.root, turn);
+        }
+    }
+
+    #[cold]
+    fn hand_over_home(&mut self, node: NodeId, root: RootId, turn: &mut Turn<S>) {
+        let to_host = self.nodes[node].place == Place::Host;
+        let entry = &mut self.roots[root];
+        if let Some(cause) = &entry.stuck {
+            self.nodes[node].end.get_or_insert(End::Doomed(cause.clone()));
+            return;
+        }
+        let Some(home) = entry.home else { return };
+        let (traits, device) = (self.memories[home.0 as usize].traits, self.memories[home.0 as usize].device);
+        if !traits.mapped || entry.is_mapped == to_host || entry.extent.is_empty() {
+            return;
+        }
+        // Of a lost context's memory there is nothing left to hand over.
+        let Some(device) = device.filter(|d| self.lost(*d).is_none()) else { return };
+        if to_host && !traits.zeroed {
+            self.clear_all(root, turn);
+        }
+        let step = if to_host { Step::Map } else { Step::Unmap };
+        let entry = &mut self.roots[root];
+        entry.is_mapped = to_host;
+        let (bounds, before) = (entry.extent, entry.handed_over);
+        let mut cells = std::mem::take(&mut entry.cells);
+        let id = self.transfer_node(
+            Place::Device(device),
+            Transfer { root, from: home, to: home, bounds, step },
+        );
+        (self.nodes[id].hands_over, self.nodes[id].wants_copy_lane) = (true, false);
+        let user = User { node: id, realm: self.realm(Place::Device(device)), memory: home, kind: Kind::Author };
+        let mut preds = Preds::default();
+        preds.node(before, DATA);
+        let inside = cells.carve(&bounds, &mut self.epochs);
+        let mut entry = self.entry(user, &mut preds, turn);
+        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
+        entry.enter_step(&mut cells, &inside);
+        let gates = self.use_root(id, root, home, true, turn);
+        self.attach(id, &mut preds, gates, turn);
+        cells.tidy(&inside, &self.nodes, &mut self.epochs);
+        self.roots[root].cells = cells;
+        self.roots[root].handed_over = Some(id);
+    }
+
+    /// Clears all that nobody has written: while the host has the memory no device could.
+    fn clear_all(&mut self, root: RootId, turn: &mut Turn<S>) {
+        let Some(home) = self.roots[root].home else { return };
+        let mut cells = std::mem::take(&mut self.roots[root].cells);
+        let rubbish = (0..cells.len()).map(|at| cells.get(at)).filter(|cell| cell.is_rubbish(home));
+        let rubbish: SmallVec<[Box3; 4]> = rubbish.map(|cell| cell.bounds).collect();
+        self.clear_boxes(root, &mut cells, home, &rubbish, turn);
+        self.roots[root].cells = cells;
+    }
+
+    /// A step has failed.
+    pub(super) fn get_stuck(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
+        for i in 0..self.nodes[id].uses.len() {
+            let root = self.nodes[id].uses[i].root;
+            turn.causes.extend(self.roots[root].stuck.replace(cause.clone()));
+        }
+    }
+}
