@@ -62,6 +62,7 @@ pub struct Depth {
     pub reports: u32,
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct Memory {
     /// Whose it is: nobody's but the heap.
     pub(super) context: Option<ContextId>,

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::boxes::Box3;
 use super::edges::DATA;
 use super::hazard::{Kind, Preds, User};
+use super::machine::Memory;
 use super::{Access, End, Engine, Mode, NodeId, Place, RootId, Shell, Step, Transfer, Turn};
 
 impl<S: Shell> Engine<S> {
@@ -29,18 +30,16 @@ impl<S: Shell> Engine<S> {
     #[cold]
     fn hand_over_home(&mut self, node: NodeId, root: RootId, turn: &mut Turn<S>) {
         let to_host = self.nodes[node].place == Place::Host;
-        let entry = &mut self.roots[root];
-        if let Some(cause) = &entry.stuck {
+        let entry = &self.roots[root];
+        let Some(home) = entry.home else { return };
+        let Memory { context, device, traits, .. } = self.memories[home.0 as usize];
+        // Nothing comes into a lost context's memory any more, and nothing out of it.
+        let lost = || self.contexts[context?.0 as usize].lost.as_ref();
+        if let Some(cause) = entry.stuck.as_ref().or_else(lost) {
             self.nodes[node].end.get_or_insert(End::Doomed(cause.clone()));
             return;
         }
-        let Some(home) = entry.home else { return };
-        let (traits, device) = (self.memories[home.0 as usize].traits, self.memories[home.0 as usize].device);
-        if !traits.mapped || entry.is_mapped == to_host || entry.extent.is_empty() {
-            return;
-        }
-        // Of a lost context's memory there is nothing left to hand over.
-        let Some(device) = device.filter(|d| self.lost(*d).is_none()) else { return };
+        let Some(device) = device.filter(|_| traits.mapped && entry.is_mapped != to_host) else { return };
         if to_host && !traits.zeroed {
             self.clear_all(root, turn);
         }

@@ -231,6 +231,7 @@ impl<'a> Account<'a> {
         for root in self.used_roots(item) {
             before |= self.steps[root];
             self.nodes[at].shares |= self.steps[root];
+            self.nodes[at].reads_lost |= self.is_home_lost(root);
         }
         for (e, need) in &self.needs[item] {
             let memory = self.program.memory_at(item, *e);

@@ -186,8 +186,8 @@ pub(super) struct Drive<'a> {
     fired: Vec<ProxyId>,
     gates: Vec<NodeId>,
     allocations: Vec<(RootId, MemoryId)>,
-    /// Roots whose memory the host has.
-    mapped: Vec<bool>,
+    /// Whether the host has a root's memory; nobody knows where it failed to change hands.
+    mapped: Vec<Option<bool>>,
     /// Per root and memory: none was asked for, one is on its way for these nodes, or it is there.
     slots: Vec<Vec<Option<Vec<usize>>>>,
     ready: Vec<Vec<bool>>,
@@ -236,7 +236,7 @@ impl<'a> Drive<'a> {
             fired: Vec::new(),
             gates: Vec::new(),
             allocations: Vec::new(),
-            mapped: vec![false; program.roots.len()],
+            mapped: vec![Some(false); program.roots.len()],
             slots: vec![vec![None; memories]; program.roots.len()],
             ready: vec![vec![false; memories]; program.roots.len()],
             staging: Vec::new(),

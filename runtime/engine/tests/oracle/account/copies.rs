@@ -31,7 +31,8 @@ impl Account<'_> {
                 missing[*e] = element.current;
                 sources[*e] = self.sources(*e, &mut known);
             }
-            rubbish[*e] |= self.rubbish(*e, memory);
+            let gone = self.is_home_lost(self.program.root_of(*e));
+            rubbish[*e] |= if gone { 0 } else { self.rubbish(*e, memory) };
         }
         let hands = |copy: &Transfer| handed.contains(&(copy.root.sort_key().0 as usize));
         if poisoned {
@@ -125,6 +126,12 @@ impl Account<'_> {
         }
     }
 
+    /// Whether a root stays in a memory that is lost.
+    pub(super) fn is_home_lost(&self, root: usize) -> bool {
+        let home = self.program.roots[root].home;
+        home.is_some_and(|m| self.lost.contains(&self.program.memories[m - 1].context))
+    }
+
     /// Whether nobody has written an element, and fresh memory is not as good as that here.
     fn rubbish(&self, e: usize, memory: usize) -> Set {
         let dirty = memory > 0 && !self.program.memories[memory - 1].zeroed;
@@ -139,15 +146,11 @@ impl Account<'_> {
             Kind::Group(Some(_)) => Step::Unmap,
             _ => Step::Map,
         };
-        let lost = |root: usize| {
-            let home = self.program.roots[root].home.unwrap_or(0);
-            home == 0 || self.lost.contains(&self.program.memories[home - 1].context)
-        };
         let stuck = |root: usize| members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
         let changes = |root: &usize| {
             let has_it = self.with_host[*root] == (step == Step::Map);
             let there = self.program.roots[*root].len() > 0;
-            self.program.is_mapped(*root) && !has_it && there && !lost(*root) && !stuck(*root)
+            self.program.is_mapped(*root) && !has_it && there && !self.is_home_lost(*root) && !stuck(*root)
         };
         let expected: Vec<usize> = self.used_roots(item).into_iter().filter(changes).collect();
         let steps = copies.iter().filter(|c| matches!(c.step, Step::Map | Step::Unmap));

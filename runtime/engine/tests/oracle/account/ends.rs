@@ -60,17 +60,13 @@ impl Account<'_> {
                 }
             }
             What::Copy(Transfer { step: Step::Map | Step::Unmap, .. }) => {}
-            What::Copy(copy) if copy.step == Step::Clear => {
-                for &e in &self.nodes[at].elements {
-                    let users = &mut self.elements[e].users[copy.to.0 as usize];
-                    users.cleared &= users.last != Some(at);
-                }
-            }
             What::Copy(copy) if copy.step != Step::Download => {
                 let (to, lineage) = (copy.to.0 as usize, self.nodes[at].reads);
                 for &e in &self.nodes[at].elements {
                     let element = &mut self.elements[e];
                     if element.users[to].last == Some(at) {
+                        element.users[to].cleared = false;
+                        // What was to be cleared may count as written by now: a guard had it.
                         element.current &= !(1 << to);
                         element.forget(to);
                         element.fall_back();

@@ -39,7 +39,7 @@ impl Account<'_> {
         let bad = |e: usize| matches!(self.elements[e].content, Content::Poisoned(_) | Content::Lost);
         let stuck = |root: usize| members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
         self.needs[item].iter().any(|(e, need)| need.old && bad(*e))
-            || self.used_roots(item).into_iter().any(stuck)
+            || self.used_roots(item).into_iter().any(|root| stuck(root) || self.is_home_lost(root))
     }
 
     /// The roots of which an item uses some.

@@ -73,7 +73,11 @@ impl Drive<'_> {
             What::Item(item) => self.account.used_roots(item),
             What::Copy(copy) => vec![copy.root.sort_key().0 as usize],
         };
-        let wrong = |root: &usize| self.program.is_mapped(*root) && self.mapped[*root] != with_host;
+        // What was fed behind a step that fails runs, and fails in the end; the host never starts on such memory.
+        let wrong = |root: &usize| {
+            let other = self.mapped[*root] != Some(with_host);
+            self.program.is_mapped(*root) && other && (with_host || self.mapped[*root].is_some())
+        };
         match used.iter().any(wrong) {
             true => Err(Fault::new(format!("{at} uses memory that is not its own to use"))),
             false => Ok(()),
@@ -146,7 +150,8 @@ impl Drive<'_> {
                 }
             }
             What::Copy(copy) => {
-                self.check_side(at, copy.step == Step::Unmap)?;
+                let unmaps = copy.step == Step::Unmap && self.mapped[copy.root.sort_key().0 as usize].is_some();
+                self.check_side(at, unmaps)?;
                 self.copy(at, copy, fails);
             }
         }
@@ -159,7 +164,7 @@ impl Drive<'_> {
         match copy.step {
             Step::Map | Step::Unmap => {
                 let root = copy.root.sort_key().0 as usize;
-                self.mapped[root] = (copy.step == Step::Map) != fails;
+                self.mapped[root] = (!fails).then_some(copy.step == Step::Map);
             }
             _ if fails && copy.step != Step::Download => {
                 self.world.spoil_in(elements.iter().copied(), to, at);
