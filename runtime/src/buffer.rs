@@ -1,5 +1,7 @@
 //! Buffers: data that belongs to no device, and is wherever it is needed.
 
+mod image;
+mod placed;
 mod region;
 mod root;
 mod unbound;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::{DeviceCopy, Extent, RawSpan, Word};
 
+pub use image::{Image, Texel};
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
 pub(crate) use unbound::{Early, end};
@@ -94,6 +97,10 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     }
 
     fn with_root(extent: [usize; D], data: Option<HostMemory>) -> Self {
+        Self::with_root_like(extent, data, |root| root)
+    }
+
+    fn with_root_like(extent: [usize; D], data: Option<HostMemory>, like: impl FnOnce(Root) -> Root) -> Self {
         const { assert!(size_of::<T>() != 0, "elements of no size cannot live in a buffer") };
         const { assert!(D >= 1 && D <= 3, "buffers have one to three dimensions") };
         let mut shape = [1; 3];
@@ -107,7 +114,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         }
         let root = Root::new(shape, size_of::<T>(), Word::of::<T>(), data);
         Buffer {
-            root: Arc::new(root),
+            root: Arc::new(like(root)),
             window: Window {
                 bounds: Box3 { lo: [0; 3], hi: shape },
                 offset: 0,
@@ -268,7 +275,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         self.check()?;
         let root = self.root.bind(inner, at)?;
         let Window { offset, extent, .. } = self.window;
-        Ok(Binding { root, offset, extent, element: size_of::<T>() as u32, word: self.root.word() })
+        let (element, is_image) = (size_of::<T>() as u32, self.root.is_image());
+        Ok(Binding { root, offset, extent, element, word: self.root.word(), is_image })
     }
 
     /// Says why this is no part of its buffer, if it is none.

@@ -68,6 +68,9 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
     }
 
     fn take_place(&self) -> Result<Place> {
+        if let Some(home) = self.buffer.root().home() {
+            home.check_host()?;
+        }
         let inner = match self.buffer.root().owner() {
             Some(inner) => inner,
             None => match self.buffer.enter_early(self.mode, self.at)? {

@@ -81,7 +81,7 @@ pub mod __private {
     pub use windlass_kernel::{Kernel, Need, Override, Slot, SlotAccess};
 }
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Image, Texel};
 pub use bundle::Bundle;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
@@ -98,7 +98,7 @@ pub use shell::shutdown::Remaining;
 pub use shell::stall::{DeadlockPolicy, Holder, Stall, Waiter};
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
-    Priority, Unavailable,
+    MemoryKind, Priority, TexelFormat, Unavailable,
 };
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, f16};
 /// Lets a struct live in device memory, having proved that it has no padding.

@@ -271,7 +271,7 @@ impl Queue {
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
         builder.check(returned)?;
-        builder.check_sizes(&self.core.slot.device)?;
+        builder.check_roots(&self.core.slot)?;
         self.plan(cg.queue, &mut builder, &mut refund, at)
     }
 

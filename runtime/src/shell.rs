@@ -43,8 +43,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Context as NativeContext, DomainId as NativeDomain, HostMemory, Lane, LaneNumber,
-    MemoryIndex, Verdict,
+    Allocation, Context as NativeContext, DomainId as NativeDomain, HostMemory, ImageShape, Lane, LaneNumber,
+    MemoryIndex, MemoryInfo, Verdict,
 };
 use windlass_sync::cell::EventCell;
 use windlass_sync::combining::CombiningLock;
@@ -76,6 +76,7 @@ impl Shell for Windlass {
     type Load = Load;
     type Cause = Cause;
     type Memory = Arc<dyn Allocation>;
+    type Object = Option<ImageShape>;
 
     fn transfer(step: Transfer) -> Work {
         Work::Transfer(Box::new(work::TransferWork { step, staging: None }))
@@ -150,10 +151,23 @@ pub(crate) struct MemoryShell {
 }
 
 impl MemoryShell {
+    /// What its context says of it; nothing of the heap.
+    pub(crate) fn info(&self) -> Option<&MemoryInfo> {
+        context::native_memory(self.context.info(), self.index)
+    }
+
+    /// Whether it is some device's own.
+    fn is_own(&self) -> bool {
+        self.context.info().devices.iter().any(|device| device.memory == self.index)
+    }
+
     /// The name of a device that works on it.
     fn device_name(&self) -> Option<String> {
         let devices = &self.context.info().devices;
-        devices.iter().find(|device| device.memory == self.index).map(|device| device.name.clone())
+        devices
+            .iter()
+            .find(|device| device.memory == self.index || device.reaches.contains(&self.index))
+            .map(|device| device.name.clone())
     }
 }
 

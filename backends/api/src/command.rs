@@ -146,7 +146,10 @@ pub struct CopyBox<'a> {
 
 impl<'a> CopyBox<'a> {
     /// A copy from one box to another.
-    pub fn new(from: (&'a dyn Allocation, impl Into<Part>), to: (&'a dyn Allocation, impl Into<Part>)) -> Self {
+    pub fn new(
+        from: (&'a dyn Allocation, impl Into<Part>),
+        to: (&'a dyn Allocation, impl Into<Part>),
+    ) -> Self {
         CopyBox { from: from.0, from_part: from.1.into(), to: to.0, to_part: to.1.into() }
     }
 

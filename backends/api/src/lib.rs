@@ -108,7 +108,8 @@
 //! told who uses such memory, the runtime says so by [`Command::Map`] and [`Command::Unmap`], in order with everything else.
 //! [`Context::import`] makes an allocation of host memory that is there already.
 //!
-//! Allocations may be ready later than [`Context::allocate`] returns (stream-ordered ones are) as long as lanes wait for them.
+//! Allocations out of the host's reach may be ready later than [`Context::allocate`] returns (stream-ordered ones are), as long as
+//! lanes wait for them.
 //!
 //! # Capabilities that have their place but no shape yet
 //!

@@ -70,7 +70,8 @@ pub struct MemoryInfo {
     /// The alignment in bytes of host memory that [`Context::import`](crate::Context::import) makes allocations of; `None`
     /// where it makes none.
     pub imports: Option<usize>,
-    /// It holds images as such: [`MemoryObject::Image`]. Elsewhere the runtime keeps texels as linear memory.
+    /// It holds images as such: [`MemoryObject::Image`]. Elsewhere the runtime keeps texels as linear memory. Only a memory out of
+    /// the host's reach does.
     pub images: bool,
 }
 

@@ -62,12 +62,12 @@ pub(crate) struct CopyRows {
 
 impl CopyRows {
     pub(crate) fn new(copy: &CopyBox<'_>) -> Result<Self, BackendError> {
-        let (a, b) = (&copy.from_region, &copy.to_region);
+        let (a, b) = copy.regions()?;
         if (a.width, a.rows, a.slices) != (b.width, b.rows, b.slices) {
             return Err(unsupported(&format!("a copy from {a:?} to {b:?}")));
         }
-        let from = Window::new(copy.from, copy.from_region)?;
-        let to = Window::new(copy.to, copy.to_region)?;
+        let from = Window::new(copy.from, a)?;
+        let to = Window::new(copy.to, b)?;
         Ok(CopyRows { from, to })
     }
 
@@ -96,9 +96,10 @@ pub(crate) struct FillRows {
 
 impl FillRows {
     pub(crate) fn new(fill: &Fill<'_>) -> Result<Self, BackendError> {
-        let window = Window::new(fill.memory, fill.region)?;
-        if fill.pattern.is_empty() || !fill.region.width.is_multiple_of(fill.pattern.len()) {
-            let (len, width) = (fill.pattern.len(), fill.region.width);
+        let region = fill.region()?;
+        let window = Window::new(fill.memory, region)?;
+        if fill.pattern.is_empty() || !region.width.is_multiple_of(fill.pattern.len()) {
+            let (len, width) = (fill.pattern.len(), region.width);
             return Err(unsupported(&format!("a fill of rows of {width} bytes by a pattern of {len}")));
         }
         Ok(FillRows { window, pattern: SmallVec::from_slice(fill.pattern) })

@@ -59,7 +59,7 @@ fn in_order(ops: &[Op]) -> Result<(), BackendError> {
 }
 
 fn pack_copy(copy: &CopyBox<'_>) -> Result<Option<Op>, BackendError> {
-    let (from, to) = (copy.from_region, copy.to_region);
+    let (from, to) = copy.regions()?;
     if (from.width, from.rows, from.slices) != (to.width, to.rows, to.slices) {
         return unsupported(format!("a copy between boxes of different shapes, {from:?} and {to:?}"));
     }
@@ -78,20 +78,21 @@ fn pack_copy(copy: &CopyBox<'_>) -> Result<Option<Op>, BackendError> {
 }
 
 fn pack_fill(fill: &Fill<'_>) -> Result<Option<Op>, BackendError> {
-    if fill.region.bytes() == 0 {
+    let region = fill.region()?;
+    if region.bytes() == 0 {
         return Ok(None);
     }
     let Some(memory) = DeviceMemory::of(fill.memory) else {
         return unsupported("a fill of memory that is not the lane's own");
     };
-    if fill.pattern.is_empty() || !fill.region.width.is_multiple_of(fill.pattern.len()) {
+    if fill.pattern.is_empty() || !region.width.is_multiple_of(fill.pattern.len()) {
         return unsupported(format!(
             "a fill of rows of {} bytes with a pattern of {}",
-            fill.region.width,
+            region.width,
             fill.pattern.len()
         ));
     }
-    let (region, _) = joined(fill.region, fill.region);
+    let (region, _) = joined(region, region);
     Ok(Some(Op::Fill(DeviceBox::new(memory, region, Use::Write)?, fill.pattern.into())))
 }
 

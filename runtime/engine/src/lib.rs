@@ -76,7 +76,7 @@ pub use node::Use;
 use node::{End, Node, State};
 pub use plan::{After, Plan};
 pub use record::{Record, Recorded};
-pub use root::RootShape;
+pub use root::{Given, RootShape};
 use root::{Root, Slot};
 pub use settle::Cancelled;
 pub use stall::Held;

@@ -7,7 +7,8 @@ use super::cells::{Cell, Cells, Inside, Source};
 use super::hazard::{Entry, Kind, Preds, User, guards_ahead};
 use super::ids::{DeviceId, MemoryId};
 use super::{
-    Access, Allocate, End, Engine, HEAP, Mode, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use, edges,
+    Access, Allocate, End, Engine, HEAP, Mode, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use,
+    edges,
 };
 
 /// An explicit predecessor.

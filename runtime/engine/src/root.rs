@@ -30,6 +30,17 @@ pub struct RootShape<S: Shell> {
     pub home: Option<MemoryId>,
 }
 
+/// What a root has when it is added.
+#[derive(Debug)]
+pub enum Given<M> {
+    /// No allocation.
+    Nothing,
+    /// An allocation that nobody has written.
+    Fresh(M),
+    /// An allocation with content.
+    Written(M),
+}
+
 /// A root buffer.
 pub(super) struct Root<S: Shell> {
     pub(super) cells: Cells<S::Cause>,
@@ -86,14 +97,18 @@ impl<S: Shell> Root<S> {
 }
 
 impl<S: Shell> Engine<S> {
-    /// A root buffer of this shape. With `data` its content stands in the heap already, or at home; without, it has never been
-    /// written.
-    pub fn add_root(&mut self, shape: RootShape<S>, data: Option<S::Memory>) -> RootId {
+    /// A root buffer of this shape, with what is given to it in the heap, or at home.
+    pub fn add_root(&mut self, shape: RootShape<S>, given: Given<S::Memory>) -> RootId {
         let RootShape { extent, unit, bytes, object, home } = shape;
         let memory = home.unwrap_or(HEAP);
-        self.count_slots(memory, i32::from(data.is_some()));
-        let cells = Cells::new(extent, data.is_some().then_some(memory));
-        let slots = data.map(|m| (memory, Slot::Ready(m))).into_iter().collect();
+        let (allocation, content) = match given {
+            Given::Nothing => (None, None),
+            Given::Fresh(allocation) => (Some(allocation), None),
+            Given::Written(allocation) => (Some(allocation), Some(memory)),
+        };
+        self.count_slots(memory, i32::from(allocation.is_some()));
+        let cells = Cells::new(extent, content);
+        let slots = allocation.map(|m| (memory, Slot::Ready(m))).into_iter().collect();
         self.roots.insert(Root { cells, extent, bytes, unit, object, slots, home, ..Root::default() })
     }
 

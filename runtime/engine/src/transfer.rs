@@ -54,7 +54,8 @@ impl<S: Shell> Engine<S> {
         let alive = |d: &DeviceId| self.lost(*d).is_none();
         let (reader, writer) = (source.device.filter(alive), target.device.filter(alive));
         let pinned_by = self.roots[root].pinned_by.and_then(|by| self.memories[by.0 as usize].context);
-        let pinned = |host, device: &Memory| host == HEAP && pinned_by.is_some() && pinned_by == device.context;
+        let pinned =
+            |host, device: &Memory| host == HEAP && pinned_by.is_some() && pinned_by == device.context;
         let uploads_at_once = pinned(from, target) || bytes <= target.traits.upload_limit;
         let downloads_at_once = pinned(to, source) || bytes <= source.traits.download_limit;
         let (source, target) = (source.traits, target.traits);

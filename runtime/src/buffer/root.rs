@@ -3,15 +3,16 @@
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-use windlass_backend::{HostMemory, Region};
+use windlass_backend::{Allocation, HostMemory, ImageShape, Region};
 use windlass_kernel::Word;
 use windlass_sync::facade::{Mutex, lock};
 
+use super::placed::Home;
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::Binding;
 use crate::shell::{Effects, Inner};
-use windlass_engine::{Box3, Mode, RootId};
+use windlass_engine::{Box3, Given, Mode, RootId, RootShape};
 
 /// Order and validity are exact to this many bytes.
 const GRANULE: usize = 4;
@@ -22,6 +23,10 @@ pub(crate) struct Root {
     shape: [usize; 3],
     element: usize,
     word: Word,
+    /// It is an image: devices that have such keep it as one.
+    image: Option<ImageShape>,
+    /// It stays there.
+    home: Option<Home>,
     bound: OnceLock<Bound>,
     pub(super) unbound: Mutex<Unbound>,
 }
@@ -36,7 +41,47 @@ struct Bound {
 
 impl Root {
     pub(super) fn new(shape: [usize; 3], element: usize, word: Word, data: Option<HostMemory>) -> Self {
-        Root { shape, element, word, bound: OnceLock::new(), unbound: Mutex::new(Unbound::new(data)) }
+        let unbound = Mutex::new(Unbound::new(data));
+        Root { shape, element, word, image: None, home: None, bound: OnceLock::new(), unbound }
+    }
+
+    /// The same as an image.
+    pub(super) fn as_image(mut self, image: ImageShape) -> Self {
+        self.image = Some(image);
+        self
+    }
+
+    /// The same in one place for good, with what is given to it there.
+    pub(super) fn placed(
+        mut self,
+        home: Home,
+        given: Given<Arc<dyn Allocation>>,
+        inner: &Arc<Inner>,
+        at: &'static Location<'static>,
+    ) -> Self {
+        let (extent, unit) = self.units_of_all();
+        let shape = RootShape { extent, unit, bytes: self.bytes(), object: None, home: Some(home.memory) };
+        let root = inner.enter(|state, _| state.engine.add_root(shape, given));
+        self.home = Some(home);
+        self.bound = OnceLock::from(Bound { inner: inner.clone(), root, at });
+        self
+    }
+
+    /// Where it stays, if it does.
+    pub(crate) fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
+    }
+
+    pub(super) fn is_image(&self) -> bool {
+        self.image.is_some()
+    }
+
+    /// All of it in the engine's units, and the bytes of one.
+    fn units_of_all(&self) -> (Box3, usize) {
+        match self.is_granular() {
+            true => (Box3 { lo: [0; 3], hi: self.shape }, self.element),
+            false => (Box3::line(0, self.bytes().div_ceil(GRANULE)), GRANULE),
+        }
     }
 
     pub(super) fn shape(&self) -> [usize; 3] {
@@ -88,16 +133,13 @@ impl Root {
     ) -> &Bound {
         let mut unbound = lock(&self.unbound);
         let bound = self.bound.get_or_init(|| {
-            let bytes = self.bytes();
-            let (extent, unit) = match self.is_granular() {
-                true => (Box3 { lo: [0; 3], hi: self.shape }, self.element),
-                false => (Box3::line(0, bytes.div_ceil(GRANULE)), GRANULE),
-            };
+            let (extent, unit) = self.units_of_all();
+            let shape = RootShape { extent, unit, bytes: self.bytes(), object: self.image, home: None };
             // Zeros that were only read need not be moved anywhere.
             let is_written = unbound.is_written;
             let data = unbound.data.take().filter(|_| is_written);
             let root = inner.with_state(effects, |state, turn| {
-                let root = state.engine.add_root(extent, unit, bytes, data);
+                let root = state.engine.add_root(shape, data.map_or(Given::Nothing, Given::Written));
                 unbound.take_places(root, inner, state, turn);
                 root
             });

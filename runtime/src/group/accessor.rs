@@ -143,11 +143,12 @@ pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<(Binding, Bindi
     if a.len() == b.len() || from.len() != to.len() {
         return Err(Error::invalid(format!("a copy of {a:?} elements does not fit a destination of {b:?}")));
     }
-    match (from.is_empty() || from.region().is_contiguous(), to.region().is_contiguous()) {
+    let may_change = |window: &Binding| window.is_empty() || window.region().is_contiguous();
+    match (may_change(&from) && !from.is_image, may_change(&to) && !to.is_image) {
         (true, _) => Ok((reshaped(from, to.extent.size), to)),
         (_, true) => Ok((from, reshaped(to, from.extent.size))),
         (false, false) => Err(Error::unsupported(format!(
-            "a copy of {a:?} elements to {b:?}, where both are parts of grids whose rows do not follow each other"
+            "a copy of {a:?} elements to {b:?}, where both are images, or parts of grids whose rows do not follow each other"
         ))),
     }
 }

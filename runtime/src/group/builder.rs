@@ -10,7 +10,7 @@ use crate::buffer::Root;
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
 use crate::shell::build::Built;
-use crate::shell::devices::DeviceData;
+use crate::shell::context::DeviceSlot;
 use crate::shell::event::EventInner;
 use crate::shell::host_side::HostTaskCommand;
 use crate::shell::outside::Outside;
@@ -138,11 +138,18 @@ impl Builder<'_> {
         }
     }
 
-    /// Refuses buffers that are more than the device takes in one piece: it keeps buffers whole, also where a group uses a
-    /// part. Host tasks work in the host's memory.
-    pub(crate) fn check_sizes(&self, device: &DeviceData) -> Result<()> {
-        let most = device.info.limits.allocation;
-        let root = self.roots.iter().find(|root| root.bytes() as u64 > most);
+    /// Refuses buffers that stay where the group does not reach them, and those that are more than the device takes in one piece:
+    /// it keeps buffers whole, also where a group uses a part. Host tasks work in the host's memory.
+    pub(crate) fn check_roots(&self, slot: &DeviceSlot) -> Result<()> {
+        for root in &self.roots {
+            match root.home() {
+                Some(home) if self.is_host_task => home.check_host()?,
+                Some(home) => home.check(slot)?,
+                None => {}
+            }
+        }
+        let (most, device) = (slot.most_bytes(), &slot.device);
+        let root = self.roots.iter().find(|root| root.bytes() as u64 > most && root.home().is_none());
         match root.filter(|_| !self.is_host_task) {
             None => Ok(()),
             Some(root) => Err(Error::invalid(format!(

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use windlass_backend::Aspect;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _};
@@ -207,7 +208,7 @@ impl<'g> KernelCall<'g> {
             return Err(error);
         }
         let name = self.kernel.name();
-        let slots = self.kernel.slots();
+        let (slots, device) = (self.kernel.slots(), slot);
         if slots.len() != self.args.len() {
             return Err(Error::invalid(format!(
                 "kernel `{name}` takes {} arguments, and got {}",
@@ -224,6 +225,19 @@ impl<'g> KernelCall<'g> {
             };
             args.push(match (arg, slot) {
                 (CallArg::Buffer(None, _), _) => continue,
+                (CallArg::Buffer(Some(b), mode), Slot::Image) => {
+                    image_argument(b, mode, device).map_err(|what| wrong(&what))?
+                }
+                (CallArg::Buffer(Some(b), _), _) if b.is_image => return Err(wrong("an image")),
+                (CallArg::Buffer(Some(b), mode), Slot::Pointer) => {
+                    match device.device.has(Aspect::Pointers) {
+                        true => PlannedArg::Pointer(b, access_of(mode)),
+                        false => {
+                            let what = format!("a pointer as argument {i} of kernel `{name}`");
+                            return Err(Error::unsupported(format!("{what}, on {}", device.device)));
+                        }
+                    }
+                }
                 (CallArg::Buffer(Some(b), mode), Slot::Buffer(SlotAccess::Read)) => {
                     match mode.reads() || mode == Mode::ReadWriteUninit {
                         true => PlannedArg::Buffer(b, SlotAccess::Read),
@@ -255,7 +269,8 @@ impl<'g> KernelCall<'g> {
         check_lengths(&self.kernel, &args, slot)?;
         let gaps = args
             .iter()
-            .any(|a| matches!(a, PlannedArg::Buffer(b, _) if !b.is_empty() && !b.region().is_contiguous()));
+            .filter_map(PlannedArg::window)
+            .any(|(b, _)| !b.is_image && !b.is_empty() && !b.region().is_contiguous());
         if gaps && !slot.runs_host_bodies() {
             let name = self.kernel.name();
             let what = "an argument that is a part of a grid whose rows do not follow each other";
@@ -277,6 +292,27 @@ impl<'g> KernelCall<'g> {
 }
 
 /// Refuses arguments with more elements than the kernel can count on this device.
+fn access_of(mode: Mode) -> SlotAccess {
+    if mode.writes() { SlotAccess::ReadWrite } else { SlotAccess::Read }
+}
+
+/// An accessor where the kernel takes an image; or what is wrong with it.
+fn image_argument(
+    binding: Binding,
+    mode: Mode,
+    slot: &DeviceSlot,
+) -> std::result::Result<PlannedArg, String> {
+    match () {
+        () if !binding.is_image => Err("a buffer that is no image".into()),
+        () if !slot.holds_images() => Err(format!("an image, which {} does not have as such", slot.device)),
+        () if binding.is_empty() => Err("an image without texels".into()),
+        () if binding.offset != 0 || !binding.region().is_contiguous() => {
+            Err("a part of an image, and kernels take images as a whole".into())
+        }
+        () => Ok(PlannedArg::Image(binding, access_of(mode))),
+    }
+}
+
 fn check_lengths(kernel: &Kernel, args: &[PlannedArg], slot: &DeviceSlot) -> Result<()> {
     for (at, arg) in args.iter().enumerate() {
         // Few have so many, and the image is found for those alone.

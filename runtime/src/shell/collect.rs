@@ -10,7 +10,7 @@ use super::waking::Woken;
 use super::work::Work;
 use super::{Effects, Load, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
-use windlass_engine::{HEAP, LaneId, Outcome, Settled, Turn, Use};
+use windlass_engine::{LaneId, Outcome, Settled, Turn, Use};
 
 /// The most settled nodes for which room is kept.
 const ROOM: usize = 128;
@@ -99,8 +99,8 @@ impl State {
         turn.start.retain(|&node| {
             let Some(Work::Guard(guard)) = self.engine.work_mut(node) else { return true };
             let guard = guard.clone();
-            let heap = |used: &Use| self.engine.allocation(used.root, HEAP).cloned();
-            guard.grant(self.engine.uses(node).iter().find_map(heap), woken);
+            let there = |used: &Use| self.engine.allocation(used.root, used.memory).cloned();
+            guard.grant(self.engine.uses(node).iter().find_map(there), woken);
             false
         });
     }
@@ -114,8 +114,8 @@ impl State {
             effects.proxies.push((proxy, signal));
         }
         self.leaked.append(&mut turn.leaked);
-        for (root, memory, bytes) in turn.allocate.drain(..) {
-            effects.allocate.push((root, memory, bytes, self.memories.get(&memory).cloned()));
+        for asked in turn.allocate.drain(..) {
+            effects.allocate.push(self.wanted(asked));
             self.counters.allocations += 1;
         }
         for proxy in turn.fired.drain(..) {

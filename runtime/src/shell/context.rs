@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{
     Aspect, BackendError, ClockSample, CompletionStrategy, Contents, Context as NativeContext, ContextInfo,
-    DeviceInfo, HostAccess, LaneNumber, LaneRole, LaneSpec, MemoryIndex, MemoryInfo, Priority,
+    DeviceInfo, HostAccess, LaneNumber, LaneRole, LaneSpec, MemoryIndex, MemoryInfo, MemoryKind, Priority,
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
@@ -32,6 +32,8 @@ pub(crate) struct ContextShared {
     id: ContextId,
     domain: DomainId,
     devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
+    /// What the engine calls the memories that its devices use.
+    memories: OnceLock<Vec<(MemoryIndex, MemoryId)>>,
     /// The devices with lanes of other kinds than the usual, by position; opened at first need.
     kinds: Mutex<HashMap<(usize, LaneKind), DeviceId>>,
     staging: Arc<Pool>,
@@ -66,6 +68,52 @@ impl DeviceSlot {
         Arc::ptr_eq(&self.context, &other.context) && self.position == other.position
     }
 
+    /// The memory of a kind in which it keeps what is to stay in one place: its own, or the one that suits it best.
+    pub(crate) fn place(&self, kind: MemoryKind) -> Result<Place> {
+        let info = self.context.native.info();
+        let device = &info.devices[self.position];
+        let all = || std::iter::once(device.memory).chain(device.reaches.iter().copied());
+        let suits = |index: &MemoryIndex| native_memory(info, *index).is_some_and(|of| of.kind == kind);
+        // The heap is near everybody who works on it.
+        let heap = || all().find(|index| *index == MemoryIndex::Heap);
+        let Some(index) = all().find(suits).or_else(heap) else {
+            return Err(Error::unsupported(format!("{kind} memory to keep a buffer in, on {}", self.device)));
+        };
+        let (described, id) = (native_memory(info, index), self.memory(index));
+        let context = self.context.native.clone();
+        let owner = (id != HEAP).then(|| MemoryShell { context, index, domain: self.context.domain });
+        let host = described.map_or(HostAccess::Coherent, |of| of.host);
+        Ok(Place { memory: id, owner, kind, host, imports: described.and_then(|of| of.imports) })
+    }
+
+    /// Whether its commands use a memory in place.
+    pub(crate) fn reaches(&self, memory: MemoryId) -> bool {
+        let device = &self.context.native.info().devices[self.position];
+        let mut all = std::iter::once(&device.memory).chain(&device.reaches);
+        all.any(|index| self.memory(*index) == memory)
+    }
+
+    fn memory(&self, index: MemoryIndex) -> MemoryId {
+        let known = self.context.memories.get().into_iter().flatten();
+        known.into_iter().find(|(of, _)| *of == index).map_or(HEAP, |(_, id)| *id)
+    }
+
+    /// Whether its memory holds images as such.
+    pub(crate) fn holds_images(&self) -> bool {
+        self.own_memory().is_some_and(|of| of.images)
+    }
+
+    /// The most bytes of one buffer that it can ever have: of an allocation, and of all that there is.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        let all = self.own_memory().and_then(|of| of.bytes).unwrap_or(u64::MAX);
+        self.device.info.limits.allocation.min(all)
+    }
+
+    fn own_memory(&self) -> Option<&MemoryInfo> {
+        let info = self.context.native.info();
+        native_memory(info, info.devices[self.position].memory)
+    }
+
     /// Where the device stands in its context.
     pub(crate) fn position(&self) -> usize {
         self.position
@@ -82,6 +130,18 @@ impl DeviceSlot {
         let none = || Error::unsupported(format!("{} has no clock to tell when groups run", self.device));
         sample.ok_or_else(none)
     }
+}
+
+/// A memory in which something is to stay.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) memory: MemoryId,
+    /// None for the heap.
+    pub(crate) owner: Option<MemoryShell>,
+    pub(crate) kind: MemoryKind,
+    pub(crate) host: HostAccess,
+    /// See [`MemoryInfo::imports`].
+    pub(crate) imports: Option<usize>,
 }
 
 impl fmt::Display for ContextShared {
@@ -118,6 +178,7 @@ impl ContextShared {
             id,
             domain,
             devices: OnceLock::new(),
+            memories: OnceLock::new(),
             kinds: Mutex::default(),
             staging: Arc::new(Pool::new(inner.staging.bytes)),
         });
@@ -135,22 +196,24 @@ impl ContextShared {
         let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter(|state, _| {
             let mut ids = Vec::new();
             for info in infos {
-                let known = memories.iter().find(|(index, _)| *index == info.memory).map(|(_, id)| *id);
-                let memory = known.unwrap_or_else(|| match (own, info.memory) {
-                    (true, MemoryIndex::Heap) => HEAP,
-                    (_, index) => {
-                        let memory = state.engine.add_memory(traits(self.native.info(), index));
-                        let (context, domain) = (self.native.clone(), self.domain);
-                        state.memories.insert(memory, MemoryShell { context, index, domain });
-                        memory
-                    }
-                });
-                memories.push((info.memory, memory));
-                let device = state.engine.add_device(self.id, memory);
+                let mut memory =
+                    |state: &mut State, index| match memories.iter().find(|(known, _)| *known == index) {
+                        Some((_, id)) => *id,
+                        None => {
+                            let id = self.add_memory(state, index, own);
+                            memories.push((index, id));
+                            id
+                        }
+                    };
+                let reaches: Vec<MemoryId> = info.reaches.iter().map(|index| memory(state, *index)).collect();
+                let own = memory(state, info.memory);
+                let device = state.engine.add_device(self.id, own);
+                reaches.into_iter().for_each(|memory| state.engine.add_reach(device, memory));
                 ids.push((device, reserve_lanes(state, device, info)));
             }
             ids
         });
+        let _ = self.memories.set(memories);
         self.link(inner);
         let mut effects = Effects::lend(false);
         let mut each = ids.iter().enumerate();
@@ -169,6 +232,17 @@ impl ContextShared {
             return Err(error);
         }
         Ok(ids.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Makes a memory known to the engine.
+    fn add_memory(&self, state: &mut State, index: MemoryIndex, own: bool) -> MemoryId {
+        if own && index == MemoryIndex::Heap {
+            return HEAP;
+        }
+        let memory = state.engine.add_memory(self.id, traits(self.native.info(), index));
+        let (context, domain) = (self.native.clone(), self.domain);
+        state.memories.insert(memory, MemoryShell { context, index, domain });
+        memory
     }
 
     /// What the turns of the lock leave to be done is the caller's to perform.
@@ -204,7 +278,9 @@ impl ContextShared {
     /// in its domain that are open. Nobody is asked under the lock.
     fn link(&self, inner: &Arc<Inner>) {
         let all: Vec<(MemoryId, MemoryShell)> = inner.enter(|state, _| {
-            let of_domain = state.memories.iter().filter(|(_, memory)| memory.domain == self.domain);
+            // What stays in a memory that no device has for its own is copied from and to there by commands alone.
+            let of_domain = state.memories.iter();
+            let of_domain = of_domain.filter(|(_, memory)| memory.domain == self.domain && memory.is_own());
             of_domain.map(|(id, memory)| (*id, memory.clone())).collect()
         });
         let own = |memory: &MemoryShell| Arc::ptr_eq(&memory.context, &self.native);
@@ -320,7 +396,7 @@ impl ContextShared {
 }
 
 /// What is known of a memory; nothing of the heap.
-fn native_memory(info: &ContextInfo, index: MemoryIndex) -> Option<&MemoryInfo> {
+pub(super) fn native_memory(info: &ContextInfo, index: MemoryIndex) -> Option<&MemoryInfo> {
     match index {
         MemoryIndex::Heap => None,
         MemoryIndex::Own(at) => info.memories.get(at as usize),
@@ -329,14 +405,31 @@ fn native_memory(info: &ContextInfo, index: MemoryIndex) -> Option<&MemoryInfo> 
 
 /// Refuses a context that names memories which it does not describe.
 fn check_info(info: &ContextInfo) -> Result<()> {
-    let missing =
-        |of: &&DeviceInfo| of.memory != MemoryIndex::Heap && native_memory(info, of.memory).is_none();
-    let wrong = match info.devices.iter().find(missing) {
-        Some(device) => format!("{}'s {:?}, which its context does not describe", device.name, device.memory),
-        None if info.completions.is_empty() => "a context that cannot learn of its work's end".into(),
-        None => return Ok(()),
-    };
-    Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"))
+    let refuse = |wrong: String| Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
+    for device in &info.devices {
+        for &index in std::iter::once(&device.memory).chain(&device.reaches) {
+            let name = &device.name;
+            match native_memory(info, index) {
+                None if index == MemoryIndex::Heap => {}
+                None => return refuse(format!("{name}'s {index:?}, which its context does not describe")),
+                Some(of) if device.has(Aspect::HostBodies) && of.host != HostAccess::Coherent => {
+                    return refuse(format!(
+                        "{name} runs host code, and its {index:?} is not always the host's"
+                    ));
+                }
+                Some(of) if of.images && of.host != HostAccess::None => {
+                    return refuse(format!(
+                        "{name}'s {index:?}, which holds images, and the host reaches it"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    match info.completions.is_empty() {
+        true => refuse("a context that cannot learn of its work's end".into()),
+        false => Ok(()),
+    }
 }
 
 /// Makes a device's lanes known to the engine: those that compute, and those that copy.
@@ -369,6 +462,7 @@ fn traits(info: &ContextInfo, index: MemoryIndex) -> MemoryTraits {
     let of = native_memory(info, index);
     MemoryTraits {
         addressable: of.is_none_or(|of| of.host == HostAccess::Coherent),
+        mapped: of.is_some_and(|of| of.host == HostAccess::Mapped),
         zeroed: of.is_none_or(|of| of.fresh == Contents::Zeroed),
         upload_limit: info.pageable_upload_limit,
         download_limit: info.pageable_download_limit,

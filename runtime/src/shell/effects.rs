@@ -10,11 +10,12 @@ use windlass_sync::facade::thread_local;
 
 use super::feed::{Batch, SHARE, arm_one};
 use super::memory::Dead;
+use super::memory::Wanted;
 use super::waking::{Woken, shielded};
 use super::work::Work;
-use super::{Inner, LaneShell, Load, MemoryShell, Message, Signal, State, Windlass, sink};
+use super::{Inner, LaneShell, Load, Message, Signal, State, Windlass, sink};
 use crate::error::Cause;
-use windlass_engine::{Fed, LaneId, MemoryId, NodeId, ProxyId, RootId, Staged, Turn};
+use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 
 /// The engine's turn, and what the shell's own tables add to it.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(crate) struct Effects {
     /// Lanes of contexts to be closed.
     pub(super) closed: Vec<Arc<LaneShell>>,
     /// Allocations to be made, with who makes them.
-    pub(super) allocate: Vec<(RootId, MemoryId, usize, Option<MemoryShell>)>,
+    pub(super) allocate: Vec<Wanted>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
     pub(super) staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
     /// Native calls are not allowed here: this is a driver's callback, or a `poll`.
@@ -176,8 +177,8 @@ impl Inner {
             effects.woken.cells.extend(signal.complete(()));
         }
         self.start_futures(effects);
-        for (root, memory, bytes, owner) in std::mem::take(&mut effects.allocate) {
-            self.allocate(root, memory, bytes, owner, effects);
+        for wanted in std::mem::take(&mut effects.allocate) {
+            self.allocate(wanted, effects);
         }
         for node in std::mem::take(&mut effects.turn.start) {
             self.start_host_side(node, effects);

@@ -155,7 +155,7 @@ impl State {
         let (extent, unit, bytes) = self.engine.shape(step.root)?;
         let region = region_of(&step.bounds, &extent, unit, bytes);
         Some(match step.step {
-            Step::Direct | Step::Clear => (region, region),
+            Step::Direct | Step::Clear | Step::Map | Step::Unmap => (region, region),
             Step::Download => (region, compact(&region)),
             Step::Upload => (compact(&region), region),
         })

@@ -19,7 +19,7 @@ use super::waking::Woken;
 use super::work::{Binding, Planned, Work};
 use super::{Effects, Inner};
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
-use windlass_engine::{NodeId, RootId};
+use windlass_engine::{NodeId, RootId, Use};
 
 /// The future of a host task, with the memory it works on inside.
 pub(crate) type TaskFuture<'g> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'g>>;
@@ -115,9 +115,9 @@ impl Inner {
     /// A host-side node that is no guard has nothing left to wait for.
     pub(super) fn start_host_side(self: &Arc<Self>, node: NodeId, effects: &mut Effects) {
         let start = self.with_state(effects, |state, _| {
-            let heap = |root: RootId| state.engine.allocation(root, windlass_engine::HEAP).cloned();
+            let there = |used: &Use| state.engine.allocation(used.root, used.memory).cloned();
             let memory: SmallVec<[_; 2]> =
-                state.engine.uses(node).iter().map(|u| (u.root, heap(u.root))).collect();
+                state.engine.uses(node).iter().map(|used| (used.root, there(used))).collect();
             match state.engine.work_mut(node) {
                 Some(Work::Group(_)) => match state.engine.take_load(node).and_then(|mut load| load.pop()) {
                     Some(Planned::HostTask(task)) => {

@@ -2,51 +2,88 @@
 
 use std::sync::Arc;
 
-use windlass_backend::{Allocation, BackendError, HostMemory, MemoryObject, Sequence};
+use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryObject, Sequence};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
 use super::waking::shielded;
-use super::{Effects, Inner, LaneShell, MemoryShell, close};
+use super::work::zero;
+use super::{Effects, Inner, LaneShell, MemoryShell, State, close};
 use crate::error::{Cause, Error};
 use crate::shell::build::Builds;
-use windlass_engine::{HEAP, MemoryId, RootId};
+use windlass_engine::{Allocate, MemoryId, RootId};
 
 /// Host memory up to this size is freed where it is dropped: the allocator gives it back to itself, not to the
 /// operating system.
 const SMALL: usize = 128 << 10;
 
-type Made = Result<Arc<dyn Allocation>, BackendError>;
+pub(crate) type Made = Result<Arc<dyn Allocation>, BackendError>;
 
 /// An allocation to be made; on the heap, unless a context owns the memory.
-struct Wanted {
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    root: RootId,
+    memory: MemoryId,
     owner: Option<MemoryShell>,
-    bytes: usize,
+    /// Whose context the heap's memory is best pinned by.
+    pinned_by: Option<MemoryShell>,
+    object: MemoryObject,
 }
 
-impl Wanted {
-    fn blocks(&self) -> bool {
-        self.owner.as_ref().is_some_and(|m| m.context.info().allocate_blocks)
+impl State {
+    /// What the engine asks for, with whom to ask.
+    pub(super) fn wanted(&self, asked: Allocate) -> Wanted {
+        let Allocate { root, memory, bytes, pinned_by } = asked;
+        let owner = self.memories.get(&memory).cloned();
+        let image = self.engine.object(root).copied().flatten();
+        let object = object_in(owner.as_ref(), image, bytes);
+        let pinned_by = pinned_by.and_then(|by| self.memories.get(&by).cloned());
+        Wanted { root, memory, owner, pinned_by, object }
     }
+}
 
-    fn make(&self) -> Made {
-        let Some(MemoryShell { context, index, .. }) = &self.owner else {
-            return HostMemory::zeroed(self.bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>);
-        };
-        let made = catch(|| context.allocate(*index, MemoryObject::Buffer { bytes: self.bytes }));
-        made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+/// What to allocate for a root: an image where the memory holds images, and linear memory anywhere else.
+pub(crate) fn object_in(
+    owner: Option<&MemoryShell>,
+    image: Option<ImageShape>,
+    bytes: usize,
+) -> MemoryObject {
+    let holds_images = owner.and_then(MemoryShell::info).is_some_and(|info| info.images);
+    match image.filter(|_| holds_images) {
+        Some(shape) => MemoryObject::Image(shape),
+        None => MemoryObject::Buffer { bytes },
     }
+}
 
-    /// On a thread that may block: what the driver keeps of freed memory is given back before it is said that there is none.
-    fn make_with_room(self, made: Option<Made>) -> (Self, Made) {
-        let mut made = made.unwrap_or_else(|| self.make());
-        if let (true, Some(MemoryShell { context, index, .. })) = (is_out_of_memory(&made), &self.owner) {
-            made = match catch(|| context.trim(*index)) {
-                Ok(()) => self.make(),
-                Err(panic) => Err(BackendError::Panicked(panic.message().into())),
-            };
+/// Makes an allocation in a context's memory.
+pub(crate) fn make_in(owner: &MemoryShell, object: MemoryObject) -> Made {
+    let made = catch(|| owner.context.allocate(owner.index, object));
+    made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+}
+
+/// The same on a thread that may block: what the driver keeps of freed memory is given back before it is said that there is
+/// none.
+pub(crate) fn make_with_room(owner: &MemoryShell, object: MemoryObject, made: Option<Made>) -> Made {
+    let made = made.unwrap_or_else(|| make_in(owner, object));
+    if !is_out_of_memory(&made) {
+        return made;
+    }
+    match catch(|| owner.context.trim(owner.index)) {
+        Ok(()) => make_in(owner, object),
+        Err(panic) => Err(BackendError::Panicked(panic.message().into())),
+    }
+}
+
+/// Memory of the heap that a context has pinned, so that copies between the two do not block. Where there is no more of it the
+/// process's own will do: to block is better than to fail.
+fn make_pinned(by: &MemoryShell, bytes: usize) -> Made {
+    let pinned = catch(|| by.context.allocate_staging(bytes)).ok().and_then(Result::ok);
+    match pinned.filter(|memory| memory.bytes() >= bytes && memory.host_ptr().is_some()) {
+        Some(memory) => {
+            zero(&memory);
+            Ok(memory)
         }
-        (self, made)
+        None => HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>),
     }
 }
 
@@ -54,26 +91,40 @@ fn is_out_of_memory(made: &Made) -> bool {
     matches!(made, Err(BackendError::OutOfMemory { .. }))
 }
 
+impl Wanted {
+    fn make(&self) -> Made {
+        match &self.owner {
+            Some(owner) => make_in(owner, self.object),
+            None => HostMemory::zeroed(self.object.bytes()).map(|m| Arc::new(m) as Arc<dyn Allocation>),
+        }
+    }
+
+    fn make_off_thread(&self, made: Option<Made>) -> Made {
+        match (&self.owner, &self.pinned_by) {
+            (Some(owner), _) => make_with_room(owner, self.object, made),
+            (None, Some(by)) => make_pinned(by, self.object.bytes()),
+            (None, None) => self.make(),
+        }
+    }
+
+    /// Whether it may be tried here: on the heap always, but for what a driver pins.
+    fn is_made_here(&self, in_callback: bool) -> bool {
+        match (&self.owner, &self.pinned_by) {
+            (Some(owner), _) => !in_callback && !owner.context.info().allocate_blocks,
+            (None, pinned_by) => pinned_by.is_none(),
+        }
+    }
+}
+
 impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
-    pub(super) fn allocate(
-        self: &Arc<Self>,
-        root: RootId,
-        memory: MemoryId,
-        bytes: usize,
-        owner: Option<MemoryShell>,
-        effects: &mut Effects,
-    ) {
-        if memory == HEAP {
-            let made = self.count(memory, bytes, None, Wanted { owner: None, bytes }.make());
-            return self.with_state(effects, |state, turn| state.engine.allocated(root, memory, made, turn));
-        }
-        let wanted = Wanted { owner, bytes };
+    pub(super) fn allocate(self: &Arc<Self>, wanted: Wanted, effects: &mut Effects) {
+        let (root, memory) = (wanted.root, wanted.memory);
         let mut made = None;
-        if !effects.in_callback && !wanted.blocks() {
+        if wanted.is_made_here(effects.in_callback) {
             let here = wanted.make();
-            if !is_out_of_memory(&here) {
-                let made = self.count(memory, bytes, wanted.owner.as_ref(), here);
+            if wanted.owner.is_none() || !is_out_of_memory(&here) {
+                let made = self.count(memory, wanted.object.bytes(), wanted.owner.as_ref(), here);
                 return self
                     .with_state(effects, |state, turn| state.engine.allocated(root, memory, made, turn));
             }
@@ -81,14 +132,15 @@ impl Inner {
         }
         let inner = self.clone();
         self.gates.spawn(async move {
-            let (wanted, made) = inner.off_thread(move || wanted.make_with_room(made)).await;
-            let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
+            let off = wanted.clone();
+            let made = inner.off_thread(move || off.make_off_thread(made)).await;
+            let made = inner.count(memory, wanted.object.bytes(), wanted.owner.as_ref(), made);
             inner.enter(|state, turn| state.engine.allocated(root, memory, made, turn));
         });
     }
 
     /// Notes what was allocated, or says why it was not.
-    fn count(
+    pub(crate) fn count(
         &self,
         memory: MemoryId,
         bytes: usize,

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, Group, HostCode,
-    HostLaunch, Keeps, Launch, NativeCall, NativeCode, Node, Point, Region, Sequence, Wait,
+    HostLaunch, ImageArg, Keeps, Launch, NativeCall, NativeCode, Node, Part, Point, Region, Sequence, Texels,
+    Wait,
 };
 use windlass_kernel::RawSpan;
 use windlass_sync::panics::catch;
@@ -93,19 +94,25 @@ fn feed_transfer(
     memory: &[(RootId, MemoryId, Arc<dyn Allocation>)],
 ) -> Result<(), BackendError> {
     let Move { step, from: from_region, to: to_region, staging } = transfer;
-    if step.step == Step::Clear {
+    if matches!(step.step, Step::Clear | Step::Map | Step::Unmap) {
         let (_, _, memory) = memory.first().ok_or_else(gone)?;
-        return place.feed(SmallVec::from_iter([Command::Fill(Fill::new(&**memory, *to_region, &[0]))]));
+        let (memory, part) = of_part(&**memory, *to_region);
+        let command = match step.step {
+            Step::Map => Command::Map(memory),
+            Step::Unmap => Command::Unmap(memory),
+            _ => Command::Fill(Fill::new(memory, part, &[0])),
+        };
+        return place.feed(SmallVec::from_iter([command]));
     }
     let staging = staging.as_deref();
     let find = |wanted: MemoryId| memory.iter().find(|(_, m, _)| *m == wanted).map(|(_, _, a)| &**a);
     let (from, to) = match step.step {
-        Step::Direct | Step::Clear => (find(step.from), find(step.to)),
+        Step::Direct | Step::Clear | Step::Map | Step::Unmap => (find(step.from), find(step.to)),
         Step::Download => (find(step.from), staging),
         Step::Upload => (staging, find(step.to)),
     };
     let (Some(from), Some(to)) = (from, to) else { return Err(gone()) };
-    let copy = CopyBox::new((from, *from_region), (to, *to_region));
+    let copy = CopyBox::new(of_part(from, *from_region), of_part(to, *to_region));
     place.feed(SmallVec::from_iter([Command::Copy(copy)]))
 }
 
@@ -152,7 +159,7 @@ fn host_launch(
 }
 
 /// What a group's command comes to: recorded commands that are no sequence here are several.
-enum Part<'a> {
+enum Piece<'a> {
     /// A closure moves into the lane; everything else is lent for the call.
     Ready(Box<Command<'a>>),
     Device(&'a DeviceCommand),
@@ -164,36 +171,36 @@ fn feed_several(
     commands: &mut [Planned<'static>],
     memory: Memory<'_>,
 ) -> Result<(), BackendError> {
-    let mut parts = SmallVec::<[Part<'_>; 1]>::new();
+    let mut parts = SmallVec::<[Piece<'_>; 1]>::new();
     for command in commands {
         match command {
             Planned::Host(body) => {
-                parts.push(Part::Ready(Box::new(Command::Host(host_launch(body, memory)?))))
+                parts.push(Piece::Ready(Box::new(Command::Host(host_launch(body, memory)?))))
             }
-            Planned::Device(command) => parts.push(Part::Device(command)),
+            Planned::Device(command) => parts.push(Piece::Device(command)),
             Planned::Replay(recorded) if recorded.is_sequence() => {
                 let sequence = recorded.sequence(place.lane, memory)?;
-                parts.push(Part::Ready(Box::new(Command::Replay(sequence))));
+                parts.push(Piece::Ready(Box::new(Command::Replay(sequence))));
             }
-            Planned::Replay(recorded) => parts.extend(recorded.commands.iter().map(Part::Device)),
+            Planned::Replay(recorded) => parts.extend(recorded.commands.iter().map(Piece::Device)),
             Planned::Native(code) => {
                 let code = code.take().ok_or_else(gone)?;
                 let roots = memory.0.iter().map(|(root, ..)| *root).collect();
                 let memory = memory.0.iter().map(|(_, _, memory)| &**memory).collect();
                 let call = NativeCall::new(Box::new(BoundNative { code, roots }), memory);
-                parts.push(Part::Ready(Box::new(Command::Native(call))));
+                parts.push(Piece::Ready(Box::new(Command::Native(call))));
             }
             Planned::HostTask(_) => return Err(BackendError::Unsupported("a host task on a lane".into())),
         }
     }
     let arguments = parts.iter().map(|part| match *part {
-        Part::Device(command) => command.arguments(place.lane, memory),
-        Part::Ready(_) => Ok(Arguments::default()),
+        Piece::Device(command) => command.arguments(place.lane, memory),
+        Piece::Ready(_) => Ok(Arguments::default()),
     });
     let arguments = arguments.collect::<Result<SmallVec<[Arguments<'_>; 1]>, _>>()?;
     let native = parts.into_iter().zip(&arguments).map(|(part, arguments)| match part {
-        Part::Ready(command) => Ok(*command),
-        Part::Device(command) => command.native(arguments, memory),
+        Piece::Ready(command) => Ok(*command),
+        Piece::Device(command) => command.native(arguments, memory),
     });
     let native = native.collect::<Result<SmallVec<[Command<'_>; 1]>, _>>()?;
     place.feed(native)
@@ -208,7 +215,10 @@ fn find_spans(
     for window in windows {
         spans.push(match window.is_empty() {
             true => empty_span(window),
-            false => window.span(memory.of(window)?).ok_or_else(not_host)?,
+            false => {
+                let memory = Some(memory.of(window)?).filter(|memory| memory.image().is_none());
+                memory.and_then(|memory| window.span(memory)).ok_or_else(not_host)?
+            }
         });
     }
     Ok(())
@@ -251,6 +261,20 @@ impl DeviceCommand {
                     let element = binding.element as usize;
                     Arg::Buffer(BufferArg::new(memory, region, element, *access, binding.word))
                 }
+                PlannedArg::Pointer(binding, access) => {
+                    let (memory, region) = match binding.is_empty() {
+                        true => (&**lane.blank.get(&*lane.context)?, Region::line(0, 0)),
+                        false => (memory.of(binding)?, binding.region()),
+                    };
+                    if memory.device_address().is_none() {
+                        return Err(BackendError::Unsupported(
+                            "a pointer to memory without an address".into(),
+                        ));
+                    }
+                    let element = binding.element as usize;
+                    Arg::Pointer(BufferArg::new(memory, region, element, *access, binding.word))
+                }
+                PlannedArg::Image(binding, access) => Arg::Image(ImageArg::new(memory.of(binding)?, *access)),
                 PlannedArg::Value(bytes) => Arg::Value(bytes),
                 PlannedArg::Local(bytes) => Arg::Local(*bytes),
             })
@@ -274,14 +298,24 @@ impl DeviceCommand {
                 Command::Launch(Launch::new(kernel, launch.range, &arguments.list))
             }
             DeviceCommand::Copy(copy) => Command::Copy(CopyBox::new(
-                (memory.of(&copy.from)?, copy.from.region()),
-                (memory.of(&copy.to)?, copy.to.region()),
+                of_part(memory.of(&copy.from)?, copy.from.region()),
+                of_part(memory.of(&copy.to)?, copy.to.region()),
             )),
             DeviceCommand::Fill(fill) => {
-                Command::Fill(Fill::new(memory.of(&fill.to)?, fill.to.region(), &fill.pattern))
+                let (memory, part) = of_part(memory.of(&fill.to)?, fill.to.region());
+                Command::Fill(Fill::new(memory, part, &fill.pattern))
             }
         })
     }
+}
+
+/// A part of an allocation, as commands name it: of an image those texels that the bytes would be.
+fn of_part(memory: &dyn Allocation, region: Region) -> (&dyn Allocation, Part) {
+    let part = match memory.image() {
+        None => Part::Bytes(region),
+        Some(shape) => Part::Texels(Texels::of(&region, &shape)),
+    };
+    (memory, part)
 }
 
 impl Recorded {
@@ -303,7 +337,8 @@ impl Recorded {
         let nodes: Vec<Node<'_>> =
             native.into_iter().zip(&self.after).map(|(command, after)| Node::new(command, after)).collect();
         let mut memory = memory.to_vec();
-        let blank = |arg: &Arg<'_>| matches!(arg, Arg::Buffer(arg) if arg.region.bytes() == 0);
+        let blank =
+            |arg: &Arg<'_>| matches!(arg, Arg::Buffer(arg) | Arg::Pointer(arg) if arg.region.bytes() == 0);
         if arguments.iter().any(|of| of.list.iter().any(blank)) {
             memory.push(lane.blank.get(&*lane.context)?.clone());
         }

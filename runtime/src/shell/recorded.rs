@@ -141,11 +141,8 @@ impl DeviceCommand {
     pub(super) fn uses(&self) -> impl Iterator<Item = (Binding, SlotAccess)> {
         let uses: SmallVec<[(Binding, SlotAccess); 4]> = match self {
             DeviceCommand::Kernel(kernel) => {
-                let buffer = |arg: &PlannedArg| match arg {
-                    PlannedArg::Buffer(binding, access) => Some((*binding, *access)),
-                    PlannedArg::Value(_) | PlannedArg::Local(_) => None,
-                };
-                kernel.args.iter().filter_map(buffer).collect()
+                let window = |arg: &PlannedArg| arg.window().map(|(binding, access)| (*binding, access));
+                kernel.args.iter().filter_map(window).collect()
             }
             DeviceCommand::Copy(copy) => {
                 SmallVec::from_iter([(copy.from, SlotAccess::Read), (copy.to, SlotAccess::ReadWrite)])
@@ -166,14 +163,14 @@ impl DeviceCommand {
 
 #[cfg(test)]
 mod tests {
-    use windlass_engine::{Box3, RootId};
+    use windlass_engine::{Box3, Given, RootId, RootShape};
     use windlass_kernel::{Extent, Word};
 
     use super::*;
     use crate::shell::work::{PlannedCopy, PlannedFill};
 
     fn window(root: RootId, offset: usize, bytes: usize) -> Binding {
-        Binding { root, offset, extent: Extent::line(bytes), element: 1, word: Word::B1 }
+        Binding { root, offset, extent: Extent::line(bytes), element: 1, word: Word::B1, is_image: false }
     }
 
     fn fill(to: Binding) -> DeviceCommand {
@@ -189,7 +186,8 @@ mod tests {
     #[test]
     fn what_is_independent_branches() {
         let mut engine = windlass_engine::Engine::<crate::shell::Windlass>::new();
-        let root = engine.add_root(Box3::line(0, 64), 1, 64, None);
+        let shape = RootShape { extent: Box3::line(0, 64), unit: 1, bytes: 64, object: None, home: None };
+        let root = engine.add_root(shape, Given::Nothing);
         let at = |offset| window(root, offset, 8);
         let commands = [
             fill(at(0)),

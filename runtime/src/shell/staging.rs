@@ -194,7 +194,7 @@ impl State {
         let of = |memory| self.engine.allocation(step.root, memory).cloned();
         Some(match step.step {
             Step::Upload => HostCopy { from: (staging, from), to: (of(step.to)?, to) },
-            Step::Download | Step::Direct | Step::Clear => {
+            Step::Download | Step::Direct | Step::Clear | Step::Map | Step::Unmap => {
                 HostCopy { from: (of(step.from)?, from), to: (staging, to) }
             }
         })

@@ -54,6 +54,8 @@ pub(crate) struct Binding {
     pub(crate) extent: Extent,
     pub(crate) element: u32,
     pub(crate) word: Word,
+    /// The root is an image.
+    pub(crate) is_image: bool,
 }
 
 impl Binding {
@@ -133,8 +135,22 @@ pub(crate) fn window_span(
 #[derive(Clone, Debug)]
 pub(crate) enum PlannedArg {
     Buffer(Binding, SlotAccess),
+    Pointer(Binding, SlotAccess),
+    Image(Binding, SlotAccess),
     Value(SmallVec<[u8; 16]>),
     Local(usize),
+}
+
+impl PlannedArg {
+    /// The window that it shows, and how that is used.
+    pub(crate) fn window(&self) -> Option<(&Binding, SlotAccess)> {
+        match self {
+            PlannedArg::Buffer(binding, access)
+            | PlannedArg::Pointer(binding, access)
+            | PlannedArg::Image(binding, access) => Some((binding, *access)),
+            PlannedArg::Value(_) | PlannedArg::Local(_) => None,
+        }
+    }
 }
 
 /// A command of a group before it meets its memory.
@@ -226,6 +242,14 @@ impl fmt::Debug for Planned<'_> {
             Planned::HostTask(_) => "HostTask",
         })
     }
+}
+
+/// Clears host memory that nobody else knows yet.
+pub(super) fn zero(memory: &Arc<dyn Allocation>) {
+    let Some(start) = memory.host_ptr() else { return };
+    // SAFETY: an allocation with a host address has that many bytes there, which may be written; it has just been made, and is
+    // nobody else's.
+    unsafe { std::ptr::write_bytes(start.as_ptr(), 0, memory.bytes()) }
 }
 
 /// Copies a box from one host memory to another; `None` if either is out of the host's reach, or smaller than its box.

@@ -2,8 +2,8 @@
 
 use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendId, CompletionStrategy, Contents, ContextInfo, DeviceInfo,
-    DeviceKey, DeviceKind, DomainId, HostAccess, LaneDepth, Limits, MemoryIndex, MemoryInfo, NativeApi,
-    Platform,
+    DeviceKey, DeviceKind, DomainId, HostAccess, LaneDepth, Limits, MemoryIndex, MemoryInfo, MemoryKind,
+    NativeApi, Platform,
 };
 use windlass_kernel::ImageFormat;
 
@@ -38,6 +38,14 @@ pub(crate) struct Config {
     pub(crate) one_domain: bool,
     /// What fresh memory holds.
     pub(crate) fresh: Contents,
+    /// What all devices of a context reach beside their own memory.
+    pub(crate) reaches: Vec<(MemoryKind, HostAccess)>,
+    /// The alignment of host memory that those take over.
+    pub(crate) imports: Option<usize>,
+    /// Devices' own memory holds images.
+    pub(crate) images: bool,
+    /// Devices' own memory is allocated in order with what they do.
+    pub(crate) stream_ordered: bool,
     pub(crate) aspects: Vec<Aspect>,
     pub(crate) limits: Limits,
     pub(crate) truly_waits: bool,
@@ -65,6 +73,10 @@ impl Default for FaultyBuilder {
             pageable: (usize::MAX, usize::MAX),
             one_domain: false,
             fresh: Contents::Any,
+            reaches: Vec::new(),
+            imports: None,
+            images: false,
+            stream_ordered: false,
             aspects: Vec::new(),
             limits: Limits::default(),
             truly_waits: false,
@@ -121,6 +133,31 @@ impl FaultyBuilder {
         self
     }
 
+    /// A memory of this kind, which all devices of a context reach beside their own.
+    pub fn reaches(mut self, kind: MemoryKind, host: HostAccess) -> Self {
+        self.config.reaches.push((kind, host));
+        self
+    }
+
+    /// The memories that devices reach beside their own take over host memory that is aligned to so many bytes.
+    pub fn imports(mut self, alignment: usize) -> Self {
+        self.config.imports = Some(alignment);
+        self
+    }
+
+    /// Memory out of the host's reach holds images, with gaps between their rows.
+    pub fn images(mut self) -> Self {
+        self.config.images = true;
+        self
+    }
+
+    /// Memory out of the host's reach is there when a stream for it has come so far, and lanes wait for it; to free it waits for
+    /// nobody.
+    pub fn stream_ordered_memory(mut self) -> Self {
+        self.config.stream_ordered = true;
+        self
+    }
+
     /// A feature of all devices.
     pub fn aspect(mut self, aspect: Aspect) -> Self {
         self.config.aspects.push(aspect);
@@ -140,8 +177,9 @@ impl FaultyBuilder {
     }
 
     /// Two GPUs as CUDA shows them: streams of 1,021 commands of which 56 may report, copy engines, one domain with direct
-    /// copies, memory with any contents, a clock, priorities, graphs, native code; uploads of up to 64 KiB out of pageable memory return at once,
-    /// downloads into it never do, and frees, builds and pinning block while a kernel runs.
+    /// copies, stream-ordered memory with any contents, images, pinned and managed memory, pointers, a clock, priorities, graphs,
+    /// native code; uploads of up to 64 KiB out of pageable memory return at once, downloads into it never do, and frees of pinned
+    /// memory, builds and pinning block while a kernel runs.
     pub fn like_cuda(self) -> Self {
         let limits = Limits::default().work_group(1024, 48 << 10);
         self.device(Memory::Own)
@@ -153,6 +191,12 @@ impl FaultyBuilder {
             .reports_by_callback()
             .pageable_limits(64 << 10, 0)
             .limits(limits)
+            .reaches(MemoryKind::Host, HostAccess::Coherent)
+            .reaches(MemoryKind::Shared, HostAccess::Coherent)
+            .imports(1)
+            .images()
+            .stream_ordered_memory()
+            .aspect(Aspect::Pointers)
             .aspect(Aspect::Profiling)
             .aspect(Aspect::Priorities)
             .aspect(Aspect::Sequences)
@@ -231,10 +275,12 @@ impl Config {
     /// A context over the devices at these positions. Devices that share memory come first to the first such memory.
     pub(crate) fn context(&self, devices: &[usize]) -> ContextInfo {
         let (mut memories, mut shared) = (Vec::new(), None);
-        let mut infos = Vec::new();
+        let mut infos: Vec<DeviceInfo> = Vec::new();
         for &at in devices {
             let mut add = |host| {
-                memories.push(MemoryInfo::new().fresh(self.fresh).host(host));
+                let memory = MemoryInfo::new().fresh(self.fresh).host(host).bytes(Some(1 << 40));
+                let holds_images = self.images && host == HostAccess::None;
+                memories.push(if holds_images { memory.images() } else { memory });
                 MemoryIndex::Own(memories.len() as u32 - 1)
             };
             let own = match self.devices[at] {
@@ -245,6 +291,13 @@ impl Config {
             };
             infos.push(self.device(at, own));
         }
+        let mut reached = Vec::new();
+        for &(kind, host) in &self.reaches {
+            let memory = MemoryInfo::new().fresh(self.fresh).host(host).kind(kind);
+            reached.push(MemoryIndex::Own(memories.len() as u32));
+            memories.push(self.imports.map_or(memory, |alignment| memory.imports(alignment)));
+        }
+        let infos = infos.into_iter().map(|info| info.reaches(reached.clone())).collect();
         // A device on the heap may be asked for memory of its own: a context of the user's has some.
         memories.push(MemoryInfo::new().fresh(self.fresh).host(HostAccess::Coherent));
         let mut info = ContextInfo::new(infos, memories)

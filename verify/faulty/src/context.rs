@@ -18,7 +18,7 @@ use crate::builder::Config;
 use crate::kernel::{FaultyKernel, Refused};
 use crate::lane::FaultyLane;
 use crate::machine::{ContextState, LaneState, Machine, Shared};
-use crate::memory::{FaultyMemory, Owner};
+use crate::memory::{FaultyMemory, Kind, Owner};
 use crate::script::{Call, due};
 use crate::sequence::FaultySequence;
 
@@ -26,6 +26,7 @@ use crate::sequence::FaultySequence;
 pub struct FaultyContext {
     pub(crate) at: usize,
     info: ContextInfo,
+    is_stream_ordered: bool,
     shared: Arc<Shared>,
 }
 
@@ -50,7 +51,24 @@ impl FaultyContext {
         machine.contexts.push(ContextState { lost: None, closed: false, abandoned: false, domain, sink });
         machine.audit.contexts += 1;
         drop(machine);
-        FaultyContext { at, info, shared }
+        FaultyContext { at, info, is_stream_ordered: config.stream_ordered, shared }
+    }
+
+    /// What an allocation in one of its memories is like.
+    fn kind(&self, memory: usize, is_own: bool, object: &MemoryObject) -> Kind {
+        let info = self.info.memories[memory];
+        let image = if let MemoryObject::Image(shape) = object { Some(*shape) } else { None };
+        if image.is_some() && !info.images {
+            self.shared.breach(format!("{object:?} in a memory that holds no images"));
+        }
+        Kind {
+            owner: Owner::Context(self.at),
+            host: info.host,
+            spoilt: is_own && info.fresh == Contents::Any,
+            image,
+            has_address: self.info.devices.iter().any(|device| device.has(Aspect::Pointers)),
+            is_ordered: self.is_stream_ordered && is_own && info.host == HostAccess::None,
+        }
     }
 
     /// Whether the script lets this allocation be.
@@ -126,15 +144,29 @@ unsafe impl Context for FaultyContext {
             MemoryIndex::Own(of) => of as usize,
             MemoryIndex::Heap => last,
         };
-        let info = self.info.memories[of];
-        let spoilt = memory != MemoryIndex::Heap && info.fresh == Contents::Any;
-        let visible = info.host == HostAccess::Coherent;
-        Ok(Arc::new(FaultyMemory::new(bytes, Owner::Context(self.at), (visible, spoilt), &self.shared)?))
+        let kind = self.kind(of, memory != MemoryIndex::Heap, &object);
+        Ok(Arc::new(FaultyMemory::new(bytes, kind, &self.shared)?))
+    }
+
+    fn import(
+        &self,
+        memory: MemoryIndex,
+        host: Arc<dyn Allocation>,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.room(0, false)?;
+        let MemoryIndex::Own(of) = memory else { self.shared.breach("an import to the heap".into()) };
+        let (of, start) = (of as usize, host.host_ptr().map_or(0, |start| start.addr().get()));
+        if !self.info.memories[of].imports.is_some_and(|alignment| start.is_multiple_of(alignment)) {
+            self.shared.breach(format!("memory at {start:#x} was to be imported to {memory:?}"));
+        }
+        let object = MemoryObject::Buffer { bytes: host.bytes() };
+        let kind = Kind { spoilt: false, is_ordered: false, ..self.kind(of, true, &object) };
+        Ok(Arc::new(FaultyMemory::import(host, kind, &self.shared)?))
     }
 
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         self.room(bytes, true)?;
-        Ok(Arc::new(FaultyMemory::new(bytes, Owner::StagingOf(self.at), (true, true), &self.shared)?))
+        Ok(Arc::new(FaultyMemory::new(bytes, Kind::staging(self.at), &self.shared)?))
     }
 
     fn usage(&self, _memory: MemoryIndex) -> Option<Usage> {

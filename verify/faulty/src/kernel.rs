@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, KernelLimits,
-    Launch, Region,
+    Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, HostLaunch, HostMemory, ImageArg,
+    KernelLimits, Launch, Part, Region, Texels,
 };
 use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
 
 use crate::machine::{Shared, Uses};
-use crate::memory::{Reach, Window};
+use crate::memory::{Block as Memory, Reach, Window};
 use crate::native::{Enqueued, Place};
 use crate::sequence::FaultySequence;
 
@@ -63,6 +63,11 @@ pub(crate) enum Job {
         to: Window,
         pattern: SmallVec<[u8; 16]>,
     },
+    /// Memory goes to the host, or comes back.
+    ChangeHands {
+        block: Arc<Memory>,
+        to_host: bool,
+    },
     Replay(Arc<FaultySequence>),
     /// What native code of the program has put here.
     Native(Vec<Enqueued>),
@@ -79,6 +84,8 @@ pub(crate) struct Bound {
     element: usize,
     word: Word,
     writes: bool,
+    /// What a pointer points to.
+    target: Option<Window>,
     /// A value's own memory.
     _value: Option<HostMemory>,
 }
@@ -89,12 +96,18 @@ impl Job {
             Command::Launch(launch) => kernel(&launch, reach.alone())?,
             Command::Host(launch) => Job::Host(Box::new(launch)),
             Command::Copy(copy) => Job::Copy(Box::new(copy_job(&copy, reach)?)),
-            Command::Fill(Fill { memory, region, pattern, .. }) => {
-                if pattern.is_empty() || !region.width.is_multiple_of(pattern.len()) {
-                    return Err(format!("a fill of {region:?} by a pattern of {}", pattern.len()).into());
+            Command::Fill(Fill { memory, part, pattern, .. }) => {
+                let to = Window::new(memory, part, reach.alone())?;
+                if pattern.is_empty() || !to.region.width.is_multiple_of(pattern.len()) {
+                    return Err(format!("a fill of {part:?} by a pattern of {}", pattern.len()).into());
                 }
-                let to = Window::new(memory, region, reach.alone())?;
                 Job::Fill { to, pattern: SmallVec::from_slice(pattern) }
+            }
+            Command::Map(memory) | Command::Unmap(memory) => {
+                let whole = Window::new(memory, Region::line(0, memory.bytes()), reach.alone())?;
+                let block = whole.block.ok_or_else(|| "memory of others was to change hands".to_owned())?;
+                uses.push(block.clone());
+                Job::ChangeHands { block, to_host: matches!(command, Command::Map(_)) }
             }
             Command::Replay(sequence) => Job::Replay(FaultySequence::of(sequence)?),
             Command::Native(call) => {
@@ -121,18 +134,18 @@ impl Job {
     /// The windows that it writes.
     pub(crate) fn written(&self) -> impl Iterator<Item = &Window> {
         let list: SmallVec<[&Window; 4]> = match self {
-            Job::Kernel { args, .. } => args.iter().filter(|a| a.writes).map(|a| &a.window).collect(),
+            Job::Kernel { args, .. } => args.iter().filter(|a| a.writes).map(Bound::shown).collect(),
             Job::Copy(copy) => SmallVec::from_iter([&copy.to]),
             Job::Fill { to, .. } => SmallVec::from_iter([to]),
-            Job::Host(_) | Job::Replay(_) | Job::Native(_) => SmallVec::new(),
+            Job::Host(_) | Job::Replay(_) | Job::Native(_) | Job::ChangeHands { .. } => SmallVec::new(),
         };
         list.into_iter()
     }
 
     pub(crate) fn windows(&self) -> impl Iterator<Item = &Window> {
         let list: SmallVec<[&Window; 4]> = match self {
-            Job::Kernel { args, .. } => args.iter().map(|a| &a.window).collect(),
-            Job::Host(_) | Job::Replay(_) | Job::Native(_) => SmallVec::new(),
+            Job::Kernel { args, .. } => args.iter().map(Bound::shown).collect(),
+            Job::Host(_) | Job::Replay(_) | Job::Native(_) | Job::ChangeHands { .. } => SmallVec::new(),
             Job::Copy(copy) => SmallVec::from_iter([&copy.from, &copy.to]),
             Job::Fill { to, .. } => SmallVec::from_iter([to]),
         };
@@ -160,6 +173,11 @@ impl Job {
             }
             Job::Copy(copy) => copy.to.copy_from(&copy.from),
             Job::Fill { to, pattern } => to.fill(pattern),
+            Job::ChangeHands { block, to_host } => {
+                if let Err(what) = block.change_hands(*to_host) {
+                    panic!("{what}");
+                }
+            }
             Job::Replay(sequence) => sequence.jobs().for_each(Job::run),
             Job::Native(enqueued) => enqueued.iter().for_each(|job| job()),
         }
@@ -169,9 +187,21 @@ impl Job {
     pub(crate) fn spoil(&self) {
         const RUBBISH: &[u8] = &[0xa5];
         self.written().for_each(|window| window.fill(RUBBISH));
-        if let Job::Replay(sequence) = self {
-            sequence.jobs().for_each(Job::spoil);
+        match self {
+            Job::Replay(sequence) => sequence.jobs().for_each(Job::spoil),
+            Job::ChangeHands { block, .. } => block.stay_with_nobody(),
+            _ => {}
         }
+    }
+
+    /// What is wrong with a command of which the host has memory.
+    pub(crate) fn is_in_hosts_way(&self) -> Option<&'static str> {
+        let with_host = |window: &Window| window.block.as_ref().is_some_and(|block| block.is_with_host());
+        let in_way = match self {
+            Job::Replay(sequence) => sequence.uses().iter().any(|block| block.is_with_host()),
+            job => job.windows().any(with_host),
+        };
+        in_way.then_some("a command uses memory that the host has")
     }
 
     pub(crate) fn bytes_copied(&self) -> u64 {
@@ -209,12 +239,12 @@ pub(crate) fn names_of<'a>(command: &'a Command<'_>) -> SmallVec<[&'a str; 1]> {
 }
 
 fn copy_job(copy: &CopyBox<'_>, reach: Reach<'_>) -> Result<CopyJob, Refused> {
-    let (a, b) = (&copy.from_region, &copy.to_region);
+    let from = Window::new(copy.from, copy.from_part, reach)?;
+    let to = Window::new(copy.to, copy.to_part, reach)?;
+    let (a, b) = (&from.region, &to.region);
     if (a.width, a.rows, a.slices) != (b.width, b.rows, b.slices) {
         return Err(format!("a copy from {a:?} to {b:?}").into());
     }
-    let from = Window::new(copy.from, copy.from_region, reach)?;
-    let to = Window::new(copy.to, copy.to_region, reach)?;
     Ok(CopyJob { from, to })
 }
 
@@ -240,35 +270,48 @@ fn bind(arg: &Arg<'_>, reach: Reach<'_>) -> Result<Bound, Refused> {
             }
             let window = Window::new(*memory, *region, reach)?;
             let writes = *access == SlotAccess::ReadWrite;
-            Ok(Bound { window, element: *element, word: *word, writes, _value: None })
+            Ok(Bound { window, element: *element, word: *word, writes, target: None, _value: None })
         }
-        Arg::Value(bytes) => {
-            let memory = HostMemory::zeroed(bytes.len().max(1)).map_err(Refused::Error)?;
-            let window = Window::new(&memory, Region::line(0, memory_bytes(bytes)), reach)?;
-            window.fill(bytes);
-            Ok(Bound {
-                window,
-                element: bytes.len().max(1),
-                word: Word::B1,
-                writes: false,
-                _value: Some(memory),
-            })
+        Arg::Pointer(BufferArg { memory, region, access, .. }) => {
+            let address = memory.device_address();
+            let address = address.ok_or_else(|| "a pointer to memory without an address".to_owned())?;
+            let target = Window::new(*memory, *region, reach)?;
+            let writes = *access == SlotAccess::ReadWrite;
+            let bytes = (address + region.offset as u64).to_ne_bytes();
+            Ok(Bound { target: Some(target), writes, ..value(&bytes, reach)? })
         }
+        Arg::Image(ImageArg { memory, access, .. }) => {
+            let shape = memory.image().ok_or_else(|| "no image as an image".to_owned())?;
+            let all = Part::Texels(Texels { origin: [0; 3], size: shape.size });
+            let window = Window::new(*memory, all, reach)?;
+            let (element, writes) = (shape.format.bytes(), *access == SlotAccess::ReadWrite);
+            Ok(Bound { window, element, word: Word::B4, writes, target: None, _value: None })
+        }
+        Arg::Value(bytes) => value(bytes, reach),
         // One for the whole launch: scripted devices run one work-item after the other.
         Arg::Local(bytes) => {
             let memory = HostMemory::zeroed((*bytes).max(1)).map_err(Refused::Error)?;
             let window = Window::new(&memory, Region::line(0, *bytes), reach)?;
-            Ok(Bound { window, element: 1, word: Word::B1, writes: true, _value: Some(memory) })
+            Ok(Bound { window, element: 1, word: Word::B1, writes: true, target: None, _value: Some(memory) })
         }
         other => Err(Refused::Error(BackendError::Unsupported(format!("{other:?} on a scripted device")))),
     }
 }
 
-fn memory_bytes(value: &[u8]) -> usize {
-    value.len().max(1)
+fn value(bytes: &[u8], reach: Reach<'_>) -> Result<Bound, Refused> {
+    let len = bytes.len().max(1);
+    let memory = HostMemory::zeroed(len).map_err(Refused::Error)?;
+    let window = Window::new(&memory, Region::line(0, len), reach)?;
+    window.fill(bytes);
+    Ok(Bound { window, element: len, word: Word::B1, writes: false, target: None, _value: Some(memory) })
 }
 
 impl Bound {
+    /// The memory that the kernel uses by it.
+    fn shown(&self) -> &Window {
+        self.target.as_ref().unwrap_or(&self.window)
+    }
+
     fn first(&self) -> NonNull<u8> {
         self.window.first()
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
@@ -30,6 +30,8 @@ pub(crate) struct Machine {
     pub(crate) breaches: Vec<String>,
     pub(crate) contexts: Vec<ContextState>,
     pub(crate) lanes: Vec<LaneState>,
+    /// Allocations that their memory stream has not come to.
+    pub(crate) coming: VecDeque<Weak<Block>>,
     /// The devices' clock, which goes on as they work.
     pub(crate) now: u64,
 }
@@ -92,6 +94,8 @@ pub(crate) enum Action {
     Run(usize),
     /// This lane reports.
     Report(usize),
+    /// The next allocation is there.
+    Arrive,
 }
 
 impl LaneState {
@@ -119,6 +123,12 @@ impl LaneState {
             busy: false,
             held: false,
         }
+    }
+
+    /// Whether all memory of a group is there.
+    fn has_memory_for(&self, point: u64) -> bool {
+        let group = self.unreported.iter().find(|group| group.point == point);
+        group.is_none_or(|group| group.uses.iter().all(|block| block.is_there()))
     }
 
     /// Commands in flight.
@@ -165,7 +175,9 @@ impl Machine {
         };
         !lane.busy
             && !lane.held
-            && lane.queue.front().is_some_and(|g| g.point <= lane.flushed && g.waits.iter().all(passed))
+            && lane.queue.front().is_some_and(|g| {
+                g.point <= lane.flushed && g.waits.iter().all(passed) && lane.has_memory_for(g.point)
+            })
     }
 
     fn may_report(&self, lane: &LaneState) -> bool {
@@ -178,7 +190,9 @@ impl Machine {
     pub(crate) fn actions(&self) -> SmallVec<[Action; 8]> {
         let lanes = || self.lanes.iter().enumerate();
         let reports = lanes().filter(|(_, l)| self.may_report(l)).map(|(at, _)| Action::Report(at));
-        reports.chain(lanes().filter(|(_, l)| self.may_run(l)).map(|(at, _)| Action::Run(at))).collect()
+        let arrives = (!self.coming.is_empty()).then_some(Action::Arrive);
+        let runs = lanes().filter(|(_, l)| self.may_run(l)).map(|(at, _)| Action::Run(at));
+        reports.chain(runs).chain(arrives).collect()
     }
 
     /// How the next group of a lane is to end, where that is not up to itself.
@@ -271,6 +285,11 @@ impl Shared {
         match action {
             Action::Run(at) => self.run(at),
             Action::Report(at) => self.report(at),
+            Action::Arrive => {
+                let Some(block) = self.lock().coming.pop_front() else { return false };
+                block.upgrade().into_iter().for_each(|block| block.arrive());
+                true
+            }
         }
     }
 
@@ -289,6 +308,9 @@ impl Shared {
         let (point, timed) = (Point(group.point), group.timed);
         let copied = group.jobs.iter().map(Job::bytes_copied).sum::<u64>();
         let filled = group.jobs.iter().map(Job::bytes_filled).sum::<u64>();
+        if let Some(what) = group.jobs.iter().find_map(Job::is_in_hosts_way) {
+            self.note_breach(what);
+        }
         let result = match doom {
             Some(error) => {
                 group.jobs.iter().for_each(Job::spoil);

@@ -22,6 +22,8 @@ mod interop;
 mod limits;
 #[path = "scenarios/loss.rs"]
 mod loss;
+#[path = "scenarios/memories.rs"]
+mod memories;
 #[path = "scenarios/off_path.rs"]
 mod off_path;
 #[path = "scenarios/order.rs"]

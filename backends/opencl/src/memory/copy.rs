@@ -29,7 +29,8 @@ impl<'a> Transfer<'a> {
         context: &Arc<Context>,
         copy: &CopyBox<'a>,
     ) -> std::result::Result<Self, BackendError> {
-        let CopyBox { from, from_region, to, to_region, .. } = *copy;
+        let CopyBox { from, to, .. } = *copy;
+        let (from_region, to_region) = copy.regions()?;
         let size = |r: &Region| [r.width, r.rows, r.slices];
         assert_eq!(size(&from_region), size(&to_region), "a copy's boxes have one size");
         assert_inside(&from_region, from);

@@ -29,7 +29,8 @@ pub(crate) struct Filling<'a> {
 
 impl<'a> Filling<'a> {
     pub(crate) fn plan(context: &Arc<Context>, fill: &Fill<'a>) -> std::result::Result<Self, BackendError> {
-        let Fill { memory, region, pattern, .. } = *fill;
+        let Fill { memory, pattern, .. } = *fill;
+        let region = fill.region()?;
         assert_inside(&region, memory);
         let whole = !pattern.is_empty() && region.width.is_multiple_of(pattern.len());
         assert!(whole, "a row of {} bytes holds whole patterns of {}", region.width, pattern.len());

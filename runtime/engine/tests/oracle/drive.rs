@@ -7,8 +7,8 @@ mod lanes;
 mod submit;
 
 use windlass_engine::{
-    Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, LaneId, MemoryId, NodeId,
-    Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
+    Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, Given, GuardPlan, LaneId, MemoryId,
+    NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
 };
 
 use super::account::{Account, MOST, Node, What};
@@ -257,7 +257,7 @@ impl<'a> Drive<'a> {
             engine,
         };
         for (i, root) in program.roots.iter().enumerate() {
-            let data = root.data.then_some(0);
+            let given = if root.data { Given::Written(0) } else { Given::Nothing };
             drive.allocated += u32::from(root.data);
             drive.ready[i][root.home.unwrap_or(0)] = root.data;
             let shape = RootShape {
@@ -267,7 +267,7 @@ impl<'a> Drive<'a> {
                 object: (),
                 home: root.home.map(|m| MemoryId(m as u32)),
             };
-            drive.roots.push(drive.engine.add_root(shape, data));
+            drive.roots.push(drive.engine.add_root(shape, given));
         }
         drive
     }

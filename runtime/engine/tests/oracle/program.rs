@@ -196,7 +196,8 @@ impl Program {
     /// Some roots stay in a memory of one context, of which its devices use it, and the host where that can.
     fn settle_down(&mut self, rng: &mut Rng) {
         let context = rng.below(self.contexts);
-        let (addressable, mapped) = [(true, false), (false, true), (false, true), (false, false)][rng.below(4)];
+        let (addressable, mapped) =
+            [(true, false), (false, true), (false, true), (false, false)][rng.below(4)];
         let zeroed = rng.chance(50);
         self.memories.push(Memory { context, addressable, mapped, zeroed, limits: NO_LIMITS });
         let home = self.memories.len();
@@ -274,7 +275,13 @@ impl Program {
             1 | 2 if !same.is_empty() => same[rng.below(same.len())] + 1,
             _ => {
                 let addressable = rng.chance(20);
-                self.memories.push(Memory { context, addressable, mapped: false, zeroed: true, limits: NO_LIMITS });
+                self.memories.push(Memory {
+                    context,
+                    addressable,
+                    mapped: false,
+                    zeroed: true,
+                    limits: NO_LIMITS,
+                });
                 self.memories.len()
             }
         };

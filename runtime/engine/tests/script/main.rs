@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use group::Group;
 use windlass_engine::{
-    Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, HEAP, LaneId,
+    Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, Given, GuardPlan, HEAP, LaneId,
     MemoryId, MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Staged,
     Step, Transfer, Turn,
 };
@@ -138,7 +138,8 @@ impl Script {
     }
 
     fn device_in(&mut self, context: ContextId, lanes: usize, depth: usize) -> DeviceId {
-        let memory = self.engine.add_memory(context, MemoryTraits { addressable: false, ..MemoryTraits::heap() });
+        let memory =
+            self.engine.add_memory(context, MemoryTraits { addressable: false, ..MemoryTraits::heap() });
         let device = self.engine.add_device(context, memory);
         let lanes = (0..lanes)
             .map(|_| self.engine.add_lane(device, Depth { commands: depth as u32, reports: depth as u32 }))
@@ -171,16 +172,16 @@ impl Script {
 
     /// A buffer of this many bytes that nobody has written.
     fn buffer(&mut self, bytes: usize) -> RootId {
-        self.engine.add_root(shape(line(0..bytes), None), None)
+        self.engine.add_root(shape(line(0..bytes), None), Given::Nothing)
     }
 
     /// A buffer with content in the heap.
     fn data(&mut self, bytes: usize) -> RootId {
-        self.engine.add_root(shape(line(0..bytes), None), Some(0))
+        self.engine.add_root(shape(line(0..bytes), None), Given::Written(0))
     }
 
     fn grid(&mut self, y: usize, x: usize) -> RootId {
-        self.engine.add_root(shape(flat(0..y, 0..x), None), None)
+        self.engine.add_root(shape(flat(0..y, 0..x), None), Given::Nothing)
     }
 
     fn group(&mut self, name: &'static str) -> Group<'_> {

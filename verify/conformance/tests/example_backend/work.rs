@@ -26,12 +26,13 @@ impl Work {
     /// Everything that can be refused is refused here, before the group is handed over.
     pub(crate) fn new(command: Command<'_>) -> Result<Work, BackendError> {
         match command {
-            Command::Copy(copy) => Ok(Work::Copy {
-                from: Window::new(copy.from, copy.from_region)?,
-                to: Window::new(copy.to, copy.to_region)?,
-            }),
+            Command::Copy(copy) => {
+                let (from, to) = copy.regions()?;
+                Ok(Work::Copy { from: Window::new(copy.from, from)?, to: Window::new(copy.to, to)? })
+            }
             Command::Fill(fill) => {
-                Ok(Work::Fill { to: Window::new(fill.memory, fill.region)?, pattern: fill.pattern.to_vec() })
+                let to = Window::new(fill.memory, fill.region()?)?;
+                Ok(Work::Fill { to, pattern: fill.pattern.to_vec() })
             }
             Command::Launch(launch) => {
                 let Some(kernel) = (launch.kernel as &dyn Any).downcast_ref::<ExampleKernel>() else {

@@ -8,7 +8,8 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use windlass::image::Kernel;
 use windlass::prelude::*;
-use windlass::{BackendError, KernelCall, Recording, Result};
+use windlass::{BackendError, KernelCall, MemoryKind, Recording, Result};
+use windlass_backend::HostAccess;
 use windlass_testkit::Rng;
 
 use super::Tally;
@@ -79,6 +80,11 @@ impl<'p> Run<'p> {
         for memory in &program.devices {
             builder = builder.device(*memory);
         }
+        let host = if program.mapped { HostAccess::Mapped } else { HostAccess::Coherent };
+        builder = builder.reaches(MemoryKind::Shared, host).imports(1);
+        if program.stream_ordered {
+            builder = builder.stream_ordered_memory();
+        }
         if program.callbacks {
             builder = builder.reports_by_callback();
         }
@@ -121,12 +127,17 @@ impl<'p> Run<'p> {
             }
             queues.push(builder.blocking_build()?);
         }
-        let buffers = program.roots.iter().enumerate().map(|(root, plan)| match plan.data {
-            true => Buffer::from((0..plan.len).map(|at| initial(root, at)).collect::<Vec<u32>>()),
-            false => Buffer::new(plan.len),
+        let buffers = program.roots.iter().enumerate().map(|(root, plan)| {
+            let data = || (0..plan.len).map(|at| initial(root, at)).collect::<Vec<u32>>();
+            Ok(match (plan.home, plan.data) {
+                (None, true) => Buffer::from(data()),
+                (None, false) => Buffer::new(plan.len),
+                (Some(queue), true) => queues[queue].blocking_import(MemoryKind::Shared, data())?,
+                (Some(queue), false) => queues[queue].blocking_place(MemoryKind::Shared, plan.len)?,
+            })
         });
         let cancelled = vec![None; program.items.len()];
-        let (buffers, rng) = (buffers.collect(), Rng::new(seed ^ 0x5eed));
+        let (buffers, rng) = (buffers.collect::<Result<_>>()?, Rng::new(seed ^ 0x5eed));
         let (handles, gates) = (Vec::new(), Vec::new());
         let run = Run { program, rng, control, runtime, queues, buffers, handles, gates, cancelled, told };
         run.bind()?;
@@ -137,7 +148,8 @@ impl<'p> Run<'p> {
     /// process's own.
     fn bind(&self) -> Result<()> {
         let all = |cg: &CommandGroup<'_>| {
-            for buffer in &self.buffers {
+            let anywhere = |(_, plan): &(_, &super::program::RootPlan)| plan.home.is_none();
+            for (buffer, _) in self.buffers.iter().zip(&self.program.roots).filter(anywhere) {
                 cg.read(&buffer.range(0..0));
             }
             Ok(())

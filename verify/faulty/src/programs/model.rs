@@ -1,6 +1,6 @@
 //! What a program must do: its items one after the other, on plain vectors.
 
-use super::program::{Deed, Item, Kind, Part, Program, TaskEnd};
+use super::program::{Deed, Item, Kind, Part, Program, RootPlan, TaskEnd};
 use crate::Memory;
 use crate::kernels::stepped;
 
@@ -32,6 +32,8 @@ enum Place {
     Own(Option<usize>, usize),
     /// What the devices of a context share that work on the heap, or on shared memory.
     Common(Option<usize>, Memory),
+    /// Where a buffer stays.
+    Home,
 }
 
 struct Element {
@@ -69,14 +71,17 @@ pub(super) enum GivenUp {
 impl Model {
     /// Runs the program; `cancelled` says which items were cancelled in time.
     pub(super) fn run(program: &Program, cancelled: &[Option<GivenUp>]) -> Self {
-        let element = |root: usize, at: usize, data: bool| Element {
-            value: if data { initial(root, at) } else { 0 },
+        let element = |root: usize, at: usize, plan: &RootPlan| Element {
+            value: if plan.data { initial(root, at) } else { 0 },
             bad: false,
-            written: data,
-            valid: data.then_some(Place::Heap).into_iter().collect(),
+            written: plan.data,
+            valid: match plan.home {
+                None => plan.data.then_some(Place::Heap).into_iter().collect(),
+                Some(_) => vec![Place::Home],
+            },
         };
         let roots = program.roots.iter().enumerate();
-        let roots = roots.map(|(r, plan)| (0..plan.len).map(|at| element(r, at, plan.data)).collect());
+        let roots = roots.map(|(r, plan)| (0..plan.len).map(|at| element(r, at, plan)).collect());
         let mut model =
             Model { roots: roots.collect(), expected: Vec::new(), seen: Vec::new(), bytes_moved: 0 };
         for (at, item) in program.items.iter().enumerate() {
@@ -108,7 +113,7 @@ impl Model {
             // An accessor that is let go of or refused leaves none: what is bad was bad before.
             (Expected::Cancelled | Expected::Doomed, _) if accessor => {}
             (Expected::Well, kind) => {
-                self.arrive(place(program, item), &accesses);
+                self.arrive(program, place(program, item), &accesses);
                 if let Kind::Read(part) = kind {
                     seen = Some(self.part(part).map(|e| e.value).collect());
                 }
@@ -129,9 +134,11 @@ impl Model {
     }
 
     /// Counts what has to be moved for an item, and whom its writes make stale.
-    fn arrive(&mut self, place: Place, accesses: &[Access]) {
+    fn arrive(&mut self, program: &Program, place: Place, accesses: &[Access]) {
         let mut moved = 0;
+        let used_at = |access: &Access| program.roots[access.part.root].home.map_or(place, |_| Place::Home);
         for access in accesses.iter().filter(|a| a.reads) {
+            let place = used_at(access);
             for e in self.part_mut(&access.part).filter(|e| e.written && !e.valid.contains(&place)) {
                 e.valid.push(place);
                 moved += 4;
@@ -139,6 +146,7 @@ impl Model {
         }
         self.bytes_moved += moved;
         for access in accesses.iter().filter(|a| a.writes) {
+            let place = used_at(access);
             for e in self.part_mut(&access.part) {
                 (e.written, e.bad, e.valid) = (true, false, vec![place]);
             }

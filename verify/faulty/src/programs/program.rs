@@ -22,6 +22,10 @@ pub(super) struct Program {
     pub(super) zeroed: bool,
     /// Devices take recorded sequences as one command.
     pub(super) sequences: bool,
+    /// What stays in one memory is the host's only while it is mapped.
+    pub(super) mapped: bool,
+    /// Devices' own memory comes when their memory stream has come so far.
+    pub(super) stream_ordered: bool,
     pub(super) callbacks: bool,
     pub(super) slow_allocate: bool,
     /// Transfers through staging go in chunks of a few bytes, with room for two at a time.
@@ -51,6 +55,8 @@ pub(super) struct RootPlan {
     pub(super) len: usize,
     /// It has content from the start.
     pub(super) data: bool,
+    /// It stays in memory that this queue's context has for such.
+    pub(super) home: Option<usize>,
 }
 
 /// A range of a buffer.
@@ -120,6 +126,17 @@ pub(super) struct Item {
     pub(super) lead: usize,
 }
 
+impl Deed {
+    /// What it uses.
+    fn parts(&self) -> Vec<Part> {
+        match self {
+            Deed::Step(x, _) | Deed::Set(x, _) | Deed::SetHalf(x, _) | Deed::Fill(x, _) => vec![*x],
+            Deed::Panics(x) | Deed::Refused(x) => vec![*x],
+            Deed::Blend(x, y, _) | Deed::Copy(x, y) => vec![*x, *y],
+        }
+    }
+}
+
 impl Part {
     pub(super) fn len(&self) -> usize {
         self.hi - self.lo
@@ -150,7 +167,11 @@ impl Program {
             contexts.push(of);
         }
         let queues = (0..1 + rng.below(4)).map(|_| random_queue(&mut rng, &devices, &contexts)).collect();
-        let roots = (0..1 + rng.below(3)).map(|_| RootPlan { len: 1 + rng.below(16), data: rng.chance(60) });
+        let roots = (0..1 + rng.below(3)).map(|_| RootPlan {
+            len: 1 + rng.below(16),
+            data: rng.chance(60),
+            home: None,
+        });
         // Of numbers of their own.
         let mut shape = Rng::new(!seed);
         let mut program = Program {
@@ -164,6 +185,8 @@ impl Program {
             no_peer_copies: shape.chance(20),
             zeroed: shape.chance(25),
             sequences: shape.chance(50),
+            mapped: false,
+            stream_ordered: shape.chance(30),
             callbacks: rng.chance(30),
             slow_allocate: rng.chance(30),
             chunks: seed % 2 == 1,
@@ -179,7 +202,36 @@ impl Program {
             let item = program.random_item(&mut rng, at);
             program.items.push(item);
         }
+        if shape.chance(35) {
+            program.settle_down(&mut shape);
+        }
         program
+    }
+
+    /// Some buffers stay in one memory, which the queues of one context reach, and the host.
+    fn settle_down(&mut self, rng: &mut Rng) {
+        let home = rng.below(self.queues.len());
+        for root in &mut self.roots {
+            root.home = rng.chance(60).then_some(home);
+        }
+        // Devices that run host code have what they reach at any time.
+        let on_host = |device: &Memory| matches!(device, Memory::Heap | Memory::Visible);
+        self.mapped = rng.chance(70) && !self.devices.iter().any(on_host);
+        for at in 0..self.items.len() {
+            let Kind::Device(deeds) = &self.items[at].kind else { continue };
+            let mut parts = deeds.iter().flat_map(Deed::parts);
+            if parts.any(|part| self.roots[part.root].home.is_some())
+                && !self.shares(self.items[at].queue, home)
+            {
+                self.items[at].queue = home;
+            }
+        }
+    }
+
+    /// Whether two queues are in one context.
+    fn shares(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.queues[a], &self.queues[b]);
+        a.context == b.context && (a.context.is_some() || a.device == b.device)
     }
 
     fn random_item(&self, rng: &mut Rng, at: usize) -> Item {

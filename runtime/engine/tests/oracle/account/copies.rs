@@ -20,7 +20,9 @@ impl Account<'_> {
         for &root in &handed {
             // What nobody has written is cleared before the host has it.
             let home = self.program.roots[root].home.unwrap_or(0);
-            if self.program.items[item].kind == Kind::Group(None) || self.program.items[item].kind == Kind::Guard {
+            if self.program.items[item].kind == Kind::Group(None)
+                || self.program.items[item].kind == Kind::Guard
+            {
                 self.program.elements_of(root).for_each(|e| rubbish[e] = self.rubbish(e, home));
             }
         }

@@ -44,9 +44,8 @@ impl Account<'_> {
 
     /// The roots of which an item uses some.
     pub(in super::super) fn used_roots(&self, item: usize) -> Vec<usize> {
-        let used = |root: &usize| {
-            self.needs[item].iter().any(|(e, _)| self.program.elements_of(*root).contains(e))
-        };
+        let used =
+            |root: &usize| self.needs[item].iter().any(|(e, _)| self.program.elements_of(*root).contains(e));
         (0..self.program.roots.len()).filter(used).collect()
     }
 

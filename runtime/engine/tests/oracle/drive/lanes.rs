@@ -150,7 +150,8 @@ impl Drive<'_> {
                 }
             }
             What::Copy(copy) => {
-                let unmaps = copy.step == Step::Unmap && self.mapped[copy.root.sort_key().0 as usize].is_some();
+                let unmaps =
+                    copy.step == Step::Unmap && self.mapped[copy.root.sort_key().0 as usize].is_some();
                 self.check_side(at, unmaps)?;
                 self.copy(at, copy, fails);
             }

@@ -144,7 +144,12 @@ impl Drive<'_> {
                 let used = |(root, bounds, _): &&(usize, _, _)| {
                     guard || self.program.roots[*root].elements(bounds).next().is_some()
                 };
-                self.program.items[item].accesses.iter().filter(used).map(|a| (a.0, self.program.memory_of(item, a.0))).collect()
+                self.program.items[item]
+                    .accesses
+                    .iter()
+                    .filter(used)
+                    .map(|a| (a.0, self.program.memory_of(item, a.0)))
+                    .collect()
             }
             What::Copy(c) => {
                 let root = c.root.sort_key().0 as usize;
@@ -166,9 +171,8 @@ impl Drive<'_> {
         let of = |device: usize| self.program.devices[device].context;
         let alive = |d: &usize| self.engine.lost(DeviceId(*d as u32)).is_none();
         let devices = &self.program.devices;
-        let works_in = |d: &Device, memory: usize| {
-            d.memory == memory || self.program.is_home(memory) == Some(d.context)
-        };
+        let works_in =
+            |d: &Device, memory: usize| d.memory == memory || self.program.is_home(memory) == Some(d.context);
         let first = |memory: usize| devices.iter().position(|d| works_in(d, memory)).filter(alive);
         match self.account.nodes[at].what {
             What::Item(item) => match self.program.items[item].kind {
