@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_kernel::{Block, Body, HostBody, Range, RawSpan, SlotAccess, Word};
 
-use crate::{Allocation, BackendError, BuiltKernel, ImageShape, NativeCall, Sequence};
+use crate::{Allocation, BackendError, BuiltKernel, NativeCall, Sequence};
 
 /// A box of bytes in an allocation, in one to three dimensions.
 ///
@@ -69,14 +69,6 @@ impl Region {
 }
 
 /// A box of texels in an image.
-///
-/// ```
-/// use windlass_backend::{ImageShape, Region, TexelFormat, Texels};
-/// let shape = ImageShape::new([1, 8, 16], 2, TexelFormat::R32Float);
-/// // Two rows of three texels, as the image would have them without gaps between its rows.
-/// let region = Region { offset: 5 * 64 + 8, width: 12, rows: 2, slices: 1, row_pitch: 64, slice_pitch: 512 };
-/// assert_eq!(Texels::of(&region, &shape), Texels { origin: [0, 5, 2], size: [1, 2, 3] });
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Texels {
     /// The first slice, row, and texel in a row.
@@ -86,17 +78,6 @@ pub struct Texels {
 }
 
 impl Texels {
-    /// The texels of an image that stand in this box of bytes where the image is kept as linear memory without gaps.
-    pub fn of(region: &Region, shape: &ImageShape) -> Self {
-        let texel = shape.format.bytes();
-        let [_, rows, row] = shape.size;
-        let first = region.offset / texel;
-        Texels {
-            origin: [first / (rows * row), first / row % rows, first % row],
-            size: [region.slices, region.rows, region.width / texel],
-        }
-    }
-
     /// How many there are.
     pub fn count(&self) -> usize {
         self.size.iter().product()

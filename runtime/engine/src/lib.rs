@@ -76,7 +76,7 @@ pub use node::Use;
 use node::{End, Node, State};
 pub use plan::{After, Plan};
 pub use record::{Record, Recorded};
-pub use root::{Given, RootShape};
+pub use root::{Initial, RootShape};
 use root::{Root, Slot};
 pub use settle::Cancelled;
 pub use stall::Held;

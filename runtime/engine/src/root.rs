@@ -32,9 +32,9 @@ pub struct RootShape<S: Shell> {
 
 /// What a root has when it is added.
 #[derive(Debug)]
-pub enum Given<M> {
+pub enum Initial<M> {
     /// No allocation.
-    Nothing,
+    None,
     /// An allocation that nobody has written.
     Fresh(M),
     /// An allocation with content.
@@ -98,13 +98,13 @@ impl<S: Shell> Root<S> {
 
 impl<S: Shell> Engine<S> {
     /// A root buffer of this shape, with what is given to it in the heap, or at home.
-    pub fn add_root(&mut self, shape: RootShape<S>, given: Given<S::Memory>) -> RootId {
+    pub fn add_root(&mut self, shape: RootShape<S>, given: Initial<S::Memory>) -> RootId {
         let RootShape { extent, unit, bytes, object, home } = shape;
         let memory = home.unwrap_or(HEAP);
         let (allocation, content) = match given {
-            Given::Nothing => (None, None),
-            Given::Fresh(allocation) => (Some(allocation), None),
-            Given::Written(allocation) => (Some(allocation), Some(memory)),
+            Initial::None => (None, None),
+            Initial::Fresh(allocation) => (Some(allocation), None),
+            Initial::Written(allocation) => (Some(allocation), Some(memory)),
         };
         self.count_slots(memory, i32::from(allocation.is_some()));
         let cells = Cells::new(extent, content);

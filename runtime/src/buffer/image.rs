@@ -66,7 +66,7 @@ impl<T: Texel, const D: usize> Image<T, D> {
     fn make(extent: [usize; D], data: Option<HostMemory>) -> Self {
         let texels = Buffer::with_root_like(extent, data, |root| {
             let shape = ImageShape::new(root.shape(), D, T::FORMAT);
-            root.as_image(shape)
+            root.with_image(shape)
         });
         Image { texels }
     }

@@ -15,7 +15,7 @@ use crate::queue::Queue;
 use crate::shell::Inner;
 use crate::shell::context::{DeviceSlot, Place};
 use crate::shell::memory::{Made, make_with_room};
-use windlass_engine::{Given, MemoryId};
+use windlass_engine::{Initial, MemoryId};
 
 /// The memory that a buffer stays in.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Queue {
         let place = slot.place(kind)?;
         let given = match len {
             0 => nothing()?,
-            _ => Given::Written(imported(&place, slot, Arc::new(elements))?),
+            _ => Initial::Written(imported(&place, slot, Arc::new(elements))?),
         };
         let home = Home::new(&place, slot);
         Ok(Buffer::with_root_like([len], None, |root| root.placed(home, given, inner, at)))
@@ -192,7 +192,7 @@ fn allocate(
     slot: &DeviceSlot,
     place: &Place,
     bytes: usize,
-) -> Result<Given<Arc<dyn Allocation>>> {
+) -> Result<Initial<Arc<dyn Allocation>>> {
     if bytes == 0 {
         return nothing();
     }
@@ -210,12 +210,12 @@ fn allocate(
         None => HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>),
     };
     let counted = inner.count(place.memory, bytes, place.owner.as_ref(), made);
-    counted.map(Given::Fresh).map_err(|cause| cause.0)
+    counted.map(Initial::Fresh).map_err(|cause| cause.0)
 }
 
-fn nothing() -> Result<Given<Arc<dyn Allocation>>> {
+fn nothing() -> Result<Initial<Arc<dyn Allocation>>> {
     let made = HostMemory::zeroed(0).map_err(|error| Error::backend(error, "allocating no bytes"))?;
-    Ok(Given::Fresh(Arc::new(made)))
+    Ok(Initial::Fresh(Arc::new(made)))
 }
 
 /// Has a place take host memory over.

@@ -12,7 +12,7 @@ use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::Binding;
 use crate::shell::{Effects, Inner};
-use windlass_engine::{Box3, Given, Mode, RootId, RootShape};
+use windlass_engine::{Box3, Initial, Mode, RootId, RootShape};
 
 /// Order and validity are exact to this many bytes.
 const GRANULE: usize = 4;
@@ -46,7 +46,7 @@ impl Root {
     }
 
     /// The same as an image.
-    pub(super) fn as_image(mut self, image: ImageShape) -> Self {
+    pub(super) fn with_image(mut self, image: ImageShape) -> Self {
         self.image = Some(image);
         self
     }
@@ -55,7 +55,7 @@ impl Root {
     pub(super) fn placed(
         mut self,
         home: Home,
-        given: Given<Arc<dyn Allocation>>,
+        given: Initial<Arc<dyn Allocation>>,
         inner: &Arc<Inner>,
         at: &'static Location<'static>,
     ) -> Self {
@@ -139,7 +139,7 @@ impl Root {
             let is_written = unbound.is_written;
             let data = unbound.data.take().filter(|_| is_written);
             let root = inner.with_state(effects, |state, turn| {
-                let root = state.engine.add_root(shape, data.map_or(Given::Nothing, Given::Written));
+                let root = state.engine.add_root(shape, data.map_or(Initial::None, Initial::Written));
                 unbound.take_places(root, inner, state, turn);
                 root
             });

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, Group, HostCode,
-    HostLaunch, ImageArg, Keeps, Launch, NativeCall, NativeCode, Node, Part, Point, Region, Sequence, Texels,
-    Wait,
+    HostLaunch, ImageArg, ImageShape, Keeps, Launch, NativeCall, NativeCode, Node, Part, Point, Region,
+    Sequence, Texels, Wait,
 };
 use windlass_kernel::RawSpan;
 use windlass_sync::panics::catch;
@@ -313,9 +313,18 @@ impl DeviceCommand {
 fn of_part(memory: &dyn Allocation, region: Region) -> (&dyn Allocation, Part) {
     let part = match memory.image() {
         None => Part::Bytes(region),
-        Some(shape) => Part::Texels(Texels::of(&region, &shape)),
+        Some(shape) => Part::Texels(texels_of(&region, &shape)),
     };
     (memory, part)
+}
+
+/// The texels of an image that stand in a box of bytes where it is kept as linear memory without gaps.
+fn texels_of(region: &Region, shape: &ImageShape) -> Texels {
+    let texel = shape.format.bytes();
+    let [_, rows, row] = shape.size;
+    let first = region.offset / texel;
+    let origin = [first / (rows * row), first / row % rows, first % row];
+    Texels { origin, size: [region.slices, region.rows, region.width / texel] }
 }
 
 impl Recorded {
@@ -358,4 +367,23 @@ fn gone() -> BackendError {
 
 fn not_host() -> BackendError {
     BackendError::Unsupported("a host body over memory that the host cannot reach".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_backend::TexelFormat;
+
+    use super::*;
+
+    #[test]
+    fn a_part_of_an_image_is_named_by_its_texels() {
+        let shape = ImageShape::new([1, 8, 16], 2, TexelFormat::R32Float);
+        let part =
+            Region { offset: 5 * 64 + 8, width: 12, rows: 2, slices: 1, row_pitch: 64, slice_pitch: 512 };
+        assert_eq!(texels_of(&part, &shape), Texels { origin: [0, 5, 2], size: [1, 2, 3] });
+        let shape = ImageShape::new([3, 2, 4], 3, TexelFormat::Rgba32Float);
+        let part =
+            Region { offset: 64 * 3 + 16, width: 32, rows: 1, slices: 2, row_pitch: 64, slice_pitch: 128 };
+        assert_eq!(texels_of(&part, &shape), Texels { origin: [1, 1, 1], size: [2, 1, 2] });
+    }
 }

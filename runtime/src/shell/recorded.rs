@@ -163,7 +163,7 @@ impl DeviceCommand {
 
 #[cfg(test)]
 mod tests {
-    use windlass_engine::{Box3, Given, RootId, RootShape};
+    use windlass_engine::{Box3, Initial, RootId, RootShape};
     use windlass_kernel::{Extent, Word};
 
     use super::*;
@@ -187,7 +187,7 @@ mod tests {
     fn what_is_independent_branches() {
         let mut engine = windlass_engine::Engine::<crate::shell::Windlass>::new();
         let shape = RootShape { extent: Box3::line(0, 64), unit: 1, bytes: 64, object: None, home: None };
-        let root = engine.add_root(shape, Given::Nothing);
+        let root = engine.add_root(shape, Initial::None);
         let at = |offset| window(root, offset, 8);
         let commands = [
             fill(at(0)),

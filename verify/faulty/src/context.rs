@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use windlass_backend::{
     Allocation, Aspect, BackendError, BuiltKernel, ClockSample, Contents, Context, ContextInfo, ContextSink,
-    HostAccess, Keeps, Lane, LaneRole, LaneSink, LaneSpec, MemoryIndex, MemoryObject, Node, Priority,
-    Sequence, Usage, async_trait,
+    HostAccess, ImageShape, Keeps, Lane, LaneRole, LaneSink, LaneSpec, MemoryIndex, MemoryObject, Node,
+    Priority, Sequence, Usage, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -58,8 +58,12 @@ impl FaultyContext {
     fn kind(&self, memory: usize, is_own: bool, object: &MemoryObject) -> Kind {
         let info = self.info.memories[memory];
         let image = if let MemoryObject::Image(shape) = object { Some(*shape) } else { None };
-        if image.is_some() && !info.images {
-            self.shared.breach(format!("{object:?} in a memory that holds no images"));
+        let wrong = |shape: &ImageShape| {
+            let left_out = 3 - shape.dims.min(3);
+            !info.images || shape.dims == 0 || shape.size[..left_out] != [1; 3][..left_out]
+        };
+        if image.as_ref().is_some_and(wrong) {
+            self.shared.breach(format!("{object:?} in {info:?}"));
         }
         Kind {
             owner: Owner::Context(self.at),

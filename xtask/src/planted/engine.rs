@@ -6,6 +6,7 @@
 
 mod data;
 mod ends;
+mod homes;
 mod order;
 
 use std::fs;
@@ -39,7 +40,7 @@ type Change = (&'static str, &'static str, &'static str);
 
 /// All of them.
 fn faults() -> impl Iterator<Item = &'static Fault> {
-    order::FAULTS.iter().chain(data::FAULTS).chain(ends::FAULTS)
+    order::FAULTS.iter().chain(data::FAULTS).chain(ends::FAULTS).chain(homes::FAULTS)
 }
 
 /// Plants those faults whose description has these words.

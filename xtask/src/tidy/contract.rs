@@ -45,11 +45,14 @@ const TOLD_BY_THE_RUNTIME: &[&str] = &[
     "Fill",
     "Group",
     "HostLaunch",
+    "ImageArg",
+    "ImageShape",
     "Keeps",
     "LaneSpec",
     "Launch",
     "Node",
     "Region",
+    "Texels",
     "Wait",
 ];
 

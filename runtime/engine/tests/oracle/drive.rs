@@ -7,7 +7,7 @@ mod lanes;
 mod submit;
 
 use windlass_engine::{
-    Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, Given, GuardPlan, LaneId, MemoryId,
+    Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, Initial, LaneId, MemoryId,
     NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
 };
 
@@ -257,7 +257,7 @@ impl<'a> Drive<'a> {
             engine,
         };
         for (i, root) in program.roots.iter().enumerate() {
-            let given = if root.data { Given::Written(0) } else { Given::Nothing };
+            let given = if root.data { Initial::Written(0) } else { Initial::None };
             drive.allocated += u32::from(root.data);
             drive.ready[i][root.home.unwrap_or(0)] = root.data;
             let shape = RootShape {

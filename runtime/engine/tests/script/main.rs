@@ -18,9 +18,9 @@ use std::ops::Range;
 
 use group::Group;
 use windlass_engine::{
-    Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, Given, GuardPlan, HEAP, LaneId,
-    MemoryId, MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Staged,
-    Step, Transfer, Turn,
+    Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, HEAP, Initial,
+    LaneId, MemoryId, MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, RootShape, Shell,
+    Staged, Step, Transfer, Turn,
 };
 
 /// The shell of a script: work and causes are names.
@@ -172,16 +172,16 @@ impl Script {
 
     /// A buffer of this many bytes that nobody has written.
     fn buffer(&mut self, bytes: usize) -> RootId {
-        self.engine.add_root(shape(line(0..bytes), None), Given::Nothing)
+        self.engine.add_root(shape(line(0..bytes), None), Initial::None)
     }
 
     /// A buffer with content in the heap.
     fn data(&mut self, bytes: usize) -> RootId {
-        self.engine.add_root(shape(line(0..bytes), None), Given::Written(0))
+        self.engine.add_root(shape(line(0..bytes), None), Initial::Written(0))
     }
 
     fn grid(&mut self, y: usize, x: usize) -> RootId {
-        self.engine.add_root(shape(flat(0..y, 0..x), None), Given::Nothing)
+        self.engine.add_root(shape(flat(0..y, 0..x), None), Initial::None)
     }
 
     fn group(&mut self, name: &'static str) -> Group<'_> {

@@ -1,0 +1,106 @@
+//! Faults of roots that stay in one memory, and of the heap's memory that a context pins.
+
+use super::Fault;
+use super::Found::Seed;
+
+pub(super) static FAULTS: &[Fault] = &[
+    Fault {
+        what: "memory changes hands without waiting for those who read it",
+        found: &[Seed(0)],
+        changes: &[(
+            "mapping.rs",
+            "entry.hazards(cells.get(i), Mode::Overwrite)",
+            "entry.hazards(cells.get(i), Mode::Read)",
+        )],
+    },
+    Fault {
+        what: "a later reader does not wait until memory has changed hands",
+        found: &[Seed(0)],
+        changes: &[
+            ("mapping.rs", "        entry.enter_step(&mut cells, &inside);\n", ""),
+            (
+                "plan.rs",
+                "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);",
+                "preds.node(entry.handed_over.filter(|_| false && !bounds.is_empty()), edges::DATA);",
+            ),
+        ],
+    },
+    Fault {
+        what: "memory that fails to change hands is used all the same",
+        found: &[Seed(0)],
+        changes: &[(
+            "plan.rs",
+            "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);",
+            "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::NOTHING);",
+        )],
+    },
+    Fault {
+        what: "memory that has failed to change hands is used by those who come later",
+        found: &[Seed(0)],
+        changes: &[("settle.rs", "true => self.get_stuck(id, &cause, turn),", "true => {}")],
+    },
+    Fault {
+        what: "a step that changes hands carries the failure of who wrote before it no further",
+        found: &[Seed(0)],
+        changes: &[(
+            "hazard.rs",
+            "replica.writer = Some(self.user.node);
+            replica.leave_epochs(self.epochs);
+        }
+    }
+
+    #[inline(always)]
+    fn write",
+            "replica.writer = Some(self.user.node);
+            replica.basis = Some(self.user.node);
+            replica.leave_epochs(self.epochs);
+        }
+    }
+
+    #[inline(always)]
+    fn write",
+        )],
+    },
+    Fault {
+        what: "a host accessor uses memory that devices have",
+        found: &[Seed(0)],
+        changes: &[("guard.rs", "        self.hand_over(id, &access, turn);\n", "")],
+    },
+    Fault {
+        what: "the host gets memory with what nobody has written",
+        found: &[Seed(0)],
+        changes: &[(
+            "mapping.rs",
+            "if to_host && !traits.zeroed {",
+            "if false && to_host && !traits.zeroed {",
+        )],
+    },
+    Fault {
+        what: "memory that a group does not use any of changes hands for it",
+        found: &[Seed(0)],
+        changes: &[("mapping.rs", " && !access.bounds.is_empty()", "")],
+    },
+    Fault {
+        what: "a root whose only memory is lost is used",
+        found: &[Seed(0)],
+        changes: &[(
+            "mapping.rs",
+            "entry.stuck.as_ref().or_else(lost)",
+            "entry.stuck.as_ref().or_else(|| lost().filter(|_| false))",
+        )],
+    },
+    Fault {
+        what: "a copy from and to what another context has pinned goes at once",
+        found: &[Seed(0)],
+        changes: &[(
+            "transfer.rs",
+            "pinned_by.is_some() && pinned_by == device.context",
+            "pinned_by.is_some()",
+        )],
+    },
+    Fault {
+        what: "heap memory that is there already counts as pinned",
+        found: &[Seed(0)],
+        changes: &[("transfer.rs", "if !there && !source.addressable", "if !source.addressable")],
+    },
+];
