@@ -3,7 +3,8 @@
 //! `cargo xtask bench` prints the table. Rows that are about single costs run pinned to one CPU, in a child process
 //! under `taskset`, because wake-ups on small virtual machines are bimodal; rows about bandwidth run on all of them.
 //! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone, and `--submissions`
-//! measures the cost of a submission again and again, for a profiler to look at.
+//! measures the cost of a submission again and again, for a profiler to look at. `--transfers` moves data to and from the device
+//! that a program would get.
 
 mod bandwidth;
 mod busy;
@@ -12,6 +13,7 @@ mod kernels;
 mod null;
 mod table;
 mod tasks;
+mod transfers;
 mod wake;
 
 use std::process::{Command, ExitCode};
@@ -35,6 +37,10 @@ fn main() -> ExitCode {
         let mut table = Table::default();
         tasks::submissions(&mut table, 20 * scale);
         table.print();
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args().any(|a| a == "--transfers") {
+        transfers::print(scale);
         return ExitCode::SUCCESS;
     }
     table::head();

@@ -25,6 +25,7 @@ pub(crate) mod limits;
 pub(crate) mod memory;
 mod native;
 pub(crate) mod outside;
+pub(crate) mod place;
 pub(crate) mod pool;
 mod proxy;
 pub(crate) mod queue;
@@ -153,7 +154,7 @@ pub(crate) struct MemoryShell {
 impl MemoryShell {
     /// What its context says of it; nothing of the heap.
     pub(crate) fn info(&self) -> Option<&MemoryInfo> {
-        context::native_memory(self.context.info(), self.index)
+        place::native_memory(self.context.info(), self.index)
     }
 
     /// Whether it is some device's own.

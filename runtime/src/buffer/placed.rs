@@ -13,8 +13,9 @@ use super::{Buffer, Shape};
 use crate::error::{Error, Result};
 use crate::queue::Queue;
 use crate::shell::Inner;
-use crate::shell::context::{DeviceSlot, Place};
+use crate::shell::context::DeviceSlot;
 use crate::shell::memory::{Made, make_with_room};
+use crate::shell::place::Place;
 use windlass_engine::{Initial, MemoryId};
 
 /// The memory that a buffer stays in.

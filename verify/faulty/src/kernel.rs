@@ -12,9 +12,10 @@ use windlass_backend::{
 use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
 
 use crate::machine::{Shared, Uses};
-use crate::memory::{Block as Memory, Reach, Window};
+use crate::memory::Block as Memory;
 use crate::native::{Enqueued, Place};
 use crate::sequence::FaultySequence;
+use crate::window::{Reach, Window};
 
 /// A kernel as a context built it.
 pub(crate) struct FaultyKernel {

@@ -8,8 +8,9 @@ use windlass_backend::{BackendError, Command, Group, Lane, LaneRole, Point};
 
 use crate::kernel::{Job, Refused, names_of};
 use crate::machine::{self, Machine, Shared, Unreported, Uses};
-use crate::memory::{Reach, is_foreign, is_of_peer};
+use crate::memory::{is_foreign, is_of_peer};
 use crate::script::{Call, Refusal, due};
+use crate::window::Reach;
 
 pub(crate) struct FaultyLane {
     at: usize,

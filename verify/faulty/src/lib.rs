@@ -42,6 +42,7 @@ pub mod native;
 pub mod programs;
 mod script;
 mod sequence;
+mod window;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::Faulty;
 
 pub use crate::context::FaultyContext;
 pub use crate::memory::FaultyMemory;
-use crate::memory::Window;
+use crate::window::Window;
 
 /// A command of the program's own.
 pub(crate) type Enqueued = Box<dyn Fn() + Send + Sync>;

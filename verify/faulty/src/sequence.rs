@@ -8,7 +8,8 @@ use windlass_backend::{Command, Keeps, Node, Sequence};
 
 use crate::kernel::{Job, Refused, names_of};
 use crate::machine::{Shared, Uses};
-use crate::memory::{FaultyMemory, Reach, Window};
+use crate::memory::FaultyMemory;
+use crate::window::{Reach, Window};
 
 /// Commands that a context has taken over.
 pub(crate) struct FaultySequence {

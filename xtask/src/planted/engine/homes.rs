@@ -1,12 +1,12 @@
 //! Faults of roots that stay in one memory, and of the heap's memory that a context pins.
 
 use super::Fault;
-use super::Found::Seed;
+use super::Found::{OnData, Seed};
 
 pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "memory changes hands without waiting for those who read it",
-        found: &[Seed(0)],
+        found: &[Seed(24), OnData(52)],
         changes: &[(
             "mapping.rs",
             "entry.hazards(cells.get(i), Mode::Overwrite)",
@@ -15,7 +15,7 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a later reader does not wait until memory has changed hands",
-        found: &[Seed(0)],
+        found: &[Seed(16), OnData(16)],
         changes: &[
             ("mapping.rs", "        entry.enter_step(&mut cells, &inside);\n", ""),
             (
@@ -27,7 +27,7 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "memory that fails to change hands is used all the same",
-        found: &[Seed(0)],
+        found: &[Seed(60), OnData(60)],
         changes: &[(
             "plan.rs",
             "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);",
@@ -36,12 +36,12 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "memory that has failed to change hands is used by those who come later",
-        found: &[Seed(0)],
+        found: &[Seed(20829), OnData(20829)],
         changes: &[("settle.rs", "true => self.get_stuck(id, &cause, turn),", "true => {}")],
     },
     Fault {
         what: "a step that changes hands carries the failure of who wrote before it no further",
-        found: &[Seed(0)],
+        found: &[Seed(60), OnData(60)],
         changes: &[(
             "hazard.rs",
             "replica.writer = Some(self.user.node);
@@ -63,12 +63,12 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a host accessor uses memory that devices have",
-        found: &[Seed(0)],
+        found: &[Seed(16), OnData(16)],
         changes: &[("guard.rs", "        self.hand_over(id, &access, turn);\n", "")],
     },
     Fault {
         what: "the host gets memory with what nobody has written",
-        found: &[Seed(0)],
+        found: &[Seed(60), OnData(60)],
         changes: &[(
             "mapping.rs",
             "if to_host && !traits.zeroed {",
@@ -77,12 +77,12 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "memory that a group does not use any of changes hands for it",
-        found: &[Seed(0)],
+        found: &[Seed(22), OnData(22)],
         changes: &[("mapping.rs", " && !access.bounds.is_empty()", "")],
     },
     Fault {
         what: "a root whose only memory is lost is used",
-        found: &[Seed(0)],
+        found: &[Seed(1137), OnData(1137)],
         changes: &[(
             "mapping.rs",
             "entry.stuck.as_ref().or_else(lost)",
@@ -91,7 +91,7 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a copy from and to what another context has pinned goes at once",
-        found: &[Seed(0)],
+        found: &[Seed(3935), OnData(3935)],
         changes: &[(
             "transfer.rs",
             "pinned_by.is_some() && pinned_by == device.context",
@@ -100,7 +100,7 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "heap memory that is there already counts as pinned",
-        found: &[Seed(0)],
+        found: &[Seed(27), OnData(27)],
         changes: &[("transfer.rs", "if !there && !source.addressable", "if !source.addressable")],
     },
 ];
