@@ -25,6 +25,7 @@ pub(crate) mod limits;
 pub(crate) mod memory;
 mod native;
 pub(crate) mod outside;
+mod pinned;
 pub(crate) mod place;
 pub(crate) mod pool;
 mod proxy;
@@ -40,7 +41,7 @@ pub(crate) mod waking;
 pub(crate) mod work;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
@@ -149,6 +150,8 @@ pub(crate) struct MemoryShell {
     pub(crate) context: Arc<dyn NativeContext>,
     pub(crate) index: MemoryIndex,
     pub(crate) domain: DomainId,
+    /// Its context's.
+    pub(crate) staging: Weak<Pool>,
 }
 
 impl MemoryShell {
@@ -197,6 +200,7 @@ pub(crate) struct Inner {
     pub(crate) reporter: report::Reporter,
     pub(crate) reaper: memory::Reaper,
     in_use: in_use::InUse,
+    pinned: pinned::Pinned,
     drainer: proxy::Drainer,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -233,6 +237,7 @@ impl Inner {
                 reporter: report::Reporter::default(),
                 reaper: memory::Reaper::default(),
                 in_use: in_use::InUse::default(),
+                pinned: pinned::Pinned::default(),
                 staging,
                 manual,
             }

@@ -135,12 +135,14 @@ impl<S: Shell> Engine<S> {
     }
 
     /// A root that comes to the heap for the first time, out of memory whose copies block: its allocation there is made
-    /// so that they do not, now or later.
+    /// so that they do not, now or later. What is more than a piece of staging goes through that all the same: to pin so much takes
+    /// longer than to copy it once more.
     fn pin_heap(&mut self, root: RootId, from: MemoryId, bytes: usize) {
         let source = self.memories[from.0 as usize].traits;
         let entry = &mut self.roots[root];
         let there = entry.slots.iter().any(|(memory, _)| *memory == HEAP);
-        if !there && !source.addressable && bytes > source.download_limit {
+        let is_small = entry.bytes <= self.staging_chunk;
+        if !there && is_small && !source.addressable && bytes > source.download_limit {
             entry.pinned_by = Some(from);
         }
     }

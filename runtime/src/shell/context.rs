@@ -37,7 +37,7 @@ pub(crate) struct ContextShared {
     pub(super) memories: OnceLock<Vec<(MemoryIndex, MemoryId)>>,
     /// The devices with lanes of other kinds than the usual, by position; opened at first need.
     kinds: Mutex<HashMap<(usize, LaneKind), DeviceId>>,
-    staging: Arc<Pool>,
+    pub(super) staging: Arc<Pool>,
 }
 
 impl Drop for ContextShared {
@@ -184,7 +184,8 @@ impl ContextShared {
         }
         let memory = state.engine.add_memory(self.id, traits(self.native.info(), index));
         let (context, domain) = (self.native.clone(), self.domain);
-        state.memories.insert(memory, MemoryShell { context, index, domain });
+        let staging = Arc::downgrade(&self.staging);
+        state.memories.insert(memory, MemoryShell { context, index, domain, staging });
         memory
     }
 

@@ -6,6 +6,7 @@ use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryO
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
+use super::pinned::Pinned;
 use super::waking::shielded;
 use super::work::zero;
 use super::{Effects, Inner, LaneShell, MemoryShell, State, close};
@@ -13,7 +14,7 @@ use crate::error::{Cause, Error};
 use crate::shell::build::Builds;
 use windlass_engine::{Allocate, MemoryId, RootId};
 
-/// Host memory up to this size is freed where it is dropped: the allocator gives it back to itself, not to the
+/// Host memory up to this size is freed, or cleared, where that is to be done: the allocator gives it back to itself, not to the
 /// operating system.
 const SMALL: usize = 128 << 10;
 
@@ -74,19 +75,6 @@ pub(crate) fn make_with_room(owner: &MemoryShell, object: MemoryObject, made: Op
     }
 }
 
-/// Memory of the heap that a context has pinned, so that copies between the two do not block. Where there is no more of it the
-/// process's own will do: to block is better than to fail.
-fn make_pinned(by: &MemoryShell, bytes: usize) -> Made {
-    let pinned = catch(|| by.context.allocate_staging(bytes)).ok().and_then(Result::ok);
-    match pinned.filter(|memory| memory.bytes() >= bytes && memory.host_ptr().is_some()) {
-        Some(memory) => {
-            zero(&memory);
-            Ok(memory)
-        }
-        None => HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>),
-    }
-}
-
 fn is_out_of_memory(made: &Made) -> bool {
     matches!(made, Err(BackendError::OutOfMemory { .. }))
 }
@@ -99,19 +87,36 @@ impl Wanted {
         }
     }
 
-    fn make_off_thread(&self, made: Option<Made>) -> Made {
-        match (&self.owner, &self.pinned_by) {
-            (Some(owner), _) => make_with_room(owner, self.object, made),
-            (None, Some(by)) => make_pinned(by, self.object.bytes()),
-            (None, None) => self.make(),
+    fn make_off_thread(&self, made: Option<Made>, pinned: &Pinned) -> Made {
+        match (&self.owner, &self.pinned_by, made) {
+            (Some(owner), _, made) => make_with_room(owner, self.object, made),
+            (None, Some(by), made) => {
+                let made = made.unwrap_or_else(|| pinned.make(by, self.object.bytes()));
+                made.inspect(zero)
+            }
+            (None, None, made) => made.unwrap_or_else(|| self.make()),
         }
     }
 
-    /// Whether it may be tried here: on the heap always, but for what a driver pins.
-    fn is_made_here(&self, in_callback: bool) -> bool {
+    /// Tries it here, where that takes no time; says whether it is ready to be used as it is.
+    fn try_here(&self, in_callback: bool, pinned: &Pinned) -> Option<(Made, bool)> {
         match (&self.owner, &self.pinned_by) {
-            (Some(owner), _) => !in_callback && !owner.context.info().allocate_blocks,
-            (None, pinned_by) => pinned_by.is_none(),
+            (Some(owner), _) if in_callback || owner.context.info().allocate_blocks => None,
+            (Some(_), _) => {
+                let made = self.make();
+                let is_final = !is_out_of_memory(&made);
+                Some((made, is_final))
+            }
+            (None, Some(by)) => {
+                let bytes = self.object.bytes();
+                let memory = pinned.take(by, bytes)?;
+                let is_small = bytes <= SMALL;
+                if is_small {
+                    zero(&memory);
+                }
+                Some((Ok(memory), is_small))
+            }
+            (None, None) => Some((self.make(), true)),
         }
     }
 }
@@ -119,22 +124,21 @@ impl Wanted {
 impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
     pub(super) fn allocate(self: &Arc<Self>, wanted: Wanted, effects: &mut Effects) {
-        let (root, memory) = (wanted.root, wanted.memory);
-        let mut made = None;
-        if wanted.is_made_here(effects.in_callback) {
-            let here = wanted.make();
-            if wanted.owner.is_none() || !is_out_of_memory(&here) {
-                let made = self.count(memory, wanted.object.bytes(), wanted.owner.as_ref(), here);
+        let (root, memory, bytes) = (wanted.root, wanted.memory, wanted.object.bytes());
+        let made = match wanted.try_here(effects.in_callback, &self.pinned) {
+            Some((made, true)) => {
+                let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
                 return self
                     .with_state(effects, |state, turn| state.engine.allocated(root, memory, made, turn));
             }
-            made = Some(here);
-        }
+            Some((made, false)) => Some(made),
+            None => None,
+        };
         let inner = self.clone();
         self.gates.spawn(async move {
-            let off = wanted.clone();
-            let made = inner.off_thread(move || off.make_off_thread(made)).await;
-            let made = inner.count(memory, wanted.object.bytes(), wanted.owner.as_ref(), made);
+            let (off, lender) = (wanted.clone(), inner.clone());
+            let made = inner.off_thread(move || off.make_off_thread(made, &lender.pinned)).await;
+            let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
             inner.enter(|state, turn| state.engine.allocated(root, memory, made, turn));
         });
     }
@@ -171,7 +175,15 @@ impl Inner {
     }
 
     pub(crate) fn free_all(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>) {
-        dead.into_iter().for_each(|memory| self.reaper.free(memory, self));
+        for memory in dead {
+            // The process's own is by far the most.
+            match (&*memory as &dyn std::any::Any).is::<HostMemory>() {
+                true => self.reaper.free(memory, self),
+                false => {
+                    self.pinned.give_back(memory).into_iter().for_each(|dead| self.reaper.free(dead, self))
+                }
+            }
+        }
     }
 
     /// Runs something that may block where that harms nobody; in a runtime that is driven by hand, here.

@@ -1,5 +1,7 @@
 //! What a context says of its memories, and where on a device something stays for good.
 
+use std::sync::Arc;
+
 use windlass_backend::{
     Aspect, BackendError, Contents, ContextInfo, HostAccess, MemoryIndex, MemoryInfo, MemoryKind,
 };
@@ -35,7 +37,8 @@ impl DeviceSlot {
         };
         let (described, id) = (native_memory(info, index), self.memory(index));
         let context = self.context.native.clone();
-        let owner = (id != HEAP).then(|| MemoryShell { context, index, domain: self.context.domain });
+        let (domain, staging) = (self.context.domain, Arc::downgrade(&self.context.staging));
+        let owner = (id != HEAP).then(|| MemoryShell { context, index, domain, staging });
         let host = described.map_or(HostAccess::Coherent, |of| of.host);
         Ok(Place { memory: id, owner, kind, host, imports: described.and_then(|of| of.imports) })
     }

@@ -149,6 +149,20 @@ impl Pool {
         state.evict(self.limit)
     }
 
+    /// Memory of a class, if some is kept, for other uses than staging.
+    pub(super) fn take_away(&self, class: usize) -> Option<Arc<dyn Allocation>> {
+        let mut state = lock(&self.state);
+        let at = state.kept.iter().rposition(|(of, _)| *of == class)?;
+        state.count.bytes -= class;
+        Some(state.kept.remove(at).1)
+    }
+
+    /// Keeps memory that was taken away, or was never here, and says what has to be freed for it.
+    pub(super) fn bring_back(&self, class: usize, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+        lock(&self.state).count.bytes += class;
+        self.keep(class, memory)
+    }
+
     /// The context is given up: hands out what is kept, which nobody is to free, and keeps no more.
     pub(crate) fn give_up(&self) -> Vec<Arc<dyn Allocation>> {
         lock(&self.state).given_up = true;

@@ -101,6 +101,6 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "heap memory that is there already counts as pinned",
         found: &[Seed(27), OnData(27)],
-        changes: &[("transfer.rs", "if !there && !source.addressable", "if !source.addressable")],
+        changes: &[("transfer.rs", "if !there && is_small", "if is_small")],
     },
 ];

@@ -94,7 +94,9 @@ impl Account<'_> {
             let bytes = copy.bounds.volume() * unit;
             if to == 0 && !std::mem::replace(&mut in_heap[root], true) {
                 let source = &self.program.memories[from - 1];
-                if !source.addressable && bytes > source.limits.1 {
+                let all = self.program.roots[root].len() * unit;
+                let is_small = self.program.chunk.is_none_or(|chunk| all <= chunk);
+                if is_small && !source.addressable && bytes > source.limits.1 {
                     self.pinned[root] = Some(from);
                 }
             }

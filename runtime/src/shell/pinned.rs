@@ -1,0 +1,68 @@
+//! Host memory that a driver has pinned, as the heap's copy of a buffer: what comes there from a device comes in one native
+//! copy, and nothing blocks for it.
+//!
+//! To pin memory takes a driver about a millisecond for each MiB, more than the copy itself; so it comes from the staging that
+//! the context keeps, and goes back there. It is cleared for each buffer: bytes that nobody has written read as zeros, and never as
+//! another buffer's. What a buffer has does not count against the bound on staging, which is about
+//! transfers; what is kept for the next one does.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use windlass_backend::{Allocation, HostMemory};
+use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::panics::catch;
+
+use super::MemoryShell;
+use super::memory::Made;
+use super::pool::{Pool, class_of};
+
+/// Which of the heap's memory is to go back to which pool.
+#[derive(Debug, Default)]
+pub(crate) struct Pinned {
+    lent: Mutex<HashMap<usize, (Weak<Pool>, usize)>>,
+}
+
+impl Pinned {
+    /// Memory that is kept, if there is some of the size. It holds what was there before.
+    pub(super) fn take(&self, by: &MemoryShell, bytes: usize) -> Option<Arc<dyn Allocation>> {
+        let (pool, class) = (by.staging.upgrade()?, class_of(bytes));
+        let memory = pool.take_away(class)?;
+        self.lend(&memory, &pool, class);
+        Some(memory)
+    }
+
+    /// Memory that the driver pins now; where it does not, the process's own does: to block is better than to fail. May take its
+    /// time, and holds anything.
+    pub(super) fn make(&self, by: &MemoryShell, bytes: usize) -> Made {
+        let class = class_of(bytes);
+        let made = catch(|| by.context.allocate_staging(class)).ok().and_then(Result::ok);
+        let made = made.filter(|memory| memory.bytes() >= bytes && memory.host_ptr().is_some());
+        match (made, by.staging.upgrade()) {
+            (Some(memory), Some(pool)) => {
+                self.lend(&memory, &pool, class);
+                Ok(memory)
+            }
+            _ => HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>),
+        }
+    }
+
+    fn lend(&self, memory: &Arc<dyn Allocation>, pool: &Arc<Pool>, class: usize) {
+        lock(&self.lent).insert(address(memory), (Arc::downgrade(pool), class));
+    }
+
+    /// Memory that no buffer has any more: hands back what is to be freed. Some of it may be somebody else's to free: a recorded
+    /// sequence keeps what it uses.
+    pub(super) fn give_back(&self, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+        let lent = lock(&self.lent).remove(&address(&memory));
+        let home = lent.and_then(|(pool, class)| Some((pool.upgrade()?, class)));
+        match home.filter(|_| Arc::strong_count(&memory) == 1) {
+            Some((pool, class)) => pool.bring_back(class, memory),
+            None => vec![memory],
+        }
+    }
+}
+
+fn address(memory: &Arc<dyn Allocation>) -> usize {
+    Arc::as_ptr(memory).addr()
+}
