@@ -83,6 +83,8 @@ table! {
         allocation_is_lazy_and_kept: [101, 102, 156];
         buffer_from_host_data: [108];
         last_bytes_inside_a_granule: [116];
+        buffer_stays_where_it_is_put: [45];
+        image_texels_move_as_elements: [45];
     }
     stale {
         no_init_moves_nothing: [51, 109];

@@ -1,6 +1,6 @@
 //! Copies and fills as commands, and where memory comes from.
 
-use windlass::{Buffer, DeviceCopy};
+use windlass::{Buffer, DeviceCopy, Image, MemoryKind};
 
 use super::steps::{counted, holds};
 use crate::check::{Verdict, refused};
@@ -182,5 +182,45 @@ pub(super) async fn last_bytes_inside_a_granule(s: &Subject) -> Verdict {
         }
         ensure_eq!(b.host_read().await?.to_vec(), (1..=len).collect::<Vec<u8>>());
     }
+    Ok(())
+}
+
+/// A buffer that stays in one memory of the device is used there; the host uses it where it reaches that memory, and is refused
+/// elsewhere.
+pub(super) async fn buffer_stays_where_it_is_put(s: &Subject) -> Verdict {
+    let stays = s.home.place::<u32, 1>(MemoryKind::Device, 64).await?;
+    let (v, out) = (Buffer::from(counted(0, 64)), Buffer::<u32>::new(64));
+    s.home.submit(|cg| cg.copy(&cg.read(&v.range(8..)), &cg.write(&stays.range(8..))))?;
+    s.home.submit(|cg| cg.fill(&cg.write(&stays.range(..4)), 9))?;
+    s.home.submit(|cg| cg.copy(&cg.read(&stays), &cg.overwrite(&out)))?;
+    let mut expected = counted(0, 64);
+    expected[..4].fill(9);
+    expected[4..8].fill(0);
+    holds(&out, &expected).await?;
+    match stays.host_read().await {
+        Ok(read) => ensure_eq!(read[..], expected[..]),
+        Err(refused) => ensure!(refused.is_unsupported()),
+    }
+    match s.home.import(MemoryKind::Shared, counted(5, 8)).await {
+        Ok(mine) => holds(&mine, &counted(5, 8)).await,
+        Err(refused) => {
+            ensure!(refused.is_unsupported() || refused.is_invalid_input());
+            Ok(())
+        }
+    }
+}
+
+/// Texels are the same wherever an image is kept.
+pub(super) async fn image_texels_move_as_elements(s: &Subject) -> Verdict {
+    let image = Image::<u32, 2>::with_shape([8, 6], counted(0, 48))?;
+    let part = Buffer::<u32, 2>::new([3, 2]);
+    s.home.submit(|cg| {
+        cg.fill(&cg.write(&image.texels().range((7.., ..))), 5)?;
+        cg.copy(&cg.read(&image.texels().range((1..4, 2..4))), &cg.overwrite(&part))
+    })?;
+    ensure_eq!(part.host_read().await?[..], [8, 9, 14, 15, 20, 21]);
+    let mut expected = counted(0, 48);
+    expected[42..].fill(5);
+    ensure_eq!(image.texels().host_read().await?[..], expected[..]);
     Ok(())
 }
