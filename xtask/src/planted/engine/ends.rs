@@ -11,7 +11,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "why a group was refused is dropped if its context has been lost meanwhile",
-        found: &[Seed(603)],
+        found: &[Seed(808), OnData(808)],
         changes: &[("lanes.rs", "turn.causes.extend(refused);", "drop(refused);")],
     },
     Fault {
@@ -166,7 +166,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "nobody asks for the verdicts of what an awaited group has read",
-        found: &[Seed(60), OnData(60)],
+        found: &[Seed(33), OnData(33)],
         changes: &[(
             "edges.rs",
             "while let Some(id) = todo.pop() {",

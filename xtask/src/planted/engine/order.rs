@@ -58,7 +58,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "an upload does not wait for users of the memory it overwrites; copies in one step do",
-        found: &[Seed(28), OnData(498)],
+        found: &[Seed(32), OnData(498)],
         changes: &[(
             "transfer.rs",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
