@@ -42,8 +42,10 @@ impl<S: Shell> Engine<S> {
     /// have the memory, and ends it with [`Engine::finish_host`].
     pub fn plan_guard(&mut self, plan: GuardPlan<S::Work>, turn: &mut Turn<S>) -> NodeId {
         let GuardPlan { root, bounds, mode, work } = plan;
-        // It may never write, and then what was there before has to be at hand.
-        let mode = kept(mode);
+        // It may be let go of before it has its memory, and then what was there before has to be at hand; not if it has that
+        // before anybody else can say a word.
+        let at_once = mode == Mode::Overwrite && self.has_memory_at_once(root, &bounds);
+        let mode = if at_once { mode } else { kept(mode) };
         let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
         self.nodes[id].keeps_previous = true;
@@ -65,6 +67,28 @@ impl<S: Shell> Engine<S> {
         self.scratch = Some(preds);
         self.finish_pending(turn);
         id
+    }
+
+    /// Whether a guard on a root has nobody to wait for, and memory: it is started in the turn in which it is planned.
+    fn has_memory_at_once(&mut self, root: RootId, bounds: &Box3) -> bool {
+        let memory = self.memory_of(Place::Host, root);
+        let mapped = self.memories[memory.0 as usize].traits.mapped;
+        let lost = self.memories[memory.0 as usize]
+            .context
+            .is_some_and(|c| self.contexts[c.0 as usize].lost.is_some());
+        let entry = &mut self.roots[root];
+        if lost || entry.users > 0 || bounds.is_empty() || entry.stuck.is_some() || mapped != entry.is_mapped
+        {
+            return false;
+        }
+        if entry.allocation(memory).is_none() {
+            let may_ask =
+                memory == HEAP && entry.slots.iter().all(|(m, _)| *m != HEAP) && entry.pinned_by.is_none();
+            let Some(made) = may_ask.then(|| S::heap_now(entry.bytes)).flatten() else { return false };
+            entry.slots.push((HEAP, Slot::Ready(made)));
+            self.count_slots(HEAP, 1);
+        }
+        true
     }
 
     /// A guard has ended, or will never have its memory.

@@ -99,6 +99,11 @@ pub trait Shell: Sized + 'static {
     /// The work of a step of a transfer.
     fn transfer(step: Transfer) -> Self::Work;
 
+    /// Heap memory of any size that reads as zeros, where that can be had at once: for a host accessor that overwrites.
+    fn heap_now(_bytes: usize) -> Option<Self::Memory> {
+        None
+    }
+
     /// Heap memory that is so small that making it here and now costs less than asking for it. None by default.
     fn small_heap(_bytes: usize) -> Option<Self::Memory> {
         None

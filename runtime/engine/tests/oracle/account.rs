@@ -263,7 +263,13 @@ impl<'a> Account<'a> {
                 *writers |= bit(at);
                 match guard {
                     true if refused => {}
-                    true => element.await_guard(at, memory),
+                    true => {
+                        if !need.old {
+                            // It has its memory already, and cannot fail.
+                            (users.lineage, users.last, users.cleared) = (0, None, false);
+                        }
+                        element.await_guard(at, memory);
+                    }
                     false => {
                         users.last = Some(at);
                         users.lineage = bit(at);

@@ -8,7 +8,7 @@ mod submit;
 
 use windlass_engine::{
     Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, Initial, LaneId, MemoryId,
-    NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
+    Mode, NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
 };
 
 use super::account::{Account, MOST, Node, What};

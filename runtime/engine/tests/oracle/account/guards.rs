@@ -42,6 +42,28 @@ impl Account<'_> {
             || self.used_roots(item).into_iter().any(|root| stuck(root) || self.is_home_lost(root))
     }
 
+    /// A guard that overwrites, where there is memory for it: it has that at once if nobody uses the root, and then what was
+    /// there is of no interest.
+    pub(in super::super) fn overwrites_at_once(&mut self, item: usize, root: usize) {
+        let uses = |what: &What| match what {
+            What::Item(other) => {
+                let spec = &self.program.items[*other];
+                let of_root = |(r, bounds, _): &(usize, windlass_engine::Box3, _)| {
+                    let some = self.program.roots[*r].elements(bounds).next().is_some();
+                    *r == root && (some || spec.kind == Kind::Guard)
+                };
+                spec.accesses.iter().any(of_root)
+            }
+            What::Copy(copy) => copy.root.sort_key().0 as usize == root,
+        };
+        let is_used = self.nodes.iter().any(|node| node.settled.is_none() && uses(&node.what));
+        let stuck = members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
+        let elsewhere = self.program.is_mapped(root) && !self.with_host[root];
+        if !is_used && !stuck && !elsewhere && !self.is_home_lost(root) {
+            self.needs[item].iter_mut().for_each(|(_, need)| need.old = false);
+        }
+    }
+
     /// The roots of which an item uses some.
     pub(in super::super) fn used_roots(&self, item: usize) -> Vec<usize> {
         let used =

@@ -33,6 +33,12 @@ impl Drive<'_> {
         }
         let in_heap: Vec<bool> =
             (0..self.roots.len()).map(|r| self.ready[r][0] || self.slots[r][0].is_some()).collect();
+        let ready = |root: usize| self.ready[root][self.program.roots[root].home.unwrap_or(0)];
+        if let (Kind::Guard, [(root, _, Mode::Overwrite)]) = (spec.kind, &spec.accesses[..])
+            && ready(*root)
+        {
+            self.account.overwrites_at_once(item, *root);
+        }
         let result = self.account.planned(item, &copies, &record.edges[self.edges..], in_heap);
         self.edges = record.edges.len();
         self.ids.push(id);
