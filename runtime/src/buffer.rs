@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::{DeviceCopy, Extent, RawSpan, Word};
 
@@ -187,7 +188,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     #[track_caller]
     pub fn host_read(&self) -> HostReadFuture<T, D> {
-        HostReadFuture::new(self.clone())
+        HostReadFuture::new(self.clone(), Mode::Read)
     }
 
     /// Waits until the data is on the host and nobody uses it, and lends it for reading and writing. Groups that touch
@@ -203,7 +204,29 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     #[track_caller]
     pub fn host_write(&self) -> HostWriteFuture<T, D> {
-        HostWriteFuture::new(self.clone())
+        HostWriteFuture::new(self.clone(), Mode::ReadWrite)
+    }
+
+    /// As [`host_write`](Buffer::host_write), for who writes every element: what was there before need not come to the host, and
+    /// does not where nobody else uses the buffer at the first poll. Nor does it matter then that a group has failed which
+    /// should have written it.
+    ///
+    /// An element that is not written holds what the buffer held there at some time, or zero.
+    ///
+    /// ```
+    /// # use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::builder().build().await?;
+    /// let data = Buffer::<u32>::new(4);
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 7))?.await?;
+    /// data.host_overwrite().await?.copy_from_slice(&[1, 2, 3, 4]);
+    /// assert_eq!(data.into_vec().await?, [1, 2, 3, 4]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn host_overwrite(&self) -> HostWriteFuture<T, D> {
+        HostWriteFuture::new(self.clone(), Mode::Overwrite)
     }
 
     /// Why some of this data does not exist, if that is so: the group that should have written it has failed. Reading it
@@ -292,6 +315,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         self.check()?;
         let region = window_region(self.window.offset, &self.window.extent, size_of::<T>());
         let bounds = self.root.units(&self.window.bounds, &region);
+        // All there is, is on the host: nothing would be fetched.
+        let mode = if mode == Mode::Overwrite { Mode::ReadWrite } else { mode };
         Ok(Early::enter(&self.root, bounds, mode, at))
     }
 
@@ -304,6 +329,22 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// The window in the engine's units, with the mode that each piece is used in.
     pub(crate) fn pieces(&self, binding: &Binding, mode: Mode, each: impl FnMut(Box3, Mode)) {
         self.root.pieces(&self.window.bounds, binding, mode, each);
+    }
+
+    /// The window as one box, for a host accessor: one that shares a granule with its neighbours keeps what is there.
+    pub(crate) fn guarded(&self, binding: &Binding, mode: Mode) -> (Box3, Mode) {
+        let one = |mode| {
+            let mut pieces = SmallVec::<[(Box3, Mode); 3]>::new();
+            self.pieces(binding, mode, |piece, mode| pieces.push((piece, mode)));
+            match pieces[..] {
+                [] => Some((Box3::line(0, 0), mode)),
+                [piece] => Some(piece),
+                _ => None,
+            }
+        };
+        one(mode)
+            .or_else(|| one(Mode::ReadWrite))
+            .unwrap_or_else(|| unreachable!("what is kept is one piece"))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::host_view::Held;
 use crate::shell::Inner;
 use crate::shell::host_side::GuardCell;
 use crate::shell::work::Work;
-use windlass_engine::{Box3, GuardPlan, Mode, NodeId, RootId};
+use windlass_engine::{GuardPlan, Mode, NodeId, RootId};
 
 /// A guard's place in the order, given back when this is dropped.
 #[derive(Debug)]
@@ -80,12 +80,11 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         };
         let binding = self.buffer.binding(inner, self.at)?;
         let guard = Arc::new(GuardCell::new(self.at));
-        let mut bounds = Box3::line(0, 0);
-        self.buffer.pieces(&binding, self.mode, |piece, _| bounds = piece);
+        let (bounds, mode) = self.buffer.guarded(&binding, self.mode);
         let node = inner.enter_from_poll(|state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
-            let plan = GuardPlan { root: binding.root, bounds, mode: self.mode, work };
+            let plan = GuardPlan { root: binding.root, bounds, mode, work };
             Ok::<_, Error>(state.engine.plan_guard(plan, turn))
         })?;
         inner.watch.start(inner);
@@ -125,7 +124,7 @@ struct Guarded {
 }
 
 macro_rules! guard {
-    ($(#[doc = $doc:literal])* $guard:ident $(#[doc = $future_doc:literal])* $future:ident $mode:ident) => {
+    ($(#[doc = $doc:literal])* $guard:ident $(#[doc = $future_doc:literal])* $future:ident) => {
         $(#[doc = $future_doc])*
         #[must_use = "futures do nothing unless awaited"]
         pub struct $future<T, const D: usize = 1> {
@@ -134,8 +133,8 @@ macro_rules! guard {
 
         impl<T: DeviceCopy, const D: usize> $future<T, D> {
             #[track_caller]
-            pub(crate) fn new(buffer: Buffer<T, D>) -> Self {
-                $future { acquire: Acquire::new(buffer, Mode::$mode, Location::caller()) }
+            pub(crate) fn new(buffer: Buffer<T, D>, mode: Mode) -> Self {
+                $future { acquire: Acquire::new(buffer, mode, Location::caller()) }
             }
 
             /// Blocks the thread until the guard is there.
@@ -208,13 +207,13 @@ guard! {
     /// Data on loan for reading; row-major.
     HostRead
     /// See [`Buffer::host_read`].
-    HostReadFuture Read
+    HostReadFuture
 }
 guard! {
     /// Data on loan for reading and writing; row-major.
     HostWrite
-    /// See [`Buffer::host_write`].
-    HostWriteFuture ReadWrite
+    /// See [`Buffer::host_write`] and [`Buffer::host_overwrite`].
+    HostWriteFuture
 }
 
 impl<T: DeviceCopy, const D: usize> DerefMut for HostWrite<T, D> {

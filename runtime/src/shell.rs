@@ -84,9 +84,12 @@ impl Shell for Windlass {
         Work::Transfer(Box::new(work::TransferWork { step, staging: None }))
     }
 
+    fn heap_now(bytes: usize) -> Option<Arc<dyn Allocation>> {
+        HostMemory::zeroed(bytes).ok().map(|memory| Arc::new(memory) as Arc<dyn Allocation>)
+    }
+
     fn small_heap(bytes: usize) -> Option<Arc<dyn Allocation>> {
-        let small = (bytes <= SMALL_HEAP).then(|| HostMemory::zeroed(bytes).ok()).flatten();
-        small.map(|memory| Arc::new(memory) as Arc<dyn Allocation>)
+        (bytes <= SMALL_HEAP).then(|| Self::heap_now(bytes)).flatten()
     }
 }
 

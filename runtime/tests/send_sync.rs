@@ -58,6 +58,9 @@ table! {
     Drained: send sync unpin;
     Buffer<u32>: send sync unpin;
     Buffer<f32, 3>: send sync unpin;
+    Image<f32, 2>: send sync unpin;
+    TexelFormat: send sync unpin;
+    MemoryKind: send sync unpin;
     HostReadFuture<u32>: send sync unpin;
     HostWriteFuture<u32>: send sync unpin;
     HostRead<u32>: send sync unpin;
@@ -146,6 +149,7 @@ fn the_table_has_every_type_that_the_crate_exports() {
         "Region",
         "Result",
         "Shape",
+        "Texel",
         "WriteAccessor",
     ];
     let names =

@@ -166,6 +166,11 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[("guard.rs", ".end_guard(id, wrote);", ".end_guard(id, true || wrote);")],
     },
     Fault {
+        what: "a guard that overwrites fetches nothing, though it may be let go of before it has its memory",
+        found: &[Seed(0)],
+        changes: &[("guard.rs", "let mode = if at_once { mode } else { kept(mode) };", "let _ = (at_once, kept(mode));")],
+    },
+    Fault {
         what: "what was only in a lost context counts as still there",
         found: &[Seed(116)],
         changes: &[("lose.rs", "self.lose_data(&gone, &cause, hangs, turn);", "")],
