@@ -8,13 +8,37 @@
 use windlass_kernel::{DeviceCopy, Here};
 
 use crate::group::sealed::Sealed;
-use crate::group::{Atomic, CallArg, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
+use crate::group::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write};
+use crate::shell::work::Binding;
+use windlass_engine::Mode;
 
 /// An argument on its way into a call; for the crate's own use.
 #[doc(hidden)]
 #[allow(unnameable_types, reason = "only the crate itself looks inside")]
 #[derive(Debug)]
-pub struct Argument<'g>(pub(crate) CallArg<'g>);
+pub struct Argument<'g>(pub(crate) Passed<'g>);
+
+#[derive(Debug)]
+pub(crate) enum Passed<'g> {
+    Accessor(Option<Binding>, Mode),
+    /// Memory of the caller's, for `run_here`.
+    Here(Here<'g>),
+}
+
+impl Argument<'_> {
+    fn of<'g, A: Accessor<'g>>(accessor: &A) -> Self {
+        Argument(Passed::Accessor(accessor.binding(), A::MODE.0))
+    }
+
+    /// The extents of what it shows, outermost first, as kernels count them.
+    pub(crate) fn extents<const D: usize>(&self) -> [u32; D] {
+        let size = match &self.0 {
+            Passed::Accessor(binding, _) => binding.map_or([0; 3], |binding| binding.extent.size),
+            Passed::Here(here) => here.size(),
+        };
+        std::array::from_fn(|dim| u32::try_from(size[3 - D + dim]).unwrap_or(u32::MAX))
+    }
+}
 
 impl<T> Sealed for &[T] {}
 impl<T> Sealed for &mut [T] {}
@@ -78,26 +102,26 @@ macro_rules! takes {
         $(
             impl<'g, T: DeviceCopy, const D: usize> $name<'g, T, D> for $accessor<'g, T, D> {
                 fn argument(self) -> Argument<'g> {
-                    Argument(CallArg::of(&self))
+                    Argument::of(&self)
                 }
             }
 
             impl<'g, T: DeviceCopy, const D: usize> $name<'g, T, D> for &$accessor<'g, T, D> {
                 fn argument(self) -> Argument<'g> {
-                    Argument(CallArg::of(self))
+                    Argument::of(self)
                 }
             }
         )*
         $(
             impl<'g, T: DeviceCopy> $name<'g, T> for $slice {
                 fn argument(self) -> Argument<'g> {
-                    Argument(CallArg::Here(Here::$make(self)))
+                    Argument(Passed::Here(Here::$make(self)))
                 }
             }
 
             impl<'g, T: DeviceCopy, const D: usize> $name<'g, T, D> for ($slice, [usize; D]) {
                 fn argument(self) -> Argument<'g> {
-                    Argument(CallArg::Here(Here::$make(self.0).with_shape(self.1)))
+                    Argument(Passed::Here(Here::$make(self.0).with_shape(self.1)))
                 }
             }
         )*

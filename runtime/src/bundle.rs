@@ -119,7 +119,7 @@ impl Bundle {
             let values = build_values(&part.kernel, part.values()?, self.range.as_ref())?;
             if let Some(range) = &self.range {
                 let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
-                check_launch(part.kernel.name(), of, &[], range, 0)?;
+                check_launch(part.kernel.name(), of, std::iter::empty(), range, 0)?;
             }
             started.push(slot.build(queue.runtime().inner(), &part.kernel, values)?);
         }

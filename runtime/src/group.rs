@@ -15,12 +15,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_kernel::{DeviceCopy, IndexRange, LaunchRange, bytes_of};
 
-use accessor::Window as _;
+pub(crate) use accessor::Window;
 pub(crate) use accessor::sealed;
 pub use accessor::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
 pub(crate) use builder::Builder;
 pub use kernel_call::KernelCall;
-pub(crate) use kernel_call::{CallArg, build_values};
+pub(crate) use kernel_call::build_values;
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
 
 use crate::buffer::{Buffer, Root};

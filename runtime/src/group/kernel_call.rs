@@ -9,12 +9,12 @@ use windlass_backend::Aspect;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _};
-use crate::args::Argument;
+use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
 use crate::shell::build::Values;
 use crate::shell::build::image_on;
 use crate::shell::context::DeviceSlot;
-use crate::shell::work::{Binding, DeviceCommand, PlannedArg, PlannedKernel};
+use crate::shell::work::{Binding, DeviceCommand, KernelArg, PlannedKernel};
 use crate::shell::{Inner, limits};
 use windlass_engine::Mode;
 
@@ -33,7 +33,9 @@ use windlass_engine::Mode;
 #[must_use = "a call does nothing until it is given to `parallel_for`"]
 pub struct KernelCall<'g> {
     kernel: Kernel,
-    args: SmallVec<[CallArg<'g>; 4]>,
+    args: SmallVec<[KernelArg; 4]>,
+    /// What of them is the caller's memory, in their order.
+    here: Vec<Here<'g>>,
     /// Values that the kernel is built with.
     overrides: Values,
     /// The first argument that no launch takes.
@@ -43,37 +45,13 @@ pub struct KernelCall<'g> {
     brand: PhantomData<fn(&'g ()) -> &'g ()>,
 }
 
-pub(crate) enum CallArg<'g> {
-    /// An accessor whose requirement was refused has no window; the group reports why.
-    Buffer(Option<Binding>, Mode),
-    Value(SmallVec<[u8; 16]>),
-    Local(usize),
-    /// Memory of the caller's, for `run_here`.
-    Here(Here<'g>),
-}
-
-impl<'g> CallArg<'g> {
-    pub(crate) fn of<A: Accessor<'g>>(accessor: &A) -> Self {
-        CallArg::Buffer(accessor.binding(), A::MODE.0)
-    }
-
-    /// The extents of what the argument shows, outermost first, as kernels count them.
-    fn extents<const D: usize>(&self) -> [u32; D] {
-        let size = match self {
-            CallArg::Buffer(Some(binding), _) => binding.extent.size,
-            CallArg::Here(here) => here.size(),
-            _ => [0; 3],
-        };
-        std::array::from_fn(|dim| u32::try_from(size[3 - D + dim]).unwrap_or(u32::MAX))
-    }
-}
-
 impl<'g> KernelCall<'g> {
     /// A call without arguments yet.
     pub fn new(kernel: &Kernel) -> Self {
         KernelCall {
             kernel: kernel.clone(),
             args: SmallVec::new(),
+            here: Vec::new(),
             overrides: SmallVec::new(),
             refused: None,
             local: 0,
@@ -83,25 +61,32 @@ impl<'g> KernelCall<'g> {
 
     /// The next argument: an accessor.
     pub fn buffer<A: Accessor<'g>>(mut self, accessor: A) -> Self {
-        self.args.push(CallArg::of(&accessor));
+        self.args.push(KernelArg::Window(accessor.binding(), A::MODE.0));
         self
     }
 
     /// The next argument of a `#[kernel]` function.
     #[doc(hidden)]
     pub fn argument(mut self, argument: Argument<'g>) -> Self {
-        self.args.push(argument.0);
+        let arg = match argument.0 {
+            Passed::Accessor(window, mode) => KernelArg::Window(window, mode),
+            Passed::Here(here) => {
+                self.here.push(here);
+                KernelArg::Here
+            }
+        };
+        self.args.push(arg);
         self
     }
 
     /// The next argument of a `#[kernel]` function, and its extents.
     #[doc(hidden)]
-    pub fn view_argument<const D: usize>(mut self, argument: Argument<'g>) -> Self {
+    pub fn view_argument<const D: usize>(self, argument: Argument<'g>) -> Self {
         let extents: SmallVec<[u8; 16]> =
-            argument.0.extents::<D>().iter().flat_map(|extent| extent.to_ne_bytes()).collect();
-        self.args.push(argument.0);
-        self.args.push(CallArg::Value(extents));
-        self
+            argument.extents::<D>().iter().flat_map(|extent| extent.to_ne_bytes()).collect();
+        let mut call = self.argument(argument);
+        call.args.push(KernelArg::Value(extents));
+        call
     }
 
     /// A length of local memory, which the kernel is built with.
@@ -147,19 +132,20 @@ impl<'g> KernelCall<'g> {
             return Err(error);
         }
         let name = self.kernel.name();
+        let mut here = self.here.into_iter();
         let mut args = SmallVec::<[Here<'g>; 4]>::new();
         for (at, arg) in self.args.into_iter().enumerate() {
             args.push(match arg {
-                CallArg::Here(here) => here,
-                CallArg::Value(bytes) => Here::value(&bytes),
-                CallArg::Buffer(..) => {
+                KernelArg::Here => here.next().unwrap_or_else(|| unreachable!("each has its place")),
+                KernelArg::Value(bytes) => Here::value(&bytes),
+                KernelArg::Window(..) => {
                     return Err(Error::invalid(format!(
                         "argument {at} of kernel `{name}` is an accessor of a group, which has its memory on a device: \
                          what runs here takes a slice for it, as in `kernel(&values[..]).run_here(n)`, and for a view of \
                          two or three dimensions a slice with its shape, as in `kernel((&values[..], [rows, columns]))`"
                     )));
                 }
-                CallArg::Local(_) => {
+                KernelArg::Local(_) => {
                     return Err(Error::invalid(format!(
                         "argument {at} of kernel `{name}` is local memory of a raw kernel, which does not run here; submit \
                          it to a queue"
@@ -172,14 +158,14 @@ impl<'g> KernelCall<'g> {
 
     /// The next argument: a plain value.
     pub fn value<T: DeviceCopy>(mut self, value: T) -> Self {
-        self.args.push(CallArg::Value(SmallVec::from_slice(bytes_of(&value))));
+        self.args.push(KernelArg::Value(SmallVec::from_slice(bytes_of(&value))));
         self
     }
 
     /// The next argument: local memory for this many elements.
     pub fn local<T: DeviceCopy>(mut self, len: usize) -> Self {
         match len.checked_mul(size_of::<T>()) {
-            Some(bytes) if u32::try_from(len).is_ok() => self.args.push(CallArg::Local(bytes)),
+            Some(bytes) if u32::try_from(len).is_ok() => self.args.push(KernelArg::Local(bytes)),
             _ => return self.refuse_local(len, std::any::type_name::<T>()),
         }
         self
@@ -193,7 +179,7 @@ impl<'g> KernelCall<'g> {
             "argument {at} of kernel `{name}` is local memory for {len} {what}, and kernels count in 32 bits"
         )));
         // What stands behind it keeps its position.
-        self.args.push(CallArg::Local(0));
+        self.args.push(KernelArg::Local(0));
         self
     }
 
@@ -208,7 +194,7 @@ impl<'g> KernelCall<'g> {
             return Err(error);
         }
         let name = self.kernel.name();
-        let (slots, device) = (self.kernel.slots(), slot);
+        let slots = self.kernel.slots();
         if slots.len() != self.args.len() {
             return Err(Error::invalid(format!(
                 "kernel `{name}` takes {} arguments, and got {}",
@@ -216,74 +202,33 @@ impl<'g> KernelCall<'g> {
                 self.args.len()
             )));
         }
-        let mut args = SmallVec::new();
-        for (i, (arg, slot)) in self.args.into_iter().zip(slots).enumerate() {
-            let wrong = |what: &str| {
-                Error::invalid(format!(
-                    "argument {i} of kernel `{name}` is {what}, and the kernel expects {slot:?}"
-                ))
-            };
-            args.push(match (arg, slot) {
-                (CallArg::Buffer(None, _), _) => continue,
-                (CallArg::Buffer(Some(b), mode), Slot::Image) => {
-                    image_argument(b, mode, device).map_err(|what| wrong(&what))?
-                }
-                (CallArg::Buffer(Some(b), _), _) if b.is_image => return Err(wrong("an image")),
-                (CallArg::Buffer(Some(b), mode), Slot::Pointer) => {
-                    match device.device.has(Aspect::Pointers) {
-                        true => PlannedArg::Pointer(b, access_of(mode)),
-                        false => {
-                            let what = format!("a pointer as argument {i} of kernel `{name}`");
-                            return Err(Error::unsupported(format!("{what}, on {}", device.device)));
-                        }
-                    }
-                }
-                (CallArg::Buffer(Some(b), mode), Slot::Buffer(SlotAccess::Read)) => {
-                    match mode.reads() || mode == Mode::ReadWriteUninit {
-                        true => PlannedArg::Buffer(b, SlotAccess::Read),
-                        false => return Err(wrong("required for writing only")),
-                    }
-                }
-                (CallArg::Buffer(Some(b), mode), Slot::Buffer(SlotAccess::ReadWrite)) => {
-                    match mode.writes() {
-                        true => PlannedArg::Buffer(b, SlotAccess::ReadWrite),
-                        false => return Err(wrong("required for reading only")),
-                    }
-                }
-                (CallArg::Value(v), Slot::Value(bytes)) => match v.len() == *bytes {
-                    true => PlannedArg::Value(v),
-                    false => return Err(wrong(&format!("a value of {} bytes", v.len()))),
-                },
-                (CallArg::Local(bytes), Slot::Local(_)) if bytes > isize::MAX as usize => {
-                    return Err(wrong("more local memory than there can be"));
-                }
-                (CallArg::Local(bytes), Slot::Local(_)) => PlannedArg::Local(bytes),
-                (CallArg::Buffer(..), _) => return Err(wrong("a buffer")),
-                (CallArg::Value(_), _) => return Err(wrong("a value")),
-                (CallArg::Local(_), _) => return Err(wrong("local memory")),
-                (CallArg::Here(_), _) => {
-                    return Err(wrong("a slice of the caller's, which only `run_here` takes"));
-                }
-            });
+        for (at, (arg, of)) in self.args.iter().zip(slots).enumerate() {
+            check_argument((name, at), arg, of, slot)?;
         }
-        check_lengths(&self.kernel, &args, slot)?;
-        let gaps = args
-            .iter()
-            .filter_map(PlannedArg::window)
-            .any(|(b, _)| !b.is_image && !b.is_empty() && !b.region().is_contiguous());
+        let windows = || {
+            self.args
+                .iter()
+                .zip(slots)
+                .enumerate()
+                .filter_map(|(at, (arg, of))| Some((at, arg.window(of)?.0, of)))
+        };
+        let buffers =
+            windows().filter(|(.., of)| matches!(of, Slot::Buffer(_))).map(|(at, window, _)| (at, window));
+        check_lengths(&self.kernel, buffers.clone(), slot)?;
+        let gaps =
+            windows().any(|(_, b, of)| *of != Slot::Image && !b.is_empty() && !b.region().is_contiguous());
         if gaps && !slot.runs_host_bodies() {
-            let name = self.kernel.name();
             let what = "an argument that is a part of a grid whose rows do not follow each other";
             return Err(Error::unsupported(format!("{what}, for kernel `{name}` on {}", slot.device)));
         }
-        let local = args.iter().map(|arg| if let PlannedArg::Local(bytes) = arg { *bytes } else { 0 });
+        let local = self.args.iter().map(|arg| if let KernelArg::Local(bytes) = arg { *bytes } else { 0 });
         let passed = local.fold(0, usize::saturating_add);
         let local_memory = passed.saturating_add(self.local);
         let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
-        limits::check_launch(name, of, &args, &range, local_memory)?;
+        limits::check_launch(name, of, buffers, &range, local_memory)?;
         let values = build_values(&self.kernel, self.overrides, Some(&range))?;
         let built = slot.build(inner, &self.kernel, values)?;
-        let planned = PlannedKernel { range, args, built, local_memory: passed };
+        let planned = PlannedKernel { range, args: self.args, built, local_memory: passed };
         if let Some(ready) = planned.built.ready() {
             planned.check(ready.limits())?;
         }
@@ -291,34 +236,67 @@ impl<'g> KernelCall<'g> {
     }
 }
 
-/// Refuses arguments with more elements than the kernel can count on this device.
-fn access_of(mode: Mode) -> SlotAccess {
-    if mode.writes() { SlotAccess::ReadWrite } else { SlotAccess::Read }
-}
-
-/// An accessor where the kernel takes an image; or what is wrong with it.
-fn image_argument(
-    binding: Binding,
-    mode: Mode,
-    slot: &DeviceSlot,
-) -> std::result::Result<PlannedArg, String> {
-    match () {
-        () if !binding.is_image => Err("a buffer that is no image".into()),
-        () if !slot.holds_images() => Err(format!("an image, which {} does not have as such", slot.device)),
-        () if binding.is_empty() => Err("an image without texels".into()),
-        () if binding.offset != 0 || !binding.region().is_contiguous() => {
-            Err("a part of an image, and kernels take images as a whole".into())
+/// Refuses an argument that does not fit its slot, or that the device does not take there.
+fn check_argument((name, at): (&str, usize), arg: &KernelArg, of: &Slot, slot: &DeviceSlot) -> Result<()> {
+    let wrong = |what: &str| {
+        Err(Error::invalid(format!(
+            "argument {at} of kernel `{name}` is {what}, and the kernel expects {of:?}"
+        )))
+    };
+    match (arg, of) {
+        (KernelArg::Window(None, _), _) => Ok(()),
+        (KernelArg::Window(Some(binding), _), Slot::Image) => {
+            image_problem(binding, slot).map_or(Ok(()), |what| wrong(&what))
         }
-        () => Ok(PlannedArg::Image(binding, access_of(mode))),
+        (KernelArg::Window(Some(binding), _), _) if binding.is_image => wrong("an image"),
+        (KernelArg::Window(..), Slot::Pointer) if slot.device.has(Aspect::Pointers) => Ok(()),
+        (KernelArg::Window(..), Slot::Pointer) => {
+            let what = format!("a pointer as argument {at} of kernel `{name}`");
+            Err(Error::unsupported(format!("{what}, on {}", slot.device)))
+        }
+        (KernelArg::Window(_, mode), Slot::Buffer(SlotAccess::Read)) => {
+            match mode.reads() || *mode == Mode::ReadWriteUninit {
+                true => Ok(()),
+                false => wrong("required for writing only"),
+            }
+        }
+        (KernelArg::Window(_, mode), Slot::Buffer(SlotAccess::ReadWrite)) => match mode.writes() {
+            true => Ok(()),
+            false => wrong("required for reading only"),
+        },
+        (KernelArg::Value(v), Slot::Value(bytes)) if v.len() == *bytes => Ok(()),
+        (KernelArg::Value(v), Slot::Value(_)) => wrong(&format!("a value of {} bytes", v.len())),
+        (KernelArg::Local(bytes), Slot::Local(_)) if *bytes <= isize::MAX as usize => Ok(()),
+        (KernelArg::Local(_), Slot::Local(_)) => wrong("more local memory than there can be"),
+        (KernelArg::Window(..), _) => wrong("a buffer"),
+        (KernelArg::Value(_), _) => wrong("a value"),
+        (KernelArg::Local(_), _) => wrong("local memory"),
+        (KernelArg::Here, _) => wrong("a slice of the caller's, which only `run_here` takes"),
     }
 }
 
-fn check_lengths(kernel: &Kernel, args: &[PlannedArg], slot: &DeviceSlot) -> Result<()> {
-    for (at, arg) in args.iter().enumerate() {
+/// What is wrong with an accessor where the kernel takes an image.
+fn image_problem(binding: &Binding, slot: &DeviceSlot) -> Option<String> {
+    match () {
+        () if !binding.is_image => Some("a buffer that is no image".into()),
+        () if !slot.holds_images() => Some(format!("an image, which {} does not have as such", slot.device)),
+        () if binding.is_empty() => Some("an image without texels".into()),
+        () if binding.offset != 0 || !binding.region().is_contiguous() => {
+            Some("a part of an image, and kernels take images as a whole".into())
+        }
+        () => None,
+    }
+}
+
+/// Refuses buffers with more elements than the kernel can count on this device.
+fn check_lengths<'a>(
+    kernel: &Kernel,
+    buffers: impl Iterator<Item = (usize, &'a Binding)>,
+    slot: &DeviceSlot,
+) -> Result<()> {
+    for (at, binding) in buffers {
         // Few have so many, and the image is found for those alone.
-        if let PlannedArg::Buffer(binding, _) = arg
-            && u32::try_from(binding.len()).is_err()
-        {
+        if u32::try_from(binding.len()).is_err() {
             let image = image_on(kernel, &slot.device.info)?;
             let checked = image.check_len(kernel.name(), at, binding.len());
             checked.map_err(|error| Error::invalid(error.to_string()))?;
@@ -353,17 +331,6 @@ pub(crate) fn build_values(kernel: &Kernel, mut values: Values, range: Option<&R
     let extents = local[3 - range.dims()..].iter().copied().chain([1; 3]);
     values.extend(["local_0", "local_1", "local_2"].into_iter().zip(extents.map(|extent| extent as f64)));
     Ok(values)
-}
-
-impl fmt::Debug for CallArg<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CallArg::Buffer(..) => f.write_str("an accessor"),
-            CallArg::Value(bytes) => write!(f, "a value of {} bytes", bytes.len()),
-            CallArg::Local(bytes) => write!(f, "{bytes} bytes of local memory"),
-            CallArg::Here(here) => here.fmt(f),
-        }
-    }
 }
 
 impl fmt::Debug for KernelCall<'_> {

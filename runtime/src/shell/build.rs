@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use windlass_backend::{Aspect, AtomicOrders, BuiltKernel, Context as NativeContext, DeviceInfo};
-use windlass_kernel::{Kernel, KernelImage, Need};
+use windlass_kernel::{Kernel, KernelImage, Need, Slot};
 use windlass_sync::cell::{EventCell, Registration};
 use windlass_sync::facade::{Mutex, lock};
 
@@ -26,6 +26,10 @@ pub(crate) struct Built {
 impl Built {
     pub(crate) fn name(&self) -> &str {
         self.kernel.name()
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.kernel.slots()
     }
 
     /// The kernel, if it has been built and that went well.

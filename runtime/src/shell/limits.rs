@@ -5,28 +5,26 @@ use std::fmt;
 use windlass_backend::{KernelLimits, Limits};
 use windlass_kernel::Range;
 
-use super::work::{Binding, PlannedArg};
+use super::work::Binding;
 use crate::error::{Error, Result};
 
-/// Refuses a launch that exceeds a limit of the device.
-pub(crate) fn check_launch(
+/// Refuses a launch that exceeds a limit of the device; its buffers by their positions.
+pub(crate) fn check_launch<'a>(
     name: &str,
     (device, limits): (&dyn fmt::Display, &Limits),
-    args: &[PlannedArg],
+    buffers: impl Iterator<Item = (usize, &'a Binding)> + Clone,
     range: &Range,
     local_memory: usize,
 ) -> Result<()> {
-    let count = args.iter().filter(|arg| matches!(arg, PlannedArg::Buffer(..))).count();
+    let count = buffers.clone().count();
     if count > limits.bindings {
         let most = limits.bindings;
         return Err(Error::invalid(format!(
             "kernel `{name}` has {count} buffer arguments, and {device} takes {most}"
         )));
     }
-    for (at, arg) in args.iter().enumerate() {
-        if let PlannedArg::Buffer(binding, _) = arg {
-            check_binding(name, (device, limits), at, binding)?;
-        }
+    for (at, binding) in buffers {
+        check_binding(name, (device, limits), at, binding)?;
     }
     check_groups(name, device, range, local_memory, (limits.work_group_items, limits.local_memory))
 }

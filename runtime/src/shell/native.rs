@@ -12,13 +12,13 @@ use windlass_backend::{
     HostLaunch, ImageArg, ImageShape, Keeps, Launch, NativeCall, NativeCode, Node, Part, Point, Region,
     Sequence, Texels, Wait,
 };
-use windlass_kernel::RawSpan;
+use windlass_kernel::{RawSpan, Slot, SlotAccess};
 use windlass_sync::panics::catch;
 
 use super::LaneShell;
 use super::feed::{Job, Move, ToFeed};
 use super::recorded::Recorded;
-use super::work::{Binding, DeviceCommand, Planned, PlannedArg, PlannedBody, PlannedNative, empty_span};
+use super::work::{Binding, DeviceCommand, KernelArg, Planned, PlannedBody, PlannedNative, empty_span};
 use crate::error::{Cause, Error};
 use windlass_engine::{Fed, MemoryId, RootId, Step};
 
@@ -243,6 +243,28 @@ pub(super) struct Arguments<'a> {
     pub(super) list: SmallVec<[Arg<'a>; 4]>,
 }
 
+/// A window of a kernel; one over nothing has memory too, since devices take no argument without.
+fn buffer_arg<'a>(
+    binding: &Binding,
+    access: SlotAccess,
+    lane: &'a LaneShell,
+    memory: Memory<'a>,
+) -> Result<BufferArg<'a>, BackendError> {
+    let (memory, region) = match binding.is_empty() {
+        true => (&**lane.blank.get(&*lane.context)?, Region::line(0, 0)),
+        false => (memory.of(binding)?, binding.region()),
+    };
+    Ok(BufferArg::new(memory, region, binding.element as usize, access, binding.word))
+}
+
+/// A window whose memory has an address.
+fn pointed(arg: BufferArg<'_>) -> Result<BufferArg<'_>, BackendError> {
+    match arg.memory.device_address() {
+        Some(_) => Ok(arg),
+        None => Err(BackendError::Unsupported("a pointer to memory without an address".into())),
+    }
+}
+
 impl DeviceCommand {
     /// What its native command borrows.
     pub(super) fn arguments<'a>(
@@ -251,32 +273,18 @@ impl DeviceCommand {
         memory: Memory<'a>,
     ) -> Result<Arguments<'a>, BackendError> {
         let DeviceCommand::Kernel(launch) = self else { return Ok(Arguments::default()) };
-        let list = launch.args.iter().map(|arg| {
+        let list = launch.slotted().map(|(arg, slot)| {
             Ok(match arg {
-                PlannedArg::Buffer(binding, access) => {
-                    let (memory, region) = match binding.is_empty() {
-                        true => (&**lane.blank.get(&*lane.context)?, Region::line(0, 0)),
-                        false => (memory.of(binding)?, binding.region()),
-                    };
-                    let element = binding.element as usize;
-                    Arg::Buffer(BufferArg::new(memory, region, element, *access, binding.word))
-                }
-                PlannedArg::Pointer(binding, access) => {
-                    let (memory, region) = match binding.is_empty() {
-                        true => (&**lane.blank.get(&*lane.context)?, Region::line(0, 0)),
-                        false => (memory.of(binding)?, binding.region()),
-                    };
-                    if memory.device_address().is_none() {
-                        return Err(BackendError::Unsupported(
-                            "a pointer to memory without an address".into(),
-                        ));
+                KernelArg::Value(bytes) => Arg::Value(bytes),
+                KernelArg::Local(bytes) => Arg::Local(*bytes),
+                KernelArg::Window(..) | KernelArg::Here => {
+                    let (binding, access) = arg.window(slot).ok_or_else(gone)?;
+                    match slot {
+                        Slot::Image => Arg::Image(ImageArg::new(memory.of(binding)?, access)),
+                        Slot::Pointer => Arg::Pointer(pointed(buffer_arg(binding, access, lane, memory)?)?),
+                        _ => Arg::Buffer(buffer_arg(binding, access, lane, memory)?),
                     }
-                    let element = binding.element as usize;
-                    Arg::Pointer(BufferArg::new(memory, region, element, *access, binding.word))
                 }
-                PlannedArg::Image(binding, access) => Arg::Image(ImageArg::new(memory.of(binding)?, *access)),
-                PlannedArg::Value(bytes) => Arg::Value(bytes),
-                PlannedArg::Local(bytes) => Arg::Local(*bytes),
             })
         });
         let kernel = launch.built.ready();

@@ -13,7 +13,7 @@ use windlass_sync::facade::{Mutex, lock};
 
 use super::memory::Dead;
 use super::native::Memory;
-use super::work::{Binding, DeviceCommand, PlannedArg};
+use super::work::{Binding, DeviceCommand};
 use super::{Inner, LaneShell};
 use crate::shell::build::Built;
 use crate::shell::context::DeviceSlot;
@@ -141,8 +141,8 @@ impl DeviceCommand {
     pub(super) fn uses(&self) -> impl Iterator<Item = (Binding, SlotAccess)> {
         let uses: SmallVec<[(Binding, SlotAccess); 4]> = match self {
             DeviceCommand::Kernel(kernel) => {
-                let window = |arg: &PlannedArg| arg.window().map(|(binding, access)| (*binding, access));
-                kernel.args.iter().filter_map(window).collect()
+                let windows = kernel.slotted().filter_map(|(arg, slot)| arg.window(slot));
+                windows.map(|(binding, access)| (*binding, access)).collect()
             }
             DeviceCommand::Copy(copy) => {
                 SmallVec::from_iter([(copy.from, SlotAccess::Read), (copy.to, SlotAccess::ReadWrite)])

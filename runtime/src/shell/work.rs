@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, KernelLimits, Region};
-use windlass_kernel::{Extent, HostBody, Range, RawSpan, SlotAccess, Word};
+use windlass_kernel::{Extent, HostBody, Range, RawSpan, Slot, SlotAccess, Word};
 
 use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
@@ -15,7 +15,7 @@ use super::limits::check_kernel;
 use super::recorded::Recorded;
 use crate::error::Error;
 use crate::shell::build::Built;
-use windlass_engine::{RootId, Transfer};
+use windlass_engine::{Mode, RootId, Transfer};
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -131,24 +131,38 @@ pub(crate) fn window_span(
     Some(RawSpan::new(start, extent, element, word))
 }
 
-/// An argument of a kernel.
-#[derive(Clone, Debug)]
-pub(crate) enum PlannedArg {
-    Buffer(Binding, SlotAccess),
-    Pointer(Binding, SlotAccess),
-    Image(Binding, SlotAccess),
+/// An argument of a kernel, as its call was given it. What a window is to the kernel, a buffer, a pointer or an image, is said by
+/// the slot that it stands in.
+#[derive(Clone)]
+pub(crate) enum KernelArg {
+    /// An accessor, with how it was required. One whose requirement was refused has no window; the group reports why.
+    Window(Option<Binding>, Mode),
     Value(SmallVec<[u8; 16]>),
     Local(usize),
+    /// Memory of the caller's, for `run_here`: the next in the call's list. No launch takes it.
+    Here,
 }
 
-impl PlannedArg {
-    /// The window that it shows, and how that is used.
-    pub(crate) fn window(&self) -> Option<(&Binding, SlotAccess)> {
+impl KernelArg {
+    /// The window that it shows, and how the kernel uses that through this slot.
+    pub(crate) fn window(&self, slot: &Slot) -> Option<(&Binding, SlotAccess)> {
+        let KernelArg::Window(Some(binding), mode) = self else { return None };
+        let access = match slot {
+            Slot::Buffer(access) => *access,
+            _ if mode.writes() => SlotAccess::ReadWrite,
+            _ => SlotAccess::Read,
+        };
+        Some((binding, access))
+    }
+}
+
+impl fmt::Debug for KernelArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PlannedArg::Buffer(binding, access)
-            | PlannedArg::Pointer(binding, access)
-            | PlannedArg::Image(binding, access) => Some((binding, *access)),
-            PlannedArg::Value(_) | PlannedArg::Local(_) => None,
+            KernelArg::Window(..) => f.write_str("an accessor"),
+            KernelArg::Value(bytes) => write!(f, "a value of {} bytes", bytes.len()),
+            KernelArg::Local(bytes) => write!(f, "{bytes} bytes of local memory"),
+            KernelArg::Here => f.write_str("memory of the caller's"),
         }
     }
 }
@@ -203,13 +217,18 @@ pub(crate) trait PlannedNative: Send {
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedKernel {
     pub(crate) range: Range,
-    pub(crate) args: SmallVec<[PlannedArg; 4]>,
+    pub(crate) args: SmallVec<[KernelArg; 4]>,
     pub(crate) built: Arc<Built>,
     /// Bytes of local memory that its arguments ask for.
     pub(crate) local_memory: usize,
 }
 
 impl PlannedKernel {
+    /// The arguments, each with its slot.
+    pub(crate) fn slotted(&self) -> impl Iterator<Item = (&KernelArg, &Slot)> {
+        self.args.iter().zip(self.built.slots())
+    }
+
     /// Refuses what the kernel does not take as it was built.
     pub(crate) fn check(&self, limits: KernelLimits) -> Result<(), Error> {
         check_kernel(self.built.name(), limits, &self.range, self.local_memory)

@@ -168,7 +168,11 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "a guard that overwrites fetches nothing, though it may be let go of before it has its memory",
         found: &[Seed(19), OnData(19)],
-        changes: &[("guard.rs", "let mode = if at_once { mode } else { kept(mode) };", "let _ = (at_once, kept(mode));")],
+        changes: &[(
+            "guard.rs",
+            "let mode = if at_once { mode } else { kept(mode) };",
+            "let _ = (at_once, kept(mode));",
+        )],
     },
     Fault {
         what: "what was only in a lost context counts as still there",
