@@ -23,7 +23,7 @@ pub(crate) use unbound::{Early, end};
 use crate::error::{Error, Result};
 use crate::host_access::{HostReadFuture, HostWriteFuture};
 use crate::shell::Inner;
-use crate::shell::work::{Binding, window_region, window_span};
+use crate::shell::work::{Binding, ImagePart, window_region, window_span};
 use windlass_engine::{Box3, Mode};
 
 /// Elements in one to three dimensions, row-major, of a fixed size.
@@ -298,8 +298,9 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         self.check()?;
         let root = self.root.bind(inner, at)?;
         let Window { offset, extent, .. } = self.window;
-        let (element, is_image) = (size_of::<T>() as u32, self.root.is_image());
-        Ok(Binding { root, offset, extent, element, word: self.root.word(), is_image })
+        let is_whole = self.window.bounds == Box3 { lo: [0; 3], hi: self.root.shape() };
+        let image = self.root.is_image().then_some(if is_whole { ImagePart::Whole } else { ImagePart::Some });
+        Ok(Binding { root, offset, extent, element: size_of::<T>() as u32, word: self.root.word(), image })
     }
 
     /// Says why this is no part of its buffer, if it is none.

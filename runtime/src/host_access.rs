@@ -49,6 +49,8 @@ impl Place {
 
 impl Drop for Ordered {
     fn drop(&mut self) {
+        // What was granted and never fetched goes while the engine still has the memory: the last to let go of it frees it.
+        drop(self.guard.take_memory());
         crate::buffer::end(&self.inner, self.node);
     }
 }
@@ -253,14 +255,15 @@ impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
     }
 }
 
-/// The vector inside an allocation that came from one, or a copy of what is in it.
+/// The vector inside an allocation that came from one, or a copy of what is in it: others may keep it, a recorded sequence for
+/// one, though nobody uses it any more.
 fn unwrap_memory<T: DeviceCopy>(memory: Arc<dyn Allocation>) -> Vec<T> {
     let any: Arc<dyn std::any::Any + Send + Sync> = memory.clone();
+    let host = any.downcast::<HostMemory>().unwrap_or_else(|_| unreachable!("it has been looked at"));
     drop(memory);
-    let host = any.downcast::<HostMemory>().map_err(drop).and_then(|m| Arc::try_unwrap(m).map_err(drop));
-    match host.map(HostMemory::try_into_vec::<T>) {
+    match Arc::try_unwrap(host).map(HostMemory::try_into_vec::<T>) {
         Ok(Ok(vec)) => vec,
         Ok(Err(memory)) => crate::host_view::copy_out(&memory),
-        Err(()) => Vec::new(),
+        Err(shared) => crate::host_view::copy_out(&shared),
     }
 }

@@ -177,13 +177,13 @@ impl Held {
     }
 }
 
-/// Copies host memory that nobody else reaches any more into a vector.
+/// Copies host memory that nobody uses any more into a vector.
 pub(crate) fn copy_out<T: DeviceCopy>(memory: &HostMemory) -> Vec<T> {
     let len = memory.bytes() / size_of::<T>();
     let mut out = vec![T::zero(); len];
     if let Some(from) = memory.host_ptr() {
-        // SAFETY: the caller owns the memory, which holds at least `len` elements' bytes, all initialised; `out` is
-        // fresh memory of that size, and bytes have no alignment.
+        // SAFETY: the caller borrows the memory, which holds at least `len` elements' bytes, all initialised, and which nobody
+        // writes: its buffer is gone, and whoever still keeps it does nothing with it. `out` is fresh memory of that size, and bytes have no alignment.
         unsafe {
             std::ptr::copy_nonoverlapping(from.as_ptr(), out.as_mut_ptr().cast::<u8>(), len * size_of::<T>())
         };

@@ -245,7 +245,8 @@ pub unsafe trait Context: Any + Send + Sync {
     }
 
     /// Allocates host memory through which copies to and from this context go fastest: for staging, and for the host's copy of
-    /// buffers. It need not be zeroed. Called on a blocking pool.
+    /// buffers, which host code and devices of other contexts then use like any host memory. It need not be zeroed. Called on a
+    /// blocking pool.
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>)
     }
@@ -300,7 +301,7 @@ pub unsafe trait Context: Any + Send + Sync {
     }
 
     /// Gives the context up: a device hangs, and nobody waits for it any more. Never blocks. From here on the context refuses
-    /// what it is fed as lost, and starts no report; one that is under way may end. What is under way on the device may never
+    /// what it is fed as lost, and whatever else it is asked for, and starts no report; one that is under way may end. What is under way on the device may never
     /// end: whatever of the backend's own it might still touch is to be leaked, and no later call (`close` and dropping
     /// lanes included) may wait for it. Lanes of other contexts that wait for its points wait no longer. The runtime leaks all
     /// memory of the context, and whatever other memory it lent to commands in flight.

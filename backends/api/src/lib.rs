@@ -64,16 +64,17 @@
 //! # Memory
 //!
 //! - What fresh memory holds is [`MemoryInfo::fresh`]: zeros, or anything, and then the runtime fills with zeros what is read
-//!   before it is written. Of staging memory the runtime reads only what it has had copied there.
+//!   before it is written. Staging memory may hold anything at first: the runtime clears it where it is to be the host's copy of a
+//!   buffer, and in staging proper it reads only what it has had copied there.
 //! - The runtime keeps an allocation alive until the verdicts of all points that used it, then drops it on a thread
 //!   that may block. Handles that an enqueued command needs for longer are the backend's to retain.
 //! - Devices of a context that share one memory report the same [`DeviceInfo::memory`]: then the runtime never copies
 //!   between them.
 //! - Copies and fills are boxes of bytes ([`Region`]) in one to three dimensions. One side of a copy is the lane's own
 //!   memory or another memory of the same context, or of a context in its domain if it said that it [copies from
-//!   there](Context::copies_from); the other may also be host memory, that is, any allocation with a
-//!   [`Allocation::host_ptr`]. The runtime keeps host memory unchanged (or untouched, where written) until
-//!   the point is passed. Regions lie inside their allocations. Offsets and widths of the runtime's own transfers and clears are
+//!   there](Context::copies_from); the other may also be host memory: [`HostMemory`], staging memory of any context, or an
+//!   allocation in memory that the host reaches at any time ([`HostAccess::Coherent`]). The runtime keeps host memory
+//!   unchanged (or untouched, where written) until the point is passed. Regions lie inside their allocations. Offsets and widths of the runtime's own transfers and clears are
 //!   multiples of four bytes, except that a region may end at the end of its allocation, and in host memory anywhere. Those of a
 //!   program's commands may be any; a backend that cannot do them refuses the group as [`BackendError::Unsupported`].
 //! - Copies and fills take boxes with gaps between their rows. A kernel's argument has gaps only on a device with

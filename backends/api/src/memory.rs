@@ -232,8 +232,8 @@ impl ImageShape {
 /// # Safety
 ///
 /// - If there is a host address, [`Allocation::bytes`] bytes from it on are initialised memory that may be read and
-///   written through it as long as the allocation lives, aligned for every element type that the allocation is used with.
-///   Both answers are the same each time.
+///   written through it, aligned for every element type that there is: as long as the allocation lives, or, in
+///   [`HostAccess::Mapped`] memory, while it is mapped. Both answers are the same each time.
 /// - Nobody but the owner of the allocation, and the lanes that are fed it, uses that memory. One that was imported shares it
 ///   with the allocation that it was made of, which it keeps alive.
 pub unsafe trait Allocation: Any + Send + Sync {

@@ -10,6 +10,7 @@
 use super::boxes::Box3;
 use super::edges::NOTHING;
 use super::hazard::{Kind, Preds, User};
+use super::machine::MemoryTraits;
 use super::plan::kept;
 use super::{Access, Engine, HEAP, Mode, NodeId, Place, Realm, Recorded, RootId, Shell, Slot, Turn};
 
@@ -54,8 +55,8 @@ impl<S: Shell> Engine<S> {
         self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
         let access = Access { root, bounds, mode };
         let memory = self.memory_of(Place::Host, root);
-        self.hand_over(id, &access, turn);
-        if !self.doom_by_content(id, &access) {
+        let usable = self.hand_over(id, &access, turn);
+        if usable && !self.doom_by_content(id, &access) {
             self.fetch(&[access], memory, turn);
         }
         let kind = if self.nodes[id].end.is_some() { Kind::RefusedGuard } else { Kind::Guard };
@@ -72,13 +73,18 @@ impl<S: Shell> Engine<S> {
     /// Whether a guard on a root has nobody to wait for, and memory: it is started in the turn in which it is planned.
     fn has_memory_at_once(&mut self, root: RootId, bounds: &Box3) -> bool {
         let memory = self.memory_of(Place::Host, root);
-        let mapped = self.memories[memory.0 as usize].traits.mapped;
+        let MemoryTraits { mapped, zeroed, .. } = self.memories[memory.0 as usize].traits;
         let lost = self.memories[memory.0 as usize]
             .context
             .is_some_and(|c| self.contexts[c.0 as usize].lost.is_some());
         let entry = &mut self.roots[root];
         if lost || entry.users > 0 || bounds.is_empty() || entry.stuck.is_some() || mapped != entry.is_mapped
         {
+            return false;
+        }
+        // What it leaves unwritten is to be the root's own, or zeros.
+        let cells = &entry.cells;
+        if !zeroed && cells.overlapping(bounds).into_iter().any(|at| cells.get(at).is_rubbish(memory)) {
             return false;
         }
         if entry.allocation(memory).is_none() {

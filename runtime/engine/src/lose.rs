@@ -90,7 +90,7 @@ impl<S: Shell> Engine<S> {
             let slots = &mut self.roots[root].slots;
             let at = slots.iter().position(|(of, slot)| *of == memory && matches!(slot, Slot::Ready(_)));
             if let Some((_, Slot::Ready(allocation))) = at.map(|at| slots.swap_remove(at)) {
-                let pinned_by = self.roots[root].pinned_by.filter(|_| memory == HEAP);
+                let pinned_by = self.roots[root].pinned_by.take_if(|_| memory == HEAP);
                 turn.leaked.push(allocation);
                 self.slot_is_gone(memory, pinned_by);
             }

@@ -156,6 +156,11 @@ impl<S: Shell> Engine<S> {
         let id = DeviceId(self.devices.len() as u32);
         self.devices.push(Device::new(context, memory));
         self.add_reach(id, memory);
+        // Its own lanes are the ones for its own memory, whoever has reached that before.
+        let of = self.memories[memory.0 as usize].device;
+        if of.is_some_and(|of| self.devices[of.0 as usize].memory != memory) {
+            self.memories[memory.0 as usize].device = Some(id);
+        }
         id
     }
 

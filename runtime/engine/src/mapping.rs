@@ -13,33 +13,35 @@
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
+use super::cells::Content;
 use super::edges::DATA;
 use super::hazard::{Kind, Preds, User};
 use super::machine::Memory;
 use super::{Access, End, Engine, Mode, NodeId, Place, RootId, Shell, Step, Transfer, Turn};
 
 impl<S: Shell> Engine<S> {
-    /// Sees to it that a root is with the node that is about to use some of it.
+    /// Sees to it that a root is with the node that is about to use some of it. False where its memory is of no use any more, and
+    /// the node fails for that.
     #[inline]
-    pub(super) fn hand_over(&mut self, node: NodeId, access: &Access, turn: &mut Turn<S>) {
-        if self.roots[access.root].home.is_some() && !access.bounds.is_empty() {
-            self.hand_over_home(node, access.root, turn);
-        }
+    pub(super) fn hand_over(&mut self, node: NodeId, access: &Access, turn: &mut Turn<S>) -> bool {
+        let has_home = self.roots[access.root].home.is_some() && !access.bounds.is_empty();
+        !has_home || self.hand_over_home(node, access.root, turn)
     }
 
     #[cold]
-    fn hand_over_home(&mut self, node: NodeId, root: RootId, turn: &mut Turn<S>) {
+    fn hand_over_home(&mut self, node: NodeId, root: RootId, turn: &mut Turn<S>) -> bool {
         let to_host = self.nodes[node].place == Place::Host;
         let entry = &self.roots[root];
-        let Some(home) = entry.home else { return };
+        let Some(home) = entry.home else { return true };
         let Memory { context, device, traits, .. } = self.memories[home.0 as usize];
         // Nothing comes into a lost context's memory any more, and nothing out of it.
         let lost = || self.contexts[context?.0 as usize].lost.as_ref();
         if let Some(cause) = entry.stuck.as_ref().or_else(lost) {
             self.nodes[node].end.get_or_insert(End::Doomed(cause.clone()));
-            return;
+            return false;
         }
-        let Some(device) = device.filter(|_| traits.mapped && entry.is_mapped != to_host) else { return };
+        let is_due = traits.mapped && entry.is_mapped != to_host;
+        let Some(device) = device.filter(|_| is_due) else { return true };
         if to_host && !traits.zeroed {
             self.clear_all(root, turn);
         }
@@ -56,6 +58,14 @@ impl<S: Shell> Engine<S> {
         let mut preds = Preds::default();
         preds.node(before, DATA);
         let inside = cells.carve(&bounds, &mut self.epochs);
+        if to_host {
+            // Where clearing has failed the host would find anything, and while it has the memory nobody can clear it again.
+            for cell in
+                inside.iter().map(|&i| cells.get(i)).filter(|cell| matches!(cell.content, Content::Never))
+            {
+                preds.node(cell.replica(home).and_then(|replica| replica.basis), DATA);
+            }
+        }
         let mut entry = self.entry(user, &mut preds, turn);
         inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
         entry.enter_step(&mut cells, &inside);
@@ -64,6 +74,7 @@ impl<S: Shell> Engine<S> {
         cells.tidy(&inside, &self.nodes, &mut self.epochs);
         self.roots[root].cells = cells;
         self.roots[root].handed_over = Some(id);
+        true
     }
 
     /// Clears all that nobody has written: while the host has the memory no device could.

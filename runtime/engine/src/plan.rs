@@ -73,12 +73,12 @@ impl<S: Shell> Engine<S> {
                 &kept_accesses[..]
             }
         };
-        let mut at_hand = true;
+        let (mut at_hand, mut usable) = (true, true);
         for access in accesses {
-            self.hand_over(id, access, turn);
+            usable &= self.hand_over(id, access, turn);
             at_hand &= self.is_at_hand(access, self.memory_of(place, access.root));
         }
-        if !at_hand {
+        if usable && !at_hand {
             self.bring(id, accesses, place, turn);
         }
         let mut preds = self.take_scratch();
@@ -333,7 +333,7 @@ impl<S: Shell> Engine<S> {
             Ok(made) => (std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)), None),
             // The next user asks again: memory may have become free.
             Err(cause) => {
-                let pinned_by = entry.pinned_by.filter(|_| memory == HEAP);
+                let pinned_by = entry.pinned_by.take_if(|_| memory == HEAP);
                 let slot = entry.slots.swap_remove(at).1;
                 self.slot_is_gone(memory, pinned_by);
                 (slot, Some(cause))

@@ -5,14 +5,14 @@
 //! are idle. Then the shell is told to close it, and whatever is planned for it by mistake fails.
 //!
 //! The memory of a lost context is freed as soon as nobody uses it. Its own lanes do not any more. But lanes of other
-//! contexts may be in the middle of a copy from there or to there, and end it in their own time: what they use is *kept*
-//! until they have passed their points.
+//! contexts may be in the middle of a copy from there or to there, and end it in their own time, and so may host tasks and
+//! accessors: what they use is *kept* until they have passed their points, or ended.
 
 use smallvec::SmallVec;
 
 use super::ids::{ContextId, LaneId, MemoryId};
 use super::machine::{Device, Memory};
-use super::{Engine, RootId, Shell, State, Turn, Use};
+use super::{Engine, NodeId, RootId, Shell, State, Turn, Use};
 
 /// A context that is to go.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Kept<M> {
     allocation: M,
     /// What uses it, on lanes of other contexts.
     users: SmallVec<[(LaneId, u64); 2]>,
+    /// Who uses it on the host: what they hold of it is not to be the last, since that would be freed where they let go.
+    holders: SmallVec<[NodeId; 1]>,
 }
 
 impl<M> Kept<M> {
@@ -51,17 +53,22 @@ impl<S: Shell> Engine<S> {
         });
         // Few are in flight elsewhere: those of the lost context have ended by now.
         let in_flight: Vec<_> = in_flight.filter(|(l, p, _)| *p > self.lanes[l.0 as usize].passed).collect();
+        let running = self.nodes.iter().filter(|(_, node)| matches!(node.state, State::Running));
+        let running: Vec<_> = running.map(|(id, node)| (id, &node.uses)).collect();
         self.kept.extend(lost.into_iter().map(|(root, memory, allocation)| {
             let uses = |u: &Use| (u.root, u.memory) == (root, memory);
             let users = in_flight.iter().filter(|(.., used)| used.iter().any(uses));
-            Kept { memory, allocation, users: users.map(|(lane, point, _)| (*lane, *point)).collect() }
+            let users = users.map(|(lane, point, _)| (*lane, *point)).collect();
+            let holders = running.iter().filter(|(_, used)| used.iter().any(uses));
+            Kept { memory, allocation, users, holders: holders.map(|(id, _)| *id).collect() }
         }));
     }
 
     #[cold]
     fn free_kept(&mut self, turn: &mut Turn<S>) {
         for kept in std::mem::take(&mut self.kept) {
-            match kept.users.iter().all(|(lane, point)| *point <= self.lanes[lane.0 as usize].passed) {
+            let passed = kept.users.iter().all(|(lane, point)| *point <= self.lanes[lane.0 as usize].passed);
+            match passed && !kept.holders.iter().any(|id| self.nodes.contains(*id)) {
                 true => {
                     turn.freed.push(kept.allocation);
                     self.count_slots(kept.memory, -1);

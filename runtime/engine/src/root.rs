@@ -112,6 +112,28 @@ impl<S: Shell> Engine<S> {
         self.roots.insert(Root { cells, extent, bytes, unit, object, slots, home, ..Root::default() })
     }
 
+    /// Takes an allocation that was made for a root before that is added; not where its context has gone meanwhile.
+    pub fn receive(
+        &self,
+        memory: MemoryId,
+        given: Initial<S::Memory>,
+        turn: &mut Turn<S>,
+    ) -> Result<Initial<S::Memory>, S::Cause> {
+        let context = self.memories[memory.0 as usize].context;
+        let context = context.map(|context| &self.contexts[context.0 as usize]);
+        let Some((cause, hangs)) = context.and_then(|c| Some((c.lost.as_ref()?, c.hangs))) else {
+            return Ok(given);
+        };
+        match given {
+            Initial::None => {}
+            Initial::Fresh(allocation) | Initial::Written(allocation) if hangs => {
+                turn.leaked.push(allocation)
+            }
+            Initial::Fresh(allocation) | Initial::Written(allocation) => turn.freed.push(allocation),
+        }
+        Err(cause.clone())
+    }
+
     /// The last handle is gone: the root goes when its last user does.
     pub fn release_root(&mut self, root: RootId, turn: &mut Turn<S>) {
         self.roots[root].released = true;

@@ -47,6 +47,7 @@ impl<S: Shell> Engine<S> {
         }
         self.finish(id, turn);
         self.finish_pending(turn);
+        self.look_for_unused(turn);
     }
 
     /// Ends the nodes that came to their turn only to end there. One can bring on the next, in chains of any length:

@@ -60,7 +60,8 @@ impl<T: Texel, const D: usize> Image<T, D> {
             let len = texels.len();
             return Err(Error::invalid(format!("{len} texels do not fill an image of shape {extent:?}")));
         }
-        Ok(Self::make(extent, Some(HostMemory::from_vec(texels))))
+        let image = Self::make(extent, Some(HostMemory::from_vec(texels)));
+        image.texels.check().map(|()| image)
     }
 
     fn make(extent: [usize; D], data: Option<HostMemory>) -> Self {

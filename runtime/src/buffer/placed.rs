@@ -102,7 +102,7 @@ impl Queue {
     }
 
     /// A buffer of these elements that stays where they are now, in host memory that the device uses in place: nothing is
-    /// copied. Only for memory that takes the program's own, and as it is aligned.
+    /// copied. Only for memory that takes the program's own, and as it is aligned. Where that is refused, the elements are dropped.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -144,18 +144,16 @@ impl Queue {
         at: &'static Location<'static>,
     ) -> Result<Buffer<T, D>> {
         let (inner, slot) = (self.runtime().inner(), self.slot());
+        inner.enter(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
-        let (home, mut problem) = (Home::new(&place, slot), None);
-        let buffer =
-            Buffer::with_root_like(extent, None, |root| match allocate(inner, slot, &place, root.bytes()) {
-                Ok(given) => root.placed(home, given, inner, at),
-                Err(error) => {
-                    problem = Some(error);
-                    root
-                }
-            });
+        let (home, mut put) = (Home::new(&place, slot), Ok(()));
+        let buffer = Buffer::with_root_like(extent, None, |mut root| {
+            put = allocate(inner, slot, &place, root.bytes())
+                .and_then(|given| root.put(home, given, inner, at));
+            root
+        });
         buffer.check()?;
-        problem.map_or(Ok(buffer), Err)
+        put.map(|()| buffer)
     }
 
     fn import_here<T: DeviceCopy>(
@@ -165,13 +163,18 @@ impl Queue {
         at: &'static Location<'static>,
     ) -> Result<Buffer<T>> {
         let (inner, slot) = (self.runtime().inner(), self.slot());
+        inner.enter(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
         let given = match len {
             0 => nothing()?,
             _ => Initial::Written(imported(&place, slot, Arc::new(elements))?),
         };
-        let home = Home::new(&place, slot);
-        Ok(Buffer::with_root_like([len], None, |root| root.placed(home, given, inner, at)))
+        let (home, mut put) = (Home::new(&place, slot), Ok(()));
+        let buffer = Buffer::with_root_like([len], None, |mut root| {
+            put = root.put(home, given, inner, at);
+            root
+        });
+        put.map(|()| buffer)
     }
 }
 

@@ -51,20 +51,24 @@ impl Root {
         self
     }
 
-    /// The same in one place for good, with what is given to it there.
-    pub(super) fn placed(
-        mut self,
+    /// Puts it in one place for good, with what is given to it there.
+    pub(super) fn put(
+        &mut self,
         home: Home,
         given: Initial<Arc<dyn Allocation>>,
         inner: &Arc<Inner>,
         at: &'static Location<'static>,
-    ) -> Self {
+    ) -> Result<()> {
         let (extent, unit) = self.units_of_all();
         let shape = RootShape { extent, unit, bytes: self.bytes(), object: None, home: Some(home.memory) };
-        let root = inner.enter(|state, _| state.engine.add_root(shape, given));
+        // The context may have gone while the memory was made.
+        let root = inner.enter(|state, turn| {
+            let given = state.engine.receive(home.memory, given, turn).map_err(|cause| cause.0)?;
+            Ok::<_, Error>(state.engine.add_root(shape, given))
+        })?;
         self.home = Some(home);
         self.bound = OnceLock::from(Bound { inner: inner.clone(), root, at });
-        self
+        Ok(())
     }
 
     /// Where it stays, if it does.

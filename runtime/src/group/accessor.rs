@@ -144,7 +144,7 @@ pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<(Binding, Bindi
         return Err(Error::invalid(format!("a copy of {a:?} elements does not fit a destination of {b:?}")));
     }
     let may_change = |window: &Binding| window.is_empty() || window.region().is_contiguous();
-    match (may_change(&from) && !from.is_image, may_change(&to) && !to.is_image) {
+    match (may_change(&from) && from.image.is_none(), may_change(&to) && to.image.is_none()) {
         (true, _) => Ok((reshaped(from, to.extent.size), to)),
         (_, true) => Ok((from, reshaped(to, from.extent.size))),
         (false, false) => Err(Error::unsupported(format!(

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::shell::build::Values;
 use crate::shell::build::image_on;
 use crate::shell::context::DeviceSlot;
-use crate::shell::work::{Binding, DeviceCommand, KernelArg, PlannedKernel};
+use crate::shell::work::{Binding, DeviceCommand, ImagePart, KernelArg, PlannedKernel};
 use crate::shell::{Inner, limits};
 use windlass_engine::Mode;
 
@@ -248,7 +248,7 @@ fn check_argument((name, at): (&str, usize), arg: &KernelArg, of: &Slot, slot: &
         (KernelArg::Window(Some(binding), _), Slot::Image) => {
             image_problem(binding, slot).map_or(Ok(()), |what| wrong(&what))
         }
-        (KernelArg::Window(Some(binding), _), _) if binding.is_image => wrong("an image"),
+        (KernelArg::Window(Some(binding), _), _) if binding.image.is_some() => wrong("an image"),
         (KernelArg::Window(..), Slot::Pointer) if slot.device.has(Aspect::Pointers) => Ok(()),
         (KernelArg::Window(..), Slot::Pointer) => {
             let what = format!("a pointer as argument {at} of kernel `{name}`");
@@ -278,10 +278,10 @@ fn check_argument((name, at): (&str, usize), arg: &KernelArg, of: &Slot, slot: &
 /// What is wrong with an accessor where the kernel takes an image.
 fn image_problem(binding: &Binding, slot: &DeviceSlot) -> Option<String> {
     match () {
-        () if !binding.is_image => Some("a buffer that is no image".into()),
+        () if binding.image.is_none() => Some("a buffer that is no image".into()),
         () if !slot.holds_images() => Some(format!("an image, which {} does not have as such", slot.device)),
         () if binding.is_empty() => Some("an image without texels".into()),
-        () if binding.offset != 0 || !binding.region().is_contiguous() => {
+        () if binding.image == Some(ImagePart::Some) => {
             Some("a part of an image, and kernels take images as a whole".into())
         }
         () => None,

@@ -14,7 +14,8 @@ pub(crate) struct InUse {
     memories: Mutex<HashMap<MemoryId, List>>,
 }
 
-/// Allocations, those that have been freed among them: they are looked for whenever the list has doubled.
+/// Allocations, those that have been freed among them, and some twice that were made for one buffer and then served another: they
+/// are looked for whenever the list has doubled.
 #[derive(Debug, Default)]
 struct List {
     made: Vec<Weak<dyn Allocation>>,
@@ -27,15 +28,25 @@ impl InUse {
         let list = memories.entry(memory).or_default();
         list.made.push(Arc::downgrade(allocation));
         if list.made.len() > list.look_at.max(16) {
-            list.made.retain(|allocation| allocation.strong_count() > 0);
+            list.tidy();
             list.look_at = 2 * list.made.len();
         }
     }
 
     /// What has not been freed. To drop it may be to free it, which takes a native call: that is the reaper's.
     pub(super) fn now(&self, memory: MemoryId) -> Vec<Arc<dyn Allocation>> {
-        let memories = lock(&self.memories);
-        let made = memories.get(&memory).map_or(&[][..], |list| &list.made);
-        made.iter().filter_map(Weak::upgrade).collect()
+        let mut memories = lock(&self.memories);
+        let Some(list) = memories.get_mut(&memory) else { return Vec::new() };
+        list.tidy();
+        list.made.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl List {
+    fn tidy(&mut self) {
+        let address = |allocation: &Weak<dyn Allocation>| allocation.as_ptr().addr();
+        self.made.retain(|allocation| allocation.strong_count() > 0);
+        self.made.sort_unstable_by_key(address);
+        self.made.dedup_by_key(|allocation| address(allocation));
     }
 }

@@ -20,7 +20,15 @@ use super::pool::{Pool, class_of};
 /// Which of the heap's memory is to go back to which pool.
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
-    lent: Mutex<HashMap<usize, (Weak<Pool>, usize)>>,
+    lent: Mutex<HashMap<usize, Lent>>,
+}
+
+/// Where an allocation is to go back to. As long as it is noted here its address is nobody else's.
+#[derive(Debug)]
+struct Lent {
+    memory: Weak<dyn Allocation>,
+    pool: Weak<Pool>,
+    class: usize,
 }
 
 impl Pinned {
@@ -48,15 +56,22 @@ impl Pinned {
     }
 
     fn lend(&self, memory: &Arc<dyn Allocation>, pool: &Arc<Pool>, class: usize) {
-        lock(&self.lent).insert(address(memory), (Arc::downgrade(pool), class));
+        let entry = Lent { memory: Arc::downgrade(memory), pool: Arc::downgrade(pool), class };
+        let mut lent = lock(&self.lent);
+        if lent.len() == lent.capacity() {
+            lent.retain(|_, entry| entry.memory.strong_count() > 0);
+        }
+        lent.insert(address(memory), entry);
     }
 
-    /// Memory that no buffer has any more: hands back what is to be freed. Some of it may be somebody else's to free: a recorded
-    /// sequence keeps what it uses.
+    /// Memory that somebody lets go of: hands back what is to be freed. Others may still have it, a recorded sequence, which keeps
+    /// what it uses, or a buffer: then it is they who give it back.
     pub(super) fn give_back(&self, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+        if Arc::strong_count(&memory) > 1 {
+            return vec![memory];
+        }
         let lent = lock(&self.lent).remove(&address(&memory));
-        let home = lent.and_then(|(pool, class)| Some((pool.upgrade()?, class)));
-        match home.filter(|_| Arc::strong_count(&memory) == 1) {
+        match lent.and_then(|entry| Some((entry.pool.upgrade()?, entry.class))) {
             Some((pool, class)) => pool.bring_back(class, memory),
             None => vec![memory],
         }

@@ -170,7 +170,7 @@ mod tests {
     use crate::shell::work::{PlannedCopy, PlannedFill};
 
     fn window(root: RootId, offset: usize, bytes: usize) -> Binding {
-        Binding { root, offset, extent: Extent::line(bytes), element: 1, word: Word::B1, is_image: false }
+        Binding { root, offset, extent: Extent::line(bytes), element: 1, word: Word::B1, image: None }
     }
 
     fn fill(to: Binding) -> DeviceCommand {

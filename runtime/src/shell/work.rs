@@ -54,8 +54,15 @@ pub(crate) struct Binding {
     pub(crate) extent: Extent,
     pub(crate) element: u32,
     pub(crate) word: Word,
-    /// The root is an image.
-    pub(crate) is_image: bool,
+    /// Of a root that is an image, how much the window shows.
+    pub(crate) image: Option<ImagePart>,
+}
+
+/// How much of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImagePart {
+    Whole,
+    Some,
 }
 
 impl Binding {
@@ -112,8 +119,8 @@ pub(crate) fn window_region(offset: usize, extent: &Extent, element: usize) -> R
 /// What makes it fit to be lent: the window was checked against its root's size, which is the allocation's. The allocation
 /// lives until its user has ended: a node of the engine, or a host accessor of a buffer without a runtime. Conflicting users
 /// are kept apart by the engine, or by the accessor's buffer, and all of them use the root's one word. Host memory is aligned
-/// for every word that a root can have: fresh memory by more than a word, a vector's by its element's own alignment, from which
-/// the word was taken.
+/// for every word that a root can have: fresh memory by more than a word, a backend's as [`Allocation`] demands, a vector's by
+/// its element's own alignment, from which the word was taken.
 pub(crate) fn window_span(
     memory: &dyn Allocation,
     offset: usize,

@@ -11,12 +11,14 @@ impl Account<'_> {
         copies: &[Transfer],
         mut in_heap: Vec<bool>,
     ) -> Result<(), Fault> {
+        // An allocation that has gone is nobody's any more.
+        self.pinned.iter_mut().zip(&in_heap).filter(|(_, there)| !**there).for_each(|(by, _)| *by = None);
         let handed = self.check_steps(item, copies)?;
         let mut missing: Vec<u16> = vec![0; self.elements.len()];
         let mut sources: Vec<Set> = vec![0; self.elements.len()];
         // What nobody has written, in memory that is not zeroed by itself.
         let mut rubbish: Vec<Set> = vec![0; self.elements.len()];
-        let (mut poisoned, mut known) = (false, Vec::new());
+        let (mut poisoned, mut known) = (self.has_useless_root(item), Vec::new());
         for &root in &handed {
             // What nobody has written is cleared before the host has it.
             let home = self.program.roots[root].home.unwrap_or(0);
@@ -136,8 +138,17 @@ impl Account<'_> {
         home.is_some_and(|m| self.lost.contains(&self.program.memories[m - 1].context))
     }
 
+    /// Whether nobody knows whose a root's memory is, or it is lost: who would use it fails, and has nothing moved.
+    pub(super) fn is_useless(&self, root: usize) -> bool {
+        members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad)) || self.is_home_lost(root)
+    }
+
+    pub(super) fn has_useless_root(&self, item: usize) -> bool {
+        self.used_roots(item).into_iter().any(|root| self.is_useless(root))
+    }
+
     /// Whether nobody has written an element, and fresh memory is not as good as that here.
-    fn rubbish(&self, e: usize, memory: usize) -> Set {
+    pub(super) fn rubbish(&self, e: usize, memory: usize) -> Set {
         let dirty = memory > 0 && !self.program.memories[memory - 1].zeroed;
         let element = &self.elements[e];
         Set::from(dirty && element.content == Content::Never && !element.users[memory].cleared)
@@ -150,11 +161,10 @@ impl Account<'_> {
             Kind::Group(Some(_)) => Step::Unmap,
             _ => Step::Map,
         };
-        let stuck = |root: usize| members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
         let changes = |root: &usize| {
             let has_it = self.with_host[*root] == (step == Step::Map);
             let there = self.program.roots[*root].len() > 0;
-            self.program.is_mapped(*root) && !has_it && there && !self.is_home_lost(*root) && !stuck(*root)
+            self.program.is_mapped(*root) && !has_it && there && !self.is_useless(*root)
         };
         let expected: Vec<usize> = self.used_roots(item).into_iter().filter(changes).collect();
         let steps = copies.iter().filter(|c| matches!(c.step, Step::Map | Step::Unmap));
@@ -244,12 +254,18 @@ impl Account<'_> {
     /// Memory changes hands, as a whole: behind all its users so far, and before all others, who fail if it does.
     fn enter_step(&mut self, at: usize, step: Transfer) {
         let (root, memory) = (step.root.sort_key().0 as usize, step.to.0 as usize);
-        let mut before = self.steps[root];
+        let (mut before, mut clears) = (self.steps[root], 0);
         for &e in &self.nodes[at].elements {
-            let users = &mut self.elements[e].users[memory];
+            let element = &mut self.elements[e];
+            let users = &mut element.users[memory];
             before |= users.readers | users.writers;
             users.writers |= bit(at);
+            // The host is to find zeros where nobody has written.
+            if step.step == Step::Map && element.content == Content::Never && users.cleared {
+                clears |= users.lineage;
+            }
         }
+        self.nodes[at].reads = clears;
         self.nodes[at].shares = self.steps[root];
         self.steps[root] |= bit(at);
         self.with_host[root] = step.step == Step::Map;

@@ -172,8 +172,13 @@ impl Account<'_> {
         let mut all = self.nodes[at].reads | self.nodes[at].shares;
         let mut todo = all;
         while todo != 0 {
-            let items = members(todo).filter(|n| matches!(self.nodes[*n].what, What::Item(_)));
-            let next = items.fold(0, |set, n| set | self.nodes[n].reads | self.nodes[n].shares);
+            // A step hands on the failure of a clear, as the only transfer that takes anything from others.
+            let hands_on = |what: &What| match what {
+                What::Item(_) => true,
+                What::Copy(copy) => matches!(copy.step, Step::Map | Step::Unmap),
+            };
+            let those = members(todo).filter(|n| hands_on(&self.nodes[*n].what));
+            let next = those.fold(0, |set, n| set | self.nodes[n].reads | self.nodes[n].shares);
             todo = next & !all;
             all |= next;
         }

@@ -37,9 +37,7 @@ impl Account<'_> {
     /// Whether a guard would have data that is known to be no good.
     pub(super) fn is_refused(&self, item: usize) -> bool {
         let bad = |e: usize| matches!(self.elements[e].content, Content::Poisoned(_) | Content::Lost);
-        let stuck = |root: usize| members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
-        self.needs[item].iter().any(|(e, need)| need.old && bad(*e))
-            || self.used_roots(item).into_iter().any(|root| stuck(root) || self.is_home_lost(root))
+        self.needs[item].iter().any(|(e, need)| need.old && bad(*e)) || self.has_useless_root(item)
     }
 
     /// A guard that overwrites, where there is memory for it: it has that at once if nobody uses the root, and then what was
@@ -57,9 +55,10 @@ impl Account<'_> {
             What::Copy(copy) => copy.root.sort_key().0 as usize == root,
         };
         let is_used = self.nodes.iter().any(|node| node.settled.is_none() && uses(&node.what));
-        let stuck = members(self.steps[root]).any(|n| self.nodes[n].fate == Some(Fate::Bad));
         let elsewhere = self.program.is_mapped(root) && !self.with_host[root];
-        if !is_used && !stuck && !elsewhere && !self.is_home_lost(root) {
+        let rubbish = |(e, _): &(usize, Need)| self.rubbish(*e, self.program.memory_at(item, *e)) != 0;
+        let is_clear = !self.needs[item].iter().any(rubbish);
+        if !is_used && !elsewhere && is_clear && !self.is_useless(root) {
             self.needs[item].iter_mut().for_each(|(_, need)| need.old = false);
         }
     }
