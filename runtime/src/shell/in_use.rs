@@ -50,3 +50,23 @@ impl List {
         self.made.dedup_by_key(|allocation| address(allocation));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_backend::HostMemory;
+    use windlass_engine::HEAP;
+
+    use super::*;
+
+    /// Seen to fail, with 1,000 entries, where what was listed already was listed again.
+    #[test]
+    fn memory_that_serves_many_buffers_is_counted_once() {
+        let (in_use, memory) = (InUse::default(), HostMemory::zeroed(8).unwrap());
+        let memory: Arc<dyn Allocation> = Arc::new(memory);
+        (0..1000).for_each(|_| in_use.made(HEAP, &memory));
+        assert!(lock(&in_use.memories)[&HEAP].made.len() < 40);
+        assert_eq!(in_use.now(HEAP).len(), 1);
+        drop(memory);
+        assert!(in_use.now(HEAP).is_empty());
+    }
+}

@@ -195,7 +195,7 @@ fn overwriting_from_the_host_shows_nothing_of_others() {
     }
 }
 
-/// Nothing is put where no work is taken any more.
+/// Nothing is put where no work is taken any more. Seen to fail where nobody asked.
 #[test]
 fn nothing_is_placed_after_shutdown() {
     let rig = Rig::new(Faulty::builder().like_cuda());
@@ -298,7 +298,8 @@ fn images_are_kept_as_the_device_likes_them() {
     }
 }
 
-/// A kernel takes an image where it declares one, as a whole, on devices that have such.
+/// A kernel takes an image where it declares one, as a whole, on devices that have such. Seen to fail where a part without gaps from
+/// the start on counted as the whole.
 #[test]
 fn a_kernel_takes_an_image() {
     let body = |block: Block<'_>| {

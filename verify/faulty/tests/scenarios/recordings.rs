@@ -1,10 +1,12 @@
 //! Commands that are recorded once and submitted often, on devices that take sequences and on such that do not.
 
+use std::task::Poll;
+
 use windlass::prelude::*;
 use windlass::{Error, KernelCall, Recording};
-use windlass_faulty::{Faulty, FaultyBuilder};
+use windlass_faulty::{Faulty, FaultyBuilder, Memory};
 
-use crate::rig::{BLEND, Rig, STEP, call, error, native, outcome, set, stepped};
+use crate::rig::{BLEND, Rig, STEP, call, error, native, outcome, poll, set, stepped};
 
 fn device(sequences: bool) -> FaultyBuilder {
     let builder = Faulty::builder().lanes(2);
@@ -158,5 +160,25 @@ fn recording_may_fail_and_is_tried_again() {
     assert_eq!(rig.values(&x)[3], diamonds(22, 23).0);
     assert_eq!(rig.control.audit().sequences, 0);
     drop((queue, x, y, first, second));
+    rig.end();
+}
+
+/// A recorded sequence keeps the memory that it uses, and for a while after its recording has gone. A buffer that is made a vector
+/// meanwhile gives a copy. Seen to fail, with an empty vector, where only memory of one owner was taken.
+#[test]
+fn a_buffer_of_a_recording_is_a_vector_with_all_its_elements() {
+    let rig = Rig::new(Faulty::builder().device(Memory::Heap).aspect(Aspect::Sequences));
+    let queue = rig.queue(0);
+    let (x, y) = (Buffer::from(vec![5_u32; 16]), Buffer::from(vec![6_u32; 16]));
+    let recording = diamond(&queue, &x, &y);
+    drop(queue.submit(|cg| cg.replay(&recording)).unwrap());
+    rig.settle();
+    // What it keeps is freed when the runtime comes to it.
+    drop(recording);
+    let mut vector = Box::pin(x.into_vec());
+    let Poll::Ready(values) = poll(vector.as_mut()) else { panic!("nobody uses it") };
+    let values = values.unwrap();
+    assert_eq!(values, [diamonds(5, 6).0; 16]);
+    drop((queue, y));
     rig.end();
 }
