@@ -96,3 +96,25 @@ fn kept_memory_is_leaked_with_the_lane_that_it_was_kept_for() {
         s.assert_empty();
     }
 }
+
+/// Memory that was made for a root beforehand is not taken where its context has gone meanwhile; of one that hangs nobody frees it.
+/// Seen to fail where it was taken.
+#[test]
+fn memory_of_a_context_that_has_gone_is_not_taken() {
+    for hangs in [false, true] {
+        let mut s = Script::new();
+        let [device, _] = peers(&mut s);
+        let (memory, context) = (s.engine.device_memory(device), s.context_of(device));
+        assert!(s.engine.receive(memory, Initial::Fresh(7), &mut s.turn).is_ok());
+        if hangs {
+            s.engine.will_abandon(context);
+        }
+        s.engine.lose(context, "gone", &mut s.turn);
+        let refused = s.engine.receive(memory, Initial::Fresh(7), &mut s.turn);
+        assert_eq!(refused.unwrap_err(), "gone");
+        let leaked = std::mem::take(&mut s.turn.leaked).len();
+        s.absorb();
+        assert_eq!((leaked, s.freed), if hangs { (1, 0) } else { (0, 1) });
+        s.assert_empty();
+    }
+}

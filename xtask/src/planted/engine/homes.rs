@@ -64,7 +64,7 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "a host accessor uses memory that devices have",
         found: &[Seed(16), OnData(16)],
-        changes: &[("guard.rs", "        self.hand_over(id, &access, turn);\n", "")],
+        changes: &[("guard.rs", "let usable = self.hand_over(id, &access, turn);", "let usable = true;")],
     },
     Fault {
         what: "the host gets memory with what nobody has written",
@@ -74,6 +74,25 @@ pub(super) static FAULTS: &[Fault] = &[
             "if to_host && !traits.zeroed {",
             "if false && to_host && !traits.zeroed {",
         )],
+    },
+    Fault {
+        what: "the host gets memory though clearing it has failed",
+        found: &[Seed(60), OnData(60)],
+        changes: &[(
+            "mapping.rs",
+            "preds.node(cell.replica(home).and_then(|replica| replica.basis), DATA);",
+            "",
+        )],
+    },
+    Fault {
+        what: "data is moved for who fails because memory is of no use",
+        found: &[Seed(20829), OnData(20829)],
+        changes: &[("plan.rs", "if usable && !at_hand {", "if !at_hand {")],
+    },
+    Fault {
+        what: "a guard that overwrites is shown what nobody has cleared",
+        found: &[Seed(17022), OnData(17022)],
+        changes: &[("guard.rs", "if !zeroed && cells", "if false && !zeroed && cells")],
     },
     Fault {
         what: "memory that a group does not use any of changes hands for it",
