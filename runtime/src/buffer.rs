@@ -255,8 +255,9 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         let mut cause = None;
         self.pieces(&binding, Mode::Read, |bounds, _| {
             cause = cause.take().or_else(|| {
-                inner
-                    .enter(|state, _| state.engine.poison(binding.root, &bounds).map(|cause| cause.0.clone()))
+                inner.enter_without_native_calls(|state, _| {
+                    state.engine.poison(binding.root, &bounds).map(|cause| cause.0.clone())
+                })
             });
         });
         cause

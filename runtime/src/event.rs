@@ -17,6 +17,7 @@ use windlass_sync::threads::may_block;
 pub use all::AllEvents;
 
 use crate::error::{Error, Kind, Result};
+use crate::shell::NativeCalls;
 use crate::shell::event::EventInner;
 use windlass_engine::Cancelled;
 
@@ -171,7 +172,11 @@ impl Event {
     /// # }
     /// ```
     pub fn cancel(&self) -> CancelOutcome {
-        match self.inner.cancel() {
+        self.cancel_with(NativeCalls::Here)
+    }
+
+    fn cancel_with(&self, calls: NativeCalls) -> CancelOutcome {
+        match self.inner.cancel(calls) {
             Cancelled::Skipped => CancelOutcome::Skipped,
             Cancelled::TooLate if self.inner.stop_task() => CancelOutcome::Stopping,
             Cancelled::TooLate => CancelOutcome::TooLate,
@@ -350,7 +355,9 @@ impl<E: AnyEvent> FusedFuture for CancelOnDrop<E> {
 impl<E: AnyEvent> Drop for CancelOnDrop<E> {
     fn drop(&mut self) {
         if !self.keep && !self.event.is_terminated() {
-            self.event.cancel();
+            self.event.each(&mut |event| {
+                event.cancel_with(NativeCalls::Elsewhere);
+            });
         }
     }
 }

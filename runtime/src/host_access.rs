@@ -83,7 +83,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let binding = self.buffer.binding(inner, self.at)?;
         let guard = Arc::new(GuardCell::new(self.at));
         let (bounds, mode) = self.buffer.guarded(&binding, self.mode);
-        let node = inner.enter_from_poll(|state, turn| {
+        let node = inner.enter_without_native_calls(|state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
             let plan = GuardPlan { root: binding.root, bounds, mode, work };
@@ -245,7 +245,9 @@ impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
     pub(crate) fn take_vec(mut self) -> Vec<T> {
         let Some(place) = self.guarded.place.take() else { return self.to_vec() };
         let taken = match &place {
-            Place::Bound(place) => place.inner.enter(|state, _| state.engine.take_heap(place.root)),
+            Place::Bound(place) => {
+                place.inner.enter_without_native_calls(|state, _| state.engine.take_heap(place.root))
+            }
             Place::Early(early) => early.take_memory(),
         };
         let Some(memory) = taken else { return self.to_vec() };

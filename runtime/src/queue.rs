@@ -27,7 +27,7 @@ use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::QueueCore;
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
-use crate::shell::{Effects, Inner, Signal};
+use crate::shell::{Effects, Inner, NativeCalls, Signal};
 use windlass_engine::Plan;
 
 /// Where groups are submitted: a cheap handle to one device of one context.
@@ -291,7 +291,7 @@ impl Queue {
         let name = prepared.name.take().map(Box::from);
         let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
-        let mut lent = Effects::lend(false);
+        let mut lent = Effects::lend(NativeCalls::Here);
         let effects = &mut *lent;
         let planned = inner.with_state(effects, |state, turn| {
             Inner::check_open(state)?;

@@ -340,7 +340,7 @@ impl Runtime {
         let executor: ExecutorStats = inner.gates.stats();
         // The one task that reads what polls have left is no proxy, and lives as long as the runtime.
         let drainers = usize::from(inner.has_drainer());
-        inner.enter(|state, _| {
+        inner.enter_without_native_calls(|state, _| {
             let tally = state.engine.tally();
             let counters = state.counters;
             let staging = state.count_staging();

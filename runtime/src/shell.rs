@@ -56,7 +56,7 @@ use windlass_sync::panics::catch;
 use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
 use blank::Blank;
-pub(crate) use effects::Effects;
+pub(crate) use effects::{Effects, NativeCalls};
 use pool::{Pool, StagingCount, StagingLimits};
 use windlass_engine::{
     ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,

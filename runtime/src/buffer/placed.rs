@@ -144,7 +144,7 @@ impl Queue {
         at: &'static Location<'static>,
     ) -> Result<Buffer<T, D>> {
         let (inner, slot) = (self.runtime().inner(), self.slot());
-        inner.enter(|state, _| Inner::check_open(state))?;
+        inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
         let (home, mut put) = (Home::new(&place, slot), Ok(()));
         let buffer = Buffer::with_root_like(extent, None, |mut root| {
@@ -163,7 +163,7 @@ impl Queue {
         at: &'static Location<'static>,
     ) -> Result<Buffer<T>> {
         let (inner, slot) = (self.runtime().inner(), self.slot());
-        inner.enter(|state, _| Inner::check_open(state))?;
+        inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
         let given = match len {
             0 => nothing()?,
@@ -185,7 +185,9 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     pub fn device_address(&self) -> Option<u64> {
         let (root, inner) = (self.root(), self.root().owner()?);
         let (home, binding) = (root.home()?, self.binding(inner, Location::caller()).ok()?);
-        let memory = inner.enter(|state, _| state.engine.allocation(binding.root, home.memory).cloned());
+        let memory = inner.enter_without_native_calls(|state, _| {
+            state.engine.allocation(binding.root, home.memory).cloned()
+        });
         Some(memory?.device_address()? + binding.offset as u64)
     }
 }

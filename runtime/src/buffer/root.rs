@@ -11,7 +11,7 @@ use super::placed::Home;
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::Binding;
-use crate::shell::{Effects, Inner};
+use crate::shell::{Effects, Inner, NativeCalls};
 use windlass_engine::{Box3, Initial, Mode, RootId, RootShape};
 
 /// Order and validity are exact to this many bytes.
@@ -62,7 +62,7 @@ impl Root {
         let (extent, unit) = self.units_of_all();
         let shape = RootShape { extent, unit, bytes: self.bytes(), object: None, home: Some(home.memory) };
         // The context may have gone while the memory was made.
-        let root = inner.enter(|state, turn| {
+        let root = inner.enter_without_native_calls(|state, turn| {
             let given = state.engine.receive(home.memory, given, turn).map_err(|cause| cause.0)?;
             Ok::<_, Error>(state.engine.add_root(shape, given))
         })?;
@@ -126,7 +126,7 @@ impl Root {
     /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn of the
     /// lock leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
     fn bind_first(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> &Bound {
-        Effects::with(false, |effects| self.bind_under_the_lock(inner, at, effects))
+        Effects::with(NativeCalls::Here, |effects| self.bind_under_the_lock(inner, at, effects))
     }
 
     fn bind_under_the_lock(
@@ -203,7 +203,7 @@ impl Root {
 impl Drop for Root {
     fn drop(&mut self) {
         if let Some(Bound { inner, root, .. }) = self.bound.take() {
-            inner.enter(|state, turn| state.engine.release_root(root, turn));
+            inner.enter_without_native_calls(|state, turn| state.engine.release_root(root, turn));
         }
     }
 }

@@ -159,7 +159,7 @@ impl Drop for Early {
 /// data.
 pub(crate) fn end(inner: &Arc<Inner>, node: NodeId) {
     let cause = Cause(Error::new(Kind::Cancelled));
-    inner.enter(|state, turn| {
+    inner.enter_without_native_calls(|state, turn| {
         if state.engine.cancel(node, cause, turn) == Cancelled::TooLate {
             state.engine.finish_host(node, Ok(()), turn);
         }

@@ -209,7 +209,7 @@ impl State {
     fn collect_lanes(&mut self, effects: &mut Effects) {
         for at in 0..effects.turn.ready_lanes.len() {
             let lane = effects.turn.ready_lanes[at];
-            if effects.in_callback {
+            if effects.native_elsewhere {
                 cold_path();
                 effects.elsewhere.push(lane);
                 effects.more_than_native = true;
@@ -243,7 +243,7 @@ impl State {
         for (lane, point) in arm.drain(..) {
             effects.arm.push((self.lane(lane).clone(), point));
         }
-        effects.more_than_native |= effects.in_callback;
+        effects.more_than_native |= effects.native_elsewhere;
     }
 }
 

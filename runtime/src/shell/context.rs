@@ -19,7 +19,7 @@ use super::memory::Dead;
 use super::place::{check_info, traits};
 use super::pool::Pool;
 use super::sink::{ContextLoss, Sink};
-use super::{Effects, Inner, LaneShell, MemoryShell, State};
+use super::{Effects, Inner, LaneShell, MemoryShell, NativeCalls, State};
 use crate::error::{Cause, Error, Result};
 use windlass_engine::{ContextId, Depth, DeviceId, DomainId, HEAP, LaneId, MemoryId};
 
@@ -46,7 +46,7 @@ impl Drop for ContextShared {
         let Some(inner) = self.inner.upgrade() else { return };
         inner.reaper.bury(Dead::Kernels(std::mem::take(&mut self.builds)), &inner);
         let closed = Cause(Error::invalid("the context has been closed: its last handle is gone"));
-        inner.enter(|state, turn| state.engine.retire(self.id, closed, turn));
+        inner.enter_without_native_calls(|state, turn| state.engine.retire(self.id, closed, turn));
     }
 }
 
@@ -110,7 +110,7 @@ impl ContextShared {
             return Err(Error::backend(BackendError::Unsupported(wrong), "opening a context"));
         }
         let domain = native.info().domain.map(|domain| (devices[0].at.0, domain));
-        let (domain, id) = inner.enter(|state, _| {
+        let (domain, id) = inner.enter_without_native_calls(|state, _| {
             let domain = state.domain(domain);
             (domain, state.engine.add_context(domain))
         });
@@ -136,7 +136,7 @@ impl ContextShared {
         check_info(info)?;
         let infos = &info.devices;
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
-        let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter(|state, _| {
+        let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter_without_native_calls(|state, _| {
             let mut ids = Vec::new();
             for info in infos {
                 let mut memory =
@@ -158,7 +158,7 @@ impl ContextShared {
         });
         let _ = self.memories.set(memories);
         self.link(inner);
-        let mut effects = Effects::lend(false);
+        let mut effects = Effects::lend(NativeCalls::Here);
         let mut each = ids.iter().enumerate();
         let opened = each.try_for_each(|(position, (_, lanes))| {
             self.open_lanes(inner, position, LaneKind::default(), lanes, &mut effects)
@@ -167,7 +167,7 @@ impl ContextShared {
         drop(effects);
         if let Err(error) = opened {
             // The engine knows the devices already: nobody may count on them.
-            inner.enter(|state, turn| {
+            inner.enter_without_native_calls(|state, turn| {
                 for (lane, _) in ids.iter().flat_map(|(_, lanes)| lanes) {
                     state.lose_lane(*lane, Cause(error.clone()), turn);
                 }
@@ -221,7 +221,7 @@ impl ContextShared {
     /// Says which of the context's memories lanes copy to from where: those of the context itself, and those of all contexts
     /// in its domain that are open. Nobody is asked under the lock.
     fn link(&self, inner: &Arc<Inner>) {
-        let all: Vec<(MemoryId, MemoryShell)> = inner.enter(|state, _| {
+        let all: Vec<(MemoryId, MemoryShell)> = inner.enter_without_native_calls(|state, _| {
             // What stays in a memory that no device has for its own is copied from and to there by commands alone.
             let of_domain = state.memories.iter();
             let of_domain = of_domain.filter(|(_, memory)| memory.domain == self.domain && memory.is_own());
@@ -238,19 +238,21 @@ impl ContextShared {
                 }
             }
         }
-        inner.enter(|state, _| links.iter().for_each(|(from, to)| state.engine.add_link(*from, *to)));
+        inner.enter_without_native_calls(|state, _| {
+            links.iter().for_each(|(from, to)| state.engine.add_link(*from, *to))
+        });
     }
 
     /// See [`Context::abandon`](crate::Context::abandon). The engine is told first that this is coming: whoever feeds a lane meanwhile finds it lost, and that
     /// is not to free what the device may still touch. Then the backend hears of it, and takes no more; and then all ends.
     pub(crate) fn abandon(&self, inner: &Arc<Inner>) {
-        inner.enter(|state, _| state.engine.will_abandon(self.id));
+        inner.enter_without_native_calls(|state, _| state.engine.will_abandon(self.id));
         if let Err(panic) = catch(|| self.native.abandon()) {
             tracing::error!(message = panic.message(), "a backend panicked when a context was given up");
         }
         let error = BackendError::Lost("its context was given up".into());
         let cause = Cause(Error::backend(error, "running a group"));
-        inner.enter(|state, turn| state.lose(self.id, cause, turn));
+        inner.enter_without_native_calls(|state, turn| state.lose(self.id, cause, turn));
     }
 
     /// Its devices.
@@ -262,7 +264,9 @@ impl ContextShared {
     pub(crate) fn is_lost(&self) -> bool {
         let device = self.devices.get().and_then(|devices| devices.first());
         let inner = device.and_then(|(_, id)| Some((self.inner.upgrade()?, *id)));
-        inner.is_some_and(|(inner, id)| inner.enter(|state, _| state.engine.lost(id).is_some()))
+        inner.is_some_and(|(inner, id)| {
+            inner.enter_without_native_calls(|state, _| state.engine.lost(id).is_some())
+        })
     }
 
     /// A device of this context, with lanes of the kind that is wanted.
@@ -308,7 +312,7 @@ impl ContextShared {
         if wanted == LaneKind::default() {
             return Ok(usual);
         }
-        let mut effects = Effects::lend(false);
+        let mut effects = Effects::lend(NativeCalls::Here);
         let found = self.find_or_open(inner, position, usual, wanted, &mut effects);
         inner.perform(&mut effects);
         found

@@ -17,6 +17,14 @@ use super::{Inner, LaneShell, Load, Message, Signal, State, Windlass, sink};
 use crate::error::Cause;
 use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 
+/// Whether a thread makes the native calls that a turn asks for, or leaves them to the executor: a driver's callback has to,
+/// and so has whatever a program may do in a `poll` or a `drop`, where nobody expects up to [`SHARE`] calls into a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NativeCalls {
+    Here,
+    Elsewhere,
+}
+
 /// The engine's turn, and what the shell's own tables add to it.
 #[derive(Debug)]
 pub(crate) struct Effects {
@@ -49,8 +57,8 @@ pub(crate) struct Effects {
     pub(super) allocate: Vec<Wanted>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
     pub(super) staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
-    /// Native calls are not allowed here: this is a driver's callback, or a `poll`.
-    pub(super) in_callback: bool,
+    /// Native calls are not made here: this is a driver's callback, or a program's `poll` or `drop`.
+    pub(super) native_elsewhere: bool,
     /// Something is to be done beside feeding and arming lanes.
     pub(super) more_than_native: bool,
 }
@@ -76,7 +84,7 @@ impl Default for Effects {
             allocate: Vec::new(),
             proxies: Vec::new(),
             staged: Vec::new(),
-            in_callback: false,
+            native_elsewhere: false,
             more_than_native: false,
         }
     }
@@ -85,19 +93,23 @@ impl Default for Effects {
 impl Inner {
     /// Calls the engine, then does what it asks for.
     pub(crate) fn enter<R>(self: &Arc<Self>, work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R) -> R {
-        Effects::with(false, |effects| {
-            let result = self.with_state(effects, work);
-            self.perform(effects);
-            result
-        })
+        self.enter_with(NativeCalls::Here, work)
     }
 
-    /// [`Inner::enter`] for a `poll`: native calls are left to the executor.
-    pub(crate) fn enter_from_poll<R>(
+    /// [`Inner::enter`] for what a program's threads do in a `poll` or a `drop`: native calls are left to the executor.
+    pub(crate) fn enter_without_native_calls<R>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
     ) -> R {
-        Effects::with(true, |effects| {
+        self.enter_with(NativeCalls::Elsewhere, work)
+    }
+
+    pub(crate) fn enter_with<R>(
+        self: &Arc<Self>,
+        calls: NativeCalls,
+        work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
+    ) -> R {
+        Effects::with(calls, |effects| {
             let result = self.with_state(effects, work);
             self.perform(effects);
             result
@@ -196,7 +208,7 @@ impl Inner {
         for (staged, down, up) in effects.staged.drain(..) {
             self.spawn_staged(staged, down, up);
         }
-        if !effects.elsewhere.is_empty() || effects.in_callback && !effects.arm.is_empty() {
+        if !effects.elsewhere.is_empty() || effects.native_elsewhere && !effects.arm.is_empty() {
             let lanes = std::mem::take(&mut effects.elsewhere);
             let arm = std::mem::take(&mut effects.arm);
             self.feed_elsewhere(lanes, arm);
@@ -253,9 +265,9 @@ struct Restore {
 }
 
 impl Restore {
-    fn with(in_callback: bool) -> Self {
+    fn with(calls: NativeCalls) -> Self {
         let before = NOTHING_NATIVE.try_with(Cell::get).unwrap_or(false);
-        let now = before || in_callback;
+        let now = before || calls == NativeCalls::Elsewhere;
         let _ = NOTHING_NATIVE.try_with(|inside| inside.set(now));
         Restore { before, now }
     }
@@ -296,17 +308,17 @@ impl Drop for Lent {
 
 impl Effects {
     /// [`Effects::lend`] for the length of a call.
-    pub(crate) fn with<R>(in_callback: bool, work: impl FnOnce(&mut Effects) -> R) -> R {
-        work(&mut Effects::lend(in_callback))
+    pub(crate) fn with<R>(calls: NativeCalls, work: impl FnOnce(&mut Effects) -> R) -> R {
+        work(&mut Effects::lend(calls))
     }
 
     /// Lends this thread's effects for some turns. Who comes back here from inside, by foreign code that was run here, gets
     /// others.
     #[inline]
-    pub(crate) fn lend(in_callback: bool) -> Lent {
-        let restore = Restore::with(in_callback);
+    pub(crate) fn lend(calls: NativeCalls) -> Lent {
+        let restore = Restore::with(calls);
         let mut effects = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
-        effects.in_callback = restore.now;
+        effects.native_elsewhere = restore.now;
         effects.share = 0;
         Lent { effects: Some(effects), _restore: restore }
     }
@@ -331,16 +343,16 @@ impl Effects {
 
 #[cfg(test)]
 mod tests {
-    use super::Effects;
+    use super::{Effects, NativeCalls};
 
     /// What a callback drops or wakes may come back to the engine, and no native call is made there either. Seen to fail
-    /// with `in_callback` taken from the argument alone.
+    /// with `native_elsewhere` taken from the argument alone.
     #[test]
     fn who_comes_back_from_inside_a_callback_makes_no_native_call() {
-        Effects::with(true, |outer| {
-            assert!(outer.in_callback);
-            Effects::with(false, |inner| assert!(inner.in_callback));
+        Effects::with(NativeCalls::Elsewhere, |outer| {
+            assert!(outer.native_elsewhere);
+            Effects::with(NativeCalls::Here, |inner| assert!(inner.native_elsewhere));
         });
-        Effects::with(false, |after| assert!(!after.in_callback));
+        Effects::with(NativeCalls::Here, |after| assert!(!after.native_elsewhere));
     }
 }

@@ -13,7 +13,7 @@ use super::queue::QueueCore;
 use super::report::AsyncError;
 use super::task::TaskControl;
 use super::waking::{Woken, shielded};
-use super::{Inner, Signal};
+use super::{Inner, NativeCalls, Signal};
 use crate::error::{Cause, Error, Kind, Origin, Result};
 use windlass_engine::{Cancelled, NodeId};
 
@@ -140,9 +140,9 @@ impl EventInner {
     }
 
     /// Nobody wants the group any more.
-    pub(crate) fn cancel(self: &Arc<Self>) -> Cancelled {
+    pub(crate) fn cancel(self: &Arc<Self>, calls: NativeCalls) -> Cancelled {
         let node = self.node;
-        let outcome = self.inner().enter(|state, turn| {
+        let outcome = self.inner().enter_with(calls, |state, turn| {
             let cause = Cause(Error::new(Kind::Cancelled));
             let outcome = state.engine.cancel(node, cause, turn);
             if outcome == Cancelled::Skipped {

@@ -222,7 +222,8 @@ impl Finish {
     fn tell(&mut self) {
         if let Some(result) = self.result.take() {
             let result = result.map_err(Cause);
-            self.inner.enter(|state, turn| state.engine.finish_host(self.node, result, turn));
+            self.inner
+                .enter_without_native_calls(|state, turn| state.engine.finish_host(self.node, result, turn));
         }
     }
 }

@@ -99,9 +99,9 @@ impl Wanted {
     }
 
     /// Tries it here, where that takes no time; says whether it is ready to be used as it is.
-    fn try_here(&self, in_callback: bool, pinned: &Pinned) -> Option<(Made, bool)> {
+    fn try_here(&self, native_elsewhere: bool, pinned: &Pinned) -> Option<(Made, bool)> {
         match (&self.owner, &self.pinned_by) {
-            (Some(owner), _) if in_callback || owner.context.info().allocate_blocks => None,
+            (Some(owner), _) if native_elsewhere || owner.context.info().allocate_blocks => None,
             (Some(_), _) => {
                 let made = self.make();
                 let is_final = !is_out_of_memory(&made);
@@ -125,7 +125,7 @@ impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
     pub(super) fn allocate(self: &Arc<Self>, wanted: Wanted, effects: &mut Effects) {
         let (root, memory, bytes) = (wanted.root, wanted.memory, wanted.object.bytes());
-        let made = match wanted.try_here(effects.in_callback, &self.pinned) {
+        let made = match wanted.try_here(effects.native_elsewhere, &self.pinned) {
             Some((made, true)) => {
                 let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
                 return self

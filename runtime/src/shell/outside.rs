@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use windlass_sync::panics::{catch, contain};
 
 use super::proxy::Signalled;
-use super::{Inner, Signal};
+use super::{Inner, NativeCalls, Signal};
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
 use crate::shell::build::{Built, WaitBuilt};
 use windlass_engine::NodeId;
@@ -37,7 +37,8 @@ impl Inner {
         let inner = self.clone();
         self.gates.spawn(async move {
             let result = WaitBuilt::new(built).await.map(|_| ());
-            drop(Gate { inner, node, result: Some(result) });
+            let mut gate = Gate { inner, node, result: Some(result) };
+            gate.open(NativeCalls::Here);
         });
     }
 }
@@ -49,15 +50,21 @@ struct Gate {
     result: Option<Result<()>>,
 }
 
-impl Drop for Gate {
-    fn drop(&mut self) {
+impl Gate {
+    fn open(&mut self, calls: NativeCalls) {
         let Some(result) = self.result.take() else { return };
-        self.inner.enter(|state, turn| {
+        self.inner.enter_with(calls, |state, turn| {
             if let Err(error) = result {
                 state.engine.fail(self.node, Cause(error), turn);
             }
             state.engine.open(self.node, turn);
         });
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open(NativeCalls::Elsewhere);
     }
 }
 

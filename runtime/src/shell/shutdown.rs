@@ -5,9 +5,9 @@ use std::task::Poll;
 use std::time::Instant;
 
 use crate::error::{Cause, Error, Kind};
-use crate::shell::Inner;
 use crate::shell::event::EventInner;
 use crate::shell::work::Work;
+use crate::shell::{Inner, NativeCalls};
 use windlass_engine::Cancelled;
 
 /// What was still under way when a runtime was ended.
@@ -51,7 +51,7 @@ pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
 fn cancel_all(inner: &Arc<Inner>) -> Vec<(Arc<EventInner>, bool)> {
     // Accessors first: they are told of the end, and not of a group that is cancelled for it.
     end_accessors(inner);
-    let events: Vec<Arc<EventInner>> = inner.enter(|state, _| {
+    let events: Vec<Arc<EventInner>> = inner.enter_without_native_calls(|state, _| {
         let works = state.engine.works();
         works
             .filter_map(|work| match work {
@@ -62,7 +62,7 @@ fn cancel_all(inner: &Arc<Inner>) -> Vec<(Arc<EventInner>, bool)> {
     });
     let mut unended = Vec::new();
     for event in events {
-        match event.cancel() {
+        match event.cancel(NativeCalls::Elsewhere) {
             Cancelled::Skipped => {}
             Cancelled::TooLate => {
                 let stops = event.stop_task();
@@ -91,14 +91,14 @@ fn remaining(inner: &Arc<Inner>, unended: &[(Arc<EventInner>, bool)]) -> Remaini
 fn held(inner: &Arc<Inner>) -> usize {
     let is_held =
         |work: &&Work| matches!(work, Work::Guard(guard) if matches!(guard.cell.get(), Some(Ok(()))));
-    inner.enter(|state, _| state.engine.works().filter(is_held).count())
+    inner.enter_without_native_calls(|state, _| state.engine.works().filter(is_held).count())
 }
 
 /// Ends the host accessors that wait for their memory. Their nodes keep their places in the order, perhaps behind a guard
 /// that the program never gives back.
 fn end_accessors(inner: &Arc<Inner>) {
     let error = Error::new(Kind::ShutDown);
-    inner.enter(|state, turn| {
+    inner.enter_without_native_calls(|state, turn| {
         for guard in state.engine.unstarted_guards() {
             let _: Cancelled = state.engine.cancel(guard, Cause(error.clone()), turn);
         }
@@ -106,11 +106,11 @@ fn end_accessors(inner: &Arc<Inner>) {
 }
 
 fn close(inner: &Arc<Inner>) {
-    inner.enter(|state, _| state.closed = true);
+    inner.enter_without_native_calls(|state, _| state.closed = true);
 }
 
 fn live(inner: &Arc<Inner>) -> usize {
-    inner.enter(|state, _| state.engine.live_nodes())
+    inner.enter_without_native_calls(|state, _| state.engine.live_nodes())
 }
 
 /// Lets others go on for a while, under any executor.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use windlass_backend::{BackendError, ContextSink, LaneSink, Verdict};
 use windlass_sync::facade::{Mutex, lock, thread_local};
 
-use super::{Effects, Inner, Message};
+use super::{Effects, Inner, Message, NativeCalls};
 use crate::error::{Cause, Error};
 use windlass_engine::{ContextId, LaneId};
 
@@ -57,7 +57,8 @@ impl LaneSink for Sink {
             LEFT_MESSAGES.with(|left| left.set(true));
             return inner.state.leave(message);
         }
-        Effects::with(!self.may_feed, |effects| {
+        let calls = if self.may_feed { NativeCalls::Here } else { NativeCalls::Elsewhere };
+        Effects::with(calls, |effects| {
             inner.state.post(message, effects);
             inner.perform(effects);
         });

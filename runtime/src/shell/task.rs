@@ -51,7 +51,7 @@ impl TaskControl {
     pub(super) fn stopped(&self, inner: &Arc<Inner>, node: NodeId) {
         let error = Error::new(Kind::Cancelled);
         let mut woken = Woken::default();
-        inner.enter(|state, turn| {
+        inner.enter_without_native_calls(|state, turn| {
             let State { may_have_written, followers } = std::mem::take(&mut *lock(&self.state));
             if may_have_written {
                 return state.engine.finish_host(node, Err(Cause(error)), turn);

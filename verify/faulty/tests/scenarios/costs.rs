@@ -121,6 +121,98 @@ fn no_poll_makes_a_native_call() {
     assert_eq!(rig.control.breaches(), Vec::<String>::new());
 }
 
+/// Invariants 7 and 8: what a program lets go of, and what runs inside its own tasks, makes no native call on its thread, also
+/// where that lets groups go on, or where it finds that another thread wants a group's verdict. Somebody else makes them.
+///
+/// Seen to fail, each of them alone, with `Inner::enter` in its place.
+#[test]
+fn no_drop_makes_a_native_call() {
+    let rig = single();
+    let queue = rig.queue(0);
+    let (x, z) = (Buffer::from(vec![1_u32; 64]), Buffer::from(vec![1_u32; 64]));
+    drop((step(&queue, &x, 0), step(&queue, &z, 0)));
+    rig.settle();
+    // The first reports for the lane's own sake, and the poll leaves word that the second is wanted.
+    let wanted = || {
+        drop(step(&queue, &z, 1));
+        let event = step(&queue, &z, 2);
+        assert!(poll(pin!(event.clone())).is_pending());
+        event
+    };
+    let goes_on = |what: &str, behind: Event, let_go: &mut dyn FnMut()| {
+        assert_eq!(behind.status(), Status::Pending, "{what}");
+        let wanted = wanted();
+        let before = rig.control.audit();
+        inside_poll(let_go);
+        assert_eq!(rig.control.audit(), before, "{what}: native calls where it was let go of");
+        rig.settle();
+        assert!(outcome(&behind).is_ok() && outcome(&wanted).is_ok(), "{what}");
+    };
+
+    let mut guard = Some(rig.finish(x.host_write()).unwrap());
+    goes_on("a guard", step(&queue, &x, 1), &mut || drop(guard.take()));
+
+    let mut early = Some(Box::pin(x.host_write()));
+    let held = rig.finish(x.host_read()).unwrap();
+    assert!(poll(early.as_mut().unwrap().as_mut()).is_pending());
+    let other = queue.submit(|cg| cg.fill(&cg.overwrite(&x), 5)).unwrap();
+    drop(early.take());
+    let mut held = Some(held);
+    goes_on("a guard that others wait for", other, &mut || drop(held.take()));
+
+    let gate = Outside::default();
+    let gated = queue.submit(|cg| {
+        cg.after(gate.future());
+        Ok(())
+    });
+    let gated = gated.unwrap();
+    let behind = queue.submit(|cg| {
+        cg.after_end(&gated);
+        cg.fill(&cg.overwrite(&x), 6)
+    });
+    let mut client = Some(gated.cancel_on_drop());
+    goes_on("a cancelling future", behind.unwrap(), &mut || drop(client.take()));
+
+    let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let entered = tokio.enter();
+    let task = queue.submit(|cg| {
+        let mut x = cg.read_write(&x);
+        cg.host_task(async move |host| {
+            host.view_mut(&mut x)?[0] = 7;
+            Ok(())
+        })
+    });
+    drop(entered);
+    let behind = step(&queue, &x, 8);
+    rig.settle();
+    let mut turn = || tokio.block_on(async { tokio::task::yield_now().await });
+    goes_on("a host task in a program's own runtime", behind, &mut turn);
+    assert!(outcome(&task.unwrap()).is_ok());
+
+    let entered = tokio.enter();
+    let gated = queue.submit(|cg| {
+        cg.after(std::future::ready(Ok::<(), std::io::Error>(())));
+        cg.fill(&cg.overwrite(&x), 6)
+    });
+    drop(entered);
+    goes_on("a future in a program's own runtime", gated.unwrap(), &mut turn);
+
+    let last = wanted();
+    let before = rig.control.audit();
+    inside_poll(|| drop(x));
+    assert_eq!(rig.control.audit(), before, "a buffer's last handle");
+    rig.settle();
+    let own = Context::blocking_open(&rig.devices()).unwrap();
+    let again = wanted();
+    let before = rig.control.audit();
+    inside_poll(|| drop(own));
+    assert_eq!(rig.control.audit(), before, "a context's last handle");
+    rig.settle();
+    assert!(outcome(&last).is_ok() && outcome(&again).is_ok());
+    drop((z, queue, last, again));
+    rig.end();
+}
+
 /// 10,000 groups behind one outside future cost one gate; those of another context one proxy.
 #[test]
 fn many_groups_behind_one_gate_cost_one_wake() {
