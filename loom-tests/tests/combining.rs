@@ -7,45 +7,45 @@ use windlass_sync::facade::{Arc, AtomicUsize, Ordering, thread};
 use windlass_sync::inbox::Inbox;
 
 /// A message with something inside that only the message itself publishes.
-struct Letter {
+struct Message {
     from: usize,
     number: usize,
     written: AtomicUsize,
 }
 
-fn letter(from: usize, number: usize) -> Letter {
-    let letter = Letter { from, number, written: AtomicUsize::new(0) };
-    letter.written.store(1, Ordering::Relaxed);
-    letter
+fn message(from: usize, number: usize) -> Message {
+    let message = Message { from, number, written: AtomicUsize::new(0) };
+    message.written.store(1, Ordering::Relaxed);
+    message
 }
 
 /// Every message arrives once, whole, and in the order of its sender.
 ///
-/// - Broken in `Inbox::push`, `Relaxed` for `Release`: loom reports a causality violation, the letter read while it is
+/// - Broken in `Inbox::push`, `Relaxed` for `Release`: loom reports a causality violation, the message read while it is
 ///   being written.
 /// - Broken in `Inbox::take`, `Relaxed` for `Acquire` in the swap and in `is_empty`: the same.
-/// - Broken in `Inbox::take`, a load and a store for the swap: "every letter arrives" does not hold.
+/// - Broken in `Inbox::take`, a load and a store for the swap: "every message arrives" does not hold.
 /// - Broken in `Inbox::push`, a load and a store for the exchange: the same.
 #[test]
-fn letters_arrive_once_and_whole() {
+fn messages_arrive_once_and_whole() {
     model(|| {
         let inbox = Arc::new(Inbox::default());
-        inbox.push(letter(0, 1));
+        inbox.push(message(0, 1));
         let senders = [1, 2].map(|from| {
             let inbox = inbox.clone();
             thread::spawn(move || {
-                inbox.push(letter(from, 1));
+                inbox.push(message(from, 1));
                 if from == 1 {
-                    inbox.push(letter(from, 2));
+                    inbox.push(message(from, 2));
                 }
             })
         });
-        let mut letters = inbox.take();
-        assert!(letters.iter().all(|l| l.written.load(Ordering::Relaxed) == 1), "the letter is whole");
+        let mut messages = inbox.take();
+        assert!(messages.iter().all(|l| l.written.load(Ordering::Relaxed) == 1), "the message is whole");
         senders.into_iter().for_each(|s| s.join().expect("a sender does not panic"));
-        letters.extend(inbox.take());
-        let of = |from| letters.iter().filter(|l| l.from == from).map(|l| l.number).collect::<Vec<_>>();
-        assert_eq!((of(0), of(1), of(2)), (vec![1], vec![1, 2], vec![1]), "every letter arrives, in order");
+        messages.extend(inbox.take());
+        let of = |from| messages.iter().filter(|l| l.from == from).map(|l| l.number).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1), of(2)), (vec![1], vec![1, 2], vec![1]), "every message arrives, in order");
         assert!(inbox.is_empty());
     });
 }
@@ -57,15 +57,15 @@ type State = Vec<usize>;
 #[derive(Default)]
 struct Counter(usize);
 
-impl Combiner<State, Letter> for Counter {
-    fn message(&mut self, state: &mut State, message: Letter) {
-        assert_eq!(message.written.load(Ordering::Relaxed), 1, "the letter is whole");
+impl Combiner<State, Message> for Counter {
+    fn message(&mut self, state: &mut State, message: Message) {
+        assert_eq!(message.written.load(Ordering::Relaxed), 1, "the message is whole");
         state.push(message.number);
         self.0 += 1;
     }
 }
 
-fn worked_off(lock: &CombiningLock<State, Letter>) -> State {
+fn worked_off(lock: &CombiningLock<State, Message>) -> State {
     let mut late = Counter::default();
     let state = lock.with(&mut late, |state, _| state.clone());
     assert_eq!(late.0, 0, "nothing was left lying");
@@ -85,7 +85,7 @@ fn a_message_is_never_left_lying() {
             let lock = lock.clone();
             thread::spawn(move || {
                 let mut combiner = Counter::default();
-                lock.post(letter(1, 1), &mut combiner);
+                lock.post(message(1, 1), &mut combiner);
                 combiner.0
             })
         };
@@ -97,7 +97,7 @@ fn a_message_is_never_left_lying() {
     });
 }
 
-/// A poster that works off its message is the sitter for another one.
+/// A poster that works off its message is the holder for another one.
 ///
 /// Broken in `CombiningLock::drain`, no second look after the messages were worked off: "nothing was left lying" finds 1.
 #[test]
@@ -107,10 +107,10 @@ fn a_poster_that_finds_a_poster_with_the_lock() {
         let other = {
             let lock = lock.clone();
             thread::spawn(move || {
-                lock.post(letter(1, 1), &mut Counter::default());
+                lock.post(message(1, 1), &mut Counter::default());
             })
         };
-        lock.post(letter(2, 2), &mut Counter::default());
+        lock.post(message(2, 2), &mut Counter::default());
         other.join().expect("a poster does not panic");
         let mut state = worked_off(&lock);
         state.sort_unstable();
@@ -118,17 +118,17 @@ fn a_poster_that_finds_a_poster_with_the_lock() {
     });
 }
 
-/// Two posters and a sitter.
+/// Two posters and a holder.
 ///
 /// Broken in `CombiningLock::drain`, without the fence: "nothing was left lying" finds 2.
 #[test]
-fn two_posters_and_a_sitter() {
+fn two_posters_and_a_holder() {
     model(|| {
         let lock = Arc::new(CombiningLock::new(State::new()));
         let posters = [1, 2].map(|number| {
             let lock = lock.clone();
             thread::spawn(move || {
-                lock.post(letter(number, number), &mut Counter::default());
+                lock.post(message(number, number), &mut Counter::default());
             })
         });
         lock.with(&mut Counter::default(), |_, _| ());
@@ -148,9 +148,9 @@ fn the_mail_comes_before_the_work() {
         let lock = Arc::new(CombiningLock::new(State::new()));
         let other = {
             let lock = lock.clone();
-            thread::spawn(move || lock.post(letter(2, 2), &mut Counter::default()))
+            thread::spawn(move || lock.post(message(2, 2), &mut Counter::default()))
         };
-        lock.leave(letter(1, 1));
+        lock.leave(message(1, 1));
         let seen = lock.with(&mut Counter::default(), |state, _| state.clone());
         assert!(seen.contains(&1), "messages come first: {seen:?}");
         other.join().expect("the poster does not panic");

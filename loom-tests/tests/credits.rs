@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use loom::future::block_on;
 use windlass_loom_tests::{Bell, model, waker};
-use windlass_sync::account::{Account, Place, Tide, Watch};
+use windlass_sync::account::{Account, Generation, Place, Watch};
 use windlass_sync::facade::{Arc, thread};
 
 fn give(credits: &Account, count: i64) {
@@ -75,8 +75,8 @@ fn the_credit_of_a_waiter_that_goes_away_goes_to_the_next() {
 fn a_debt_is_repaid_first() {
     model(|| {
         let credits = Arc::new(Account::new(1));
-        let tides = [credits.enter(), credits.enter()];
-        assert_eq!(tides[0], tides[1]);
+        let generations = [credits.enter(), credits.enter()];
+        assert_eq!(generations[0], generations[1]);
         assert_eq!(credits.free(), -1);
         let givers = [(), ()].map(|()| {
             let credits = credits.clone();
@@ -111,14 +111,14 @@ fn nobody_jumps_the_queue() {
     });
 }
 
-fn end(drain: &Account, tide: Tide) {
-    drain.end(tide, 1).into_iter().for_each(|w| w.wake());
+fn end(drain: &Account, generation: Generation) {
+    drain.end(generation, 1).into_iter().for_each(|w| w.wake());
 }
 
 /// A waiter meets the end of what it waits for, and does not wait for what began after it.
 ///
 /// - Broken in `Drain::end`, without taking the waiters: loom reports a deadlock.
-/// - Broken in `Drain::end_of_tide`, no new tide begun: the same, since the later one never ends.
+/// - Broken in `Drain::end_of_tide`, no new generation begun: the same, since the later one never ends.
 #[test]
 fn a_drain_waits_for_what_began_before() {
     model(|| {
@@ -144,7 +144,7 @@ fn a_drain_waits_for_what_began_before() {
 
 /// A waiter goes away while it is being woken, and another one may have its entry by then.
 ///
-/// Broken in `Drain::remove`, without the comparison of tides: the other's entry is removed, and "the other is woken"
+/// Broken in `Drain::remove`, without the comparison of generations: the other's entry is removed, and "the other is woken"
 /// finds 0.
 #[test]
 fn a_watch_that_goes_away_leaves_the_others() {

@@ -1,12 +1,12 @@
-//! The lanes' primitives: the completion book, and the host's crew.
+//! The lanes' primitives: the completion book, and the host's helpers.
 //!
 //! Run with `RUSTFLAGS="--cfg windlass_loom" cargo test -p windlass-loom-tests --release --target-dir target/loom`.
 #![cfg(windlass_loom)]
 
 use loom::model::Builder;
 use windlass_sync::completion::Book;
-use windlass_sync::crew::{Blocks, Crew, Task};
 use windlass_sync::facade::{Arc, AtomicUsize, Mutex, Ordering, lock, thread};
+use windlass_sync::helpers::{Blocks, Helpers, Task};
 
 fn model(run: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
@@ -181,10 +181,10 @@ impl Blocks for Counts {
 }
 
 /// Each block runs once; its effects are visible to the owner, who has the task for itself afterwards.
-fn owner(crew: &Crew<Counts>, blocks: usize) {
+fn owner(helpers: &Helpers<Counts>, blocks: usize) {
     let runs = Arc::new((0..blocks).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
     let task = Arc::new(Task::new(Counts(runs.clone())));
-    assert!(crew.run(&task).is_ok());
+    assert!(helpers.run(&task).is_ok());
     assert_eq!(Arc::strong_count(&task), 1, "no helper holds the task");
     assert!(runs.iter().all(|r| r.load(Ordering::Relaxed) == 1), "{runs:?}");
 }
@@ -193,52 +193,52 @@ fn owner(crew: &Crew<Counts>, blocks: usize) {
 #[test]
 fn an_owner_and_a_helper_run_each_block_once() {
     model(|| {
-        let crew = Arc::new(Crew::new());
+        let helpers = Arc::new(Helpers::new());
         let helper = {
-            let crew = crew.clone();
-            thread::spawn(move || crew.help())
+            let helpers = helpers.clone();
+            thread::spawn(move || helpers.help())
         };
-        owner(&crew, 2);
-        crew.close();
+        owner(&helpers, 2);
+        helpers.close();
         helper.join().expect("the helper does not panic");
     });
 }
 
-/// - Broken in `Crew::take_back`, no loop around `wait`: a helper still holds the task.
-/// - Broken in `Crew::help`, the task dropped only after the lock was let go behind `leave`: the same.
+/// - Broken in `Helpers::take_back`, no loop around `wait`: a helper still holds the task.
+/// - Broken in `Helpers::help`, the task dropped only after the lock was let go behind `leave`: the same.
 #[test]
 fn two_helpers_come_and_go() {
     model(|| {
-        let crew = Arc::new(Crew::new());
-        let helpers = [(), ()].map(|()| {
-            let crew = crew.clone();
-            thread::spawn(move || crew.help())
+        let helpers = Arc::new(Helpers::new());
+        let threads = [(), ()].map(|()| {
+            let helpers = helpers.clone();
+            thread::spawn(move || helpers.help())
         });
-        owner(&crew, 3);
-        crew.close();
-        for helper in helpers {
+        owner(&helpers, 3);
+        helpers.close();
+        for helper in threads {
             helper.join().expect("the helper does not panic");
         }
     });
 }
 
-/// Broken in `Crew::take_back`, `swap_remove(0)` for the position: an owner takes back the other's offer, and its own
-/// task is still held by the crew.
+/// Broken in `Helpers::take_back`, `swap_remove(0)` for the position: an owner takes back the other's offer, and its own
+/// task is still held by the helpers.
 #[test]
 fn two_owners_share_a_helper() {
     model(|| {
-        let crew = Arc::new(Crew::new());
+        let helpers = Arc::new(Helpers::new());
         let helper = {
-            let crew = crew.clone();
-            thread::spawn(move || crew.help())
+            let helpers = helpers.clone();
+            thread::spawn(move || helpers.help())
         };
         let other = {
-            let crew = crew.clone();
-            thread::spawn(move || owner(&crew, 2))
+            let helpers = helpers.clone();
+            thread::spawn(move || owner(&helpers, 2))
         };
-        owner(&crew, 2);
+        owner(&helpers, 2);
         other.join().expect("the other owner's checks hold");
-        crew.close();
+        helpers.close();
         helper.join().expect("the helper does not panic");
     });
 }

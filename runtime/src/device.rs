@@ -319,17 +319,17 @@ impl<I: Iterator> RevFirst for I {}
 
 /// What `WINDLASS_DEVICE` asks for: a backend, and which of its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct DeviceFilter {
     pub(crate) backend: BackendId,
     pub(crate) index: Option<usize>,
 }
 
-impl Wish {
+impl DeviceFilter {
     /// What `WINDLASS_DEVICE` says, if it is set.
-    pub(crate) fn of_environment() -> Result<Option<Wish>> {
+    pub(crate) fn of_environment() -> Result<Option<DeviceFilter>> {
         let Some(value) = std::env::var_os("WINDLASS_DEVICE") else { return Ok(None) };
         match value.to_str() {
-            Some(text) => Wish::parse(text).map(Some),
+            Some(text) => DeviceFilter::parse(text).map(Some),
             None => Err(Error::invalid(format!(
                 "WINDLASS_DEVICE is {value:?}, which is not UTF-8; it must be a backend, or a backend and a number, as \
                  in `opencl:1`"
@@ -338,7 +338,7 @@ impl Wish {
     }
 
     /// Reads `backend` or `backend:n`.
-    pub(crate) fn parse(text: &str) -> Result<Wish> {
+    pub(crate) fn parse(text: &str) -> Result<DeviceFilter> {
         let wrong = || {
             Error::invalid(format!(
                 "WINDLASS_DEVICE is `{text}`; it must be a backend (`host`, `opencl`, `wgpu`) or a backend and the \
@@ -351,7 +351,7 @@ impl Wish {
         };
         match backend.is_empty() || backend.chars().any(char::is_whitespace) {
             true => Err(wrong()),
-            false => Ok(Wish { backend: backend.to_owned().into(), index }),
+            false => Ok(DeviceFilter { backend: backend.to_owned().into(), index }),
         }
     }
 
@@ -380,11 +380,11 @@ mod tests {
 
     #[test]
     fn row_18_device_variable() {
-        let wish = |backend: &'static str, index| Wish { backend: BackendId::new(backend), index };
-        assert_eq!(Wish::parse("opencl").unwrap(), wish("opencl", None));
-        assert_eq!(Wish::parse("wgpu:2").unwrap(), wish("wgpu", Some(2)));
+        let filter = |backend: &'static str, index| DeviceFilter { backend: BackendId::new(backend), index };
+        assert_eq!(DeviceFilter::parse("opencl").unwrap(), filter("opencl", None));
+        assert_eq!(DeviceFilter::parse("wgpu:2").unwrap(), filter("wgpu", Some(2)));
         for bad in ["", ":1", "opencl:", "opencl:x", "opencl:-1", "open cl"] {
-            let error = Wish::parse(bad).unwrap_err();
+            let error = DeviceFilter::parse(bad).unwrap_err();
             assert!(
                 error.is_invalid_input() && error.to_string().contains("WINDLASS_DEVICE"),
                 "{bad}: {error}"

@@ -12,7 +12,7 @@ use std::task::{Context as TaskContext, Poll};
 pub use builder::QueueBuilder;
 pub use ready::{OwnedSlot, Ready, ReadyOwned, Slot};
 use smallvec::SmallVec;
-use windlass_sync::account::{Tide, Watch};
+use windlass_sync::account::{Generation, Watch};
 use windlass_sync::cell::EventCell;
 
 use crate::context::Context;
@@ -149,8 +149,8 @@ impl Queue {
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
-        let tide = self.core.account.enter();
-        self.submit_paid(group, tide, Location::caller())
+        let generation = self.core.account.enter();
+        self.submit_paid(group, generation, Location::caller())
     }
 
     /// Submits a group unless the queue has its limit in flight.
@@ -262,11 +262,16 @@ impl Queue {
     }
 
     /// Submits a group whose credit has been taken, and which has begun.
-    fn submit_paid<F>(&self, group: F, tide: Tide, at: &'static Location<'static>) -> Result<Event>
+    fn submit_paid<F>(
+        &self,
+        group: F,
+        generation: Generation,
+        at: &'static Location<'static>,
+    ) -> Result<Event>
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
-        let mut refund = Refund { core: Some(&self.core), tide };
+        let mut refund = Refund { core: Some(&self.core), generation };
         let cg = CommandGroup::new(self.core.clone(), at);
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
@@ -291,7 +296,7 @@ impl Queue {
         let name = prepared.name.take().map(Box::from);
         let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
-        let mut lent = Effects::lend(NativeCalls::Here);
+        let mut lent = Effects::scratch(NativeCalls::Here);
         let effects = &mut *lent;
         let planned = inner.with_state(effects, |state, turn| {
             Inner::check_open(state)?;
@@ -312,12 +317,12 @@ impl Queue {
                 weight: u32::try_from(prepared.weight).unwrap_or(u32::MAX),
                 doomed,
                 // Not before: what is refused is dropped, with what its closures hold, when nobody has the lock.
-                load: std::mem::take(&mut prepared.commands),
+                commands: std::mem::take(&mut prepared.commands),
             };
-            let (mut planned, tide) = (None, refund.tide);
+            let (mut planned, generation) = (None, refund.generation);
             let work = |node| {
                 let cell = EventCell::new(note);
-                let event = planned.insert(Arc::new(EventInner { cell, node, queue: core, tide, at }));
+                let event = planned.insert(Arc::new(EventInner { cell, node, queue: core, generation, at }));
                 Work::Group(event.clone())
             };
             let node = state.engine.plan(plan, work, turn);
@@ -368,13 +373,13 @@ impl Queue {
 /// Takes back that a group has begun unless it was planned, also where the user's closure panics.
 struct Refund<'a> {
     core: Option<&'a Arc<QueueCore>>,
-    tide: Tide,
+    generation: Generation,
 }
 
 impl Drop for Refund<'_> {
     fn drop(&mut self) {
         if let Some(core) = self.core {
-            wake_all(core.refused(self.tide));
+            wake_all(core.refused(self.generation));
         }
     }
 }

@@ -18,7 +18,7 @@ use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::{Panicked, catch};
 
 use crate::context;
-use crate::device::{Device, Platform, Selector, Wish};
+use crate::device::{Device, DeviceFilter, Platform, Selector};
 use crate::error::{Error, Kind, Result};
 use crate::shell::Inner;
 use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
@@ -55,7 +55,7 @@ struct Shared {
     inner: Arc<Inner>,
     backends: Vec<BackendEntry>,
     contexts: Mutex<HashMap<(usize, DeviceKey), OpenedOnce>>,
-    wish: OnceLock<Result<Option<Wish>>>,
+    filter: OnceLock<Result<Option<DeviceFilter>>>,
 }
 
 /// A context that one thread opens, and others wait for.
@@ -182,12 +182,12 @@ impl Runtime {
 
     /// What came of discovery, backend by backend. Those that `WINDLASS_DEVICE` leaves out are not asked.
     fn statuses_here(&self) -> Vec<(BackendId, std::result::Result<(), Unavailable>)> {
-        let wish = self.wish().ok().flatten();
+        let filter = self.filter().ok().flatten();
         let status = |(at, entry): (usize, &BackendEntry)| {
             let id = entry.backend.id();
-            let status = match &wish {
-                Some(wish) if wish.backend != id => Err(Unavailable {
-                    reason: format!("WINDLASS_DEVICE asks for {}, so nobody else was asked", wish.backend),
+            let status = match &filter {
+                Some(filter) if filter.backend != id => Err(Unavailable {
+                    reason: format!("WINDLASS_DEVICE asks for {}, so nobody else was asked", filter.backend),
                     remedy: "unset it".into(),
                 }),
                 _ => (*entry.found(at)).as_ref().map(|_| ()).map_err(Clone::clone),
@@ -198,8 +198,8 @@ impl Runtime {
     }
 
     pub(crate) fn platforms_here(&self) -> Vec<Platform> {
-        let wish = self.wish().ok().flatten();
-        self.platforms_of(wish.as_ref().map(|wish| &wish.backend))
+        let filter = self.filter().ok().flatten();
+        self.platforms_of(filter.as_ref().map(|filter| &filter.backend))
     }
 
     /// The platforms of all backends, or of one, which is then the only one that is asked.
@@ -219,8 +219,8 @@ impl Runtime {
     }
 
     pub(crate) fn devices_here(&self) -> Result<Vec<Device>> {
-        match self.wish()? {
-            Some(wish) => wish.leave(self.devices_of(Some(&wish.backend))),
+        match self.filter()? {
+            Some(filter) => filter.leave(self.devices_of(Some(&filter.backend))),
             None => Ok(self.devices_of(None)),
         }
     }
@@ -232,9 +232,9 @@ impl Runtime {
     /// The best device by this selector, or the one that `WINDLASS_DEVICE` names. Where either names a backend, no other is
     /// asked, so that no other driver is loaded.
     pub(crate) fn select_here(&self, selector: Selector) -> Result<Device> {
-        if let Some(wish) = self.wish()? {
-            self.check_usable(&wish.backend)?;
-            return Selector::new().choose(wish.leave(self.devices_of(Some(&wish.backend)))?);
+        if let Some(filter) = self.filter()? {
+            self.check_usable(&filter.backend)?;
+            return Selector::new().choose(filter.leave(self.devices_of(Some(&filter.backend)))?);
         }
         let wanted = selector.named_backend().cloned();
         if let Some(backend) = &wanted {
@@ -259,8 +259,8 @@ impl Runtime {
         }
     }
 
-    fn wish(&self) -> Result<Option<Wish>> {
-        self.shared.wish.get_or_init(Wish::of_environment).clone()
+    fn filter(&self) -> Result<Option<DeviceFilter>> {
+        self.shared.filter.get_or_init(DeviceFilter::of_environment).clone()
     }
 
     pub(crate) fn open_native(&self, backend: usize, spec: ContextSpec) -> Result<Arc<dyn NativeContext>> {

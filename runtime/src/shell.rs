@@ -67,7 +67,7 @@ use work::{Planned, Work};
 const SMALL_HEAP: usize = 4096;
 
 /// A group's commands.
-pub(crate) type Load = SmallVec<[Planned<'static>; 1]>;
+pub(crate) type Commands = SmallVec<[Planned<'static>; 1]>;
 
 /// The engine, told what our work is.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub(crate) struct Windlass;
 
 impl Shell for Windlass {
     type Work = Work;
-    type Load = Load;
+    type Commands = Commands;
     type Cause = Cause;
     type Memory = Arc<dyn Allocation>;
     type Object = Option<ImageShape>;

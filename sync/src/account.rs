@@ -1,5 +1,5 @@
-//! What a queue keeps of what is in flight: credits, which bound it, and tides, by which one waits for all of it. Most groups
-//! take a credit and join a tide in the same moment, so both are behind one lock.
+//! What a queue keeps of what is in flight: credits, which bound it, and generations, by which one waits for all of it. Most groups
+//! take a credit and join a generation in the same moment, so both are behind one lock.
 //!
 //! Whoever is woken, and whatever waker is not needed any more, is returned or dropped once the lock is free: to wake or drop one may
 //! end a task that waits here as well. To clone one, and to compare two, is done under the lock: that must not come back here.
@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use crate::credits::Credits;
 pub use crate::credits::Place;
 use crate::drain::Drain;
-pub use crate::drain::{Tide, Watch};
+pub use crate::drain::{Generation, Watch};
 use crate::facade::{Mutex, lock};
 
 /// See the module documentation.
@@ -31,14 +31,14 @@ impl Account {
     }
 
     /// Something begins, and takes a credit, going into debt if need be.
-    pub fn enter(&self) -> Tide {
+    pub fn enter(&self) -> Generation {
         let mut inner = lock(&self.inner);
         inner.credits.take();
         inner.drain.begin()
     }
 
     /// Something begins for which a credit has been taken.
-    pub fn begin(&self) -> Tide {
+    pub fn begin(&self) -> Generation {
         lock(&self.inner).drain.begin()
     }
 
@@ -68,18 +68,18 @@ impl Account {
         lock(&self.inner).credits.give(count)
     }
 
-    /// `count` things of a tide have ended; returns the waiters to wake once nothing is held.
+    /// `count` things of a generation have ended; returns the waiters to wake once nothing is held.
     #[must_use]
-    pub fn end(&self, tide: Tide, count: u64) -> Vec<Waker> {
-        lock(&self.inner).drain.end(tide, count)
+    pub fn end(&self, generation: Generation, count: u64) -> Vec<Waker> {
+        lock(&self.inner).drain.end(generation, count)
     }
 
-    /// Something that had begun does not come to be: its credit comes back, and its tide is without it.
+    /// Something that had begun does not come to be: its credit comes back, and its generation is without it.
     #[must_use]
-    pub fn take_back(&self, tide: Tide) -> Vec<Waker> {
+    pub fn take_back(&self, generation: Generation) -> Vec<Waker> {
         let mut inner = lock(&self.inner);
         let mut woken = inner.credits.give(1);
-        woken.extend(inner.drain.end(tide, 1));
+        woken.extend(inner.drain.end(generation, 1));
         woken
     }
 

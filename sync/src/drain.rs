@@ -1,7 +1,7 @@
 //! Waiting for everything that began before now, while more keeps beginning.
 //!
-//! Whatever begins belongs to the current *tide*. A waiter ends the current tide and waits until that tide and all
-//! before it are empty. Without waiters there is one tide and a count; a waiter adds one entry.
+//! Whatever begins belongs to the current *generation*. A waiter ends the current generation and waits until that generation and all
+//! before it are empty. Without waiters there is one generation and a count; a waiter adds one entry.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -11,33 +11,33 @@ use slab::Slab;
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Drain {
-    /// Counts of the tides from `first` on; the last is the current one. All but that one have had a waiter, and the
+    /// Counts of the generations from `first` on; the last is the current one. All but that one have had a waiter, and the
     /// first of those is not empty.
-    tides: VecDeque<u64>,
-    /// Starts at 1: there is a tide before the first.
+    generations: VecDeque<u64>,
+    /// Starts at 1: there is a generation before the first.
     first: u64,
     waiters: Slab<(u64, Waker)>,
 }
 
 impl Default for Drain {
     fn default() -> Self {
-        Drain { tides: VecDeque::from([0]), first: 1, waiters: Slab::new() }
+        Drain { generations: VecDeque::from([0]), first: 1, waiters: Slab::new() }
     }
 }
 
 impl Drain {
     fn current(&self) -> u64 {
-        self.first + self.tides.len() as u64 - 1
+        self.first + self.generations.len() as u64 - 1
     }
 
-    /// The last tide that has something in it, or had; where the current one is empty, that is an earlier one. So
-    /// waiters that come without anything having begun in between share a tide.
+    /// The last generation that has something in it, or had; where the current one is empty, that is an earlier one. So
+    /// waiters that come without anything having begun in between share a generation.
     fn end_of_tide(&mut self) -> u64 {
         let current = self.current();
-        if self.tides.back() == Some(&0) {
+        if self.generations.back() == Some(&0) {
             return current - 1;
         }
-        self.tides.push_back(0);
+        self.generations.push_back(0);
         current
     }
 
@@ -55,7 +55,7 @@ impl Drain {
 
     fn remove(&mut self, watch: &mut Watch) -> Option<Waker> {
         let key = watch.key.take()?;
-        // `end` removes the entries it wakes, and a key may have been given out again since: for a later tide.
+        // `end` removes the entries it wakes, and a key may have been given out again since: for a later generation.
         let (until, _) = self.waiters.get(key)?;
         if Some(*until) != watch.until {
             return None;
@@ -64,9 +64,9 @@ impl Drain {
     }
 }
 
-/// To which tide something belongs.
+/// To which generation something belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tide(u64);
+pub struct Generation(u64);
 
 /// A waiter's place.
 #[derive(Debug, Default)]
@@ -77,22 +77,22 @@ pub struct Watch {
 
 impl Drain {
     /// Something begins.
-    pub(crate) fn begin(&mut self) -> Tide {
-        let tide = self.current();
-        if let Some(count) = self.tides.back_mut() {
+    pub(crate) fn begin(&mut self) -> Generation {
+        let generation = self.current();
+        if let Some(count) = self.generations.back_mut() {
             *count += 1;
         }
-        Tide(tide)
+        Generation(generation)
     }
 
-    /// `count` things of a tide have ended; returns the waiters to wake.
+    /// `count` things of a generation have ended; returns the waiters to wake.
     #[must_use]
-    pub(crate) fn end(&mut self, tide: Tide, count: u64) -> Vec<Waker> {
-        let at = (tide.0 - self.first) as usize;
-        self.tides[at] -= count;
+    pub(crate) fn end(&mut self, generation: Generation, count: u64) -> Vec<Waker> {
+        let at = (generation.0 - self.first) as usize;
+        self.generations[at] -= count;
         let before = self.first;
-        while self.tides.len() > 1 && self.tides[0] == 0 {
-            self.tides.pop_front();
+        while self.generations.len() > 1 && self.generations[0] == 0 {
+            self.generations.pop_front();
             self.first += 1;
         }
         let first = self.first;
@@ -124,6 +124,6 @@ impl Drain {
 
     /// How many things are under way.
     pub(crate) fn under_way(&self) -> u64 {
-        self.tides.iter().sum()
+        self.generations.iter().sum()
     }
 }

@@ -1,11 +1,11 @@
-//! Drains: tides, and who waits for which.
+//! Drains: generations, and who waits for which.
 #![cfg(not(windlass_loom))]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake, Waker};
 
-use windlass_sync::account::{Account, Tide, Watch};
+use windlass_sync::account::{Account, Generation, Watch};
 
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -16,8 +16,8 @@ impl Wake for Bell {
     }
 }
 
-fn end(drain: &Account, tide: Tide) -> usize {
-    let woken = drain.end(tide, 1);
+fn end(drain: &Account, generation: Generation) -> usize {
+    let woken = drain.end(generation, 1);
     let count = woken.len();
     woken.into_iter().for_each(Waker::wake);
     count
@@ -34,10 +34,10 @@ fn nothing_under_way_is_nothing_to_wait_for() {
     let drain = Account::new(1);
     let mut fresh = Watch::default();
     assert!(drain.poll_drained(&mut fresh, Waker::noop()).is_ready());
-    let tide = drain.begin();
+    let generation = drain.begin();
     assert!(drain.poll_drained(&mut fresh, Waker::noop()).is_ready(), "what began later does not matter");
     assert_eq!(drain.under_way(), 1);
-    assert_eq!(end(&drain, tide), 0);
+    assert_eq!(end(&drain, generation), 0);
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn a_waiter_waits_for_its_tide_and_all_before() {
     let (mut late, late_bell) = watch(&drain);
     let third = drain.begin();
 
-    assert_eq!(end(&drain, second), 0, "the first tide is under way, and the second waits for it");
+    assert_eq!(end(&drain, second), 0, "the first generation is under way, and the second waits for it");
     assert_eq!(end(&drain, first[0]), 0);
-    assert_eq!(end(&drain, first[1]), 2, "both tides are empty now");
+    assert_eq!(end(&drain, first[1]), 2, "both generations are empty now");
     assert_eq!([early_bell, late_bell].map(|b| b.0.load(Ordering::Relaxed)), [1, 1]);
     for watch in [&mut early, &mut late] {
         assert_eq!(drain.poll_drained(watch, Waker::noop()), Poll::Ready(()));
@@ -64,7 +64,7 @@ fn a_waiter_waits_for_its_tide_and_all_before() {
 #[cfg_attr(miri, ignore = "takes too long there: a hundred thousand waiters")]
 fn waiters_that_come_and_go_leave_nothing() {
     let drain = Account::new(1);
-    let tide = drain.begin();
+    let generation = drain.begin();
     for _ in 0..100_000 {
         let (mut watch, bell) = watch(&drain);
         drain.unwatch(&mut watch);
@@ -73,7 +73,7 @@ fn waiters_that_come_and_go_leave_nothing() {
     let size = format!("{drain:?}").len();
     assert!(size < 1000, "the drain grows with waiters that are gone: {size}");
     let (mut last, bell) = watch(&drain);
-    assert_eq!(end(&drain, tide), 1);
+    assert_eq!(end(&drain, generation), 1);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
     assert!(drain.poll_drained(&mut last, Waker::noop()).is_ready());
 }
@@ -111,7 +111,7 @@ impl Drop for Holds {
 #[test]
 fn a_wakers_drop_may_give_up_a_watch_of_the_same_drain() {
     let drain = Arc::new(Account::new(1));
-    let tide = drain.begin();
+    let generation = drain.begin();
     let holding = || {
         let (watch, bell) = watch(&drain);
         (Waker::from(Arc::new(Holds(drain.clone(), Some(watch)))), bell)
@@ -125,5 +125,5 @@ fn a_wakers_drop_may_give_up_a_watch_of_the_same_drain() {
     assert_eq!(bells.each_ref().map(Arc::strong_count), [1, 2], "the first waker's watch is given up");
     drain.unwatch(&mut watch);
     assert_eq!(bells.each_ref().map(Arc::strong_count), [1, 1]);
-    assert_eq!(end(&drain, tide), 0);
+    assert_eq!(end(&drain, generation), 0);
 }

@@ -13,12 +13,12 @@ use windlass_kernel::{Kernel, KernelImage};
 use crate::kernel::HostKernel;
 use crate::lane::HostLane;
 use crate::lanes::Lanes;
-use crate::worker::{Helpers, clock};
+use crate::worker::{HelperThreads, clock};
 
 pub(crate) struct HostContext {
     info: ContextInfo,
     lanes: Arc<Lanes>,
-    helpers: Arc<Helpers>,
+    helpers: Arc<HelperThreads>,
 }
 
 impl HostContext {
@@ -26,7 +26,7 @@ impl HostContext {
         devices: Vec<DeviceInfo>,
         memories: Vec<MemoryInfo>,
         lanes: Arc<Lanes>,
-        helpers: Arc<Helpers>,
+        helpers: Arc<HelperThreads>,
     ) -> Self {
         let info = ContextInfo::new(devices, memories).domain(DOMAIN).feeds_from_sink();
         HostContext { info: info.allocates_at_once().truly_waits(), lanes, helpers }

@@ -8,7 +8,7 @@ use windlass_backend::{
     Allocation, Arg, BackendError, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
 };
 use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
-use windlass_sync::crew::Blocks;
+use windlass_sync::helpers::Blocks;
 
 use crate::memory::{Window, unsupported};
 

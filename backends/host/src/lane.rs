@@ -12,7 +12,7 @@ use windlass_sync::facade::{Mutex, lock};
 use crate::kernel;
 use crate::lanes::Lanes;
 use crate::memory::{CopyRows, FillRows, unsupported};
-use crate::worker::{Helpers, Inbox, Job, Work, Worker, spawn};
+use crate::worker::{HelperThreads, Inbox, Job, Work, Worker, spawn};
 
 /// An in-order stream of work on a thread of its own.
 ///
@@ -28,7 +28,7 @@ pub(crate) struct HostLane {
     head: Arc<Mutex<Option<Head>>>,
     started: OnceLock<()>,
     lanes: Arc<Lanes>,
-    helpers: Arc<Helpers>,
+    helpers: Arc<HelperThreads>,
 }
 
 impl HostLane {
@@ -36,7 +36,7 @@ impl HostLane {
         number: LaneNumber,
         sink: Arc<dyn LaneSink>,
         lanes: Arc<Lanes>,
-        helpers: Arc<Helpers>,
+        helpers: Arc<HelperThreads>,
     ) -> Self {
         let (completion, head) = Completion::with_head(sink);
         lanes.name(number, &completion);

@@ -7,7 +7,7 @@
 //! they wait for each other. A worker whose lane is empty looks again a few times, giving way to every other
 //! runnable thread, and then sleeps; feeding a lane whose worker is awake makes no system call.
 //!
-//! A range that is large enough is cut into blocks, which the lane's worker shares with a crew of helper threads, one
+//! A range that is large enough is cut into blocks, which the lane's worker shares with helper threads, one
 //! for each core but one, that all contexts of a [`Host`] have in common. The worker takes blocks like the helpers do,
 //! so it depends on none of them. How a range is cut is said at [`Host::shares_ranges`].
 //!
@@ -40,7 +40,7 @@ use windlass_backend::{
 
 use context::HostContext;
 use lanes::Lanes;
-use worker::Helpers;
+use worker::HelperThreads;
 
 /// The backend's name.
 pub const ID: BackendId = BackendId::new("host");
@@ -58,7 +58,7 @@ pub const ID: BackendId = BackendId::new("host");
 pub struct Host {
     devices: usize,
     lanes: usize,
-    helpers: Arc<Helpers>,
+    helpers: Arc<HelperThreads>,
     named: Arc<Lanes>,
 }
 
@@ -76,7 +76,7 @@ impl Host {
         Host {
             devices: devices.max(1),
             lanes: cores.max(2),
-            helpers: Helpers::new(cores),
+            helpers: HelperThreads::new(cores),
             named: Arc::default(),
         }
     }

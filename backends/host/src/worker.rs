@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use windlass_backend::{BackendError, Completion, Failed, Head, HostLaunch, Note, Point, Timed};
 use windlass_kernel::Range;
 use windlass_sync::completion::soon;
-use windlass_sync::crew::{Crew, Task};
 use windlass_sync::facade::{Condvar, Mutex, lock};
+use windlass_sync::helpers::{Helpers, Task};
 use windlass_sync::panics::{Panicked, catch};
 use windlass_sync::threads::forbid_blocking;
 
@@ -115,7 +115,7 @@ impl Inbox {
 /// What a worker needs besides its [`Head`].
 pub(crate) struct Worker {
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) helpers: Arc<Helpers>,
+    pub(crate) helpers: Arc<HelperThreads>,
 }
 
 impl Worker {
@@ -170,15 +170,15 @@ fn notes(point: Point, ended: Result<(), Panicked>, started: Option<Instant>) ->
 }
 
 /// Threads that help lanes with large ranges: one for each core but one, started at the first such range.
-pub(crate) struct Helpers {
+pub(crate) struct HelperThreads {
     cores: usize,
-    crew: Arc<Crew<Cut>>,
+    tasks: Arc<Helpers<Cut>>,
     started: Mutex<bool>,
 }
 
-impl Helpers {
+impl HelperThreads {
     pub(crate) fn new(cores: usize) -> Arc<Self> {
-        Arc::new(Helpers { cores, crew: Arc::default(), started: Mutex::new(false) })
+        Arc::new(HelperThreads { cores, tasks: Arc::default(), started: Mutex::new(false) })
     }
 
     pub(crate) fn cores(&self) -> usize {
@@ -202,25 +202,25 @@ impl Helpers {
             return;
         }
         for number in 1..self.cores {
-            let crew = self.crew.clone();
-            let _ = spawn(format!("windlass-help-{number}"), move || crew.help());
+            let tasks = self.tasks.clone();
+            let _ = spawn(format!("windlass-help-{number}"), move || tasks.help());
         }
     }
 
     fn run(&self, task: &Arc<Task<Cut>>) -> Result<(), Panicked> {
-        self.crew.run(task)
+        self.tasks.run(task)
     }
 }
 
-impl Drop for Helpers {
+impl Drop for HelperThreads {
     fn drop(&mut self) {
-        self.crew.close();
+        self.tasks.close();
     }
 }
 
-impl fmt::Debug for Helpers {
+impl fmt::Debug for HelperThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Helpers").field("cores", &self.cores).finish_non_exhaustive()
+        f.debug_struct("HelperThreads").field("cores", &self.cores).finish_non_exhaustive()
     }
 }
 

@@ -5,10 +5,10 @@ use std::hint::cold_path;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::epoch::see;
 use super::hazard::Preds;
 use super::ids::LaneId;
-use super::{End, Engine, EpochId, NodeId, Place, Proxy, ProxyId, Realm, Shell, State, Turn};
+use super::read_set::see;
+use super::{End, Engine, NodeId, Place, Proxy, ProxyId, ReadSetId, Realm, Shell, State, Turn};
 
 /// Ends a list.
 pub(super) const NONE: u32 = u32::MAX;
@@ -70,8 +70,8 @@ impl<S: Shell> Engine<S> {
         for &(from, carries) in &preds.nodes {
             self.survey(from, carries, new, &mut ahead, turn);
         }
-        for &epoch in &preds.epochs {
-            self.link_epoch(epoch, new, &mut ahead, turn);
+        for &read_set in &preds.read_sets {
+            self.link_read_set(read_set, new, &mut ahead, turn);
         }
         // Where everything unfed that this node follows is queued on one lane, it can join that lane's list at once:
         // the list is fed in order. Otherwise it waits until each of them has been fed.
@@ -162,16 +162,16 @@ impl<S: Shell> Engine<S> {
     }
 
     #[inline(never)]
-    fn link_epoch(&mut self, id: EpochId, new: Newcomer, found: &mut Ahead, turn: &mut Turn<S>) {
+    fn link_read_set(&mut self, id: ReadSetId, new: Newcomer, found: &mut Ahead, turn: &mut Turn<S>) {
         let Newcomer { id: to, realm, .. } = new;
-        for at in 0..self.epochs[id.0 as usize].groups.len() {
+        for at in 0..self.read_sets[id.0 as usize].groups.len() {
             self.tally.nodes_visited += 1;
-            let group = &mut self.epochs[id.0 as usize].groups[at];
+            let group = &mut self.read_sets[id.0 as usize].groups[at];
             if group.unsettled == 0 {
                 continue;
             }
             if group.realm != realm || realm == Realm::Host {
-                let proxy = self.proxy_from_epoch(id, at, realm, turn);
+                let proxy = self.proxy_from_read_set(id, at, realm, turn);
                 self.wait_behind(proxy, to, turn);
                 found.host += 1;
             } else if group.unfed > 0 {
@@ -221,17 +221,23 @@ impl<S: Shell> Engine<S> {
         proxy
     }
 
-    fn proxy_from_epoch(&mut self, id: EpochId, group: usize, realm: Realm, turn: &mut Turn<S>) -> ProxyId {
-        let readers = &self.epochs[id.0 as usize].groups[group];
+    fn proxy_from_read_set(
+        &mut self,
+        id: ReadSetId,
+        group: usize,
+        realm: Realm,
+        turn: &mut Turn<S>,
+    ) -> ProxyId {
+        let readers = &self.read_sets[id.0 as usize].groups[group];
         if let Some((_, proxy)) = readers.proxies.iter().find(|(r, _)| *r == realm) {
             return *proxy;
         }
         let proxy = self.new_proxy();
-        let epoch = &mut self.epochs[id.0 as usize];
-        epoch.wanted = true;
-        epoch.groups[group].proxies.push((realm, proxy));
-        let late = std::mem::take(&mut epoch.groups[group].late);
-        for (lane, point) in self.epochs[id.0 as usize].groups[group].last.clone() {
+        let read_set = &mut self.read_sets[id.0 as usize];
+        read_set.wanted = true;
+        read_set.groups[group].proxies.push((realm, proxy));
+        let late = std::mem::take(&mut read_set.groups[group].late);
+        for (lane, point) in self.read_sets[id.0 as usize].groups[group].last.clone() {
             self.ask(lane, point, turn);
         }
         late.into_iter().for_each(|reader| self.want(reader, turn));
@@ -257,12 +263,12 @@ impl<S: Shell> Engine<S> {
         let realm = self.realm(self.nodes[id].place);
         let node = &mut self.nodes[id];
         node.state = State::Passed;
-        node.wanted |= node.epochs.iter().any(|e| self.epochs[e.0 as usize].wanted);
+        node.wanted |= node.read_sets.iter().any(|e| self.read_sets[e.0 as usize].wanted);
         if node.wanted {
             return self.want_inputs(id, turn);
         }
-        for epoch in &self.nodes[id].epochs {
-            let readers = self.epochs[epoch.0 as usize].group(realm);
+        for read_set in &self.nodes[id].read_sets {
+            let readers = self.read_sets[read_set.0 as usize].group(realm);
             readers.late.push(id);
             // Those that have settled since are dropped now and then, so that the list stays as short as it can be.
             if readers.late.len() > 2 * readers.unsettled as usize {

@@ -83,8 +83,8 @@ impl<S: Shell> Engine<S> {
             return false;
         }
         // What it leaves unwritten is to be the root's own, or zeros.
-        let cells = &entry.cells;
-        if !zeroed && cells.overlapping(bounds).into_iter().any(|at| cells.get(at).is_rubbish(memory)) {
+        let segments = &entry.segments;
+        if !zeroed && segments.overlapping(bounds).into_iter().any(|at| segments.get(at).is_rubbish(memory)) {
             return false;
         }
         if entry.allocation(memory).is_none() {
@@ -102,13 +102,13 @@ impl<S: Shell> Engine<S> {
         let Some(root) = self.nodes[id].uses.first().map(|u| u.root) else { return };
         let root = &mut self.roots[root];
         let Some(&(_, bounds, true)) = root.guards.iter().find(|(guard, ..)| *guard == id) else { return };
-        for at in root.cells.overlapping(&bounds) {
-            root.cells.get_mut(at).end_guard(id, wrote);
+        for at in root.segments.overlapping(&bounds) {
+            root.segments.get_mut(at).end_guard(id, wrote);
         }
     }
 
     /// A guard that never had its memory is let go of: nobody who comes later conflicts with it. The order through it stands
-    /// where there is one, by the cells: whoever uses the heap's copy still comes behind it, and so behind all that it waits
+    /// where there is one, by the segments: whoever uses the heap's copy still comes behind it, and so behind all that it waits
     /// for. In other memories it stands for nothing but other guards, with which those conflict themselves. So accessors
     /// that are given up while somebody holds the data are behind one or two others each, and not behind all before them.
     pub(super) fn let_go_of_guard(&mut self, id: NodeId) {
@@ -120,12 +120,12 @@ impl<S: Shell> Engine<S> {
     /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers are none: they change
     /// no data, and where one wrote a copy last, the group that wrote it before counts.
     fn users_everywhere(&mut self, root: RootId, bounds: &Box3, exclusive: bool, preds: &mut Preds) {
-        let cells = &self.roots[root].cells;
-        for i in cells.overlapping(bounds) {
-            for replica in &cells.get(i).replicas {
-                preds.node(replica.group, NOTHING);
+        let segments = &self.roots[root].segments;
+        for i in segments.overlapping(bounds) {
+            for replica in &segments.get(i).replicas {
+                preds.node(replica.last_group, NOTHING);
                 if exclusive {
-                    replica.epochs.iter().for_each(|e| preds.after_epoch(*e, &mut self.epochs));
+                    replica.read_sets.iter().for_each(|e| preds.after_read_set(*e, &mut self.read_sets));
                 }
             }
         }

@@ -1,27 +1,27 @@
-//! What a use of a cell must come after, and what it leaves for those that come after it.
+//! What a use of a segment must come after, and what it leaves for those that come after it.
 
 use slab::Slab;
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::cells::{Cell, Cells, Content, Replica};
 use super::edges::{DATA, NOTHING};
 use super::ids::MemoryId;
 use super::record::Record;
-use super::{Engine, Epoch, EpochId, Mode, NodeId, Realm, Shell, Turn};
+use super::segments::{Content, Replica, Segment, Segments};
+use super::{Engine, Mode, NodeId, ReadSet, ReadSetId, Realm, Shell, Turn};
 
 /// The predecessors of a node that is being planned.
 #[derive(Debug, Default)]
 pub(super) struct Preds {
     /// Nodes, and whether failure comes along: [`DATA`], [`EVENT`](super::edges::EVENT) or none.
     pub(super) nodes: SmallVec<[(NodeId, u8); 4]>,
-    pub(super) epochs: SmallVec<[EpochId; 4]>,
+    pub(super) read_sets: SmallVec<[ReadSetId; 4]>,
 }
 
 impl Preds {
     pub(super) fn clear(&mut self) {
         self.nodes.clear();
-        self.epochs.clear();
+        self.read_sets.clear();
     }
 
     #[inline]
@@ -35,26 +35,26 @@ impl Preds {
     }
 
     #[inline]
-    fn epoch(&mut self, id: EpochId) {
-        if self.epochs.last() != Some(&id) {
-            self.epochs.push(id);
+    fn read_set(&mut self, id: ReadSetId) {
+        if self.read_sets.last() != Some(&id) {
+            self.read_sets.push(id);
         }
     }
 
-    /// Comes after all readers of an epoch. It is closed here and now: whoever reads later, and be it the same group
+    /// Comes after all readers of a read set. It is closed here and now: whoever reads later, and be it the same group
     /// elsewhere, is not among them.
-    pub(super) fn after_epoch(&mut self, id: EpochId, epochs: &mut Slab<Epoch>) {
-        let epoch = &mut epochs[id.0 as usize];
-        if !epoch.is_over() {
-            epoch.closed = true;
-            self.epoch(id);
+    pub(super) fn after_read_set(&mut self, id: ReadSetId, read_sets: &mut Slab<ReadSet>) {
+        let read_set = &mut read_sets[id.0 as usize];
+        if !read_set.is_over() {
+            read_set.closed = true;
+            self.read_set(id);
         }
     }
 
     /// Leaves each predecessor once, with all that its edges carry.
     #[inline]
     pub(super) fn settle_duplicates(&mut self) {
-        if self.nodes.len() > 1 || self.epochs.len() > 1 {
+        if self.nodes.len() > 1 || self.read_sets.len() > 1 {
             self.sort();
         }
     }
@@ -68,9 +68,9 @@ impl Preds {
                 id == kept
             });
         }
-        if self.epochs.len() > 1 {
-            self.epochs.sort_unstable_by_key(|e| e.0);
-            self.epochs.dedup();
+        if self.read_sets.len() > 1 {
+            self.read_sets.sort_unstable_by_key(|e| e.0);
+            self.read_sets.dedup();
         }
     }
 }
@@ -83,19 +83,19 @@ impl<S: Shell> Engine<S> {
         preds
     }
 
-    /// An entry of cells that were taken out of their root.
+    /// An entry of segments that were taken out of their root.
     pub(super) fn entry<'e>(
         &'e mut self,
         user: User,
         preds: &'e mut Preds,
         turn: &'e mut Turn<S>,
     ) -> Entry<'e, S::Cause> {
-        let Engine { epochs, record, .. } = self;
-        Entry { user, preds, epochs, record, causes: &mut turn.causes, joined: None }
+        let Engine { read_sets, record, .. } = self;
+        Entry { user, preds, read_sets, record, causes: &mut turn.causes, joined: None }
     }
 }
 
-/// Who uses cells, and where.
+/// Who uses segments, and where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct User {
     pub(super) node: NodeId,
@@ -115,22 +115,22 @@ pub(super) enum Kind {
     RefusedGuard,
 }
 
-/// A use of some cells, with the tables beside theirs that it is entered in.
+/// A use of some segments, with the tables beside theirs that it is entered in.
 pub(super) struct Entry<'e, C> {
     pub(super) user: User,
     pub(super) preds: &'e mut Preds,
-    pub(super) epochs: &'e mut Slab<Epoch>,
+    pub(super) read_sets: &'e mut Slab<ReadSet>,
     pub(super) record: &'e mut Option<Box<Record>>,
     /// Why what is written anew had failed.
     pub(super) causes: &'e mut Vec<C>,
-    /// The epoch that the user reads in.
-    pub(super) joined: Option<EpochId>,
+    /// The read set that the user reads in.
+    pub(super) joined: Option<ReadSetId>,
 }
 
 impl<C: Clone + PartialEq> Entry<'_, C> {
-    /// Adds what a use of this cell comes after.
-    pub(super) fn hazards(&mut self, cell: &Cell<C>, mode: Mode) {
-        for replica in &cell.replicas {
+    /// Adds what a use of this segment comes after.
+    pub(super) fn hazards(&mut self, segment: &Segment<C>, mode: Mode) {
+        for replica in &segment.replicas {
             if replica.memory == self.user.memory {
                 self.hazards_of(replica, mode);
             }
@@ -142,41 +142,41 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
     #[inline(always)]
     fn hazards_of(&mut self, replica: &Replica, mode: Mode) {
         if mode.reads() {
-            self.preds.node(replica.basis, DATA);
+            self.preds.node(replica.fails_with, DATA);
             // A guard holds back those who read what it may write, and has no failure that they could share.
-            if replica.writer != replica.basis {
+            if replica.writer != replica.fails_with {
                 self.preds.node(replica.writer, NOTHING);
             }
         }
         if !mode.writes() {
             return;
         }
-        if replica.epochs.is_empty() {
+        if replica.read_sets.is_empty() {
             self.preds.node(replica.writer, NOTHING);
         } else {
             // The readers stand between: each of them is behind that writer.
-            replica.epochs.iter().for_each(|e| self.preds.after_epoch(*e, self.epochs));
+            replica.read_sets.iter().for_each(|e| self.preds.after_read_set(*e, self.read_sets));
         }
     }
 
-    /// Collects what the use of a whole cell comes after, and enters it, where that is simple: the only copy is the
-    /// user's own, and a reader finds an epoch to join. Says whether it was.
+    /// Collects what the use of a whole segment comes after, and enters it, where that is simple: the only copy is the
+    /// user's own, and a reader finds a read set to join. Says whether it was.
     #[inline]
-    pub(super) fn use_alone(&mut self, cell: &mut Cell<C>, mode: Mode) -> bool {
-        let [replica] = &mut cell.replicas[..] else { return false };
+    pub(super) fn use_alone(&mut self, segment: &mut Segment<C>, mode: Mode) -> bool {
+        let [replica] = &mut segment.replicas[..] else { return false };
         if replica.memory != self.user.memory || self.user.kind != Kind::Author {
             return false;
         }
         if mode.writes() {
             self.hazards_of(replica, mode);
             self.write(replica);
-            replica.group = Some(self.user.node);
+            replica.last_group = Some(self.user.node);
             replica.cleared = false;
-            cell.become_version_of(self.user.node, self.causes);
+            segment.become_version_of(self.user.node, self.causes);
             return true;
         }
-        let [id] = replica.epochs[..] else { return false };
-        if !self.epochs[id.0 as usize].takes_readers_of(1) {
+        let [id] = replica.read_sets[..] else { return false };
+        if !self.read_sets[id.0 as usize].takes_readers_of(1) {
             return false;
         }
         self.hazards_of(replica, mode);
@@ -186,115 +186,117 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
 
     /// Leaves the use as what later uses come after.
     #[inline]
-    pub(super) fn enter(&mut self, cells: &mut Cells<C>, inside: &[usize], mode: Mode) {
+    pub(super) fn enter(&mut self, segments: &mut Segments<C>, inside: &[usize], mode: Mode) {
         if !mode.writes() {
-            return self.enter_reader(cells, inside);
+            return self.enter_reader(segments, inside);
         }
         let kind = self.user.kind;
         if kind == Kind::Author {
-            self.enter_version(cells, inside);
+            self.enter_version(segments, inside);
         } else {
-            self.enter_guard(cells, inside, kind == Kind::RefusedGuard);
+            self.enter_guard(segments, inside, kind == Kind::RefusedGuard);
         }
     }
 
-    /// Enters a reader of these cells' copies.
-    pub(super) fn enter_reader(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+    /// Enters a reader of these segments' copies.
+    pub(super) fn enter_reader(&mut self, segments: &mut Segments<C>, inside: &[usize]) {
         let Some(&first) = inside.first() else { return };
         let memory = self.user.memory;
         for &i in inside {
-            cells.get_mut(i).replica_mut(memory);
+            segments.get_mut(i).replica_mut(memory);
         }
-        let joins = |id: &&EpochId| {
-            let epoch = &self.epochs[id.0 as usize];
-            let covers = |&i: &usize| cells.get(i).replica(memory).is_some_and(|r| r.epochs.contains(id));
-            epoch.takes_readers_of(inside.len()) && (inside.len() == 1 || inside.iter().all(covers))
+        let joins = |id: &&ReadSetId| {
+            let read_set = &self.read_sets[id.0 as usize];
+            let covers =
+                |&i: &usize| segments.get(i).replica(memory).is_some_and(|r| r.read_sets.contains(id));
+            read_set.takes_readers_of(inside.len()) && (inside.len() == 1 || inside.iter().all(covers))
         };
-        let shared = cells.get(first).replica(memory).and_then(|r| r.epochs.iter().find(joins).copied());
+        let shared =
+            segments.get(first).replica(memory).and_then(|r| r.read_sets.iter().find(joins).copied());
         let id = shared.unwrap_or_else(|| {
-            let id = EpochId(self.epochs.insert(Epoch::new(inside.len())) as u32);
+            let id = ReadSetId(self.read_sets.insert(ReadSet::new(inside.len())) as u32);
             for &i in inside {
-                cells.get_mut(i).replica_mut(memory).epochs.push(id);
+                segments.get_mut(i).replica_mut(memory).read_sets.push(id);
             }
-            Record::epoch(self.record, id);
+            Record::read_set(self.record, id);
             id
         });
         self.join(id);
     }
 
     #[inline(always)]
-    fn join(&mut self, id: EpochId) {
-        self.epochs[id.0 as usize].join(self.user.realm);
+    fn join(&mut self, id: ReadSetId) {
+        self.read_sets[id.0 as usize].join(self.user.realm);
         self.joined = Some(id);
         Record::reader(self.record, id, self.user.node);
     }
 
-    /// Enters a node as the last to write these cells' copies: earlier users are behind it now.
-    pub(super) fn enter_writer(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+    /// Enters a node as the last to write these segments' copies: earlier users are behind it now.
+    pub(super) fn enter_writer(&mut self, segments: &mut Segments<C>, inside: &[usize]) {
         for &i in inside {
-            let replica = cells.get_mut(i).replica_mut(self.user.memory);
+            let replica = segments.get_mut(i).replica_mut(self.user.memory);
             self.write(replica);
         }
     }
 
     /// Enters a node that earlier users are behind, and later ones before, and that writes nothing.
-    pub(super) fn enter_step(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
+    pub(super) fn enter_step(&mut self, segments: &mut Segments<C>, inside: &[usize]) {
         for &i in inside {
-            let replica = cells.get_mut(i).replica_mut(self.user.memory);
+            let replica = segments.get_mut(i).replica_mut(self.user.memory);
             replica.writer = Some(self.user.node);
-            replica.leave_epochs(self.epochs);
+            replica.leave_read_sets(self.read_sets);
         }
     }
 
     #[inline(always)]
     fn write(&mut self, replica: &mut Replica) {
         replica.writer = Some(self.user.node);
-        replica.basis = Some(self.user.node);
-        replica.reserve = None;
+        replica.fails_with = Some(self.user.node);
+        replica.valid_unless = None;
         replica.valid = true;
-        replica.leave_epochs(self.epochs);
+        replica.leave_read_sets(self.read_sets);
     }
 
-    /// Makes a group the author of a new version of these cells: all other copies are stale from here on.
-    fn enter_version(&mut self, cells: &mut Cells<C>, inside: &[usize]) {
-        self.enter_writer(cells, inside);
+    /// Makes a group the author of a new version of these segments: all other copies are stale from here on.
+    fn enter_version(&mut self, segments: &mut Segments<C>, inside: &[usize]) {
+        self.enter_writer(segments, inside);
         for &i in inside {
-            let cell = cells.get_mut(i);
-            cell.become_version_of(self.user.node, self.causes);
-            for replica in &mut cell.replicas {
+            let segment = segments.get_mut(i);
+            segment.become_version_of(self.user.node, self.causes);
+            for replica in &mut segment.replicas {
                 let written = replica.memory == self.user.memory;
-                (replica.reserve, replica.cleared) = (None, false);
+                (replica.valid_unless, replica.cleared) = (None, false);
                 replica.valid = written;
                 if written {
-                    replica.group = Some(self.user.node);
+                    replica.last_group = Some(self.user.node);
                 }
             }
         }
     }
 
-    /// Enters a guard that may write these cells: what comes later counts on the heap's copy, and the others stay in
+    /// Enters a guard that may write these segments: what comes later counts on the heap's copy, and the others stay in
     /// reserve. One that is refused already only takes its place in the order.
     #[cold]
-    fn enter_guard(&mut self, cells: &mut Cells<C>, inside: &[usize], refused: bool) {
+    fn enter_guard(&mut self, segments: &mut Segments<C>, inside: &[usize], refused: bool) {
         let User { node, memory: heap, .. } = self.user;
         for &i in inside {
-            let cell = cells.get_mut(i);
-            let replica = cell.replica_mut(heap);
+            let segment = segments.get_mut(i);
+            let replica = segment.replica_mut(heap);
             replica.writer = Some(node);
-            replica.group = Some(node);
-            replica.leave_epochs(self.epochs);
+            replica.last_group = Some(node);
+            replica.leave_read_sets(self.read_sets);
             if refused {
                 continue;
             }
             replica.valid = true;
-            cell.guards.push(node);
+            segment.guards.push(node);
             // Zeros that nobody has written are as good in the heap as anywhere.
-            let written = matches!(cell.content, Content::Written);
-            cell.forget_clears();
-            cell.content.become_other(Content::Written, self.causes);
-            for replica in cell.replicas.iter_mut().filter(|r| r.valid && r.memory != heap) {
+            let written = matches!(segment.content, Content::Written);
+            segment.forget_clears();
+            segment.content.become_other(Content::Written, self.causes);
+            for replica in segment.replicas.iter_mut().filter(|r| r.valid && r.memory != heap) {
                 replica.valid = false;
-                replica.reserve = written.then_some(node);
+                replica.valid_unless = written.then_some(node);
             }
         }
     }

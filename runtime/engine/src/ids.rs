@@ -73,7 +73,7 @@ const CHUNK: usize = 64;
 const NO_SLOT: u32 = u32::MAX;
 
 /// A table of this many slots or more gives its memory back when it has emptied.
-const LARGE: usize = 4096;
+const KEPT_WHEN_EMPTY: usize = 4096;
 
 impl<K, T: Default> Table<K, T> {
     pub(crate) fn new() -> Self {
@@ -142,7 +142,7 @@ impl<K, T: Default> Table<K, T> {
     /// A table that was large once gives its memory back when it has emptied; a small one keeps its few pages.
     #[inline]
     pub(crate) fn trim(&mut self) {
-        if self.len == 0 && self.chunks.len() * CHUNK > LARGE {
+        if self.len == 0 && self.chunks.len() * CHUNK > KEPT_WHEN_EMPTY {
             self.chunks = Vec::new();
             self.vacant = NO_SLOT;
         }

@@ -11,9 +11,9 @@ use std::hint::cold_path;
 use smallvec::SmallVec;
 
 use super::edges::NONE;
-use super::epoch::see;
 use super::ids::{ContextId, DeviceId, LaneId, MemoryId, Table};
 use super::machine::{Flight, Report};
+use super::read_set::see;
 use super::{Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
 
 /// A group to be fed.
@@ -32,18 +32,18 @@ pub struct Popped {
 }
 
 /// What the native calls of a group need.
-pub struct Outfit<'e, S: Shell> {
+pub struct NativeArgs<'e, S: Shell> {
     node: &'e mut Node<S>,
     roots: &'e Table<RootTag, Root<S>>,
 }
 
-impl<S: Shell> fmt::Debug for Outfit<'_, S> {
+impl<S: Shell> fmt::Debug for NativeArgs<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outfit").field("waits", &self.node.waits).finish_non_exhaustive()
+        f.debug_struct("NativeArgs").field("waits", &self.node.waits).finish_non_exhaustive()
     }
 }
 
-impl<S: Shell> Outfit<'_, S> {
+impl<S: Shell> NativeArgs<'_, S> {
     /// Points of other lanes of the context to wait for.
     pub fn waits(&self) -> &[(LaneId, u64)] {
         &self.node.waits
@@ -64,8 +64,8 @@ impl<S: Shell> Outfit<'_, S> {
     }
 
     /// What is to be done, if it is a group; taken once.
-    pub fn take_load(&mut self) -> Option<S::Load> {
-        self.node.load.take()
+    pub fn take_commands(&mut self) -> Option<S::Commands> {
+        self.node.commands.take()
     }
 }
 
@@ -213,8 +213,8 @@ impl<S: Shell> Engine<S> {
 
     /// What the native calls of a group that was popped need.
     #[inline]
-    pub fn outfit(&mut self, node: NodeId) -> Option<Outfit<'_, S>> {
-        Some(Outfit { node: self.nodes.get_mut(node)?, roots: &self.roots })
+    pub fn native_args(&mut self, node: NodeId) -> Option<NativeArgs<'_, S>> {
+        Some(NativeArgs { node: self.nodes.get_mut(node)?, roots: &self.roots })
     }
 
     /// The native calls of these groups have been made.
@@ -250,15 +250,15 @@ impl<S: Shell> Engine<S> {
     pub(super) fn count_fed(&mut self, id: NodeId, at: Option<(LaneId, u64)>, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
         let behind = std::mem::replace(&mut node.out_fed, NONE);
-        let (place, epochs) = (node.place, node.epochs.len());
+        let (place, read_sets) = (node.place, node.read_sets.len());
         self.open_list(behind, at, turn);
-        if epochs == 0 {
+        if read_sets == 0 {
             return;
         }
         let realm = self.realm(place);
-        for i in 0..epochs {
-            let epoch = self.nodes[id].epochs[i];
-            let entry = &mut self.epochs[epoch.0 as usize];
+        for i in 0..read_sets {
+            let read_set = self.nodes[id].read_sets[i];
+            let entry = &mut self.read_sets[read_set.0 as usize];
             let wanted = entry.wanted;
             let group = entry.group(realm);
             group.unfed -= 1;
@@ -269,7 +269,7 @@ impl<S: Shell> Engine<S> {
                 cold_path();
                 let last = group.last.clone();
                 let waiting = std::mem::replace(&mut group.waiting, NONE);
-                self.open_epoch(waiting, &last, turn);
+                self.open_read_set(waiting, &last, turn);
             }
             if let Some((lane, point)) = at.filter(|_| wanted) {
                 self.ask(lane, point, turn);
@@ -302,7 +302,7 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    fn open_epoch(&mut self, mut head: u32, last: &[(LaneId, u64)], turn: &mut Turn<S>) {
+    fn open_read_set(&mut self, mut head: u32, last: &[(LaneId, u64)], turn: &mut Turn<S>) {
         while head != NONE {
             let edge = self.edges.remove(head as usize);
             head = edge.next;

@@ -22,8 +22,8 @@
 //!
 //! # Data
 //!
-//! A root buffer is a partition into cells: boxes with one history. A cell knows its newest version (who
-//! wrote it, whether it is poisoned) and each replica's state (valid or stale, last writer, epochs of readers since).
+//! A root buffer is a partition into segments: boxes with one history. A segment knows its newest version (who
+//! wrote it, whether it is poisoned) and each replica's state (valid or stale, last writer, read sets of readers since).
 //! Versions carry data and failure; replicas carry hazards. Validity advances when a group is planned, not when it
 //! runs, so later groups plan against the future.
 //!
@@ -37,9 +37,7 @@
 
 mod access;
 mod boxes;
-mod cells;
 mod edges;
-mod epoch;
 mod guard;
 mod hazard;
 mod ids;
@@ -49,13 +47,15 @@ mod machine;
 mod mapping;
 mod node;
 mod plan;
+mod read_set;
 mod record;
-mod retire;
 mod root;
+mod segments;
 mod settle;
 mod stall;
 mod transfer;
 mod turn;
+mod unused;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -65,16 +65,16 @@ use slab::Slab;
 pub use access::{Access, Mode, merge};
 pub use boxes::Box3;
 use edges::Edge;
-use epoch::{Epoch, EpochId};
 pub use guard::GuardPlan;
 use ids::Table;
 pub use ids::{ContextId, DeviceId, DomainId, HEAP, Id, LaneId, MemoryId};
-pub use lanes::{Fed, Outfit, Popped};
+pub use lanes::{Fed, NativeArgs, Popped};
 use machine::{Context, Device, Lane, Memory};
 pub use machine::{Depth, MemoryTraits};
 pub use node::Use;
 use node::{End, Node, State};
 pub use plan::{After, Plan};
+use read_set::{ReadSet, ReadSetId};
 pub use record::{Record, Recorded};
 pub use root::{Initial, RootShape};
 use root::{Root, Slot};
@@ -88,7 +88,7 @@ pub trait Shell: Sized + 'static {
     /// What a node does.
     type Work: fmt::Debug;
     /// What a node has to be given when it is fed or started; nothing by default.
-    type Load: fmt::Debug;
+    type Commands: fmt::Debug;
     /// Why something failed; equal when it is the same failure.
     type Cause: Clone + PartialEq + fmt::Debug;
     /// An allocation.
@@ -176,7 +176,7 @@ pub struct Tally {
     pub bytes_cleared: u64,
     /// Proxies that the shell was asked to run.
     pub proxies: u64,
-    /// Nodes, epochs and cells that planning has looked at: what a submission costs.
+    /// Nodes, read sets and segments that planning has looked at: what a submission costs.
     pub nodes_visited: u64,
     /// Allocations that were made at once.
     pub small_heaps: u64,
@@ -187,7 +187,7 @@ pub struct Engine<S: Shell> {
     nodes: Table<NodeTag, Node<S>>,
     roots: Table<RootTag, Root<S>>,
     proxies: Table<ProxyTag, Proxy>,
-    epochs: Slab<Epoch>,
+    read_sets: Slab<ReadSet>,
     edges: Slab<Edge>,
     contexts: Vec<Context<S::Cause>>,
     devices: Vec<Device>,
@@ -204,8 +204,8 @@ pub struct Engine<S: Shell> {
     pending: Vec<NodeId>,
     /// Downloads whose time for staging has not come, and their uploads.
     unstaged: HashMap<NodeId, NodeId>,
-    retiring: Vec<retire::Retiring<S::Cause>>,
-    kept: Vec<retire::Kept<S::Memory>>,
+    closing: Vec<unused::Closing<S::Cause>>,
+    kept: Vec<unused::Kept<S::Memory>>,
     /// The most bytes of one staged transfer that go in one piece.
     staging_chunk: usize,
     /// The most bytes of a copy that goes where it is read.
@@ -232,7 +232,7 @@ impl<S: Shell> Engine<S> {
             nodes: Table::new(),
             roots: Table::new(),
             proxies: Table::new(),
-            epochs: Slab::new(),
+            read_sets: Slab::new(),
             edges: Slab::new(),
             contexts: Vec::new(),
             devices: Vec::new(),
@@ -245,7 +245,7 @@ impl<S: Shell> Engine<S> {
             scratch: None,
             pending: Vec::new(),
             unstaged: HashMap::new(),
-            retiring: Vec::new(),
+            closing: Vec::new(),
             kept: Vec::new(),
             staging_chunk: usize::MAX,
             small_copy: 64 << 10,
@@ -289,9 +289,9 @@ impl<S: Shell> Engine<S> {
         self.roots.len()
     }
 
-    /// Everything else that is kept for nodes: edges, epochs and proxies, zero when nothing is outstanding.
+    /// Everything else that is kept for nodes: edges, read sets and proxies, zero when nothing is outstanding.
     pub fn live_links(&self) -> usize {
-        self.edges.len() + self.proxies.len() + self.epochs.iter().filter(|(_, e)| !e.is_over()).count()
+        self.edges.len() + self.proxies.len() + self.read_sets.iter().filter(|(_, e)| !e.is_over()).count()
     }
 
     /// The work of a node that has not settled.
@@ -300,8 +300,8 @@ impl<S: Shell> Engine<S> {
     }
 
     /// What is to be done at this node; taken once.
-    pub fn take_load(&mut self, node: NodeId) -> Option<S::Load> {
-        self.nodes.get_mut(node)?.load.take()
+    pub fn take_commands(&mut self, node: NodeId) -> Option<S::Commands> {
+        self.nodes.get_mut(node)?.commands.take()
     }
 
     /// The work of all nodes.

@@ -10,10 +10,10 @@
 //! the middle of using it, on the host or on other lanes, goes on with it, and fails in the end: others look elsewhere by then.
 //! The context's own memory is leaked in any case: to free it might be to wait for the device.
 
-use super::cells::Content;
 use super::edges::{DATA, EVENT};
 use super::ids::{ContextId, LaneId, MemoryId};
-use super::retire::Kept;
+use super::segments::Content;
+use super::unused::Kept;
 use super::{End, Engine, HEAP, Node, NodeId, RootId, Shell, Slot, State, Turn, Use};
 
 /// Memory that nobody is to use any more.
@@ -149,12 +149,12 @@ impl<S: Shell> Engine<S> {
         let mut lost = Vec::new();
         for id in roots {
             let root = &mut self.roots[id];
-            for cell in root.cells.iter_mut() {
-                for replica in cell.replicas.iter_mut().filter(|r| gone.has(id, r.memory)) {
-                    (replica.valid, replica.reserve, replica.cleared) = (false, None, false);
+            for segment in root.segments.iter_mut() {
+                for replica in segment.replicas.iter_mut().filter(|r| gone.has(id, r.memory)) {
+                    (replica.valid, replica.valid_unless, replica.cleared) = (false, None, false);
                 }
-                if matches!(cell.content, Content::Written) && cell.is_nowhere() {
-                    cell.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
+                if matches!(segment.content, Content::Written) && segment.is_nowhere() {
+                    segment.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }
             }
             for at in (0..root.slots.len()).rev() {

@@ -173,7 +173,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// The same device once more, for lanes that work in another way.
-    pub fn add_twin(&mut self, device: DeviceId) -> DeviceId {
+    pub fn add_lane_group(&mut self, device: DeviceId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
         let Device { context, memory, .. } = self.devices[device.0 as usize];
         self.devices.push(Device::new(context, memory));

@@ -13,10 +13,10 @@
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::cells::Content;
 use super::edges::DATA;
 use super::hazard::{Kind, Preds, User};
 use super::machine::Memory;
+use super::segments::Content;
 use super::{Access, End, Engine, Mode, NodeId, Place, RootId, Shell, Step, Transfer, Turn};
 
 impl<S: Shell> Engine<S> {
@@ -49,7 +49,7 @@ impl<S: Shell> Engine<S> {
         let entry = &mut self.roots[root];
         entry.is_mapped = to_host;
         let (bounds, before) = (entry.extent, entry.handed_over);
-        let mut cells = std::mem::take(&mut entry.cells);
+        let mut segments = std::mem::take(&mut entry.segments);
         let id =
             self.transfer_node(Place::Device(device), Transfer { root, from: home, to: home, bounds, step });
         (self.nodes[id].hands_over, self.nodes[id].wants_copy_lane) = (true, false);
@@ -57,22 +57,24 @@ impl<S: Shell> Engine<S> {
             User { node: id, realm: self.realm(Place::Device(device)), memory: home, kind: Kind::Author };
         let mut preds = Preds::default();
         preds.node(before, DATA);
-        let inside = cells.carve(&bounds, &mut self.epochs);
+        let inside = segments.carve(&bounds, &mut self.read_sets);
         if to_host {
             // Where clearing has failed the host would find anything, and while it has the memory nobody can clear it again.
-            for cell in
-                inside.iter().map(|&i| cells.get(i)).filter(|cell| matches!(cell.content, Content::Never))
+            for segment in inside
+                .iter()
+                .map(|&i| segments.get(i))
+                .filter(|segment| matches!(segment.content, Content::Never))
             {
-                preds.node(cell.replica(home).and_then(|replica| replica.basis), DATA);
+                preds.node(segment.replica(home).and_then(|replica| replica.fails_with), DATA);
             }
         }
         let mut entry = self.entry(user, &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
-        entry.enter_step(&mut cells, &inside);
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
+        entry.enter_step(&mut segments, &inside);
         let gates = self.use_root(id, root, home, true, turn);
         self.attach(id, &mut preds, gates, turn);
-        cells.tidy(&inside, &self.nodes, &mut self.epochs);
-        self.roots[root].cells = cells;
+        segments.tidy(&inside, &self.nodes, &mut self.read_sets);
+        self.roots[root].segments = segments;
         self.roots[root].handed_over = Some(id);
         true
     }
@@ -80,11 +82,12 @@ impl<S: Shell> Engine<S> {
     /// Clears all that nobody has written: while the host has the memory no device could.
     fn clear_all(&mut self, root: RootId, turn: &mut Turn<S>) {
         let Some(home) = self.roots[root].home else { return };
-        let mut cells = std::mem::take(&mut self.roots[root].cells);
-        let rubbish = (0..cells.len()).map(|at| cells.get(at)).filter(|cell| cell.is_rubbish(home));
-        let rubbish: SmallVec<[Box3; 4]> = rubbish.map(|cell| cell.bounds).collect();
-        self.clear_boxes(root, &mut cells, home, &rubbish, turn);
-        self.roots[root].cells = cells;
+        let mut segments = std::mem::take(&mut self.roots[root].segments);
+        let rubbish =
+            (0..segments.len()).map(|at| segments.get(at)).filter(|segment| segment.is_rubbish(home));
+        let rubbish: SmallVec<[Box3; 4]> = rubbish.map(|segment| segment.bounds).collect();
+        self.clear_boxes(root, &mut segments, home, &rubbish, turn);
+        self.roots[root].segments = segments;
     }
 
     /// A step has failed.

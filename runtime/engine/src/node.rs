@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use super::edges::{DATA, EVENT, NONE};
-use super::epoch::LastPoints;
 use super::ids::{LaneId, MemoryId};
-use super::{EpochId, NodeId, Place, ProxyId, Realm, RootId, Shell, Turn};
+use super::read_set::LastPoints;
+use super::{NodeId, Place, ProxyId, ReadSetId, Realm, RootId, Shell, Turn};
 
 /// How far a node has come; see the engine's own documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Use {
 pub(super) struct Node<S: Shell> {
     pub(super) work: Option<S::Work>,
     /// What it has to be given when it is fed or started; taken then.
-    pub(super) load: Option<S::Load>,
+    pub(super) commands: Option<S::Commands>,
     pub(super) end: Option<End<S::Cause>>,
     pub(super) place: Place,
     pub(super) state: State,
@@ -78,8 +78,8 @@ pub(super) struct Node<S: Shell> {
     pub(super) reads: SmallVec<[NodeId; 2]>,
     /// Points of other lanes to wait for natively.
     pub(super) waits: LastPoints,
-    /// Epochs it reads in.
-    pub(super) epochs: SmallVec<[EpochId; 2]>,
+    /// Read sets it reads in.
+    pub(super) read_sets: SmallVec<[ReadSetId; 2]>,
     /// Proxies that carry this node's end elsewhere.
     pub(super) proxies: Vec<(Realm, ProxyId)>,
 }
@@ -88,7 +88,7 @@ impl<S: Shell> Default for Node<S> {
     fn default() -> Self {
         Node {
             work: None,
-            load: None,
+            commands: None,
             end: None,
             place: Place::Host,
             state: State::Gated,
@@ -110,7 +110,7 @@ impl<S: Shell> Default for Node<S> {
             uses: SmallVec::new(),
             reads: SmallVec::new(),
             waits: SmallVec::new(),
-            epochs: SmallVec::new(),
+            read_sets: SmallVec::new(),
             proxies: Vec::new(),
         }
     }
@@ -153,11 +153,11 @@ impl<S: Shell> Node<S> {
         (self.certain, self.told) = (false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
-        self.load = None;
+        self.commands = None;
         empty(&mut self.uses);
         empty(&mut self.reads);
         empty(&mut self.waits);
-        empty(&mut self.epochs);
+        empty(&mut self.read_sets);
         if self.proxies.capacity() > 0 {
             self.proxies = Vec::new();
         }

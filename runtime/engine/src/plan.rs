@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use super::boxes::{Box3, Piece, cover};
-use super::cells::{Cell, Cells, Inside, Source};
 use super::hazard::{Entry, Kind, Preds, User, guards_ahead};
 use super::ids::{DeviceId, MemoryId};
+use super::segments::{Inside, Segment, Segments, Source};
 use super::{
     Access, Allocate, End, Engine, HEAP, Mode, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use,
     edges,
@@ -40,8 +40,8 @@ pub struct Plan<'a, S: Shell> {
     pub doomed: Option<S::Cause>,
     /// How many native commands it takes; a group without any, which is a barrier, counts as one.
     pub weight: u32,
-    /// See [`Shell::Load`].
-    pub load: S::Load,
+    /// See [`Shell::Commands`].
+    pub commands: S::Commands,
 }
 
 /// Where a stale piece can be had.
@@ -60,7 +60,7 @@ impl<S: Shell> Engine<S> {
         let realm = self.realm(place);
         let id = self.fresh_node(place, work);
         let node = &mut self.nodes[id];
-        node.load = Some(plan.load);
+        node.commands = Some(plan.commands);
         node.weight = plan.weight.max(1);
         node.keeps_previous = plan.keep_previous;
         node.end = plan.doomed.map(End::Doomed);
@@ -104,7 +104,7 @@ impl<S: Shell> Engine<S> {
     fn is_at_hand(&self, access: &Access, memory: MemoryId) -> bool {
         !access.mode.reads()
             || self.roots[access.root]
-                .cells
+                .segments
                 .is_at_hand(memory, self.memories[memory.0 as usize].traits.zeroed)
     }
 
@@ -124,10 +124,10 @@ impl<S: Shell> Engine<S> {
         if !access.mode.reads() {
             return false;
         }
-        let cells = &self.roots[access.root].cells;
+        let segments = &self.roots[access.root].segments;
         // A guard's box may be empty, and then reads nothing.
         let poison =
-            cells.overlapping(&access.bounds).into_iter().find_map(|i| cells.get(i).content.poison());
+            segments.overlapping(&access.bounds).into_iter().find_map(|i| segments.get(i).content.poison());
         let Some(cause) = poison.cloned() else { return false };
         self.nodes[node].end.get_or_insert(End::Doomed(cause));
         true
@@ -136,7 +136,7 @@ impl<S: Shell> Engine<S> {
     /// Plans the transfers that bring what these requirements read into `memory`.
     pub(super) fn fetch(&mut self, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
         let root = accesses[0].root;
-        let mut cells = std::mem::take(&mut self.roots[root].cells);
+        let mut segments = std::mem::take(&mut self.roots[root].segments);
         let zeroed = self.memories[memory.0 as usize].traits.zeroed;
         let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
         let mut rubbish: SmallVec<[Box3; 4]> = SmallVec::new();
@@ -144,28 +144,28 @@ impl<S: Shell> Engine<S> {
             if !access.mode.reads() {
                 continue;
             }
-            for at in cells.overlapping(&access.bounds) {
-                let cell = cells.get(at);
-                if cell.is_stale(memory) {
-                    let sources = self.sources(cell, memory);
-                    stale.push((cell.bounds.intersection(&access.bounds), sources));
-                } else if !zeroed && cell.is_rubbish(memory) {
-                    rubbish.push(cell.bounds.intersection(&access.bounds));
+            for at in segments.overlapping(&access.bounds) {
+                let segment = segments.get(at);
+                if segment.is_stale(memory) {
+                    let sources = self.sources(segment, memory);
+                    stale.push((segment.bounds.intersection(&access.bounds), sources));
+                } else if !zeroed && segment.is_rubbish(memory) {
+                    rubbish.push(segment.bounds.intersection(&access.bounds));
                 }
             }
         }
-        self.clear_boxes(root, &mut cells, memory, &rubbish, turn);
+        self.clear_boxes(root, &mut segments, memory, &rubbish, turn);
         for (bounds, source) in self.shortest(&stale) {
-            self.transfer(root, &mut cells, source, memory, bounds, turn);
+            self.transfer(root, &mut segments, source, memory, bounds, turn);
         }
-        self.roots[root].cells = cells;
+        self.roots[root].segments = segments;
     }
 
     /// Plans clears of what nobody has written: all of it alike, in the fewest boxes.
     pub(super) fn clear_boxes(
         &mut self,
         root: RootId,
-        cells: &mut Cells<S::Cause>,
+        segments: &mut Segments<S::Cause>,
         memory: MemoryId,
         rubbish: &[Box3],
         turn: &mut Turn<S>,
@@ -173,14 +173,15 @@ impl<S: Shell> Engine<S> {
         let source = || Sources::from_slice(&[Source { memory, pending: None }]);
         let rubbish: SmallVec<[(Box3, Sources); 4]> = rubbish.iter().map(|b| (*b, source())).collect();
         for (bounds, _) in self.shortest(&rubbish) {
-            self.clear(root, cells, memory, bounds, turn);
+            self.clear(root, segments, memory, bounds, turn);
         }
     }
 
-    /// Where a cell can be had other than in `target`, and who may yet fail to write it there.
-    fn sources(&self, cell: &Cell<S::Cause>, target: MemoryId) -> Sources {
+    /// Where a segment can be had other than in `target`, and who may yet fail to write it there.
+    fn sources(&self, segment: &Segment<S::Cause>, target: MemoryId) -> Sources {
         let may_fail = |id: &NodeId| self.nodes.contains(*id);
-        cell.sources()
+        segment
+            .sources()
             .filter(|s| s.memory != target)
             .map(|s| Source { pending: s.pending.filter(may_fail), ..s })
             .collect()
@@ -219,37 +220,37 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> u32 {
         let &Access { root, bounds, mode } = access;
-        let Engine { nodes, roots, epochs, record, tally, .. } = self;
+        let Engine { nodes, roots, read_sets, record, tally, .. } = self;
         let entry = &mut roots[root];
         if !entry.guards.is_empty() {
             guards_ahead(&entry.guards, &bounds, mode.writes(), preds);
         }
         preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);
-        let cells = &mut entry.cells;
-        let mut uses = Entry { user, preds, epochs, record, causes: &mut turn.causes, joined: None };
-        match cells.only_mut().filter(|cell| bounds.contains(&cell.bounds)) {
+        let segments = &mut entry.segments;
+        let mut uses = Entry { user, preds, read_sets, record, causes: &mut turn.causes, joined: None };
+        match segments.only_mut().filter(|segment| bounds.contains(&segment.bounds)) {
             // A root of one history, used as a whole: nothing to search for, to cut or to join.
-            Some(cell) => {
+            Some(segment) => {
                 tally.nodes_visited += 1;
-                if !uses.use_alone(cell, mode) {
-                    uses.hazards(cell, mode);
-                    uses.enter(cells, &[0], mode);
+                if !uses.use_alone(segment, mode) {
+                    uses.hazards(segment, mode);
+                    uses.enter(segments, &[0], mode);
                     // Who has settled since may stay named: ids that outlive their nodes name nothing.
-                    if cells.get(0).needs_tidying() {
-                        cells.tidy(&[0], nodes, uses.epochs);
+                    if segments.get(0).needs_tidying() {
+                        segments.tidy(&[0], nodes, uses.read_sets);
                     }
                 }
             }
             None => {
-                let (met, inside) = apply_to_part(&mut uses, cells, &bounds, mode);
+                let (met, inside) = apply_to_part(&mut uses, segments, &bounds, mode);
                 tally.nodes_visited += met;
-                cells.tidy(&inside, nodes, uses.epochs);
+                segments.tidy(&inside, nodes, uses.read_sets);
             }
         }
         let joined = uses.joined;
         let node = &mut nodes[user.node];
-        if let Some(epoch) = joined {
-            node.epochs.push(epoch);
+        if let Some(read_set) = joined {
+            node.read_sets.push(read_set);
         }
         node.uses.push(Use { root, memory: user.memory, writes: mode.writes() });
         entry.users += 1;
@@ -349,21 +350,21 @@ impl<S: Shell> Engine<S> {
     }
 }
 
-/// Enters a use of a part of a root, or of a root of several histories. Returns how many cells it met, and where it
+/// Enters a use of a part of a root, or of a root of several histories. Returns how many segments it met, and where it
 /// is now.
 #[inline(never)]
 fn apply_to_part<C: Clone + PartialEq>(
     entry: &mut Entry<'_, C>,
-    cells: &mut Cells<C>,
+    segments: &mut Segments<C>,
     bounds: &Box3,
     mode: Mode,
 ) -> (u64, Inside) {
-    let met = cells.overlapping(bounds);
+    let met = segments.overlapping(bounds);
     for &i in &met {
-        entry.hazards(cells.get(i), mode);
+        entry.hazards(segments.get(i), mode);
     }
-    let inside = cells.carve(bounds, entry.epochs);
-    entry.enter(cells, &inside, mode);
+    let inside = segments.carve(bounds, entry.read_sets);
+    entry.enter(segments, &inside, mode);
     (met.len() as u64, inside)
 }
 
@@ -377,8 +378,8 @@ pub(super) fn kept(mode: Mode) -> Mode {
 }
 
 impl<S: Shell> Engine<S> {
-    /// Into how many cells a root is cut, for tests.
-    pub fn cells_of(&self, root: RootId) -> usize {
-        self.roots.get(root).map_or(0, |r| Cells::len(&r.cells))
+    /// Into how many segments a root is cut, for tests.
+    pub fn segments_of(&self, root: RootId) -> usize {
+        self.roots.get(root).map_or(0, |r| Segments::len(&r.segments))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hint::cold_path;
 
 use super::hazard::Preds;
-use super::{Engine, EpochId, NodeId, Shell, Transfer};
+use super::{Engine, NodeId, ReadSetId, Shell, Transfer};
 
 /// What a recorded node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Record {
     pub edges: Vec<(usize, usize)>,
     ids: Vec<NodeId>,
     by_id: HashMap<NodeId, usize>,
-    readers: HashMap<EpochId, Vec<usize>>,
+    readers: HashMap<ReadSetId, Vec<usize>>,
 }
 
 impl Record {
@@ -35,16 +35,16 @@ impl Record {
         self.by_id.get(&node).copied()
     }
 
-    /// An epoch has begun.
-    pub(super) fn epoch(record: &mut Option<Box<Record>>, id: EpochId) {
+    /// A read set has begun.
+    pub(super) fn read_set(record: &mut Option<Box<Record>>, id: ReadSetId) {
         if let Some(record) = record {
             cold_path();
             record.readers.insert(id, Vec::new());
         }
     }
 
-    /// A node reads in an epoch.
-    pub(super) fn reader(record: &mut Option<Box<Record>>, id: EpochId, node: NodeId) {
+    /// A node reads in a read set.
+    pub(super) fn reader(record: &mut Option<Box<Record>>, id: ReadSetId, node: NodeId) {
         if let Some(record) = record {
             cold_path();
             let position = record.by_id[&node];
@@ -81,8 +81,8 @@ impl<S: Shell> Engine<S> {
         for (from, _) in preds.nodes.iter().filter(|(id, _)| self.nodes.contains(*id)) {
             record.edges.push((record.by_id[from], to));
         }
-        for epoch in &preds.epochs {
-            let readers = record.readers.get(epoch).into_iter().flatten();
+        for read_set in &preds.read_sets {
+            let readers = record.readers.get(read_set).into_iter().flatten();
             record.edges.extend(readers.map(|from| (*from, to)));
         }
     }

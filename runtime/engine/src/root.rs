@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::cells::Cells;
 use super::ids::MemoryId;
+use super::segments::Segments;
 use super::{Engine, HEAP, NodeId, RootId, Shell, Turn};
 
 /// An allocation of a root in one memory.
@@ -43,7 +43,7 @@ pub enum Initial<M> {
 
 /// A root buffer.
 pub(super) struct Root<S: Shell> {
-    pub(super) cells: Cells<S::Cause>,
+    pub(super) segments: Segments<S::Cause>,
     pub(super) extent: Box3,
     pub(super) bytes: usize,
     /// Bytes in one element of a box.
@@ -69,7 +69,7 @@ pub(super) struct Root<S: Shell> {
 impl<S: Shell> Default for Root<S> {
     fn default() -> Self {
         Root {
-            cells: Cells::default(),
+            segments: Segments::default(),
             extent: Box3::line(0, 0),
             bytes: 0,
             unit: 0,
@@ -107,9 +107,9 @@ impl<S: Shell> Engine<S> {
             Initial::Written(allocation) => (Some(allocation), Some(memory)),
         };
         self.count_slots(memory, i32::from(allocation.is_some()));
-        let cells = Cells::new(extent, content);
+        let segments = Segments::new(extent, content);
         let slots = allocation.map(|m| (memory, Slot::Ready(m))).into_iter().collect();
-        self.roots.insert(Root { cells, extent, bytes, unit, object, slots, home, ..Root::default() })
+        self.roots.insert(Root { segments, extent, bytes, unit, object, slots, home, ..Root::default() })
     }
 
     /// Takes an allocation that was made for a root before that is added; not where its context has gone meanwhile.
@@ -144,7 +144,7 @@ impl<S: Shell> Engine<S> {
         let Some(root) = self.roots.get(id) else { return };
         if root.released && root.users == 0 {
             let Some(mut root) = self.roots.remove(id) else { return };
-            root.cells.clear(&mut self.epochs, &mut turn.causes);
+            root.segments.clear(&mut self.read_sets, &mut turn.causes);
             turn.causes.extend(root.stuck);
             for (memory, slot) in root.slots {
                 let pinned_by = root.pinned_by.filter(|_| memory == HEAP);

@@ -3,10 +3,11 @@
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::cells::Content;
 use super::edges::{DATA, EVENT, NONE};
+use super::segments::Content;
 use super::{
-    End, Engine, Epoch, EpochId, NodeId, Outcome, ProxyId, Realm, RootId, Settled, Shell, State, Turn, Use,
+    End, Engine, NodeId, Outcome, ProxyId, ReadSet, ReadSetId, Realm, RootId, Settled, Shell, State, Turn,
+    Use,
 };
 
 /// What came of a wish to cancel.
@@ -71,18 +72,18 @@ impl<S: Shell> Engine<S> {
         }
         self.release_readers(id, ended);
         let realm = self.realm(place);
-        let Engine { nodes, roots, epochs, .. } = self;
+        let Engine { nodes, roots, read_sets, .. } = self;
         let Some(node) = nodes.vacate(id) else { return };
         let mut fired: SmallVec<[ProxyId; 2]> = SmallVec::new();
         if !node.proxies.is_empty() {
             fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
         }
-        for epoch in &node.epochs {
-            leave_epoch(*epoch, epochs, realm, &mut fired);
+        for read_set in &node.read_sets {
+            leave_read_set(*read_set, read_sets, realm, &mut fired);
         }
         if let Some(work) = node.work.take() {
-            let (load, took_down, told) = (node.load.take().map(Box::new), node.took_down, node.told);
-            turn.settled.push(Settled { node: id, work, load, outcome, took_down, told });
+            let (commands, took_down, told) = (node.commands.take().map(Box::new), node.took_down, node.told);
+            turn.settled.push(Settled { node: id, work, commands, outcome, took_down, told });
         }
         let mut released: SmallVec<[RootId; 2]> = SmallVec::new();
         for &Use { root, .. } in &node.uses {
@@ -204,23 +205,23 @@ impl<S: Shell> Engine<S> {
             if !writes {
                 continue;
             }
-            let cells = &mut self.roots[root].cells;
-            for at in 0..cells.len() {
-                let cell = cells.get_mut(at);
-                let carried = transfer && cell.replica(memory).is_some_and(|r| r.basis == Some(id));
+            let segments = &mut self.roots[root].segments;
+            for at in 0..segments.len() {
+                let segment = segments.get_mut(at);
+                let carried = transfer && segment.replica(memory).is_some_and(|r| r.fails_with == Some(id));
                 if carried {
-                    let never = matches!(cell.content, Content::Never);
-                    let target = cell.replica_mut(memory);
+                    let never = matches!(segment.content, Content::Never);
+                    let target = segment.replica_mut(memory);
                     // A clear that failed leaves bytes that nobody has written: the next reader asks for another.
-                    (target.valid, target.reserve, target.cleared) = (never, None, false);
-                    if cell.is_nowhere() {
-                        cell.end_guards();
+                    (target.valid, target.valid_unless, target.cleared) = (never, None, false);
+                    if segment.is_nowhere() {
+                        segment.end_guards();
                     }
                 }
-                let wrote = !transfer && cell.author == Some(id);
-                let last = carried && matches!(cell.content, Content::Written) && cell.is_nowhere();
+                let wrote = !transfer && segment.author == Some(id);
+                let last = carried && matches!(segment.content, Content::Written) && segment.is_nowhere();
                 if wrote || last {
-                    cell.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
+                    segment.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }
             }
         }
@@ -228,12 +229,12 @@ impl<S: Shell> Engine<S> {
 
     /// Why some of a box has no data, if that is so.
     pub fn poison(&self, root: super::RootId, bounds: &super::Box3) -> Option<&S::Cause> {
-        let cells = &self.roots.get(root)?.cells;
-        cells.overlapping(bounds).into_iter().find_map(|at| {
-            let cell = cells.get(at);
+        let segments = &self.roots.get(root)?.segments;
+        segments.overlapping(bounds).into_iter().find_map(|at| {
+            let segment = segments.get(at);
             // Who was to write it may be known to fail, and not have settled.
-            let author = cell.author.and_then(|author| self.nodes.get(author));
-            cell.content.poison().or_else(|| author?.takes_down(DATA))
+            let author = segment.author.and_then(|author| self.nodes.get(author));
+            segment.content.poison().or_else(|| author?.takes_down(DATA))
         })
     }
 
@@ -290,16 +291,21 @@ fn outcome_of<C: Clone>(end: End<C>) -> (Outcome<C>, Option<C>) {
     }
 }
 
-/// A reader of an epoch has settled.
-fn leave_epoch(id: EpochId, epochs: &mut Slab<Epoch>, realm: Realm, fired: &mut SmallVec<[ProxyId; 2]>) {
-    let epoch = &mut epochs[id.0 as usize];
-    epoch.unsettled -= 1;
-    let group = epoch.group(realm);
+/// A reader of a read set has settled.
+fn leave_read_set(
+    id: ReadSetId,
+    read_sets: &mut Slab<ReadSet>,
+    realm: Realm,
+    fired: &mut SmallVec<[ProxyId; 2]>,
+) {
+    let read_set = &mut read_sets[id.0 as usize];
+    read_set.unsettled -= 1;
+    let group = read_set.group(realm);
     group.unsettled -= 1;
     if group.unsettled == 0 && !group.proxies.is_empty() {
         fired.extend(group.proxies.drain(..).map(|(_, proxy)| proxy));
     }
-    if epoch.is_over() && epoch.cells == 0 {
-        epochs.remove(id.0 as usize);
+    if read_set.is_over() && read_set.segments == 0 {
+        read_sets.remove(id.0 as usize);
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::edges::NONE;
-use super::{Engine, EpochId, NodeId, Realm, Shell, State};
+use super::{Engine, NodeId, ReadSetId, Realm, Shell, State};
 
 /// A node that others have been waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ struct Waits {
 impl Waits {
     fn of<S: Shell>(engine: &Engine<S>) -> Self {
         let mut waits = Waits { behind: HashMap::new() };
-        let mut readers: HashMap<(EpochId, Realm), Vec<NodeId>> = HashMap::new();
+        let mut readers: HashMap<(ReadSetId, Realm), Vec<NodeId>> = HashMap::new();
         for (id, node) in engine.nodes.iter() {
             let proxied =
                 node.proxies.iter().filter_map(|(_, proxy)| Some(engine.proxies.get(*proxy)?.waiting));
@@ -106,12 +106,12 @@ impl Waits {
             }
             waits.note(id, list, engine);
             let realm = engine.realm(node.place);
-            for epoch in &node.epochs {
-                readers.entry((*epoch, realm)).or_default().push(id);
+            for read_set in &node.read_sets {
+                readers.entry((*read_set, realm)).or_default().push(id);
             }
         }
-        for ((epoch, realm), readers) in readers {
-            waits.note_readers(epoch, realm, &readers, engine);
+        for ((read_set, realm), readers) in readers {
+            waits.note_readers(read_set, realm, &readers, engine);
         }
         waits
     }
@@ -123,17 +123,17 @@ impl Waits {
         }
     }
 
-    /// A writer waits for all readers of an epoch, and one of them is named: one that does not wait itself, if there is one.
+    /// A writer waits for all readers of a read set, and one of them is named: one that does not wait itself, if there is one.
     fn note_readers<S: Shell>(
         &mut self,
-        epoch: EpochId,
+        read_set: ReadSetId,
         realm: Realm,
         readers: &[NodeId],
         engine: &Engine<S>,
     ) {
         let order = |id: &&NodeId| (engine.is_gated(**id), engine.nodes[**id].planned_at, id.sort_key());
         let was_fed = |id: &&NodeId| matches!(engine.nodes[**id].state, State::Fed(..) | State::Passed);
-        let groups = &engine.epochs[epoch.0 as usize].groups;
+        let groups = &engine.read_sets[read_set.0 as usize].groups;
         let Some(group) = groups.iter().find(|group| group.realm == realm) else { return };
         if let Some(&by) = readers.iter().filter(|id| !was_fed(id)).min_by_key(order) {
             self.note(by, engine.listed_in(group.waiting), engine);

@@ -1,11 +1,11 @@
 //! Transfers: nodes of their own, that read one replica and write another, shared by all who need them.
 
 use super::boxes::Box3;
-use super::cells::Cells;
 use super::edges::{self, DATA};
 use super::hazard::{Kind, Preds, User};
 use super::ids::{DeviceId, MemoryId};
 use super::machine::Memory;
+use super::segments::Segments;
 use super::{Engine, HEAP, Mode, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
 
 /// One step of moving a box of a root from one memory to another.
@@ -81,7 +81,7 @@ impl<S: Shell> Engine<S> {
     pub(super) fn clear(
         &mut self,
         root: RootId,
-        cells: &mut Cells<S::Cause>,
+        segments: &mut Segments<S::Cause>,
         memory: MemoryId,
         bounds: Box3,
         turn: &mut Turn<S>,
@@ -92,25 +92,25 @@ impl<S: Shell> Engine<S> {
         let unit = self.roots[root].unit;
         self.tally.clears += 1;
         self.tally.bytes_cleared += (bounds.volume() * unit) as u64;
-        let inside = cells.carve(&bounds, &mut self.epochs);
+        let inside = segments.carve(&bounds, &mut self.read_sets);
         let step = Transfer { root, from: memory, to: memory, bounds, step: Step::Clear };
         let node = self.transfer_node(Place::Device(device), step);
         let user = User { node, realm: self.realm(Place::Device(device)), memory, kind: Kind::Author };
         let mut preds = Preds::default();
         let mut entry = self.entry(user, &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
-        entry.enter_writer(cells, &inside);
-        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(memory).cleared = true);
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
+        entry.enter_writer(segments, &inside);
+        inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(memory).cleared = true);
         let gates = self.use_root(node, root, memory, true, turn);
         self.attach(node, &mut preds, gates, turn);
-        cells.tidy(&inside, &self.nodes, &mut self.epochs);
+        segments.tidy(&inside, &self.nodes, &mut self.read_sets);
     }
 
     /// Plans the move of a box, all of whose bytes are valid in `from` and stale in `to`.
     pub(super) fn transfer(
         &mut self,
         root: RootId,
-        cells: &mut Cells<S::Cause>,
+        segments: &mut Segments<S::Cause>,
         from: MemoryId,
         to: MemoryId,
         bounds: Box3,
@@ -130,7 +130,13 @@ impl<S: Shell> Engine<S> {
             Route::Staged { .. } => (self.staging_chunk / unit).max(1),
         };
         bounds.each_chunk(chunk, &mut |bounds| {
-            self.move_box(&route, root, cells, Transfer { root, from, to, bounds, step: Step::Direct }, turn);
+            self.move_box(
+                &route,
+                root,
+                segments,
+                Transfer { root, from, to, bounds, step: Step::Direct },
+                turn,
+            );
         });
     }
 
@@ -152,12 +158,12 @@ impl<S: Shell> Engine<S> {
         &mut self,
         route: &Route,
         root: RootId,
-        cells: &mut Cells<S::Cause>,
+        segments: &mut Segments<S::Cause>,
         whole: Transfer,
         turn: &mut Turn<S>,
     ) {
         let Transfer { from, to, bounds, .. } = whole;
-        let inside = cells.carve(&bounds, &mut self.epochs);
+        let inside = segments.carve(&bounds, &mut self.read_sets);
         let step = |step| Transfer { step, ..whole };
         let (reader, writer) = match *route {
             Route::Direct(device) => {
@@ -176,10 +182,10 @@ impl<S: Shell> Engine<S> {
         };
         let mut preds = Preds::default();
         let mut entry = self.entry(user(self, reader, from), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Read));
-        entry.enter_reader(cells, &inside);
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Read));
+        entry.enter_reader(segments, &inside);
         let joined = entry.joined;
-        self.nodes[reader].epochs.extend(joined);
+        self.nodes[reader].read_sets.extend(joined);
         let mut gates = self.use_root(reader, root, from, false, turn);
         if reader != writer {
             // The host holds both: the download until there is staging, the upload until the download has ended.
@@ -193,14 +199,14 @@ impl<S: Shell> Engine<S> {
             gates = 1;
         }
         let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
-        entry.enter_writer(cells, &inside);
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
+        entry.enter_writer(segments, &inside);
         gates += self.use_root(writer, root, to, true, turn);
         self.attach(writer, &mut preds, gates, turn);
         if reader != writer && self.nodes[reader].gates == 1 {
             self.stage(reader, turn);
         }
-        cells.tidy(&inside, &self.nodes, &mut self.epochs);
+        segments.tidy(&inside, &self.nodes, &mut self.read_sets);
     }
 
     /// Nothing holds this step back any more but the shell. If it is a download, it is time for its staging: no earlier,

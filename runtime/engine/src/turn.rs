@@ -47,7 +47,7 @@ pub struct Settled<S: Shell> {
     /// What it did, or was to do.
     pub work: S::Work,
     /// Where it never ran, which is rare.
-    pub load: Option<Box<S::Load>>,
+    pub commands: Option<Box<S::Commands>>,
     /// How it ended.
     pub outcome: Outcome<S::Cause>,
     /// How many nodes this one's own failure has taken down.

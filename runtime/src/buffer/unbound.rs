@@ -20,7 +20,7 @@ use windlass_sync::facade::{Mutex, lock};
 use super::Root;
 use crate::error::{Cause, Error, Kind, Result};
 use crate::shell::host_side::GuardCell;
-use crate::shell::waking::shielded;
+use crate::shell::waking::catch_foreign;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State, Windlass};
 use windlass_engine::{Box3, Cancelled, GuardPlan, Mode, NodeId, RootId, Turn};
@@ -147,7 +147,7 @@ impl Drop for Early {
         };
         drop(unbound);
         for wakers in woken {
-            shielded(|| wakers.wake());
+            catch_foreign(|| wakers.wake());
         }
         if let Some((inner, node)) = place {
             end(&inner, node);

@@ -34,7 +34,7 @@ impl<Q: Borrow<Queue>> Waiting<Q> {
         match (polled, self.watched) {
             (Poll::Ready(()), Some(key)) => {
                 self.watched = None;
-                core.inner.watch.is_ready(key);
+                core.inner.watch.end_wait(key);
             }
             (Poll::Pending, None) => self.watched = Some(core.inner.watch.waits(core, self.at)),
             _ => {}
@@ -47,7 +47,7 @@ impl<Q: Borrow<Queue>> Drop for Waiting<Q> {
     fn drop(&mut self) {
         let core = &self.queue.borrow().core;
         if let Some(key) = self.watched.take() {
-            core.inner.watch.is_ready(key);
+            core.inner.watch.end_wait(key);
         }
         wake_all(core.account.forget(&mut self.place));
     }

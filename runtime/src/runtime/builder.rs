@@ -150,7 +150,7 @@ impl RuntimeBuilder {
             inner,
             backends: backends.into_iter().map(entry).collect(),
             contexts: Mutex::new(HashMap::new()),
-            wish: OnceLock::new(),
+            filter: OnceLock::new(),
         };
         Runtime { shared: Arc::new(shared) }
     }

@@ -8,12 +8,12 @@ use windlass_sync::combining::Combiner;
 
 use super::waking::Woken;
 use super::work::Work;
-use super::{Effects, Load, Message, Signal, State, Windlass};
+use super::{Commands, Effects, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
 use windlass_engine::{LaneId, Outcome, Settled, Turn, Use};
 
 /// The most settled nodes for which room is kept.
-const ROOM: usize = 128;
+const MAX_SPARE_SETTLED: usize = 128;
 
 impl Combiner<State, Message> for Effects {
     fn locked(&mut self, state: &mut State) {
@@ -149,7 +149,7 @@ impl State {
                 Work::Group(event) => {
                     woken.single.extend(event.queue.account.give(1));
                     event.settle(Err(error), 0, woken);
-                    woken.single.extend(event.queue.account.end(event.tide, 1));
+                    woken.single.extend(event.queue.account.end(event.generation, 1));
                 }
                 Work::Guard(guard) => guard.ended(Err(error), woken),
                 Work::Transfer(_) => {}
@@ -158,7 +158,7 @@ impl State {
     }
 
     /// Resolves events. Credits come back before, so that whoever finds an event resolved finds its credit free, and
-    /// tides end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
+    /// generations end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
     /// of groups of one queue.
     #[inline(never)]
     fn collect_settled(&mut self, effects: &mut Effects) {
@@ -173,12 +173,12 @@ impl State {
             effects.more_than_native |= !effects.signals.is_empty();
         }
         self.counters.settled += turn.settled.len() as u64;
-        // Those that were told before have given their credits back, and left their tides.
+        // Those that were told before have given their credits back, and left their generations.
         if turn.settled.iter().any(|settled| settled.told) {
             cold_path();
             for settled in turn.settled.extract_if(.., |settled| settled.told) {
-                let (work, load) = resolve(settled, woken, causes);
-                effects.unused.extend(load.map(|load| *load));
+                let (work, commands) = resolve(settled, woken, causes);
+                effects.unused.extend(commands.map(|commands| *commands));
                 effects.over.push(work);
             }
         }
@@ -190,17 +190,18 @@ impl State {
         }
         let before = effects.over.len();
         for settled in turn.settled.drain(..) {
-            let (work, load) = resolve(settled, woken, causes);
-            effects.unused.extend(load.map(|load| *load));
+            let (work, commands) = resolve(settled, woken, causes);
+            effects.unused.extend(commands.map(|commands| *commands));
             effects.over.push(work);
         }
-        if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= ROOM {
+        if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= MAX_SPARE_SETTLED {
             std::mem::swap(&mut turn.settled, &mut self.room);
         }
-        let tide = |work: &Work| work.event().map(|event| (Arc::as_ptr(&event.queue), event.tide));
-        for run in effects.over[before..].chunk_by(|a, b| tide(a) == tide(b)) {
+        let generation =
+            |work: &Work| work.event().map(|event| (Arc::as_ptr(&event.queue), event.generation));
+        for run in effects.over[before..].chunk_by(|a, b| generation(a) == generation(b)) {
             if let Some(event) = run[0].event() {
-                woken.single.extend(event.queue.account.end(event.tide, run.len() as u64));
+                woken.single.extend(event.queue.account.end(event.generation, run.len() as u64));
             }
         }
     }
@@ -254,8 +255,8 @@ fn resolve(
     settled: Settled<Windlass>,
     woken: &mut Woken,
     causes: &mut Vec<Cause>,
-) -> (Work, Option<Box<Load>>) {
-    let Settled { work, load, outcome, took_down, .. } = settled;
+) -> (Work, Option<Box<Commands>>) {
+    let Settled { work, commands, outcome, took_down, .. } = settled;
     let result = if outcome == Outcome::Done {
         Ok(())
     } else {
@@ -268,7 +269,7 @@ fn resolve(
         Work::Guard(guard) => guard.ended(result, woken),
         Work::Transfer(_) => {}
     }
-    (work, load)
+    (work, commands)
 }
 
 /// What the event of a group says that has not ended well.

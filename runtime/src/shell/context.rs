@@ -15,7 +15,7 @@ use windlass_sync::panics::catch;
 use super::blank::Blank;
 use super::build::{Builds, Built, Values};
 use super::devices::DeviceData;
-use super::memory::Dead;
+use super::memory::Remains;
 use super::place::{check_info, traits};
 use super::pool::Pool;
 use super::sink::{ContextLoss, Sink};
@@ -44,9 +44,9 @@ impl Drop for ContextShared {
     fn drop(&mut self) {
         // A runtime that is gone has closed its contexts.
         let Some(inner) = self.inner.upgrade() else { return };
-        inner.reaper.bury(Dead::Kernels(std::mem::take(&mut self.builds)), &inner);
+        inner.reaper.defer_drop(Remains::Kernels(std::mem::take(&mut self.builds)), &inner);
         let closed = Cause(Error::invalid("the context has been closed: its last handle is gone"));
-        inner.enter_without_native_calls(|state, turn| state.engine.retire(self.id, closed, turn));
+        inner.enter_without_native_calls(|state, turn| state.engine.close_when_unused(self.id, closed, turn));
     }
 }
 
@@ -126,7 +126,7 @@ impl ContextShared {
             staging: Arc::new(Pool::new(inner.staging.bytes)),
         });
         let ids = shared.register(inner, own)?;
-        told.is(id);
+        told.set_context(id);
         let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
         Ok(shared)
     }
@@ -158,7 +158,7 @@ impl ContextShared {
         });
         let _ = self.memories.set(memories);
         self.link(inner);
-        let mut effects = Effects::lend(NativeCalls::Here);
+        let mut effects = Effects::scratch(NativeCalls::Here);
         let mut each = ids.iter().enumerate();
         let opened = each.try_for_each(|(position, (_, lanes))| {
             self.open_lanes(inner, position, LaneKind::default(), lanes, &mut effects)
@@ -312,7 +312,7 @@ impl ContextShared {
         if wanted == LaneKind::default() {
             return Ok(usual);
         }
-        let mut effects = Effects::lend(NativeCalls::Here);
+        let mut effects = Effects::scratch(NativeCalls::Here);
         let found = self.find_or_open(inner, position, usual, wanted, &mut effects);
         inner.perform(&mut effects);
         found
@@ -334,7 +334,7 @@ impl ContextShared {
         }
         let info = &self.native.info().devices[position];
         let (device, lanes) = inner.with_state(effects, |state, _| {
-            let device = state.engine.add_twin(usual);
+            let device = state.engine.add_lane_group(usual);
             (device, reserve_compute_lanes(state, device, info))
         });
         self.open_lanes(inner, position, wanted, &lanes, effects)?;

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_sync::facade::thread_local;
 
-use super::feed::{Batch, SHARE, arm_one};
-use super::memory::Dead;
+use super::feed::{Batch, MAX_FED_AT_ONCE, arm_one};
+use super::memory::Remains;
 use super::memory::Wanted;
-use super::waking::{Woken, shielded};
+use super::waking::{Woken, catch_foreign};
 use super::work::Work;
-use super::{Inner, LaneShell, Load, Message, Signal, State, Windlass, sink};
+use super::{Commands, Inner, LaneShell, Message, Signal, State, Windlass, sink};
 use crate::error::Cause;
 use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 
 /// Whether a thread makes the native calls that a turn asks for, or leaves them to the executor: a driver's callback has to,
-/// and so has whatever a program may do in a `poll` or a `drop`, where nobody expects up to [`SHARE`] calls into a driver.
+/// and so has whatever a program may do in a `poll` or a `drop`, where nobody expects up to [`MAX_FED_AT_ONCE`] calls into a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NativeCalls {
     Here,
@@ -50,7 +50,7 @@ pub(crate) struct Effects {
     /// Work of nodes that have ended, to be dropped.
     pub(super) over: Vec<Work>,
     /// Commands that never ran, to be dropped.
-    pub(super) unused: Vec<Load>,
+    pub(super) unused: Vec<Commands>,
     /// Lanes of contexts to be closed.
     pub(super) closed: Vec<Arc<LaneShell>>,
     /// Allocations to be made, with who makes them.
@@ -167,17 +167,17 @@ impl Inner {
         }
         if !effects.unused.is_empty() {
             cold_path();
-            for load in effects.unused.drain(..) {
-                load.into_iter().for_each(|command| shielded(|| drop(command)));
+            for commands in effects.unused.drain(..) {
+                commands.into_iter().for_each(|command| catch_foreign(|| drop(command)));
             }
         }
         for work in effects.over.drain(..) {
-            shielded(|| drop(work));
+            catch_foreign(|| drop(work));
         }
         if !effects.turn.causes.is_empty() {
             cold_path();
             for cause in effects.turn.causes.drain(..) {
-                shielded(|| drop(cause));
+                catch_foreign(|| drop(cause));
             }
         }
     }
@@ -197,7 +197,7 @@ impl Inner {
         }
         self.free_all(std::mem::take(&mut effects.turn.freed));
         if !effects.closed.is_empty() {
-            self.reaper.bury(Dead::Lanes(std::mem::take(&mut effects.closed)), self);
+            self.reaper.defer_drop(Remains::Lanes(std::mem::take(&mut effects.closed)), self);
         }
     }
 
@@ -238,10 +238,10 @@ impl Inner {
 }
 
 /// Lists that have grown beyond this many bytes are not kept: every thread has some.
-const KEPT: usize = 768;
+const MAX_SPARE_BYTES: usize = 768;
 
 fn shrink<T>(list: &mut Vec<T>) {
-    if list.capacity() * size_of::<T>() > KEPT {
+    if list.capacity() * size_of::<T>() > MAX_SPARE_BYTES {
         drop_list(list);
     }
 }
@@ -280,25 +280,25 @@ impl Drop for Restore {
 }
 
 /// A thread's effects in use.
-pub(crate) struct Lent {
+pub(crate) struct Scratch {
     effects: Option<Box<Effects>>,
     _restore: Restore,
 }
 
-impl Deref for Lent {
+impl Deref for Scratch {
     type Target = Effects;
     fn deref(&self) -> &Effects {
         self.effects.as_ref().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for Scratch {
     fn deref_mut(&mut self) -> &mut Effects {
         self.effects.as_mut().unwrap_or_else(|| unreachable!("they are given back when this is dropped"))
     }
 }
 
-impl Drop for Lent {
+impl Drop for Scratch {
     fn drop(&mut self) {
         let Some(mut effects) = self.effects.take().filter(|_| !std::thread::panicking()) else { return };
         effects.shrink();
@@ -307,20 +307,20 @@ impl Drop for Lent {
 }
 
 impl Effects {
-    /// [`Effects::lend`] for the length of a call.
+    /// [`Effects::scratch`] for the length of a call.
     pub(crate) fn with<R>(calls: NativeCalls, work: impl FnOnce(&mut Effects) -> R) -> R {
-        work(&mut Effects::lend(calls))
+        work(&mut Effects::scratch(calls))
     }
 
     /// Lends this thread's effects for some turns. Who comes back here from inside, by foreign code that was run here, gets
     /// others.
     #[inline]
-    pub(crate) fn lend(calls: NativeCalls) -> Lent {
+    pub(crate) fn scratch(calls: NativeCalls) -> Scratch {
         let restore = Restore::with(calls);
         let mut effects = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
         effects.native_elsewhere = restore.now;
         effects.share = 0;
-        Lent { effects: Some(effects), _restore: restore }
+        Scratch { effects: Some(effects), _restore: restore }
     }
 
     fn shrink(&mut self) {
@@ -337,7 +337,7 @@ impl Effects {
     /// This thread has done enough for others: whatever more is to be fed is left to the executor, also where verdicts that
     /// come in meanwhile make room.
     pub(super) fn has_done_its_share(&self) -> bool {
-        self.share >= SHARE
+        self.share >= MAX_FED_AT_ONCE
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_backend::Timed;
-use windlass_sync::account::Tide;
+use windlass_sync::account::Generation;
 use windlass_sync::cell::EventCell;
 
 use super::queue::QueueCore;
 use super::report::AsyncError;
 use super::task::TaskControl;
-use super::waking::{Woken, shielded};
+use super::waking::{Woken, catch_foreign};
 use super::{Inner, NativeCalls, Signal};
 use crate::error::{Cause, Error, Kind, Origin, Result};
 use windlass_engine::{Cancelled, NodeId};
@@ -25,7 +25,7 @@ pub(crate) struct EventInner {
     /// What the engine calls the group.
     pub(crate) node: NodeId,
     pub(crate) queue: Arc<QueueCore>,
-    pub(crate) tide: Tide,
+    pub(crate) generation: Generation,
     /// Where the group was submitted.
     pub(crate) at: &'static Location<'static>,
 }
@@ -128,7 +128,7 @@ impl EventInner {
     pub(crate) fn stop_task(&self) -> bool {
         let Some(task) = self.task() else { return false };
         let woken = task.stop.complete(());
-        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+        woken.into_iter().for_each(|w| catch_foreign(|| w.wake()));
         true
     }
 
@@ -160,7 +160,7 @@ impl EventInner {
     pub(crate) fn drop_outside(&self) {
         let cancel = self.cell.note(|note, _| note.extra.as_mut()?.cancel.take());
         let woken = cancel.and_then(|signal| signal.complete(()));
-        woken.into_iter().for_each(|w| shielded(|| w.wake()));
+        woken.into_iter().for_each(|w| catch_foreign(|| w.wake()));
     }
 }
 

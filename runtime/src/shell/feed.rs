@@ -7,15 +7,15 @@ use windlass_backend::{Allocation, BackendError, Point, Region, Wait};
 use windlass_sync::panics::{Panicked, catch};
 
 use super::native::feed_one;
-use super::waking::shielded;
+use super::waking::catch_foreign;
 use super::work::Work;
-use super::{Effects, Inner, LaneShell, Load, State, native_lane, sink};
+use super::{Commands, Effects, Inner, LaneShell, State, native_lane, sink};
 use crate::error::{Cause, Error};
 use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 
 /// How many groups a thread feeds before it leaves the rest to the executor: enough for a full native depth, and a bound
 /// on what a submitter does for others.
-pub(super) const SHARE: usize = 256;
+pub(super) const MAX_FED_AT_ONCE: usize = 256;
 
 /// How many are popped in one turn of the lock.
 const BATCH: usize = 32;
@@ -61,21 +61,21 @@ impl Batch {
             entry.waits.clear();
             entry.memory.clear();
             // A refused group's captures are foreign code.
-            shielded(|| drop(job));
+            catch_foreign(|| drop(job));
         }
     }
 
     /// Keeps few entries: every thread has some.
     pub(super) fn shrink(&mut self) {
-        if self.entries.len() > FEW {
-            self.entries.truncate(FEW);
+        if self.entries.len() > MAX_SPARE_ENTRIES {
+            self.entries.truncate(MAX_SPARE_ENTRIES);
             self.entries.shrink_to_fit();
         }
     }
 }
 
 /// Entries that a thread keeps.
-const FEW: usize = 4;
+const MAX_SPARE_ENTRIES: usize = 4;
 
 /// What to feed.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ pub(super) enum Job {
     #[default]
     Barrier,
     /// None of a group that is a barrier.
-    Commands(Load),
+    Commands(Commands),
     Transfer(Box<Move>),
 }
 
@@ -107,7 +107,7 @@ impl State {
             let entry = batch.next();
             (entry.node, entry.point) = (Some(popped.node), Point(popped.point));
             entry.report = popped.report;
-            self.outfit(entry, popped.node, popped.live);
+            self.native_args(entry, popped.node, popped.live);
             if popped.report {
                 self.counters.armed += u64::from(popped.sentinel);
                 // Whoever waits for this group need not ask for its verdict.
@@ -120,21 +120,21 @@ impl State {
     }
 
     #[inline]
-    fn outfit(&mut self, entry: &mut ToFeed, node: NodeId, live: bool) {
-        let Some(mut outfit) = self.engine.outfit(node) else { return };
-        for &(lane, point) in outfit.waits() {
+    fn native_args(&mut self, entry: &mut ToFeed, node: NodeId, live: bool) {
+        let Some(mut native_args) = self.engine.native_args(node) else { return };
+        for &(lane, point) in native_args.waits() {
             let number = native_lane(&self.lanes, lane).number;
             entry.waits.push(Wait { lane: number, point: Point(point) });
         }
-        for (root, memory, allocation) in outfit.memory() {
+        for (root, memory, allocation) in native_args.memory() {
             entry.memory.push((root, memory, allocation.clone()));
         }
         // What a group that does not run any more would have done is dropped with its work, when it settles.
         entry.timed = false;
         if live {
             entry.timed =
-                outfit.work().and_then(Work::event).is_some_and(|event| event.queue.clock.is_some());
-            entry.job = match outfit.take_load() {
+                native_args.work().and_then(Work::event).is_some_and(|event| event.queue.clock.is_some());
+            entry.job = match native_args.take_commands() {
                 Some(commands) => Job::Commands(commands),
                 None => self.transfer(node).map_or(Job::Barrier, Job::Transfer),
             };
@@ -212,7 +212,7 @@ impl Inner {
 /// Makes the native calls of popped groups. What it returns is why the lane is dead, if it is.
 fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) -> Option<Cause> {
     let mut dead = None;
-    sink::quietly(|| {
+    sink::defer_reports(|| {
         fed.extend(batch.in_use().filter_map(|entry| feed_one(lane, entry, &mut dead)));
         batch.clear();
         if let Err(panic) = catch(|| lane.native.flush()) {
@@ -224,7 +224,7 @@ fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) ->
 
 /// Has a lane report a point; says why it never will, if so.
 pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
-    let armed = sink::quietly(|| catch(|| lane.native.arm(Point(point))));
+    let armed = sink::defer_reports(|| catch(|| lane.native.arm(Point(point))));
     armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
 }
 

@@ -119,15 +119,18 @@ impl Inner {
             let memory: SmallVec<[_; 2]> =
                 state.engine.uses(node).iter().map(|used| (used.root, there(used))).collect();
             match state.engine.work_mut(node) {
-                Some(Work::Group(_)) => match state.engine.take_load(node).and_then(|mut load| load.pop()) {
-                    Some(Planned::HostTask(task)) => {
-                        state.counters.host_tasks += 1;
-                        let memory = memory.into_iter().filter_map(|(root, m)| Some((root, m?))).collect();
-                        let table = HostMemoryTable::new(memory, task.control.clone());
-                        Start::Task(task, table)
+                Some(Work::Group(_)) => {
+                    match state.engine.take_commands(node).and_then(|mut commands| commands.pop()) {
+                        Some(Planned::HostTask(task)) => {
+                            state.counters.host_tasks += 1;
+                            let memory =
+                                memory.into_iter().filter_map(|(root, m)| Some((root, m?))).collect();
+                            let table = HostMemoryTable::new(memory, task.control.clone());
+                            Start::Task(task, table)
+                        }
+                        _ => Start::Nothing,
                     }
-                    _ => Start::Nothing,
-                },
+                }
                 Some(Work::Transfer(_)) => {
                     state.host_copy(node).map_or(Start::Nothing, |copy| Start::Copy(Box::new(copy)))
                 }

@@ -7,7 +7,7 @@ use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
 use super::pinned::Pinned;
-use super::waking::shielded;
+use super::waking::catch_foreign;
 use super::work::zero;
 use super::{Effects, Inner, LaneShell, MemoryShell, State, close};
 use crate::error::{Cause, Error};
@@ -16,7 +16,7 @@ use windlass_engine::{Allocate, MemoryId, RootId};
 
 /// Host memory up to this size is freed, or cleared, where that is to be done: the allocator gives it back to itself, not to the
 /// operating system.
-const SMALL: usize = 128 << 10;
+const FREED_AT_ONCE: usize = 128 << 10;
 
 pub(crate) type Made = Result<Arc<dyn Allocation>, BackendError>;
 
@@ -110,7 +110,7 @@ impl Wanted {
             (None, Some(by)) => {
                 let bytes = self.object.bytes();
                 let memory = pinned.take(by, bytes)?;
-                let is_small = bytes <= SMALL;
+                let is_small = bytes <= FREED_AT_ONCE;
                 if is_small {
                     zero(&memory);
                 }
@@ -203,7 +203,7 @@ pub(crate) struct Reaper {
 
 /// What is to be dropped.
 #[derive(Debug)]
-pub(crate) enum Dead {
+pub(crate) enum Remains {
     Memory(#[expect(dead_code, reason = "it is kept to be dropped")] Arc<dyn Allocation>),
     Kernels(#[expect(dead_code, reason = "they are kept to be dropped")] Builds),
     Sequences(#[expect(dead_code, reason = "they are kept to be dropped")] Vec<Arc<dyn Sequence>>),
@@ -213,22 +213,22 @@ pub(crate) enum Dead {
 
 /// Ends what it holds when it is dropped, and so also if the executor is closed before.
 #[derive(Debug)]
-struct Burial(Option<Dead>);
+struct Deferred(Option<Remains>);
 
-impl Burial {
+impl Deferred {
     /// Waits, on a thread that may block, until other threads have let go of the lanes: who fed one last has given its token
     /// back, and does so at any moment. A runtime that is driven by hand has no such threads to wait for.
     fn wait_for_feeders(&self) {
-        let Some(Dead::Lanes(lanes)) = &self.0 else { return };
+        let Some(Remains::Lanes(lanes)) = &self.0 else { return };
         while lanes.iter().any(|lane| Arc::strong_count(lane) > 1) {
             std::thread::yield_now();
         }
     }
 }
 
-impl Drop for Burial {
+impl Drop for Deferred {
     fn drop(&mut self) {
-        if let Some(Dead::Lanes(lanes)) = self.0.take() {
+        if let Some(Remains::Lanes(lanes)) = self.0.take() {
             close(lanes);
         }
     }
@@ -236,30 +236,30 @@ impl Drop for Burial {
 
 #[derive(Debug, Default)]
 struct Queue {
-    dead: Vec<Burial>,
+    dead: Vec<Deferred>,
     at_work: bool,
 }
 
 impl Reaper {
-    /// Frees what needs no thread of its own here, and the rest as [`Reaper::bury`] says.
+    /// Frees what needs no thread of its own here, and the rest as [`Reaper::defer_drop`] says.
     pub(crate) fn free(&self, memory: Arc<dyn Allocation>, inner: &Inner) {
         // Host memory of a backend's own (pinned, for one) takes a native call to free.
         let heap = (&*memory as &dyn std::any::Any).is::<HostMemory>();
-        match heap && memory.bytes() <= SMALL {
+        match heap && memory.bytes() <= FREED_AT_ONCE {
             true => drop(memory),
-            false => self.bury(Dead::Memory(memory), inner),
+            false => self.defer_drop(Remains::Memory(memory), inner),
         }
     }
 
     /// Drops something on the blocking pool; in a runtime that is driven by hand, on its executor, so that no `poll` or
     /// `drop` makes a native call there either.
-    pub(crate) fn bury(&self, dead: Dead, inner: &Inner) {
+    pub(crate) fn defer_drop(&self, dead: Remains, inner: &Inner) {
         if inner.manual {
-            let burial = Burial(Some(dead));
-            return inner.gates.spawn(async move { drop(burial) });
+            let deferred = Deferred(Some(dead));
+            return inner.gates.spawn(async move { drop(deferred) });
         }
         let mut queue = lock(&self.queue);
-        queue.dead.push(Burial(Some(dead)));
+        queue.dead.push(Deferred(Some(dead)));
         if std::mem::replace(&mut queue.at_work, true) {
             return;
         }
@@ -274,9 +274,9 @@ impl Reaper {
                 if dead.is_empty() {
                     return;
                 }
-                for burial in dead {
-                    burial.wait_for_feeders();
-                    shielded(|| drop(burial));
+                for deferred in dead {
+                    deferred.wait_for_feeders();
+                    catch_foreign(|| drop(deferred));
                 }
             }
         })

@@ -20,12 +20,12 @@ use super::pool::{Pool, class_of};
 /// Which of the heap's memory is to go back to which pool.
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
-    lent: Mutex<HashMap<usize, Lent>>,
+    lent: Mutex<HashMap<usize, Scratch>>,
 }
 
 /// Where an allocation is to go back to. As long as it is noted here its address is nobody else's.
 #[derive(Debug)]
-struct Lent {
+struct Scratch {
     memory: Weak<dyn Allocation>,
     pool: Weak<Pool>,
     class: usize,
@@ -56,7 +56,7 @@ impl Pinned {
     }
 
     fn lend(&self, memory: &Arc<dyn Allocation>, pool: &Arc<Pool>, class: usize) {
-        let entry = Lent { memory: Arc::downgrade(memory), pool: Arc::downgrade(pool), class };
+        let entry = Scratch { memory: Arc::downgrade(memory), pool: Arc::downgrade(pool), class };
         let mut lent = lock(&self.lent);
         if lent.len() == lent.capacity() {
             lent.retain(|_, entry| entry.memory.strong_count() > 0);

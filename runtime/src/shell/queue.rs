@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use windlass_backend::ClockSample;
-use windlass_sync::account::{Account, Tide};
+use windlass_sync::account::{Account, Generation};
 use windlass_sync::facade::{Mutex, lock};
 
 use super::Inner;
@@ -72,8 +72,8 @@ impl QueueCore {
     }
 
     /// A group was refused after all: its credit is free, and somebody may have waited for that.
-    pub(crate) fn refused(&self, tide: Tide) -> Vec<Waker> {
-        self.account.take_back(tide)
+    pub(crate) fn refused(&self, generation: Generation) -> Vec<Waker> {
+        self.account.take_back(generation)
     }
 }
 

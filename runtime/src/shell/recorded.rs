@@ -11,7 +11,7 @@ use windlass_backend::{Allocation, Aspect, BackendError, Sequence};
 use windlass_kernel::SlotAccess;
 use windlass_sync::facade::{Mutex, lock};
 
-use super::memory::Dead;
+use super::memory::Remains;
 use super::native::Memory;
 use super::work::{Binding, DeviceCommand};
 use super::{Inner, LaneShell};
@@ -104,7 +104,7 @@ impl Drop for Recorded {
         let (Some(made), Some(inner)) = (lock(&self.sequence).take(), self.inner.upgrade()) else { return };
         let mut dead = made.replaced;
         dead.push(made.sequence);
-        inner.reaper.bury(Dead::Sequences(dead), &inner);
+        inner.reaper.defer_drop(Remains::Sequences(dead), &inner);
         inner.free_all(made.memory);
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn left_messages() -> bool {
 }
 
 /// Runs native calls; what they report on this thread meanwhile waits as a message.
-pub(super) fn quietly<R>(calls: impl FnOnce() -> R) -> R {
+pub(super) fn defer_reports<R>(calls: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -83,7 +83,7 @@ impl ContextLoss {
     }
 
     /// The engine knows the context by this id.
-    pub(crate) fn is(&self, context: ContextId) {
+    pub(crate) fn set_context(&self, context: ContextId) {
         let mut state = lock(&self.state);
         state.context = Some(context);
         let lost = state.lost.take();

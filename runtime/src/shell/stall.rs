@@ -139,7 +139,7 @@ impl Watch {
     }
 
     /// That wait is over.
-    pub(crate) fn is_ready(&self, key: usize) {
+    pub(crate) fn end_wait(&self, key: usize) {
         let over = lock(&self.state).ready.try_remove(key);
         drop(over);
     }

@@ -22,7 +22,7 @@ impl Woken {
     #[inline(never)]
     pub(crate) fn wake(&mut self) {
         for cell in self.cells.drain(..) {
-            shielded(|| cell.wake());
+            catch_foreign(|| cell.wake());
         }
         wake_all(self.single.drain(..));
     }
@@ -31,12 +31,12 @@ impl Woken {
 /// Wakes everybody, also after a waker that panics.
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
-        shielded(|| waker.wake());
+        catch_foreign(|| waker.wake());
     }
 }
 
 /// Runs foreign code that may panic without harm to whoever comes after it.
-pub(crate) fn shielded(code: impl FnOnce()) {
+pub(crate) fn catch_foreign(code: impl FnOnce()) {
     if let Err(panic) = catch(code) {
         log(move || {
             tracing::error!(message = panic.message(), "a waker or a destructor of the user's panicked");

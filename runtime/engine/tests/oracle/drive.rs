@@ -31,7 +31,7 @@ pub(super) enum Work {
 
 impl Shell for Sim {
     type Work = Work;
-    type Load = ();
+    type Commands = ();
     type Cause = Why;
     type Memory = u32;
     type Object = ();

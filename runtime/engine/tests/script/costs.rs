@@ -104,31 +104,31 @@ fn a_root_goes_with_its_last_user_and_gives_its_memory_back() {
 }
 
 #[test]
-fn cells_join_again_when_their_history_is_the_same() {
+fn segments_join_again_when_their_history_is_the_same() {
     let mut s = Script::new();
     let gpu = s.device(1, 64);
     let b = s.buffer(1_000);
     for i in 0..100 {
         s.group("part").on(gpu).uses(b, line(10 * i..10 * i + 5), Mode::Overwrite).submit();
     }
-    assert_eq!(s.engine.cells_of(b), 200);
+    assert_eq!(s.engine.segments_of(b), 200);
     s.run_to_the_end();
     s.group("whole").on(gpu).writes(b).submit();
-    assert_eq!(s.engine.cells_of(b), 1);
+    assert_eq!(s.engine.segments_of(b), 1);
     // A whirl of five boxes, no two of which form a box.
     let g = s.grid(3, 3);
     for (y, x) in [(0..1, 0..2), (0..2, 2..3), (2..3, 1..3), (1..3, 0..1), (1..2, 1..2)] {
         s.group("part").on(gpu).uses(g, flat(y, x), Mode::Overwrite).submit();
     }
-    assert_eq!(s.engine.cells_of(g), 5);
+    assert_eq!(s.engine.segments_of(g), 5);
     s.group("whole").on(gpu).uses(g, flat(0..3, 0..3), Mode::Overwrite).submit();
-    assert_eq!(s.engine.cells_of(g), 1);
+    assert_eq!(s.engine.segments_of(g), 1);
     s.run_to_the_end();
     s.assert_empty();
 }
 
 #[test]
-fn readers_of_crossing_boxes_share_their_epochs() {
+fn readers_of_crossing_boxes_share_their_read_sets() {
     let mut s = Script::new();
     let gpu = s.device(1, usize::MAX);
     let g = s.grid(2, 2);

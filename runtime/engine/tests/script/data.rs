@@ -264,7 +264,7 @@ fn invariant_11_what_cannot_fail_apart_goes_together() {
     s.group("one").on(dev1).uses(b, line(0..64), Mode::Overwrite).submit();
     s.group("reader").on(dev1).uses(b, line(16..32), Mode::Read).submit();
     s.group("other").on(dev1).uses(b, line(64..96), Mode::Overwrite).submit();
-    assert_eq!(s.engine.cells_of(b), 4);
+    assert_eq!(s.engine.segments_of(b), 4);
     s.group("elsewhere").on(dev2).reads(b).submit();
     assert_eq!(
         s.moved_boxes(),

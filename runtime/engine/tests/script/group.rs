@@ -84,7 +84,7 @@ impl Group<'_> {
             gates: self.gates,
             doomed: None,
             keep_previous: self.keep,
-            load: (),
+            commands: (),
         };
         let id = self.script.engine.plan(plan, |_| Job::Named(self.name), &mut self.script.turn);
         self.script.absorb();

@@ -354,7 +354,7 @@ fn a_context_that_is_to_go_waits_for_its_lanes() {
     let mut s = Script::new();
     let (gpu, other) = (s.device(2, 64), s.device(1, 64));
     let x = s.group("x").on(gpu).submit();
-    s.engine.retire(s.context_of(gpu), "closed", &mut s.turn);
+    s.engine.close_when_unused(s.context_of(gpu), "closed", &mut s.turn);
     s.absorb();
     assert!(s.closed.is_empty());
     s.feed_all();

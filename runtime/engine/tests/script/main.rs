@@ -35,7 +35,7 @@ enum Job {
 
 impl Shell for Play {
     type Work = Job;
-    type Load = ();
+    type Commands = ();
     type Cause = &'static str;
     type Memory = u32;
     type Object = ();
@@ -287,7 +287,7 @@ impl Script {
                     (true, false) => self.armed.push((lane, popped.point)),
                     (false, _) => {}
                 }
-                let waits = self.engine.outfit(popped.node).map(|o| o.waits().to_vec());
+                let waits = self.engine.native_args(popped.node).map(|o| o.waits().to_vec());
                 let waits = waits.unwrap_or_default();
                 given.push(Given { node: popped.node, waits, live: popped.live });
             }

@@ -44,10 +44,10 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "transfer.rs",
-            "entry.enter_writer(cells, &inside);
+            "entry.enter_writer(segments, &inside);
         gates += self.use_root(writer",
-            "entry.enter_writer(cells, &inside);
-        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);
+            "entry.enter_writer(segments, &inside);
+        inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(to).valid = false);
         gates += self.use_root(writer",
         )],
     },
@@ -57,10 +57,10 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[
             (
                 "transfer.rs",
-                "entry.enter_writer(cells, &inside);
+                "entry.enter_writer(segments, &inside);
         gates += self.use_root(writer",
-                "entry.enter_writer(cells, &inside);
-        inside.iter().for_each(|&i| cells.get_mut(i).replica_mut(to).valid = false);
+                "entry.enter_writer(segments, &inside);
+        inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(to).valid = false);
         gates += self.use_root(writer",
             ),
             (
@@ -68,9 +68,9 @@ pub(super) const FAULTS: &[Fault] = &[
                 "        self.release_readers(id, ended);
         let realm",
                 "        for Use { root, memory, .. } in self.nodes[id].uses.clone() {
-            let cells = &mut self.roots[root].cells;
-            for at in (0..cells.len()).filter(|_| outcome == Outcome::Done) {
-                let replica = cells.get_mut(at).replica_mut(memory);
+            let segments = &mut self.roots[root].segments;
+            for at in (0..segments.len()).filter(|_| outcome == Outcome::Done) {
+                let replica = segments.get_mut(at).replica_mut(memory);
                 replica.valid |= replica.writer == Some(id);
             }
         }
@@ -83,7 +83,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "never-written data is fetched",
         found: &[Seed(14)],
         changes: &[(
-            "cells.rs",
+            "segments.rs",
             "matches!(self.content, Content::Written) && !self.replica(memory)",
             "!matches!(self.content, Content::Poisoned(_)) && !self.replica(memory)",
         )],
@@ -102,9 +102,9 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "plan.rs",
-            "if cell.is_stale(memory) {",
-            "let poisoned = cell.content.poison().is_some();
-                if cell.is_stale(memory) || cells.len() > 1 && !poisoned {",
+            "if segment.is_stale(memory) {",
+            "let poisoned = segment.content.poison().is_some();
+                if segment.is_stale(memory) || segments.len() > 1 && !poisoned {",
         )],
     },
     Fault {
@@ -112,9 +112,9 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "plan.rs",
-            "cell.sources()
+            "segment.sources()
 ",
-            "cell.sources()
+            "segment.sources()
             .take(1)
 ",
         )],
@@ -129,19 +129,19 @@ pub(super) const FAULTS: &[Fault] = &[
         )],
     },
     Fault {
-        what: "a partial write marks the whole cell",
+        what: "a partial write marks the whole segment",
         found: &[Seed(3)],
         changes: &[(
             "plan.rs",
-            "let inside = cells.carve(bounds, entry.epochs);",
-            "let inside = cells.overlapping(bounds);",
+            "let inside = segments.carve(bounds, entry.read_sets);",
+            "let inside = segments.overlapping(bounds);",
         )],
     },
     Fault {
         what: "a whole write does not heal poison",
         found: &[Seed(84)],
         changes: &[(
-            "cells.rs",
+            "segments.rs",
             "        self.content.become_other(Content::Written, causes);
         self.author",
             "        if self.content.poison().is_none() {

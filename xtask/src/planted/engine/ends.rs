@@ -7,7 +7,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "the cause of a failure is dropped where data is written anew",
         found: &[Seed(2)],
-        changes: &[("cells.rs", "causes.push(cause);", "drop(cause);")],
+        changes: &[("segments.rs", "causes.push(cause);", "drop(cause);")],
     },
     Fault {
         what: "why a group was refused is dropped if its context has been lost meanwhile",
@@ -54,7 +54,7 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(32)],
         changes: &[(
             "settle.rs",
-            "let wrote = !transfer && cell.author == Some(id);",
+            "let wrote = !transfer && segment.author == Some(id);",
             "let wrote = !transfer;",
         )],
     },
@@ -191,7 +191,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "the memory of a lost context is freed while others copy from it",
         found: &[Script("lost::kept_memory_is_leaked_with_the_lane_that_it_was_kept_for")],
         changes: &[(
-            "retire.rs",
+            "unused.rs",
             "filter(|(.., used)| used.iter().any(uses))",
             "filter(|(.., used)| used.is_empty() && used.iter().any(uses))",
         )],

@@ -9,15 +9,15 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(24), OnData(52)],
         changes: &[(
             "mapping.rs",
-            "entry.hazards(cells.get(i), Mode::Overwrite)",
-            "entry.hazards(cells.get(i), Mode::Read)",
+            "entry.hazards(segments.get(i), Mode::Overwrite)",
+            "entry.hazards(segments.get(i), Mode::Read)",
         )],
     },
     Fault {
         what: "a later reader does not wait until memory has changed hands",
         found: &[Seed(16), OnData(16)],
         changes: &[
-            ("mapping.rs", "        entry.enter_step(&mut cells, &inside);\n", ""),
+            ("mapping.rs", "        entry.enter_step(&mut segments, &inside);\n", ""),
             (
                 "plan.rs",
                 "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);",
@@ -45,15 +45,15 @@ pub(super) static FAULTS: &[Fault] = &[
         changes: &[(
             "hazard.rs",
             "replica.writer = Some(self.user.node);
-            replica.leave_epochs(self.epochs);
+            replica.leave_read_sets(self.read_sets);
         }
     }
 
     #[inline(always)]
     fn write",
             "replica.writer = Some(self.user.node);
-            replica.basis = Some(self.user.node);
-            replica.leave_epochs(self.epochs);
+            replica.fails_with = Some(self.user.node);
+            replica.leave_read_sets(self.read_sets);
         }
     }
 
@@ -80,7 +80,7 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(60), OnData(60)],
         changes: &[(
             "mapping.rs",
-            "preds.node(cell.replica(home).and_then(|replica| replica.basis), DATA);",
+            "preds.node(segment.replica(home).and_then(|replica| replica.fails_with), DATA);",
             "",
         )],
     },
@@ -92,7 +92,7 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "a guard that overwrites is shown what nobody has cleared",
         found: &[Seed(17022), OnData(17022)],
-        changes: &[("guard.rs", "if !zeroed && cells", "if false && !zeroed && cells")],
+        changes: &[("guard.rs", "if !zeroed && segments", "if false && !zeroed && segments")],
     },
     Fault {
         what: "memory that a group does not use any of changes hands for it",

@@ -9,7 +9,7 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(1)],
         changes: &[(
             "hazard.rs",
-            "replica.epochs.iter().for_each(|e| self.preds.after_epoch(*e, self.epochs));",
+            "replica.read_sets.iter().for_each(|e| self.preds.after_read_set(*e, self.read_sets));",
             "",
         )],
     },
@@ -18,9 +18,9 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2), OnData(18)],
         changes: &[(
             "hazard.rs",
-            "if replica.epochs.is_empty() {
+            "if replica.read_sets.is_empty() {
             self.preds.node(replica.writer, NOTHING);",
-            "if replica.epochs.is_empty() {",
+            "if replica.read_sets.is_empty() {",
         )],
     },
     Fault {
@@ -42,8 +42,8 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(3)],
         changes: &[(
             "plan.rs",
-            "let met = cells.overlapping(bounds);",
-            "let met = cells.overlapping(&Box3 { lo: [0; 3], hi: [usize::MAX; 3] });",
+            "let met = segments.overlapping(bounds);",
+            "let met = segments.overlapping(&Box3 { lo: [0; 3], hi: [usize::MAX; 3] });",
         )],
     },
     Fault {
@@ -52,7 +52,7 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[(
             "transfer.rs",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));",
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);",
         )],
     },
@@ -62,39 +62,39 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[(
             "transfer.rs",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));",
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));",
             "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
         if reader == writer {
-            inside.iter().for_each(|&i| entry.hazards(cells.get(i), Mode::Overwrite));
+            inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
         }",
         )],
     },
     Fault {
         what: "a transfer does not count as a reader of its source",
         found: &[Seed(2)],
-        changes: &[("transfer.rs", "entry.enter_reader(cells, &inside);", "")],
+        changes: &[("transfer.rs", "entry.enter_reader(segments, &inside);", "")],
     },
     Fault {
-        what: "the first reader of an epoch is all that a writer waits for",
+        what: "the first reader of an read_set is all that a writer waits for",
         found: &[Seed(97), OnData(180)],
         changes: &[(
             "hazard.rs",
-            "        self.epochs[id.0 as usize].join(self.user.realm);",
-            "        if !self.epochs[id.0 as usize].is_over() {
+            "        self.read_sets[id.0 as usize].join(self.user.realm);",
+            "        if !self.read_sets[id.0 as usize].is_over() {
             return;
         }
-        self.epochs[id.0 as usize].join(self.user.realm);",
+        self.read_sets[id.0 as usize].join(self.user.realm);",
         )],
     },
     Fault {
-        what: "readers join an epoch that covers more than they read",
+        what: "readers join an read_set that covers more than they read",
         found: &[Seed(53)],
-        changes: &[("epoch.rs", "!self.closed && self.cells as usize == cells", "!self.closed")],
+        changes: &[("read_set.rs", "!self.closed && self.segments as usize == segments", "!self.closed")],
     },
     Fault {
-        what: "readers join an epoch that a writer waits for already",
+        what: "readers join an read_set that a writer waits for already",
         found: &[Seed(369)],
-        changes: &[("hazard.rs", "epoch.closed = true;", "")],
+        changes: &[("hazard.rs", "read_set.closed = true;", "")],
     },
     Fault {
         what: "a writer waits for the last reader that was fed, and not for those on other lanes",
@@ -126,7 +126,7 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "guard.rs",
-            "preds.node(replica.group, NOTHING);",
+            "preds.node(replica.last_group, NOTHING);",
             "preds.node(replica.writer, NOTHING);",
         )],
     },

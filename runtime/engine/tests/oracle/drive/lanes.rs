@@ -17,7 +17,7 @@ impl Drive<'_> {
             return Ok(());
         };
         let at = self.at(popped.node)?;
-        let waits = self.engine.outfit(popped.node).map(|o| o.waits().to_vec()).unwrap_or_default();
+        let waits = self.engine.native_args(popped.node).map(|o| o.waits().to_vec()).unwrap_or_default();
         self.note(|_| format!("  feeds {at} at {} behind {waits:?}, live: {}", popped.point, popped.live));
         let lane = &self.lanes[l];
         if popped.point != lane.fed.len() as u64 + 1 {
@@ -55,7 +55,7 @@ impl Drive<'_> {
                 What::Copy(_) => false,
             };
         let live = popped.live;
-        let used = self.engine.outfit(popped.node).filter(|_| live && !refused);
+        let used = self.engine.native_args(popped.node).filter(|_| live && !refused);
         let memory = used.map(|o| o.memory().map(|(.., memory)| *memory).collect()).unwrap_or_default();
         let lane = &mut self.lanes[l];
         lane.fed.push(Entry { id: popped.node, at, waits, live, refused, memory });

@@ -109,7 +109,7 @@ impl Drive<'_> {
             doomed: None,
             keep_previous: spec.keep,
             weight: spec.weight,
-            load: (),
+            commands: (),
         };
         let id = self.engine.plan(plan, |_| Work::Item, &mut self.turn);
         // The last gate of a group whose predecessor had failed already fails it.

@@ -3,8 +3,8 @@
 //! A task is worked off even if no helper ever comes: the owner takes blocks like everybody else. So a task whose
 //! blocks wait for another task's cannot keep that one from ending, however few helpers there are.
 //!
-//! Blocks are given out by one atomic counter, which orders nothing. What orders is the crew's lock: a helper enters a
-//! task and leaves it under the lock, and [`Crew::run`] returns after it saw, under the lock, that all have left.
+//! Blocks are given out by one atomic counter, which orders nothing. What orders is their lock: a helper enters a
+//! task and leaves it under the lock, and [`Helpers::run`] returns after it saw, under the lock, that all have left.
 //! By then no helper holds the task any more, so its body is dropped by its owner, when the owner says so.
 
 use std::fmt;
@@ -59,7 +59,7 @@ impl<B: Blocks> Task<B> {
 }
 
 /// Threads that help with tasks, and the tasks that want help.
-pub struct Crew<B> {
+pub struct Helpers<B> {
     state: Mutex<State<B>>,
     /// Idle helpers sleep here.
     offered: Condvar,
@@ -87,10 +87,10 @@ impl<B> State<B> {
     }
 }
 
-impl<B: Blocks> Crew<B> {
-    /// A crew without helpers. Each thread that calls [`Crew::help`] is one.
+impl<B: Blocks> Helpers<B> {
+    /// Nobody yet. Each thread that calls [`Helpers::help`] is one.
     pub fn new() -> Self {
-        Crew {
+        Helpers {
             state: Mutex::new(State { offers: Vec::new(), idle: 0, closed: false }),
             offered: Condvar::new(),
             left: Condvar::new(),
@@ -138,7 +138,7 @@ impl<B: Blocks> Crew<B> {
         state.offers.swap_remove(at);
     }
 
-    /// Helps until the crew is closed.
+    /// Helps until [`Helpers::close`].
     pub fn help(&self) {
         let mut state = lock(&self.state);
         loop {
@@ -186,7 +186,7 @@ impl<B: Blocks> Crew<B> {
     }
 }
 
-impl<B: Blocks> Default for Crew<B> {
+impl<B: Blocks> Default for Helpers<B> {
     fn default() -> Self {
         Self::new()
     }
@@ -205,10 +205,10 @@ impl<B> fmt::Debug for Task<B> {
     }
 }
 
-impl<B> fmt::Debug for Crew<B> {
+impl<B> fmt::Debug for Helpers<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = lock(&self.state);
-        f.debug_struct("Crew").field("offers", &state.offers.len()).field("idle", &state.idle).finish()
+        f.debug_struct("Helpers").field("offers", &state.offers.len()).field("idle", &state.idle).finish()
     }
 }
 
@@ -238,15 +238,15 @@ mod tests {
         Arc::new(Task::new(Counts { runs: (0..count).map(|_| AtomicUsize::new(0)).collect(), bad }))
     }
 
-    fn with_helpers(helpers: usize, owner: impl Fn(&Crew<Counts>) + Sync) {
-        let crew = Crew::new();
+    fn with_helpers(count: usize, owner: impl Fn(&Helpers<Counts>) + Sync) {
+        let helpers = Helpers::new();
         thread::scope(|s| {
-            for _ in 0..helpers {
-                s.spawn(|| crew.help());
+            for _ in 0..count {
+                s.spawn(|| helpers.help());
             }
-            let owners = [s.spawn(|| owner(&crew)), s.spawn(|| owner(&crew))];
+            let owners = [s.spawn(|| owner(&helpers)), s.spawn(|| owner(&helpers))];
             let ended = owners.map(|o| o.join());
-            crew.close();
+            helpers.close();
             for end in ended {
                 end.expect("the owner's checks hold");
             }
@@ -255,10 +255,10 @@ mod tests {
 
     #[test]
     fn each_block_runs_once_and_the_owner_is_left_alone_with_the_task() {
-        with_helpers(3, |crew| {
+        with_helpers(3, |helpers| {
             for round in 0..200 {
                 let mut task = counts(round, None);
-                assert!(crew.run(&task).is_ok());
+                assert!(helpers.run(&task).is_ok());
                 let task = Arc::get_mut(&mut task).expect("no helper holds the task any more");
                 assert!(task.body.runs.iter_mut().all(|r| *r.get_mut() == 1));
             }
@@ -266,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_the_task_and_not_the_crew() {
-        with_helpers(2, |crew| {
+    fn a_panic_ends_the_task_and_not_the_helpers() {
+        with_helpers(2, |helpers| {
             for _ in 0..20 {
                 let task = counts(64, Some(5));
-                let payload = crew.run(&task).expect_err("block 5 panics");
+                let payload = helpers.run(&task).expect_err("block 5 panics");
                 assert_eq!(payload.message(), "block 5 is bad");
-                assert!(crew.run(&counts(64, None)).is_ok());
+                assert!(helpers.run(&counts(64, None)).is_ok());
             }
         });
     }

@@ -1,11 +1,11 @@
-//! Readers between two writes: one epoch, which a writer waits for as a whole.
+//! Readers between two writes: one read set, which a writer waits for as a whole.
 //!
-//! A writer behind 100,000 readers costs one entry. The epoch counts its readers per realm, because what a writer
+//! A writer behind 100,000 readers costs one entry. The read set counts its readers per realm, because what a writer
 //! needs of them differs: of those in its own native context that they have been fed (then it waits for the last
 //! point per lane), of all others that they have settled (through a proxy).
 //!
-//! An epoch belongs to one replica and to the set of cells its readers read. A reader of other cells makes an epoch of
-//! its own, so that no writer waits for readers of bytes it does not touch. Once a writer waits for it, an epoch is
+//! A read set belongs to one replica and to the set of segments its readers read. A reader of other segments makes a read set of
+//! its own, so that no writer waits for readers of bytes it does not touch. Once a writer waits for it, a read set is
 //! closed: later readers belong to a later version.
 
 use slab::Slab;
@@ -15,9 +15,9 @@ use super::edges::NONE;
 use super::ids::LaneId;
 use super::{NodeId, ProxyId, Realm};
 
-/// An epoch's place in the engine's table; it lives as long as a cell or an unsettled reader refers to it.
+/// A read set's place in the engine's table; it lives as long as a segment or an unsettled reader refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct EpochId(pub(super) u32);
+pub(crate) struct ReadSetId(pub(super) u32);
 
 /// The last of some points on each lane.
 pub(super) type LastPoints = SmallVec<[(LaneId, u64); 1]>;
@@ -41,25 +41,31 @@ pub(super) struct Readers {
 
 /// See the module documentation.
 #[derive(Debug)]
-pub(super) struct Epoch {
+pub(super) struct ReadSet {
     pub(super) groups: SmallVec<[Readers; 1]>,
-    /// How many cells refer to it.
-    pub(super) cells: u32,
+    /// How many segments refer to it.
+    pub(super) segments: u32,
     pub(super) unsettled: u32,
     pub(super) closed: bool,
     /// The host waits for its end.
     pub(super) wanted: bool,
 }
 
-impl Epoch {
-    pub(super) fn new(cells: usize) -> Self {
-        Epoch { groups: SmallVec::new(), cells: cells as u32, unsettled: 0, closed: false, wanted: false }
+impl ReadSet {
+    pub(super) fn new(segments: usize) -> Self {
+        ReadSet {
+            groups: SmallVec::new(),
+            segments: segments as u32,
+            unsettled: 0,
+            closed: false,
+            wanted: false,
+        }
     }
 
-    /// Whoever reads a set of this many cells, each of which refers to this epoch, may join.
+    /// Whoever reads a set of this many segments, each of which refers to this read set, may join.
     #[inline]
-    pub(super) fn takes_readers_of(&self, cells: usize) -> bool {
-        !self.closed && self.cells as usize == cells
+    pub(super) fn takes_readers_of(&self, segments: usize) -> bool {
+        !self.closed && self.segments as usize == segments
     }
 
     /// All its readers have settled.
@@ -101,12 +107,12 @@ impl Epoch {
         group.unsettled += 1;
     }
 
-    /// A cell no longer refers to it.
-    pub(super) fn leave(id: EpochId, epochs: &mut Slab<Epoch>) {
-        let epoch = &mut epochs[id.0 as usize];
-        epoch.cells -= 1;
-        if epoch.cells == 0 && epoch.is_over() {
-            epochs.remove(id.0 as usize);
+    /// A segment no longer refers to it.
+    pub(super) fn leave(id: ReadSetId, read_sets: &mut Slab<ReadSet>) {
+        let read_set = &mut read_sets[id.0 as usize];
+        read_set.segments -= 1;
+        if read_set.segments == 0 && read_set.is_over() {
+            read_sets.remove(id.0 as usize);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A root's partition into cells: boxes whose bytes share one history.
+//! A root's partition into segments: boxes whose bytes share one history.
 //!
-//! The cells are disjoint and cover the root. An access carves the cells it overlaps so that its edge is an edge of
-//! theirs, changes the state of those inside, and joins what has become equal. On a line the cells stand in order and
-//! are found by bisection; grids are scanned. A buffer that is used as a whole has one cell.
+//! The segments are disjoint and cover the root. An access carves the segments it overlaps so that its edge is an edge of
+//! theirs, changes the state of those inside, and joins what has become equal. On a line the segments stand in order and
+//! are found by bisection; grids are scanned. A buffer that is used as a whole has one segment.
 
 use std::hint::cold_path;
 
@@ -10,11 +10,11 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::epoch::{Epoch, EpochId};
 use super::ids::{MemoryId, Table};
+use super::read_set::{ReadSet, ReadSetId};
 use super::{Node, NodeId, NodeTag, Shell};
 
-/// What is known of the newest version of a cell's bytes.
+/// What is known of the newest version of a segment's bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content<C> {
     /// Nobody has ever written them: they read as zeros everywhere, and are never moved.
@@ -44,7 +44,7 @@ impl<C> Content<C> {
     }
 }
 
-/// One memory's copy of a cell.
+/// One memory's copy of a segment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replica {
     pub(super) memory: MemoryId,
@@ -55,16 +55,16 @@ pub(super) struct Replica {
     pub(super) cleared: bool,
     /// It held the newest version when this guard came, which may still write another. If it does not, this copy counts
     /// again.
-    pub(super) reserve: Option<NodeId>,
+    pub(super) valid_unless: Option<NodeId>,
     /// The last node to write this copy, a transfer included, while it is not settled.
     pub(super) writer: Option<NodeId>,
     /// The same without guards: whose failure is that of this copy. A guard that has its memory does not fail, and one
     /// that never had it wrote nothing.
-    pub(super) basis: Option<NodeId>,
+    pub(super) fails_with: Option<NodeId>,
     /// The last group to write it, which guards wait for and not for a transfer since, while it is not settled.
-    pub(super) group: Option<NodeId>,
+    pub(super) last_group: Option<NodeId>,
     /// Readers of this copy since then.
-    pub(super) epochs: SmallVec<[EpochId; 1]>,
+    pub(super) read_sets: SmallVec<[ReadSetId; 1]>,
 }
 
 impl Replica {
@@ -73,11 +73,11 @@ impl Replica {
             memory,
             valid,
             cleared: false,
-            reserve: None,
+            valid_unless: None,
             writer: None,
-            basis: None,
-            group: None,
-            epochs: SmallVec::new(),
+            fails_with: None,
+            last_group: None,
+            read_sets: SmallVec::new(),
         }
     }
 
@@ -87,22 +87,22 @@ impl Replica {
     }
 
     /// Whoever has read it is behind a later user now.
-    pub(super) fn leave_epochs(&mut self, epochs: &mut Slab<Epoch>) {
-        if !self.epochs.is_empty() {
-            self.epochs.drain(..).for_each(|epoch| Epoch::leave(epoch, epochs));
+    pub(super) fn leave_read_sets(&mut self, read_sets: &mut Slab<ReadSet>) {
+        if !self.read_sets.is_empty() {
+            self.read_sets.drain(..).for_each(|read_set| ReadSet::leave(read_set, read_sets));
         }
     }
 
     fn has_users(&self) -> bool {
         self.writer.is_some()
-            || self.group.is_some()
-            || self.basis.is_some()
-            || self.reserve.is_some()
-            || !self.epochs.is_empty()
+            || self.last_group.is_some()
+            || self.fails_with.is_some()
+            || self.valid_unless.is_some()
+            || !self.read_sets.is_empty()
     }
 }
 
-/// Where the newest version of a cell can be had.
+/// Where the newest version of a segment can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) memory: MemoryId,
@@ -119,7 +119,7 @@ impl Source {
 
 /// A box with one history.
 #[derive(Clone, Debug)]
-pub(super) struct Cell<C> {
+pub(super) struct Segment<C> {
     pub(super) bounds: Box3,
     pub(super) content: Content<C>,
     /// The group that wrote the newest version, while it is not settled.
@@ -129,7 +129,7 @@ pub(super) struct Cell<C> {
     pub(super) replicas: SmallVec<[Replica; 1]>,
 }
 
-impl<C> Cell<C> {
+impl<C> Segment<C> {
     /// A group has written it, or will.
     pub(super) fn become_version_of(&mut self, author: NodeId, causes: &mut Vec<C>) {
         self.content.become_other(Content::Written, causes);
@@ -147,7 +147,7 @@ impl<C> Cell<C> {
     }
 }
 
-impl<C: Clone + PartialEq> Cell<C> {
+impl<C: Clone + PartialEq> Segment<C> {
     pub(super) fn replica(&self, memory: MemoryId) -> Option<&Replica> {
         self.replicas.iter().find(|r| r.memory == memory)
     }
@@ -163,7 +163,7 @@ impl<C: Clone + PartialEq> Cell<C> {
 
     /// Whether there may be something to forget that matters.
     pub(super) fn needs_tidying(&self) -> bool {
-        !matches!(&self.replicas[..], [only] if only.epochs.len() <= 1)
+        !matches!(&self.replicas[..], [only] if only.read_sets.len() <= 1)
     }
 
     /// Whether a reader in this memory needs a transfer first.
@@ -178,7 +178,7 @@ impl<C: Clone + PartialEq> Cell<C> {
 
     /// What holds the newest version, or will.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
-        self.replicas.iter().filter(|r| r.valid).map(|r| Source { memory: r.memory, pending: r.basis })
+        self.replicas.iter().filter(|r| r.valid).map(|r| Source { memory: r.memory, pending: r.fails_with })
     }
 
     /// No replica holds the newest version.
@@ -192,8 +192,8 @@ impl<C: Clone + PartialEq> Cell<C> {
         let Some(at) = self.guards.iter().position(|g| *g == guard) else { return };
         self.guards.remove(at);
         let next = self.guards.get(at).copied().filter(|_| !wrote);
-        for replica in self.replicas.iter_mut().filter(|r| r.reserve == Some(guard)) {
-            replica.reserve = next;
+        for replica in self.replicas.iter_mut().filter(|r| r.valid_unless == Some(guard)) {
+            replica.valid_unless = next;
             replica.valid |= next.is_none() && !wrote;
         }
     }
@@ -202,7 +202,7 @@ impl<C: Clone + PartialEq> Cell<C> {
     pub(super) fn end_guards(&mut self) {
         self.guards.clear();
         for replica in &mut self.replicas {
-            replica.valid |= replica.reserve.take().is_some();
+            replica.valid |= replica.valid_unless.take().is_some();
         }
     }
 
@@ -217,22 +217,22 @@ impl<C: Clone + PartialEq> Cell<C> {
 
 /// The partition of one root.
 #[derive(Debug, Clone)]
-pub(super) struct Cells<C> {
+pub(super) struct Segments<C> {
     /// Most roots have one history as a whole.
-    list: SmallVec<[Cell<C>; 1]>,
+    list: SmallVec<[Segment<C>; 1]>,
     line: bool,
 }
 
-/// Positions of cells in the partition.
+/// Positions of segments in the partition.
 pub(super) type Inside = SmallVec<[usize; 4]>;
 
-impl<C> Default for Cells<C> {
+impl<C> Default for Segments<C> {
     fn default() -> Self {
-        Cells { list: SmallVec::new(), line: true }
+        Segments { list: SmallVec::new(), line: true }
     }
 }
 
-impl<C: Clone + PartialEq> Cells<C> {
+impl<C: Clone + PartialEq> Segments<C> {
     /// Of a root whose content is in this memory; in none if it has never been written.
     pub(super) fn new(extent: Box3, memory: Option<MemoryId>) -> Self {
         let line = extent.hi[0] - extent.lo[0] <= 1 && extent.hi[1] - extent.lo[1] <= 1;
@@ -242,7 +242,7 @@ impl<C: Clone + PartialEq> Cells<C> {
         };
         let list = match extent.is_empty() {
             true => SmallVec::new(),
-            false => SmallVec::from_iter([Cell {
+            false => SmallVec::from_iter([Segment {
                 bounds: extent,
                 content,
                 author: None,
@@ -250,22 +250,22 @@ impl<C: Clone + PartialEq> Cells<C> {
                 replicas,
             }]),
         };
-        Cells { list, line }
+        Segments { list, line }
     }
 
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub(super) fn get(&self, at: usize) -> &Cell<C> {
+    pub(super) fn get(&self, at: usize) -> &Segment<C> {
         &self.list[at]
     }
 
-    pub(super) fn get_mut(&mut self, at: usize) -> &mut Cell<C> {
+    pub(super) fn get_mut(&mut self, at: usize) -> &mut Segment<C> {
         &mut self.list[at]
     }
 
-    /// Cells that share a byte with `bounds`.
+    /// Segments that share a byte with `bounds`.
     pub(super) fn overlapping(&self, bounds: &Box3) -> Inside {
         // This runs several times for every access of every group: plain pushes cost a fraction of a `collect`.
         let mut inside = Inside::new();
@@ -285,16 +285,16 @@ impl<C: Clone + PartialEq> Cells<C> {
         inside
     }
 
-    /// The one cell of a root that has one history, as most have.
-    pub(super) fn only(&self) -> Option<&Cell<C>> {
+    /// The one segment of a root that has one history, as most have.
+    pub(super) fn only(&self) -> Option<&Segment<C>> {
         match &self.list[..] {
             [only] => Some(only),
             _ => None,
         }
     }
 
-    /// See [`Cells::only`].
-    pub(super) fn only_mut(&mut self) -> Option<&mut Cell<C>> {
+    /// See [`Segments::only`].
+    pub(super) fn only_mut(&mut self) -> Option<&mut Segment<C>> {
         match &mut self.list[..] {
             [only] => Some(only),
             _ => None,
@@ -303,29 +303,31 @@ impl<C: Clone + PartialEq> Cells<C> {
 
     /// Whether a reader in `memory` has all that it needs there, or will; for roots of one history, without a search.
     pub(super) fn is_at_hand(&self, memory: MemoryId, zeroed: bool) -> bool {
-        self.only().is_some_and(|cell| {
-            cell.content.poison().is_none() && !cell.is_stale(memory) && (zeroed || !cell.is_rubbish(memory))
+        self.only().is_some_and(|segment| {
+            segment.content.poison().is_none()
+                && !segment.is_stale(memory)
+                && (zeroed || !segment.is_rubbish(memory))
         })
     }
 
-    /// Splits cells so that each lies inside `bounds` or outside, and says which lie inside.
-    pub(super) fn carve(&mut self, bounds: &Box3, epochs: &mut Slab<Epoch>) -> Inside {
+    /// Splits segments so that each lies inside `bounds` or outside, and says which lie inside.
+    pub(super) fn carve(&mut self, bounds: &Box3, read_sets: &mut Slab<ReadSet>) -> Inside {
         let touched = self.overlapping(bounds);
         if touched.iter().all(|&i| bounds.contains(&self.list[i].bounds)) {
             return touched;
         }
         for &i in touched.iter().rev() {
-            let cell = &mut self.list[i];
-            if bounds.contains(&cell.bounds) {
+            let segment = &mut self.list[i];
+            if bounds.contains(&segment.bounds) {
                 continue;
             }
-            let inside = cell.bounds.intersection(bounds);
-            let outside = cell.bounds.without(&inside);
-            cell.bounds = inside;
+            let inside = segment.bounds.intersection(bounds);
+            let outside = segment.bounds.without(&inside);
+            segment.bounds = inside;
             for outside in outside.into_iter().rev() {
-                let piece = Cell { bounds: outside, ..self.list[i].clone() };
-                for epoch in piece.replicas.iter().flat_map(|r| &r.epochs) {
-                    epochs[epoch.0 as usize].cells += 1;
+                let piece = Segment { bounds: outside, ..self.list[i].clone() };
+                for read_set in piece.replicas.iter().flat_map(|r| &r.read_sets) {
+                    read_sets[read_set.0 as usize].segments += 1;
                 }
                 match self.line {
                     true => self.list.insert(i + usize::from(outside.lo[2] > inside.lo[2]), piece),
@@ -336,15 +338,15 @@ impl<C: Clone + PartialEq> Cells<C> {
         self.overlapping(bounds)
     }
 
-    /// Forgets what has settled in these cells, and joins those that have become equal.
+    /// Forgets what has settled in these segments, and joins those that have become equal.
     pub(super) fn tidy<S: Shell<Cause = C>>(
         &mut self,
         inside: &[usize],
         nodes: &Table<NodeTag, Node<S>>,
-        epochs: &mut Slab<Epoch>,
+        read_sets: &mut Slab<ReadSet>,
     ) {
         for &i in inside {
-            forget_settled(&mut self.list[i], nodes, epochs);
+            forget_settled(&mut self.list[i], nodes, read_sets);
         }
         if self.list.len() <= 1 {
             return;
@@ -355,21 +357,21 @@ impl<C: Clone + PartialEq> Cells<C> {
                 _ => return,
             };
             for edge in [first, last] {
-                forget_settled(&mut self.list[edge], nodes, epochs);
+                forget_settled(&mut self.list[edge], nodes, read_sets);
             }
-            self.join_line(first, last, epochs);
+            self.join_line(first, last, read_sets);
         } else {
-            self.join_grid(inside, epochs);
+            self.join_grid(inside, read_sets);
         }
     }
 
-    fn join_line(&mut self, first: usize, last: usize, epochs: &mut Slab<Epoch>) {
+    fn join_line(&mut self, first: usize, last: usize, read_sets: &mut Slab<ReadSet>) {
         let mut keep = first;
         for i in first + 1..=last {
             let (head, tail) = self.list.split_at_mut(i);
             if head[keep].same_state(&tail[0]) {
                 head[keep].bounds.hi[2] = tail[0].bounds.hi[2];
-                leave_epochs(&tail[0], epochs);
+                leave_read_sets(&tail[0], read_sets);
             } else {
                 keep += 1;
                 self.list.swap(keep, i);
@@ -378,16 +380,16 @@ impl<C: Clone + PartialEq> Cells<C> {
         self.list.drain(keep + 1..=last);
     }
 
-    /// Joins pairs of equal cells, of which one was touched, until there are none: a cell that was cut for an access
+    /// Joins pairs of equal segments, of which one was touched, until there are none: a segment that was cut for an access
     /// grows back together with its surroundings once they share a history again.
-    fn join_grid(&mut self, inside: &[usize], epochs: &mut Slab<Epoch>) {
+    fn join_grid(&mut self, inside: &[usize], read_sets: &mut Slab<ReadSet>) {
         let mut grown: SmallVec<[Box3; 4]> = inside.iter().map(|&i| self.list[i].bounds).collect();
         // Boxes that go round in a whirl join to no pair, but all at once to what they were cut from.
         if let (true, Some(hull)) = (inside.len() > 2, hull(&grown)) {
             let first = &self.list[inside[0]];
             if inside.iter().all(|&i| self.list[i].same_state(first)) {
                 for &i in inside[1..].iter().rev() {
-                    leave_epochs(&self.list[i], epochs);
+                    leave_read_sets(&self.list[i], read_sets);
                     self.list.swap_remove(i);
                 }
                 self.list[inside[0]].bounds = hull;
@@ -396,13 +398,13 @@ impl<C: Clone + PartialEq> Cells<C> {
         }
         while let Some(bounds) = grown.pop() {
             let Some(i) = self.list.iter().position(|c| c.bounds == bounds) else { continue };
-            let cell = &self.list[i];
+            let segment = &self.list[i];
             let partner = self.list.iter().enumerate().find_map(|(j, other)| {
-                let both = cell.bounds.joined(&other.bounds)?;
-                (i != j && cell.same_state(other)).then_some((j, both))
+                let both = segment.bounds.joined(&other.bounds)?;
+                (i != j && segment.same_state(other)).then_some((j, both))
             });
             if let Some((j, both)) = partner {
-                leave_epochs(&self.list[j], epochs);
+                leave_read_sets(&self.list[j], read_sets);
                 self.list[i].bounds = both;
                 self.list.swap_remove(j);
                 grown.push(both);
@@ -410,15 +412,15 @@ impl<C: Clone + PartialEq> Cells<C> {
         }
     }
 
-    /// The root is going: its cells leave their epochs, and why they have failed goes to `causes`.
-    pub(super) fn clear(&mut self, epochs: &mut Slab<Epoch>, causes: &mut Vec<C>) {
-        for mut cell in self.list.drain(..) {
-            leave_epochs(&cell, epochs);
-            cell.content.become_other(Content::Never, causes);
+    /// The root is going: its segments leave their read sets, and why they have failed goes to `causes`.
+    pub(super) fn clear(&mut self, read_sets: &mut Slab<ReadSet>, causes: &mut Vec<C>) {
+        for mut segment in self.list.drain(..) {
+            leave_read_sets(&segment, read_sets);
+            segment.content.become_other(Content::Never, causes);
         }
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Cell<C>> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Segment<C>> {
         self.list.iter_mut()
     }
 }
@@ -434,25 +436,25 @@ fn hull(boxes: &[Box3]) -> Option<Box3> {
 }
 
 fn forget_settled<S: Shell>(
-    cell: &mut Cell<S::Cause>,
+    segment: &mut Segment<S::Cause>,
     nodes: &Table<NodeTag, Node<S>>,
-    epochs: &mut Slab<Epoch>,
+    read_sets: &mut Slab<ReadSet>,
 ) {
     // The group that has just been entered is often all of them.
-    let known = cell.author.filter(|id| nodes.contains(*id));
+    let known = segment.author.filter(|id| nodes.contains(*id));
     let live = |id: Option<NodeId>| id.filter(|id| known == Some(*id) || nodes.contains(*id));
-    cell.author = known;
-    let never = matches!(cell.content, Content::Never);
+    segment.author = known;
+    let never = matches!(segment.content, Content::Never);
     let mut all_needed = true;
-    for replica in &mut cell.replicas {
+    for replica in &mut segment.replicas {
         replica.writer = live(replica.writer);
-        replica.basis = live(replica.basis);
-        replica.group = live(replica.group);
-        if !replica.epochs.is_empty() {
-            replica.epochs.retain(|epoch| {
-                let over = epochs[epoch.0 as usize].is_over();
+        replica.fails_with = live(replica.fails_with);
+        replica.last_group = live(replica.last_group);
+        if !replica.read_sets.is_empty() {
+            replica.read_sets.retain(|read_set| {
+                let over = read_sets[read_set.0 as usize].is_over();
                 if over {
-                    Epoch::leave(*epoch, epochs);
+                    ReadSet::leave(*read_set, read_sets);
                 }
                 !over
             });
@@ -460,15 +462,15 @@ fn forget_settled<S: Shell>(
         all_needed &= replica.is_needed(never);
     }
     if !all_needed {
-        cell.replicas.retain(|r| r.is_needed(never));
+        segment.replicas.retain(|r| r.is_needed(never));
     }
-    if cell.replicas.len() > 1 {
-        cell.replicas.sort_unstable_by_key(|r| r.memory);
+    if segment.replicas.len() > 1 {
+        segment.replicas.sort_unstable_by_key(|r| r.memory);
     }
 }
 
-fn leave_epochs<C>(cell: &Cell<C>, epochs: &mut Slab<Epoch>) {
-    for epoch in cell.replicas.iter().flat_map(|r| &r.epochs) {
-        Epoch::leave(*epoch, epochs);
+fn leave_read_sets<C>(segment: &Segment<C>, read_sets: &mut Slab<ReadSet>) {
+    for read_set in segment.replicas.iter().flat_map(|r| &r.read_sets) {
+        ReadSet::leave(*read_set, read_sets);
     }
 }

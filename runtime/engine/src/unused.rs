@@ -16,7 +16,7 @@ use super::{Engine, NodeId, RootId, Shell, State, Turn, Use};
 
 /// A context that is to go.
 #[derive(Debug)]
-pub(super) struct Retiring<C> {
+pub(super) struct Closing<C> {
     context: ContextId,
     /// What whoever comes too late is told.
     cause: C,
@@ -79,8 +79,8 @@ impl<S: Shell> Engine<S> {
     }
 
     /// The last handle of a context is gone.
-    pub fn retire(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
-        self.retiring.push(Retiring { context, cause });
+    pub fn close_when_unused(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
+        self.closing.push(Closing { context, cause });
         self.close_unused(turn);
     }
 
@@ -90,17 +90,17 @@ impl<S: Shell> Engine<S> {
         if !self.kept.is_empty() {
             self.free_kept(turn);
         }
-        if !self.retiring.is_empty() {
+        if !self.closing.is_empty() {
             self.close_unused(turn);
         }
     }
 
     #[cold]
     fn close_unused(&mut self, turn: &mut Turn<S>) {
-        let retiring = std::mem::take(&mut self.retiring);
-        for entry in retiring {
+        let closing = std::mem::take(&mut self.closing);
+        for entry in closing {
             if self.is_used(entry.context) {
-                self.retiring.push(entry);
+                self.closing.push(entry);
                 continue;
             }
             match &mut self.contexts[entry.context.0 as usize].lost {
