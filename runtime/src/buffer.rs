@@ -300,7 +300,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         let root = self.root.bind(inner, at)?;
         let Window { offset, extent, .. } = self.window;
         let is_whole = self.window.bounds == Box3 { lo: [0; 3], hi: self.root.shape() };
-        let image = self.root.is_image().then_some(if is_whole { ImagePart::Whole } else { ImagePart::Some });
+        let image =
+            self.root.is_image().then_some(if is_whole { ImagePart::Whole } else { ImagePart::Portion });
         Ok(Binding { root, offset, extent, element: size_of::<T>() as u32, word: self.root.word(), image })
     }
 

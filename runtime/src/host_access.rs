@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::host_view::Held;
 use crate::shell::Inner;
 use crate::shell::host_side::GuardCell;
+use crate::shell::memory::heap;
 use crate::shell::work::Work;
 use windlass_engine::{GuardPlan, Mode, NodeId, RootId};
 
@@ -50,10 +51,14 @@ impl Place {
 impl Drop for Ordered {
     fn drop(&mut self) {
         // What was granted and never fetched goes while the engine still has the memory: the last to let go of it frees it.
-        drop(self.guard.take_memory());
+        // What would be granted from now on is not taken.
+        drop(self.guard.refuse_memory());
         crate::buffer::end(&self.inner, self.node);
     }
 }
+
+/// To clear so many bytes takes some 20 us at most.
+const MAX_SPARE: usize = 1 << 20;
 
 /// The common half of the two futures: takes its place at the first poll, then waits for the memory.
 struct Acquire<T, const D: usize> {
@@ -83,14 +88,24 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let binding = self.buffer.binding(inner, self.at)?;
         let guard = Arc::new(GuardCell::new(self.at));
         let (bounds, mode) = self.buffer.guarded(&binding, self.mode);
+        let mut spare = self.spare();
         let node = inner.enter_without_native_calls(|state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
             let plan = GuardPlan { root: binding.root, bounds, mode, work };
-            Ok::<_, Error>(state.engine.plan_guard(plan, turn))
+            Ok::<_, Error>(state.engine.plan_guard(plan, &mut spare, turn))
         })?;
         inner.watch.start(inner);
         Ok(Place::Bound(Ordered { inner: inner.clone(), node, root: binding.root, guard }))
+    }
+
+    /// Memory for the host's copy, in case that there is none yet and nobody else uses the buffer: then nothing has to be
+    /// fetched for an accessor that overwrites. Not of any size, since this is a `poll`: for more the runtime allocates where
+    /// that harms nobody.
+    fn spare(&self) -> Option<Arc<dyn Allocation>> {
+        let bytes = self.buffer.root().bytes();
+        let wants = self.mode == Mode::Overwrite && self.buffer.root().home().is_none() && bytes <= MAX_SPARE;
+        wants.then(|| heap(bytes).ok()).flatten()
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Guarded>> {
@@ -250,7 +265,12 @@ impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
             }
             Place::Early(early) => early.take_memory(),
         };
-        let Some(memory) = taken else { return self.to_vec() };
+        let Some(memory) = taken else {
+            let elements = self.to_vec();
+            // Before the place: the engine's reference is to be the last one, so that nothing is freed on this thread.
+            self.guarded.held = Held::new(None, None);
+            return elements;
+        };
         // The guard's own reference goes first, so that what the engine gave up is the only one.
         self.guarded.held = Held::new(None, None);
         unwrap_memory(memory)

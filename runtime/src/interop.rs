@@ -10,8 +10,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, Aspect, BackendError, Context as NativeContext};
-pub use windlass_backend::{NativeApi, Region};
+use windlass_backend::{Allocation, Aspect, BackendError, Context as NativeContext, ImageShape};
+pub use windlass_backend::{NativeApi, Part, Region};
 use windlass_engine::RootId;
 use windlass_sync::panics::catch;
 
@@ -20,6 +20,7 @@ use crate::error::{BoxError, Error, Result};
 use crate::group::{Accessor, CommandGroup, accessor_binding};
 use crate::queue::Queue;
 use crate::runtime::Runtime;
+use crate::shell::native::part_of;
 use crate::shell::work::{Planned, PlannedNative};
 
 /// A context as its backend made it; keeps it open.
@@ -84,7 +85,7 @@ impl Queue {
 /// What native code in a group works with, while the group is handed to its lane.
 pub struct Native<'a, N: NativeApi> {
     place: &'a mut N::Place,
-    memory: &'a [(RootId, &'a N::Memory)],
+    memory: &'a [(RootId, &'a N::Memory, Option<ImageShape>)],
 }
 
 impl<'a, N: NativeApi> Native<'a, N> {
@@ -93,12 +94,13 @@ impl<'a, N: NativeApi> Native<'a, N> {
         self.place
     }
 
-    /// The memory that an accessor of the group is in, and the bytes of it that the accessor shows. Native commands may use
-    /// these bytes, as the accessor says that they do, until the group has ended. An accessor without elements has none.
-    pub fn memory<'g, A: Accessor<'g>>(&self, accessor: &A) -> Option<(&'a N::Memory, Region)> {
+    /// The memory that an accessor of the group is in, and the part of it that the accessor shows: bytes, or, where the device
+    /// keeps an image as such, texels. Native commands may use that part, as the accessor says that they do, until the group has
+    /// ended. An accessor without elements has none.
+    pub fn memory<'g, A: Accessor<'g>>(&self, accessor: &A) -> Option<(&'a N::Memory, Part)> {
         let binding = accessor_binding(accessor)?;
-        let (_, memory) = self.memory.iter().find(|(root, _)| *root == binding.root)?;
-        Some((memory, binding.region()))
+        let (_, memory, image) = self.memory.iter().find(|(root, ..)| *root == binding.root)?;
+        Some((memory, part_of(*image, binding.region())))
     }
 }
 
@@ -151,10 +153,10 @@ where
     ) -> std::result::Result<(), BackendError> {
         let other = |what: &str| BackendError::Unsupported(format!("{what} of backend `{}`", N::BACKEND));
         let place = place.downcast_mut().ok_or_else(|| other("a native place that is not"))?;
-        let mut native = SmallVec::<[(RootId, &N::Memory); 4]>::new();
+        let mut native = SmallVec::<[(RootId, &N::Memory, Option<ImageShape>); 4]>::new();
         for (root, memory) in roots.iter().zip(memory) {
-            let memory: &dyn Any = *memory;
-            native.push((*root, memory.downcast_ref().ok_or_else(|| other("memory that is not"))?));
+            let (image, memory) = (memory.image(), *memory as &dyn Any);
+            native.push((*root, memory.downcast_ref().ok_or_else(|| other("memory that is not"))?, image));
         }
         // A backend may hold what it likes while it calls this: it is spared the program's panics.
         let called = catch(|| {

@@ -23,7 +23,7 @@ pub(crate) mod host_side;
 mod in_use;
 pub(crate) mod limits;
 pub(crate) mod memory;
-mod native;
+pub(crate) mod native;
 pub(crate) mod outside;
 mod pinned;
 pub(crate) mod place;
@@ -45,7 +45,7 @@ use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Context as NativeContext, DomainId as NativeDomain, HostMemory, ImageShape, Lane, LaneNumber,
+    Allocation, Context as NativeContext, DomainId as NativeDomain, ImageShape, Lane, LaneNumber,
     MemoryIndex, MemoryInfo, Verdict,
 };
 use windlass_sync::cell::EventCell;
@@ -57,6 +57,7 @@ use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
 use blank::Blank;
 pub(crate) use effects::{Effects, NativeCalls};
+use memory::heap;
 use pool::{Pool, StagingCount, StagingLimits};
 use windlass_engine::{
     ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
@@ -84,12 +85,8 @@ impl Shell for Windlass {
         Work::Transfer(Box::new(work::TransferWork { step, staging: None }))
     }
 
-    fn heap_now(bytes: usize) -> Option<Arc<dyn Allocation>> {
-        HostMemory::zeroed(bytes).ok().map(|memory| Arc::new(memory) as Arc<dyn Allocation>)
-    }
-
     fn small_heap(bytes: usize) -> Option<Arc<dyn Allocation>> {
-        (bytes <= SMALL_HEAP).then(|| Self::heap_now(bytes)).flatten()
+        (bytes <= SMALL_HEAP).then(|| heap(bytes).ok()).flatten()
     }
 }
 
@@ -155,17 +152,23 @@ pub(crate) struct MemoryShell {
     pub(crate) domain: DomainId,
     /// Its context's.
     pub(crate) staging: Weak<Pool>,
+    /// What its context says of it; nothing of the heap. Noted here, since the backend is not to be asked under the lock.
+    pub(crate) info: Option<MemoryInfo>,
+    /// It is some device's own.
+    is_own: bool,
 }
 
 impl MemoryShell {
-    /// What its context says of it; nothing of the heap.
-    pub(crate) fn info(&self) -> Option<&MemoryInfo> {
-        place::native_memory(self.context.info(), self.index)
-    }
-
-    /// Whether it is some device's own.
-    fn is_own(&self) -> bool {
-        self.context.info().devices.iter().any(|device| device.memory == self.index)
+    pub(crate) fn new(
+        context: Arc<dyn NativeContext>,
+        index: MemoryIndex,
+        domain: DomainId,
+        staging: Weak<Pool>,
+    ) -> Self {
+        let described = context.info();
+        let info = place::native_memory(described, index).copied();
+        let is_own = described.devices.iter().any(|device| device.memory == index);
+        MemoryShell { context, index, domain, staging, info, is_own }
     }
 
     /// The name of a device that works on it.

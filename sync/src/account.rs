@@ -1,8 +1,8 @@
-//! What a queue keeps of what is in flight: credits, which bound it, and generations, by which one waits for all of it. Most groups
-//! take a credit and join a generation in the same moment, so both are behind one lock.
+//! A queue's account of what is in flight: credits, which bound it, and generations, by which a caller waits for
+//! all of it. Most groups take a credit and join a generation at the same time, so both are behind one lock.
 //!
-//! Whoever is woken, and whatever waker is not needed any more, is returned or dropped once the lock is free: to wake or drop one may
-//! end a task that waits here as well. To clone one, and to compare two, is done under the lock: that must not come back here.
+//! Wakers are returned, or dropped, when the lock is free: to wake or drop one may end a task that waits here as
+//! well. They are cloned and compared under the lock: that must not come back here.
 
 use std::task::{Poll, Waker};
 
@@ -42,7 +42,7 @@ impl Account {
         lock(&self.inner).drain.begin()
     }
 
-    /// Takes a credit if there is one and nobody waits for it.
+    /// Takes a credit if there is one and there is no waiter.
     pub fn try_take(&self) -> bool {
         lock(&self.inner).credits.try_take()
     }
@@ -90,7 +90,7 @@ impl Account {
         polled
     }
 
-    /// Whoever waited for that goes away.
+    /// The waiter for that goes away.
     pub fn unwatch(&self, watch: &mut Watch) {
         let old = lock(&self.inner).drain.forget(watch);
         drop(old);

@@ -1,8 +1,8 @@
 //! The event cell: one completion, any number of waiters.
 //!
-//! A waiter registers its waker and looks at the value under the same lock, and the completer sets the value and takes
-//! the wakers under that lock: whoever comes second sees the first. Wakers are foreign code, so the completer gets
-//! them back and calls them after it has let go of everything.
+//! A waiter registers its waker and looks at the value under the same lock, and the completer sets the value and
+//! takes the wakers under that lock: the second of the two sees what the first did. Wakers are foreign code, so
+//! the completer gets them back and calls them when it holds no lock.
 
 use std::task::{Context, Poll, Waker};
 
@@ -21,12 +21,12 @@ pub struct EventCell<T, N = ()> {
 struct Inner<T, N> {
     value: Option<T>,
     waiters: Waiters,
-    /// Somebody has waited at least once.
+    /// There has been a waiter.
     awaited: bool,
     note: N,
 }
 
-/// Registered wakers, by key. The first has a place of its own: most cells never have two.
+/// Registered wakers, by key. The first is stored inline: most cells never have two.
 #[derive(Debug, Default)]
 struct Waiters {
     /// Its key is zero.
@@ -75,13 +75,14 @@ pub struct Registration(Option<usize>);
 pub struct Wakers(Waiters);
 
 impl Wakers {
-    /// Whether nobody waited.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
 
     /// Wakes every waiter, those after one whose waker panics as well; the first panic goes on after that.
     pub fn wake(self) {
+        // Each waker runs, or a panic of one waiter's code would leave the others asleep for ever.
         let mut first_panic: Option<Panicked> = None;
         let Waiters { first, others } = self.0;
         for waker in first.into_iter().chain(others.into_iter().flat_map(|o| *o).map(|(_, waker)| waker)) {
@@ -100,9 +101,9 @@ impl Wakers {
 pub enum Polled<T> {
     /// The cell is complete.
     Ready(T),
-    /// It is not; the waker is registered. `first` says that nobody had ever waited before.
+    /// It is not; the waker is registered.
     Pending {
-        /// Nobody had waited before.
+        /// There had never been a waiter before.
         first: bool,
     },
 }
@@ -118,6 +119,8 @@ impl<T: Clone, N> EventCell<T, N> {
     /// Completes the cell. The first completion counts; a later one changes nothing and returns `None`.
     pub fn complete(&self, value: T) -> Option<Wakers> {
         let mut inner = lock(&self.inner);
+        // The value that comes too late is dropped when the guard is gone (parameters outlive locals): it may be a
+        // user's error, and its drop may come back to this cell.
         if inner.value.is_some() {
             return None;
         }
@@ -132,8 +135,11 @@ impl<T: Clone, N> EventCell<T, N> {
 
     /// Looks at the value, or registers the waker, replacing the one that this registration had before.
     pub fn poll(&self, registration: &mut Registration, waker: &Waker) -> Polled<T> {
+        // One critical section for the look and the registration: between two, the completer could take the
+        // wakers, and this one would be registered with a cell that never wakes again.
         let mut inner = lock(&self.inner);
         if let Some(value) = &inner.value {
+            // The completer has taken the waker, so there is nothing left to forget.
             registration.0 = None;
             return Polled::Ready(value.clone());
         }
@@ -152,7 +158,7 @@ impl<T: Clone, N> EventCell<T, N> {
         Polled::Pending { first }
     }
 
-    /// [`EventCell::poll`] for waiters that do not care who was first.
+    /// [`EventCell::poll`] for waiters that do not need to know whether they were the first.
     pub fn poll_simply(&self, registration: &mut Registration, cx: &mut Context<'_>) -> Poll<T> {
         match self.poll(registration, cx.waker()) {
             Polled::Ready(value) => Poll::Ready(value),
@@ -163,11 +169,13 @@ impl<T: Clone, N> EventCell<T, N> {
     /// The waiter goes away.
     pub fn forget(&self, registration: &mut Registration) {
         let Some(key) = registration.0.take() else { return };
+        // After completion the key names nothing, and never another's waker: none is registered any more. The
+        // waker is dropped without the lock, because its drop is foreign code.
         let waker = lock(&self.inner).waiters.remove(key);
         drop(waker);
     }
 
-    /// The value and the owner's note, for who has the cell to itself.
+    /// The value and the owner's note, given exclusive access to the cell.
     pub fn parts_mut(&mut self) -> (&mut Option<T>, &mut N) {
         let inner = get_mut(&mut self.inner);
         (&mut inner.value, &mut inner.note)
@@ -178,7 +186,7 @@ impl<T: Clone, N> EventCell<T, N> {
         lock(&self.inner).waiters.len()
     }
 
-    /// Reads or changes the owner's note, with whether anybody has waited.
+    /// Reads or changes the owner's note; `look` is also told whether there has been a waiter.
     pub fn note<R>(&self, look: impl FnOnce(&mut N, bool) -> R) -> R {
         let mut inner = lock(&self.inner);
         let awaited = inner.awaited;

@@ -1,10 +1,10 @@
 //! A combining lock: state that many threads change under a mutex, and that callbacks, which may not block, reach by leaving a
-//! message for whoever has the mutex.
+//! message for the thread that has the mutex.
 //!
-//! 1. Whoever wants the state locks the mutex, works off the messages, does its own work, and unlocks it.
-//! 2. A poster pushes its message, then tries to lock. If the mutex is free it works off the messages itself. If not, it goes
-//!    away at once.
-//! 3. Whoever has unlocked the mutex looks at the inbox once more, and if there are messages tries to lock it again.
+//! 1. A thread that wants the state locks the mutex, works off the messages, does its own work, and unlocks it.
+//! 2. A poster pushes its message, then tries to lock. If the mutex is free it works off the messages itself. If not, it
+//!    returns at once.
+//! 3. After unlocking, a thread looks at the inbox once more, and if there are messages tries to lock it again.
 //!
 //! The feared race: the poster finds the mutex taken and leaves, while its holder has already looked at the inbox for the
 //! last time, and the message lies there for ever. It cannot happen: the poster pushes *before* it tries the mutex, the
@@ -21,7 +21,8 @@ pub struct CombiningLock<S, M> {
     inbox: Inbox<M>,
 }
 
-/// Who takes a combining lock: carries what a turn of it collects, and knows what to do with a message.
+/// What a thread takes a combining lock with: carries what a turn of it collects, and knows what to do with a
+/// message.
 pub trait Combiner<S, M> {
     /// Works off one message.
     fn message(&mut self, state: &mut S, message: M);
@@ -37,7 +38,7 @@ impl<S, M> CombiningLock<S, M> {
     }
 
     /// Takes the lock, waiting for it, and does `work` after the messages. What comes in meanwhile is worked off as well
-    /// before this returns, unless somebody else takes the lock first and does it.
+    /// before this returns, unless another thread takes the lock first and does it.
     pub fn with<K: Combiner<S, M>, R>(&self, combiner: &mut K, work: impl FnOnce(&mut S, &mut K) -> R) -> R {
         let mut state = lock(&self.state);
         combiner.locked(&mut state);
@@ -55,7 +56,7 @@ impl<S, M> CombiningLock<S, M> {
         self.drain(combiner);
     }
 
-    /// Leaves a message for whoever takes the lock next, who must be about to.
+    /// Leaves a message for the next thread that takes the lock; the caller makes sure that one is about to.
     pub fn leave(&self, message: M) {
         self.inbox.push(message);
     }
@@ -69,6 +70,7 @@ impl<S, M> CombiningLock<S, M> {
             if self.inbox.is_empty() {
                 return;
             }
+            // Taken: its holder comes past this loop after unlocking, and sees the messages.
             let Some(mut state) = try_lock(&self.state) else { return };
             combiner.locked(&mut state);
             self.work_off(&mut state, combiner);

@@ -1,32 +1,35 @@
-//! The completion book of a lane: how far it has come, who waits for that, and who tells what is to be said of its points.
+//! The completion book of a lane: how far it has come, which threads wait for that, and which one reports its
+//! points.
 //!
-//! What is native stays outside: *who* learns that a point has been passed, and how. It comes in one of two forms.
+//! What is native stays outside: which thread learns that a point has been passed, and how. It comes in one of
+//! two forms.
 //!
-//! - One thread knows, in order: it holds the [`Head`], and [advances](Head::advance) it. A point that interests nobody costs
-//!   one atomic operation.
+//! - One thread knows, in order: it holds the [`Head`], and [advances](Head::advance) it. A point that nothing waits for
+//!   costs one atomic operation.
 //! - Any thread may learn of any point, by a driver's callback, say: it calls [`Book::settle`].
 //!
 //! Any thread may sleep until a point is passed ([`Book::wait`]) or ask to have it told ([`Book::arm`]). A *note* is what
 //! has to be said of a point, such as that it failed, and is told with the first report that covers it.
 //!
-//! # Why nobody is forgotten
+//! # Why no request is forgotten
 //!
 //! There is one atomic word, `word`, and every change of it is a read-modify-write, so all changes have one order.
 //!
-//! - Who wants a point takes the lock, sets `NEWS`, and looks at the passed point in the value that this very
-//!   operation replaced. If the point is passed there, nothing has to be remembered. Otherwise the wish goes on a
-//!   list before the lock is let go.
+//! - A thread that wants a point takes the lock, sets `NEWS`, and looks at the passed point in the value that this very
+//!   operation replaced. If the point is passed there, nothing has to be remembered. Otherwise the request goes on a
+//!   list before the lock is released.
 //! - The head swaps in the new point, which also clears `NEWS`. If the replaced value had `NEWS`, it takes the lock
-//!   (and so sees the wish on its list) and learns the lowest point that anybody wants, `next`. Until `NEWS` is set
-//!   again it needs no lock to know that a point below `next` interests nobody.
+//!   (and so sees the request on its list) and learns the lowest point that is wanted, `next`. Until `NEWS` is set again
+//!   it needs no lock to know that no thread wants a point below `next`.
 //!
-//! Of the two operations on the word one is first. If it is the swap, the other side sees the point as passed. If it
-//! is the setting of `NEWS`, the head sees the bit, then the wish. There is no third case.
+//! One of the two operations on the word is first. If it is the swap, the other side sees the point as passed.
+//! If it is the setting of `NEWS`, the head sees the bit, then the request. There is no third case.
 //!
 //! # Why a note is told in time
 //!
-//! A note is put on the list under the lock that also covers the swap of its point, and whoever tells takes the
-//! passed point and the list under that lock: a report never names a note above its point, nor misses one below.
+//! A note is put on the list under the lock that also covers the swap of its point, and a thread that reports
+//! takes the passed point and the list under that lock: a report never names a note above its point, nor misses
+//! one below.
 //!
 //! Reports are told with no lock held, by several threads at once: one without notes may arrive in any order. But
 //! while a report that names some is being told (`naming`), a later one must not overtake it: the thread that would tell
@@ -39,9 +42,9 @@
 //! Where any thread may learn of any point, two of them may hold points 1 and 2 at the same time, and the notes of both
 //! have to be read from native objects before the points may pass. The feared race: the thread with point 2, whose work went
 //! well, passes it, and so everything below, while the other is still reading that point 1 failed. So one thread settles at
-//! a time (`settling`). It collects the notes of everything up to the highest point that anybody has brought (`asked`), and
-//! then passes that point, until nobody has brought a higher one; the others leave their point under the lock and go
-//! their ways. As the settling thread looks at `asked` under the same lock before it stops, no point is left behind.
+//! a time (`settling`). It collects the notes of everything up to the highest point that was brought (`asked`), and then
+//! passes that point, until no higher one has been brought; the other threads leave their point under the lock and
+//! return. As the settling thread looks at `asked` under the same lock before it stops, no point is left behind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -51,7 +54,7 @@ use std::mem;
 use crate::facade::thread::{self, ThreadId};
 use crate::facade::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, lock};
 
-/// Bit 0: somebody put a wish on a list since the head last looked.
+/// Bit 0: a request was put on a list since the head last looked.
 const NEWS: u64 = 1;
 /// The other bits: the last point that was passed.
 const POINT_SHIFT: u32 = 1;
@@ -91,7 +94,8 @@ struct Teller {
 }
 
 impl<F> Waiting<F> {
-    /// Whether the teller at `at` has to tell now. While another one names notes it has not; then that one owes it.
+    /// Whether the teller at `at` has to tell now. Not while another one names notes: then that one owes the
+    /// report.
     fn take_duty(&mut self, at: usize) -> bool {
         let duty = mem::take(&mut self.tellers[at].again);
         self.owed |= duty && self.naming;
@@ -123,12 +127,12 @@ impl<F> Waiting<F> {
 /// The right to advance a book: there is one for each.
 pub struct Head<F> {
     book: Arc<Book<F>>,
-    /// No wish that the head has seen is below this point.
+    /// No request that the head has seen is below this point.
     next: u64,
 }
 
 impl<F> Book<F> {
-    /// A book at point 0, and its head. Who settles points by [`Book::settle`] has no use for the head.
+    /// A book at point 0, and its head. The head is not needed if points are settled by [`Book::settle`].
     pub fn new() -> (Arc<Self>, Head<F>) {
         let waiting = Waiting {
             armed: BinaryHeap::new(),
@@ -161,6 +165,9 @@ impl<F> Book<F> {
         if self.announce() >= point {
             return;
         }
+        // The head may swap the point in between here and the sleep, but it has seen `NEWS` then and needs the
+        // lock to go through the list. It gets that when this thread sleeps, so its notification cannot come too
+        // early.
         waiting.sleepers.push(Reverse(point));
         while self.passed() < point {
             waiting = match self.woken.wait(waiting) {
@@ -193,6 +200,8 @@ impl<F> Book<F> {
         mut collect: impl FnMut(u64) -> Vec<F>,
         mut tell: impl FnMut(u64, Vec<F>),
     ) {
+        // The point is left before the look at `settling`, under one lock: either this thread settles it, or the
+        // thread that does sees it when it comes back to the loop.
         let mut waiting = lock(&self.waiting);
         waiting.asked = waiting.asked.max(point);
         if mem::replace(&mut waiting.settling, true) {
@@ -207,6 +216,7 @@ impl<F> Book<F> {
             }
             drop(waiting);
             let notes = collect(upto);
+            // Notes and swap in one critical section: a report in between would name notes above its point.
             waiting = lock(&self.waiting);
             waiting.notes.extend(notes);
             self.swap(upto);
@@ -217,8 +227,8 @@ impl<F> Book<F> {
 
     /// Says that a list is about to change, and returns the point that was passed at that moment. Only under the lock.
     fn announce(&self) -> u64 {
-        // Release: keeps the head's earlier swap visible to who acquires this value. Acquire: the caller may see the
-        // point as passed.
+        // Release: keeps the head's earlier swap visible to a thread that acquires this value. Acquire: the
+        // caller may see the point as passed.
         self.word.fetch_or(NEWS, Ordering::AcqRel) >> POINT_SHIFT
     }
 
@@ -226,8 +236,8 @@ impl<F> Book<F> {
     #[inline]
     fn swap(&self, point: u64) -> bool {
         debug_assert!(point < 1 << 63, "points have 63 bits");
-        // Release: what the group wrote is visible to who reads the point. Acquire: not needed for the lists, which the
-        // lock orders, but it lets the head rely on all that was done before an announcement.
+        // Release: what the group wrote is visible to a thread that reads the point. Acquire: not needed for the
+        // lists, which the lock orders, but it lets the head rely on all that was done before an announcement.
         let old = self.word.swap(point << POINT_SHIFT, Ordering::AcqRel);
         debug_assert!(old >> POINT_SHIFT < point, "points rise");
         old & NEWS != 0
@@ -240,11 +250,15 @@ impl<F> Book<F> {
         point: u64,
         tell: impl FnMut(u64, Vec<F>),
     ) -> u64 {
+        // All of them: one condition variable serves sleepers of different points, and those that are not due
+        // sleep again.
         if pop_due(&mut waiting.sleepers, point) {
             self.woken.notify_all();
         }
         let due = pop_due(&mut waiting.armed, point);
         let lowest = |wishes: &BinaryHeap<Reverse<u64>>| wishes.peek().map_or(u64::MAX, |p| p.0);
+        // Read under the lock that the lists change under. What is added afterwards sets `NEWS`, so the head
+        // looks again.
         let next = lowest(&waiting.armed).min(lowest(&waiting.sleepers));
         if due {
             self.report(waiting, tell);
@@ -255,12 +269,15 @@ impl<F> Book<F> {
     /// Tells the present state, and again as long as that is this thread's duty.
     fn report<'a>(&'a self, mut waiting: MutexGuard<'a, Waiting<F>>, mut tell: impl FnMut(u64, Vec<F>)) {
         let me = thread::current().id();
+        // This thread is inside `tell` further up its stack. The outer call tells again when it returns.
         if let Some(outer) = waiting.teller(me) {
             waiting.tellers[outer].again = true;
             return;
         }
         waiting.tellers.push(Teller { thread: me, again: true });
-        // Others come and go meanwhile, so this thread's place is looked up each time.
+        // The lock is released for each `tell`, and the list of tellers changes meanwhile, so this thread's
+        // place is looked up each time. It leaves the list under the same lock in which it finds no duty: a duty
+        // that is given to it is given before that, and is seen, or after that, to another.
         while let Some(at) = waiting.teller(me) {
             if !waiting.take_duty(at) {
                 waiting.tellers.swap_remove(at);
@@ -286,6 +303,7 @@ impl<F> Head<F> {
     /// `tell` is called as in [`Book::arm`].
     #[inline]
     pub fn advance(&mut self, point: u64, tell: impl FnMut(u64, Vec<F>)) {
+        // Without news `next` is up to date, and below it nothing is wanted: the lists need not be looked at.
         if self.book.swap(point) || point >= self.next {
             let waiting = lock(&self.book.waiting);
             self.next = self.book.grant(waiting, point, tell);
@@ -299,6 +317,9 @@ impl<F> Head<F> {
         notes: impl IntoIterator<Item = F>,
         tell: impl FnMut(u64, Vec<F>),
     ) {
+        // The lock before the swap, unlike in `advance`: a thread that sees the point as passed and reports it
+        // must find the notes. Whether there was news does not matter, since the lists are looked at in any
+        // case.
         let mut waiting = lock(&self.book.waiting);
         waiting.notes.extend(notes);
         self.book.swap(point);
@@ -314,7 +335,7 @@ impl<F> Head<F> {
     }
 }
 
-/// Takes off all wishes up to `point`, and says whether there were any.
+/// Takes off all requests up to `point`, and says whether there were any.
 fn pop_due(wishes: &mut BinaryHeap<Reverse<u64>>, point: u64) -> bool {
     let before = wishes.len();
     while wishes.peek().is_some_and(|p| p.0 <= point) {
@@ -330,7 +351,7 @@ const LOOKS: usize = 8;
 
 /// Gives `ready` a short while to come true before the caller goes to sleep, and says whether it did.
 ///
-/// It hands the processor to any other runnable thread between two looks, so it takes time from nobody.
+/// It yields to any other runnable thread between two looks, so it takes time from none.
 pub fn soon(mut ready: impl FnMut() -> bool) -> bool {
     if cfg!(windlass_loom) {
         return false;

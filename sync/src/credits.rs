@@ -1,7 +1,7 @@
 //! Credits: a count of what may be in flight, that submissions take without asking and that `ready` waits for.
 //!
 //! Taking never fails: the count may go below zero, and then waiters wait until the debt is repaid. A waiter that is
-//! served has taken its credit already, so nobody who comes later can take it away. Waiters are served in order.
+//! served has taken its credit already, so a later caller cannot take it away. Waiters are served in order.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -31,7 +31,7 @@ impl Credits {
         self.free -= 1;
     }
 
-    /// Takes one if there is one and nobody waits for it.
+    /// Takes one if there is one and there is no waiter.
     pub(crate) fn try_take(&mut self) -> bool {
         let free = self.free > 0 && self.queue.is_empty();
         self.free -= i64::from(free);
@@ -50,6 +50,9 @@ impl Credits {
 
     /// Takes one, or waits in line. Returns the waker that waited there before.
     pub(crate) fn poll_take(&mut self, place: &mut Place, waker: &Waker) -> (Poll<()>, Option<Waker>) {
+        // Joining the line is left to the first poll, and later polls keep the ticket: the place in line does
+        // not depend on how often a waiter is polled. A newcomer takes a free credit only if the line is empty,
+        // or it would overtake.
         let Some(ticket) = place.0 else {
             if self.free > 0 && self.queue.is_empty() {
                 self.free -= 1;
@@ -75,10 +78,13 @@ impl Credits {
         (Poll::Pending, old)
     }
 
-    /// The waiter goes away; a credit that it was given goes to the next. Returns those who are served, and its own waker.
+    /// The waiter goes away; a credit that it was given goes to the next. Returns the wakers of those that are
+    /// served by it, and its own waker.
     #[must_use]
     pub(crate) fn forget(&mut self, place: &mut Place) -> (Vec<Waker>, Option<Waker>) {
         let Some(ticket) = place.0.take() else { return (Vec::new(), None) };
+        // It may have been served and dropped before it was polled again. Its wake was the only one for that
+        // credit, so the credit is passed on here, or it would be lost with the next waiter asleep.
         if let Some(at) = self.served.iter().position(|t| *t == ticket) {
             self.served.swap_remove(at);
             self.free += 1;
@@ -103,6 +109,8 @@ impl Credits {
     }
 
     fn serve(&mut self) -> Vec<Waker> {
+        // Afterwards either no credit is free or no waiter is left: what `poll_take` and `try_take` rely on when
+        // they look at the line before they take.
         let mut woken = Vec::new();
         while self.free > 0
             && let Some((ticket, waker)) = self.queue.pop_front()

@@ -1,7 +1,8 @@
 //! Waiting for everything that began before now, while more keeps beginning.
 //!
-//! Whatever begins belongs to the current *generation*. A waiter ends the current generation and waits until that generation and all
-//! before it are empty. Without waiters there is one generation and a count; a waiter adds one entry.
+//! Whatever begins belongs to the current *generation*. A waiter ends the current generation and waits until
+//! that one and all before it are empty. Without waiters there is one generation and a count; a waiter adds one
+//! entry.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -32,7 +33,7 @@ impl Drain {
 
     /// The last generation that has something in it, or had; where the current one is empty, that is an earlier one. So
     /// waiters that come without anything having begun in between share a generation.
-    fn end_of_tide(&mut self) -> u64 {
+    fn close_generation(&mut self) -> u64 {
         let current = self.current();
         if self.generations.back() == Some(&0) {
             return current - 1;
@@ -41,7 +42,7 @@ impl Drain {
         current
     }
 
-    /// Notes who waits; returns the waker that was noted before, if it was another.
+    /// Registers a waiter; returns the waker that it had registered before, if that was another.
     fn register(&mut self, watch: &mut Watch, until: u64, waker: &Waker) -> Option<Waker> {
         match watch.key.and_then(|key| self.waiters.get_mut(key)) {
             Some((_, registered)) if registered.will_wake(waker) => None,
@@ -88,9 +89,12 @@ impl Drain {
     /// `count` things of a generation have ended; returns the waiters to wake.
     #[must_use]
     pub(crate) fn end(&mut self, generation: Generation, count: u64) -> Vec<Waker> {
+        // A generation with something in it is never popped, so this one is still in the list.
         let at = (generation.0 - self.first) as usize;
         self.generations[at] -= count;
         let before = self.first;
+        // In order: an empty generation behind one that is not stays, since its waiters wait for both. And the
+        // current one stays though it is empty, as more may begin in it.
         while self.generations.len() > 1 && self.generations[0] == 0 {
             self.generations.pop_front();
             self.first += 1;
@@ -107,9 +111,11 @@ impl Drain {
     /// Waits until everything has ended that had begun when this watch was first polled. Returns the waker that
     /// waited there before.
     pub(crate) fn poll(&mut self, watch: &mut Watch, waker: &Waker) -> (Poll<()>, Option<Waker>) {
+        // Fixed at the first poll: if each poll closed a generation, everything that begins meanwhile would be
+        // waited for as well, and under steady load the wait would never end.
         let until = match watch.until {
             Some(until) => until,
-            None => *watch.until.insert(self.end_of_tide()),
+            None => *watch.until.insert(self.close_generation()),
         };
         match until < self.first {
             true => (Poll::Ready(()), self.remove(watch)),

@@ -1,15 +1,15 @@
 //! The executor: a slab of tasks, a queue of those that were woken, and threads that start when there is work.
 //!
-//! Gates, proxies and the steps of transfers are futures on it; a second one runs user code that has no runtime of
-//! its own. With no threads it is driven by [`Executor::run_until_stalled`], from whatever thread a test likes.
+//! Gates, proxies and the steps of transfers are futures on it; a second one runs user code that brings no
+//! runtime. With no threads it is driven by [`Executor::run_until_stalled`], from any thread.
 //!
 //! # A task's life
 //!
 //! The word of a task (see `executor/state.rs`) says whether it is idle, queued, running, running and woken meanwhile,
-//! or over. A wake makes an idle task queued and puts it on the queue, and leaves a mark on a running one; whoever
-//! polled it looks for the mark and queues it again. So a task is on the queue at most once, is polled by one thread at
-//! a time, and no wake is lost. Closing the executor makes every task's word say that it is over; a task that is
-//! running just then is dropped by its worker, after the poll. So wakers that others keep hold no future.
+//! or over. A wake makes an idle task queued and puts it on the queue, and leaves a mark on a running one; the worker
+//! that polled it looks for the mark and queues it again. So a task is on the queue at most once, is polled by one thread
+//! at a time, and no wake is lost. Closing the executor makes every task's word say that it is over; a task that is
+//! running just then is dropped by its worker, after the poll. So wakers that outlive the executor hold no future.
 //!
 //! # Sleep
 //!
@@ -108,11 +108,14 @@ impl Executor {
             shared: self.shared.clone(),
         });
         let mut queue = lock(&self.shared.queue);
+        // `close` has taken the table already, so a task that was entered now would never be dropped. Its future is
+        // dropped without the lock: that is foreign code, and may wake or spawn.
         if queue.closed {
             drop(queue);
             return task.end();
         }
         queue.spawned += 1;
+        // The key is set and the task queued under one lock: a worker that finishes it at once finds its key.
         *lock(&task.key) = queue.tasks.insert(task.clone());
         self.shared.enqueue(queue, task);
     }
@@ -135,6 +138,8 @@ impl Executor {
         let woken = mem::take(&mut queue.woken);
         let tasks = mem::take(&mut queue.tasks);
         drop(queue);
+        // Tasks that are in a worker's batch, or are being polled, are in the table as well. The former are over
+        // when the worker comes to them (`TaskState::start` fails); the latter are dropped by their worker.
         self.shared.ready.notify_all();
         for (_, task) in tasks {
             task.end();
@@ -162,9 +167,12 @@ impl Shared {
         task
     }
 
-    /// Puts a task on the queue, and sees to it that somebody takes it.
+    /// Puts a task on the queue, and makes sure that a thread takes it.
     fn enqueue(self: &StdArc<Self>, mut queue: MutexGuard<'_, Queue>, task: StdArc<Task>) {
         queue.woken.push_back(task);
+        // One of three holds. A sleeper has not been told yet: tell it. All sleepers have been told: each looks
+        // at the queue before it sleeps again, so it finds this entry. None sleeps: the workers that run look at
+        // the queue when their batch is done, and one more thread is started if there may be.
         let start = queue.sleeping == 0 && queue.threads < self.max_threads && !queue.closed;
         queue.threads += usize::from(start);
         let tell = queue.sleeping > queue.told;
@@ -209,12 +217,17 @@ impl Shared {
                     Err(poisoned) => poisoned.into_inner(),
                 };
                 queue.sleeping -= 1;
+                // After a spurious wake-up this takes back a notice meant for another sleeper. Then one more is
+                // told than need be; an entry is never left without a thread, since the one that woke up takes
+                // it.
                 queue.told = queue.told.saturating_sub(1);
             }
             if queue.closed {
                 queue.threads -= 1;
                 return;
             }
+            // A fair share only: a worker that took all would poll one after the other what idle threads could
+            // poll now.
             let share = (queue.woken.len() / queue.threads.max(1)).clamp(1, BUDGET);
             batch.extend(queue.woken.drain(..share));
             queue.polls += batch.len() as u64;
@@ -232,12 +245,14 @@ impl Task {
         }
         let after = match self.poll() {
             Ok(Poll::Pending) => self.state.stop(),
-            // A task that panics is over. Its futures' drop guards tell those who wait for it.
+            // A task that panics is over. Drop guards in its future notify what waits for it.
             Ok(Poll::Ready(())) | Err(_) => AfterPoll::Over,
         };
         match after {
             AfterPoll::Idle => {}
             AfterPoll::Again => self.requeue(),
+            // The word first, so that wakes from the future's own drop do nothing; then the table; the drop
+            // comes last, as it is foreign code and may take any time.
             AfterPoll::Over => {
                 self.state.end();
                 self.leave();
@@ -246,7 +261,7 @@ impl Task {
         }
     }
 
-    /// For the one whose future it is, by the task's word.
+    /// The future, for the thread that the task's word gives it to.
     fn future(&self) -> MutexGuard<'_, Option<BoxFuture>> {
         match try_lock(&self.future) {
             Some(slot) => slot,
@@ -266,7 +281,7 @@ impl Task {
         contain(|| drop(future));
     }
 
-    /// It is not wanted any more.
+    /// Ends the task without polling it again.
     fn end(&self) {
         if self.state.end() {
             self.drop_future();
@@ -276,6 +291,8 @@ impl Task {
     fn requeue(self: StdArc<Self>) {
         let shared = self.shared.clone();
         let queue = lock(&shared.queue);
+        // A closed executor has ended the task, or is about to; on the queue it would keep itself and `shared`
+        // alive.
         if !queue.closed {
             shared.enqueue(queue, self);
         }
@@ -283,6 +300,7 @@ impl Task {
 
     fn leave(&self) {
         let key = *lock(&self.key);
+        // `close` may have emptied the table. Nothing is entered after that, so the key cannot name another task.
         let task = lock(&self.shared.queue).tasks.try_remove(key);
         drop(task);
     }

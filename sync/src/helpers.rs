@@ -1,11 +1,11 @@
 //! Helpers for work that falls into blocks: the owner of a task works it off, and idle helpers join in.
 //!
-//! A task is worked off even if no helper ever comes: the owner takes blocks like everybody else. So a task whose
-//! blocks wait for another task's cannot keep that one from ending, however few helpers there are.
+//! A task is worked off even if no helper ever comes: the owner takes blocks too. So tasks whose blocks wait for
+//! another task's cannot starve that one, however few helpers there are.
 //!
 //! Blocks are given out by one atomic counter, which orders nothing. What orders is their lock: a helper enters a
 //! task and leaves it under the lock, and [`Helpers::run`] returns after it saw, under the lock, that all have left.
-//! By then no helper holds the task any more, so its body is dropped by its owner, when the owner says so.
+//! By then no helper holds the task any more, so its body is dropped by its owner and at no other time.
 
 use std::fmt;
 
@@ -45,6 +45,9 @@ impl<B: Blocks> Task<B> {
             if block >= count {
                 return;
             }
+            // A helper must survive the panic of a task, and the owner must not unwind while helpers are in the
+            // body. So the payload is kept, and the counter is moved to the end, which stops the others after
+            // their block.
             if let Err(panic) = catch(|| self.body.run(block)) {
                 self.next.fetch_max(count, Ordering::Relaxed);
                 lock(&self.panic).get_or_insert(panic);
@@ -52,8 +55,10 @@ impl<B: Blocks> Task<B> {
         }
     }
 
-    /// How many blocks nobody has taken; a hint.
+    /// How many blocks have not been taken; a hint.
     fn left(&self) -> usize {
+        // Relaxed: the counter only grows, so a stale value shows more blocks than there are. That costs a helper a
+        // visit in vain, and never hides work.
         self.body.count().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 }
@@ -88,7 +93,7 @@ impl<B> State<B> {
 }
 
 impl<B: Blocks> Helpers<B> {
-    /// Nobody yet. Each thread that calls [`Helpers::help`] is one.
+    /// No helpers yet. Each thread that calls [`Helpers::help`] is one.
     pub fn new() -> Self {
         Helpers {
             state: Mutex::new(State { offers: Vec::new(), idle: 0, closed: false }),
@@ -117,6 +122,8 @@ impl<B: Blocks> Helpers<B> {
     fn offer(&self, task: &Arc<Task<B>>) {
         let mut state = lock(&self.state);
         state.offers.push(Offer { task: task.clone(), helpers: 0 });
+        // A helper that is not idle looks for offers before it sleeps, under the lock that this one was pushed
+        // under.
         let idle = state.idle > 0;
         drop(state);
         if idle {
@@ -126,11 +133,14 @@ impl<B: Blocks> Helpers<B> {
     }
 
     fn take_back(&self, task: &Arc<Task<B>>) {
+        // No block is left to take, but helpers that have entered may still be running theirs. The wait is often
+        // short, so the owner looks again a few times before it sleeps.
         let alone = |state: &State<B>| state.offers[state.position(task)].helpers == 0;
         if !alone(&lock(&self.state)) {
             soon(|| alone(&lock(&self.state)));
         }
         let mut state = lock(&self.state);
+        // The last look and the removal are under one lock: no helper can enter in between.
         while !alone(&state) {
             state = wait(&self.left, state);
         }
@@ -157,6 +167,8 @@ impl<B: Blocks> Helpers<B> {
         }
     }
 
+    /// Enters a task that has blocks left, and wakes the next helper if there is more than one: threads wake
+    /// each other in a chain, instead of the owner waking all of them before its own first block.
     fn enter(&self, state: &mut State<B>) -> Option<Arc<Task<B>>> {
         let idle = state.idle;
         let offer = state.offers.iter_mut().find(|o| o.task.left() > 0)?;

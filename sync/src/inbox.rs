@@ -1,4 +1,4 @@
-//! A stack of messages that anyone may push to without meeting a lock, and one reader takes whole.
+//! A stack of messages that any thread may push to without a lock, and that is taken as a whole.
 //!
 //! `head` is the only word: null, or the newest node. A push is a compare-exchange loop that publishes the node with
 //! Release; taking swaps the head out with Acquire. Nodes are never unlinked one by one, so there is no ABA: a
@@ -38,8 +38,11 @@ impl<M> Inbox<M> {
         let node = Box::into_raw(Box::new(Node { message, next: ptr::null_mut() }));
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            // SAFETY: the node was just allocated and nobody else knows it until the exchange below succeeds.
+            // SAFETY: the node was just allocated and no other thread knows it until the exchange below succeeds.
             unsafe { (*node).next = head };
+            // Release: the taker sees the message and `next`. It reads the nodes below this one as well, which
+            // others pushed; each push is a read-modify-write, so they are all in the release sequence that it
+            // acquires. Relaxed on failure: the head seen is only linked to, not followed.
             match self.head.compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -57,6 +60,8 @@ impl<M> Inbox<M> {
         if self.is_empty() {
             return Vec::new();
         }
+        // One swap takes all: a message that is pushed at the same time is either among them or starts the next
+        // list.
         let mut node = self.head.swap(ptr::null_mut(), Ordering::Acquire);
         let mut messages = Vec::new();
         while !node.is_null() {

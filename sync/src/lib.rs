@@ -1,4 +1,5 @@
-//! Internal to Windlass, with no promise to anyone else: the cells everything waits on, and the executor's core.
+//! Internal to Windlass, without any stability promise: the cells that everything waits on, and the executor's
+//! core.
 //!
 //! All hand-written atomics of the project live here (kernel memory excepted), one atomic word to a file, its bits
 //! named. Every primitive is modelled in `loom-tests/`.

@@ -1,8 +1,8 @@
 //! Panics of foreign code, caught in one place.
 //!
 //! A panic carries a value of the code that panicked, and dropping that value is foreign code as well: it may panic
-//! again, where nobody expects it, and a value that owns two of that kind ends the process. So nothing here drops a
-//! payload that is not a plain message; it is leaked. `xtask tidy` sees to it that nobody calls `catch_unwind` elsewhere.
+//! again where that is not expected, and a value that owns two of that kind ends the process. So nothing here drops a
+//! payload that is not a plain message; it is leaked. `xtask tidy` checks that `catch_unwind` is called nowhere else.
 
 use std::any::Any;
 use std::fmt;
@@ -35,7 +35,7 @@ fn message<'a>(payload: &'a (dyn Any + Send + 'static)) -> Option<&'a str> {
 
 impl Drop for Panicked {
     fn drop(&mut self) {
-        // What is no message runs somebody's `Drop`.
+        // A payload that is not a plain message may have a `Drop` of its own, which is foreign code.
         if let Some(payload) = self.0.take()
             && message(&*payload).is_none()
         {
@@ -61,7 +61,7 @@ pub fn catch<R>(code: impl FnOnce() -> R) -> Result<R, Panicked> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| Panicked(Some(payload)))
 }
 
-/// Runs code whose panic, if it panics, has nobody to go to.
+/// Runs code whose panic, if any, has no one to report to.
 pub fn contain(code: impl FnOnce()) {
     drop(catch(code));
 }

@@ -9,8 +9,8 @@ thread_local! {
     static DRIVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From here on this thread runs the work of others, and foreign code in between (kernels, wakers). Whatever waits in there
-/// may wait for something that this very thread has to do.
+/// From here on this thread runs the work of others, and foreign code in between (kernels, wakers). If that code
+/// blocks, it may be waiting for something that this very thread has to do.
 pub fn forbid_blocking() {
     DRIVES.with(|drives| drives.set(true));
 }

@@ -239,8 +239,9 @@ pub unsafe trait Context: Any + Send + Sync {
     fn import(
         &self,
         memory: MemoryIndex,
-        _host: Arc<dyn Allocation>,
+        host: Arc<dyn Allocation>,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
+        drop(host);
         Err(BackendError::Unsupported(format!("host memory as an allocation in {memory:?}")))
     }
 
@@ -309,7 +310,8 @@ pub unsafe trait Context: Any + Send + Sync {
     /// To do nothing is right where nothing that is called later ever waits for the device.
     fn abandon(&self) {}
 
-    /// Ends the context: called once, after the last verdict of its last lane, or after [`Context::abandon`].
+    /// Ends the context: called once, after the last verdict of its last lane, or after [`Context::abandon`]. The runtime has
+    /// given back all memory of the context by then, but what it leaks after [`Context::abandon`].
     async fn close(&self) {}
 }
 

@@ -149,7 +149,7 @@ pub use lane::{
     Timed, Verdict, Wait,
 };
 pub use memory::{
-    Allocation, Contents, HostAccess, HostMemory, ImageShape, MemoryInfo, MemoryKind, MemoryObject,
-    TexelFormat, Usage,
+    Allocation, Contents, HostAccess, HostMemory, ImageLimits, ImageShape, MemoryInfo, MemoryKind,
+    MemoryObject, TexelFormat, Usage,
 };
 pub use sequence::{Keeps, Node, Sequence};

@@ -33,7 +33,8 @@ pub enum HostAccess {
     Mapped,
 }
 
-/// What a memory is for. The kind of a device's own memory is not asked for: it is where buffers are that may go anywhere.
+/// What a memory is for. Programs name a kind where they want something to stay in one place; what may go anywhere is kept in
+/// the device's own memory, whatever its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryKind {
@@ -70,9 +71,9 @@ pub struct MemoryInfo {
     /// The alignment in bytes of host memory that [`Context::import`](crate::Context::import) makes allocations of; `None`
     /// where it makes none.
     pub imports: Option<usize>,
-    /// It holds images as such: [`MemoryObject::Image`]. Elsewhere the runtime keeps texels as linear memory. Only a memory out of
-    /// the host's reach does.
-    pub images: bool,
+    /// Which images it holds as such: [`MemoryObject::Image`]. All others, and those of memories without, the runtime keeps as
+    /// linear memory. Only a memory out of the host's reach holds images.
+    pub images: Option<ImageLimits>,
 }
 
 impl MemoryInfo {
@@ -91,7 +92,7 @@ impl MemoryInfo {
             kind: MemoryKind::Device,
             bytes: None,
             imports: None,
-            images: false,
+            images: None,
         }
     }
 
@@ -120,9 +121,14 @@ impl MemoryInfo {
         MemoryInfo { imports: Some(alignment), ..self }
     }
 
-    /// It holds images.
-    pub const fn images(self) -> Self {
-        MemoryInfo { images: true, ..self }
+    /// It holds these images.
+    pub const fn images(self, images: ImageLimits) -> Self {
+        MemoryInfo { images: Some(images), ..self }
+    }
+
+    /// Whether it holds an image as such.
+    pub fn holds(&self, shape: &ImageShape) -> bool {
+        self.images.is_some_and(|images| images.allow(shape))
     }
 }
 
@@ -158,7 +164,7 @@ pub enum MemoryObject {
         /// The size; not zero.
         bytes: usize,
     },
-    /// Texels, laid out as the device likes it. Only in memories with [`MemoryInfo::images`].
+    /// Texels, laid out as the device likes it. Only in memories that [hold](MemoryInfo::holds) it.
     Image(ImageShape),
 }
 
@@ -193,6 +199,42 @@ impl TexelFormat {
             TexelFormat::Rgba8Unorm | TexelFormat::R32Uint | TexelFormat::R32Float => 4,
             TexelFormat::Rgba32Float => 16,
         }
+    }
+}
+
+/// Which images a memory holds.
+///
+/// ```
+/// use windlass_backend::{ImageLimits, ImageShape, TexelFormat};
+/// let images = ImageLimits::new([2048, 16384, 16384]).format(TexelFormat::R32Float);
+/// assert!(images.allow(&ImageShape::new([1, 480, 640], 2, TexelFormat::R32Float)));
+/// assert!(!images.allow(&ImageShape::new([1, 480, 640], 2, TexelFormat::R32Uint)));
+/// assert!(!images.allow(&ImageShape::new([1, 20_000, 640], 2, TexelFormat::R32Float)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageLimits {
+    /// The most slices, rows, and texels in a row.
+    pub extent: [usize; 3],
+    /// A bit for each format.
+    formats: u32,
+}
+
+impl ImageLimits {
+    /// Images of up to so many slices, rows, and texels in a row, of no format yet.
+    pub const fn new(extent: [usize; 3]) -> Self {
+        ImageLimits { extent, formats: 0 }
+    }
+
+    /// Images of this format too.
+    pub const fn format(self, format: TexelFormat) -> Self {
+        ImageLimits { formats: self.formats | 1 << format as u32, ..self }
+    }
+
+    /// Whether it holds an image of this shape.
+    pub fn allow(&self, shape: &ImageShape) -> bool {
+        let fits = shape.size.iter().zip(&self.extent).all(|(size, most)| size <= most);
+        fits && self.formats & 1 << shape.format as u32 != 0
     }
 }
 

@@ -15,12 +15,12 @@ use crate::lane::{Lanes, OpenClLane};
 use crate::memory::{Memory, Staging};
 use crate::sys::{self, DeviceId, Queue};
 
-/// A context, with a queue of its own for each device on which it touches fresh memory and maps staging.
 /// A context of OpenCL devices; see [`native`](crate::native).
 pub struct OpenClContext {
     native: Arc<sys::Context>,
     info: ContextInfo,
     devices: Vec<DeviceId>,
+    /// One queue per device, apart from all lanes, to touch fresh memory and map staging.
     service: Vec<Arc<Queue>>,
     lanes: Arc<Lanes>,
 }
@@ -36,7 +36,7 @@ impl OpenClContext {
         &self.native
     }
 
-    /// Opens the devices of these names in one driver's list.
+    /// Opens the devices with these keys, which must all belong to one driver.
     pub(crate) fn open(all: &[Found], keys: &[DeviceKey]) -> Result<Self, BackendError> {
         let missing = |key: &DeviceKey| BackendError::Lost(format!("there is no OpenCL device `{key}` now"));
         let has = |found: &&Found| keys.first().is_some_and(|key| found.position(key).is_some());
@@ -54,11 +54,17 @@ impl OpenClContext {
         let info = info(positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect());
         Ok(OpenClContext { native: Arc::new(native), info, devices, service, lanes: Arc::default() })
     }
+
+    /// Refuses a call on a context that was given up, before it reaches a driver that may never return from it.
+    fn check_in_use(&self) -> Result<(), BackendError> {
+        self.lanes.lost().map_or(Ok(()), Err)
+    }
 }
 
 fn info(devices: Vec<DeviceInfo>) -> ContextInfo {
-    // NVIDIA's driver makes a copy with unpinned memory inside the enqueueing call. Others pin the memory there, which blocks
-    // as well. A write of a few KiB it takes over at once, behind a running kernel too.
+    // NVIDIA's driver performs a copy to or from pageable memory inside the enqueueing call; other drivers pin the memory
+    // there, which blocks as well. The exception is a write of a few KiB, which NVIDIA's driver buffers and returns from at
+    // once, even behind a running kernel.
     let across_a_bus = devices.iter().any(|d| d.kind == DeviceKind::DiscreteGpu);
     let (upload, download) = if across_a_bus { (4 << 10, 0) } else { (usize::MAX, usize::MAX) };
     let memories = vec![MemoryInfo::new(); devices.len()];
@@ -67,8 +73,8 @@ fn info(devices: Vec<DeviceInfo>) -> ContextInfo {
         .pageable_limits(upload, download)
 }
 
-// SAFETY: memory is the driver's, of the size that was asked for and no host address; staging is a mapping of the driver's, or
-// `HostMemory`. Lanes work on what their commands name: see `OpenClLane`. No memory is said to be zeroed.
+// SAFETY: memory is a buffer of the driver's, of the requested size and without a host address; staging is a mapping by the
+// driver, or `HostMemory`. Lanes work on what their commands name: see `OpenClLane`. No memory is said to be zeroed.
 #[async_trait]
 unsafe impl Context for OpenClContext {
     fn info(&self) -> &ContextInfo {
@@ -76,6 +82,7 @@ unsafe impl Context for OpenClContext {
     }
 
     fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
+        self.check_in_use()?;
         let queue = self.native.queue(self.devices[spec.device])?;
         let (context, lanes) = (Arc::clone(&self.native), Arc::clone(&self.lanes));
         Ok(Arc::new(OpenClLane::open(context, lanes, queue, &spec, sink)))
@@ -86,16 +93,18 @@ unsafe impl Context for OpenClContext {
         memory: MemoryIndex,
         object: MemoryObject,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.check_in_use()?;
         let (MemoryObject::Buffer { bytes }, MemoryIndex::Own(of)) = (object, memory) else {
             return Err(BackendError::Unsupported(format!("{object:?} in {memory:?} on an OpenCL device")));
         };
-        // Each device has the memory of its own number.
+        // Memory `of` belongs to the device at that position: see `info`.
         Ok(Arc::new(Memory::new(&self.native, &self.service[of as usize], bytes)?))
     }
 
-    /// Memory that the driver pinned, where there is a bus to cross; else, or without such memory, the process's own.
-    /// NVIDIA's driver copies to and from unpinned memory inside the enqueueing call, at a sixth of the speed.
+    /// Pinned memory for devices across a bus; ordinary host memory for all others, and as the fallback. NVIDIA's driver
+    /// copies to and from pageable memory inside the enqueueing call, at a sixth of the speed.
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.check_in_use()?;
         let discrete = self.info.devices.iter().position(|d| d.kind == DeviceKind::DiscreteGpu);
         if let Some(device) = discrete
             && let Some(staging) = Staging::zeroed(&self.native, &self.service[device], bytes)
@@ -115,6 +124,7 @@ unsafe impl Context for OpenClContext {
         kernel: &Kernel,
         image: &KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
+        self.check_in_use()?;
         let built = Built::new(&self.native, (device, self.devices[device]), kernel, image)?;
         Ok(Arc::new(built))
     }

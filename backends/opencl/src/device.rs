@@ -16,14 +16,14 @@ use crate::sys::{self, DeviceId, PlatformId};
 /// How many lanes one device gets: enough for a copy beside a kernel.
 const LANES: usize = 2;
 
-/// What a lane holds. NVIDIA's driver blocks its caller at the 341st command with an event, which each of ours has; and a
-/// box may take several native commands. Its callbacks are cheap to ask for, but each is another event that it watches.
+/// How much a lane holds. NVIDIA's driver blocks the caller at the 341st command with an event, and each of ours has one; a
+/// box may take several native commands. Its callbacks are cheap to register, but each is one more event for it to watch.
 const LANE_DEPTH: LaneDepth = LaneDepth::new(256, 64);
 
-/// What a buffer costs of a kernel's parameter space: an address and two numbers.
+/// The parameter space that a buffer takes: an address and two numbers.
 const BUFFER_PARAMETER: usize = 24;
 
-/// A driver with those of its devices that we can use.
+/// A driver with the devices that this backend can use.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) platform: PlatformId,
@@ -31,8 +31,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// What the device at a position is called for good: OpenCL names devices by nothing that is sure to differ, so those of
-    /// one name are counted. Two versions of one driver may be there at once.
+    /// The stable key of the device at a position. OpenCL has no unique names for devices, so those with equal names are
+    /// numbered. The driver's version is part of it, since two versions of one driver may be installed at once.
     fn key(&self, at: usize) -> String {
         let platform = self.platform.text(CL_PLATFORM_VERSION);
         let name = |at: usize| self.devices[at].text(cl::CL_DEVICE_NAME);
@@ -41,19 +41,19 @@ impl Found {
         format!("{platform}/{own}/{same}")
     }
 
-    /// The position of the device that is called so.
+    /// The position of the device with this key.
     pub(crate) fn position(&self, key: &DeviceKey) -> Option<usize> {
         (0..self.devices.len()).find(|at| self.key(*at) == key.as_str())
     }
 
-    /// The device at a position as plain data; it works on the memory of the given number.
+    /// The device at a position, as plain data; it works on the memory with the given number.
     pub(crate) fn device_info(&self, at: usize, memory: u32) -> DeviceInfo {
         device_info(self.devices[at], self.key(at), memory)
     }
 }
 
-/// Held while drivers are asked for their devices, which is where they set themselves up. PoCL 3.1 crashes when two
-/// threads do that at once: the second is handed devices that the first has not filled in yet.
+/// Held while drivers are asked for their devices, which is when they initialise themselves. PoCL 3.1 crashes when two
+/// threads ask at once: the second is handed devices that the first has not filled in yet.
 static SETUP: Mutex<()> = Mutex::new(());
 
 /// Loads the loader and asks every driver for its devices.
@@ -73,8 +73,8 @@ fn devices_of(platform: PlatformId) -> Found {
     Found { platform, devices }
 }
 
-/// Drivers before 1.2 lack calls that we make, and the loader would jump to a null address. The text reads
-/// `OpenCL 3.0 …`.
+/// The version in a text such as `OpenCL 3.0 …`. Drivers before 1.2 lack calls that we make, for which the loader would jump to a
+/// null address.
 pub(crate) fn version(text: &str) -> (u32, u32) {
     let parse = || {
         let (major, minor) = text.split_whitespace().nth(1)?.split_once('.')?;
@@ -143,7 +143,7 @@ fn physical_id(device: DeviceId, extensions: &[&str]) -> Option<[u8; 16]> {
     (id != [0; 16]).then_some(id)
 }
 
-/// The profiling clock is not announced: lanes are opened without it, since it slows some drivers down.
+/// What the device can do. Profiling is left out: it slows some drivers down, so queues are opened without it.
 fn aspects(device: DeviceId, extensions: &[&str]) -> Vec<Aspect> {
     let has = |name: &str| extensions.contains(&name);
     let full = device.text(cl::CL_DEVICE_PROFILE) != "EMBEDDED_PROFILE";
@@ -190,6 +190,11 @@ fn atomics_of(bits: u64) -> (AtomicOrders, AtomicScopes) {
     (orders, scopes)
 }
 
+/// The bytes of local memory that one work-group can have.
+pub(crate) fn local_memory(device: DeviceId) -> usize {
+    size(device, cl::CL_DEVICE_LOCAL_MEM_SIZE)
+}
+
 /// An argument's range may start at any element, since kernels are handed the offset beside the buffer.
 fn limits(device: DeviceId) -> Limits {
     let allocation = device.number(cl::CL_DEVICE_MAX_MEM_ALLOC_SIZE).unwrap_or(0);
@@ -197,10 +202,7 @@ fn limits(device: DeviceId) -> Limits {
         .allocation(allocation)
         .binding(allocation, 1)
         .bindings(size(device, cl::CL_DEVICE_MAX_PARAMETER_SIZE) / BUFFER_PARAMETER)
-        .work_group(
-            size(device, cl::CL_DEVICE_MAX_WORK_GROUP_SIZE),
-            size(device, cl::CL_DEVICE_LOCAL_MEM_SIZE),
-        )
+        .work_group(size(device, cl::CL_DEVICE_MAX_WORK_GROUP_SIZE), local_memory(device))
 }
 
 #[cfg(test)]

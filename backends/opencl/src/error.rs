@@ -9,8 +9,8 @@ use windlass_backend::{BackendError, Unavailable};
 
 use crate::sys::Failure;
 
-/// Codes that say that the device, or the context over it, is gone. Queues and contexts are live whenever we name
-/// them, so a driver that calls one invalid has given it up itself: some do so after a kernel crashed.
+/// Codes which mean that the device, or the context over it, is gone. We pass live queues and contexts only, so a driver that
+/// calls one invalid has given it up itself; some do so after a kernel crashed.
 const LOST: [i32; 5] = [
     CL_DEVICE_NOT_AVAILABLE,
     CL_INVALID_COMMAND_QUEUE,
@@ -19,7 +19,7 @@ const LOST: [i32; 5] = [
     NVIDIA_CRASHED,
 ];
 
-/// What every call in a context of NVIDIA's gives, queries included, after a kernel left its memory.
+/// What NVIDIA's driver returns from every call in a context, queries included, after a kernel accessed memory out of bounds.
 const NVIDIA_CRASHED: i32 = -9999;
 
 /// Codes by which an allocation is refused for its size.
@@ -38,12 +38,12 @@ impl From<Failure> for BackendError {
     }
 }
 
-/// A failure that can have no other reason than that the device is gone.
+/// A failure whose only possible cause is that the device is gone.
 pub(crate) fn lost(Failure { call, code }: Failure) -> BackendError {
     BackendError::Lost(format!("{call} failed with {code}: {}", meaning(code)))
 }
 
-/// A code's name, or what else can be said about it.
+/// The name of a code, or a description.
 fn meaning(code: i32) -> String {
     let name = error_text(code);
     if code == NVIDIA_CRASHED {
@@ -63,6 +63,11 @@ pub(crate) fn command(status: i32) -> BackendError {
 /// A failed allocation of this many bytes.
 pub(crate) fn allocation(failure: Failure, bytes: usize) -> BackendError {
     if FULL.contains(&failure.code) { BackendError::OutOfMemory { bytes } } else { failure.into() }
+}
+
+/// Refuses what no OpenCL device does, or this one does not.
+pub(crate) fn unsupported<T>(what: impl Into<String>) -> Result<T, BackendError> {
+    Err(BackendError::Unsupported(what.into()))
 }
 
 /// Why no driver could be listed.

@@ -1,31 +1,32 @@
-//! How the points of a lane end: from native events to verdicts.
+//! Completion: from native events to verdicts.
 //!
-//! Every command's event is kept, by groups, until its status was read, because an in-order queue goes on after a
-//! failed command and the later events do not show the failure. A driver's own propagation of failures is not relied
-//! upon either: it differs between drivers, down to events that never end.
+//! Every command's event is kept, by group, until its status has been read: an in-order queue goes on after a failed
+//! command, and later events do not show the failure. Nor can a driver's own propagation of failures be relied upon. It
+//! differs between drivers, down to events that never end.
 //!
 //! # Settling
 //!
-//! A callback on the last event at or before a point that is to be reported calls [`Progress::settle`]; so does whoever arms
-//! a point that has been passed already. The completion book ([`windlass_backend::Completion`]) lets one thread at a time
-//! read statuses, and says who tells the sink what; here is only what is native about it: the groups up to the point are
-//! taken from the table, their statuses are read, and they are retired.
+//! [`Progress::settle`] is called by a callback on the last event at or before a point to be reported, or, if that point has
+//! been passed already, by the thread that arms it. [`windlass_backend::Completion`] lets one thread at a time read
+//! statuses, and decides which thread tells the sink what. This module does the native part: it finds the groups up to the
+//! point in the table, reads their statuses, and retires them.
 //!
 //! A driver may fail to call back for a command that failed (PoCL 3.1 does, for one that waited for a failed event).
 //! Its point is then reported together with the next armed one.
 //!
-//! That the callback came is the proof that everything before it has ended, since the queue is in-order.
+//! The queue is in-order, so the callback for one command proves that everything before it has ended.
 //!
 //! # Locks
 //!
-//! The table's lock is never held across a native call or a call of the sink: drivers may call back on the thread
-//! inside a native call, and may hold locks of their own around a callback.
+//! The table's lock is never held across a native call or a call of the sink. Drivers may run a callback on a thread inside a
+//! native call, which would then take the lock twice; and they may hold locks of their own around a callback, which makes
+//! holding ours across a native call a deadlock by lock order.
 //!
 //! # What a callback does
 //!
-//! It may run on a thread of the driver's, which must not wait or release anything. So it reads statuses and settles; the
-//! groups it retired, and with them the native events, wait in `spent` until a thread that is feeding,
-//! arming or flushing drops them.
+//! It may run on one of the driver's threads, which must neither block nor release native objects. So it only reads statuses
+//! and settles. The groups it retires, and with them their native events, stay in `spent` until a thread that feeds, arms or
+//! flushes drops them ([`Progress::sweep`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,24 +41,25 @@ use crate::sys::Event;
 #[derive(Debug)]
 pub(crate) struct Enqueued {
     pub(crate) point: Point,
-    /// One for each native command, in order. None for a barrier that had nothing to wait for.
+    /// One for each native command, in order. Empty for a barrier without waits.
     pub(crate) events: SmallVec<[Event; 1]>,
     /// Why the rest of the group was not enqueued, if that failed after the first command.
     pub(crate) error: Option<BackendError>,
     /// Host memory that the commands read.
-    #[expect(dead_code, reason = "it is held until the group is dropped, and read by the driver")]
+    #[expect(dead_code, reason = "the driver reads it until the group is dropped")]
     pub(crate) sources: Vec<Vec<u8>>,
 }
 
 impl Enqueued {
-    /// Why the group failed, if it did. `lost` is the reason of those commands that will never end.
+    /// Why the group failed, if it did. `lost` is the reason for commands that will never end.
     fn failure(&self, lost: Option<&BackendError>) -> Option<BackendError> {
         let status = |event: &Event| match event.status() {
             Ok(code) if code < 0 => Some(crate::error::command(code)),
             Ok(0) => None,
-            // Above zero: not ended, as far as the driver says, though the callback of this or a later event came.
+            // Above zero: not ended, as far as the driver says, although the callback of this or a later event came. Not a
+            // failure, except on a lost lane, where the command will never end.
             Ok(_) => lost.cloned(),
-            // The event is live and the question is fair, so the driver has lost what is behind it.
+            // The event is live and the query valid, so the driver must have lost the device behind it.
             Err(failure) => Some(crate::error::lost(failure)),
         };
         self.events.iter().find_map(status).or_else(|| self.error.clone())
@@ -69,7 +71,7 @@ impl Enqueued {
     }
 }
 
-/// How far a lane has come. Callbacks share it, so it owns no queue: the last callback must not release one.
+/// A lane's progress. Callbacks share it, so it owns no queue: the last callback must not release one.
 pub(crate) struct Progress {
     table: Mutex<Table>,
     completion: Arc<Completion>,
@@ -77,14 +79,14 @@ pub(crate) struct Progress {
 
 #[derive(Default)]
 struct Table {
-    /// Groups whose statuses were not read, in the order of their points.
+    /// Groups whose statuses have not been read, in the order of their points.
     live: VecDeque<Arc<Enqueued>>,
-    /// Groups that were retired and not dropped yet.
+    /// Retired groups, to be dropped outside callbacks.
     spent: Vec<Arc<Enqueued>>,
-    /// The last point that was fed, and the last that was handed to the device.
+    /// The last point that was fed, and the last that was flushed to the device.
     fed: Option<Point>,
     flushed: Option<Point>,
-    /// Why nothing will end any more.
+    /// Why nothing more will end.
     lost: Option<BackendError>,
 }
 
@@ -99,26 +101,28 @@ impl Progress {
         Progress { table: Mutex::default(), completion: Completion::new(sink) }
     }
 
-    /// Notes a group that was enqueued.
+    /// Records a group that was enqueued.
     pub(crate) fn fed(&self, group: Enqueued) {
         let mut table = lock(&self.table);
         table.fed = Some(group.point);
         table.live.push_back(Arc::new(group));
     }
 
-    /// Why nothing may be fed any more, if so.
+    /// Why nothing more may be fed, if so.
     pub(crate) fn lost(&self) -> Option<BackendError> {
         lock(&self.table).lost.clone()
     }
 
-    /// The group whose last event ends when `point` is passed; `None` if it has been passed, as far as is known.
+    /// The group whose last event ends when `point` is passed; `None` if there is no such group, because all up to `point` have
+    /// been read, or are barriers.
     pub(crate) fn group_at(&self, point: Point) -> Option<Arc<Enqueued>> {
         let table = lock(&self.table);
         let end = table.up_to(point);
         table.live.range(..end).rev().find(|g| !g.events.is_empty()).cloned()
     }
 
-    /// The first group up to `point` whose last event has not ended, as far as the driver says. Not for callbacks.
+    /// The first group up to `point` whose last event has not ended, as far as the driver says. Not for callbacks, since it may
+    /// drop the last reference to a group.
     pub(crate) fn first_under_way(&self, point: Point) -> Option<Arc<Enqueued>> {
         let table = lock(&self.table);
         let end = table.up_to(point);
@@ -143,13 +147,13 @@ impl Progress {
         due.then_some(fed)
     }
 
-    /// Notes that everything up to `point` was handed to the device.
+    /// Records that everything up to `point` was flushed to the device.
     pub(crate) fn flushed(&self, point: Point) {
         let mut table = lock(&self.table);
         table.flushed = table.flushed.max(Some(point));
     }
 
-    /// Gives up: whatever has not ended counts as failed, and is reported where that was asked for.
+    /// The device is lost: commands that have not ended count as failed, and armed points are reported.
     pub(crate) fn lose(&self, error: BackendError) {
         let mut table = lock(&self.table);
         table.lost = Some(error);
@@ -158,26 +162,27 @@ impl Progress {
         fed.into_iter().for_each(|point| self.settle(point));
     }
 
-    /// Has `point` reported when it is settled.
+    /// Asks for a report of `point` when it is settled.
     pub(crate) fn arm(&self, point: Point) {
         self.completion.arm(point);
     }
 
-    /// Everything up to `point` has ended: reads how, and reports what is armed.
+    /// Everything up to `point` has ended: reads the statuses, and reports armed points.
     pub(crate) fn settle(&self, point: Point) {
         self.completion.settle(point, |upto| self.retire(upto));
     }
 
-    /// Reads the statuses of all groups up to `point`, and retires them. If something failed because the device is gone,
-    /// nothing more is to be fed. One thread at a time comes here, so the groups are still there when they are retired.
+    /// Reads the statuses of all groups up to `point`, and retires them. If one failed because the device is gone, the lane takes
+    /// no more. [`Completion`] calls this on one thread at a time, so the groups are still there when the lock is taken again.
     fn retire(&self, point: Point) -> Vec<Note> {
         let table = lock(&self.table);
         let end = table.up_to(point);
         let groups: SmallVec<[Arc<Enqueued>; 8]> = table.live.range(..end).cloned().collect();
         let lost = table.lost.clone();
         drop(table);
+        // Reading a status is a native call, so it happens on a copy of the list, without the lock.
         let failed: Vec<Failed> = groups.iter().filter_map(|g| g.failed(lost.as_ref())).collect();
-        // The table still holds these groups, so no event is released here.
+        // This may be a callback. The table still holds these groups, so no event is released here.
         drop(groups);
         let table = &mut *lock(&self.table);
         if let Some(lost) = failed.iter().find(|f| f.error.is_lost()) {
@@ -190,11 +195,12 @@ impl Progress {
 
     /// Drops what was retired. Not for callbacks: this releases native events.
     pub(crate) fn sweep(&self) {
+        // Taken out first, so that the lock is free during the native calls of the drops.
         let spent = std::mem::take(&mut lock(&self.table).spent);
         drop(spent);
     }
 
-    /// Whether every fed group's status was read.
+    /// Whether the status of every fed group has been read.
     pub(crate) fn is_idle(&self) -> bool {
         lock(&self.table).live.is_empty()
     }

@@ -1,28 +1,32 @@
-//! The group that is being enqueued: what its native commands wait for, and what they leave.
+//! The group being enqueued: what its native commands wait for, and what they leave behind.
 
 use smallvec::SmallVec;
 
 use crate::sys::{Event, Queue, Result, WaitList};
 
-/// A group that is being enqueued.
+/// A group being enqueued.
 pub(crate) struct Feeding<'a> {
     queue: &'a Queue,
+    /// What the next native command waits for.
     waits: WaitList<'a>,
+    /// One for each native command so far.
     pub(crate) events: SmallVec<[Event; 1]>,
+    /// Host memory that the commands read.
     pub(crate) sources: Vec<Vec<u8>>,
 }
 
 impl<'a> Feeding<'a> {
-    /// Nothing yet, behind these events.
+    /// An empty group behind these events.
     pub(crate) fn new(queue: &'a Queue, waits: WaitList<'a>) -> Self {
         Feeding { queue, waits, events: SmallVec::new(), sources: Vec::new() }
     }
 
-    /// Enqueues one native command. Only the group's first has waits: the queue is in-order.
+    /// Enqueues one native command. The first one carries the group's waits; the queue is in-order, so those after it need none.
     pub(crate) fn enqueue(
         &mut self,
         command: impl FnOnce(&Queue, &WaitList<'_>) -> Result<Event>,
     ) -> Result<()> {
+        // If this fails, the waits stay for the next command: nothing that is enqueued may run ahead of them.
         let event = command(self.queue, &self.waits)?;
         self.waits.clear();
         self.events.push(event);
@@ -36,7 +40,8 @@ impl<'a> Feeding<'a> {
         start
     }
 
-    /// A barrier: behind waits a marker carries it, else the group before it does.
+    /// A barrier. A marker carries the waits; without any, an in-order queue needs no native command, and the barrier passes
+    /// together with the group before it.
     pub(crate) fn barrier(&mut self) -> Result<()> {
         if self.waits.is_empty() { Ok(()) } else { self.enqueue(Queue::marker) }
     }

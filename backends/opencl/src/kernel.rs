@@ -2,7 +2,7 @@
 //!
 //! # The calling convention
 //!
-//! The parameters of the `__kernel` function stand in the order of the slots:
+//! The parameters of the `__kernel` function are in the order of the slots:
 //!
 //! - A [`Slot::Buffer`] or [`Slot::Constant`] takes **three** parameters: `__global T *base` (`__constant T *base`),
 //!   `ulong offset`, `ulong len`. The elements are `base[offset]` to `base[offset + len - 1]`, both numbers counting
@@ -23,9 +23,9 @@
 //!
 //! The text is compiled without options, that is, as OpenCL C 1.2.
 //!
-//! Kernels in WGSL are translated, and follow another convention: see [`crate::translated`]; those with fences are compiled as the
-//! first version that has them. An image whose parameters were
-//! described takes those, and so does a kernel that the device has built in: see [`crate::described`].
+//! Kernels in WGSL are translated and follow another convention, see [`crate::wgsl_args`]; those with fences are compiled as
+//! the first version of OpenCL C that has them. An image with described parameters takes those, and so does a kernel that is
+//! built into the device: see [`crate::described_args`].
 
 use std::any::Any;
 use std::ffi::{CStr, CString};
@@ -33,36 +33,68 @@ use std::sync::Arc;
 
 use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
 use smallvec::SmallVec;
-use windlass_backend::{Arg, BackendError, BuiltKernel, KernelLimits, Launch, Region};
+use windlass_backend::{BackendError, BuiltKernel, KernelLimits, Launch};
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot};
 use windlass_kernel_translate::{Cache, dump};
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::described;
-use crate::device::version;
+use crate::args::Bound;
+use crate::described_args;
+use crate::device::{local_memory, version};
+use crate::error::unsupported;
 use crate::feeding::Feeding;
-use crate::memory::Memory;
 use crate::sys::{self, Context, DeviceId, Program, Result};
-use crate::translated::{self, Calling};
+use crate::wgsl_args::{self, Calling};
 
 /// A kernel for one device of a context.
 #[derive(Debug)]
 pub(crate) struct Built {
-    /// Locked from the first argument to the enqueueing, since the native kernel holds the arguments and two lanes
-    /// may launch it at once. The sink does not need this lock, so a driver that calls back meanwhile does no harm.
+    /// Locked from setting the first argument to enqueueing, since the native kernel holds the arguments and two lanes may
+    /// launch it at once. The sink does not take this lock, so a driver may call back meanwhile.
     kernel: Mutex<sys::Kernel>,
     name: String,
     slots: Box<[Slot]>,
     calling: How,
     /// How many work-items of this kernel fit one work-group.
     work_group_items: usize,
+    local_memory: LocalMemory,
     context: Arc<Context>,
     device: usize,
 }
 
 impl BuiltKernel for Built {
     fn limits(&self) -> KernelLimits {
-        KernelLimits::new(self.work_group_items, usize::MAX)
+        KernelLimits::new(self.work_group_items, self.local_memory.left())
+    }
+}
+
+/// The local memory of one work-group, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct LocalMemory {
+    /// What the device has.
+    device: usize,
+    /// What the kernel declares itself.
+    own: usize,
+}
+
+impl LocalMemory {
+    /// What is left for arguments.
+    fn left(self) -> usize {
+        self.device.saturating_sub(self.own)
+    }
+
+    /// Refuses arguments that do not fit. The check is ours, since a driver cannot be relied upon for it: PoCL aborts the
+    /// process when such a kernel starts. It includes kernels that exceed the device by themselves.
+    fn check(self, kernel: &str, args: &[Bound<'_>]) -> std::result::Result<(), BackendError> {
+        let LocalMemory { device, own } = self;
+        let passed = args.iter().map(Bound::local_memory).fold(0, usize::saturating_add);
+        if passed.saturating_add(own) <= device {
+            return Ok(());
+        }
+        unsupported(format!(
+            "{passed} bytes of local memory for the arguments of kernel `{kernel}`, which takes {own} itself: the device \
+             has {device}"
+        ))
     }
 }
 
@@ -85,7 +117,7 @@ impl Built {
     ) -> std::result::Result<Self, BackendError> {
         match image.format() {
             ImageFormat::OpenClC | ImageFormat::Builtin => {
-                let (parameters, how) = match described::parameters(kernel, image)? {
+                let (parameters, how) = match described_args::parameters(kernel, image)? {
                     Some(described) => (described.len(), How::Described(described)),
                     None => (parameters(kernel.slots())?, How::Convention),
                 };
@@ -94,7 +126,7 @@ impl Built {
                 Self::compile(context, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
-                let (text, calling) = translated::read(kernel, image)?;
+                let (text, calling) = wgsl_args::read(kernel, image)?;
                 let options = if text.fences { language_with_fences(id) } else { c"" };
                 let code = Code { source: Some(&text.source), entry: &text.entry, options };
                 Self::compile(
@@ -120,15 +152,15 @@ impl Built {
     ) -> std::result::Result<Self, BackendError> {
         let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
         let name = CString::new(entry)
-            .map_err(|_| failed(format!("`{}` is no name of a kernel", entry.escape_debug())))?;
-        // Without a text it is one that the device has built in.
+            .map_err(|_| failed(format!("`{}` is not a valid name for a kernel", entry.escape_debug())))?;
+        // Without a text, the kernel is built into the device.
         let program = match source {
             None => {
                 let program = context.program_of_builtins(id, &name).map_err(|failure| {
                     let why = BackendError::from(failure);
                     failed(format!("{} has no built-in kernel `{entry}`: {why}", id.text(CL_DEVICE_NAME)))
                 })?;
-                // PoCL (3.1) wants it built; others may refuse to build what is built.
+                // PoCL 3.1 requires this build. Other drivers may refuse to build a built-in kernel, which does no harm.
                 let _ = program.build(id, c"");
                 program
             }
@@ -147,12 +179,14 @@ impl Built {
         if found != parameters {
             let slots = kernel.slots();
             return Err(failed(format!(
-                "it takes {found} parameters, but {slots:?} make {parameters}: a buffer is three of them, its start, an \
-                 offset and a length; say what they are with `KernelImage::with_parameters`"
+                "it takes {found} parameters, but {slots:?} take {parameters}: a buffer takes three, its start, an offset and \
+                 a length; if the kernel differs from that, describe its parameters with `KernelImage::with_parameters`"
             )));
         }
         Ok(Built {
             work_group_items: native.work_group_items(id)?,
+            // No argument has been set yet, so this is what the kernel declares itself.
+            local_memory: LocalMemory { device: local_memory(id), own: native.local_memory(id)? },
             kernel: Mutex::new(native),
             name: kernel.name().into(),
             slots: kernel.slots().into(),
@@ -163,14 +197,14 @@ impl Built {
     }
 }
 
-/// What is compiled: a text, or nothing for what the device has built in.
+/// What is compiled: a text, or nothing for a kernel that is built into the device.
 struct Code<'a> {
     source: Option<&'a str>,
     entry: &'a str,
     options: &'static CStr,
 }
 
-/// The language's version that has the fences of OpenCL C 2.0, on a device that said it has them.
+/// The version of OpenCL C with the fences of 2.0, for a device that has them.
 fn language_with_fences(id: DeviceId) -> &'static CStr {
     match version(&id.text(CL_DEVICE_VERSION)) {
         (3.., _) => c"-cl-std=CL3.0",
@@ -185,7 +219,7 @@ enum Unbuilt {
     Failed(sys::Failure),
 }
 
-/// A text, built for a device: as it was kept by an earlier process, if there is a cache, or by the compiler.
+/// Builds a text for a device: from the cache, if there is one with an entry for it, or else with the compiler.
 fn built(
     context: &Context,
     id: DeviceId,
@@ -204,7 +238,7 @@ fn built(
             Ok(program) => return Ok(program),
             Err(failure) => {
                 let error = BackendError::from(failure);
-                tracing::warn!(%error, "the driver refuses what it made before; the kernel is compiled anew");
+                tracing::warn!(%error, "the driver refuses a cached program binary; compiling the kernel again");
             }
         }
     }
@@ -218,11 +252,7 @@ fn built(
     Ok(program)
 }
 
-pub(crate) fn unsupported<T>(what: impl Into<String>) -> std::result::Result<T, BackendError> {
-    Err(BackendError::Unsupported(what.into()))
-}
-
-/// How many parameters the slots make.
+/// How many parameters the slots take by the calling convention.
 fn parameters(slots: &[Slot]) -> std::result::Result<usize, BackendError> {
     let of = |slot: &Slot| match slot {
         Slot::Buffer(_) | Slot::Constant => Ok(3),
@@ -232,7 +262,7 @@ fn parameters(slots: &[Slot]) -> std::result::Result<usize, BackendError> {
     slots.iter().map(of).sum()
 }
 
-/// What the compiler said; the failed call, where it said nothing.
+/// The compiler's log, or the failed call if the log is empty.
 fn log(program: &Program, device: DeviceId, failure: sys::Failure) -> String {
     let log = program.log(device);
     if log.is_empty() { BackendError::from(failure).to_string() } else { log }
@@ -247,19 +277,6 @@ pub(crate) struct Launching<'a> {
     local: Option<SmallVec<[usize; 3]>>,
 }
 
-/// An argument as the native calls take it.
-pub(crate) enum Bound<'a> {
-    Buffer {
-        memory: &'a Memory,
-        offset: u64,
-        len: u64,
-    },
-    /// A buffer's start alone.
-    Memory(&'a Memory),
-    Value(SmallVec<[u8; 16]>),
-    Local(usize),
-}
-
 impl<'a> Launching<'a> {
     pub(crate) fn plan(
         context: &Arc<Context>,
@@ -268,29 +285,33 @@ impl<'a> Launching<'a> {
     ) -> std::result::Result<Self, BackendError> {
         let kernel: &dyn Any = launch.kernel;
         let Some(built) = kernel.downcast_ref::<Built>() else {
-            return unsupported("a kernel that another backend built");
+            return unsupported("a kernel built by another backend");
         };
         if !Arc::ptr_eq(&built.context, context) || built.device != device {
-            return unsupported("a kernel that was built for another OpenCL device");
+            return unsupported("a kernel built for another OpenCL device");
         }
         assert_eq!(
             launch.args.len(),
             built.slots.len(),
-            "kernel `{}` got other arguments than slots",
+            "kernel `{}` has a different number of arguments than slots",
             built.name
         );
-        let bind = |(slot, arg)| bind(context, &built.name, slot, arg);
+        let bind = |(slot, arg)| Bound::new(context, &built.name, slot, arg);
         let args =
             built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<Vec<_>, _>>()?;
         let args = match &built.calling {
             How::Translated(calling) => {
                 let (args, [global, local]) = calling.plan(&built.name, launch, args)?;
+                built.local_memory.check(&built.name, &args)?;
                 let line = |items| SmallVec::from_iter([items]);
                 return Ok(Launching { built, args, global: line(global), local: Some(line(local)) });
             }
-            How::Described(described) => described::arrange(&built.name, described, launch.range, &args)?,
+            How::Described(described) => {
+                described_args::arrange(&built.name, described, launch.range, &args)?
+            }
             How::Convention => args,
         };
+        built.local_memory.check(&built.name, &args)?;
         let local = launch.range.local().map(|local| innermost_first(&launch.range, local));
         if let Some(local) = &local
             && local.iter().product::<usize>() > built.work_group_items
@@ -309,87 +330,11 @@ impl<'a> Launching<'a> {
             let mut kernel = lock(&self.built.kernel);
             let mut at = 0;
             self.args.iter().try_for_each(|arg| arg.set(&mut kernel, &mut at))?;
-            // SAFETY: whoever made the image promised (`KernelImage::opencl_c`) that the kernel stays inside the
-            // memory of its arguments, which `bind` checked against their allocations.
+            // SAFETY: the kernel stays inside the memory of its arguments, as was promised when the image was made
+            // (`KernelImage::opencl_c`); `Bound::new` checked the arguments against their allocations.
             unsafe { queue.launch(&kernel, &self.global, self.local.as_deref(), waits) }
         })
     }
-}
-
-impl<'a> Bound<'a> {
-    /// The memory of a buffer argument.
-    pub(crate) fn memory(&self) -> Option<&'a Memory> {
-        match self {
-            Bound::Buffer { memory, .. } | Bound::Memory(memory) => Some(memory),
-            Bound::Value(_) | Bound::Local(_) => None,
-        }
-    }
-
-    /// Sets the argument's parameters, the first of which is number `at`, and moves on.
-    fn set(&self, kernel: &mut sys::Kernel, at: &mut usize) -> Result<()> {
-        let first = *at;
-        match self {
-            Bound::Buffer { memory, offset, len } => {
-                *at += 3;
-                kernel.set_buffer(first, memory.buffer())?;
-                kernel.set_value(first + 1, &offset.to_ne_bytes())?;
-                kernel.set_value(first + 2, &len.to_ne_bytes())
-            }
-            Bound::Memory(memory) => {
-                *at += 1;
-                kernel.set_buffer(first, memory.buffer())
-            }
-            Bound::Value(bytes) => {
-                *at += 1;
-                kernel.set_value(first, bytes)
-            }
-            Bound::Local(bytes) => {
-                *at += 1;
-                kernel.set_local(first, *bytes)
-            }
-        }
-    }
-}
-
-fn bind<'a>(
-    context: &Arc<Context>,
-    kernel: &str,
-    slot: &Slot,
-    arg: &Arg<'a>,
-) -> std::result::Result<Bound<'a>, BackendError> {
-    match (slot, *arg) {
-        (Slot::Buffer(_) | Slot::Constant, Arg::Buffer(arg)) => {
-            let (offset, len) = elements(&arg.region, arg.memory.bytes(), arg.element)?;
-            match Memory::of(arg.memory, context)? {
-                Some(memory) => Ok(Bound::Buffer { memory, offset, len }),
-                None => Err(BackendError::Unsupported("a kernel on memory that is not OpenCL's".into())),
-            }
-        }
-        (Slot::Value(size), Arg::Value(bytes)) if bytes.len() == *size => {
-            Ok(Bound::Value(SmallVec::from_slice(bytes)))
-        }
-        (Slot::Local(_), Arg::Local(bytes)) => Ok(Bound::Local(bytes)),
-        (slot, arg) => {
-            Err(BackendError::Unsupported(format!("{arg:?} for {slot:?} of OpenCL kernel `{kernel}`")))
-        }
-    }
-}
-
-/// Where a region starts, and how long it is, in elements.
-pub(crate) fn elements(
-    region: &Region,
-    bytes: usize,
-    element: usize,
-) -> std::result::Result<(u64, u64), BackendError> {
-    assert!(region.end() <= bytes, "{region:?} leaves an allocation of {bytes}");
-    let whole =
-        element != 0 && region.offset.is_multiple_of(element) && region.bytes().is_multiple_of(element);
-    if !whole || !region.is_contiguous() {
-        return unsupported(format!(
-            "{region:?} of {element}-byte elements for a kernel on an OpenCL device"
-        ));
-    }
-    Ok(((region.offset / element) as u64, (region.bytes() / element) as u64))
 }
 
 /// The extents in OpenCL's order, one for each dimension of the range.
@@ -416,13 +361,5 @@ mod tests {
         assert_eq!(innermost_first(&range, range.extent()).as_slice(), [8, 6]);
         assert_eq!(innermost_first(&range, range.local().expect("it is given")).as_slice(), [4, 2]);
         assert_eq!(innermost_first(&5.range(), 5.range().extent()).as_slice(), [5]);
-    }
-
-    #[test]
-    fn regions_are_counted_in_elements() {
-        assert_eq!(elements(&Region::line(16, 32), 64, 8), Ok((2, 4)));
-        assert!(elements(&Region::line(4, 32), 64, 8).is_err(), "it starts inside an element");
-        let gaps = Region { offset: 0, width: 8, rows: 2, slices: 1, row_pitch: 16, slice_pitch: 32 };
-        assert!(elements(&gaps, 64, 8).is_err());
     }
 }

@@ -5,10 +5,10 @@
 //! A wait on another lane's point becomes a native wait on the last event at or before it. If that event has ended
 //! already, well or badly, there is nothing to wait for. The other queue is flushed first, as OpenCL demands.
 //!
-//! One part of the contract is out of OpenCL's reach: a command whose wait list holds an event that *fails later* is
-//! ended by the driver with an error instead of run. The waiting group then fails too, with
-//! `CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST`, although it should only be ordered behind. Commands that fail
-//! after they were enqueued are rare enough (a crashed kernel, a lost device) to accept that.
+//! OpenCL cannot keep one part of the contract: if an event in a command's wait list *fails later*, the driver ends the
+//! command with an error instead of running it. The waiting group then fails too, with
+//! `CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST`, although a wait should be about order only. Commands rarely fail once
+//! enqueued (a crashed kernel, a lost device), so this is accepted.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,29 +20,31 @@ use windlass_backend::{
 };
 use windlass_sync::facade::{Mutex, lock};
 
+use crate::error::unsupported;
 use crate::event::{Enqueued, Progress};
 use crate::feeding::Feeding;
 use crate::kernel;
 use crate::memory::{self, Transfer};
-use crate::native::Calling;
+use crate::native_call::Calling;
 use crate::sys::{Context, Event, Failure, Queue, Result, WaitList};
 use crate::waiter::Waiter;
 
-/// The lanes of a context, by the numbers that waits call them.
+/// The lanes of a context, by the numbers that waits use.
 #[derive(Default)]
 pub(crate) struct Lanes {
     by_number: Mutex<HashMap<LaneNumber, Weak<Stream>>>,
-    /// Set when nobody waits for them any more.
+    /// Set by [`Context::abandon`](windlass_backend::Context::abandon): from then on nothing here waits for the device.
     given_up: OnceLock<()>,
 }
 
 impl Lanes {
-    /// The lane of this number; `None` once it was dropped, which happens only after its last verdict.
+    /// The lane with this number; `None` once it was dropped. That happens after its last verdict, so there is nothing left to
+    /// wait for.
     fn get(&self, number: LaneNumber) -> Option<Arc<Stream>> {
         lock(&self.by_number).get(&number)?.upgrade()
     }
 
-    /// Nobody waits for any of them any more.
+    /// Gives all of them up, those that are still to be opened included.
     pub(crate) fn abandon(&self) {
         let _ = self.given_up.set(());
     }
@@ -51,7 +53,8 @@ impl Lanes {
         self.given_up.get().is_some()
     }
 
-    fn lost(&self) -> Option<BackendError> {
+    /// The error with which everything is refused once they were given up.
+    pub(crate) fn lost(&self) -> Option<BackendError> {
         self.is_given_up().then(|| BackendError::Lost("its context was given up".into()))
     }
 
@@ -62,15 +65,17 @@ impl Lanes {
     }
 }
 
-/// A queue and how far it has come.
+/// A queue and its progress.
 struct Stream {
     queue: Queue,
     progress: Arc<Progress>,
 }
 
 impl Stream {
-    /// Hands everything to the device, unless that was done up to `point`.
+    /// Hands everything to the device, unless that was already done up to `point`.
     fn flush(&self, point: Point) {
+        // `fed` is read before the native flush: what another thread feeds meanwhile may miss this flush, and is flushed by
+        // its own.
         let Some(fed) = self.progress.unflushed(point) else { return };
         match self.queue.flush() {
             Ok(()) => self.progress.flushed(fed),
@@ -78,8 +83,9 @@ impl Stream {
         }
     }
 
-    /// A queue that cannot be flushed is most likely a lost device. But its commands may hold host memory, which the
-    /// runtime frees once they are reported; so make sure that none of them runs any more, by waiting if need be.
+    /// A queue that cannot be flushed most likely belongs to a lost device. But its commands may use host memory, which the
+    /// runtime frees once they are reported. So before reporting a loss, make sure that none of them still runs, even if that
+    /// means waiting.
     #[cold]
     fn flush_by_force(&self, fed: Point, failure: Failure) {
         match self.queue.finish() {
@@ -98,7 +104,7 @@ pub(crate) struct OpenClLane {
     context: Arc<Context>,
     lanes: Arc<Lanes>,
     device: usize,
-    /// None where the driver calls back.
+    /// `None` where completion is by the driver's callbacks.
     waiter: Option<Waiter>,
 }
 
@@ -116,12 +122,13 @@ impl OpenClLane {
         OpenClLane { stream, context, lanes, device: spec.device, waiter: waits.then(Waiter::new) }
     }
 
-    /// The groups of other lanes that must have ended, with their queues flushed. Those that have are left out.
+    /// The groups of other lanes to wait for, with their queues flushed. Those that have ended are left out.
     fn awaited(&self, waits: &[Wait]) -> Result<SmallVec<[Arc<Enqueued>; 2]>> {
         let mut groups = SmallVec::new();
         for wait in waits {
             let Some(stream) = self.lanes.get(wait.lane) else { continue };
             let Some(group) = stream.progress.group_at(wait.point) else { continue };
+            // An event that has failed is below zero. It must not enter the wait list: the driver would fail the waiting command.
             if last(&group).status()? > 0 {
                 stream.flush(group.point);
                 groups.push(group);
@@ -130,7 +137,7 @@ impl OpenClLane {
         Ok(groups)
     }
 
-    /// Checks a command and prepares its native calls, of which it makes none.
+    /// Checks a command and prepares its native calls, without making any.
     fn plan<'a>(&self, command: Command<'a>) -> std::result::Result<Step<'a>, BackendError> {
         match command {
             Command::Launch(launch) => {
@@ -140,16 +147,12 @@ impl OpenClLane {
             Command::Fill(fill) => memory::Filling::plan(&self.context, &fill).map(Step::Fill),
             Command::Native(call) => Ok(Step::Native(Calling::new(call))),
             Command::Host(_) => unsupported("host code on an OpenCL device"),
-            _ => unsupported("this command"),
+            other => unsupported(format!("{other:?} on an OpenCL device")),
         }
     }
 }
 
-fn unsupported<T>(what: &str) -> std::result::Result<T, BackendError> {
-    Err(BackendError::Unsupported(format!("{what} (OpenCL)")))
-}
-
-/// The event that ends a group which has any.
+/// The event that ends a group, which has one.
 fn last(group: &Enqueued) -> &Event {
     group.events.last().expect("only groups with events are looked up")
 }
@@ -188,6 +191,7 @@ unsafe impl Lane for OpenClLane {
         if let Some(lost) = progress.lost().or_else(|| self.lanes.lost()) {
             return Err(lost);
         }
+        // All commands are checked before the first native call, so that a refusal leaves nothing enqueued.
         let mut steps: SmallVec<[Step<'_>; 1]> =
             commands.into_iter().map(|c| self.plan(c)).collect::<std::result::Result<_, _>>()?;
         let awaited = self.awaited(waits)?;
@@ -200,12 +204,14 @@ unsafe impl Lane for OpenClLane {
         }
         let Feeding { events, sources, .. } = feeding;
         let error = fed.err();
+        // Nothing was enqueued, so the group was not fed, and the lane goes on without it.
         if events.is_empty()
             && let Some(error) = error
         {
             return Err(error);
         }
-        // What was enqueued cannot be taken back, so a group that broke off in the middle is fed, and fails.
+        // What was enqueued cannot be taken back, so a group that broke off in the middle counts as fed, and is reported as
+        // failed once its commands have ended.
         progress.fed(Enqueued { point, events, error, sources });
         if report {
             self.report(point);
@@ -227,7 +233,8 @@ unsafe impl Lane for OpenClLane {
         }
         let progress = &self.stream.progress;
         progress.sweep();
-        // To the table a point that was never fed looks like one that has been passed, which would be the worst answer.
+        // The table cannot tell a point that was never fed from one that has been passed. Reporting the former would tell the
+        // runtime that memory is free while commands still use it.
         if progress.has_fed(point) {
             self.report(point);
         }
@@ -240,11 +247,12 @@ impl OpenClLane {
         let progress = &self.stream.progress;
         progress.arm(point);
         match progress.group_at(point) {
-            // A barrier may stand behind groups that have been reported, and is then passed as well.
+            // Everything up to the point has been read, or is a barrier without a native command: the point is passed.
             None => progress.settle(point),
+            // A lost device's events may never end, so there is nothing to watch.
             Some(_) if progress.lost().is_some() => progress.settle(point),
             Some(group) => {
-                // Nobody is to wait for what the device was never given.
+                // The event could never end while its command sits in an unflushed queue.
                 self.stream.flush(point);
                 self.watch(last(&group), point);
             }
@@ -257,7 +265,7 @@ impl OpenClLane {
         if self.waiter.as_ref().is_some_and(|waiter| waiter.watch(&progress, point)) {
             return;
         }
-        // Nobody need be called for what has ended, and Oclgrind, whose flushing blocks, never would.
+        // What has ended needs no callback. Oclgrind runs everything inside the flush, and never calls back for it.
         if event.status().is_ok_and(|status| status <= 0) {
             progress.settle(point);
             return;
@@ -267,28 +275,28 @@ impl OpenClLane {
         }
     }
 
-    /// A driver that refuses a callback has run out of host memory at best. Waiting here is wrong, but reporting the
-    /// point before it was passed, or never, would be worse.
+    /// A driver that refuses a callback has run out of host memory, or worse. Blocking here breaks the contract, but to report
+    /// the point early, or never, would be worse.
     #[cold]
     fn wait_for(&self, event: &Event, point: Point) {
-        // A failed wait says that the command failed, which settling finds out for itself.
+        // A failed wait means that the command failed, which `settle` reads from its status.
         let _ = event.wait();
         self.stream.progress.settle(point);
     }
 }
 
 impl Drop for OpenClLane {
-    /// The runtime drops a lane after its last verdict, so there is nothing to wait for. Should it not have asked for
-    /// one, the memory that commands read must outlive them all the same.
+    /// The runtime drops a lane after its last verdict, so normally there is nothing to wait for. If it did not ask for one, the
+    /// memory that commands read must still outlive them.
     fn drop(&mut self) {
         let progress = &self.stream.progress;
         if self.lanes.is_given_up() {
-            // To release the queue may be to wait for it.
+            // Leaked, since releasing a queue may wait for its commands.
             std::mem::forget(Arc::clone(&self.stream));
         } else if progress.is_idle() || self.stream.queue.finish().is_ok() {
             progress.clear();
         } else {
-            // Nobody can say what a queue that cannot be finished still reads, so that memory is given up.
+            // The queue cannot be finished, so its commands may still read the groups' memory. That memory is leaked.
             std::mem::forget(Arc::clone(progress));
         }
     }

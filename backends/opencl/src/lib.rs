@@ -9,14 +9,15 @@
 //! Nothing is loaded before [`Backend::discover`] is called, and a machine without OpenCL gets an [`Unavailable`]
 //! that says what is missing.
 //!
-//! What is behind the driver is trusted to keep OpenCL's promises, with these exceptions, all met in practice: a
-//! driver may call back on the thread inside a native call, does not have to tell an event's dependents of a failure,
-//! and blocks its caller when a queue holds too much.
+//! Drivers are trusted to keep OpenCL's promises, with three exceptions, all observed in practice: a driver may run a
+//! callback on a thread that is inside a native call, may leave an event's dependents ignorant of its failure, and blocks
+//! the caller when a queue holds too much.
 #![warn(missing_docs)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the crate's documentation is for those who work on it")]
 
+mod args;
 mod context;
-mod described;
+mod described_args;
 mod device;
 mod error;
 mod event;
@@ -25,9 +26,10 @@ mod kernel;
 mod lane;
 mod memory;
 pub mod native;
+mod native_call;
 mod sys;
-mod translated;
 mod waiter;
+mod wgsl_args;
 
 use std::sync::Arc;
 
@@ -48,7 +50,7 @@ pub const ID: BackendId = BackendId::new("opencl");
 /// ```
 #[derive(Debug, Default)]
 pub struct OpenCl {
-    // A field of its own keeps the type open for settings.
+    // A private field leaves room for settings.
     _private: (),
 }
 

@@ -15,7 +15,7 @@ use crate::sys::{Buffer, Context, Mapped, Queue, Result, WaitList};
 pub(crate) use copy::Transfer;
 pub(crate) use fill::Filling;
 
-/// The granule that allocations are rounded up to, which lets kernels use them by words.
+/// Allocations are rounded up to this many bytes, so that kernels can access them by words.
 const GRANULE: usize = 4;
 
 /// Memory of a context; see [`native`](crate::native). The driver keeps it until the commands that use it have ended.
@@ -23,14 +23,14 @@ const GRANULE: usize = 4;
 pub struct Memory {
     buffer: Buffer,
     bytes: usize,
-    /// The size as the driver knows it.
+    /// The size as the driver knows it, rounded up.
     size: usize,
     context: Arc<Context>,
 }
 
 impl Memory {
-    /// Memory with any contents. Waits for the device to touch it, which makes a driver that allocates at first use say now
-    /// whether it has room.
+    /// Memory with arbitrary contents. Many drivers allocate at first use; having the device touch the memory, and waiting for
+    /// that, makes them say now whether there is room.
     pub(crate) fn new(
         context: &Arc<Context>,
         queue: &Queue,
@@ -49,7 +49,7 @@ impl Memory {
         self.size
     }
 
-    /// The memory behind an allocation, if it is of this context; `None` for memory of another kind.
+    /// The memory behind an allocation of this context; `None` for memory that is not OpenCL's, an error for another context's.
     pub(crate) fn of<'a>(
         allocation: &'a dyn Allocation,
         context: &Arc<Context>,
@@ -83,13 +83,13 @@ unsafe impl Allocation for Memory {
     }
 }
 
-/// The runtime names only boxes inside their allocations. The driver checks its own memory, but nobody checks the
-/// host's, so this holds for both.
+/// The runtime names only boxes inside their allocations. The driver checks the bounds of its own memory but not those of host
+/// memory, so both are checked here.
 fn assert_inside(region: &Region, allocation: &dyn Allocation) {
     assert!(region.end() <= allocation.bytes(), "{region:?} leaves an allocation of {}", allocation.bytes());
 }
 
-/// Host memory that a discrete device's driver pinned: copies through it run at the bus's full speed.
+/// Host memory pinned by a discrete device's driver: copies through it run at the bus's full speed.
 #[derive(Debug)]
 pub(crate) struct Staging {
     mapped: Mapped,
@@ -98,11 +98,11 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// `None` where the driver gives no such memory.
+    /// `None` where the driver has no such memory to give.
     pub(crate) fn zeroed(context: &Context, queue: &Arc<Queue>, bytes: usize) -> Option<Self> {
         let buffer = context.host_buffer(bytes).ok()?;
         let mapped = queue.map(buffer, bytes).ok()?;
-        // SAFETY: the driver mapped `bytes` bytes at this address for reading and writing, and nobody else knows it.
+        // SAFETY: the driver mapped `bytes` bytes at this address for reading and writing, and nothing else uses it yet.
         unsafe { mapped.address.write_bytes(0, bytes) };
         Some(Staging { mapped, bytes, queue: Arc::clone(queue) })
     }
@@ -110,13 +110,13 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Drops of allocations may block. A driver that refuses leaks the mapping, which nobody can use any more.
+        // Dropping an allocation may block. If the driver refuses, the mapping leaks, and nothing refers to it any more.
         let _ = self.queue.unmap(&self.mapped);
     }
 }
 
 // SAFETY: the driver mapped so many bytes at that address for reading and writing until they are unmapped, which happens when
-// this is dropped; they were filled with zeros, and nobody else knows them. Drivers align mappings to 128 bytes.
+// this is dropped; they were filled with zeros, and belong to this allocation alone. Drivers align mappings to 128 bytes.
 unsafe impl Allocation for Staging {
     fn bytes(&self) -> usize {
         self.bytes

@@ -62,24 +62,24 @@ impl PlatformId {
         Ok(ids.into_iter().map(DeviceId).collect())
     }
 
-    /// A text about the driver; empty where it has none.
+    /// A text about the driver; empty where it gives none.
     pub(crate) fn text(self, what: opencl3::types::cl_platform_info) -> String {
         text(native_platform::get_platform_data(self.0, what).unwrap_or_default())
     }
 }
 
 impl DeviceId {
-    /// What the device says about itself, as bytes; nothing where it does not know the question.
+    /// What the device says about itself, as bytes; empty where it does not know the query.
     pub(crate) fn bytes(self, what: cl_device_info) -> Vec<u8> {
         get_device_data(self.0, what).unwrap_or_default()
     }
 
-    /// A text about the device; empty where it has none.
+    /// A text about the device; empty where it gives none.
     pub(crate) fn text(self, what: cl_device_info) -> String {
         text(self.bytes(what))
     }
 
-    /// A number about the device, whichever of the API's widths it has; `None` where it does not know the question.
+    /// A number about the device, whichever of the API's widths it has; `None` where it does not know the query.
     pub(crate) fn number(self, what: cl_device_info) -> Option<u64> {
         let bytes = self.bytes(what);
         match *bytes.as_slice() {

@@ -1,8 +1,8 @@
-//! The waiter: a thread that waits for a lane's armed points, where callbacks are not wanted.
+//! The waiter: a thread that waits for a lane's armed points, as an alternative to callbacks.
 //!
-//! OpenCL can wait for all of some events, and not for any of them. While the thread waits for a late point somebody may
-//! ask for an early one, so it goes from group to group, whichever points are armed: it waits for the first group that
-//! has not ended, up to the last armed point, and then reports what has been passed. Between armed points it sleeps.
+//! OpenCL can wait for all of a set of events, but not for any of them. A thread that waited for a late point directly could
+//! not notice that an early one is armed meanwhile. So it goes group by group: it waits for the first group that has not
+//! ended, up to the last armed point, and then reports what has been passed. While no point is armed it sleeps.
 //!
 //! The thread starts when a point is armed for the first time, and ends when its lane is dropped. It holds events and no
 //! queue, so that it never releases the last handle of one.
@@ -38,7 +38,7 @@ impl Waiter {
         Waiter { shared: Arc::new(Shared { state: Mutex::default(), armed: Condvar::new() }) }
     }
 
-    /// Has a point reported once it is passed. False if there is no thread to do it.
+    /// Has a point reported once it is passed. Returns false if the thread could not be started.
     pub(crate) fn watch(&self, progress: &Arc<Progress>, point: Point) -> bool {
         let mut state = lock(&self.shared.state);
         if !state.started {
@@ -69,7 +69,7 @@ impl Shared {
             let passed = match progress.first_under_way(last) {
                 Some(group) => {
                     if let Some(event) = group.events.last() {
-                        // A failed wait says that the command failed, which settling finds out for itself.
+                        // A failed wait means that the command failed, which `settle` reads from its status.
                         let _ = event.wait();
                     }
                     group.point
@@ -80,12 +80,12 @@ impl Shared {
             if let Some(point) = due {
                 progress.settle(point);
             }
-            // This thread may release what it has retired.
+            // This thread is ours and not the driver's, so it may release what it has retired.
             progress.sweep();
         }
     }
 
-    /// The last armed point, waiting for one; `None` if there will be no more.
+    /// Sleeps until a point is armed, and returns the last one; `None` once the lane was dropped.
     fn last_armed(&self) -> Option<Point> {
         let mut state = lock(&self.state);
         loop {
@@ -99,7 +99,7 @@ impl Shared {
         }
     }
 
-    /// The last of the armed points up to `passed`, which are armed no more.
+    /// Takes all armed points up to `passed`, and returns the last: one report covers them all.
     fn take_due(&self, passed: Point) -> Option<Point> {
         let mut state = lock(&self.state);
         let due = state.armed.iter().copied().filter(|point| *point <= passed).max();

@@ -1,5 +1,7 @@
 //! The backend's own tests, directly on the contract: what a driver does with what a lane is fed.
 
+#[path = "thin/abandoned.rs"]
+mod abandoned;
 #[path = "thin/commands.rs"]
 mod commands;
 #[path = "thin/completion.rs"]

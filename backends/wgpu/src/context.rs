@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use windlass_backend::{
     Allocation, BackendError, BuiltKernel, CompletionStrategy, Contents, Context, ContextInfo, ContextSink,
-    DeviceInfo, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
+    DeviceInfo, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_kernel_translate::dump;
 
 use crate::error::{Faults, failed, unsupported};
-use crate::exit::Native;
 use crate::gpu::Gpu;
 use crate::lane::WgpuLane;
 use crate::memory::{DeviceMemory, padded};
+use crate::process_exit::Native;
 use crate::submit::Worker;
-use crate::{device, exit, kernel};
+use crate::{device, kernel, process_exit};
 
 /// A wgpu device, opened. Behind `dyn Context`, this is what a downcast through `Any` finds.
 pub struct WgpuContext {
@@ -26,7 +26,7 @@ pub struct WgpuContext {
 }
 
 impl WgpuContext {
-    /// Opens a device with its own limits, and the features that this backend knows.
+    /// Opens a device with all its limits, and those of its features that this backend uses.
     pub(crate) async fn open(
         adapter: &wgpu::Adapter,
         info: DeviceInfo,
@@ -41,7 +41,7 @@ impl WgpuContext {
         };
         let opened = adapter.request_device(&wanted).await;
         let (device, queue) = opened.map_err(|e| failed("Adapter::request_device", e.to_string()))?;
-        exit::watch();
+        process_exit::watch();
         let faults = Faults::watch(&device, sink);
         let (device, queue) = (Native::new(device), Native::new(queue));
         let gpu = Arc::new(Gpu { device, queue, limits, faults });
@@ -60,10 +60,10 @@ impl WgpuContext {
 }
 
 fn context_info(device: DeviceInfo) -> ContextInfo {
-    // wgpu itself clears what was never written, where it is read.
+    // wgpu itself clears memory that is read before it was written.
     let memory = MemoryInfo::new().fresh(Contents::Zeroed);
-    // `passed` runs on our waiter thread, or in the runtime's own call of `arm`. Allocating takes well under a millisecond,
-    // also while another thread waits for the device.
+    // `passed` runs on our waiter thread, or inside the runtime's own call of `arm`. Allocating takes well under a millisecond,
+    // even while another thread waits for the device. Without `truly_waits`: `build` compiles inside its one poll.
     ContextInfo::new(vec![device.memory(MemoryIndex::Own(0))], vec![memory])
         .completions([CompletionStrategy::Waiter])
         .feeds_from_sink()
@@ -76,8 +76,8 @@ impl fmt::Debug for WgpuContext {
     }
 }
 
-// SAFETY: memory is wgpu's, zeroed by it, of the size that was asked for, and without a host address. Lanes work on what their
-// commands name: see `WgpuLane`.
+// SAFETY: memory is a buffer of wgpu's, zeroed by it, of the requested size, and without a host address; staging is
+// `HostMemory`. Lanes work on what their commands name: see `WgpuLane`.
 #[async_trait]
 unsafe impl Context for WgpuContext {
     fn info(&self) -> &ContextInfo {
@@ -86,6 +86,7 @@ unsafe impl Context for WgpuContext {
 
     /// Any number of lanes would work, one after the other: they share the submitter.
     fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
+        self.worker.check_open()?;
         self.only(spec.device)?;
         Ok(Arc::new(WgpuLane::new(Arc::clone(&self.gpu), Arc::clone(&self.worker), sink)))
     }
@@ -95,12 +96,13 @@ unsafe impl Context for WgpuContext {
         _memory: MemoryIndex,
         object: MemoryObject,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.worker.check_open()?;
         let MemoryObject::Buffer { bytes } = object else {
             return unsupported(format!("{object:?} on a wgpu device"));
         };
         let most = self.gpu.limits.max_buffer_size;
         if bytes as u64 > most || padded(bytes) as u64 > most {
-            return unsupported(format!("an allocation of {bytes} bytes, the device takes {most}"));
+            return unsupported(format!("an allocation of {bytes} bytes on a device that allows {most}"));
         }
         let created =
             self.gpu.guarded("Device::create_buffer", || Ok(DeviceMemory::create(&self.gpu.device, bytes)));
@@ -111,12 +113,18 @@ unsafe impl Context for WgpuContext {
         }
     }
 
+    fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.worker.check_open()?;
+        Ok(Arc::new(HostMemory::zeroed(bytes)?))
+    }
+
     async fn build(
         &self,
         device: usize,
         kernel: &Kernel,
         image: &KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
+        self.worker.check_open()?;
         self.only(device)?;
         let values = image.overrides().iter().map(|(name, value)| format!("// {name} = {value}\n"));
         let text = values.chain([image.source().to_owned()]).collect::<String>();

@@ -10,9 +10,9 @@ use windlass_backend::{
 };
 use windlass_kernel::ImageFormat;
 
-use crate::exit::Native;
+use crate::process_exit::Native;
 
-/// wgpu bounds nothing here; enough to keep a device busy, few enough to cancel the rest.
+/// wgpu sets no limit. This is enough to keep a device busy, and leaves the rest where it can still be cancelled.
 const LANE_DEPTH: LaneDepth = LaneDepth::new(256, 256);
 
 /// A platform with the adapters behind its devices, in the same order.
@@ -22,18 +22,18 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The adapter that is called so, with what is said of it.
+    /// The adapter with this key, and its description.
     pub(crate) fn adapter(&self, key: &DeviceKey) -> Option<(&wgpu::Adapter, &DeviceInfo)> {
         let at = self.platform.devices.iter().position(|info| info.key == *key)?;
         Some((&self.adapters[at], &self.platform.devices[at]))
     }
 }
 
-/// Loads the Vulkan loader, where there is one.
+/// Loads the Vulkan loader, if there is one.
 pub(crate) fn load() -> Arc<Native<wgpu::Instance>> {
     let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
     wanted.backends = Backends::VULKAN;
-    // The default depends on the build profile; a validation layer that is installed by chance must not.
+    // The default depends on the build profile, and debug builds would load a validation layer if one happens to be installed.
     wanted.flags = wgpu::InstanceFlags::empty();
     Arc::new(Native::new(wgpu::Instance::new(wanted)))
 }
@@ -58,7 +58,7 @@ pub(crate) async fn find(instance: &wgpu::Instance) -> Result<Vec<Found>, Unavai
     if found.is_empty() { Err(missing()) } else { Ok(found) }
 }
 
-/// wgpu does not tell a missing loader from a loader without drivers: neither gives an instance.
+/// wgpu does not distinguish a missing loader from one without drivers: neither gives an instance.
 fn missing() -> Unavailable {
     Unavailable {
         reason: "there is no Vulkan loader, or it finds no driver with a device that computes".into(),
@@ -73,14 +73,14 @@ fn platform(about: &wgpu::AdapterInfo) -> Platform {
     Platform::new(about.driver.clone(), vendor(about.vendor), version, Vec::new())
 }
 
-/// What an adapter is called for good: where it sits, where the driver says so; equal ones are counted.
+/// The stable key of an adapter: its place on the bus, if the driver tells, and a number among those that are otherwise equal.
 fn key(about: &wgpu::AdapterInfo, before: &[DeviceInfo]) -> String {
     let place = format!("{}/{}/{}", about.driver, about.device_pci_bus_id, about.name);
     let same = before.iter().filter(|info| info.key.as_str().starts_with(&place)).count();
     format!("{place}/{same}")
 }
 
-/// What this backend asks of a device beyond the core, where the device has it.
+/// The optional features that this backend uses, as far as the device has them.
 pub(crate) fn features(adapter: &wgpu::Adapter) -> Features {
     let wanted = Features::SHADER_F16
         | Features::SHADER_F64
@@ -139,7 +139,7 @@ fn kind(of: DeviceType) -> DeviceKind {
     }
 }
 
-/// Vulkan does not say how many units a GPU has; of a CPU the process knows.
+/// Vulkan does not say how many units a GPU has. For a CPU it is the number of threads.
 fn compute_units(kind: DeviceKind) -> usize {
     match kind {
         DeviceKind::Cpu => thread::available_parallelism().map_or(1, |n| n.get()),
@@ -147,7 +147,7 @@ fn compute_units(kind: DeviceKind) -> usize {
     }
 }
 
-/// The bytes in the device's own heaps, which wgpu itself does not show.
+/// The size of the device-local heaps, which wgpu itself does not tell.
 fn memory_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
     const DEVICE_LOCAL: u32 = 1;
     // SAFETY: the handle is only read from, and dropped before the adapter.

@@ -1,46 +1,25 @@
-//! Operations as wgpu commands, one encoder for each group.
+//! Encoding: operations to wgpu commands, with one encoder for each group.
 
 use std::sync::mpsc;
 
 use windlass_backend::{BackendError, Region};
 
-use crate::exit;
 use crate::gpu::Gpu;
 use crate::memory::{DeviceBox, HostBox, padded};
 use crate::ops::{Op, Ops};
-use crate::stage::Arena;
+use crate::process_exit;
+use crate::stage::Stage;
 
-/// The most that a pattern is repeated on the host; a longer fill copies it several times.
+/// At most this many bytes of a repeated pattern are made on the host; a longer fill copies them several times.
 const FILL_CHUNK: usize = 256 << 10;
 
-/// Staging memory of a batch.
-#[derive(Debug)]
-pub(crate) struct Stage {
-    /// Kernel arguments.
-    pub(crate) arguments: Arena,
-    /// What copies and fills bring from the host.
-    pub(crate) uploads: Arena,
-}
-
-impl Stage {
-    pub(crate) fn new(limits: &wgpu::Limits) -> Self {
-        Stage {
-            arguments: Arena::new(wgpu::BufferUsages::UNIFORM, limits.min_uniform_buffer_offset_alignment),
-            uploads: Arena::new(
-                wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
-                wgpu::COPY_BUFFER_ALIGNMENT as u32,
-            ),
-        }
-    }
-}
-
-/// Bytes on their way to host memory, in a buffer that wgpu maps when the submission has ended.
+/// A read-back: bytes in a staging buffer, which wgpu maps when the submission has ended, bound for host memory.
 #[derive(Debug)]
 pub(crate) struct Download {
     staging: wgpu::Buffer,
     stride: usize,
     to: HostBox,
-    /// Whether mapping worked, once wgpu tells.
+    /// Whether mapping succeeded, once wgpu has called back.
     mapped: mpsc::Receiver<bool>,
 }
 
@@ -52,14 +31,14 @@ impl Download {
 
     /// Moves the bytes into host memory, after their submission has ended and before its points are reported.
     ///
-    /// A submission's end is seen by whoever polls first, and that may be the submitter, inside `Queue::submit`: then
-    /// it is about to call back, while our own wait is over already. So this waits for the call.
+    /// Whichever thread polls first sees the submission's end and runs its callbacks. That may be the submitter, inside
+    /// `Queue::submit`, and our own wait may return before it has called back. So this waits for the callback.
     ///
-    /// A callback that is dropped instead of called says nothing: its buffer is mapped, and the poll that was to call
-    /// it has panicked (see `event::poll`). Then the view itself tells whether it is there.
+    /// A callback may also be dropped without a call, if the poll that was to run it panicked (see `event::poll`). The buffer
+    /// is mapped then; if not, asking for the view fails below.
     pub(crate) fn finish(self, gpu: &Gpu) -> Result<(), String> {
         let mapped = loop {
-            match self.mapped.recv_timeout(exit::SLICE) {
+            match self.mapped.recv_timeout(process_exit::SLICE) {
                 Ok(mapped) => break mapped,
                 Err(mpsc::RecvTimeoutError::Disconnected) => break true,
                 Err(mpsc::RecvTimeoutError::Timeout) if gpu.faults.lost().is_none() => {}
@@ -75,7 +54,7 @@ impl Download {
     }
 }
 
-/// Encodes one group. To be called under error scopes: where it fails, nothing of the group runs.
+/// Encodes one group. To be called under error scopes. If it fails, nothing of the group runs.
 pub(crate) fn group(
     gpu: &Gpu,
     stage: &mut Stage,
@@ -89,7 +68,7 @@ pub(crate) fn group(
             Op::Launch(first) => {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 first.record(gpu, stage, &mut pass)?;
-                // Launches in a row share a pass, which costs more than they do; wgpu orders them inside it.
+                // Consecutive launches share a pass, since a pass costs more than a launch. wgpu orders them inside it.
                 while let Some(Op::Launch(next)) = ops.next_if(|op| matches!(op, Op::Launch(_))) {
                     next.record(gpu, stage, &mut pass)?;
                 }
@@ -103,7 +82,7 @@ pub(crate) fn group(
     Ok((encoder.finish(), downloads))
 }
 
-/// Host memory is read here and now: the runtime keeps it unchanged until the point is passed.
+/// Host memory is read while encoding, before the group runs: the runtime keeps it unchanged until the point is passed.
 fn upload(
     gpu: &Gpu,
     stage: &mut Stage,
@@ -131,13 +110,13 @@ fn download(gpu: &Gpu, encoder: &mut wgpu::CommandEncoder, from: &DeviceBox, to:
     copy(encoder, (&from.buffer, from.region), (&staging, packed));
     let (outcome, mapped) = mpsc::channel();
     encoder.map_buffer_on_submit(&staging, wgpu::MapMode::Read, .., move |result| {
-        // A batch that failed to be submitted has nobody who waits for it.
+        // The receiver is gone if the batch failed to be submitted.
         let _ = outcome.send(result.is_ok());
     });
     Download { staging, stride: packed.row_pitch, to, mapped }
 }
 
-/// wgpu refuses copies inside one buffer, so those take a detour.
+/// wgpu refuses copies within one buffer, so those go through a scratch buffer.
 fn shift(gpu: &Gpu, encoder: &mut wgpu::CommandEncoder, from: &DeviceBox, to: &DeviceBox) {
     if from.buffer != to.buffer {
         return copy(encoder, (&from.buffer, from.region), (&to.buffer, to.region));
@@ -192,7 +171,7 @@ fn padding_free(length: usize) -> usize {
     }
 }
 
-/// The box's rows one after the other, each padded to whole words.
+/// The box's rows packed one after the other, each padded to whole words.
 fn packed(region: Region) -> Region {
     let width = padded(region.width);
     Region {
@@ -205,7 +184,7 @@ fn packed(region: Region) -> Region {
     }
 }
 
-/// Copies row by row; what a row lacks to a whole word comes along.
+/// Copies row by row. wgpu copies whole words, so a ragged row takes the bytes behind it along.
 fn copy(
     encoder: &mut wgpu::CommandEncoder,
     (from, from_region): (&wgpu::Buffer, Region),

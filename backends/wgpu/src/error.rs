@@ -1,32 +1,33 @@
 //! wgpu's errors as [`BackendError`]s, and the loss of a device.
 //!
-//! wgpu reports most errors beside the call: to the innermost error scope of the calling thread, else to a handler.
-//! [`guarded`] puts scopes around a piece of work, so an error belongs to that work. A lost device is told to neither:
-//! calls then do nothing, submissions are dropped, and their callbacks run as if all were well. Only the loss callback
-//! tells, so whoever believes in a success looks at [`Faults::lost`] first.
+//! wgpu reports most errors outside the call: to the innermost error scope of the calling thread, or else to a handler.
+//! [`guarded`] puts scopes around a piece of work, so that its errors are its own. The loss of a device goes to neither:
+//! calls then do nothing, submissions are dropped, and their callbacks run as if all were well. Only the loss callback tells,
+//! so no success can be believed before looking at [`Faults::lost`].
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use windlass_backend::{BackendError, ContextSink};
+use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::{Panicked, catch};
 
-use crate::exit;
+use crate::process_exit;
 
-/// What went wrong with a device beside any call.
+/// What went wrong with a device outside any call.
 #[derive(Default)]
 pub(crate) struct Faults {
     lost: OnceLock<String>,
-    /// Who is told of the loss, since an idle device has no command that could fail with it.
+    /// Told of the loss, since an idle device has no command that could fail with it.
     sink: Option<Arc<dyn ContextSink>>,
-    /// An error outside all scopes. There should be none; if there is one, it must not get lost.
+    /// An error outside all scopes. There should be none; if there is one, it must not be swallowed.
     stray: Mutex<Option<BackendError>>,
 }
 
 impl Faults {
-    /// Collects what `device` reports from now on. wgpu's own handler would panic.
+    /// Collects what `device` reports from now on, in place of wgpu's own handler, which panics.
     pub(crate) fn watch(device: &wgpu::Device, sink: Arc<dyn ContextSink>) -> Arc<Self> {
         let faults = Arc::new(Faults { sink: Some(sink), ..Faults::default() });
         let loss = Arc::clone(&faults);
@@ -38,7 +39,7 @@ impl Faults {
         faults
     }
 
-    /// Takes note of the loss; the first reason stands.
+    /// Records the loss.
     pub(crate) fn lose(&self, why: &str) {
         // The first reason stands, and is told once.
         if self.lost.set(why.trim().to_owned()).is_ok()
@@ -72,13 +73,15 @@ pub(crate) fn guarded<T>(
     call: &'static str,
     work: impl FnOnce() -> Result<T, BackendError>,
 ) -> Result<T, BackendError> {
-    let _inside = exit::enter();
+    let _inside = process_exit::enter();
     let filters =
         [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::Internal];
     let scopes = filters.map(|filter| device.push_error_scope(filter));
     let outcome = catch(work);
-    // Scopes are popped innermost first. At most one of them holds the first error; which one hardly matters.
+    // Scopes must be popped innermost first. An error goes to the one scope with its filter; if several caught one, any of
+    // them explains the failure.
     let reported = scopes.into_iter().rev().filter_map(|scope| at_once(scope.pop()).flatten()).last();
+    // First, since on a lost device everything else is meaningless, an apparent success included.
     if let Some(lost) = faults.lost() {
         return Err(lost);
     }
@@ -88,7 +91,7 @@ pub(crate) fn guarded<T>(
     outcome.unwrap_or_else(|panic| Err(panicked(call, &panic)))
 }
 
-/// A wgpu error in the runtime's terms. Where memory ran out, wgpu does not say how much was asked for.
+/// A wgpu error in the runtime's terms. When memory runs out, wgpu does not say how much was requested.
 fn native(call: &'static str, error: wgpu::Error) -> BackendError {
     match error {
         wgpu::Error::OutOfMemory { .. } => BackendError::OutOfMemory { bytes: 0 },
@@ -116,9 +119,4 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     }
-}
-
-/// Locks. Nothing under our locks can leave a value half changed, so a panic elsewhere does not spoil it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A batch on its way through the device, as plain data between the submitter and the waiter.
+//! A batch in flight, as plain data from the submitter to the waiter.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::encode::Download;
 pub(crate) struct End {
     pub(crate) completion: Arc<Completion>,
     pub(crate) point: Point,
-    /// Why it failed, as far as that is known.
+    /// Why it failed, if that is known yet.
     pub(crate) error: Option<BackendError>,
 }
 
-/// A batch that was handed to the device, or failed to be.
+/// A batch that was submitted to the device, or failed to be.
 pub(crate) struct Flight {
     /// The submission; `None` where none of the groups had native work.
     pub(crate) index: Result<Option<wgpu::SubmissionIndex>, BackendError>,

@@ -1,13 +1,13 @@
-//! The device that every part of the backend shares.
+//! The open device, shared by all parts of the backend.
 
 use std::sync::Arc;
 
 use windlass_backend::BackendError;
 
 use crate::error::{Faults, guarded};
-use crate::exit::Native;
+use crate::process_exit::Native;
 
-/// What every part of the backend needs of a device.
+/// An open device with its queue.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) device: Native<wgpu::Device>,

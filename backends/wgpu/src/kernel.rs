@@ -19,9 +19,9 @@ use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
 use windlass_kernel_translate::wgsl::Checked;
 
 use crate::error::unsupported;
-use crate::exit::Native;
 use crate::gpu::Gpu;
-use crate::kept::Kept;
+use crate::pipeline_cache::CacheEntry;
+use crate::process_exit::Native;
 
 /// A kernel that was built for one device.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Built {
     /// Whether launches name their work-groups.
     pub(crate) grouped: bool,
     declared: Pipeline,
-    /// The form for arguments that share an allocation, once one was asked for.
+    /// The form for arguments that share an allocation, built when first needed.
     shared: OnceLock<Pipeline>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Pipeline {
     pub(crate) pipeline: Native<wgpu::ComputePipeline>,
 }
 
-/// Builds a kernel, and says what its text lacks where it cannot.
+/// Builds a kernel, or says what is wrong with its text.
 pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<WgpuKernel, BackendError> {
     if image.format() != ImageFormat::Wgsl {
         return unsupported(format!("a kernel in {:?} on a wgpu device", image.format()));
@@ -69,8 +69,8 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
     let source = wgpu::ShaderSource::Naga(Cow::Owned(module.clone()));
     let declared = gpu
         .guarded("Device::create_compute_pipeline", || {
-            let kept = Kept::open(gpu, image, "declared");
-            Ok(pipeline(gpu, source, image.entry(), &accesses, kept))
+            let cached = CacheEntry::open(gpu, image, "declared");
+            Ok(pipeline(gpu, source, image.entry(), &accesses, cached))
         })
         .map_err(|error| if error.is_lost() { error } else { refuse(error.to_string()) })?;
     Ok(WgpuKernel(Arc::new(Built {
@@ -126,7 +126,7 @@ fn pipeline(
     source: wgpu::ShaderSource<'_>,
     entry: &str,
     accesses: &[SlotAccess],
-    kept: Option<Kept>,
+    cached: Option<CacheEntry>,
 ) -> Pipeline {
     let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(entry), source });
     let storage =
@@ -147,10 +147,10 @@ fn pipeline(
         module: &module,
         entry_point: Some(entry),
         compilation_options: wgpu::PipelineCompilationOptions::default(),
-        cache: kept.as_ref().map(Kept::native),
+        cache: cached.as_ref().map(CacheEntry::native),
     });
-    if let Some(kept) = kept {
-        kept.keep();
+    if let Some(entry) = cached {
+        entry.store();
     }
     Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
 }
@@ -165,8 +165,8 @@ fn layout_entry(binding: u32, ty: wgpu::BufferBindingType) -> wgpu::BindGroupLay
 }
 
 impl Built {
-    /// The pipeline for arguments that each have an allocation of their own, or for others. To be called under error
-    /// scopes.
+    /// The pipeline as the text declares it, or, if `shared`, the one for arguments that share an allocation. To be called under
+    /// error scopes.
     pub(crate) fn pipeline(&self, gpu: &Gpu, shared: bool) -> &Pipeline {
         if !shared {
             return &self.declared;
@@ -180,8 +180,8 @@ impl Built {
             }
             let buffers = self.slots.iter().filter(|slot| matches!(slot, Slot::Buffer(_))).count();
             let source = wgpu::ShaderSource::Naga(Cow::Owned(module));
-            let kept = Kept::open(gpu, &self.image, "shared");
-            pipeline(gpu, source, self.image.entry(), &vec![SlotAccess::ReadWrite; buffers], kept)
+            let cached = CacheEntry::open(gpu, &self.image, "shared");
+            pipeline(gpu, source, self.image.entry(), &vec![SlotAccess::ReadWrite; buffers], cached)
         })
     }
 }

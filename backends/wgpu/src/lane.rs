@@ -1,12 +1,13 @@
-//! The lane: where groups come in and verdicts go out.
+//! The lane: takes groups, and reports verdicts.
 
 use std::sync::Arc;
 
 use windlass_backend::{BackendError, Completion, Group, Lane, LaneSink, Point};
 
 use crate::gpu::Gpu;
+use crate::inbox::Job;
 use crate::ops;
-use crate::submit::{Job, Worker};
+use crate::submit::Worker;
 
 /// The in-order stream of one device: wgpu has one queue.
 pub(crate) struct WgpuLane {
@@ -25,15 +26,16 @@ impl WgpuLane {
 // their allocations and used only before the point is settled. The waiter settles a point when the submission with all of
 // its commands has ended and what it read back is in place.
 unsafe impl Lane for WgpuLane {
-    /// Waits need nothing: a context has one device, and its submitter takes all groups in the order of their feeds,
-    /// so whatever a wait may name is passed before this group starts.
+    /// Waits need no native call: a context has one device, whose submitter takes the groups of all lanes in the order in which
+    /// they were fed. So every point that a wait can name is passed before this group starts.
     unsafe fn feed(&self, group: Group<'_>) -> Result<(), BackendError> {
         if let Some(lost) = self.gpu.faults.lost() {
             return Err(lost);
         }
         let ops = ops::pack(&self.gpu, group.commands)?;
         if group.report {
-            // Before the waiter can pass it. If the group is refused after all, a barrier takes its place at this point.
+            // Before the push, or the waiter could pass the point first. If the push is refused, the runtime feeds a barrier at
+            // this point, and the arming holds for that.
             self.completion.arm(group.point);
         }
         self.worker.push(Job { completion: Arc::clone(&self.completion), point: group.point, ops })

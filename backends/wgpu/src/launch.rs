@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch, Region};
 use windlass_kernel::{Range, Slot, SlotAccess, block};
 
-use crate::encode::Stage;
 use crate::error::{failed, unsupported};
 use crate::gpu::Gpu;
 use crate::kernel::{Built, Pipeline, WgpuKernel};
 use crate::memory::{DeviceMemory, padded};
+use crate::stage::Stage;
 
 /// A launch whose arguments were checked and laid out.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Dispatch {
     groups: [u32; 2],
 }
 
-/// The part of a buffer that one argument shows.
+/// The part of a buffer that one argument covers.
 #[derive(Debug)]
 struct Binding {
     buffer: wgpu::Buffer,
@@ -40,7 +40,7 @@ impl Dispatch {
     /// Checks a launch. No native call is made.
     pub(crate) fn new(gpu: &Gpu, launch: &Launch<'_>) -> Result<Self, BackendError> {
         let Some(WgpuKernel(kernel)) = (launch.kernel as &dyn Any).downcast_ref() else {
-            return unsupported("a kernel that another backend built");
+            return unsupported("a kernel built by another backend");
         };
         if kernel.slots.len() != launch.args.len() {
             return unsupported(format!(
@@ -131,7 +131,7 @@ impl Binding {
                 buffer.size()
             ));
         }
-        // WGSL wants room for one element even where the argument shows none.
+        // WGSL requires room for one element, even if the argument has none.
         let first = if region.bytes() == 0 { 0 } else { region.offset };
         let align = gpu.limits.min_storage_buffer_offset_alignment as usize;
         let Some(start) = start(first, element, align) else {
@@ -157,7 +157,7 @@ impl Binding {
 /// The last multiple of `align` at or before `offset` from which `offset` is a whole number of elements away.
 fn start(offset: usize, element: usize, align: usize) -> Option<usize> {
     let last = offset / align * align;
-    // Distances repeat after as many steps as an element has bytes, at most.
+    // The remainders repeat after at most as many steps as an element has bytes.
     (0..=last / align)
         .take(element)
         .map(|step| last - step * align)

@@ -5,31 +5,31 @@
 //!
 //! # How work flows
 //!
-//! wgpu's calls are safe to make anywhere but not free to make anywhere: `Queue::submit` may block for as long as the
-//! previous job runs, and nothing but a blocked thread learns early that a job is done. So each device has two threads
-//! of its own, started at the first feed and never joined:
+//! wgpu's calls may be made on any thread, but some of them block: `Queue::submit` may take as long as the previous job
+//! runs, and only a thread blocked in `Device::poll` learns promptly that a job is done. So each device has two threads of its
+//! own, started at the first feed and joined by `close`:
 //!
-//! 1. `feed` checks a group and packs it into owned operations (`ops`), on the caller's thread; no native call is made.
-//! 2. The submitter (`submit`) takes everything that is waiting, encodes (`encode`) each group by itself, so that an
-//!    error has one point to belong to, and submits them all at once. At most two submissions are in flight: with an
-//!    idle device one group leaves at once, and under load batches grow by themselves.
+//! 1. `feed` checks a group and packs it into owned operations (`ops`) on the caller's thread, without native calls.
+//! 2. The submitter (`submit`) takes everything that is waiting (`inbox`), encodes (`encode`) each group separately, so that
+//!    an error belongs to one point, and submits them all at once. At most two submissions are in flight: on an idle device
+//!    a group is submitted immediately, and under load batches grow by themselves.
 //! 3. The waiter (`event`) blocks until the oldest submission has ended, moves what it read back into host memory, and
 //!    tells the lane's completion, which reports the armed points.
 //!
-//! **Invariant:** nothing here calls `Buffer::destroy`. It waits for the lock that a blocked `Device::poll` holds, and
-//! from then on blocks every encoder too; dropping does neither.
+//! **Invariant:** nothing here calls `Buffer::destroy`. It would wait for a lock that a blocked `Device::poll` holds, and
+//! block every encoder meanwhile. Dropping a buffer does neither.
 //!
-//! The threads also know how to be outside the driver when the process exits (`exit`).
+//! The threads also stay out of the driver while the process exits (`process_exit`).
 //!
 //! # A known fault of wgpu
 //!
-//! wgpu-core 30.0.1, the newest release, panics inside `Device::poll` now and then where a wait with a time limit and another
+//! wgpu-core 30.0.1, the newest release, occasionally panics inside `Device::poll` when a wait with a timeout and another
 //! thread's poll see the same submission end ("If the queue is empty, the current submission index …";
-//! [mended upstream](https://github.com/gfx-rs/wgpu/pull/9958), and in no release yet). Nothing is wrong then: the backend
-//! catches the panic and waits on. But the program's panic hook has been called by then, which prints a message that may be
-//! disregarded, and a program built with `panic = "abort"` ends there: build programs that use this backend with unwinding.
+//! [fixed upstream](https://github.com/gfx-rs/wgpu/pull/9958), but not released yet). The panic is spurious: the backend
+//! catches it and goes on waiting. But by then the program's panic hook has printed a message, which can be ignored, and a
+//! program built with `panic = "abort"` has aborted: build programs that use this backend with unwinding.
 //!
-//! What kernels look like is said in [`kernel`].
+//! [`kernel`] describes what kernels must look like.
 #![warn(missing_docs)]
 
 mod context;
@@ -37,27 +37,29 @@ mod device;
 mod encode;
 mod error;
 mod event;
-mod exit;
 mod flight;
 mod gpu;
-mod kept;
+mod inbox;
 pub mod kernel;
 mod lane;
 mod launch;
 mod memory;
 mod ops;
+mod pipeline_cache;
+mod process_exit;
 mod stage;
 mod submit;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use windlass_backend::{
     Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
 };
+use windlass_sync::facade::{Mutex, lock};
 
 pub use context::WgpuContext;
-use exit::Native;
+use process_exit::Native;
 
 /// The backend's name.
 pub const ID: BackendId = BackendId::new("wgpu");
@@ -70,8 +72,8 @@ pub const ID: BackendId = BackendId::new("wgpu");
 /// ```
 #[derive(Default)]
 pub struct Wgpu {
-    /// Kept once it has shown an adapter, since loading the drivers takes long; not before, so that a driver which
-    /// was put in place meanwhile is found.
+    /// Kept once it has listed an adapter, since loading the drivers takes long. Until then each discovery makes a new one, so
+    /// that a driver installed in the meantime is found.
     instance: Mutex<Option<Arc<Native<wgpu::Instance>>>>,
 }
 
@@ -83,14 +85,14 @@ impl Wgpu {
 
     /// The platforms as they are now.
     async fn platforms(&self) -> Result<Vec<device::Found>, Unavailable> {
-        let known = error::lock(&self.instance).clone();
+        let known = lock(&self.instance).clone();
         let is_new = known.is_none();
         let instance = known.unwrap_or_else(device::load);
         let found = device::find(&instance).await?;
         if is_new {
-            exit::watch();
+            process_exit::watch();
         }
-        *error::lock(&self.instance) = Some(instance);
+        *lock(&self.instance) = Some(instance);
         Ok(found)
     }
 }

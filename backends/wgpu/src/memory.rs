@@ -8,7 +8,7 @@ use std::slice;
 use windlass_backend::{Allocation, BackendError, Region};
 
 use crate::error::unsupported;
-use crate::exit::Native;
+use crate::process_exit::Native;
 
 /// wgpu copies whole words.
 const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
@@ -37,7 +37,7 @@ impl DeviceMemory {
         DeviceMemory { buffer: Native::new(buffer), bytes }
     }
 
-    /// What is behind an allocation of this backend.
+    /// The memory behind an allocation; `None` if it is not of this backend.
     pub(crate) fn of(allocation: &dyn Allocation) -> Option<&Self> {
         (allocation as &dyn Any).downcast_ref()
     }
@@ -73,7 +73,7 @@ pub(crate) enum Use {
 }
 
 impl DeviceBox {
-    /// The box, where wgpu can copy it word by word without touching what is outside.
+    /// The box, if wgpu can copy it by whole words without changing anything outside.
     pub(crate) fn new(memory: &DeviceMemory, region: Region, how: Use) -> Result<Self, BackendError> {
         inside(memory, region)?;
         let rows = region.rows * region.slices;
@@ -82,8 +82,8 @@ impl DeviceBox {
         if steps || !region.offset.is_multiple_of(WORD) {
             return unsupported(format!("rows of {region:?} do not start at multiples of {WORD} bytes"));
         }
-        // The last word of a row takes bytes along that are not the row's: harmless where they are read, and where
-        // they are the buffer's padding.
+        // The last word of a ragged row includes bytes that are not the row's. That is harmless when they are only read, or when
+        // they are the buffer's own padding.
         let ragged = !region.width.is_multiple_of(WORD);
         if how == Use::Write && ragged && (rows > 1 || region.end() != memory.bytes) {
             return unsupported(format!("rows of {region:?} end inside a word of {WORD} bytes"));
@@ -92,7 +92,7 @@ impl DeviceBox {
     }
 }
 
-/// Breaches of the contract that would read or write outside an allocation are refused, not passed on.
+/// Refuses regions outside their allocation, which would be a breach of the contract, instead of passing them on.
 fn inside(memory: &dyn Allocation, region: Region) -> Result<(), BackendError> {
     if region.end() > memory.bytes() {
         return unsupported(format!("{region:?} ends outside its allocation of {} bytes", memory.bytes()));
@@ -112,7 +112,7 @@ pub(crate) struct HostBox {
 unsafe impl Send for HostBox {}
 
 impl HostBox {
-    /// The box, where `allocation` is host memory that holds all of it.
+    /// The box, if `allocation` is host memory that holds all of it.
     pub(crate) fn new(allocation: &dyn Allocation, region: Region) -> Result<Self, BackendError> {
         let Some(start) = allocation.host_ptr() else {
             return unsupported("an allocation that is neither of this backend nor host memory");
@@ -150,7 +150,7 @@ impl HostBox {
     }
 }
 
-/// Whether two ranges of addresses share one.
+/// Whether two ranges of addresses overlap.
 pub(crate) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }

@@ -1,4 +1,4 @@
-//! Commands as owned values: what `feed` checks on the caller's thread and the submitter encodes later.
+//! Commands as owned values: checked by `feed` on the caller's thread, and encoded by the submitter later.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::gpu::Gpu;
 use crate::launch::Dispatch;
 use crate::memory::{DeviceBox, DeviceMemory, HostBox, Use, overlap};
 
-/// A checked command that owns what it needs, host memory excepted, which the runtime keeps.
+/// A checked command that owns all it needs, except for host memory, which the runtime keeps alive.
 #[derive(Debug)]
 pub(crate) enum Op {
     Launch(Box<Dispatch>),
@@ -26,7 +26,7 @@ pub(crate) enum Op {
 /// The operations of one group; commands on no bytes are left out.
 pub(crate) type Ops = SmallVec<[Op; 1]>;
 
-/// Checks a group's commands, all of them before any is fed.
+/// Checks all of a group's commands before any is fed.
 pub(crate) fn pack(gpu: &Gpu, commands: SmallVec<[Command<'_>; 1]>) -> Result<Ops, BackendError> {
     let mut ops = Ops::new();
     for command in commands {
@@ -42,8 +42,8 @@ pub(crate) fn pack(gpu: &Gpu, commands: SmallVec<[Command<'_>; 1]>) -> Result<Op
     Ok(ops)
 }
 
-/// Host memory is written when a submission has ended, and read before it starts; so within one group, which is part
-/// of one submission, a read behind a write of the same bytes would come too early.
+/// Refuses a group that writes host memory and then reads it. Host memory is read before a submission starts, and written
+/// after it has ended, so within one group, which is part of one submission, the read would come too early.
 fn in_order(ops: &[Op]) -> Result<(), BackendError> {
     let mut written: SmallVec<[Range<usize>; 1]> = SmallVec::new();
     for op in ops {
@@ -96,7 +96,7 @@ fn pack_fill(fill: &Fill<'_>) -> Result<Option<Op>, BackendError> {
     Ok(Some(Op::Fill(DeviceBox::new(memory, region, Use::Write)?, fill.pattern.into())))
 }
 
-/// Both boxes as lines where both are without gaps: one native copy in place of one for each row.
+/// Both boxes as lines, if neither has gaps: one native copy instead of one for each row.
 fn joined(a: Region, b: Region) -> (Region, Region) {
     if a.is_contiguous() && b.is_contiguous() {
         return (Region::line(a.offset, a.bytes()), Region::line(b.offset, b.bytes()));

@@ -1,8 +1,29 @@
-//! Staging memory of one batch: small pieces share buffers, since creating one costs more than filling it.
+//! Staging memory of one batch. Small pieces share buffers, since creating a buffer costs more than filling it.
 
 use windlass_backend::BackendError;
 
 use crate::error::failed;
+
+/// Staging memory of a batch.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    /// Kernel arguments.
+    pub(crate) arguments: Arena,
+    /// Bytes from the host, for copies and fills.
+    pub(crate) uploads: Arena,
+}
+
+impl Stage {
+    pub(crate) fn new(limits: &wgpu::Limits) -> Self {
+        Stage {
+            arguments: Arena::new(wgpu::BufferUsages::UNIFORM, limits.min_uniform_buffer_offset_alignment),
+            uploads: Arena::new(
+                wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+                wgpu::COPY_BUFFER_ALIGNMENT as u32,
+            ),
+        }
+    }
+}
 
 /// The first buffer of an arena; each further one is twice as large, up to `LARGEST`.
 const FIRST: usize = 4 << 10;
@@ -23,7 +44,7 @@ struct Chunk {
     used: usize,
 }
 
-/// A piece of an arena, to be filled from the host before the batch is submitted.
+/// A piece of an arena, filled from the host before the batch is submitted.
 pub(crate) struct Piece<'a> {
     pub(crate) buffer: wgpu::Buffer,
     pub(crate) offset: u64,
@@ -43,7 +64,8 @@ impl Arena {
         Arena { usage, align: align as usize, chunks: Vec::new() }
     }
 
-    /// A piece of `bytes` zeros.
+    /// A piece of `bytes` zeros. Chunks are mapped from their creation until [`Arena::close`], so that pieces are written without
+    /// waiting for the device.
     pub(crate) fn piece(&mut self, device: &wgpu::Device, bytes: usize) -> Result<Piece<'_>, BackendError> {
         let fits = |chunk: &Chunk| chunk.used + bytes <= chunk.view.len();
         if !self.chunks.last().is_some_and(fits) {
@@ -63,7 +85,7 @@ impl Arena {
         })
     }
 
-    /// Unmaps the buffers, as a submission that uses them demands.
+    /// Unmaps the buffers, which a submission that uses them requires.
     pub(crate) fn close(self) {
         for Chunk { buffer, view, .. } in self.chunks {
             drop(view);

@@ -3,34 +3,27 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 
-use windlass_backend::{BackendError, Completion, Point};
+use windlass_backend::BackendError;
+use windlass_sync::facade::{Mutex, lock};
 
-use crate::encode::{self, Download, Stage};
-use crate::error::{failed, lock};
+use crate::encode::{self, Download};
+use crate::error::failed;
 use crate::event::wait;
 use crate::flight::{End, Flight};
 use crate::gpu::Gpu;
+use crate::inbox::{Ending, Inbox, Job};
 use crate::memory::overlap;
 use crate::ops::{Op, Ops};
-
-/// One to run and one to follow it without a gap; what comes meanwhile makes the next batch.
-const IN_FLIGHT: u64 = 2;
-
-/// A group that was fed.
-pub(crate) struct Job {
-    pub(crate) completion: Arc<Completion>,
-    pub(crate) point: Point,
-    pub(crate) ops: Ops,
-}
+use crate::stage::Stage;
 
 /// A device's two threads, seen from the lanes.
 ///
-/// Whoever drops the last reference to a device destroys it, and a driver that is called while the process exits
-/// crashes (NVIDIA's does, nearly each time). A thread that nobody waits for may run into the exit, so it must not be
-/// the one: threads that `close` joins let go of the device, those that were merely abandoned leak it.
+/// The thread that drops the last reference to a device destroys it, and a driver that is called while the process exits may
+/// crash (NVIDIA's does, nearly every time). A thread that is never joined may run into the exit, so it must not be the one:
+/// threads that `close` joins release the device, and abandoned ones leak it.
 pub(crate) struct Worker {
     gpu: Arc<Gpu>,
     inbox: Arc<Inbox>,
@@ -49,24 +42,29 @@ impl Worker {
         self.inbox.push(job)
     }
 
+    /// Refuses everything once the context was closed or given up.
+    pub(crate) fn check_open(&self) -> Result<(), BackendError> {
+        self.inbox.check_open()
+    }
+
     /// Lets the submitter take what was pushed.
     pub(crate) fn flush(&self) {
         self.inbox.flush();
     }
 
-    /// Nobody waits for the threads any more.
+    /// Gives the threads up: nothing waits for them from here on.
     pub(crate) fn abandon(&self) {
         self.inbox.close(Ending::Abandoned);
     }
 
-    /// Lets the threads finish what was fed, and waits for them, unless they were given up. A sink's own thread is not
-    /// waited for.
+    /// Lets the threads finish what was fed, and joins them, unless they were given up. If a sink calls this, on one of these
+    /// very threads, they are not joined either.
     pub(crate) fn close(&self) {
         let threads = mem::take(&mut *lock(&self.threads));
         let own = threads.iter().any(|t| t.thread().id() == thread::current().id());
         self.inbox.close(if own { Ending::Abandoned } else { Ending::Joined });
         if self.inbox.ending() == Some(Ending::Joined) {
-            // A thread that panicked has ended too, which is all that is asked.
+            // An `Err` is a thread that panicked; it has ended too.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }
     }
@@ -96,97 +94,9 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Nobody waits here: a device may take for ever.
+    /// Does not join: the device may never finish.
     fn drop(&mut self) {
         self.inbox.close(Ending::Abandoned);
-    }
-}
-
-/// How the threads were told to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// Somebody waits for them.
-    Joined,
-    /// Nobody does.
-    Abandoned,
-}
-
-/// What passes between the lanes, the submitter and the waiter. Only the submitter ever waits here.
-#[derive(Default)]
-pub(crate) struct Inbox {
-    line: Mutex<Line>,
-    moved: Condvar,
-}
-
-#[derive(Default)]
-struct Line {
-    jobs: VecDeque<Job>,
-    /// Whether the jobs are to go; until then a run of feeds gathers, and wakes nobody.
-    flushed: bool,
-    ending: Option<Ending>,
-    /// Batches that went to the waiter, and batches that came back.
-    submitted: u64,
-    finished: u64,
-}
-
-impl Line {
-    fn ready(&self) -> bool {
-        let wanted = self.ending.is_some() || self.flushed && !self.jobs.is_empty();
-        wanted && (self.jobs.is_empty() || self.submitted - self.finished < IN_FLIGHT)
-    }
-}
-
-impl Inbox {
-    fn push(&self, job: Job) -> Result<(), BackendError> {
-        let mut line = lock(&self.line);
-        if line.ending.is_some() {
-            return Err(BackendError::Lost("its context was closed".into()));
-        }
-        line.jobs.push_back(job);
-        Ok(())
-    }
-
-    fn flush(&self) {
-        let mut line = lock(&self.line);
-        if !line.jobs.is_empty() {
-            line.flushed = true;
-            self.moved.notify_one();
-        }
-    }
-
-    /// Takes nothing more; the first ending stands.
-    fn close(&self, ending: Ending) {
-        lock(&self.line).ending.get_or_insert(ending);
-        self.moved.notify_one();
-    }
-
-    fn ending(&self) -> Option<Ending> {
-        lock(&self.line).ending
-    }
-
-    /// A batch is off the device.
-    pub(crate) fn finished(&self) {
-        lock(&self.line).finished += 1;
-        self.moved.notify_one();
-    }
-
-    /// Everything that is waiting, once there is something and the device has room for it, with the number of
-    /// batches finished so far; `None` at the end.
-    fn next(&self) -> Option<(VecDeque<Job>, u64)> {
-        let mut line = self.wait_until(Line::ready);
-        line.flushed = false;
-        let jobs = mem::take(&mut line.jobs);
-        if jobs.is_empty() { None } else { Some((jobs, line.finished)) }
-    }
-
-    /// Waits until the device has nothing of ours.
-    fn idle(&self) {
-        drop(self.wait_until(|line| line.submitted == line.finished));
-    }
-
-    fn wait_until(&self, condition: impl Fn(&Line) -> bool) -> MutexGuard<'_, Line> {
-        let line = lock(&self.line);
-        self.moved.wait_while(line, |line| !condition(line)).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -214,7 +124,8 @@ impl Submitter<'_> {
         let mut batch = Batch::new(self.gpu);
         for job in jobs {
             if self.reads_what_is_to_be_written(&job.ops) {
-                // Host memory is read when encoding and written when a batch ends; this one's turn is after that.
+                // Host memory is read while encoding, and written when a batch has ended. So submit what there is, and wait
+                // until it has written, before this group is encoded.
                 self.launch(mem::replace(&mut batch, Batch::new(self.gpu)));
                 self.inbox.idle();
                 self.written.clear();
@@ -241,9 +152,10 @@ impl Submitter<'_> {
             return;
         }
         let flight = batch.submit(self.gpu);
-        lock(&self.inbox.line).submitted += 1;
+        // Counted before it is sent, or the waiter could finish a batch that was never submitted.
+        self.inbox.submitted();
         self.submitted += 1;
-        // The waiter ends after us, so there is somebody to receive it.
+        // The waiter ends after this thread, so the receiver is still there.
         let _ = self.flights.send(flight);
     }
 }
@@ -266,7 +178,7 @@ impl Batch {
         }
     }
 
-    /// Encodes a group. One that fails takes its place among the ends, and harms no other.
+    /// Encodes a group. If that fails, the group still takes its place among the ends, and the others are unaffected.
     fn add(&mut self, gpu: &Gpu, Job { completion, point, ops }: Job) {
         let error = if ops.is_empty() { None } else { self.encode(gpu, ops).err() };
         self.ends.push(End { completion, point, error });

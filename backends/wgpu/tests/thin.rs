@@ -393,6 +393,23 @@ fn a_closed_context_has_finished_and_takes_nothing() {
 }
 
 #[test]
+fn an_abandoned_context_refuses_everything() {
+    let Some(lab) = lab() else { return };
+    lab.build(&count()).expect("the kernel is right");
+    lab.context.abandon();
+    let lost = |what: &str, outcome: Result<(), BackendError>| {
+        assert!(outcome.as_ref().is_err_and(BackendError::is_lost), "{what}: {outcome:?}");
+    };
+    let object = MemoryObject::Buffer { bytes: 64 };
+    lost("allocate", lab.context.allocate(MemoryIndex::Own(0), object).map(drop));
+    lost("allocate_staging", lab.context.allocate_staging(64).map(drop));
+    lost("build", lab.build(&count()).map(drop));
+    let another = LaneSpec::new(0, LaneNumber(1));
+    lost("open_lane", lab.context.open_lane(another, Arc::new(Sink::default())).map(drop));
+    lost("feed", lab.feed(smallvec![]).map(drop));
+}
+
+#[test]
 fn what_was_fed_runs_though_everything_was_dropped() {
     let Some(context) = open() else { return };
     let sink = Arc::new(Sink::default());

@@ -10,7 +10,7 @@ use super::boxes::Box3;
 pub enum Mode {
     /// Reads.
     Read,
-    /// Writes some of it and keeps the rest: a plain write in the seeds' words.
+    /// Writes some of it and keeps the rest.
     Write,
     /// Reads and writes.
     ReadWrite,

@@ -1,49 +1,21 @@
-//! Edges between nodes, as linked lists in one slab: a node with no edges costs nothing for them.
+//! Edges: how a new node is linked behind its predecessors, and what opens its gates.
 
 use std::hint::cold_path;
 
-use slab::Slab;
 use smallvec::SmallVec;
 
-use super::hazard::Preds;
 use super::ids::LaneId;
-use super::read_set::see;
+use super::links::{Edge, FED, GATE, NONE, NOTHING, push};
+use super::points::see;
+use super::preds::Preds;
 use super::{End, Engine, NodeId, Place, Proxy, ProxyId, ReadSetId, Realm, Shell, State, Turn};
-
-/// Ends a list.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// The one behind comes after the one ahead, and nothing more.
-pub(super) const NOTHING: u8 = 0;
-/// The one behind reads what the one ahead writes: failure goes along, and verdicts are awaited.
-pub(super) const DATA: u8 = 1;
-/// The one behind is gated until the one ahead has been fed.
-pub(super) const FED: u8 = 2;
-/// The one behind is gated until the proxy that owns this edge is opened.
-pub(super) const GATE: u8 = 4;
-/// The one behind was asked to share the failure of the one ahead: like [`DATA`], and a cancellation that left what
-/// was there before is a failure too.
-pub(super) const EVENT: u8 = 8;
-
-/// An edge to the node behind.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Edge {
-    pub(super) to: NodeId,
-    pub(super) kind: u8,
-    pub(super) next: u32,
-}
-
-/// Puts an edge at the head of a list.
-pub(super) fn push(edges: &mut Slab<Edge>, head: &mut u32, to: NodeId, kind: u8) {
-    *head = edges.insert(Edge { to, kind, next: *head }) as u32;
-}
 
 /// What a node has to wait for before it can be queued.
 #[derive(Default)]
 struct Ahead {
     host: u32,
     unfed: u32,
-    /// A lane on which all unfed predecessors of its own realm are queued, as far as was seen.
+    /// The lane on which all unfed predecessors of its own realm seen so far are queued.
     lane: Option<LaneId>,
     /// Unfed predecessors that are not all queued on one lane.
     scattered: bool,
@@ -60,6 +32,8 @@ struct Newcomer {
 impl<S: Shell> Engine<S> {
     /// Links a new node behind everything in `preds`, and queues it if nothing holds it back.
     pub(super) fn attach(&mut self, id: NodeId, preds: &mut Preds, gates: u32, turn: &mut Turn<S>) {
+        // Each predecessor is linked once. Two edges to the same node would count two gates, and `held_by` takes
+        // a node with one gate for one that waits for nothing but the edge in its hands.
         preds.settle_duplicates();
         if self.record.is_some() {
             self.note_edges(id, preds);
@@ -73,8 +47,10 @@ impl<S: Shell> Engine<S> {
         for &read_set in &preds.read_sets {
             self.link_read_set(read_set, new, &mut ahead, turn);
         }
-        // Where everything unfed that this node follows is queued on one lane, it can join that lane's list at once:
-        // the list is fed in order. Otherwise it waits until each of them has been fed.
+        // If all unfed predecessors are queued on one lane, this node can join that lane's list at once: the
+        // list is fed in order, so they need no edges. With any other gate it must not: it would stand on the
+        // list, not ready, and block everything behind it. Then it waits until each of them has been fed. Which
+        // of the two it is can only be said once all predecessors have been seen, hence the second pass.
         let follows = ahead.lane.filter(|_| !ahead.scattered && ahead.host == 0);
         if follows.is_none() && (ahead.scattered || ahead.lane.is_some()) {
             for &(from, _) in &preds.nodes {
@@ -91,18 +67,25 @@ impl<S: Shell> Engine<S> {
     /// Looks at one predecessor: makes the data edge, the native wait or the proxy that it calls for.
     fn survey(&mut self, from: NodeId, carries: u8, new: Newcomer, found: &mut Ahead, turn: &mut Turn<S>) {
         let Newcomer { id: to, place, realm } = new;
+        // A predecessor that has settled orders nothing any more. If it failed, the segments say so already:
+        // planning has looked at them (`doom_by_content`).
         let Some(ahead) = self.nodes.get_mut(from) else { return };
         self.tally.nodes_visited += 1;
         if carries != NOTHING {
             push(&mut self.edges, &mut ahead.out, to, carries);
         }
         let (its, state) = (ahead.place, ahead.state);
+        // Being ordered behind a node is one thing, sharing its failure another: this count keeps the newcomer from
+        // settling, however early it runs, until the verdict that it might share is in.
         if carries != NOTHING {
             let node = &mut self.nodes[to];
             node.unsettled += 1;
             node.reads.push(from);
             self.share_failure(from, to, carries);
         }
+        // No native wait leads from one realm to another, nor to the host. The state of the one ahead does not
+        // matter here: the proxy opens when it settles, even if it passed long ago and only its inputs' verdicts
+        // are missing.
         if realm == Realm::Host || its != place && self.realm(its) != realm {
             cold_path();
             let proxy = self.proxy_from(from, realm, turn);
@@ -120,11 +103,13 @@ impl<S: Shell> Engine<S> {
                 }
             }
             State::Queued(_) | State::Feeding(..) | State::Gated => found.scattered = true,
+            // Its commands have ended or will never run: nothing to wait for. (Nothing in a domain is ever
+            // `Running`.)
             State::Passed | State::Running => {}
         }
     }
 
-    /// What is known already to be going to fail takes the newcomer behind it down at once.
+    /// If the predecessor is already certain to fail, so is the newcomer.
     #[inline]
     pub(super) fn share_failure(&mut self, from: NodeId, to: NodeId, carries: u8) {
         let ahead = &self.nodes[from];
@@ -133,6 +118,8 @@ impl<S: Shell> Engine<S> {
         }
         cold_path();
         let Some(cause) = ahead.takes_down(carries).cloned() else { return };
+        // The first cause stays. Failures that become certain later find the newcomer by its edge (`doom_behind`);
+        // this one was certain before the edge was there.
         let node = &mut self.nodes[to];
         if node.end.is_none() {
             node.end = Some(End::Doomed(cause));
@@ -142,6 +129,7 @@ impl<S: Shell> Engine<S> {
 
     #[inline]
     pub(super) fn wait_natively(&mut self, to: NodeId, lane: LaneId, point: u64) {
+        // A lane that is lost counts as passed as a whole, so that no native call names its points.
         if point <= self.lanes[lane.0 as usize].passed {
             return;
         }
@@ -153,6 +141,8 @@ impl<S: Shell> Engine<S> {
         let Newcomer { id: to, realm, .. } = new;
         let Some(ahead) = self.nodes.get_mut(from) else { return false };
         let place = ahead.place;
+        // `Feeding` counts as unfed: its point exists, but the native call that records it may still be to come, and
+        // a wait for a point that was not recorded is no wait at all. `confirm` opens this edge.
         let unfed = matches!(ahead.state, State::Gated | State::Queued(_) | State::Feeding(..));
         if !unfed || realm == Realm::Host || self.realm(place) != realm {
             return false;
@@ -161,6 +151,7 @@ impl<S: Shell> Engine<S> {
         true
     }
 
+    /// Links a writer behind all readers of a read set, at a cost that does not depend on how many they are.
     #[inline(never)]
     fn link_read_set(&mut self, id: ReadSetId, new: Newcomer, found: &mut Ahead, turn: &mut Turn<S>) {
         let Newcomer { id: to, realm, .. } = new;
@@ -170,14 +161,19 @@ impl<S: Shell> Engine<S> {
             if group.unsettled == 0 {
                 continue;
             }
+            // The set was closed when it became a predecessor, so its counts only fall from here on: what is
+            // decided now cannot be overtaken by a reader that joins later.
             if group.realm != realm || realm == Realm::Host {
                 let proxy = self.proxy_from_read_set(id, at, realm, turn);
                 self.wait_behind(proxy, to, turn);
                 found.host += 1;
             } else if group.unfed > 0 {
+                // One edge for all of them. The last reader to be fed opens it, and hands over the points
+                // (`count_fed`).
                 push(&mut self.edges, &mut group.waiting, to, FED);
                 found.host += 1;
             } else {
+                // A lane passes its points in order, so one wait per lane covers all readers on it.
                 for (lane, point) in group.last.clone() {
                     self.wait_natively(to, lane, point);
                 }
@@ -185,11 +181,13 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Opening a guard runs nothing, neither a native call nor user code: whoever settles the source can do it on the
-    /// spot. All others need a future of the shell's.
+    /// Opening a guard makes no native call and runs no user code, so it is done in the turn that settles the
+    /// source. Any other node needs one of the shell's futures to open it.
     fn wait_behind(&mut self, proxy: ProxyId, to: NodeId, turn: &mut Turn<S>) {
         let entry = &mut self.proxies[proxy];
         push(&mut self.edges, &mut entry.waiting, to, GATE);
+        // The future is asked for once, when the first node that needs it arrives: guards may have been waiting
+        // here without one. From then on it opens the guards as well, so that each gate is opened once.
         if !self.nodes[to].is_guard && !std::mem::replace(&mut entry.is_carried, true) {
             self.tally.proxies += 1;
             turn.proxies.push(proxy);
@@ -233,6 +231,10 @@ impl<S: Shell> Engine<S> {
             return *proxy;
         }
         let proxy = self.new_proxy();
+        // The host now waits for the end of every reader, and a lane reports only what it is asked for. Readers
+        // that were fed are covered by the last point of their lane, those to be fed ask by themselves
+        // (`count_fed` looks at
+        // `wanted`), and those that have passed wait for verdicts of their inputs, which must be asked for one by one.
         let read_set = &mut self.read_sets[id.0 as usize];
         read_set.wanted = true;
         read_set.groups[group].proxies.push((realm, proxy));
@@ -244,7 +246,7 @@ impl<S: Shell> Engine<S> {
         proxy
     }
 
-    /// The host waits for this node's end: its point is armed, now or when it is fed.
+    /// The host waits for this node's end: its point is armed now, or when it is fed.
     pub fn want(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         if std::mem::replace(&mut node.wanted, true) {
@@ -253,24 +255,32 @@ impl<S: Shell> Engine<S> {
         match node.state {
             State::Fed(lane, point) => self.ask(lane, point, turn),
             State::Passed => self.want_inputs(id, turn),
+            // It has no point to arm yet: `pop` and `confirm` look at the flag.
             _ => {}
         }
     }
 
-    /// A node has passed, and waits for the verdicts of what it read. They are there to be had, as it ran behind all
-    /// that, but on lanes whose next verdict may be asked for much later: if the host waits for this node, it asks.
+    /// A node has passed, and waits for the verdicts of what it read. Those inputs have ended, since this node
+    /// ran behind them, but their lanes may not report for a long time unless they are asked. If the host waits
+    /// for this node, it asks.
     pub(super) fn await_verdicts(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let realm = self.realm(self.nodes[id].place);
         let node = &mut self.nodes[id];
         node.state = State::Passed;
+        // A proxy behind one of its read sets counts as the host waiting for each reader. It asked for the
+        // points of those that were fed by then; this node's own point has passed since, and only its inputs are
+        // left to ask for.
         node.wanted |= node.read_sets.iter().any(|e| self.read_sets[e.0 as usize].wanted);
         if node.wanted {
             return self.want_inputs(id, turn);
         }
+        // Nothing asks for them yet, but a proxy may come later and has to find this node: its own point has
+        // passed, so arming the lane would tell nothing about its inputs.
         for read_set in &self.nodes[id].read_sets {
             let readers = self.read_sets[read_set.0 as usize].group(realm);
             readers.late.push(id);
-            // Those that have settled since are dropped now and then, so that the list stays as short as it can be.
+            // Readers that have settled since are dropped when they are the majority: the list is bounded by the
+            // readers that are outstanding, at an amortised constant cost for each.
             if readers.late.len() > 2 * readers.unsettled as usize {
                 readers.late.retain(|id| self.nodes.contains(*id));
             }
@@ -279,6 +289,8 @@ impl<S: Shell> Engine<S> {
 
     /// Asks for the verdicts that a node which has passed still waits for, and that those wait for in turn.
     fn want_inputs(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        // A list, and no recursion: a chain of nodes that have passed may be as long as a program. Taking `reads`
+        // visits each edge once, however many nodes ask, as a node that is wanted has asked for its inputs already.
         let mut todo: SmallVec<[NodeId; 4]> = SmallVec::from_iter([id]);
         while let Some(id) = todo.pop() {
             for input in std::mem::take(&mut self.nodes[id].reads) {
@@ -288,6 +300,8 @@ impl<S: Shell> Engine<S> {
                 match node.state {
                     State::Passed => todo.push(input),
                     State::Fed(lane, point) => self.ask(lane, point, turn),
+                    // Not fed yet, which happens where this node only passed because its lane was lost: `pop` and
+                    // `confirm` see that the input is wanted.
                     _ => {}
                 }
             }
@@ -328,12 +342,15 @@ impl<S: Shell> Engine<S> {
         if node.gates == 0 {
             self.ready(id, None, turn);
         } else if node.gates == 1 && node.is_transfer {
+            // The last gate of a staged download is the shell's own: all that is outside has happened.
             self.stage(id, turn);
         }
     }
 
-    /// Nothing holds the node back any more: it goes to its lane's list, or to the host side.
+    /// The last gate is open: the node goes to its lane's list, or to the host side.
     fn ready(&mut self, id: NodeId, follows: Option<LaneId>, turn: &mut Turn<S>) {
+        // Nothing is queued on a lost lane, which will never be fed. The node ends by way of `pending` rather than
+        // here: its end opens others, and those may be on a lost context too, in a chain of any length.
         if let Some(cause) = self.lost_under(id) {
             cold_path();
             self.nodes[id].end.get_or_insert(End::Failed(cause));
@@ -341,6 +358,8 @@ impl<S: Shell> Engine<S> {
         }
         let node = &mut self.nodes[id];
         let Place::Device(device) = node.place else {
+            // The host side has no barrier to run in the place of a doomed node. All that it comes after has
+            // ended, so it may end too.
             if node.end.is_some() {
                 self.pending.push(id);
             } else {
@@ -358,17 +377,19 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// A node that only waits for this one, which stands last on its lane's list, to be fed: it may as well stand right behind
-    /// it, since the lane keeps them in order. One of them alone: others may find a lane that has less to do.
+    /// A node that only waits for this one, the last on its lane's list, to be fed: it can be queued right
+    /// behind it, since the lane keeps them in order. Only one is taken: others may find a lane that has less to
+    /// do.
     ///
-    /// The edge goes, as the one gate that it was. Nothing on the way can need it: a node on a list is fed, or takes its
-    /// place there as a barrier, or goes with its lane and all that stands there.
+    /// Its edge is removed together with the gate. It is not needed again: a node on a list is fed, takes its
+    /// place there as a barrier, or is lost together with its lane and the whole list.
     fn held_by(&mut self, id: NodeId, lane: LaneId) -> Option<NodeId> {
         let place = self.nodes[id].place;
         let (mut before, mut at) = (NONE, self.nodes[id].out_fed);
         while at != NONE {
             let Edge { to, next, .. } = self.edges[at as usize];
             let node = self.nodes.get(to);
+            // The edge is one open gate of `to`, so a count of one says that there is no other.
             let only = node.is_some_and(|n| n.gates == 1 && n.end.is_none() && n.place == place);
             if only && self.is_for(to, lane) && self.lost_under(to).is_none() {
                 match before {
@@ -388,7 +409,7 @@ impl<S: Shell> Engine<S> {
     fn queue(&mut self, id: NodeId, lane: LaneId, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
         node.state = State::Queued(lane);
-        // What stands before it on its own lane needs no wait.
+        // The lane runs its groups in order: what stands before it there needs no wait.
         match &node.waits[..] {
             [] => {}
             [(only, _)] if *only == lane => node.waits.clear(),
@@ -397,6 +418,7 @@ impl<S: Shell> Engine<S> {
         let weight = node.weight;
         let list = &mut self.lanes[lane.0 as usize];
         list.list.push_back((id, weight));
+        // A full lane is not reported: the verdict that makes room does that (`passed`).
         if list.has_room() {
             turn.lane_ready(lane);
         }

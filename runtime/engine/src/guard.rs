@@ -1,17 +1,19 @@
 //! Host accessors: guards that hold a box from the moment they have it until they are dropped.
 //!
-//! A guard is the one user that conflicts by region on every replica. It waits for everybody before it who conflicts,
-//! wherever they work, and everybody after it who conflicts waits for it.
+//! A guard is the only user that conflicts by region on every replica. It waits for all earlier users that it
+//! conflicts with, in whatever memory they work, and all later ones wait for it.
 //!
-//! A guard is no author. One that is let go of before it has its memory, or is refused because what it reads has failed,
-//! wrote nothing; one that has its memory cannot fail. So those who read what it may write fail with what was there
-//! before, and not with the guard, and copies elsewhere stay in reserve until it has ended.
+//! A guard is not an author. If it is dropped before it has its memory, or refused because what it reads has
+//! failed, it wrote nothing; once it has its memory it cannot fail. So readers of what it may write fail with
+//! the data that was there before, and not with the guard, and copies elsewhere are kept in reserve until it has
+//! ended.
 
 use super::boxes::Box3;
-use super::edges::NOTHING;
-use super::hazard::{Kind, Preds, User};
+use super::hazard::{Kind, User};
+use super::links::NOTHING;
 use super::machine::MemoryTraits;
 use super::plan::kept;
+use super::preds::Preds;
 use super::{Access, Engine, HEAP, Mode, NodeId, Place, Realm, Recorded, RootId, Shell, Slot, Turn};
 
 /// A host accessor to be planned.
@@ -41,11 +43,20 @@ impl<S: Shell> Engine<S> {
 
     /// Takes a host accessor in, at this place of the submission order. The shell is told to start it when it may
     /// have the memory, and ends it with [`Engine::finish_host`].
-    pub fn plan_guard(&mut self, plan: GuardPlan<S::Work>, turn: &mut Turn<S>) -> NodeId {
+    ///
+    /// `spare` is memory that reads as zeros, of the root's size: a guard that overwrites takes it where the heap has no copy yet,
+    /// and can start at once. To make it here would be to clear any number of bytes under the owner's lock.
+    pub fn plan_guard(
+        &mut self,
+        plan: GuardPlan<S::Work>,
+        spare: &mut Option<S::Memory>,
+        turn: &mut Turn<S>,
+    ) -> NodeId {
         let GuardPlan { root, bounds, mode, work } = plan;
-        // It may be let go of before it has its memory, and then what was there before has to be at hand; not if it has that
-        // before anybody else can say a word.
-        let at_once = mode == Mode::Overwrite && self.has_memory_at_once(root, &bounds);
+        // A guard may be dropped before it has its memory, and then the previous data is needed, so an
+        // overwriting guard keeps it like any other. Not if it has its memory in this very turn: nothing can
+        // come in between.
+        let at_once = mode == Mode::Overwrite && self.has_memory_at_once(root, &bounds, spare);
         let mode = if at_once { mode } else { kept(mode) };
         let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
@@ -70,13 +81,12 @@ impl<S: Shell> Engine<S> {
         id
     }
 
-    /// Whether a guard on a root has nobody to wait for, and memory: it is started in the turn in which it is planned.
-    fn has_memory_at_once(&mut self, root: RootId, bounds: &Box3) -> bool {
+    /// Whether a guard on a root has no other user to wait for, and memory: it is started in the turn in which
+    /// it is planned.
+    fn has_memory_at_once(&mut self, root: RootId, bounds: &Box3, spare: &mut Option<S::Memory>) -> bool {
         let memory = self.memory_of(Place::Host, root);
         let MemoryTraits { mapped, zeroed, .. } = self.memories[memory.0 as usize].traits;
-        let lost = self.memories[memory.0 as usize]
-            .context
-            .is_some_and(|c| self.contexts[c.0 as usize].lost.is_some());
+        let lost = self.lost_with(memory).is_some();
         let entry = &mut self.roots[root];
         if lost || entry.users > 0 || bounds.is_empty() || entry.stuck.is_some() || mapped != entry.is_mapped
         {
@@ -90,7 +100,7 @@ impl<S: Shell> Engine<S> {
         if entry.allocation(memory).is_none() {
             let may_ask =
                 memory == HEAP && entry.slots.iter().all(|(m, _)| *m != HEAP) && entry.pinned_by.is_none();
-            let Some(made) = may_ask.then(|| S::heap_now(entry.bytes)).flatten() else { return false };
+            let Some(made) = spare.take_if(|_| may_ask) else { return false };
             entry.slots.push((HEAP, Slot::Ready(made)));
             self.count_slots(HEAP, 1);
         }
@@ -107,18 +117,19 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// A guard that never had its memory is let go of: nobody who comes later conflicts with it. The order through it stands
-    /// where there is one, by the segments: whoever uses the heap's copy still comes behind it, and so behind all that it waits
-    /// for. In other memories it stands for nothing but other guards, with which those conflict themselves. So accessors
-    /// that are given up while somebody holds the data are behind one or two others each, and not behind all before them.
+    /// A guard is dropped before it has its memory: later users no longer conflict with it.
     pub(super) fn let_go_of_guard(&mut self, id: NodeId) {
+        // The order through it remains where it is needed. In the heap the segments still name it, so later
+        // users come behind it, and behind all that it waits for. In other memories it stood only for other
+        // guards, and later users conflict with those directly. Without this, each of many accessors that are
+        // given up while the data is held would wait for all before it, instead of for one or two.
         self.end_guard(id, false);
         let Some(root) = self.nodes[id].uses.first().map(|u| u.root) else { return };
         self.roots[root].guards.retain(|(guard, ..)| *guard != id);
     }
 
-    /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers are none: they change
-    /// no data, and where one wrote a copy last, the group that wrote it before counts.
+    /// Every earlier group that a guard conflicts with, in whatever memory it works. Transfers do not count, as
+    /// they change no data: where one was the last to write a copy, the last group before it does.
     fn users_everywhere(&mut self, root: RootId, bounds: &Box3, exclusive: bool, preds: &mut Preds) {
         let segments = &self.roots[root].segments;
         for i in segments.overlapping(bounds) {

@@ -1,89 +1,17 @@
 //! What a use of a segment must come after, and what it leaves for those that come after it.
 
 use slab::Slab;
-use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::edges::{DATA, NOTHING};
 use super::ids::MemoryId;
+use super::links::{DATA, NOTHING};
+use super::preds::Preds;
 use super::record::Record;
 use super::segments::{Content, Replica, Segment, Segments};
 use super::{Engine, Mode, NodeId, ReadSet, ReadSetId, Realm, Shell, Turn};
 
-/// The predecessors of a node that is being planned.
-#[derive(Debug, Default)]
-pub(super) struct Preds {
-    /// Nodes, and whether failure comes along: [`DATA`], [`EVENT`](super::edges::EVENT) or none.
-    pub(super) nodes: SmallVec<[(NodeId, u8); 4]>,
-    pub(super) read_sets: SmallVec<[ReadSetId; 4]>,
-}
-
-impl Preds {
-    pub(super) fn clear(&mut self) {
-        self.nodes.clear();
-        self.read_sets.clear();
-    }
-
-    #[inline]
-    pub(super) fn node(&mut self, id: Option<NodeId>, carries: u8) {
-        let Some(id) = id else { return };
-        // The common case, several boxes of one history, is caught here; the rest by `settle_duplicates`.
-        match self.nodes.last_mut() {
-            Some((last, also)) if *last == id => *also |= carries,
-            _ => self.nodes.push((id, carries)),
-        }
-    }
-
-    #[inline]
-    fn read_set(&mut self, id: ReadSetId) {
-        if self.read_sets.last() != Some(&id) {
-            self.read_sets.push(id);
-        }
-    }
-
-    /// Comes after all readers of a read set. It is closed here and now: whoever reads later, and be it the same group
-    /// elsewhere, is not among them.
-    pub(super) fn after_read_set(&mut self, id: ReadSetId, read_sets: &mut Slab<ReadSet>) {
-        let read_set = &mut read_sets[id.0 as usize];
-        if !read_set.is_over() {
-            read_set.closed = true;
-            self.read_set(id);
-        }
-    }
-
-    /// Leaves each predecessor once, with all that its edges carry.
-    #[inline]
-    pub(super) fn settle_duplicates(&mut self) {
-        if self.nodes.len() > 1 || self.read_sets.len() > 1 {
-            self.sort();
-        }
-    }
-
-    #[inline(never)]
-    fn sort(&mut self) {
-        if self.nodes.len() > 1 {
-            self.nodes.sort_unstable_by_key(|(id, _)| id.sort_key());
-            self.nodes.dedup_by(|(id, carries), (kept, also)| {
-                *also |= if id == kept { *carries } else { NOTHING };
-                id == kept
-            });
-        }
-        if self.read_sets.len() > 1 {
-            self.read_sets.sort_unstable_by_key(|e| e.0);
-            self.read_sets.dedup();
-        }
-    }
-}
-
 impl<S: Shell> Engine<S> {
-    /// Room for the predecessors of a node, to be given back.
-    pub(super) fn take_scratch(&mut self) -> Box<Preds> {
-        let mut preds = self.scratch.take().unwrap_or_default();
-        preds.clear();
-        preds
-    }
-
-    /// An entry of segments that were taken out of their root.
+    /// An entry for segments that were taken out of their root.
     pub(super) fn entry<'e>(
         &'e mut self,
         user: User,
@@ -95,7 +23,7 @@ impl<S: Shell> Engine<S> {
     }
 }
 
-/// Who uses segments, and where.
+/// The node that uses segments, and where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct User {
     pub(super) node: NodeId,
@@ -104,7 +32,7 @@ pub(super) struct User {
     pub(super) kind: Kind,
 }
 
-/// What a user's writes make of it.
+/// What a user is to the data that it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The author of a new version.
@@ -121,7 +49,7 @@ pub(super) struct Entry<'e, C> {
     pub(super) preds: &'e mut Preds,
     pub(super) read_sets: &'e mut Slab<ReadSet>,
     pub(super) record: &'e mut Option<Box<Record>>,
-    /// Why what is written anew had failed.
+    /// Causes of failures that are forgotten because the data is written anew.
     pub(super) causes: &'e mut Vec<C>,
     /// The read set that the user reads in.
     pub(super) joined: Option<ReadSetId>,
@@ -130,6 +58,8 @@ pub(super) struct Entry<'e, C> {
 impl<C: Clone + PartialEq> Entry<'_, C> {
     /// Adds what a use of this segment comes after.
     pub(super) fn hazards(&mut self, segment: &Segment<C>, mode: Mode) {
+        // Users in other memories touch other bytes, so they are not in the way. What they wrote comes here by a
+        // transfer, and that is a user of this copy, behind them.
         for replica in &segment.replicas {
             if replica.memory == self.user.memory {
                 self.hazards_of(replica, mode);
@@ -137,13 +67,15 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         }
     }
 
-    /// Adds what a use of this copy comes after: its last writer, and for a write the readers since. Failure comes along
-    /// if the use reads.
+    /// Adds what a use of this copy comes after: its last writer, and for a write the readers since. The
+    /// writer's failure is shared if the use reads.
     #[inline(always)]
     fn hazards_of(&mut self, replica: &Replica, mode: Mode) {
         if mode.reads() {
             self.preds.node(replica.fails_with, DATA);
-            // A guard holds back those who read what it may write, and has no failure that they could share.
+            // The two differ where a guard, or a step that hands over the memory, came after the node that wrote
+            // the data. Those hold readers back, but it is not their data: a guard has no failure to share, and
+            // the failure of a step reaches every later user by `Root::handed_over`.
             if replica.writer != replica.fails_with {
                 self.preds.node(replica.writer, NOTHING);
             }
@@ -154,13 +86,16 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         if replica.read_sets.is_empty() {
             self.preds.node(replica.writer, NOTHING);
         } else {
-            // The readers stand between: each of them is behind that writer.
+            // The readers stand between: each of them is behind that writer, so the write is too. A set whose
+            // readers have all settled adds nothing, and need not: the writer they were behind settled before
+            // them.
             replica.read_sets.iter().for_each(|e| self.preds.after_read_set(*e, self.read_sets));
         }
     }
 
-    /// Collects what the use of a whole segment comes after, and enters it, where that is simple: the only copy is the
-    /// user's own, and a reader finds a read set to join. Says whether it was.
+    /// The fast path of [`Entry::hazards`] and [`Entry::enter`], for a whole segment whose only copy is in the
+    /// user's memory, and for readers only if there is a read set to join. False if it did not apply; then
+    /// nothing has changed.
     #[inline]
     pub(super) fn use_alone(&mut self, segment: &mut Segment<C>, mode: Mode) -> bool {
         let [replica] = &mut segment.replicas[..] else { return false };
@@ -184,7 +119,7 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         true
     }
 
-    /// Leaves the use as what later uses come after.
+    /// Records the use, for later uses to come after.
     #[inline]
     pub(super) fn enter(&mut self, segments: &mut Segments<C>, inside: &[usize], mode: Mode) {
         if !mode.writes() {
@@ -205,6 +140,9 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         for &i in inside {
             segments.get_mut(i).replica_mut(memory);
         }
+        // A set is joined only if it belongs to exactly these segments. Joining a wider one would make writers
+        // of the rest wait for this reader; joining a narrower one would hide it from writers of what is not in
+        // the set.
         let joins = |id: &&ReadSetId| {
             let read_set = &self.read_sets[id.0 as usize];
             let covers =
@@ -213,6 +151,7 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         };
         let shared =
             segments.get(first).replica(memory).and_then(|r| r.read_sets.iter().find(joins).copied());
+        // A set that covers these segments is on the first of them, so it is enough to search there.
         let id = shared.unwrap_or_else(|| {
             let id = ReadSetId(self.read_sets.insert(ReadSet::new(inside.len())) as u32);
             for &i in inside {
@@ -231,16 +170,19 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         Record::reader(self.record, id, self.user.node);
     }
 
-    /// Enters a node as the last to write these segments' copies: earlier users are behind it now.
+    /// Enters a node as the last to write these segments' copies.
     pub(super) fn enter_writer(&mut self, segments: &mut Segments<C>, inside: &[usize]) {
+        // Earlier users need not be remembered: this node comes after all of them, and later users come after
+        // it. So a copy keeps one writer and the readers since, however long its history is.
         for &i in inside {
             let replica = segments.get_mut(i).replica_mut(self.user.memory);
             self.write(replica);
         }
     }
 
-    /// Enters a node that earlier users are behind, and later ones before, and that writes nothing.
+    /// Enters a node that comes after all earlier users and before all later ones, but writes nothing.
     pub(super) fn enter_step(&mut self, segments: &mut Segments<C>, inside: &[usize]) {
+        // `fails_with` stays: the data is still that of the node that wrote it, and so is its failure.
         for &i in inside {
             let replica = segments.get_mut(i).replica_mut(self.user.memory);
             replica.writer = Some(self.user.node);
@@ -252,6 +194,8 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
     fn write(&mut self, replica: &mut Replica) {
         replica.writer = Some(self.user.node);
         replica.fails_with = Some(self.user.node);
+        // A new version, or a transfer from the newest: either way this copy no longer depends on what a guard
+        // does.
         replica.valid_unless = None;
         replica.valid = true;
         replica.leave_read_sets(self.read_sets);
@@ -264,6 +208,8 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
             let segment = segments.get_mut(i);
             segment.become_version_of(self.user.node, self.causes);
             for replica in &mut segment.replicas {
+                // Copies that are valid again only if a guard does not write go stale too: this version is newer
+                // than the guard's, whichever way that ends.
                 let written = replica.memory == self.user.memory;
                 (replica.valid_unless, replica.cleared) = (None, false);
                 replica.valid = written;
@@ -274,8 +220,8 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         }
     }
 
-    /// Enters a guard that may write these segments: what comes later counts on the heap's copy, and the others stay in
-    /// reserve. One that is refused already only takes its place in the order.
+    /// Enters a guard that may write these segments: later users count on the heap's copy, and the others are
+    /// kept in reserve. A guard that is refused already only takes its place in the order.
     #[cold]
     fn enter_guard(&mut self, segments: &mut Segments<C>, inside: &[usize], refused: bool) {
         let User { node, memory: heap, .. } = self.user;
@@ -285,15 +231,21 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
             replica.writer = Some(node);
             replica.last_group = Some(node);
             replica.leave_read_sets(self.read_sets);
+            // It will not write, so the copies stay as they are. Later users still come after it here, and
+            // through it after the readers whose sets have just been left.
             if refused {
                 continue;
             }
+            // `fails_with` is left alone: a guard has no failure of its own, and later readers share the one of the data
+            // that it was given.
             replica.valid = true;
             segment.guards.push(node);
-            // Zeros that nobody has written are as good in the heap as anywhere.
+            // Bytes that were never written read as zeros in the heap too, so no copy of them is needed in reserve.
             let written = matches!(segment.content, Content::Written);
             segment.forget_clears();
             segment.content.become_other(Content::Written, self.causes);
+            // Copies in reserve for an earlier guard are not valid now, and are left to that one: when it ends
+            // without having written it passes them on to this guard (`Segment::end_guard`).
             for replica in segment.replicas.iter_mut().filter(|r| r.valid && r.memory != heap) {
                 replica.valid = false;
                 replica.valid_unless = written.then_some(node);

@@ -1,5 +1,5 @@
 //! Typed ids into the engine's tables. Those of short-lived things carry a generation, so that an id that outlives
-//! its slot names nothing, instead of whoever came next.
+//! its slot names nothing, instead of the next occupant.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,19 +1,19 @@
 //! Lanes: which one a group goes to, what is fed next, and what a verdict ends.
 //!
-//! A lane's feed list holds groups in the order in which they became ready. Whoever holds the lane's feed token (the
-//! `held` flag, changed only under the engine's lock) pops groups, makes their native calls in that order with the
-//! engine let go of, and confirms them. Only then do groups on other lanes learn their points: a native wait on
-//! something not yet recorded would be no wait at all.
+//! A lane's feed list holds groups in the order in which they became ready. The thread that holds the lane's
+//! feed token (the `held` flag, changed only under the engine's lock) pops groups, releases the lock, makes
+//! their native calls in that order, and confirms them. Only then do groups on other lanes learn their points: a
+//! native wait for a point that has not been recorded yet would be no wait at all.
 
 use std::fmt;
 use std::hint::cold_path;
 
 use smallvec::SmallVec;
 
-use super::edges::NONE;
 use super::ids::{ContextId, DeviceId, LaneId, MemoryId, Table};
+use super::links::NONE;
 use super::machine::{Flight, Report};
-use super::read_set::see;
+use super::points::see;
 use super::{Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
 
 /// A group to be fed.
@@ -27,7 +27,7 @@ pub struct Popped {
     pub live: bool,
     /// Whether its point is to be reported without being asked for again.
     pub report: bool,
-    /// It reports for the lane's own sake, and nobody waits for it yet.
+    /// It reports for the lane's own sake: the host does not wait for it yet.
     pub sentinel: bool,
 }
 
@@ -80,6 +80,7 @@ pub struct Fed<C> {
 
 impl Lane {
     pub(super) fn has_room(&self) -> bool {
+        // A group heavier than the lane is deep would never fit beside others, so it goes when the lane is empty.
         let fits = |weight: u32| self.in_flight.is_empty() || self.weight + weight <= self.depth.commands;
         self.list.front().is_some_and(|(_, weight)| fits(*weight))
     }
@@ -99,7 +100,8 @@ impl Lane {
         self.in_flight.get_mut(usize::try_from(point.checked_sub(first)?).ok()?)
     }
 
-    /// Has the group at a point report, if it does not and as many more may. Says whether it is to be armed.
+    /// Makes the group at a point report, if it does not yet and there is room for one more report. Says whether
+    /// the point is to be armed.
     fn ask(&mut self, point: u64) -> bool {
         let room = self.reports < self.depth.reports;
         let Some(flight) = self.flight(point) else { return false };
@@ -112,9 +114,12 @@ impl Lane {
         room
     }
 
-    /// Whether the next group to be fed is to report for the lane's own sake: as the last there is, or halfway through what
-    /// the lane may hold since the last that did, so that more is fed before it runs dry.
+    /// Whether the next group to be fed is to report for the lane's own sake: because it is the last there is,
+    /// or because half of what the lane may hold was fed since the last report, so that more is fed before the
+    /// lane runs dry.
     fn wants_report(&self, weight: u32) -> bool {
+        // The last one only if no sentinel is out. A stream of single groups would otherwise report one by one, and
+        // wake the host for each; the verdict of the sentinel that is out places the next (`place_sentinel`).
         let last = self.list.is_empty() && self.sentinel <= self.passed;
         last || self.silent + weight >= self.depth.commands.div_ceil(2)
     }
@@ -125,8 +130,8 @@ impl<S: Shell> Engine<S> {
         &mut self.lanes[id.0 as usize]
     }
 
-    /// The lanes of a device that a node may go to: those that only copy are for transfers, which go nowhere else if there
-    /// are any, but for such as are better off on the lane of whoever reads what they bring.
+    /// The lanes of a device that a node may go to. Copy lanes take transfers and nothing else, and transfers go
+    /// nowhere else if there are any, except those that are better off on the lane of their reader.
     fn lanes_for(&self, device: DeviceId, node: NodeId) -> &[LaneId] {
         let device = &self.devices[device.0 as usize];
         match self.nodes[node].wants_copy_lane && !device.copy_lanes.is_empty() {
@@ -143,6 +148,9 @@ impl<S: Shell> Engine<S> {
     /// The lane of a predecessor that is its lane's last entry, else an idle one, else the least loaded.
     pub(super) fn choose_lane(&self, device: DeviceId, node: NodeId) -> LaneId {
         let lanes = self.lanes_for(device, node);
+        // Right behind a predecessor, lane order replaces the native wait (`queue` drops it). But only if
+        // nothing was fed after it and nothing is listed: behind other groups the node would wait for what it
+        // does not depend on.
         let follows = self.nodes[node].waits.iter().find(|(lane, point)| {
             let entry = &self.lanes[lane.0 as usize];
             entry.last_point == *point && entry.list.is_empty() && lanes.contains(lane)
@@ -187,11 +195,15 @@ impl<S: Shell> Engine<S> {
             return None;
         }
         let (node, weight) = lane.list.pop_front()?;
+        // Points of a lane are consecutive: `flight` finds a group by the distance from the first in flight.
         lane.last_point += 1;
         let point = lane.last_point;
         let own = lane.wants_report(weight);
         let wanted = self.nodes[node].wanted;
         let lane = self.lane(id);
+        // Decided before the native call, because some backends can only choose when they record the group. If
+        // there is no room for a report now, the wish is not lost: `confirm` asks again for a wanted group and
+        // has it owed, and the lane's own wish comes up again with the next group or verdict.
         let report = (own || wanted) && lane.reports < lane.depth.reports;
         lane.weight += weight;
         lane.silent = if report { 0 } else { lane.silent + weight };
@@ -202,8 +214,12 @@ impl<S: Shell> Engine<S> {
         let how = if report { Report::Yes } else { Report::No };
         lane.in_flight.push_back(Flight { point, node, weight, report: how });
         let entry = &mut self.nodes[node];
+        // Not `Fed` yet: the point must not be named to other lanes, nor armed, before the native call has been
+        // made.
         entry.state = State::Feeding(id, point);
         let live = entry.end.is_none();
+        // The waits were noted when the node was linked. What has passed since needs no native call. On a lost lane
+        // everything counts as passed, so a native call never names one of its points.
         if !entry.waits.is_empty() {
             let lanes = &self.lanes;
             entry.waits.retain(|(l, point)| *point > lanes[l.0 as usize].passed);
@@ -220,7 +236,9 @@ impl<S: Shell> Engine<S> {
     /// The native calls of these groups have been made.
     pub fn confirm(&mut self, fed: impl IntoIterator<Item = Fed<S::Cause>>, turn: &mut Turn<S>) {
         for Fed { node: id, refused } in fed {
-            // Its context may have been lost while the native call was being made: then it is gone, or has passed.
+            // The lock was free during the native call, and the context may have been lost meanwhile. Then the
+            // node has been ended with its lane: it is gone, or has passed and waits for its inputs. There is
+            // nothing to confirm.
             let feeding = self.nodes.get_mut(id).and_then(|node| match node.state {
                 State::Feeding(lane, point) => Some((node, lane, point)),
                 _ => None,
@@ -230,10 +248,15 @@ impl<S: Shell> Engine<S> {
                 continue;
             };
             node.state = State::Fed(lane, point);
+            // A backend may report a point before `feed` returns. `passed` has left such a node alone while it was
+            // `Feeding`, so it is ended below.
             let over = point <= self.lanes[lane.0 as usize].passed;
             if node.wanted && !over {
                 self.ask(lane, point, turn);
             }
+            // Before the gates behind it open, so that what reads from a refused group is doomed when it is
+            // queued. The barrier that was fed in its place keeps the order, and its point can be waited for
+            // like any other.
             if let Some(cause) = refused {
                 cold_path();
                 self.fail(id, cause, turn);
@@ -246,7 +269,7 @@ impl<S: Shell> Engine<S> {
         self.finish_pending(turn);
     }
 
-    /// A node has been fed, or never will be: those that waited for that go on.
+    /// A node has been fed, or never will be: what waited for that goes on.
     pub(super) fn count_fed(&mut self, id: NodeId, at: Option<(LaneId, u64)>, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
         let behind = std::mem::replace(&mut node.out_fed, NONE);
@@ -265,30 +288,37 @@ impl<S: Shell> Engine<S> {
             if let Some((lane, point)) = at {
                 see(&mut group.last, lane, point);
             }
+            // The last reader of its realm to be fed opens the writers that wait for all of them, with the last
+            // point on each lane: what this one was fed to is only part of it.
             if group.unfed == 0 && group.waiting != NONE {
                 cold_path();
                 let last = group.last.clone();
                 let waiting = std::mem::replace(&mut group.waiting, NONE);
                 self.open_read_set(waiting, &last, turn);
             }
+            // A proxy waits for the whole set, and could not ask for this reader before it had a point.
             if let Some((lane, point)) = at.filter(|_| wanted) {
                 self.ask(lane, point, turn);
             }
         }
     }
 
-    /// Somebody waits for what is in flight at a point. As long as as many groups report as may, the wish waits for one of
-    /// those reports: points of a lane are passed in order, so it may cover this one too.
+    /// The host waits for what is in flight at a point. If the lane's budget of reports is used up, the request
+    /// is owed until one of them arrives. Points of a lane pass in order, so that report may cover this point as
+    /// well.
     pub(super) fn ask(&mut self, lane: LaneId, point: u64, turn: &mut Turn<S>) {
         if self.lane(lane).ask(point) {
             turn.arm.push((lane, point));
         }
     }
 
-    /// Asks for what could not be asked for when somebody wanted it, the earliest first.
+    /// Asks for the reports that are owed, the earliest first.
     #[cold]
     fn ask_late(&mut self, id: LaneId, turn: &mut Turn<S>) {
         let lane = self.lane(id);
+        // The earliest ends first, and so makes room for the next soonest. What is still owed when the budget is
+        // used up sets the flag again, and the next verdict comes back here: there is one, as the lane has
+        // reports out.
         lane.owes_reports = false;
         let owed: SmallVec<[u64; 16]> =
             lane.in_flight.iter().filter(|f| f.report == Report::Owed).map(|f| f.point).collect();
@@ -321,18 +351,21 @@ impl<S: Shell> Engine<S> {
         mut failure: impl FnMut(u64) -> Option<S::Cause>,
         turn: &mut Turn<S>,
     ) {
+        // Verdicts may overtake each other on their way here, and a later one covers an earlier: points only
+        // rise, and each group is taken from the front once, by the first verdict that covers it.
         self.lane(lane).passed = self.lane(lane).passed.max(upto);
         while let Some(flight) = self.lane(lane).in_flight.pop_front_if(|flight| flight.point <= upto) {
             let entry = self.lane(lane);
             entry.weight -= flight.weight;
             entry.reports -= u32::from(flight.report == Report::Yes);
             let Flight { point, node: id, .. } = flight;
+            // Before `finish`: what settles without a failure counts as done.
             if let Some(cause) = failure(point) {
                 cold_path();
                 self.failed_there(id, cause, turn);
             }
             let node = &self.nodes[id];
-            // While its native call is still being made nobody knows whether it was taken: `confirm` ends it.
+            // While its native call is still being made it is not known whether it was refused: `confirm` ends it.
             if !matches!(node.state, State::Feeding(..)) {
                 self.finish(id, turn);
             }
@@ -341,7 +374,7 @@ impl<S: Shell> Engine<S> {
         if self.lane(lane).owes_reports {
             self.ask_late(lane, turn);
         }
-        // Who refills the lane places its sentinel, with more in flight to choose from.
+        // If the lane is refilled, the thread that does it places the sentinel, with more in flight to choose from.
         match self.lane(lane).has_room() {
             true => turn.lane_ready(lane),
             false => self.place_sentinel(lane, turn),
@@ -349,23 +382,28 @@ impl<S: Shell> Engine<S> {
         self.look_for_unused(turn);
     }
 
-    /// What ran has failed. Whoever reads what it writes fails now, and not when this has the verdicts of its own inputs.
+    /// What ran has failed. Its readers fail now, and not when the verdicts of its own inputs are in.
     fn failed_there(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) {
+        // Its end was certain if it was fed as a barrier, or if what it reads has failed meanwhile. The first
+        // cause stays.
         match self.nodes[id].end {
             None => self.fail(id, cause, turn),
             Some(_) => turn.causes.push(cause),
         }
     }
 
-    /// Has a point armed so that the lane is settled, and refilled before it runs dry: halfway through what is in
-    /// flight while more stands on the list, else the last. Not while an earlier sentinel is still out. And not while
-    /// somebody holds the feed token: the native call of what is in flight may then be still to come, and a lane knows
-    /// nothing of a point that it was not fed. The holder places the sentinel when it gives the token back.
+    /// Has a point armed so that the lane is settled, and refilled before it runs dry.
     fn place_sentinel(&mut self, id: LaneId, turn: &mut Turn<S>) {
         let lane = self.lane(id);
+        // While the token is held, the native calls of what is in flight may still be to come, and a lane cannot
+        // report a point that it has not been fed; the holder places the sentinel when it gives the token back.
+        // And one sentinel at a time is enough, because its verdict comes back here.
         if lane.held || lane.sentinel > lane.passed {
             return;
         }
+        // With more on the list, halfway: the lane is refilled while the other half runs. Without, the last,
+        // which covers everything: groups settle without being awaited. (An empty lane has no last, and `get`
+        // finds none.)
         let at = match lane.list.is_empty() {
             true => lane.in_flight.len().wrapping_sub(1),
             false => lane.in_flight.len() / 2,
@@ -377,7 +415,7 @@ impl<S: Shell> Engine<S> {
             lane.sentinel = point;
             turn.sentinels.push((id, point, node));
         }
-        // Else others report, as many as may: one of them brings this about again.
+        // Otherwise the budget of reports is used up: the next of them to arrive comes back here.
     }
 
     /// A lane of the device that a node is for.

@@ -22,8 +22,8 @@
 //!
 //! # Data
 //!
-//! A root buffer is a partition into segments: boxes with one history. A segment knows its newest version (who
-//! wrote it, whether it is poisoned) and each replica's state (valid or stale, last writer, read sets of readers since).
+//! A root buffer is a partition into segments: boxes with one history. A segment knows its newest version (its
+//! author, whether it is poisoned) and each replica's state (valid or stale, last writer, read sets of readers since).
 //! Versions carry data and failure; replicas carry hazards. Validity advances when a group is planned, not when it
 //! runs, so later groups plan against the future.
 //!
@@ -42,17 +42,21 @@ mod guard;
 mod hazard;
 mod ids;
 mod lanes;
+mod links;
 mod lose;
 mod machine;
 mod mapping;
 mod node;
 mod plan;
+mod points;
+mod preds;
 mod read_set;
 mod record;
 mod root;
 mod segments;
 mod settle;
 mod stall;
+mod steps;
 mod transfer;
 mod turn;
 mod unused;
@@ -64,11 +68,11 @@ use slab::Slab;
 
 pub use access::{Access, Mode, merge};
 pub use boxes::Box3;
-use edges::Edge;
 pub use guard::GuardPlan;
 use ids::Table;
 pub use ids::{ContextId, DeviceId, DomainId, HEAP, Id, LaneId, MemoryId};
 pub use lanes::{Fed, NativeArgs, Popped};
+use links::Edge;
 use machine::{Context, Device, Lane, Memory};
 pub use machine::{Depth, MemoryTraits};
 pub use node::Use;
@@ -80,7 +84,7 @@ pub use root::{Initial, RootShape};
 use root::{Root, Slot};
 pub use settle::Cancelled;
 pub use stall::Held;
-pub use transfer::{Step, Transfer};
+pub use steps::{Step, Transfer};
 pub use turn::{Allocate, Settled, Staged, Turn};
 
 /// What the engine carries for its owner without looking inside.
@@ -99,12 +103,7 @@ pub trait Shell: Sized + 'static {
     /// The work of a step of a transfer.
     fn transfer(step: Transfer) -> Self::Work;
 
-    /// Heap memory of any size that reads as zeros, where that can be had at once: for a host accessor that overwrites.
-    fn heap_now(_bytes: usize) -> Option<Self::Memory> {
-        None
-    }
-
-    /// Heap memory that is so small that making it here and now costs less than asking for it. None by default.
+    /// Heap memory that is small enough that making it at once costs less than asking for it. None by default.
     fn small_heap(_bytes: usize) -> Option<Self::Memory> {
         None
     }
@@ -136,7 +135,7 @@ pub enum Place {
     Device(DeviceId),
 }
 
-/// Among which nodes native waits work: those of one domain. The host side has none.
+/// Where native waits reach: the nodes of one domain. The host side has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Realm {
     Host,
@@ -146,7 +145,7 @@ pub(crate) enum Realm {
 /// How a node ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<C> {
-    /// Well, and everything it read was well.
+    /// It ended well, and so did everything it read.
     Done,
     /// It failed itself.
     Failed(C),
@@ -159,7 +158,7 @@ pub enum Outcome<C> {
 #[derive(Default)]
 struct Proxy {
     waiting: u32,
-    /// A future of the shell's opens what waits. What only guards wait behind is opened where its source settles.
+    /// One of the shell's futures opens what waits. If only guards wait, they are opened where the source settles.
     is_carried: bool,
 }
 
@@ -170,7 +169,7 @@ pub struct Tally {
     pub transfers: u64,
     /// Bytes that they were planned to move.
     pub bytes_moved: u64,
-    /// Clears that were planned: of never-written bytes that somebody reads, in memory that is not zeroed by itself.
+    /// Clears that were planned: of never-written bytes that are read, in memory whose allocations are not zeroed.
     pub clears: u64,
     /// Bytes that they were planned to clear.
     pub bytes_cleared: u64,
@@ -198,9 +197,9 @@ pub struct Engine<S: Shell> {
     lanes: Vec<Lane>,
     tally: Tally,
     ticks: u32,
-    /// Room for the predecessors of the node that is being planned.
-    scratch: Option<Box<hazard::Preds>>,
-    /// Nodes that came to their turn only to end there.
+    /// A spare list for the predecessors of the node that is being planned.
+    scratch: Option<Box<preds::Preds>>,
+    /// Nodes that became ready but will not run: to be ended before the turn is over.
     pending: Vec<NodeId>,
     /// Downloads whose time for staging has not come, and their uploads.
     unstaged: HashMap<NodeId, NodeId>,
@@ -258,8 +257,8 @@ impl<S: Shell> Engine<S> {
         self.staging_chunk = bytes;
     }
 
-    /// Copies of up to this many bytes into a device's memory go to the lanes of those who read them, although there are lanes that
-    /// only copy: to wait between two lanes takes longer.
+    /// Copies of up to this many bytes into a device's memory go to the lanes of their readers, even if there
+    /// are copy lanes: waiting between two lanes takes longer.
     pub fn set_small_copy(&mut self, bytes: usize) {
         self.small_copy = bytes;
     }

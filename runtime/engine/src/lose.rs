@@ -1,22 +1,23 @@
 //! Contexts that are gone: lost, or given up because they hang.
 //!
-//! Of a *lost* context nothing runs or touches memory any more. What it was fed ends, its memory goes, and data that was
-//! nowhere else is lost with it.
+//! In a *lost* context nothing runs or touches memory any more. What it was fed ends, its memory goes, and data
+//! that was nowhere else is lost with it.
 //!
-//! A context that is *abandoned* is lost in every way, and moreover nobody knows what its device still does. A command that was
-//! fed and has not ended may end in a year, and then write: into the context's own memory, but also into the heap, or into a
-//! peer's memory, where it was to copy to or from. So each allocation that such a command uses is given up. Nothing uses it any more
-//! and nobody frees it; the shell leaks it. What only it held is lost, and whoever comes next gets another. Who is in
-//! the middle of using it, on the host or on other lanes, goes on with it, and fails in the end: others look elsewhere by then.
-//! The context's own memory is leaked in any case: to free it might be to wait for the device.
+//! An *abandoned* context is lost in every way, but it is not known what its device still does. A command that
+//! was fed and has not ended may end at any later time, and write: into the context's own memory, but also into
+//! the heap or a peer's memory, if it was to copy there. So each allocation that such a command uses is given
+//! up: it is not used again and never freed; the shell leaks it. Data that only it held is lost, and later users
+//! get another allocation. Nodes that are using it right now, on the host or on other lanes, finish with it, and
+//! fail: later readers look elsewhere by then. The context's own memory is leaked in any case, because freeing
+//! it might wait for the device.
 
-use super::edges::{DATA, EVENT};
 use super::ids::{ContextId, LaneId, MemoryId};
+use super::links::{DATA, EVENT};
 use super::segments::Content;
-use super::unused::Kept;
-use super::{End, Engine, HEAP, Node, NodeId, RootId, Shell, Slot, State, Turn, Use};
+use super::unused::{Fate, Kept, Lost};
+use super::{Allocate, End, Engine, HEAP, Node, NodeId, RootId, Shell, Slot, State, Turn, Use};
 
-/// Memory that nobody is to use any more.
+/// Memory that must not be used any more.
 #[derive(Default)]
 struct Gone {
     memories: Vec<MemoryId>,
@@ -31,8 +32,8 @@ impl Gone {
 }
 
 impl<S: Shell> Engine<S> {
-    /// A context is about to be given up. However its end comes to be known from here on, it ends as one that hangs: what
-    /// a backend says of such a device (that it is lost, for one) is no word on what the device still does.
+    /// A context is about to be given up. However its end is reported from now on, it ends as one that hangs: a
+    /// backend's report on such a device, for example that it is lost, does not say what the device still does.
     pub fn will_abandon(&mut self, context: ContextId) {
         let entry = &mut self.contexts[context.0 as usize];
         entry.hangs |= entry.lost.is_none();
@@ -60,13 +61,31 @@ impl<S: Shell> Engine<S> {
         let hangs = entry.hangs;
         let mut gone = Gone { memories: self.memories_of(context).collect(), given_up: Vec::new() };
         if hangs {
-            self.give_up(context, &mut gone, turn);
+            self.give_up(context, &mut gone);
         }
         self.fail_users(&gone, &cause, turn);
         self.end_lanes(context, &cause, turn);
+        self.ask_elsewhere(&gone, turn);
         self.lose_data(&gone, &cause, hangs, turn);
         self.finish_pending(turn);
         self.look_for_unused(turn);
+    }
+
+    /// Host memory that the lost context was to pin is asked of the heap instead. The driver may never answer, and users of the
+    /// host's copy on other devices wait for it; if it does answer, [`Engine::allocated`] finds that it is late.
+    fn ask_elsewhere(&mut self, gone: &Gone, turn: &mut Turn<S>) {
+        let is_asked = |(memory, slot): &(MemoryId, Slot<S::Memory>)| {
+            *memory == HEAP && matches!(slot, Slot::Pending(_))
+        };
+        let wanting = self.roots.iter().filter(|(_, root)| {
+            root.pinned_by.is_some_and(|by| gone.memories.contains(&by)) && root.slots.iter().any(is_asked)
+        });
+        let wanting: Vec<RootId> = wanting.map(|(id, _)| id).collect();
+        for root in wanting {
+            let bytes = self.roots[root].bytes;
+            self.could_not_pin(root);
+            turn.allocate.push(Allocate { root, memory: HEAP, bytes, pinned_by: None });
+        }
     }
 
     /// What has been fed to a context's lanes and has not ended, or is just being fed.
@@ -81,7 +100,8 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Takes from their roots the allocations that commands in flight on a context's lanes use.
-    fn give_up(&mut self, context: ContextId, gone: &mut Gone, turn: &mut Turn<S>) {
+    fn give_up(&mut self, context: ContextId, gone: &mut Gone) {
+        let mut hung = Vec::new();
         let uses = |id| self.nodes[id].uses.iter().map(|u: &Use| (u.root, u.memory));
         gone.given_up.extend(self.in_flight_of(context).flat_map(uses));
         gone.given_up.sort_unstable_by_key(|(root, memory)| (root.sort_key(), memory.0));
@@ -91,27 +111,21 @@ impl<S: Shell> Engine<S> {
             let at = slots.iter().position(|(of, slot)| *of == memory && matches!(slot, Slot::Ready(_)));
             if let Some((_, Slot::Ready(allocation))) = at.map(|at| slots.swap_remove(at)) {
                 let pinned_by = self.roots[root].pinned_by.take_if(|_| memory == HEAP);
-                turn.leaked.push(allocation);
-                self.slot_is_gone(memory, pinned_by);
+                hung.push(Lost { root, memory, pinned_by, allocation });
             }
         }
         // So is lost memory of others that waited for these lanes.
-        let kept = std::mem::take(&mut self.kept);
+        let mut kept = std::mem::take(&mut self.kept);
         let still_out = |(lane, point): (LaneId, u64)| {
             self.context_of(lane) == context && point > self.lanes[lane.0 as usize].passed
         };
-        let hangs = |kept: &Kept<S::Memory>| kept.users().any(still_out);
-        let (hung, rest): (Vec<_>, Vec<_>) = kept.into_iter().partition(hangs);
-        self.kept = rest;
-        for kept in hung {
-            let (memory, allocation) = kept.into_allocation();
-            turn.leaked.push(allocation);
-            self.count_slots(memory, -1);
-        }
+        kept.iter_mut().filter(|kept| kept.users().any(still_out)).for_each(Kept::leak);
+        self.kept = kept;
+        self.keep_lost(hung, Fate::Leaked);
     }
 
-    /// Whoever uses what is gone fails, wherever it runs: transfers in another context may be on their way to or from
-    /// there too.
+    /// Every node that uses what is gone fails, wherever it runs: transfers of other contexts may be copying to
+    /// or from there.
     fn fail_users(&mut self, gone: &Gone, cause: &S::Cause, turn: &mut Turn<S>) {
         let is_user = |node: &Node<S>| node.uses.iter().any(|u| gone.has(u.root, u.memory));
         let is_over = |node: &Node<S>| match node.state {
@@ -121,7 +135,8 @@ impl<S: Shell> Engine<S> {
         };
         let users = self.nodes.iter().filter(|(_, n)| is_user(n) && !is_over(n));
         let mut users: Vec<NodeId> = users.map(|(id, _)| id).collect();
-        // All of them fail themselves, before any takes others down.
+        // All fail themselves before any takes others down: otherwise the outcome of a user that reads from
+        // another would depend on the order of the table.
         users.retain(|id| self.will_fail(*id, cause, turn));
         users.into_iter().for_each(|id| self.doom_behind(id, cause, DATA | EVENT, turn));
     }
@@ -131,7 +146,8 @@ impl<S: Shell> Engine<S> {
         let lanes: Vec<_> = lanes.map(LaneId).filter(|lane| self.context_of(*lane) == context).collect();
         for lane in lanes {
             let entry = &mut self.lanes[lane.0 as usize];
-            // Whoever waits for its points natively waits no more: what has not been fed is not to name them.
+            // Nodes that have not been fed must not name these points natively, and waits for passed points are
+            // dropped.
             entry.passed = entry.last_point;
             (entry.weight, entry.reports, entry.owes_reports) = (0, 0, false);
             let in_flight = std::mem::take(&mut entry.in_flight).into_iter().map(|flight| flight.node);
@@ -163,18 +179,10 @@ impl<S: Shell> Engine<S> {
                     && let Slot::Ready(_) = root.slots[at].1
                     && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
                 {
-                    lost.push((id, gone_memory, memory));
+                    lost.push(Lost { root: id, memory: gone_memory, pinned_by: None, allocation: memory });
                 }
             }
         }
-        match hangs {
-            true => {
-                for (_, memory, allocation) in lost {
-                    turn.leaked.push(allocation);
-                    self.count_slots(memory, -1);
-                }
-            }
-            false => self.free_lost(lost),
-        }
+        self.keep_lost(lost, if hangs { Fate::Leaked } else { Fate::Freed });
     }
 }

@@ -64,7 +64,7 @@ pub struct Depth {
 
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
-    /// Whose it is: nobody's but the heap.
+    /// The context that it belongs to; the heap belongs to none.
     pub(super) context: Option<ContextId>,
     /// A device that works on this memory, for transfers to run on; the heap may have none.
     pub(super) device: Option<DeviceId>,
@@ -97,13 +97,13 @@ pub(super) struct Lane {
     pub(super) reports: u32,
     /// Commands that were fed since the last group that reports.
     pub(super) silent: u32,
-    /// Somebody waits for a group in flight that does not report, because as many do as may.
+    /// The host waits for a group in flight that does not report, because the budget of reports was used up.
     pub(super) owes_reports: bool,
     pub(super) last_point: u64,
     pub(super) passed: u64,
     /// The last point that reports for the lane's own sake.
     pub(super) sentinel: u64,
-    /// Somebody holds the feed token: takes nodes from the list and makes their native calls.
+    /// A thread holds the feed token: it takes nodes from the list and makes their native calls.
     pub(super) held: bool,
 }
 
@@ -119,9 +119,9 @@ pub(super) struct Flight {
 /// Whether a group in flight reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// It does not, and nobody has asked.
+    /// It does not, and has not been asked to.
     No,
-    /// Somebody has, when as many reported as may.
+    /// It has been asked to, when the budget of reports was used up.
     Owed,
     /// It does.
     Yes,
@@ -156,7 +156,7 @@ impl<S: Shell> Engine<S> {
         let id = DeviceId(self.devices.len() as u32);
         self.devices.push(Device::new(context, memory));
         self.add_reach(id, memory);
-        // Its own lanes are the ones for its own memory, whoever has reached that before.
+        // Transfers of a memory go to a device whose own memory it is, even if another could reach it before.
         let of = self.memories[memory.0 as usize].device;
         if of.is_some_and(|of| self.devices[of.0 as usize].memory != memory) {
             self.memories[memory.0 as usize].device = Some(id);

@@ -2,25 +2,28 @@
 //!
 //! Host and devices use the same bytes there, so nothing is moved between them; but the driver wants to be told whose turn it is.
 //! [`Root::is_mapped`] says whose it is once all that is planned has run. A user of the other kind first has a *step* planned, of
-//! the whole root, on a lane of the memory's device: it comes behind all that was planned before, whoever that is, and everything
-//! after it is behind it. So in each moment the memory is with one of the two, as its users have been told.
+//! the whole root, on a lane of the memory's device: it comes after all users that were planned before, and all later ones come
+//! after it. So at any time the memory belongs to one side, and its users are of that side.
 //!
-//! A step is no author, and the data behind it is what it was: failures of those who wrote it go past the step. But its own
-//! failure is everybody's from there on, writers' too: nobody knows whose the memory is then. The root is *stuck*.
+//! A step is not an author, and does not change the data: failures of the nodes that wrote it pass the step by.
+//! But its own failure is shared by all later users, writers too, because then it is not known which side has
+//! the memory. The root is
+//! *stuck*.
 //!
 //! [`Root::is_mapped`]: super::Root
 
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
-use super::edges::DATA;
-use super::hazard::{Kind, Preds, User};
+use super::hazard::{Kind, User};
+use super::links::DATA;
 use super::machine::Memory;
+use super::preds::Preds;
 use super::segments::Content;
 use super::{Access, End, Engine, Mode, NodeId, Place, RootId, Shell, Step, Transfer, Turn};
 
 impl<S: Shell> Engine<S> {
-    /// Sees to it that a root is with the node that is about to use some of it. False where its memory is of no use any more, and
+    /// Hands a root over to the side of the node that is about to use it, if need be. False if its memory is unusable, and
     /// the node fails for that.
     #[inline]
     pub(super) fn hand_over(&mut self, node: NodeId, access: &Access, turn: &mut Turn<S>) -> bool {
@@ -33,11 +36,10 @@ impl<S: Shell> Engine<S> {
         let to_host = self.nodes[node].place == Place::Host;
         let entry = &self.roots[root];
         let Some(home) = entry.home else { return true };
-        let Memory { context, device, traits, .. } = self.memories[home.0 as usize];
-        // Nothing comes into a lost context's memory any more, and nothing out of it.
-        let lost = || self.contexts[context?.0 as usize].lost.as_ref();
-        if let Some(cause) = entry.stuck.as_ref().or_else(lost) {
-            self.nodes[node].end.get_or_insert(End::Doomed(cause.clone()));
+        let Memory { device, traits, .. } = self.memories[home.0 as usize];
+        // A root with a home has no copy elsewhere: without that memory there is nothing to use.
+        if let Some(cause) = entry.stuck.as_ref().or_else(|| self.lost_with(home)).cloned() {
+            self.nodes[node].end.get_or_insert(End::Doomed(cause));
             return false;
         }
         let is_due = traits.mapped && entry.is_mapped != to_host;
@@ -59,7 +61,8 @@ impl<S: Shell> Engine<S> {
         preds.node(before, DATA);
         let inside = segments.carve(&bounds, &mut self.read_sets);
         if to_host {
-            // Where clearing has failed the host would find anything, and while it has the memory nobody can clear it again.
+            // If a clear fails, the host would see arbitrary bytes, and while it has the memory no device can
+            // clear it again. So the step fails with the clear, although it shares no other writer's failure.
             for segment in inside
                 .iter()
                 .map(|&i| segments.get(i))
@@ -79,18 +82,20 @@ impl<S: Shell> Engine<S> {
         true
     }
 
-    /// Clears all that nobody has written: while the host has the memory no device could.
+    /// Clears all that was never written: while the host has the memory no device could. What should have been written by a
+    /// group that failed may never have been either, and there is nothing to lose in it.
     fn clear_all(&mut self, root: RootId, turn: &mut Turn<S>) {
         let Some(home) = self.roots[root].home else { return };
         let mut segments = std::mem::take(&mut self.roots[root].segments);
-        let rubbish =
-            (0..segments.len()).map(|at| segments.get(at)).filter(|segment| segment.is_rubbish(home));
+        let rubbish = (0..segments.len())
+            .map(|at| segments.get(at))
+            .filter(|s| s.is_rubbish(home) || s.content.poison().is_some());
         let rubbish: SmallVec<[Box3; 4]> = rubbish.map(|segment| segment.bounds).collect();
         self.clear_boxes(root, &mut segments, home, &rubbish, turn);
         self.roots[root].segments = segments;
     }
 
-    /// A step has failed.
+    /// A step that hands memory over has failed.
     pub(super) fn get_stuck(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
         for i in 0..self.nodes[id].uses.len() {
             let root = self.nodes[id].uses[i].root;

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::edges::{DATA, EVENT, NONE};
 use super::ids::{LaneId, MemoryId};
-use super::read_set::LastPoints;
+use super::links::{DATA, EVENT, NONE};
+use super::points::LastPoints;
 use super::{NodeId, Place, ProxyId, ReadSetId, Realm, RootId, Shell, Turn};
 
 /// How far a node has come; see the engine's own documentation.
@@ -18,14 +18,14 @@ pub(super) enum State {
     Running,
 }
 
-/// How a node's life is going to end, where that is not well.
+/// How a node is going to end, if not well.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum End<C> {
     /// It failed itself.
     Failed(C),
     /// Something it reads failed.
     Doomed(C),
-    /// It was cancelled. Its output is what was there before, or `leaves` says why it is nothing.
+    /// It was cancelled. Its output is the previous data, or `leaves` says why there is none.
     Cancelled { cause: C, leaves: Option<C> },
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Node<S: Shell> {
     /// Its owner knows.
     pub(super) told: bool,
     pub(super) is_transfer: bool,
-    /// A transfer that is worth a lane of its own.
+    /// A transfer that should run on a copy lane, if there is one.
     pub(super) wants_copy_lane: bool,
     /// A step that gives memory to the host, or takes it back.
     pub(super) hands_over: bool,
@@ -122,7 +122,7 @@ impl<S: Shell> Node<S> {
         matches!(self.state, State::Gated | State::Queued(_))
     }
 
-    /// Why whoever is behind this one on an edge of these kinds fails, as far as that is certain.
+    /// Why a node behind this one on an edge of these kinds fails, if that is certain.
     pub(super) fn takes_down(&self, kinds: u8) -> Option<&S::Cause> {
         if kinds & (DATA | EVENT) == 0 {
             return None;
@@ -131,6 +131,7 @@ impl<S: Shell> Node<S> {
             End::Failed(cause) | End::Doomed(cause) | End::Cancelled { leaves: Some(cause), .. } => {
                 Some(cause)
             }
+            // The output is good, so its readers run. Only an explicit dependency asked for this group itself.
             End::Cancelled { cause, leaves: None } => (kinds & EVENT != 0).then_some(cause),
         }
     }
@@ -164,7 +165,7 @@ impl<S: Shell> Node<S> {
     }
 }
 
-/// Empties a list of plain values; most of them are short, and in their place.
+/// Empties a list of plain values, most of which are short and stored inline.
 fn empty<A: smallvec::Array<Item: Copy>>(list: &mut SmallVec<A>) {
     match list.spilled() {
         true => *list = SmallVec::new(),

@@ -3,20 +3,21 @@
 use smallvec::SmallVec;
 
 use super::boxes::{Box3, Piece, cover};
-use super::hazard::{Entry, Kind, Preds, User, guards_ahead};
+use super::hazard::{Entry, Kind, User, guards_ahead};
 use super::ids::{DeviceId, MemoryId};
+use super::preds::Preds;
 use super::segments::{Inside, Segment, Segments, Source};
 use super::{
     Access, Allocate, End, Engine, HEAP, Mode, NodeId, Place, Recorded, Root, RootId, Shell, Slot, Turn, Use,
-    edges,
+    links,
 };
 
 /// An explicit predecessor.
 #[derive(Clone, Copy, Debug)]
 pub struct After {
-    /// The predecessor; one that has settled is none.
+    /// The predecessor; one that has settled does not count.
     pub node: NodeId,
-    /// Its failure is ours.
+    /// Whether its failure is shared.
     pub carries_failure: bool,
 }
 
@@ -25,7 +26,7 @@ pub struct After {
 pub struct Plan<'a, S: Shell> {
     /// The device to run on; none for host tasks.
     pub device: Option<DeviceId>,
-    /// What it touches; requirements on one root stand together.
+    /// What it touches; requirements on the same root are next to each other.
     pub accesses: &'a [Access],
     /// What it comes after whatever it touches.
     pub after: &'a [After],
@@ -33,8 +34,8 @@ pub struct Plan<'a, S: Shell> {
     pub in_order: Option<NodeId>,
     /// Things outside that hold it back: each is one later call of `open`.
     pub gates: u32,
-    /// If it is cancelled, what was there before remains the newest version. Its writes are planned as keeping ones,
-    /// so that what was there before is at hand.
+    /// If it is cancelled, the previous data remains the newest version. Its writes are planned as keeping ones,
+    /// so that the previous data is there.
     pub keep_previous: bool,
     /// Something it depends on explicitly had failed before.
     pub doomed: Option<S::Cause>,
@@ -73,6 +74,8 @@ impl<S: Shell> Engine<S> {
                 &kept_accesses[..]
             }
         };
+        // All transfers are planned before the first use is entered: they are to read and write the copies as
+        // they are before this group, and this group comes behind them like behind any other writer.
         let (mut at_hand, mut usable) = (true, true);
         for access in accesses {
             usable &= self.hand_over(id, access, turn);
@@ -89,9 +92,9 @@ impl<S: Shell> Engine<S> {
             gates += self.apply(user, access, &mut preds, turn);
         }
         for after in plan.after {
-            preds.node(Some(after.node), if after.carries_failure { edges::EVENT } else { edges::NOTHING });
+            preds.node(Some(after.node), if after.carries_failure { links::EVENT } else { links::NOTHING });
         }
-        preds.node(plan.in_order, edges::NOTHING);
+        preds.node(plan.in_order, links::NOTHING);
         self.attach(id, &mut preds, gates, turn);
         self.note_certain(id, turn);
         self.scratch = Some(preds);
@@ -99,7 +102,7 @@ impl<S: Shell> Engine<S> {
         id
     }
 
-    /// Whether a requirement needs no transfer and cannot fail for what is known now. Most are of this kind.
+    /// Whether a requirement needs no transfer, and no failure of its data is known. Most are of this kind.
     #[inline]
     fn is_at_hand(&self, access: &Access, memory: MemoryId) -> bool {
         !access.mode.reads()
@@ -108,9 +111,11 @@ impl<S: Shell> Engine<S> {
                 .is_at_hand(memory, self.memories[memory.0 as usize].traits.zeroed)
     }
 
-    /// Brings what a node reads to where it uses it, unless the node is doomed: then it will not run, and nothing is moved.
+    /// Brings what a node reads to where it uses it, unless the node is doomed: then it will not run, and
+    /// nothing is moved.
     #[inline(never)]
     fn bring(&mut self, id: NodeId, accesses: &[Access], place: Place, turn: &mut Turn<S>) {
+        // Every access is looked at before anything is moved: the last one may be the one that is poisoned.
         let doomed = accesses.iter().any(|access| self.doom_by_content(id, access));
         if !doomed {
             for of_root in accesses.chunk_by(|a, b| a.root == b.root) {
@@ -135,11 +140,15 @@ impl<S: Shell> Engine<S> {
 
     /// Plans the transfers that bring what these requirements read into `memory`.
     pub(super) fn fetch(&mut self, accesses: &[Access], memory: MemoryId, turn: &mut Turn<S>) {
+        // The segments are taken out, so that the engine can be changed while they are. Nothing below looks for
+        // them in the root: transfers are handed the partition.
         let root = accesses[0].root;
         let mut segments = std::mem::take(&mut self.roots[root].segments);
         let zeroed = self.memories[memory.0 as usize].traits.zeroed;
         let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
         let mut rubbish: SmallVec<[Box3; 4]> = SmallVec::new();
+        // First everything is collected, as boxes: planning a transfer cuts and joins segments, after which
+        // positions mean others; and pieces of several accesses may go in one transfer.
         for access in accesses {
             if !access.mode.reads() {
                 continue;
@@ -161,7 +170,7 @@ impl<S: Shell> Engine<S> {
         self.roots[root].segments = segments;
     }
 
-    /// Plans clears of what nobody has written: all of it alike, in the fewest boxes.
+    /// Plans clears of bytes that were never written, in as few boxes as possible.
     pub(super) fn clear_boxes(
         &mut self,
         root: RootId,
@@ -177,8 +186,10 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Where a segment can be had other than in `target`, and who may yet fail to write it there.
+    /// Which memories other than `target` hold a segment, each with the node that may still fail to write it there.
     fn sources(&self, segment: &Segment<S::Cause>, target: MemoryId) -> Sources {
+        // A writer that has settled without poisoning the segment can no longer fail, so it is no reason to keep
+        // this piece apart from others.
         let may_fail = |id: &NodeId| self.nodes.contains(*id);
         segment
             .sources()
@@ -187,8 +198,7 @@ impl<S: Shell> Engine<S> {
             .collect()
     }
 
-    /// The fewest boxes, each with one source, that cover what is stale. What may fail apart is not of one source: whoever
-    /// reads a part of what a transfer carries is not to fail for the rest of it.
+    /// The fewest boxes, each with one source, that cover what is stale.
     fn shortest(&self, stale: &[(Box3, Sources)]) -> SmallVec<[(Box3, MemoryId); 2]> {
         match stale {
             [] => return SmallVec::new(),
@@ -198,6 +208,9 @@ impl<S: Shell> Engine<S> {
             }
             _ => {}
         }
+        // A colour is a memory together with the writer that may still fail there, and a box of the cover has
+        // one colour. So a transfer never carries data of two writers that may fail apart: a reader of the part
+        // that is well would otherwise fail with the transfer.
         let mut known: Vec<Source> = stale.iter().flat_map(|(_, s)| s.iter().copied()).collect();
         known.sort_unstable_by_key(Source::sort_key);
         known.dedup();
@@ -210,8 +223,8 @@ impl<S: Shell> Engine<S> {
         cover(&pieces).into_iter().map(|c| (c.bounds, known[c.colour as usize].memory)).collect()
     }
 
-    /// Enters one use of a box: collects what it comes after, and leaves it as what later uses come after. Returns one
-    /// gate if the root's allocation is not there yet.
+    /// Enters one use of a box: collects what it comes after, and records it for later uses to come after.
+    /// Returns one gate if the root's allocation is not there yet.
     pub(super) fn apply(
         &mut self,
         user: User,
@@ -222,20 +235,22 @@ impl<S: Shell> Engine<S> {
         let &Access { root, bounds, mode } = access;
         let Engine { nodes, roots, read_sets, record, tally, .. } = self;
         let entry = &mut roots[root];
+        // Hazards are found per memory. Guards conflict with users of every memory.
         if !entry.guards.is_empty() {
             guards_ahead(&entry.guards, &bounds, mode.writes(), preds);
         }
-        preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);
+        preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), links::DATA);
         let segments = &mut entry.segments;
         let mut uses = Entry { user, preds, read_sets, record, causes: &mut turn.causes, joined: None };
         match segments.only_mut().filter(|segment| bounds.contains(&segment.bounds)) {
             // A root of one history, used as a whole: nothing to search for, to cut or to join.
             Some(segment) => {
                 tally.nodes_visited += 1;
+                // In this order: entering the use replaces the users that the hazards are found by.
                 if !uses.use_alone(segment, mode) {
                     uses.hazards(segment, mode);
                     uses.enter(segments, &[0], mode);
-                    // Who has settled since may stay named: ids that outlive their nodes name nothing.
+                    // Users that have settled may stay named here: an id that outlives its node names nothing.
                     if segments.get(0).needs_tidying() {
                         segments.tidy(&[0], nodes, uses.read_sets);
                     }
@@ -260,8 +275,8 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Notes that a node uses a root's allocation in `memory`. Returns one gate if that is not there yet; asks for it if
-    /// nobody has.
+    /// Notes that a node uses a root's allocation in `memory`. Returns one gate if that is not there yet, and
+    /// asks for it if no other node has.
     pub(super) fn use_root(
         &mut self,
         id: NodeId,
@@ -279,9 +294,16 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// A root's allocation is not there.
+    /// Holds a node back until a root's allocation is there.
     #[inline(never)]
     fn await_memory(&mut self, id: NodeId, root: RootId, memory: MemoryId, turn: &mut Turn<S>) -> u32 {
+        // A lost context allocates nothing, and the node fails without: asked for all the same, what it answered would lie in
+        // the slot of a root that cannot be used, and keep the context from being closed.
+        if self.lost_with(memory).is_some() {
+            return 0;
+        }
+        // The first user asks, and leaves a pending slot; later ones find it, and wait on its list. So an
+        // allocation is asked for once, however many groups are planned before it is made.
         let entry = &mut self.roots[root];
         let at = match entry.slots.iter().position(|(m, _)| *m == memory) {
             Some(at) => at,
@@ -293,7 +315,9 @@ impl<S: Shell> Engine<S> {
                     Some(_) => self.tally.small_heaps += 1,
                     None => turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned_by }),
                 }
-                entry.slots.push((memory, small.map_or(Slot::Pending(edges::NONE), Slot::Ready)));
+                entry.slots.push((memory, small.map_or(Slot::Pending(links::NONE), Slot::Ready)));
+                // A slot counts from the request on, and for the pinning memory as well: a context stays open as
+                // long as an allocation of its own is there or may yet come (`is_used`).
                 self.memories[memory.0 as usize].slots += 1;
                 pinned_by.into_iter().for_each(|by| self.memories[by.0 as usize].slots += 1);
                 entry.slots.len() - 1
@@ -301,10 +325,18 @@ impl<S: Shell> Engine<S> {
         };
         match &mut entry.slots[at].1 {
             Slot::Pending(waiting) => {
-                edges::push(&mut self.edges, waiting, id, edges::GATE);
+                links::push(&mut self.edges, waiting, id, links::GATE);
                 1
             }
             Slot::Ready(_) => 0,
+        }
+    }
+
+    /// The heap's memory of a root, which is about to be [allocated](Engine::allocated), could not be pinned: copies to and from
+    /// it block like those of any other.
+    pub fn could_not_pin(&mut self, root: RootId) {
+        if let Some(by) = self.roots.get_mut(root).and_then(|root| root.pinned_by.take()) {
+            self.count_slots(by, -1);
         }
     }
 
@@ -316,6 +348,7 @@ impl<S: Shell> Engine<S> {
         made: Result<S::Memory, S::Cause>,
         turn: &mut Turn<S>,
     ) {
+        // The context was given up while the allocation was being made. To free it might wait for the device.
         let made = match (made, self.given_up(memory).cloned()) {
             (Ok(made), Some(cause)) => {
                 turn.leaked.push(made);
@@ -330,9 +363,16 @@ impl<S: Shell> Engine<S> {
                 Err(cause) => turn.causes.push(cause),
             };
         };
+        // The context that was to pin it has been given up meanwhile, and other memory was asked for in its place. This is late.
+        if matches!(entry.slots[at].1, Slot::Ready(_)) {
+            return match made {
+                Ok(made) => turn.freed.push(made),
+                Err(cause) => turn.causes.push(cause),
+            };
+        }
         let (before, failed) = match made {
             Ok(made) => (std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)), None),
-            // The next user asks again: memory may have become free.
+            // The slot goes, so that the next user asks again: memory may have become free.
             Err(cause) => {
                 let pinned_by = entry.pinned_by.take_if(|_| memory == HEAP);
                 let slot = entry.slots.swap_remove(at).1;
@@ -341,6 +381,7 @@ impl<S: Shell> Engine<S> {
             }
         };
         let Slot::Pending(waiting) = before else { return };
+        // First doomed, then opened: a node that became ready in between would be queued to run without its memory.
         if let Some(cause) = failed {
             self.doom_list(waiting, &cause, turn);
             turn.causes.push(cause);
@@ -350,8 +391,8 @@ impl<S: Shell> Engine<S> {
     }
 }
 
-/// Enters a use of a part of a root, or of a root of several histories. Returns how many segments it met, and where it
-/// is now.
+/// Enters a use of a part of a root, or of a root of several histories. Returns how many segments it met, and
+/// the positions of those that it uses now.
 #[inline(never)]
 fn apply_to_part<C: Clone + PartialEq>(
     entry: &mut Entry<'_, C>,
@@ -363,6 +404,8 @@ fn apply_to_part<C: Clone + PartialEq>(
     for &i in &met {
         entry.hazards(segments.get(i), mode);
     }
+    // Cut after the hazards were collected, because the pieces share the history of what they were cut from, and
+    // before the use is entered, so that it marks no more than its own box.
     let inside = segments.carve(bounds, entry.read_sets);
     entry.enter(segments, &inside, mode);
     (met.len() as u64, inside)

@@ -4,23 +4,20 @@
 //! needs of them differs: of those in its own native context that they have been fed (then it waits for the last
 //! point per lane), of all others that they have settled (through a proxy).
 //!
-//! A read set belongs to one replica and to the set of segments its readers read. A reader of other segments makes a read set of
-//! its own, so that no writer waits for readers of bytes it does not touch. Once a writer waits for it, a read set is
-//! closed: later readers belong to a later version.
+//! A read set belongs to one replica and to the set of segments its readers read. A reader of other segments
+//! starts another read set, so that no writer waits for readers of bytes it does not touch. Once a writer waits
+//! for it, a read set is closed: later readers belong to a later version.
 
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::edges::NONE;
-use super::ids::LaneId;
+use super::links::NONE;
+use super::points::LastPoints;
 use super::{NodeId, ProxyId, Realm};
 
 /// A read set's place in the engine's table; it lives as long as a segment or an unsettled reader refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReadSetId(pub(super) u32);
-
-/// The last of some points on each lane.
-pub(super) type LastPoints = SmallVec<[(LaneId, u64); 1]>;
 
 /// The readers of one realm.
 #[derive(Debug)]
@@ -30,8 +27,8 @@ pub(super) struct Readers {
     pub(super) unsettled: u32,
     /// The last point per lane among those that were fed.
     pub(super) last: LastPoints,
-    /// Those that have passed and wait for the verdicts of what they read, as long as the host does not wait for them;
-    /// some of them may have settled since.
+    /// Readers that have passed and wait for the verdicts of what they read, and that the host did not wait for
+    /// then; some may have settled since.
     pub(super) late: Vec<NodeId>,
     /// Edges to writers of this realm that wait until all are fed.
     pub(super) waiting: u32,
@@ -62,9 +59,11 @@ impl ReadSet {
         }
     }
 
-    /// Whoever reads a set of this many segments, each of which refers to this read set, may join.
+    /// Whether a reader of this many segments, each of which refers to this read set, may join.
     #[inline]
     pub(super) fn takes_readers_of(&self, segments: usize) -> bool {
+        // All its segments refer to the set, and there are as many as refer to the set: so they are the same
+        // ones, and a writer of any of them overlaps every reader.
         !self.closed && self.segments as usize == segments
     }
 
@@ -111,17 +110,9 @@ impl ReadSet {
     pub(super) fn leave(id: ReadSetId, read_sets: &mut Slab<ReadSet>) {
         let read_set = &mut read_sets[id.0 as usize];
         read_set.segments -= 1;
+        // Unsettled readers still refer to it; the last of them removes it when it settles (`leave_read_set`).
         if read_set.segments == 0 && read_set.is_over() {
             read_sets.remove(id.0 as usize);
         }
-    }
-}
-
-/// Takes a point into account.
-#[inline]
-pub(super) fn see(points: &mut LastPoints, lane: LaneId, point: u64) {
-    match points.iter_mut().find(|(l, _)| *l == lane) {
-        Some((_, last)) => *last = point.max(*last),
-        None => points.push((lane, point)),
     }
 }

@@ -1,9 +1,9 @@
-//! An optional memory of everything that was planned, for tests that compare it with an independent account.
+//! An optional record of everything that was planned, for tests that compare it with an independent account.
 
 use std::collections::HashMap;
 use std::hint::cold_path;
 
-use super::hazard::Preds;
+use super::preds::Preds;
 use super::{Engine, NodeId, ReadSetId, Shell, Transfer};
 
 /// What a recorded node is.
@@ -22,7 +22,7 @@ pub enum Recorded {
 pub struct Record {
     /// What each node is.
     pub nodes: Vec<Recorded>,
-    /// Who comes before whom, by their positions.
+    /// Pairs of positions, the predecessor first.
     pub edges: Vec<(usize, usize)>,
     ids: Vec<NodeId>,
     by_id: HashMap<NodeId, usize>,

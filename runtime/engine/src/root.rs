@@ -35,8 +35,10 @@ pub struct RootShape<S: Shell> {
 pub enum Initial<M> {
     /// No allocation.
     None,
-    /// An allocation that nobody has written.
+    /// An allocation that was never written, and holds what fresh memory holds there.
     Fresh(M),
+    /// An allocation that was never written, and holds zeros.
+    Zeroed(M),
     /// An allocation with content.
     Written(M),
 }
@@ -48,16 +50,16 @@ pub(super) struct Root<S: Shell> {
     pub(super) bytes: usize,
     /// Bytes in one element of a box.
     pub(super) unit: usize,
-    /// What the shell wants to know of it when it makes an allocation.
+    /// What the shell needs to know of it to make an allocation.
     pub(super) object: S::Object,
     pub(super) slots: SmallVec<[(MemoryId, Slot<S::Memory>); 1]>,
-    /// It stays in this memory, and everybody uses it there.
+    /// It stays in this memory, and all users use it there.
     pub(super) home: Option<MemoryId>,
     /// Its memory is mapped, or will be once all that is planned has run: the host's to use, and no device's.
     pub(super) is_mapped: bool,
-    /// The last step that gave its memory to the host, or took it back. Whoever comes later fails with it.
+    /// The last step that gave its memory to the host, or took it back. Later users fail with it.
     pub(super) handed_over: Option<NodeId>,
-    /// Why such a step failed: nobody knows whose the memory is, and it is of no use any more.
+    /// Why such a step failed: it is not known which side has the memory, and it cannot be used any more.
     pub(super) stuck: Option<S::Cause>,
     /// The memory that the heap's allocation was made for.
     pub(super) pinned_by: Option<MemoryId>,
@@ -101,13 +103,17 @@ impl<S: Shell> Engine<S> {
     pub fn add_root(&mut self, shape: RootShape<S>, given: Initial<S::Memory>) -> RootId {
         let RootShape { extent, unit, bytes, object, home } = shape;
         let memory = home.unwrap_or(HEAP);
+        let is_zeroed = matches!(given, Initial::Zeroed(_));
         let (allocation, content) = match given {
             Initial::None => (None, None),
-            Initial::Fresh(allocation) => (Some(allocation), None),
+            Initial::Fresh(allocation) | Initial::Zeroed(allocation) => (Some(allocation), None),
             Initial::Written(allocation) => (Some(allocation), Some(memory)),
         };
         self.count_slots(memory, i32::from(allocation.is_some()));
-        let segments = Segments::new(extent, content);
+        let mut segments = Segments::new(extent, content);
+        if is_zeroed {
+            segments.iter_mut().for_each(|segment| segment.replica_mut(memory).cleared = true);
+        }
         let slots = allocation.map(|m| (memory, Slot::Ready(m))).into_iter().collect();
         self.roots.insert(Root { segments, extent, bytes, unit, object, slots, home, ..Root::default() })
     }
@@ -126,10 +132,12 @@ impl<S: Shell> Engine<S> {
         };
         match given {
             Initial::None => {}
-            Initial::Fresh(allocation) | Initial::Written(allocation) if hangs => {
-                turn.leaked.push(allocation)
+            Initial::Fresh(allocation) | Initial::Zeroed(allocation) | Initial::Written(allocation) => {
+                match hangs {
+                    true => turn.leaked.push(allocation),
+                    false => turn.freed.push(allocation),
+                }
             }
-            Initial::Fresh(allocation) | Initial::Written(allocation) => turn.freed.push(allocation),
         }
         Err(cause.clone())
     }
@@ -149,7 +157,8 @@ impl<S: Shell> Engine<S> {
             for (memory, slot) in root.slots {
                 let pinned_by = root.pinned_by.filter(|_| memory == HEAP);
                 self.slot_is_gone(memory, pinned_by);
-                // To free what a device was lent that hangs might be to wait for it.
+                // A device that hangs may still touch what is pinned for it, and freeing it might wait for the
+                // device.
                 let hangs = pinned_by.is_some_and(|by| self.given_up(by).is_some());
                 match slot {
                     Slot::Ready(allocation) if hangs => turn.leaked.push(allocation),
@@ -161,7 +170,7 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// A root has an allocation less, or asks for one no more.
+    /// A root has lost an allocation, or no longer asks for one.
     pub(super) fn slot_is_gone(&mut self, memory: MemoryId, pinned_by: Option<MemoryId>) {
         self.count_slots(memory, -1);
         pinned_by.into_iter().for_each(|by| self.count_slots(by, -1));

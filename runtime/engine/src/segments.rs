@@ -1,8 +1,8 @@
 //! A root's partition into segments: boxes whose bytes share one history.
 //!
-//! The segments are disjoint and cover the root. An access carves the segments it overlaps so that its edge is an edge of
-//! theirs, changes the state of those inside, and joins what has become equal. On a line the segments stand in order and
-//! are found by bisection; grids are scanned. A buffer that is used as a whole has one segment.
+//! The segments are disjoint and cover the root. An access splits the segments that cross its border, changes
+//! the state of those inside, and joins segments that have become equal. On a line the segments are sorted and
+//! found by bisection; grids are scanned. A buffer that is used as a whole has one segment.
 
 use std::hint::cold_path;
 
@@ -17,7 +17,7 @@ use super::{Node, NodeId, NodeTag, Shell};
 /// What is known of the newest version of a segment's bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content<C> {
-    /// Nobody has ever written them: they read as zeros everywhere, and are never moved.
+    /// They were never written: they read as zeros everywhere, and are never moved.
     Never,
     /// Some replica holds them, or will.
     Written,
@@ -26,16 +26,17 @@ pub(super) enum Content<C> {
 }
 
 impl<C> Content<C> {
-    /// Becomes another. Why there was nothing, if that was so, goes to `causes`.
+    /// Replaces the content. If it was poisoned, the cause goes to `causes`.
     #[inline]
     pub(super) fn become_other(&mut self, other: Content<C>, causes: &mut Vec<C>) {
         if let Content::Poisoned(cause) = std::mem::replace(self, other) {
             cold_path();
+            // Not dropped here: the cause may be the user's own error, whose drop is foreign code.
             causes.push(cause);
         }
     }
 
-    /// Why there is nothing, if that is so.
+    /// Why the data is missing, if it is poisoned.
     pub(super) fn poison(&self) -> Option<&C> {
         match self {
             Content::Poisoned(cause) => Some(cause),
@@ -50,18 +51,18 @@ pub(super) struct Replica {
     pub(super) memory: MemoryId,
     /// Holds the newest version, or will once all that is planned has run.
     pub(super) valid: bool,
-    /// Of bytes that nobody has written: here they have been cleared, or will be. Fresh memory that is zeroed by itself needs
-    /// no such note.
+    /// For bytes that were never written: this copy has been cleared, or will be. Not needed where fresh memory
+    /// is zeroed.
     pub(super) cleared: bool,
-    /// It held the newest version when this guard came, which may still write another. If it does not, this copy counts
-    /// again.
+    /// It held the newest version until this guard was planned, which may still write a newer one. If the guard
+    /// ends without having written, this copy is valid again.
     pub(super) valid_unless: Option<NodeId>,
-    /// The last node to write this copy, a transfer included, while it is not settled.
+    /// The last node to write this copy, transfers included, until it settles.
     pub(super) writer: Option<NodeId>,
-    /// The same without guards: whose failure is that of this copy. A guard that has its memory does not fail, and one
-    /// that never had it wrote nothing.
+    /// The same without guards: the node that this copy fails with. A guard that has its memory does not fail,
+    /// and one that never had it wrote nothing.
     pub(super) fails_with: Option<NodeId>,
-    /// The last group to write it, which guards wait for and not for a transfer since, while it is not settled.
+    /// The last *group* (not transfer) to write this copy, until it settles. Guards wait for it.
     pub(super) last_group: Option<NodeId>,
     /// Readers of this copy since then.
     pub(super) read_sets: SmallVec<[ReadSetId; 1]>,
@@ -86,7 +87,7 @@ impl Replica {
         self.has_users() || self.valid && !never_written || self.cleared && never_written
     }
 
-    /// Whoever has read it is behind a later user now.
+    /// Forgets the readers: a later user now comes after them.
     pub(super) fn leave_read_sets(&mut self, read_sets: &mut Slab<ReadSet>) {
         if !self.read_sets.is_empty() {
             self.read_sets.drain(..).for_each(|read_set| ReadSet::leave(read_set, read_sets));
@@ -106,8 +107,8 @@ impl Replica {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) memory: MemoryId,
-    /// Who writes this copy, while that is not settled: with it fails whoever reads from here. It is the author, or a
-    /// transfer, which has one such source itself.
+    /// The node that writes this copy, until it settles: a reader of this copy fails with it. It is the author,
+    /// or a transfer, which has one such source itself.
     pub(super) pending: Option<NodeId>,
 }
 
@@ -139,7 +140,7 @@ impl<C> Segment<C> {
         }
     }
 
-    /// It counts as written from here on: what was cleared is of no more interest.
+    /// It counts as written from now on, so which copies were cleared no longer matters.
     pub(super) fn forget_clears(&mut self) {
         if matches!(self.content, Content::Never) {
             self.replicas.iter_mut().for_each(|replica| replica.cleared = false);
@@ -161,7 +162,7 @@ impl<C: Clone + PartialEq> Segment<C> {
         &mut self.replicas[at]
     }
 
-    /// Whether there may be something to forget that matters.
+    /// Whether its lists may have grown: if not, there is nothing to forget that takes up memory.
     pub(super) fn needs_tidying(&self) -> bool {
         !matches!(&self.replicas[..], [only] if only.read_sets.len() <= 1)
     }
@@ -171,7 +172,7 @@ impl<C: Clone + PartialEq> Segment<C> {
         matches!(self.content, Content::Written) && !self.replica(memory).is_some_and(|r| r.valid)
     }
 
-    /// Whether a reader in this memory, which is not zeroed by itself, needs a clear first.
+    /// Whether a reader in this memory, where fresh allocations are not zeroed, needs a clear first.
     pub(super) fn is_rubbish(&self, memory: MemoryId) -> bool {
         matches!(self.content, Content::Never) && !self.replica(memory).is_some_and(|r| r.cleared)
     }
@@ -186,9 +187,10 @@ impl<C: Clone + PartialEq> Segment<C> {
         !self.replicas.iter().any(|r| r.valid)
     }
 
-    /// A guard has ended. If it `wrote`, what was in reserve for it is stale for good. If not, it counts again, or is in
-    /// reserve for the next guard.
+    /// A guard has ended. If it `wrote`, the copies kept in reserve for it are stale for good. If not, they are
+    /// valid again, or stay in reserve for the next guard.
     pub(super) fn end_guard(&mut self, guard: NodeId, wrote: bool) {
+        // A group that wrote the segment since has cleared the list: what the guard did no longer matters then.
         let Some(at) = self.guards.iter().position(|g| *g == guard) else { return };
         self.guards.remove(at);
         let next = self.guards.get(at).copied().filter(|_| !wrote);
@@ -198,7 +200,8 @@ impl<C: Clone + PartialEq> Segment<C> {
         }
     }
 
-    /// What the guards were to have has not arrived, so none of them writes: all copies in reserve count again.
+    /// The copy that the guards were to have has not arrived, so none of them writes: all copies in reserve are
+    /// valid again.
     pub(super) fn end_guards(&mut self) {
         self.guards.clear();
         for replica in &mut self.replicas {
@@ -206,7 +209,7 @@ impl<C: Clone + PartialEq> Segment<C> {
         }
     }
 
-    /// Equal but for where they are. Of two that are equal one may be dropped here and now: the other keeps the cause.
+    /// Equal apart from their bounds. One of two equal segments may be dropped at once: the other keeps the cause.
     fn same_state(&self, other: &Self) -> bool {
         self.author == other.author
             && self.content == other.content
@@ -233,7 +236,7 @@ impl<C> Default for Segments<C> {
 }
 
 impl<C: Clone + PartialEq> Segments<C> {
-    /// Of a root whose content is in this memory; in none if it has never been written.
+    /// The partition of a root whose content is in this memory, or in none if it was never written.
     pub(super) fn new(extent: Box3, memory: Option<MemoryId>) -> Self {
         let line = extent.hi[0] - extent.lo[0] <= 1 && extent.hi[1] - extent.lo[1] <= 1;
         let (content, replicas) = match memory {
@@ -316,6 +319,8 @@ impl<C: Clone + PartialEq> Segments<C> {
         if touched.iter().all(|&i| bounds.contains(&self.list[i].bounds)) {
             return touched;
         }
+        // From the last to the first: on a line the pieces are inserted beside the segment they were cut from,
+        // which moves only positions that have been dealt with.
         for &i in touched.iter().rev() {
             let segment = &mut self.list[i];
             if bounds.contains(&segment.bounds) {
@@ -325,6 +330,9 @@ impl<C: Clone + PartialEq> Segments<C> {
             let outside = segment.bounds.without(&inside);
             segment.bounds = inside;
             for outside in outside.into_iter().rev() {
+                // The piece has the same history, so it refers to the same read sets. Their count says from now
+                // on that they belong to more segments than either part, which keeps readers of one part from
+                // joining.
                 let piece = Segment { bounds: outside, ..self.list[i].clone() };
                 for read_set in piece.replicas.iter().flat_map(|r| &r.read_sets) {
                     read_sets[read_set.0 as usize].segments += 1;
@@ -345,6 +353,7 @@ impl<C: Clone + PartialEq> Segments<C> {
         nodes: &Table<NodeTag, Node<S>>,
         read_sets: &mut Slab<ReadSet>,
     ) {
+        // Forgetting comes first: segments that differ in nothing but nodes that are gone become equal by it.
         for &i in inside {
             forget_settled(&mut self.list[i], nodes, read_sets);
         }
@@ -384,7 +393,7 @@ impl<C: Clone + PartialEq> Segments<C> {
     /// grows back together with its surroundings once they share a history again.
     fn join_grid(&mut self, inside: &[usize], read_sets: &mut Slab<ReadSet>) {
         let mut grown: SmallVec<[Box3; 4]> = inside.iter().map(|&i| self.list[i].bounds).collect();
-        // Boxes that go round in a whirl join to no pair, but all at once to what they were cut from.
+        // Boxes arranged like a pinwheel cannot be joined in pairs, but all at once they can.
         if let (true, Some(hull)) = (inside.len() > 2, hull(&grown)) {
             let first = &self.list[inside[0]];
             if inside.iter().all(|&i| self.list[i].same_state(first)) {
@@ -412,7 +421,7 @@ impl<C: Clone + PartialEq> Segments<C> {
         }
     }
 
-    /// The root is going: its segments leave their read sets, and why they have failed goes to `causes`.
+    /// The root is going: its segments leave their read sets, and the causes of their failures go to `causes`.
     pub(super) fn clear(&mut self, read_sets: &mut Slab<ReadSet>, causes: &mut Vec<C>) {
         for mut segment in self.list.drain(..) {
             leave_read_sets(&segment, read_sets);
@@ -440,7 +449,7 @@ fn forget_settled<S: Shell>(
     nodes: &Table<NodeTag, Node<S>>,
     read_sets: &mut Slab<ReadSet>,
 ) {
-    // The group that has just been entered is often all of them.
+    // All fields often name the group that has just been entered: it is looked up once.
     let known = segment.author.filter(|id| nodes.contains(*id));
     let live = |id: Option<NodeId>| id.filter(|id| known == Some(*id) || nodes.contains(*id));
     segment.author = known;
@@ -464,6 +473,7 @@ fn forget_settled<S: Shell>(
     if !all_needed {
         segment.replicas.retain(|r| r.is_needed(never));
     }
+    // Replicas are compared as a list, so they are kept in one order.
     if segment.replicas.len() > 1 {
         segment.replicas.sort_unstable_by_key(|r| r.memory);
     }

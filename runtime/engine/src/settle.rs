@@ -3,14 +3,14 @@
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::edges::{DATA, EVENT, NONE};
+use super::links::{DATA, EVENT, NONE};
 use super::segments::Content;
 use super::{
     End, Engine, NodeId, Outcome, ProxyId, ReadSet, ReadSetId, Realm, RootId, Settled, Shell, State, Turn,
     Use,
 };
 
-/// What came of a wish to cancel.
+/// The result of a request to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// It will not run.
@@ -25,6 +25,8 @@ impl<S: Shell> Engine<S> {
     /// A node's own part is over. It settles once the verdicts of all that it read are in.
     pub(super) fn finish(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let node = &self.nodes[id];
+        // A node that was fed has been counted by `confirm`. One that ends without that (on the host side, or
+        // with its lane) never will be, and what waits for it to be fed would wait for ever.
         let (fed, unsettled) = (matches!(node.state, State::Fed(..) | State::Passed), node.unsettled);
         if !fed {
             self.count_fed(id, None, turn);
@@ -32,6 +34,8 @@ impl<S: Shell> Engine<S> {
         if unsettled > 0 {
             return self.await_verdicts(id, turn);
         }
+        // Settling one node may complete readers that had passed before it. They are settled from a list: a
+        // chain of them may be as long as the program, and recursion would exhaust the stack.
         let mut ended: SmallVec<[NodeId; 4]> = SmallVec::new();
         let mut next = Some(id);
         while let Some(id) = next {
@@ -51,7 +55,7 @@ impl<S: Shell> Engine<S> {
         self.look_for_unused(turn);
     }
 
-    /// Ends the nodes that came to their turn only to end there. One can bring on the next, in chains of any length:
+    /// Ends the nodes that became ready but will not run. Each can make others ready, in chains of any length:
     /// hence a list, and no recursion.
     pub(super) fn finish_pending(&mut self, turn: &mut Turn<S>) {
         while let Some(id) = self.pending.pop() {
@@ -59,10 +63,12 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Takes a node out of the tables, and tells everyone whom that concerns.
+    /// Takes a node out of the tables, with all that follows from its end.
     fn settle(&mut self, id: NodeId, ended: &mut SmallVec<[NodeId; 4]>, turn: &mut Turn<S>) {
         let node = &mut self.nodes[id];
         let (place, is_guard) = (node.place, node.is_guard);
+        // Failure spreads along the edges that `release_readers` is about to drop. A reader that is released first
+        // could settle as done in this very turn.
         let outcome = match node.end.take() {
             None => Outcome::Done,
             Some(end) => self.spread(id, end, turn),
@@ -74,6 +80,8 @@ impl<S: Shell> Engine<S> {
         let realm = self.realm(place);
         let Engine { nodes, roots, read_sets, .. } = self;
         let Some(node) = nodes.vacate(id) else { return };
+        // Proxies are fired last, when no table shows this node any more: firing one may open guards in this
+        // very turn.
         let mut fired: SmallVec<[ProxyId; 2]> = SmallVec::new();
         if !node.proxies.is_empty() {
             fired.extend(node.proxies.iter().map(|(_, proxy)| *proxy));
@@ -123,7 +131,7 @@ impl<S: Shell> Engine<S> {
         outcome
     }
 
-    /// Those that read what this node wrote no longer wait for its verdict.
+    /// The readers of what this node wrote no longer wait for its verdict.
     fn release_readers(&mut self, id: NodeId, ended: &mut SmallVec<[NodeId; 4]>) {
         let mut head = std::mem::replace(&mut self.nodes[id].out, NONE);
         while head != NONE {
@@ -137,11 +145,13 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Everyone behind `id` on an edge that carries one of `kinds` fails with it, and everyone who reads what those
-    /// write, directly or not.
+    /// Every node behind `id` on an edge that carries one of `kinds` fails with it, and so do the nodes that
+    /// read what those write, directly or not.
     pub(super) fn doom_behind(&mut self, id: NodeId, cause: &S::Cause, kinds: u8, turn: &mut Turn<S>) {
         let mut todo: SmallVec<[(u32, u8); 8]> = SmallVec::from_iter([(self.nodes[id].out, kinds)]);
         let mut took_down = 0;
+        // The edges stay: they are dropped when their node settles. A doomed node keeps its place in the order,
+        // as others rely on the order through it, but its event can be told now.
         while let Some((mut head, kinds)) = todo.pop() {
             while head != NONE {
                 let edge = self.edges[head as usize];
@@ -158,6 +168,9 @@ impl<S: Shell> Engine<S> {
                     Some(End::Cancelled { leaves: leaves @ None, .. }) => *leaves = Some(cause.clone()),
                     Some(_) => continue,
                 }
+                // Nodes whose end was certain have taken theirs down already, so each node is expanded twice at
+                // most, and the walk ends. From here on the kinds of the start do not count: this node fails for
+                // good.
                 todo.push((reader.out, DATA | EVENT));
                 let behind = edge.to;
                 self.note_certain(behind, turn);
@@ -166,8 +179,10 @@ impl<S: Shell> Engine<S> {
         self.nodes[id].took_down += took_down;
     }
 
-    /// Dooms everyone on a list of those held back, and all who read what they write.
+    /// Fails every node on a list of gates, and dooms all that read what those write.
     pub(super) fn doom_list(&mut self, mut head: u32, cause: &S::Cause, turn: &mut Turn<S>) {
+        // Only reads the list. The caller opens its gates afterwards, and not before: a node that became ready
+        // without its failure would be queued as one that runs.
         while head != NONE {
             let edge = self.edges[head as usize];
             head = edge.next;
@@ -188,7 +203,7 @@ impl<S: Shell> Engine<S> {
         let Some(node) = self.nodes.get_mut(id) else { return false };
         match &mut node.end {
             None => node.end = Some(End::Failed(cause.clone())),
-            // It remains cancelled, but not even what was there before is where it should be.
+            // It stays cancelled, but it can no longer leave the previous data: that is not where it should be.
             Some(End::Cancelled { leaves: leaves @ None, .. }) => *leaves = Some(cause.clone()),
             Some(_) => return false,
         }
@@ -196,8 +211,9 @@ impl<S: Shell> Engine<S> {
         true
     }
 
-    /// What a failed node wrote: a group's versions are poisoned where they are still the newest, a transfer's target
-    /// is stale again. If its source has been lost meanwhile, the version has no copy left, and is poisoned as well.
+    /// Marks what a failed node wrote: a group's versions are poisoned where they are still the newest; a
+    /// transfer's target is stale again, and if its source has been lost meanwhile the version has no copy left,
+    /// and is poisoned too.
     fn mark_failed(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
         let transfer = self.nodes[id].is_transfer;
         for i in 0..self.nodes[id].uses.len() {
@@ -205,19 +221,29 @@ impl<S: Shell> Engine<S> {
             if !writes {
                 continue;
             }
+            // All segments of the root, because the box of a use is not kept: it may have been cut and joined
+            // since. The segments themselves say which of them are still this node's.
             let segments = &mut self.roots[root].segments;
             for at in 0..segments.len() {
                 let segment = segments.get_mut(at);
+                // If another node wrote this copy since, it stands for the copy now. If it was a reader of this
+                // one (it kept some bytes), it has been doomed by its edge, and marks the segment itself.
                 let carried = transfer && segment.replica(memory).is_some_and(|r| r.fails_with == Some(id));
                 if carried {
                     let never = matches!(segment.content, Content::Never);
                     let target = segment.replica_mut(memory);
-                    // A clear that failed leaves bytes that nobody has written: the next reader asks for another.
+                    // Never-written bytes are valid everywhere, but for a clear that they may need: the next reader
+                    // plans another. Written ones are stale here, and the next reader fetches them again.
                     (target.valid, target.valid_unless, target.cleared) = (never, None, false);
+                    // No valid copy is left: the source is lost, or this was the copy that guards count on, and
+                    // the others are in reserve for them. Those guards are doomed with the transfer and write
+                    // nothing, so what is in reserve counts again.
                     if segment.is_nowhere() {
                         segment.end_guards();
                     }
                 }
+                // A version that was overwritten since harms no later reader. A failed transfer is not the
+                // version's failure: its source still has it, unless that is gone too.
                 let wrote = !transfer && segment.author == Some(id);
                 let last = carried && matches!(segment.content, Content::Written) && segment.is_nowhere();
                 if wrote || last {
@@ -227,19 +253,24 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Why some of a box has no data, if that is so.
+    /// Why some of a box has no data, if that is so. A root whose memory is of no use any more has none at all.
     pub fn poison(&self, root: super::RootId, bounds: &super::Box3) -> Option<&S::Cause> {
-        let segments = &self.roots.get(root)?.segments;
+        let entry = self.roots.get(root)?;
+        let home = || self.lost_with(entry.home?);
+        if let Some(cause) = entry.stuck.as_ref().or_else(home) {
+            return Some(cause);
+        }
+        let segments = &entry.segments;
         segments.overlapping(bounds).into_iter().find_map(|at| {
             let segment = segments.get(at);
-            // Who was to write it may be known to fail, and not have settled.
+            // Its author may be certain to fail without having settled yet.
             let author = segment.author.and_then(|author| self.nodes.get(author));
             segment.content.poison().or_else(|| author?.takes_down(DATA))
         })
     }
 
-    /// Nobody wants this group any more. It is skipped if it has not been fed or started; then it keeps its place in
-    /// the order, and runs nothing there.
+    /// Cancels a group. It is skipped if it has not been fed or started: it keeps its place in the order, and
+    /// runs nothing there.
     pub fn cancel(&mut self, id: NodeId, cause: S::Cause, turn: &mut Turn<S>) -> Cancelled {
         let refusal = match self.nodes.get(id) {
             None => Some(Cancelled::Done),
@@ -254,6 +285,8 @@ impl<S: Shell> Engine<S> {
         let node = &mut self.nodes[id];
         let keep = node.keeps_previous;
         node.end = Some(End::Cancelled { cause: cause.clone(), leaves: (!keep).then(|| cause.clone()) });
+        // It stays where it is, gated or on a lane's list, and is popped as a barrier in its turn: nodes behind
+        // it may have no other edge to those ahead of it. Only its readers learn now.
         self.note_certain(id, turn);
         self.doom_behind(id, &cause, if keep { EVENT } else { DATA | EVENT }, turn);
         if self.nodes[id].is_guard {
@@ -263,8 +296,10 @@ impl<S: Shell> Engine<S> {
         Cancelled::Skipped
     }
 
-    /// Has the owner told of a node that will not run, if it has been neither fed nor started.
+    /// Notifies the owner, once, of a node that will not run, if it has been neither fed nor started.
     pub(super) fn note_certain(&mut self, id: NodeId, turn: &mut Turn<S>) {
+        // What has been fed or started is still running, so its event waits for the real end. Transfers have no
+        // event.
         let node = &mut self.nodes[id];
         if node.end.is_some() && !node.certain && !node.is_transfer && node.is_waiting() {
             node.certain = true;
@@ -272,8 +307,8 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// What a node is, and how it is going to end, if that is certain, and was not told before. The node itself stays for
-    /// the order through it, and settles when its turn comes. Nothing if it has settled meanwhile.
+    /// What a node is and how it is going to end, if that is certain and has not been told before. The node
+    /// itself stays for the order through it, and settles when its turn comes. None if it has settled meanwhile.
     pub fn tell(&mut self, id: NodeId) -> Option<(&S::Work, Outcome<S::Cause>)> {
         let node = self.nodes.get_mut(id).filter(|node| node.certain && !node.told)?;
         let (outcome, _) = outcome_of(node.end.clone()?);
@@ -282,7 +317,7 @@ impl<S: Shell> Engine<S> {
     }
 }
 
-/// How a node ended that did not end well, and why what it wrote is no good, if it is none.
+/// How a node ended that did not end well, and the cause that its output carries, if it is unusable.
 fn outcome_of<C: Clone>(end: End<C>) -> (Outcome<C>, Option<C>) {
     match end {
         End::Failed(cause) => (Outcome::Failed(cause.clone()), Some(cause)),

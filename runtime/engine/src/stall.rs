@@ -1,11 +1,11 @@
-//! Who has been waiting for whom for long.
+//! Which nodes have been waiting for long, and for what.
 //!
-//! The engine has no clock: its owner tells it now and then that a *tick* has passed, and nodes remember the tick in
-//! which they were planned.
+//! The engine has no clock: its owner tells it from time to time that a *tick* has passed, and nodes remember
+//! the tick in which they were planned.
 
 use std::collections::{HashMap, HashSet};
 
-use super::edges::NONE;
+use super::links::NONE;
 use super::{Engine, NodeId, ReadSetId, Realm, Shell, State};
 
 /// A node that others have been waiting for.
@@ -26,8 +26,8 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Nodes that have been gated for at least this many ticks, by what holds them: something that runs or is held on
-    /// the host side, something on a lane, or something outside. A transfer that waits stands for those behind it: nobody
-    /// submitted it.
+    /// the host side, something on a lane, or something outside. A transfer that waits stands for the nodes behind it, as it
+    /// was not submitted itself.
     pub fn held_for(&self, ticks: u32) -> Vec<Held> {
         let old = |id: &NodeId| self.nodes.get(*id).is_some_and(|node| self.ticks - node.planned_at >= ticks);
         let waits = Waits::of(self);
@@ -38,7 +38,8 @@ impl<S: Shell> Engine<S> {
                 held.push(Held { by, first, count: waiting.len() });
             }
         };
-        // What waits for something that waits itself is explained by that.
+        // A node that waits for another gated node is explained by what holds that one: only the heads of such
+        // chains are reported, with a holder that is not gated, or with none if it is something outside.
         for (id, _) in self.nodes.iter().filter(|(_, node)| node.state != State::Gated) {
             note(Some(id), waits.behind(id, self));
         }
@@ -51,8 +52,8 @@ impl<S: Shell> Engine<S> {
         held
     }
 
-    /// Those that wait for a guard to end, each with the guard, if nothing but that can let anybody go on any more:
-    /// nothing is on a lane or runs, and nobody waits for something outside.
+    /// Nodes that wait for a guard to end, each with the guard, if only the end of a guard can let any node
+    /// continue: nothing is on a lane or runs, and no node waits for something outside.
     pub fn deadlocked(&self) -> Vec<(NodeId, NodeId)> {
         let held = |n: &super::Node<S>| n.state == State::Running && n.is_guard;
         if self.nodes.iter().any(|(_, n)| n.state != State::Gated && !held(n)) {
@@ -86,7 +87,7 @@ impl<S: Shell> Engine<S> {
     }
 }
 
-/// Who waits directly behind whom.
+/// The nodes that wait directly behind each node.
 struct Waits {
     behind: HashMap<NodeId, Vec<NodeId>>,
 }
@@ -100,7 +101,8 @@ impl Waits {
                 node.proxies.iter().filter_map(|(_, proxy)| Some(engine.proxies.get(*proxy)?.waiting));
             let mut list: Vec<NodeId> =
                 proxied.chain([node.out_fed]).flat_map(|head| engine.listed_in(head)).collect();
-            // The second half of a way through staging is held by the owner until the first has ended: by no edge of ours.
+            // An upload out of staging is held by the owner until its download has ended, not by a gate of the
+            // engine's.
             if node.is_transfer {
                 list.extend(engine.listed_in(node.out).into_iter().filter(|id| engine.is_transfer(*id)));
             }

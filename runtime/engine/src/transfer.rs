@@ -1,44 +1,13 @@
-//! Transfers: nodes of their own, that read one replica and write another, shared by all who need them.
+//! Transfers: nodes that read one replica and write another, shared by all nodes that need the copy.
 
 use super::boxes::Box3;
-use super::edges::{self, DATA};
-use super::hazard::{Kind, Preds, User};
+use super::hazard::{Kind, User};
 use super::ids::{DeviceId, MemoryId};
+use super::links::{DATA, push};
 use super::machine::Memory;
+use super::preds::Preds;
 use super::segments::Segments;
-use super::{Engine, HEAP, Mode, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Turn};
-
-/// One step of moving a box of a root from one memory to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// Of which root.
-    pub root: RootId,
-    /// Where it is.
-    pub from: MemoryId,
-    /// Where it goes.
-    pub to: MemoryId,
-    /// Which elements.
-    pub bounds: Box3,
-    /// Which part of the way.
-    pub step: Step,
-}
-
-/// Which step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The whole way in one copy.
-    Direct,
-    /// Into host staging.
-    Download,
-    /// Out of host staging.
-    Upload,
-    /// None of these: zeros are written where nobody has ever written. From and to are the same.
-    Clear,
-    /// Nothing moves: memory is given to the host, as a whole. From and to are the same.
-    Map,
-    /// Nothing moves: memory is taken back from the host, as a whole. From and to are the same.
-    Unmap,
-}
+use super::{Engine, HEAP, Mode, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Step, Transfer, Turn};
 
 enum Route {
     Direct(DeviceId),
@@ -50,15 +19,19 @@ impl<S: Shell> Engine<S> {
     /// host between its own memory and staging.
     fn route(&self, root: RootId, from: MemoryId, to: MemoryId, bytes: usize) -> Option<Route> {
         let (source, target) = (&self.memories[from.0 as usize], &self.memories[to.0 as usize]);
-        // The heap outlives the devices that share it.
+        // The device that works on a memory is lost with it, except where that memory is the heap, which goes on.
         let alive = |d: &DeviceId| self.lost(*d).is_none();
         let (reader, writer) = (source.device.filter(alive), target.device.filter(alive));
         let pinned_by = self.roots[root].pinned_by.and_then(|by| self.memories[by.0 as usize].context);
         let pinned =
             |host, device: &Memory| host == HEAP && pinned_by.is_some() && pinned_by == device.context;
+        // A copy between pageable host memory and a device blocks the thread that feeds it, beyond the size that
+        // the driver takes at once. A blocking `feed` would break the promise that submitting never waits.
         let uploads_at_once = pinned(from, target) || bytes <= target.traits.upload_limit;
         let downloads_at_once = pinned(to, source) || bytes <= source.traits.download_limit;
         let (source, target) = (source.traits, target.traits);
+        // The staged routes come first: the arms behind them would match the same pairs, and copy directly.
+        // Where either device could copy, the target's does, because the data is read next on its lanes.
         match (reader, writer) {
             (_, Some(d)) if source.addressable && !target.addressable && !uploads_at_once => {
                 Some(Route::Staged { from: Place::Host, to: Place::Device(d) })
@@ -77,7 +50,7 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Plans a clear of a box that nobody has ever written, in a memory that is not zeroed by itself.
+    /// Plans a clear of a box that was never written, in a memory whose allocations are not zeroed.
     pub(super) fn clear(
         &mut self,
         root: RootId,
@@ -86,7 +59,8 @@ impl<S: Shell> Engine<S> {
         bounds: Box3,
         turn: &mut Turn<S>,
     ) {
-        // Where no device is left that could, whoever wanted this fails for that.
+        // If no device is left that could clear it, its context is lost, and the node that wanted this fails for
+        // that.
         let alive = |d: &DeviceId| self.lost(*d).is_none();
         let Some(device) = self.memories[memory.0 as usize].device.filter(alive) else { return };
         let unit = self.roots[root].unit;
@@ -118,13 +92,15 @@ impl<S: Shell> Engine<S> {
     ) {
         let unit = self.roots[root].unit;
         let bytes = bounds.volume() * unit;
+        // Before the route is chosen: a copy to pinned memory does not block, so it need not be staged.
         if to == HEAP {
             self.pin_heap(root, from, bytes);
         }
         let Some(route) = self.route(root, from, to, bytes) else { return };
         self.tally.transfers += 1;
         self.tally.bytes_moved += bytes as u64;
-        // What goes through staging goes in chunks: the first is on its way up while the next is on its way down.
+        // Staged copies go in chunks, so that both halves of the way overlap: one chunk is uploaded while the
+        // next is downloaded.
         let chunk = match route {
             Route::Direct(_) => usize::MAX,
             Route::Staged { .. } => (self.staging_chunk / unit).max(1),
@@ -140,9 +116,9 @@ impl<S: Shell> Engine<S> {
         });
     }
 
-    /// A root that comes to the heap for the first time, out of memory whose copies block: its allocation there is made
-    /// so that they do not, now or later. What is more than a piece of staging goes through that all the same: to pin so much takes
-    /// longer than to copy it once more.
+    /// If a root comes to the heap for the first time, from a memory whose copies block, its allocation there is
+    /// pinned, so that they do not, now or later. More than a chunk of staging is not worth it: pinning that
+    /// much takes longer than an additional copy.
     fn pin_heap(&mut self, root: RootId, from: MemoryId, bytes: usize) {
         let source = self.memories[from.0 as usize].traits;
         let entry = &mut self.roots[root];
@@ -189,9 +165,11 @@ impl<S: Shell> Engine<S> {
         let mut gates = self.use_root(reader, root, from, false, turn);
         if reader != writer {
             // The host holds both: the download until there is staging, the upload until the download has ended.
+            // So the edge between them orders nothing, and needs neither wait nor proxy; it carries failure, and
+            // keeps the upload from settling before the download has.
             self.attach(reader, &mut preds, gates + 1, turn);
             preds = Preds::default();
-            edges::push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
+            push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
             self.nodes[writer].unsettled += 1;
             self.share_failure(reader, writer, DATA);
             self.note_edge(reader, writer);
@@ -203,14 +181,15 @@ impl<S: Shell> Engine<S> {
         entry.enter_writer(segments, &inside);
         gates += self.use_root(writer, root, to, true, turn);
         self.attach(writer, &mut preds, gates, turn);
+        // Only now, although the download was ready before: `stage` counts the upload's gates.
         if reader != writer && self.nodes[reader].gates == 1 {
             self.stage(reader, turn);
         }
         segments.tidy(&inside, &self.nodes, &mut self.read_sets);
     }
 
-    /// Nothing holds this step back any more but the shell. If it is a download, it is time for its staging: no earlier,
-    /// so that nobody holds staging who waits for something outside.
+    /// Only the shell holds this step back now. If it is a download, it is time for its staging; not earlier, so
+    /// that a transfer that waits for something outside never holds staging that others need.
     pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let Some(upload) = self.unstaged.remove(&id) else { return };
         let pending = |u: &&super::Use| {
@@ -219,8 +198,9 @@ impl<S: Shell> Engine<S> {
                 _ => false,
             })
         };
-        // Memory to come holds it back, but is nothing outside. Not memory that others have asked for again, after this
-        // one was told that there is none.
+        // Memory to come is a gate too, but not one that depends on anything outside. It counts only where the
+        // upload is on the list of the pending slot: a slot that failed may have been asked for again, and this
+        // one is not there.
         let memory = self.nodes[upload].uses.iter().filter(pending).count() as u32;
         let moves = self.nodes[upload].gates <= 1 + memory;
         turn.staged.push(Staged { download: id, upload, moves });
@@ -228,8 +208,9 @@ impl<S: Shell> Engine<S> {
 
     pub(super) fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
         let id = self.fresh_node(place, |_| S::transfer(step));
-        // What is small, and comes to the memory of the lane's own device, is read there next: behind it on one lane nobody
-        // waits between lanes, and both are fed in one go. What leaves that memory is not to stand behind kernels.
+        // A small copy into the memory of the lane's own device goes to the lane of its reader: that saves a
+        // wait between lanes, and both are fed in one go. A copy out of that memory should not queue behind
+        // kernels.
         let comes = matches!(place, Place::Device(device) if self.device_memory(device) == step.to);
         let small = step.bounds.volume() * self.roots[step.root].unit <= self.small_copy;
         let node = &mut self.nodes[id];

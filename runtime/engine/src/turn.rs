@@ -16,7 +16,7 @@ pub struct Turn<S: Shell> {
     pub ready_lanes: SmallVec<[LaneId; 4]>,
     /// Host-side nodes with nothing left to wait for.
     pub start: Vec<NodeId>,
-    /// Proxies that somebody other than a guard now waits behind.
+    /// Proxies that a node other than a guard now waits behind.
     pub proxies: Vec<ProxyId>,
     /// Those of them whose source has ended.
     pub fired: Vec<ProxyId>,
@@ -24,18 +24,18 @@ pub struct Turn<S: Shell> {
     pub staged: Vec<Staged>,
     /// Allocations to make.
     pub allocate: Vec<Allocate>,
-    /// Points somebody on the host waits for.
+    /// Points that the host waits for.
     pub arm: SmallVec<[(LaneId, u64); 2]>,
     /// Points that settle and refill their lanes, with the nodes there.
     pub sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
     /// Allocations that nothing uses any more.
     pub freed: Vec<S::Memory>,
-    /// Allocations that a device which nobody waits for any more may still touch: they are never to be freed.
+    /// Allocations that a device that was given up may still touch: they must never be freed.
     pub leaked: Vec<S::Memory>,
     /// Causes that the engine has let go of, perhaps the last of their failure: the error inside may be the user's, and
     /// its drop may come back to the engine.
     pub causes: Vec<S::Cause>,
-    /// Lanes of contexts that nobody needs any more.
+    /// Lanes of contexts that are no longer needed.
     pub closed: Vec<LaneId>,
 }
 

@@ -1,12 +1,12 @@
-//! Contexts that nobody can submit to any more.
+//! Contexts without handles: nothing more is submitted to them.
 //!
-//! Such a context may still be needed: the only copy of some data may lie in its memory, and whoever reads that data
-//! elsewhere has it fetched by the context's own lanes. So it stays until no root has an allocation there and its lanes
-//! are idle. Then the shell is told to close it, and whatever is planned for it by mistake fails.
+//! Such a context may still be needed: the only copy of some data may lie in its memory, and readers elsewhere
+//! have it fetched by the context's own lanes. So it stays until no root has an allocation there and its lanes
+//! are idle. Then the shell is told to close it, and anything planned for it by mistake fails.
 //!
-//! The memory of a lost context is freed as soon as nobody uses it. Its own lanes do not any more. But lanes of other
-//! contexts may be in the middle of a copy from there or to there, and end it in their own time, and so may host tasks and
-//! accessors: what they use is *kept* until they have passed their points, or ended.
+//! The memory of a lost context is freed as soon as it has no users. Its own lanes have ended. But lanes of
+//! other contexts may be in the middle of a copy from or to it, and so may host tasks and accessors: what they
+//! use is *kept* until they have passed their points, or ended.
 
 use smallvec::SmallVec;
 
@@ -18,18 +18,39 @@ use super::{Engine, NodeId, RootId, Shell, State, Turn, Use};
 #[derive(Debug)]
 pub(super) struct Closing<C> {
     context: ContextId,
-    /// What whoever comes too late is told.
+    /// The failure of anything that is planned for it later.
     cause: C,
 }
 
-/// An allocation in the memory of a lost context.
+/// What becomes of an allocation once no user is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Freed,
+    /// A device that hangs may still touch it.
+    Leaked,
+}
+
+/// An allocation that a root has let go of.
+#[derive(Debug)]
+pub(super) struct Lost<M> {
+    pub(super) root: RootId,
+    pub(super) memory: MemoryId,
+    /// The memory whose context has pinned it, if it is the heap's.
+    pub(super) pinned_by: Option<MemoryId>,
+    pub(super) allocation: M,
+}
+
+/// An allocation in the memory of a lost context, or pinned by one.
 #[derive(Debug)]
 pub(super) struct Kept<M> {
     memory: MemoryId,
+    pinned_by: Option<MemoryId>,
     allocation: M,
+    fate: Fate,
     /// What uses it, on lanes of other contexts.
     users: SmallVec<[(LaneId, u64); 2]>,
-    /// Who uses it on the host: what they hold of it is not to be the last, since that would be freed where they let go.
+    /// Nodes that use it on the host: what they hold of it must not be the last reference, which would be freed
+    /// where they drop it.
     holders: SmallVec<[NodeId; 1]>,
 }
 
@@ -39,14 +60,18 @@ impl<M> Kept<M> {
         self.users.iter().copied()
     }
 
-    pub(super) fn into_allocation(self) -> (MemoryId, M) {
-        (self.memory, self.allocation)
+    /// A device that hangs uses it.
+    pub(super) fn leak(&mut self) {
+        self.fate = Fate::Leaked;
     }
 }
 
 impl<S: Shell> Engine<S> {
     /// Frees allocations in lost memory, which their roots have let go of, as soon as no lane that goes on uses them.
-    pub(super) fn free_lost(&mut self, lost: Vec<(RootId, MemoryId, S::Memory)>) {
+    ///
+    /// Those that are leaked are kept as long: until then the context stays open, so that no backend gives back to its driver
+    /// what a host accessor reads.
+    pub(super) fn keep_lost(&mut self, lost: Vec<Lost<S::Memory>>, fate: Fate) {
         let in_flight = self.nodes.iter().filter_map(|(_, node)| match node.state {
             State::Feeding(lane, point) | State::Fed(lane, point) => Some((lane, point, &node.uses)),
             _ => None,
@@ -55,12 +80,13 @@ impl<S: Shell> Engine<S> {
         let in_flight: Vec<_> = in_flight.filter(|(l, p, _)| *p > self.lanes[l.0 as usize].passed).collect();
         let running = self.nodes.iter().filter(|(_, node)| matches!(node.state, State::Running));
         let running: Vec<_> = running.map(|(id, node)| (id, &node.uses)).collect();
-        self.kept.extend(lost.into_iter().map(|(root, memory, allocation)| {
+        self.kept.extend(lost.into_iter().map(|Lost { root, memory, pinned_by, allocation }| {
             let uses = |u: &Use| (u.root, u.memory) == (root, memory);
             let users = in_flight.iter().filter(|(.., used)| used.iter().any(uses));
             let users = users.map(|(lane, point, _)| (*lane, *point)).collect();
             let holders = running.iter().filter(|(_, used)| used.iter().any(uses));
-            Kept { memory, allocation, users, holders: holders.map(|(id, _)| *id).collect() }
+            let holders = holders.map(|(id, _)| *id).collect();
+            Kept { memory, pinned_by, allocation, fate, users, holders }
         }));
     }
 
@@ -70,8 +96,11 @@ impl<S: Shell> Engine<S> {
             let passed = kept.users.iter().all(|(lane, point)| *point <= self.lanes[lane.0 as usize].passed);
             match passed && !kept.holders.iter().any(|id| self.nodes.contains(*id)) {
                 true => {
-                    turn.freed.push(kept.allocation);
-                    self.count_slots(kept.memory, -1);
+                    match kept.fate {
+                        Fate::Freed => turn.freed.push(kept.allocation),
+                        Fate::Leaked => turn.leaked.push(kept.allocation),
+                    }
+                    self.slot_is_gone(kept.memory, kept.pinned_by);
                 }
                 false => self.kept.push(kept),
             }
@@ -103,6 +132,7 @@ impl<S: Shell> Engine<S> {
                 self.closing.push(entry);
                 continue;
             }
+            // From here on it counts as lost: `ready` ends anything that is still planned for it.
             match &mut self.contexts[entry.context.0 as usize].lost {
                 lost @ None => *lost = Some(entry.cause),
                 Some(_) => turn.causes.push(entry.cause),
@@ -120,6 +150,12 @@ impl<S: Shell> Engine<S> {
         let mut devices = self.devices.iter().filter(|d| d.context == context);
         self.memories_of(context).any(|memory| self.memories[memory.0 as usize].slots > 0)
             || devices.any(|device| device.all_lanes().any(busy))
+    }
+
+    /// Why a memory's context is lost, if it is.
+    pub(super) fn lost_with(&self, memory: MemoryId) -> Option<&S::Cause> {
+        let context = self.memories[memory.0 as usize].context?;
+        self.contexts[context.0 as usize].lost.as_ref()
     }
 
     /// The memories that go with a context.

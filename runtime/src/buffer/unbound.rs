@@ -97,7 +97,7 @@ impl Unbound {
         for accessor in self.accessors.drain(..) {
             let work = Work::Guard(accessor.guard.clone());
             let plan = GuardPlan { root, bounds: accessor.bounds, mode: accessor.mode, work };
-            let node = state.engine.plan_guard(plan, turn);
+            let node = state.engine.plan_guard(plan, &mut None, turn);
             *lock(&accessor.place) = Some((inner.clone(), node));
         }
     }

@@ -148,15 +148,12 @@ impl Builder<'_> {
                 None => {}
             }
         }
-        let (most, device) = (slot.most_bytes(), &slot.device);
-        let root = self.roots.iter().find(|root| root.bytes() as u64 > most && root.home().is_none());
-        match root.filter(|_| !self.is_host_task) {
-            None => Ok(()),
-            Some(root) => Err(Error::invalid(format!(
-                "a buffer of {} bytes, and {device} takes {most} in one piece: use several buffers",
-                root.bytes()
-            ))),
+        if self.is_host_task {
+            return Ok(());
         }
+        let most = slot.most_bytes();
+        let mut roots = self.roots.iter().filter(|root| root.home().is_none());
+        roots.try_for_each(|root| slot.check_bytes(root.bytes(), most))
     }
 
     /// Explicit predecessors as the engine knows them, and the failure of one that has ended already. Called under

@@ -11,11 +11,10 @@ use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAc
 use super::accessor::{Accessor, Window as _};
 use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
-use crate::shell::build::Values;
-use crate::shell::build::image_on;
+use crate::shell::build::{Values, image_on};
 use crate::shell::context::DeviceSlot;
 use crate::shell::work::{Binding, DeviceCommand, ImagePart, KernelArg, PlannedKernel};
-use crate::shell::{Inner, limits};
+use crate::shell::{Inner, State, limits};
 use windlass_engine::Mode;
 
 /// A kernel and the arguments for one launch, in the order of its slots.
@@ -203,7 +202,7 @@ impl<'g> KernelCall<'g> {
             )));
         }
         for (at, (arg, of)) in self.args.iter().zip(slots).enumerate() {
-            check_argument((name, at), arg, of, slot)?;
+            check_argument((name, at), arg, of, (inner, slot))?;
         }
         let windows = || {
             self.args
@@ -237,17 +236,21 @@ impl<'g> KernelCall<'g> {
 }
 
 /// Refuses an argument that does not fit its slot, or that the device does not take there.
-fn check_argument((name, at): (&str, usize), arg: &KernelArg, of: &Slot, slot: &DeviceSlot) -> Result<()> {
+fn check_argument(
+    (name, at): (&str, usize),
+    arg: &KernelArg,
+    of: &Slot,
+    (inner, slot): (&Arc<Inner>, &DeviceSlot),
+) -> Result<()> {
     let wrong = |what: &str| {
         Err(Error::invalid(format!(
-            "argument {at} of kernel `{name}` is {what}, and the kernel expects {of:?}"
+            "argument {at} of kernel `{name}` is {what}, and the kernel takes {}",
+            in_words(of)
         )))
     };
     match (arg, of) {
         (KernelArg::Window(None, _), _) => Ok(()),
-        (KernelArg::Window(Some(binding), _), Slot::Image) => {
-            image_problem(binding, slot).map_or(Ok(()), |what| wrong(&what))
-        }
+        (KernelArg::Window(Some(binding), _), Slot::Image) => check_image((name, at), binding, inner, slot),
         (KernelArg::Window(Some(binding), _), _) if binding.image.is_some() => wrong("an image"),
         (KernelArg::Window(..), Slot::Pointer) if slot.device.has(Aspect::Pointers) => Ok(()),
         (KernelArg::Window(..), Slot::Pointer) => {
@@ -275,16 +278,41 @@ fn check_argument((name, at): (&str, usize), arg: &KernelArg, of: &Slot, slot: &
     }
 }
 
-/// What is wrong with an accessor where the kernel takes an image.
-fn image_problem(binding: &Binding, slot: &DeviceSlot) -> Option<String> {
-    match () {
-        () if binding.image.is_none() => Some("a buffer that is no image".into()),
-        () if !slot.holds_images() => Some(format!("an image, which {} does not have as such", slot.device)),
-        () if binding.is_empty() => Some("an image without texels".into()),
-        () if binding.image == Some(ImagePart::Some) => {
-            Some("a part of an image, and kernels take images as a whole".into())
-        }
-        () => None,
+/// Refuses what is passed where the kernel takes an image, if it is none for the device.
+fn check_image(
+    (name, at): (&str, usize),
+    binding: &Binding,
+    inner: &Arc<Inner>,
+    slot: &DeviceSlot,
+) -> Result<()> {
+    let wrong = |what: &str| {
+        Err(Error::invalid(format!(
+            "argument {at} of kernel `{name}` is {what}, and the kernel takes an image"
+        )))
+    };
+    let Some(part) = binding.image else { return wrong("a buffer that is no image") };
+    let object = |state: &mut State, _: &mut _| state.engine.object(binding.root).copied().flatten();
+    match (part, inner.enter_without_native_calls(object)) {
+        _ if binding.is_empty() => wrong("an image without texels"),
+        (ImagePart::Portion, _) => wrong("a part of an image, and kernels take images as a whole"),
+        (ImagePart::Whole, Some(shape)) if !slot.holds(&shape) => Err(Error::unsupported(format!(
+            "an image of {:?} texels in {:?} as argument {at} of kernel `{name}`, on {}: copy its texels to a buffer, and \
+             have the kernel take that",
+            shape.size, shape.format, slot.device
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What a slot takes, in words.
+fn in_words(slot: &Slot) -> String {
+    match slot {
+        Slot::Buffer(SlotAccess::Read) => "a buffer to read".into(),
+        Slot::Buffer(SlotAccess::ReadWrite) => "a buffer to write".into(),
+        Slot::Pointer => "a pointer".into(),
+        Slot::Value(bytes) => format!("a value of {bytes} bytes"),
+        Slot::Local(_) => "local memory".into(),
+        other => format!("{other:?}"),
     }
 }
 

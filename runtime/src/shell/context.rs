@@ -21,7 +21,7 @@ use super::pool::Pool;
 use super::sink::{ContextLoss, Sink};
 use super::{Effects, Inner, LaneShell, MemoryShell, NativeCalls, State};
 use crate::error::{Cause, Error, Result};
-use windlass_engine::{ContextId, Depth, DeviceId, DomainId, HEAP, LaneId, MemoryId};
+use windlass_engine::{ContextId, Depth, DeviceId, DomainId, HEAP, LaneId, MemoryId, MemoryTraits};
 
 /// A native context with its devices and lanes in the engine. When the last handle goes (a context, a queue, an event of
 /// one of its groups), the context is closed as soon as no data needs it.
@@ -135,6 +135,14 @@ impl ContextShared {
         let info = self.native.info();
         check_info(info)?;
         let infos = &info.devices;
+        let memory_shell = |index| {
+            let staging = Arc::downgrade(&self.staging);
+            MemoryShell::new(self.native.clone(), index, self.domain, staging)
+        };
+        let named = infos.iter().flat_map(|of| std::iter::once(of.memory).chain(of.reaches.iter().copied()));
+        // The backend is asked before the lock is taken.
+        let described: HashMap<MemoryIndex, (MemoryTraits, MemoryShell)> =
+            named.map(|index| (index, (traits(info, index), memory_shell(index)))).collect();
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
         let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter_without_native_calls(|state, _| {
             let mut ids = Vec::new();
@@ -143,7 +151,7 @@ impl ContextShared {
                     |state: &mut State, index| match memories.iter().find(|(known, _)| *known == index) {
                         Some((_, id)) => *id,
                         None => {
-                            let id = self.add_memory(state, index, own);
+                            let id = self.add_memory(state, index, &described[&index], own);
                             memories.push((index, id));
                             id
                         }
@@ -178,14 +186,18 @@ impl ContextShared {
     }
 
     /// Makes a memory known to the engine.
-    fn add_memory(&self, state: &mut State, index: MemoryIndex, own: bool) -> MemoryId {
+    fn add_memory(
+        &self,
+        state: &mut State,
+        index: MemoryIndex,
+        (traits, shell): &(MemoryTraits, MemoryShell),
+        own: bool,
+    ) -> MemoryId {
         if own && index == MemoryIndex::Heap {
             return HEAP;
         }
-        let memory = state.engine.add_memory(self.id, traits(self.native.info(), index));
-        let (context, domain) = (self.native.clone(), self.domain);
-        let staging = Arc::downgrade(&self.staging);
-        state.memories.insert(memory, MemoryShell { context, index, domain, staging });
+        let memory = state.engine.add_memory(self.id, *traits);
+        state.memories.insert(memory, shell.clone());
         memory
     }
 
@@ -224,7 +236,7 @@ impl ContextShared {
         let all: Vec<(MemoryId, MemoryShell)> = inner.enter_without_native_calls(|state, _| {
             // What stays in a memory that no device has for its own is copied from and to there by commands alone.
             let of_domain = state.memories.iter();
-            let of_domain = of_domain.filter(|(_, memory)| memory.domain == self.domain && memory.is_own());
+            let of_domain = of_domain.filter(|(_, memory)| memory.domain == self.domain && memory.is_own);
             of_domain.map(|(id, memory)| (*id, memory.clone())).collect()
         });
         let own = |memory: &MemoryShell| Arc::ptr_eq(&memory.context, &self.native);

@@ -9,8 +9,7 @@ use smallvec::SmallVec;
 use windlass_sync::facade::thread_local;
 
 use super::feed::{Batch, MAX_FED_AT_ONCE, arm_one};
-use super::memory::Remains;
-use super::memory::Wanted;
+use super::memory::{Remains, Wanted};
 use super::waking::{Woken, catch_foreign};
 use super::work::Work;
 use super::{Commands, Inner, LaneShell, Message, Signal, State, Windlass, sink};

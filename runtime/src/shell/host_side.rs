@@ -67,12 +67,22 @@ pub(crate) struct GuardCell {
     /// Where the accessor was asked for.
     pub(crate) at: &'static Location<'static>,
     pub(crate) cell: EventCell<Result<()>>,
-    memory: Mutex<Option<Arc<dyn Allocation>>>,
+    memory: Mutex<Granted>,
+}
+
+/// The memory of an accessor, until that comes for it.
+#[derive(Debug, Default)]
+enum Granted {
+    #[default]
+    NotYet,
+    Memory(Option<Arc<dyn Allocation>>),
+    /// The accessor is gone: whoever let the memory in here would leave its last reference to a thread of the program's.
+    Refused,
 }
 
 impl GuardCell {
     pub(crate) fn new(at: &'static Location<'static>) -> Self {
-        GuardCell { at, cell: EventCell::new(()), memory: Mutex::new(None) }
+        GuardCell { at, cell: EventCell::new(()), memory: Mutex::default() }
     }
 
     /// The guard may have its memory; a guard over nothing has none.
@@ -81,18 +91,37 @@ impl GuardCell {
         if self.cell.get().is_some() {
             return;
         }
-        *lock(&self.memory) = memory;
+        self.leave(memory);
         woken.cells.extend(self.cell.complete(Ok(())));
     }
 
     /// The guard has its memory, or fails, before the buffer has a runtime.
     pub(crate) fn settle_early(&self, memory: Result<Arc<dyn Allocation>>) -> Option<Wakers> {
-        let result = memory.map(|memory| *lock(&self.memory) = Some(memory));
+        let result = memory.map(|memory| self.leave(Some(memory)));
         self.cell.complete(result)
     }
 
+    /// Under the engine's lock, or with the engine still to come: the reference that is dropped here is not the last.
+    fn leave(&self, memory: Option<Arc<dyn Allocation>>) {
+        let mut granted = lock(&self.memory);
+        if !matches!(*granted, Granted::Refused) {
+            *granted = Granted::Memory(memory);
+        }
+    }
+
     pub(crate) fn take_memory(&self) -> Option<Arc<dyn Allocation>> {
-        lock(&self.memory).take()
+        match std::mem::take(&mut *lock(&self.memory)) {
+            Granted::Memory(memory) => memory,
+            Granted::NotYet | Granted::Refused => None,
+        }
+    }
+
+    /// The accessor goes: takes what it was granted, and lets nothing more in.
+    pub(crate) fn refuse_memory(&self) -> Option<Arc<dyn Allocation>> {
+        match std::mem::replace(&mut *lock(&self.memory), Granted::Refused) {
+            Granted::Memory(memory) => memory,
+            Granted::NotYet | Granted::Refused => None,
+        }
     }
 
     /// The guard's node is over. Normally the guard has had its memory long since; if it never had, this says why.

@@ -20,6 +20,16 @@ const FREED_AT_ONCE: usize = 128 << 10;
 
 pub(crate) type Made = Result<Arc<dyn Allocation>, BackendError>;
 
+/// Host memory of the process's own that reads as zeros.
+pub(crate) fn heap(bytes: usize) -> Made {
+    HostMemory::zeroed(bytes).map(|memory| Arc::new(memory) as Arc<dyn Allocation>)
+}
+
+/// Whether it is the process's own, and not a backend's.
+fn is_heap(memory: &Arc<dyn Allocation>) -> bool {
+    (&**memory as &dyn std::any::Any).is::<HostMemory>()
+}
+
 /// An allocation to be made; on the heap, unless a context owns the memory.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
@@ -49,8 +59,8 @@ pub(crate) fn object_in(
     image: Option<ImageShape>,
     bytes: usize,
 ) -> MemoryObject {
-    let holds_images = owner.and_then(MemoryShell::info).is_some_and(|info| info.images);
-    match image.filter(|_| holds_images) {
+    let holds = |shape: &ImageShape| owner.and_then(|owner| owner.info).is_some_and(|info| info.holds(shape));
+    match image.filter(holds) {
         Some(shape) => MemoryObject::Image(shape),
         None => MemoryObject::Buffer { bytes },
     }
@@ -83,7 +93,7 @@ impl Wanted {
     fn make(&self) -> Made {
         match &self.owner {
             Some(owner) => make_in(owner, self.object),
-            None => HostMemory::zeroed(self.object.bytes()).map(|m| Arc::new(m) as Arc<dyn Allocation>),
+            None => heap(self.object.bytes()),
         }
     }
 
@@ -139,7 +149,13 @@ impl Inner {
             let (off, lender) = (wanted.clone(), inner.clone());
             let made = inner.off_thread(move || off.make_off_thread(made, &lender.pinned)).await;
             let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
-            inner.enter(|state, turn| state.engine.allocated(root, memory, made, turn));
+            let is_pinned = made.as_ref().is_ok_and(|memory| !is_heap(memory));
+            inner.enter(|state, turn| {
+                if wanted.pinned_by.is_some() && !is_pinned {
+                    state.engine.could_not_pin(root);
+                }
+                state.engine.allocated(root, memory, made, turn);
+            });
         });
     }
 
@@ -177,7 +193,7 @@ impl Inner {
     pub(crate) fn free_all(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>) {
         for memory in dead {
             // The process's own is by far the most.
-            match (&*memory as &dyn std::any::Any).is::<HostMemory>() {
+            match is_heap(&memory) {
                 true => self.reaper.free(memory, self),
                 false => {
                     self.pinned.give_back(memory).into_iter().for_each(|dead| self.reaper.free(dead, self))
@@ -244,8 +260,7 @@ impl Reaper {
     /// Frees what needs no thread of its own here, and the rest as [`Reaper::defer_drop`] says.
     pub(crate) fn free(&self, memory: Arc<dyn Allocation>, inner: &Inner) {
         // Host memory of a backend's own (pinned, for one) takes a native call to free.
-        let heap = (&*memory as &dyn std::any::Any).is::<HostMemory>();
-        match heap && memory.bytes() <= FREED_AT_ONCE {
+        match is_heap(&memory) && memory.bytes() <= FREED_AT_ONCE {
             true => drop(memory),
             false => self.defer_drop(Remains::Memory(memory), inner),
         }

@@ -319,11 +319,15 @@ impl DeviceCommand {
 
 /// A part of an allocation, as commands name it: of an image those texels that the bytes would be.
 fn of_part(memory: &dyn Allocation, region: Region) -> (&dyn Allocation, Part) {
-    let part = match memory.image() {
+    (memory, part_of(memory.image(), region))
+}
+
+/// A box of bytes as a part of linear memory, or of an image.
+pub(crate) fn part_of(image: Option<ImageShape>, region: Region) -> Part {
+    match image {
         None => Part::Bytes(region),
         Some(shape) => Part::Texels(texels_of(&region, &shape)),
-    };
-    (memory, part)
+    }
 }
 
 /// The texels of an image that stand in a box of bytes where it is kept as linear memory without gaps.

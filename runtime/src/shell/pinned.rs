@@ -9,23 +9,23 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use windlass_backend::{Allocation, HostMemory};
+use windlass_backend::Allocation;
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
 use super::MemoryShell;
-use super::memory::Made;
+use super::memory::{Made, heap};
 use super::pool::{Pool, class_of};
 
 /// Which of the heap's memory is to go back to which pool.
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
-    lent: Mutex<HashMap<usize, Scratch>>,
+    lent: Mutex<HashMap<usize, Loan>>,
 }
 
 /// Where an allocation is to go back to. As long as it is noted here its address is nobody else's.
 #[derive(Debug)]
-struct Scratch {
+struct Loan {
     memory: Weak<dyn Allocation>,
     pool: Weak<Pool>,
     class: usize,
@@ -51,12 +51,12 @@ impl Pinned {
                 self.lend(&memory, &pool, class);
                 Ok(memory)
             }
-            _ => HostMemory::zeroed(bytes).map(|m| Arc::new(m) as Arc<dyn Allocation>),
+            _ => heap(bytes),
         }
     }
 
     fn lend(&self, memory: &Arc<dyn Allocation>, pool: &Arc<Pool>, class: usize) {
-        let entry = Scratch { memory: Arc::downgrade(memory), pool: Arc::downgrade(pool), class };
+        let entry = Loan { memory: Arc::downgrade(memory), pool: Arc::downgrade(pool), class };
         let mut lent = lock(&self.lent);
         if lent.len() == lent.capacity() {
             lent.retain(|_, entry| entry.memory.strong_count() > 0);

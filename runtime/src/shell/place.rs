@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use windlass_backend::{
-    Aspect, BackendError, Contents, ContextInfo, HostAccess, MemoryIndex, MemoryInfo, MemoryKind,
+    Allocation, Aspect, BackendError, Contents, ContextInfo, HostAccess, HostMemory, ImageShape, MemoryIndex,
+    MemoryInfo, MemoryKind, MemoryObject,
 };
+use windlass_sync::panics::catch;
 
-use super::MemoryShell;
 use super::context::DeviceSlot;
+use super::memory::{Made, heap, make_with_room};
+use super::work::zero;
+use super::{Inner, MemoryShell};
 use crate::error::{Error, Result};
-use windlass_engine::{HEAP, MemoryId, MemoryTraits};
+use windlass_engine::{HEAP, Initial, MemoryId, MemoryTraits};
 
 /// A memory in which something is to stay.
 #[derive(Clone, Debug)]
@@ -23,7 +27,78 @@ pub(crate) struct Place {
     pub(crate) imports: Option<usize>,
 }
 
+impl Place {
+    /// Makes an allocation that stays here. Of no bytes it is the heap's: no command uses it.
+    pub(crate) fn allocate(
+        &self,
+        inner: &Inner,
+        slot: &DeviceSlot,
+        bytes: usize,
+    ) -> Result<Initial<Arc<dyn Allocation>>> {
+        let Some(owner) = self.owner.as_ref().filter(|_| bytes > 0) else {
+            let made = inner.count(self.memory, bytes, None, heap(bytes));
+            return made.map(Initial::Fresh).map_err(|cause| cause.0);
+        };
+        let all = owner.info.and_then(|of| of.bytes).unwrap_or(u64::MAX);
+        slot.check_bytes(bytes, slot.device.info.limits.allocation.min(all))?;
+        let made = make_with_room(owner, MemoryObject::Buffer { bytes }, None);
+        let made = inner.count(self.memory, bytes, Some(owner), made).map_err(|cause| cause.0)?;
+        let is_rubbish = owner.info.is_some_and(|of| of.fresh == Contents::Any);
+        Ok(match is_rubbish && self.host == HostAccess::Coherent {
+            // The host sees what it overwrites, and what a group that failed did not write: never what somebody else left there.
+            true => {
+                zero(&made);
+                Initial::Zeroed(made)
+            }
+            false => Initial::Fresh(made),
+        })
+    }
+
+    /// Whether host memory of the program's can stay here in place.
+    pub(crate) fn takes(&self, elements: &HostMemory) -> bool {
+        let address = elements.host_ptr().map_or(0, |start| start.addr().get());
+        let is_aligned = |alignment: usize| address.is_multiple_of(alignment.max(1));
+        // A device that works on the heap works on any of it.
+        self.works_on_heap() || elements.bytes() == 0 || self.imports.is_some_and(is_aligned)
+    }
+
+    /// Takes host memory over.
+    pub(crate) fn import(
+        &self,
+        inner: &Inner,
+        slot: &DeviceSlot,
+        elements: Arc<HostMemory>,
+    ) -> Result<Initial<Arc<dyn Allocation>>> {
+        let bytes = elements.bytes();
+        if bytes == 0 {
+            return self.allocate(inner, slot, 0);
+        }
+        let owner = self.owner.as_ref().filter(|_| !self.works_on_heap());
+        let made: Made = match owner {
+            None => Ok(elements),
+            Some(owner) => catch(|| owner.context.import(owner.index, elements))
+                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into()))),
+        };
+        inner.count(self.memory, bytes, owner, made).map(Initial::Written).map_err(|cause| cause.0)
+    }
+
+    fn works_on_heap(&self) -> bool {
+        self.owner.as_ref().is_none_or(|owner| owner.index == MemoryIndex::Heap)
+    }
+}
+
 impl DeviceSlot {
+    /// Refuses what is more than it takes in one piece.
+    pub(crate) fn check_bytes(&self, bytes: usize, most: u64) -> Result<()> {
+        match bytes as u64 > most {
+            false => Ok(()),
+            true => Err(Error::invalid(format!(
+                "a buffer of {bytes} bytes, and {} takes {most} in one piece: use several buffers",
+                self.device
+            ))),
+        }
+    }
+
     /// The memory of a kind in which it keeps what is to stay in one place: its own, or the one that suits it best.
     pub(crate) fn place(&self, kind: MemoryKind) -> Result<Place> {
         let info = self.context.native.info();
@@ -33,12 +108,18 @@ impl DeviceSlot {
         // The heap is near everybody who works on it.
         let heap = || all().find(|index| *index == MemoryIndex::Heap);
         let Some(index) = all().find(suits).or_else(heap) else {
-            return Err(Error::unsupported(format!("{kind} memory to keep a buffer in, on {}", self.device)));
+            let kinds = all().filter_map(|index| Some(native_memory(info, index)?.kind.to_string()));
+            let kinds: Vec<String> = kinds.collect();
+            return Err(Error::unsupported(format!(
+                "{kind} memory to keep a buffer in, on {}, which has {} memory for that",
+                self.device,
+                kinds.join(" and ")
+            )));
         };
         let (described, id) = (native_memory(info, index), self.memory(index));
         let context = self.context.native.clone();
         let (domain, staging) = (self.context.domain, Arc::downgrade(&self.context.staging));
-        let owner = (id != HEAP).then(|| MemoryShell { context, index, domain, staging });
+        let owner = (id != HEAP).then(|| MemoryShell::new(context, index, domain, staging));
         let host = described.map_or(HostAccess::Coherent, |of| of.host);
         Ok(Place { memory: id, owner, kind, host, imports: described.and_then(|of| of.imports) })
     }
@@ -55,9 +136,15 @@ impl DeviceSlot {
         known.into_iter().find(|(of, _)| *of == index).map_or(HEAP, |(_, id)| *id)
     }
 
-    /// Whether its memory holds images as such.
-    pub(crate) fn holds_images(&self) -> bool {
-        self.own_memory().is_some_and(|of| of.images)
+    /// Whether its memory holds an image as such.
+    pub(crate) fn holds(&self, shape: &ImageShape) -> bool {
+        self.own_memory().is_some_and(|of| of.holds(shape))
+    }
+
+    /// The kinds of memory in which it keeps what is to stay in one place.
+    pub(crate) fn memory_kinds(&self) -> Vec<MemoryKind> {
+        let all = [MemoryKind::Device, MemoryKind::Host, MemoryKind::Shared];
+        all.into_iter().filter(|kind| self.place(*kind).is_ok()).collect()
     }
 
     /// The most bytes of one buffer that it can ever have: of an allocation, and of all that there is.
@@ -91,10 +178,10 @@ pub(super) fn check_info(info: &ContextInfo) -> Result<()> {
                 None => return refuse(format!("{name}'s {index:?}, which its context does not describe")),
                 Some(of) if device.has(Aspect::HostBodies) && of.host != HostAccess::Coherent => {
                     return refuse(format!(
-                        "{name} runs host code, and its {index:?} is not always the host's"
+                        "{name} runs host code, and its {index:?}, which the host cannot access at all times"
                     ));
                 }
-                Some(of) if of.images && of.host != HostAccess::None => {
+                Some(of) if of.images.is_some() && of.host != HostAccess::None => {
                     return refuse(format!(
                         "{name}'s {index:?}, which holds images, and the host reaches it"
                     ));

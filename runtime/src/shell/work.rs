@@ -62,7 +62,7 @@ pub(crate) struct Binding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImagePart {
     Whole,
-    Some,
+    Portion,
 }
 
 impl Binding {
@@ -116,7 +116,7 @@ pub(crate) fn window_region(offset: usize, extent: &Extent, element: usize) -> R
 
 /// A window in its root's host memory; `None` where the host cannot reach it.
 ///
-/// What makes it fit to be lent: the window was checked against its root's size, which is the allocation's. The allocation
+/// What makes it fit to be lent: the window was checked against its root's size, which the allocation has at least. The allocation
 /// lives until its user has ended: a node of the engine, or a host accessor of a buffer without a runtime. Conflicting users
 /// are kept apart by the engine, or by the accessor's buffer, and all of them use the root's one word. Host memory is aligned
 /// for every word that a root can have: fresh memory by more than a word, a backend's as [`Allocation`] demands, a vector's by
@@ -270,11 +270,12 @@ impl fmt::Debug for Planned<'_> {
     }
 }
 
-/// Clears host memory that nobody else knows yet.
+/// Clears memory that the host reaches. No buffer has it yet, and no command uses it: it has just been made, or was kept for a
+/// buffer to come.
 pub(super) fn zero(memory: &Arc<dyn Allocation>) {
     let Some(start) = memory.host_ptr() else { return };
-    // SAFETY: an allocation with a host address has that many bytes there, which may be written; it has just been made, and is
-    // nobody else's.
+    // SAFETY: an allocation with a host address has that many bytes there, which may be written. Its callers, `Place::allocate` and
+    // `memory.rs`, have it before its root does, so that no node of the engine and no guard uses it.
     unsafe { std::ptr::write_bytes(start.as_ptr(), 0, memory.bytes()) }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! | value | set when | what it means for others |
 //! |---|---|---|
-//! | `IDLE` | a poll returned pending and nobody woke it meanwhile | a wake must queue it |
+//! | `IDLE` | a poll returned pending and no wake came meanwhile | a wake must queue it |
 //! | `QUEUED` | it was spawned, or woken while idle | it is on the queue, or about to be: a wake does nothing |
 //! | `RUNNING` | a worker took it from the queue | a wake leaves `WOKEN` |
 //! | `WOKEN` | it was woken while running | its worker queues it again: a further wake does nothing |
-//! | `OVER` | its future is done, or is not wanted any more | a wake does nothing, and nobody polls it; it stays so |
+//! | `OVER` | its future is done, or is not wanted any more | a wake does nothing, and it is not polled; it stays so |
 //!
-//! The future belongs to the worker while the word is `RUNNING` or `WOKEN`, and to whoever makes the word `OVER` while
-//! it is not. A task that is ended while it runs is `OVER` at once; its worker finds that out when the poll returns, and
+//! The future belongs to the worker while the word is `RUNNING` or `WOKEN`, and to the thread that makes the word `OVER`
+//! while it is not. A task that is ended while it runs is `OVER` at once; its worker finds that out when the poll returns, and
 //! then drops the future.
 //!
 //! All moves are read-modify-write operations with `AcqRel`, so that what a waker did before the wake is seen by the
@@ -54,6 +54,7 @@ impl TaskState {
         match self.0.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => AfterPoll::Idle,
             Err(OVER) => AfterPoll::Over,
+            // `WOKEN`, and only `end` can still change that: a wake leaves it as it is.
             Err(_) => match self.0.compare_exchange(WOKEN, QUEUED, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => AfterPoll::Again,
                 Err(_) => AfterPoll::Over,
@@ -66,13 +67,14 @@ impl TaskState {
         matches!(self.0.swap(OVER, Ordering::AcqRel), IDLE | QUEUED)
     }
 
-    /// Somebody woke it. Whether the caller must put it on the queue.
+    /// It was woken. Whether the caller must put it on the queue.
     pub(super) fn wake(&self) -> bool {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
             let next = match now {
                 IDLE => QUEUED,
                 RUNNING => WOKEN,
+                // Written again all the same: the poll that follows must see what this waker did (see the module).
                 other => other,
             };
             match self.0.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {

@@ -39,7 +39,8 @@ fn opencl_commands_of_the_programs_own_have_their_place() -> Result<()> {
         let part = cg.read_write(&x.range(2..6));
         cg.fill(&part, 5)?;
         cg.interop_task::<OpenCl>(move |mut native| {
-            let (memory, region) = native.memory(&part).ok_or("it has elements")?;
+            let (memory, shown) = native.memory(&part).ok_or("it has elements")?;
+            let region = shown.region().ok_or("a buffer's memory is linear")?;
             let (queue, pattern) = (native.place().queue(), (&raw const seven).cast());
             let (from, bytes) = (region.offset, region.width / 2);
             // SAFETY: queue and memory are live, the bytes are those of the accessor, and the pattern is copied.

@@ -2,8 +2,8 @@
 
 use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendId, CompletionStrategy, Contents, ContextInfo, DeviceInfo,
-    DeviceKey, DeviceKind, DomainId, HostAccess, LaneDepth, Limits, MemoryIndex, MemoryInfo, MemoryKind,
-    NativeApi, Platform,
+    DeviceKey, DeviceKind, DomainId, HostAccess, ImageLimits, LaneDepth, Limits, MemoryIndex, MemoryInfo,
+    MemoryKind, NativeApi, Platform, TexelFormat,
 };
 use windlass_kernel::ImageFormat;
 
@@ -50,6 +50,12 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) truly_waits: bool,
 }
+
+/// The images that memory with images holds.
+const IMAGES: ImageLimits = ImageLimits::new([2048, 16384, 16384])
+    .format(TexelFormat::Rgba8Unorm)
+    .format(TexelFormat::R32Uint)
+    .format(TexelFormat::R32Float);
 
 /// A [`Faulty`] to be built: one device with memory of its own, two lanes of depth 64, unless more is said.
 #[derive(Debug)]
@@ -280,7 +286,7 @@ impl Config {
             let mut add = |host| {
                 let memory = MemoryInfo::new().fresh(self.fresh).host(host).bytes(Some(1 << 40));
                 let holds_images = self.images && host == HostAccess::None;
-                memories.push(if holds_images { memory.images() } else { memory });
+                memories.push(if holds_images { memory.images(IMAGES) } else { memory });
                 MemoryIndex::Own(memories.len() as u32 - 1)
             };
             let own = match self.devices[at] {

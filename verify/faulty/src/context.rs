@@ -60,7 +60,7 @@ impl FaultyContext {
         let image = if let MemoryObject::Image(shape) = object { Some(*shape) } else { None };
         let wrong = |shape: &ImageShape| {
             let left_out = 3 - shape.dims.min(3);
-            !info.images || shape.dims == 0 || shape.size[..left_out] != [1; 3][..left_out]
+            !info.holds(shape) || shape.dims == 0 || shape.size[..left_out] != [1; 3][..left_out]
         };
         if image.as_ref().is_some_and(wrong) {
             self.shared.breach(format!("{object:?} in {info:?}"));

@@ -16,6 +16,8 @@ mod ending;
 mod failures;
 #[path = "scenarios/feeding.rs"]
 mod feeding;
+#[path = "scenarios/homes.rs"]
+mod homes;
 #[path = "scenarios/interop.rs"]
 mod interop;
 #[path = "scenarios/limits.rs"]

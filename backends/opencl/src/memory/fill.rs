@@ -14,7 +14,7 @@ use crate::sys::{Context, Result};
 /// The longest pattern that OpenCL takes.
 const LONGEST: usize = 128;
 
-/// How much of an awkward pattern is written from the host, before the device doubles it.
+/// How many bytes of a pattern that OpenCL does not take are written from the host, before the device doubles them.
 const SEED: usize = 4096;
 
 /// Up to this many rows are filled one by one.
@@ -93,7 +93,7 @@ impl<'a> Filling<'a> {
         let source = feeding.keep(seed);
         let buffer = self.memory.buffer();
         feeding.enqueue(|queue, waits| {
-            // SAFETY: the source has `sown` bytes, nobody writes them, and the group keeps them until it has ended.
+            // SAFETY: the source has `sown` bytes; the group owns them, unchanged, until it has ended.
             unsafe { queue.write(buffer, offset, sown, source, waits) }
         })?;
         doublings(sown, bytes).try_for_each(|(done, more)| {
@@ -112,7 +112,7 @@ fn doublings(start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// The shortest pattern of a power of two that gives the same fill.
+/// The shortest pattern, with a power of two as its length, that gives the same fill.
 fn period(pattern: &[u8]) -> &[u8] {
     let repeats = |n: &usize| {
         let (first, rest) = pattern.split_at(*n);

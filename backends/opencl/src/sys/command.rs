@@ -68,7 +68,7 @@ impl Queue {
     /// Reads `bytes` of a buffer.
     ///
     /// # Safety
-    /// `to` may be written for `bytes` bytes, and nobody else touches them, until the event has ended.
+    /// `to` may be written for `bytes` bytes, and nothing else touches them, until the event has ended.
     pub(crate) unsafe fn read(
         &self,
         from: &Buffer,
@@ -91,7 +91,7 @@ impl Queue {
     /// Reads a box of a buffer. The box's origin in host memory counts from `to`.
     ///
     /// # Safety
-    /// `to` may be written for the whole host box, and nobody else touches it, until the event has ended.
+    /// `to` may be written for the whole host box, and nothing else touches it, until the event has ended.
     pub(crate) unsafe fn read_rect(
         &self,
         from: &Buffer,
@@ -126,7 +126,7 @@ impl Queue {
     /// Writes `bytes` to a buffer.
     ///
     /// # Safety
-    /// `from` may be read for `bytes` bytes, and nobody writes them, until the event has ended.
+    /// `from` may be read for `bytes` bytes, and nothing writes to them, until the event has ended.
     pub(crate) unsafe fn write(
         &self,
         to: &Buffer,
@@ -149,7 +149,7 @@ impl Queue {
     /// Writes a box of a buffer. The box's origin in host memory counts from `from`.
     ///
     /// # Safety
-    /// `from` may be read for the whole host box, and nobody writes it, until the event has ended.
+    /// `from` may be read for the whole host box, and nothing writes to it, until the event has ended.
     pub(crate) unsafe fn write_rect(
         &self,
         to: &Buffer,
@@ -279,7 +279,7 @@ impl Queue {
         }
     }
 
-    /// A command that does nothing once the waits are over.
+    /// A command that does nothing, and ends after everything before it and in its wait list.
     pub(crate) fn marker(&self, waits: &WaitList<'_>) -> Result<Event> {
         let queue = self.0;
         // SAFETY: the queue is live, and the wait list's events are.

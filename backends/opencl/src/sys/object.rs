@@ -13,7 +13,7 @@ use opencl3::event::{
     wait_for_events,
 };
 use opencl3::kernel::{
-    CL_KERNEL_NUM_ARGS, CL_KERNEL_WORK_GROUP_SIZE, create_kernel, get_kernel_data,
+    CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_NUM_ARGS, CL_KERNEL_WORK_GROUP_SIZE, create_kernel, get_kernel_data,
     get_kernel_work_group_data, release_kernel, set_kernel_arg,
 };
 use opencl3::memory::{
@@ -26,7 +26,7 @@ use opencl3::program::{
 };
 use opencl3::types::{
     CL_BLOCKING, cl_command_queue, cl_context, cl_context_properties, cl_event, cl_int, cl_kernel, cl_mem,
-    cl_mem_flags, cl_program, cl_uint,
+    cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
 use super::{DeviceId, Failure, PlatformId, Result, WaitList, named};
@@ -45,8 +45,8 @@ macro_rules! owner {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: this owner holds one reference and gives it back once. A driver that refuses leaks the
-                // object; nobody could do anything about it here.
+                // SAFETY: this owner holds one reference and gives it back once. If the driver refuses, the object leaks;
+                // there is nothing to be done about it here.
                 let _ = unsafe { $release(self.0) };
             }
         }
@@ -56,7 +56,7 @@ macro_rules! owner {
 macro_rules! handed_out {
     ($($name:ident)*) => {$(
         impl $name {
-            /// The handle, for those who make calls of their own.
+            /// The handle, for native code outside this crate.
             pub(crate) fn raw(&self) -> *mut c_void {
                 self.0.cast()
             }
@@ -76,7 +76,7 @@ owner! {
     Program: cl_program, release_program;
     /// A kernel with the arguments that were set last.
     Kernel: cl_kernel, release_kernel;
-    /// How far one command has come.
+    /// The progress of one command.
     Event: cl_event, release_event;
 }
 
@@ -169,6 +169,14 @@ impl Kernel {
         Ok(named("clGetKernelWorkGroupInfo", bytes)?.try_into().map_or(0, usize::from_ne_bytes))
     }
 
+    /// How many bytes of local memory a work-group of this kernel takes: what the kernel declares, and what its arguments have
+    /// been set to. So this is the kernel's own share while no argument has been set.
+    pub(crate) fn local_memory(&self, device: DeviceId) -> Result<usize> {
+        let bytes = get_kernel_work_group_data(self.0, device.0, CL_KERNEL_LOCAL_MEM_SIZE);
+        let bytes = named("clGetKernelWorkGroupInfo", bytes)?.try_into().map_or(0, cl_ulong::from_ne_bytes);
+        Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
     pub(crate) fn set_buffer(&mut self, at: usize, buffer: &Buffer) -> Result<()> {
         let handle = buffer.0;
         // SAFETY: the value is a live buffer's handle, read during the call.
@@ -188,7 +196,7 @@ impl Kernel {
     /// # Safety
     /// `value` is null or shows `bytes` readable bytes.
     unsafe fn set(&mut self, at: usize, bytes: usize, value: *const c_void) -> Result<()> {
-        // SAFETY: the kernel is live and nobody else sets its arguments, since `self` is unique; the value is
+        // SAFETY: the kernel is live, and `self` is unique, so no other thread sets its arguments; the value is
         // readable by the caller's promise. A size or kind that the kernel does not declare is refused.
         named("clSetKernelArg", unsafe { set_kernel_arg(self.0, at as cl_uint, bytes, value) })
     }
@@ -237,7 +245,7 @@ pub(crate) struct Mapped {
     buffer: Buffer,
 }
 
-// SAFETY: the address belongs to the buffer, which any thread may use; whoever dereferences it says why they may.
+// SAFETY: the address belongs to the buffer, which any thread may use; each dereference is argued where it is made.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}

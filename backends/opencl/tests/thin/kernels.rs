@@ -76,6 +76,52 @@ fn work_groups_share_local_memory() {
     }
 }
 
+/// A kernel with `WORDS` words of local memory of its own beside its argument. It reads what it wrote to both, or a compiler
+/// could do without them.
+const CROWDED: &str = "
+__kernel void crowded(__global uint *v, ulong v_at, ulong v_len, __local uint *tile) {
+    __local uint own[WORDS];
+    size_t l = get_local_id(0), n = get_local_size(0);
+    for (uint i = l; i < WORDS; i += n) own[i] = i;
+    tile[l] = l;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    v[v_at + get_global_id(0)] = own[WORDS - 1 - l] + tile[n - 1 - l];
+}";
+
+#[test]
+fn a_kernels_own_local_memory_counts() {
+    const LEFT: usize = 1024;
+    for rig in rigs() {
+        let line = rig.line(0);
+        let device = rig.context.info().devices[0].limits.local_memory;
+        let own = (device - LEFT) / 4;
+        let text = CROWDED.replace("WORDS", &own.to_string());
+        let built = rig.build(&kernel("crowded", &[BUFFER, Slot::Local(4)], &text)).expect("it builds");
+        let left = built.limits().local_memory;
+        assert!(left <= LEFT + 3, "{} has {device}, and says that {left} are left", rig.name);
+        let memory = rig.memory(4 * 8);
+        let range = || NdRange { global: [8], local: [8] }.range();
+        let args = |local| [buffer(&*memory, Region::line(0, 32)), Arg::Local(local)];
+
+        // By itself the device has room for each of these arguments, but not beside the kernel's own memory.
+        for local in [left + 4, device] {
+            let fed = line.feed(1, &[], launch(&*built, range(), &args(local)));
+            let Err(BackendError::Unsupported(why)) = fed else { panic!("{local} bytes: {fed:?}") };
+            assert!(why.contains("local memory") && why.contains(&local.to_string()), "{why}");
+        }
+        line.run(1, launch(&*built, range(), &args(32)));
+        // A kernel that exceeds the device by itself either does not build, or is not launched.
+        let text = CROWDED.replace("WORDS", &(device / 4 + 1).to_string());
+        if let Ok(built) = rig.build(&kernel("crowded", &[BUFFER, Slot::Local(4)], &text)) {
+            assert_eq!(built.limits().local_memory, 0);
+            let fed = line.feed(2, &[], launch(&*built, range(), &args(0)));
+            assert!(matches!(fed, Err(BackendError::Unsupported(_))), "{fed:?}");
+        }
+        let expected: Vec<u32> = (0..8).map(|l| (own as u32 - 1 - l) + (7 - l)).collect();
+        assert_eq!(words(&line.download(2, &*memory)), expected, "{}", rig.name);
+    }
+}
+
 #[test]
 fn two_lanes_launch_one_kernel_at_once() {
     const TIMES: u64 = 500;

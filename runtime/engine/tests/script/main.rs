@@ -200,7 +200,7 @@ impl Script {
 
     fn guard(&mut self, name: &'static str, root: RootId, bounds: Box3, mode: Mode) -> NodeId {
         let plan = GuardPlan { root, bounds, mode, work: Job::Named(name) };
-        let id = self.engine.plan_guard(plan, &mut self.turn);
+        let id = self.engine.plan_guard(plan, &mut None, &mut self.turn);
         self.absorb();
         id
     }

@@ -133,7 +133,7 @@ impl<'p> Run<'p> {
                 (None, true) => Buffer::from(data()),
                 (None, false) => Buffer::new(plan.len),
                 (Some(queue), true) => queues[queue].blocking_import(MemoryKind::Shared, data())?,
-                (Some(queue), false) => queues[queue].blocking_place(MemoryKind::Shared, plan.len)?,
+                (Some(queue), false) => queues[queue].blocking_buffer_in(MemoryKind::Shared, plan.len)?,
             })
         });
         let cancelled = vec![None; program.items.len()];

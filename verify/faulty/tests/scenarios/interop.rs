@@ -18,7 +18,8 @@ fn native_commands_have_their_place_in_the_order() {
         let part = cg.read_write(&x.range(4..8));
         cg.fill(&part, 3)?;
         cg.interop_task::<Faulty>(move |mut native| {
-            let (memory, mut region) = native.memory(&part).ok_or("the accessor has elements")?;
+            let (memory, shown) = native.memory(&part).ok_or("the accessor has elements")?;
+            let mut region = shown.region().ok_or("a buffer's memory is linear")?;
             assert_eq!((region.offset, region.width), (16, 16));
             region.width = 8;
             native.place().enqueue_fill(memory, region, 7);

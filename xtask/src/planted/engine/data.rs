@@ -112,11 +112,11 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "plan.rs",
-            "segment.sources()
-",
-            "segment.sources()
+            ".sources()
+            .filter(|s| s.memory != target)",
+            ".sources()
             .take(1)
-",
+            .filter(|s| s.memory != target)",
         )],
     },
     Fault {

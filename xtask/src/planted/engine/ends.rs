@@ -73,7 +73,7 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[(
             "settle.rs",
             "let mut took_down = 0;",
-            "todo.push((self.nodes[id].out_fed, super::edges::FED));
+            "todo.push((self.nodes[id].out_fed, super::links::FED));
         let mut took_down = 0;",
         )],
     },
@@ -139,8 +139,8 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(6)],
         changes: &[(
             "plan.rs",
-            "if after.carries_failure { edges::EVENT } else { edges::NOTHING }",
-            "edges::EVENT",
+            "if after.carries_failure { links::EVENT } else { links::NOTHING }",
+            "links::EVENT",
         )],
     },
     Fault {

@@ -20,8 +20,8 @@ pub(super) static FAULTS: &[Fault] = &[
             ("mapping.rs", "        entry.enter_step(&mut segments, &inside);\n", ""),
             (
                 "plan.rs",
-                "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);",
-                "preds.node(entry.handed_over.filter(|_| false && !bounds.is_empty()), edges::DATA);",
+                "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), links::DATA);",
+                "preds.node(entry.handed_over.filter(|_| false && !bounds.is_empty()), links::DATA);",
             ),
         ],
     },
@@ -30,8 +30,8 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(60), OnData(60)],
         changes: &[(
             "plan.rs",
-            "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::DATA);",
-            "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), edges::NOTHING);",
+            "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), links::DATA);",
+            "preds.node(entry.handed_over.filter(|_| !bounds.is_empty()), links::NOTHING);",
         )],
     },
     Fault {
@@ -104,8 +104,8 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(1137), OnData(1137)],
         changes: &[(
             "mapping.rs",
-            "entry.stuck.as_ref().or_else(lost)",
-            "entry.stuck.as_ref().or_else(|| lost().filter(|_| false))",
+            "entry.stuck.as_ref().or_else(|| self.lost_with(home))",
+            "entry.stuck.as_ref().or_else(|| self.lost_with(home).filter(|_| false))",
         )],
     },
     Fault {

@@ -94,7 +94,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "readers join an read_set that a writer waits for already",
         found: &[Seed(369)],
-        changes: &[("hazard.rs", "read_set.closed = true;", "")],
+        changes: &[("preds.rs", "read_set.closed = true;", "")],
     },
     Fault {
         what: "a writer waits for the last reader that was fed, and not for those on other lanes",
@@ -138,7 +138,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "groups of an in-order queue are not ordered",
         found: &[Seed(2)],
-        changes: &[("plan.rs", "preds.node(plan.in_order, edges::NOTHING);", "")],
+        changes: &[("plan.rs", "preds.node(plan.in_order, links::NOTHING);", "")],
     },
     Fault {
         what: "waits on other lanes are dropped",
@@ -190,7 +190,7 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(0)],
         changes: &[(
             "plan.rs",
-            "edges::push(&mut self.edges, waiting, id, edges::GATE);
+            "links::push(&mut self.edges, waiting, id, links::GATE);
                 1",
             "let _ = waiting;
                 0",

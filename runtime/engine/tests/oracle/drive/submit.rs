@@ -16,7 +16,7 @@ impl Drive<'_> {
             Kind::Guard => {
                 let (root, bounds, mode) = spec.accesses[0];
                 let plan = GuardPlan { root: self.roots[root], bounds, mode, work: Work::Item };
-                self.engine.plan_guard(plan, &mut self.turn)
+                self.engine.plan_guard(plan, &mut None, &mut self.turn)
             }
             Kind::Group(_) => self.submit_group(item, device),
         };

@@ -1,36 +1,36 @@
-//! What the driver's compiler made of a kernel, kept beyond the process: see [`windlass_kernel_translate::Cache`].
+//! Compiled pipelines on disk, for later processes: see [`windlass_kernel_translate::Cache`].
 //!
-//! Each pipeline has a native cache of its own, so that an entry is about one kernel and is there or not. Drivers decide
-//! themselves what they put into it, and whether they use what they are given.
+//! Each pipeline has a native cache of its own, so that an entry stands for one kernel and either exists or not. The driver
+//! decides what it stores there, and whether it uses what it is given.
 
 use windlass_kernel::KernelImage;
 use windlass_kernel_translate::Cache;
 
-use crate::exit::Native;
 use crate::gpu::Gpu;
+use crate::process_exit::Native;
 
-/// The native cache for one pipeline.
-pub(crate) struct Kept {
+/// The cache entry of one pipeline, and the native cache for it.
+pub(crate) struct CacheEntry {
     cache: Cache,
     key: Vec<String>,
     native: Native<wgpu::PipelineCache>,
-    /// Whether there was an entry.
+    /// Whether the entry existed.
     found: bool,
 }
 
-impl Kept {
-    /// The cache for an image's pipeline, where there is to be one. `form` tells pipelines of one image apart. To be
-    /// called under error scopes.
-    pub(crate) fn open(gpu: &Gpu, image: &KernelImage, form: &str) -> Option<Kept> {
+impl CacheEntry {
+    /// The entry for an image's pipeline, if caching is on and the device supports it. `form` distinguishes the pipelines of
+    /// one image. To be called under error scopes.
+    pub(crate) fn open(gpu: &Gpu, image: &KernelImage, form: &str) -> Option<CacheEntry> {
         let cache = Cache::named()?;
         if !gpu.device.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return None;
         }
         let key = key(gpu, image, form);
         let data = cache.get(&key.iter().map(String::as_str).collect::<Vec<_>>());
-        // SAFETY: the data came out of `get_data` of such a cache, for a device and a driver that say the same of themselves as
-        // these: that is part of the key, which stands in the entry beside a checksum. That nobody else writes such entries is up
-        // to who names the folder. wgpu looks at the data's own head as well, and without `fallback` would refuse what does not fit.
+        // SAFETY: the data came from `get_data` of such a cache, for a device and driver with the same description as these: that
+        // is part of the key, which is stored in the entry along with a checksum. Keeping others from writing to the folder is up
+        // to the user who named it. wgpu checks the data's own header as well, and with `fallback` ignores data that does not fit.
         let native = unsafe {
             gpu.device.create_pipeline_cache(&wgpu::PipelineCacheDescriptor {
                 label: None,
@@ -38,15 +38,15 @@ impl Kept {
                 fallback: true,
             })
         };
-        Some(Kept { cache, key, native: Native::new(native), found: data.is_some() })
+        Some(CacheEntry { cache, key, native: Native::new(native), found: data.is_some() })
     }
 
     pub(crate) fn native(&self) -> &wgpu::PipelineCache {
         &self.native
     }
 
-    /// Keeps what was made, if that is new.
-    pub(crate) fn keep(self) {
+    /// Stores what the driver compiled, unless it came from the cache.
+    pub(crate) fn store(self) {
         if let Some(data) = self.native.get_data().filter(|_| !self.found) {
             self.cache.put(&self.key.iter().map(String::as_str).collect::<Vec<_>>(), &data);
         }

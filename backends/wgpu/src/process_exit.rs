@@ -1,28 +1,28 @@
 //! The end of the process.
 //!
-//! A driver takes itself down when the process exits, and it may crash when one of our threads is inside it then:
-//! NVIDIA's does. Nobody can be asked to join our threads first, so they stay away by themselves:
+//! A driver shuts itself down when the process exits, and it may crash if one of our threads is inside it at that moment:
+//! NVIDIA's does. A program cannot be required to join our threads first, so they stay out by themselves:
 //!
-//! 1. Whoever makes native calls on a thread that the exit may overtake holds an [`Inside`] meanwhile, and lets go of
-//!    it every now and then where the call is a long one. Objects that live long are dropped so too ([`Native`]).
-//! 2. A handler that runs at exit, before what the driver registered when it was loaded earlier, closes the door: who
-//!    comes later stays outside for ever, and the handler waits a bounded time for those inside.
+//! 1. A thread that the exit may overtake holds an [`Inside`] during native calls. Waits are cut into slices, so that it is
+//!    released regularly. Long-lived objects are dropped under one too ([`Native`]).
+//! 2. An exit handler, which runs before those that the driver registered when it was loaded, closes the door: a thread that
+//!    tries to enter later is parked for ever, and the handler waits a bounded time for the threads inside to leave.
 //!
-//! The exiting thread itself is let through, since it would wait for nobody but itself.
+//! The exiting thread itself may still enter, since parking it would stop the exit.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use crate::error::lock;
+use windlass_sync::facade::{Condvar, Mutex, lock};
 
-/// How long an exit may be held up. Long calls let go far more often; only a driver that blocks elsewhere needs it.
+/// The longest that an exit is held up. Waits release the door far more often; this is for a driver that blocks in some other call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long one wait for the device may last before it lets go.
+/// How long one wait for the device may last before it releases the door.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 static DOOR: Mutex<Door> = Mutex::new(Door { inside: 0, exiting: None });
@@ -34,14 +34,14 @@ struct Door {
 }
 
 thread_local! {
-    /// How many `Inside` this thread holds; only the first one counts at the door.
+    /// How many `Inside` this thread holds; only the outermost counts at the door.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The right to make native calls on this thread.
 pub(crate) struct Inside(PhantomData<*const ()>);
 
-/// Lets this thread in; once the process is ending, it stays here for ever.
+/// Enters, or parks this thread for ever if the process is exiting.
 pub(crate) fn enter() -> Inside {
     if DEPTH.replace(DEPTH.get() + 1) == 0 {
         let mut door = lock(&DOOR);
@@ -69,8 +69,8 @@ impl Drop for Inside {
     }
 }
 
-/// A native object whose drop makes native calls, on whatever thread it comes to that. The last of an instance's
-/// unloads its driver: where that met the exit, handlers were called that were no longer mapped.
+/// A native object whose drop makes native calls, on whatever thread drops it. Dropping the last object of an instance unloads
+/// its driver: when that raced with an exit, exit handlers were called that were no longer mapped.
 #[derive(Debug)]
 pub(crate) struct Native<T>(Option<T>);
 
@@ -101,15 +101,16 @@ unsafe extern "C" {
     safe fn atexit(handler: extern "C" fn()) -> i32;
 }
 
-/// Guards the exit, from now on. To be called whenever a driver may just have registered handlers of its own, which is
-/// when it is loaded and when it opens a device (Mesa's do then): handlers run in reverse order, and the door has to be
-/// closed first. Closing it again does nothing.
+/// Guards the exit from now on. Call it whenever a driver may just have registered exit handlers of its own: after it was
+/// loaded, and after it opened a device (Mesa's drivers do both). Handlers run in reverse order, and the door must be closed
+/// before theirs run. Closing it twice does no harm.
 pub(crate) fn watch() {
-    // Where the table of handlers is full, the exit is as it would be without this.
+    // If the table of handlers is full, the exit is merely unguarded.
     let _ = atexit(close_the_door);
 }
 
 extern "C" fn close_the_door() {
+    // `exit` may have been called from inside a native call's callback; that thread must not wait for itself.
     let own = usize::from(DEPTH.get() > 0);
     let mut door = lock(&DOOR);
     door.exiting = Some(thread::current().id());

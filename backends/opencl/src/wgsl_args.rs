@@ -1,4 +1,4 @@
-//! Kernels in WGSL on OpenCL devices: translated to OpenCL C, and launched by the convention of
+//! Arguments of kernels in WGSL: these are translated to OpenCL C, and launched by the convention of
 //! [`windlass_kernel::block`].
 
 use smallvec::SmallVec;
@@ -7,7 +7,8 @@ use windlass_kernel::{Kernel, KernelImage, Slot, block};
 use windlass_kernel_translate::c::{Bounds, Dialect, Param, Translation, translate};
 use windlass_kernel_translate::wgsl::Checked;
 
-use crate::kernel::{Bound, elements, unsupported};
+use crate::args::{Bound, elements};
+use crate::error::unsupported;
 
 /// How a translated kernel is called.
 #[derive(Debug)]

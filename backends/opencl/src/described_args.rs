@@ -1,12 +1,15 @@
-//! Kernels whose parameters were described one by one: built-in ones, and texts whose author knew nothing of Windlass.
+//! Arguments by description: for kernels whose image says what each parameter is. These are kernels built into a device, and
+//! texts that were not written for Windlass.
 
 use smallvec::SmallVec;
 use windlass_backend::BackendError;
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot, Width};
 
-use crate::kernel::{Bound, unsupported};
+use crate::args::Bound;
+use crate::error::unsupported;
 
-/// An image's description, or that of a built-in kernel that has none: each slot, buffers by their start.
+/// The image's description of its parameters, checked against the slots. For a built-in kernel without one, each slot is a
+/// parameter, buffers by their start. `None` where the calling convention applies.
 pub(crate) fn parameters(
     kernel: &Kernel,
     image: &KernelImage,

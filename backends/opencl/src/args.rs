@@ -1,0 +1,118 @@
+//! Kernel arguments in the form that the native calls take.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use windlass_backend::{Arg, BackendError, Region};
+use windlass_kernel::Slot;
+
+use crate::error::unsupported;
+use crate::memory::Memory;
+use crate::sys::{Context, Kernel, Result};
+
+/// An argument as the native calls take it.
+pub(crate) enum Bound<'a> {
+    Buffer {
+        memory: &'a Memory,
+        offset: u64,
+        len: u64,
+    },
+    /// A buffer's start alone.
+    Memory(&'a Memory),
+    Value(SmallVec<[u8; 16]>),
+    /// Local memory of this many bytes.
+    Local(usize),
+}
+
+impl<'a> Bound<'a> {
+    /// The argument of a slot, checked against it.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        kernel: &str,
+        slot: &Slot,
+        arg: &Arg<'a>,
+    ) -> std::result::Result<Self, BackendError> {
+        match (slot, *arg) {
+            (Slot::Buffer(_) | Slot::Constant, Arg::Buffer(arg)) => {
+                let (offset, len) = elements(&arg.region, arg.memory.bytes(), arg.element)?;
+                match Memory::of(arg.memory, context)? {
+                    Some(memory) => Ok(Bound::Buffer { memory, offset, len }),
+                    None => unsupported("a kernel on memory that is not OpenCL's"),
+                }
+            }
+            (Slot::Value(size), Arg::Value(bytes)) if bytes.len() == *size => {
+                Ok(Bound::Value(SmallVec::from_slice(bytes)))
+            }
+            (Slot::Local(_), Arg::Local(bytes)) => Ok(Bound::Local(bytes)),
+            (slot, arg) => unsupported(format!("{arg:?} for {slot:?} of OpenCL kernel `{kernel}`")),
+        }
+    }
+
+    /// The memory of a buffer argument.
+    pub(crate) fn memory(&self) -> Option<&'a Memory> {
+        match self {
+            Bound::Buffer { memory, .. } | Bound::Memory(memory) => Some(memory),
+            Bound::Value(_) | Bound::Local(_) => None,
+        }
+    }
+
+    /// The bytes of local memory that a launch with this argument needs for it.
+    pub(crate) fn local_memory(&self) -> usize {
+        if let Bound::Local(bytes) = self { *bytes } else { 0 }
+    }
+
+    /// Sets the argument's parameters, starting with number `at`, and advances `at` past them.
+    pub(crate) fn set(&self, kernel: &mut Kernel, at: &mut usize) -> Result<()> {
+        let first = *at;
+        match self {
+            Bound::Buffer { memory, offset, len } => {
+                *at += 3;
+                kernel.set_buffer(first, memory.buffer())?;
+                kernel.set_value(first + 1, &offset.to_ne_bytes())?;
+                kernel.set_value(first + 2, &len.to_ne_bytes())
+            }
+            Bound::Memory(memory) => {
+                *at += 1;
+                kernel.set_buffer(first, memory.buffer())
+            }
+            Bound::Value(bytes) => {
+                *at += 1;
+                kernel.set_value(first, bytes)
+            }
+            Bound::Local(bytes) => {
+                *at += 1;
+                kernel.set_local(first, *bytes)
+            }
+        }
+    }
+}
+
+/// Where a region starts, and how long it is, in elements.
+pub(crate) fn elements(
+    region: &Region,
+    bytes: usize,
+    element: usize,
+) -> std::result::Result<(u64, u64), BackendError> {
+    assert!(region.end() <= bytes, "{region:?} leaves an allocation of {bytes}");
+    let whole =
+        element != 0 && region.offset.is_multiple_of(element) && region.bytes().is_multiple_of(element);
+    if !whole || !region.is_contiguous() {
+        return unsupported(format!(
+            "{region:?} of {element}-byte elements for a kernel on an OpenCL device"
+        ));
+    }
+    Ok(((region.offset / element) as u64, (region.bytes() / element) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_counted_in_elements() {
+        assert_eq!(elements(&Region::line(16, 32), 64, 8), Ok((2, 4)));
+        assert!(elements(&Region::line(4, 32), 64, 8).is_err(), "it starts inside an element");
+        let gaps = Region { offset: 0, width: 8, rows: 2, slices: 1, row_pitch: 16, slice_pitch: 32 };
+        assert!(elements(&gaps, 64, 8).is_err());
+    }
+}
