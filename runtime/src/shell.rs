@@ -133,6 +133,7 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) turns: u64,
+    pub(crate) bytes_moved: u64,
     pub(crate) submitted: u64,
     pub(crate) settled: u64,
     pub(crate) fed: u64,

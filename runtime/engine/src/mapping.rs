@@ -82,14 +82,12 @@ impl<S: Shell> Engine<S> {
         true
     }
 
-    /// Clears all that was never written: while the host has the memory no device could. What should have been written by a
-    /// group that failed may never have been either, and there is nothing to lose in it.
+    /// Clears all that was never written: while the host has the memory no device could.
     fn clear_all(&mut self, root: RootId, turn: &mut Turn<S>) {
         let Some(home) = self.roots[root].home else { return };
         let mut segments = std::mem::take(&mut self.roots[root].segments);
-        let rubbish = (0..segments.len())
-            .map(|at| segments.get(at))
-            .filter(|s| s.is_rubbish(home) || s.content.poison().is_some());
+        let rubbish =
+            (0..segments.len()).map(|at| segments.get(at)).filter(|segment| segment.is_rubbish(home));
         let rubbish: SmallVec<[Box3; 4]> = rubbish.map(|segment| segment.bounds).collect();
         self.clear_boxes(root, &mut segments, home, &rubbish, turn);
         self.roots[root].segments = segments;

@@ -160,6 +160,7 @@ impl Queue {
         let (inner, slot) = (self.runtime().inner(), self.slot());
         inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
+        let host_sees_rubbish = place.host_sees_rubbish();
         let (home, mut put) = (Home::new(&place, slot, at), Ok(()));
         let buffer = Buffer::with_root_like(extent, None, |mut root| {
             put =
@@ -167,7 +168,11 @@ impl Queue {
             root
         });
         buffer.check()?;
-        put.map(|()| buffer)
+        put?;
+        if host_sees_rubbish && !buffer.is_empty() {
+            self.submit(|cg| cg.fill(&cg.overwrite(&buffer), T::zeroed()))?;
+        }
+        Ok(buffer)
     }
 
     fn import_here<T: DeviceCopy>(

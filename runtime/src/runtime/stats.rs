@@ -14,7 +14,8 @@ pub struct Stats {
     pub armed: u64,
     /// Transfers that were planned.
     pub transfers: u64,
-    /// Bytes that these transfers move.
+    /// Bytes that were moved by transfers which were handed over, or made on the host; those of one that is planned and never made do
+    /// not count.
     pub bytes_moved: u64,
     /// Proxies: edges that needed a future of the host, one for each source and target context. What only host accessors
     /// wait behind needs none.

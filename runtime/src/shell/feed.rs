@@ -141,12 +141,21 @@ impl State {
         }
     }
 
+    /// Notes what a step moves that is about to be made: what was planned and never made moves nothing. Of the two steps of a
+    /// staged transfer the first counts.
+    pub(super) fn count_moved(&mut self, step: Step, from: &Region) {
+        if matches!(step, Step::Direct | Step::Download) {
+            self.counters.bytes_moved += from.bytes() as u64;
+        }
+    }
+
     /// The step of a transfer that a node is, with its staging.
     #[inline(never)]
     fn transfer(&mut self, node: NodeId) -> Option<Box<Move>> {
         let Some(Work::Transfer(transfer)) = self.engine.work_mut(node) else { return None };
         let (step, staging) = (transfer.step, transfer.staging.clone());
         let (from, to) = self.regions(&step)?;
+        self.count_moved(step.step, &from);
         Some(Box::new(Move { step, from, to, staging }))
     }
 

@@ -54,6 +54,14 @@ impl Place {
         })
     }
 
+    /// Whether the host, once it is given such memory, would see what it held before: what is not cleared when it is made. A
+    /// command has to clear it, since the host does not reach it yet, and has to do so at once: where a group fails that should have
+    /// written it, nobody knows any more that nobody has.
+    pub(crate) fn host_sees_rubbish(&self) -> bool {
+        let fresh = self.owner.as_ref().and_then(|owner| owner.info).map(|of| of.fresh);
+        self.host == HostAccess::Mapped && fresh == Some(Contents::Any)
+    }
+
     /// Whether host memory of the program's can stay here in place.
     pub(crate) fn takes(&self, elements: &HostMemory) -> bool {
         let address = elements.host_ptr().map_or(0, |start| start.addr().get());

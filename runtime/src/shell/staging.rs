@@ -191,6 +191,7 @@ impl State {
         let Some(Work::Transfer(transfer)) = self.engine.work_mut(node) else { return None };
         let (step, staging) = (transfer.step, transfer.staging.take()?);
         let (from, to) = self.regions(&step)?;
+        self.count_moved(step.step, &from);
         let of = |memory| self.engine.allocation(step.root, memory).cloned();
         Some(match step.step {
             Step::Upload => HostCopy { from: (staging, from), to: (of(step.to)?, to) },

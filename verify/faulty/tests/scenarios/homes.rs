@@ -55,8 +55,7 @@ fn a_lost_context_allocates_nothing() {
 }
 
 /// What a host task overwrites, and what a group that failed never wrote, shows nothing of what the memory held before it was the
-/// buffer's. Seen to fail, in coherent memory where it was not cleared when it was made, and in mapped memory where what a
-/// failed group should have written was not cleared.
+/// buffer's. Seen to fail, in coherent memory and in mapped memory, where it was not cleared when it was made.
 #[test]
 fn nothing_of_others_is_shown_where_nobody_wrote() {
     for host in [HostAccess::Coherent, HostAccess::Mapped] {

@@ -5,7 +5,7 @@ use std::task::Poll;
 use windlass::prelude::*;
 use windlass_faulty::{Faulty, Memory};
 
-use crate::rig::{Rig, blend, error, native, outcome, pair, poll, set, single, step, stepped};
+use crate::rig::{Outside, Rig, blend, error, native, outcome, pair, poll, set, single, step, stepped};
 
 /// Only stale bytes move, once for all readers, and never what nobody has written.
 #[test]
@@ -258,5 +258,29 @@ fn overwriting_from_the_host_loses_nothing() {
     let there = rig.finish(bytes.host_read()).unwrap();
     assert_eq!(there[..], [3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 3, 3, 3, 3, 3]);
     drop((queue, there, x, bytes, running));
+    rig.end();
+}
+
+/// A transfer that was planned for a group which is cancelled before it moves anything does not count. Seen to fail where bytes were
+/// counted when a transfer was planned.
+#[test]
+fn only_what_is_moved_counts() {
+    let rig = pair();
+    let (a, b) = (rig.queue(0), rig.queue(1));
+    let x = Buffer::<u32>::new(1024);
+    let gate = Outside::default();
+    let never = a.submit(|cg| {
+        cg.after(gate.future());
+        cg.fill(&cg.overwrite(&x), 5)
+    });
+    let reader = step(&b, &x, 1);
+    gate.resolve(Err("no"));
+    rig.settle();
+    assert!(outcome(&never.unwrap()).is_err() && outcome(&reader).is_err());
+    assert_eq!(rig.runtime.stats().bytes_moved, 0);
+    drop((set(&a, &x, 5), step(&b, &x, 1)));
+    rig.settle();
+    assert_eq!(rig.runtime.stats().bytes_moved, 4096);
+    drop((a, b, x, reader, gate));
     rig.end();
 }

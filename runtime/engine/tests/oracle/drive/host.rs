@@ -27,14 +27,17 @@ impl Drive<'_> {
         Ok(())
     }
 
+    /// Whether a memory's context is lost by now.
+    pub(super) fn is_lost(&self, memory: usize) -> bool {
+        let of = |context| self.program.memories[memory - 1].context == context;
+        memory > 0 && self.any_loss && self.program.loss.is_some_and(|(context, _)| of(context))
+    }
+
     pub(super) fn allocate(&mut self, i: usize) {
         let (root, memory) = self.allocations.swap_remove(i);
         let (r, m) = (root.sort_key().0 as usize, memory.0 as usize);
         let waiting = self.slots[r][m].take().unwrap_or_default();
-        let lost = m > 0
-            && self.any_loss
-            && self.program.loss.is_some_and(|(c, _)| self.program.memories[m - 1].context == c);
-        let bad = lost || self.rng.chance(self.program.bad_allocations);
+        let bad = self.is_lost(m) || self.rng.chance(self.program.bad_allocations);
         let made = if bad { Err(Why::new(NO_MEMORY)) } else { Ok(self.allocated + 1) };
         if bad {
             waiting.iter().for_each(|&at| {

@@ -122,7 +122,8 @@ impl Drive<'_> {
         let mut expected = Vec::new();
         for at in first..self.ids.len() {
             for (root, memory) in self.places(at) {
-                if self.ready[root][memory] {
+                // Nothing is asked of a context that is lost: who wants memory there fails.
+                if self.ready[root][memory] || self.is_lost(memory) {
                     continue;
                 }
                 let waiting = self.slots[root][memory].get_or_insert_with(|| {
