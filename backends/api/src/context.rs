@@ -138,10 +138,10 @@ pub struct ContextInfo {
     /// [`Context::build`] may block inside a poll, so it is polled on a blocking pool. If not, it truly waits, and is polled like
     /// any future. [`Context::close`] is waited for on a blocking pool in any case, behind what its lanes still have to give back.
     pub cold_calls_block: bool,
-    /// Copies out of host memory that the context did not allocate block whoever feeds them if they have more bytes than
-    /// this. Such copies go through [`Context::allocate_staging`], and the host's half of the way is made on a blocking pool.
+    /// Copies out of host memory that the context did not allocate, to memory out of the host's reach, block the thread that feeds
+    /// them if they have more bytes than this. Such copies go through [`Context::allocate_staging`], and the host's half of the way is made on a blocking pool.
     pub pageable_upload_limit: usize,
-    /// The same for copies into such memory.
+    /// The same for copies from there into such memory.
     pub pageable_download_limit: usize,
 }
 
@@ -302,7 +302,7 @@ pub unsafe trait Context: Any + Send + Sync {
     }
 
     /// Gives the context up: a device hangs, and nobody waits for it any more. Never blocks. From here on the context refuses
-    /// what it is fed as lost, and whatever else it is asked for, and starts no report; one that is under way may end. What is under way on the device may never
+    /// what it is fed as lost, and whatever else it is asked for, and what it reports is not heard any more. What is under way on the device may never
     /// end: whatever of the backend's own it might still touch is to be leaked, and no later call (`close` and dropping
     /// lanes included) may wait for it. Lanes of other contexts that wait for its points wait no longer. The runtime leaks all
     /// memory of the context, and whatever other memory it lent to commands in flight.

@@ -1,6 +1,7 @@
 //! Counts of what the runtime has asked for, and of what of it still exists.
 
 use std::cell::Cell;
+use std::thread::LocalKey;
 
 /// What was called, made and kept; see [`FaultyControl::audit`](crate::FaultyControl::audit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,9 +61,9 @@ pub struct Audit {
     pub recorded: u64,
     /// Groups that were fed to lanes that only copy.
     pub on_copy_lanes: u64,
-    /// Calls that a driver may keep waiting while a kernel runs (frees, builds, pinning), made inside [`inside_poll`] while
-    /// work was in flight.
-    pub blocking_in_poll: u64,
+    /// Calls that a driver may keep waiting while a kernel runs (frees, builds, unloading them, opening, pinning), made inside
+    /// [`inside_poll`] or [`inside_submit`] while work was in flight.
+    pub blocking_calls: u64,
 }
 
 impl Audit {
@@ -74,18 +75,33 @@ impl Audit {
 
 thread_local! {
     static IN_POLL: Cell<bool> = const { Cell::new(false) };
+    static IN_SUBMIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets a mark for the length of a call.
+fn marked<R>(mark: &'static LocalKey<Cell<bool>>, call: impl FnOnce() -> R) -> R {
+    struct Restore(&'static LocalKey<Cell<bool>>, bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            self.0.set(self.1);
+        }
+    }
+    let _restore = Restore(mark, mark.replace(true));
+    call()
 }
 
 /// Marks this thread as being inside a `poll` while `poll` runs: native calls made meanwhile are counted.
 pub fn inside_poll<R>(poll: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            IN_POLL.set(self.0);
-        }
-    }
-    let _restore = Restore(IN_POLL.replace(true));
-    poll()
+    marked(&IN_POLL, poll)
+}
+
+/// Marks this thread as being inside `submit` while `submit` runs: native calls that may block are counted.
+pub fn inside_submit<R>(submit: impl FnOnce() -> R) -> R {
+    marked(&IN_SUBMIT, submit)
+}
+
+pub(crate) fn is_inside_submit() -> bool {
+    IN_SUBMIT.get()
 }
 
 pub(crate) fn is_inside_poll() -> bool {

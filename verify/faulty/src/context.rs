@@ -48,7 +48,10 @@ impl FaultyContext {
         machine.called();
         let at = machine.contexts.len();
         let domain = info.domain;
-        machine.contexts.push(ContextState { lost: None, closed: false, abandoned: false, domain, sink });
+        machine.may_block();
+        let pageable = (info.pageable_upload_limit, info.pageable_download_limit);
+        let state = ContextState { lost: None, closed: false, abandoned: false, domain, pageable, sink };
+        machine.contexts.push(state);
         machine.audit.contexts += 1;
         drop(machine);
         FaultyContext { at, info, is_stream_ordered: config.stream_ordered, shared }

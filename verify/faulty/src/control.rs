@@ -199,6 +199,13 @@ impl FaultyControl {
         drop(over);
     }
 
+    /// As after a fault that a driver recovers from in a new process only: every context is lost, idle ones and those of other
+    /// devices too, though each finds out by itself, and none can be opened any more.
+    pub fn end_process(&self, why: &str) {
+        self.script(|s| s.process_ended = Some(why.to_owned()));
+        self.lose_devices(why);
+    }
+
     /// The devices of one context are gone; contexts are numbered as they were opened.
     pub fn lose_context(&self, context: usize, why: &str) {
         let over = self.shared.lock().lose(context, why);

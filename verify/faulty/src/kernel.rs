@@ -34,7 +34,10 @@ impl BuiltKernel for FaultyKernel {
 
 impl Drop for FaultyKernel {
     fn drop(&mut self) {
-        self.shared.lock().audit.kernels -= 1;
+        let mut machine = self.shared.lock();
+        machine.called();
+        machine.may_block();
+        machine.audit.kernels -= 1;
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Command, Group, Lane, LaneRole, Point};
+use windlass_backend::{Allocation, BackendError, Command, Group, Lane, LaneRole, Point};
 
 use crate::kernel::{Job, Refused, names_of};
 use crate::machine::{self, Machine, Shared, Unreported, Uses};
@@ -43,6 +43,19 @@ impl FaultyLane {
         let computes = |c: &Command<'_>| !matches!(c, Command::Copy(_) | Command::Fill(_));
         if lane.role == LaneRole::Copy && group.commands.iter().any(computes) {
             return Err("a lane that only copies was fed something else".into());
+        }
+        // Without staging there is no other way.
+        let (up, down) = machine.contexts[self.context].pageable;
+        let blocks = |c: &Command<'_>| {
+            let Command::Copy(copy) = c else { return false };
+            let bytes = copy.from_part.region().or(copy.to_part.region()).map_or(0, |region| region.bytes());
+            let is_foreign = |memory| is_foreign(memory, self.context);
+            let is_far = |memory: &dyn Allocation| memory.host_ptr().is_none();
+            is_foreign(copy.from) && is_far(copy.to) && bytes > up
+                || is_foreign(copy.to) && is_far(copy.from) && bytes > down
+        };
+        if !machine.script.no_staging && group.commands.iter().any(blocks) {
+            return Err("a copy with pageable memory that blocks who feeds it".into());
         }
         for wait in group.waits {
             let other = machine.find(self.context, wait.lane);

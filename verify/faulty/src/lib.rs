@@ -51,7 +51,7 @@ use windlass_backend::{
     Backend, BackendError, BackendId, Context, ContextSink, ContextSpec, Platform, Unavailable, async_trait,
 };
 
-pub use audit::{Audit, inside_poll};
+pub use audit::{Audit, inside_poll, inside_submit};
 pub use builder::{FaultyBuilder, Memory};
 pub use control::FaultyControl;
 pub use script::Call;
@@ -107,6 +107,9 @@ unsafe impl Backend for Faulty {
         let devices = spec.devices.iter().map(position).collect::<Result<Vec<_>, _>>()?;
         if let Some(error) = self.shared.lock().script.open.take() {
             return Err(error);
+        }
+        if let Some(why) = self.shared.lock().script.process_ended.clone() {
+            return Err(BackendError::Lost(why));
         }
         Ok(Arc::new(FaultyContext::new(&self.config, &devices, spec.sink, self.shared.clone())))
     }

@@ -12,7 +12,7 @@ use windlass_backend::{
     Verdict, Wait,
 };
 
-use crate::audit::{Audit, is_inside_poll};
+use crate::audit::{Audit, is_inside_poll, is_inside_submit};
 use crate::kernel::Job;
 use crate::memory::Block;
 use crate::script::{Script, due};
@@ -42,6 +42,8 @@ pub(crate) struct ContextState {
     /// Nobody waits for it any more; it reports nothing.
     pub(crate) abandoned: bool,
     pub(crate) domain: Option<DomainId>,
+    /// Most bytes of a copy from and to foreign host memory that do not block.
+    pub(crate) pageable: (usize, usize),
     pub(crate) sink: Arc<dyn ContextSink>,
 }
 
@@ -149,7 +151,8 @@ impl LaneState {
 impl Machine {
     /// Counts a call that a driver may keep waiting while a kernel runs.
     pub(crate) fn may_block(&mut self) {
-        self.audit.blocking_in_poll += u64::from(is_inside_poll() && self.audit.in_flight > 0);
+        let is_waited_for = is_inside_poll() || is_inside_submit();
+        self.audit.blocking_calls += u64::from(is_waited_for && self.audit.in_flight > 0);
     }
 
     /// Counts a native call.

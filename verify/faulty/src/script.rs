@@ -84,6 +84,8 @@ pub(crate) struct Script {
     /// Of kernels that are built from now on.
     pub(crate) kernel_limits: KernelLimits,
     pub(crate) slow_builds: bool,
+    /// Why this process can use no device any more.
+    pub(crate) process_ended: Option<String>,
     pub(crate) waiting_builds: Vec<Waker>,
     /// Verdicts wait until they are asked for.
     pub(crate) delayed: bool,

@@ -83,6 +83,7 @@ fn builders() -> Vec<(FaultyBuilder, usize)> {
         (two(), 2),
         (two().slow_allocate().reports_by_callback(), 2),
         (Faulty::builder().device(Memory::Heap).device(Memory::Own).lanes(2), 2),
+        (Faulty::builder().like_cuda(), 2),
     ]
 }
 
@@ -128,7 +129,7 @@ fn dropping_everything_at_every_moment() {
             }
         }
     }
-    assert_eq!(moments, 4 * 9 * 5);
+    assert_eq!(moments, 5 * 9 * 5);
 }
 
 /// The runtime's handle goes first, with work in flight: what is native ends without it, and then nothing is left.

@@ -3,7 +3,7 @@
 use windlass::prelude::*;
 use windlass_faulty::{Faulty, Memory};
 
-use crate::rig::{Outside, Rig, error, native, outcome, pair, set, single, step, stepped};
+use crate::rig::{Outside, Rig, STEP, call, error, native, outcome, pair, set, single, step, stepped};
 
 /// Work that waits outside, stands on the feed list, is native, and is done but not reported: all of it ends, once.
 #[test]
@@ -182,5 +182,35 @@ fn a_lost_device_is_opened_anew() {
     rig.finish(set(&again, &x, 3)).unwrap();
     assert_eq!(rig.values(&x)[1], 10);
     drop((queue, again, x, caught, found));
+    rig.end();
+}
+
+/// After a fault that takes the whole process's devices, idle contexts and other devices fail as well when they are next used, new queues
+/// are refused, and the host goes on: nothing hangs, and nothing is silently wrong.
+#[test]
+fn a_fault_that_ends_the_process_ends_every_context() {
+    let rig = Rig::new(Faulty::builder().like_cuda());
+    let (busy, idle) = (rig.queue(0), rig.queue(1));
+    let (x, y) = (Buffer::<u32>::new(8), Buffer::from(vec![3_u32; 8]));
+    drop((set(&busy, &x, 1), step(&idle, &y, 1)));
+    rig.settle();
+    let hit = step(&busy, &x, 2);
+    rig.control.end_process("an illegal address");
+    rig.settle();
+    assert!(error(&hit).is_device_lost());
+    let next = idle.submit(|cg| call(cg, &STEP, &y, 2));
+    rig.settle();
+    assert!(next.and_then(|event| outcome(&event)).unwrap_err().is_device_lost());
+    assert!(idle.submit(|_| Ok(())).unwrap_err().is_device_lost());
+    for device in rig.devices() {
+        let again = Queue::builder().runtime(&rig.runtime).device(device).blocking_build();
+        assert!(again.unwrap_err().is_device_lost());
+    }
+    let task = idle.submit(|cg| cg.host_task(async |_| Ok(())));
+    rig.settle();
+    assert!(task.is_ok_and(|event| outcome(&event).is_ok()), "a host task needs no device");
+    let read = rig.finish(x.host_read());
+    assert!(read.unwrap_err().root().is_device_lost());
+    drop((busy, idle, x, y, hit));
     rig.end();
 }

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use windlass::image::Kernel;
 use windlass::prelude::*;
 use windlass::{AsyncError, BackendError, Error, KernelCall, Result, RuntimeBuilder};
-use windlass_faulty::{Faulty, FaultyBuilder, FaultyControl, Memory, inside_poll, kernels};
+use windlass_faulty::{Faulty, FaultyBuilder, FaultyControl, Memory, inside_poll, inside_submit, kernels};
 
 pub(crate) static STEP: LazyLock<Kernel> = LazyLock::new(kernels::step);
 pub(crate) static SET: LazyLock<Kernel> = LazyLock::new(kernels::set);
@@ -107,6 +107,7 @@ pub(crate) fn assert_clean(control: &FaultyControl) {
     let audit = control.audit();
     assert_eq!((audit.live(), audit.bytes, audit.in_flight), (0, 0, 0), "{audit:?}");
     assert_eq!(audit.calls_in_poll, 0, "native calls inside a poll");
+    assert_eq!(audit.blocking_calls, 0, "calls that a kernel may hold up, inside a poll or a submission");
 }
 
 pub(crate) fn poll<T>(future: std::pin::Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
@@ -137,7 +138,7 @@ pub(crate) fn step(queue: &Queue, x: &Buffer<u32>, k: u32) -> Event {
 /// A kernel of one buffer, which it reads and writes, and a value.
 #[track_caller]
 pub(crate) fn launch(queue: &Queue, kernel: &Kernel, x: &Buffer<u32>, k: u32) -> Event {
-    queue.submit(|cg| call(cg, kernel, x, k)).unwrap()
+    inside_submit(|| queue.submit(|cg| call(cg, kernel, x, k))).unwrap()
 }
 
 /// The commands of [`launch`].
@@ -148,9 +149,10 @@ pub(crate) fn call(cg: &CommandGroup<'_>, kernel: &Kernel, x: &Buffer<u32>, k: u
 /// `x = index * 7 + k` over the whole buffer; what was there is not wanted.
 #[track_caller]
 pub(crate) fn set(queue: &Queue, x: &Buffer<u32>, k: u32) -> Event {
-    queue
-        .submit(|cg| cg.parallel_for(x.len(), KernelCall::new(&SET).buffer(cg.overwrite(x)).value(k)))
-        .unwrap()
+    let group = |cg: &CommandGroup<'_>| {
+        cg.parallel_for(x.len(), KernelCall::new(&SET).buffer(cg.overwrite(x)).value(k))
+    };
+    inside_submit(|| queue.submit(group)).unwrap()
 }
 
 /// `x = x * 31 + y + k`.
@@ -160,7 +162,7 @@ pub(crate) fn blend(queue: &Queue, x: &Buffer<u32>, y: &Buffer<u32>, k: u32) -> 
         let call = KernelCall::new(&BLEND).buffer(cg.read_write(x)).buffer(cg.read(y)).value(k);
         cg.parallel_for(x.len(), call)
     };
-    queue.submit(group).unwrap()
+    inside_submit(|| queue.submit(group)).unwrap()
 }
 
 /// What a number of steps make of a value.
