@@ -45,10 +45,11 @@ impl Range {
 
     /// How many work-items the range holds, if its items can be counted and its work-groups divide it.
     pub fn check(&self) -> Result<usize, BadRange> {
-        let (shown, local) = (self.shown(), self.local().unwrap_or([1; 3]));
+        let shown = self.shown();
         let Some(items) = self.checked_items() else {
             return Err(BadRange(format!("a range of {shown:?} has more work-items than can be counted")));
         };
+        let Some(local) = self.local() else { return Ok(items) };
         let divides = |(whole, part): (&usize, &usize)| *part != 0 && whole.is_multiple_of(*part);
         match items == 0 || self.extent.iter().zip(&local).all(divides) {
             true => Ok(items),

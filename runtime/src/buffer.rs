@@ -207,9 +207,9 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         HostWriteFuture::new(self.clone(), Mode::ReadWrite)
     }
 
-    /// As [`host_write`](Buffer::host_write), for who writes every element: what was there before need not come to the host, and
-    /// does not where nobody else uses the buffer at the first poll. Nor does it matter then that a group has failed which
-    /// should have written it.
+    /// Like [`host_write`](Buffer::host_write), for a caller that writes every element. The old contents are not fetched if nothing
+    /// else is using the buffer at the first poll; in that case it also does not matter that the group which should have written
+    /// them has failed.
     ///
     /// An element that is not written holds what the buffer held there at some time, or zero.
     ///
@@ -230,7 +230,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     }
 
     /// Why some of this data does not exist, if that is so: the group that should have written it has failed. Reading it
-    /// fails with the same cause; writing all of it heals it.
+    /// fails with the same cause; writing all of it heals it. A buffer that [stays in one memory](crate::Queue::buffer_in) which is
+    /// lost, or could not be given to the host, cannot be healed.
     ///
     /// ```
     /// use windlass::prelude::*;

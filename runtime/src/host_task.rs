@@ -87,7 +87,7 @@ impl<'g> Host<'g> {
 fn taken(span: &windlass_kernel::RawSpan) -> Error {
     match span.is_contiguous() {
         true => Error::new(Kind::Aliased(
-            "another view of these elements is out, and one of the two writes".into(),
+            "these elements are already borrowed by another view, and one of the two is mutable".into(),
         )),
         false => Error::unsupported(
             "a part of a grid whose rows do not follow each other cannot be shown as a slice",

@@ -40,6 +40,7 @@ pub(crate) fn ci() -> Result<()> {
     });
     tests(&mut steps);
     steps.step("unsafe code, with memory watched", watched::sanitize);
+    steps.step("unsafe code in Miri, where that is installed", watched::miri_if_installed);
     steps.finish()
 }
 

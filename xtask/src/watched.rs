@@ -90,9 +90,23 @@ pub(crate) fn sanitized() -> Result<Process> {
     Ok(test.env("ASAN_OPTIONS", "detect_leaks=1:allocator_may_return_null=1"))
 }
 
+/// [`miri`] where the component is installed, which stable toolchains do not have and not every registry offers. Elsewhere it says
+/// loudly that nothing was tested, and fails if `WINDLASS_REQUIRE_MIRI` is set.
+pub(crate) fn miri_if_installed() -> Result<()> {
+    if is_miri_installed() || std::env::var_os("WINDLASS_REQUIRE_MIRI").is_some() {
+        return miri();
+    }
+    println!("\n*** SKIPPED, nothing was tested: Miri is not installed ***\n");
+    Ok(())
+}
+
+fn is_miri_installed() -> bool {
+    miri_command().words("--version").output().is_some()
+}
+
 /// Tests in Miri, an interpreter that knows what Rust forbids.
 pub(crate) fn miri() -> Result<()> {
-    if miri_command().words("--version").output().is_none() {
+    if !is_miri_installed() {
         return Err("Miri is not here, so nothing was tested. It is a component of nightly toolchains:\n\
                     \n    rustup toolchain install nightly\n    rustup +nightly component add miri rust-src\n"
             .into());

@@ -216,7 +216,8 @@ impl Default for Limits {
 /// Which of a context's memories a device uses. Devices that truly share memory report the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemoryIndex {
-    /// This process's own heap: the device works on [`HostMemory`](crate::HostMemory) in place, and copies nothing.
+    /// This process's own heap: the device works in place on [`HostMemory`](crate::HostMemory), and on any other memory that the
+    /// host reaches, such as what another context has pinned. It copies nothing.
     Heap,
     /// A memory of the context's own, by its position in [`ContextInfo::memories`](crate::ContextInfo::memories).
     Own(u32),

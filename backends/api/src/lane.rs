@@ -238,6 +238,13 @@ impl Timed {
 pub unsafe trait Lane: Any + Send + Sync {
     /// Hands over a group of commands. Never waits for the device.
     ///
+    /// It uses memory after it has returned, so to call it is a promise:
+    ///
+    /// ```compile_fail,E0133
+    /// use windlass_backend::{Group, Lane};
+    /// fn feed(lane: &dyn Lane, group: Group<'_>) { lane.feed(group).unwrap() }
+    /// ```
+    ///
     /// # Safety
     ///
     /// The memory that the commands name stays alive until a verdict of this lane covers the group's point, or its context

@@ -271,6 +271,16 @@ impl ImageShape {
 
 /// Memory that a backend, or the runtime itself, allocated.
 ///
+/// Safe code dereferences its address, so to implement it is a promise:
+///
+/// ```compile_fail,E0200
+/// struct Memory;
+/// impl windlass_backend::Allocation for Memory {
+///     fn bytes(&self) -> usize { 1 << 20 }
+///     fn host_ptr(&self) -> Option<std::ptr::NonNull<u8>> { Some(std::ptr::NonNull::dangling()) }
+/// }
+/// ```
+///
 /// # Safety
 ///
 /// - If there is a host address, [`Allocation::bytes`] bytes from it on are initialised memory that may be read and

@@ -25,8 +25,8 @@ macro_rules! texels {
 }
 texels! { [u8; 4]: Rgba8Unorm u32: R32Uint f32: R32Float Vec4<f32>: Rgba32Float }
 
-/// Texels in one to three dimensions that belong to no device, and are wherever they are needed: like a [`Buffer`] in all, but
-/// that a device which has images keeps them as one, laid out as it likes. Elsewhere they are linear memory.
+/// Texels in one to three dimensions that belong to no device, and are wherever they are needed: like a [`Buffer`], except that a
+/// device with images of that format and size stores the texels as a native image. Elsewhere they are linear memory.
 ///
 /// Groups use [`Image::texels`]: they copy, fill, and read and write it on the host as they do a buffer. A kernel takes it where it
 /// declares an image, on devices that have such, and nowhere else.

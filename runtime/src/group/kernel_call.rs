@@ -17,6 +17,9 @@ use crate::shell::work::{Binding, DeviceCommand, ImagePart, KernelArg, PlannedKe
 use crate::shell::{Inner, State, limits};
 use windlass_engine::Mode;
 
+/// As much local memory as the host device gives a work-group.
+const MOST_LOCAL_HERE: usize = 16 << 20;
+
 /// A kernel and the arguments for one launch, in the order of its slots.
 ///
 /// ```
@@ -151,6 +154,12 @@ impl<'g> KernelCall<'g> {
                     )));
                 }
             });
+        }
+        if self.local > MOST_LOCAL_HERE {
+            return Err(Error::invalid(format!(
+                "kernel `{name}` with {} bytes of local memory, and what runs here may have {MOST_LOCAL_HERE}",
+                self.local
+            )));
         }
         run_here(&self.kernel, &mut args, range.range()).map_err(|error| Error::invalid(error.to_string()))
     }
@@ -339,7 +348,7 @@ pub(crate) fn build_values(kernel: &Kernel, mut values: Values, range: Option<&R
     if let Some((name, number)) = values.iter().find(|(_, number)| !number.is_finite()) {
         let of = kernel.overrides().iter().find(|of| of.name == *name);
         return Err(Error::invalid(format!(
-            "kernel `{}` is to be built with {number} for `{}`, and devices take numbers only; pass it as a plain value",
+            "the `#[spec]` value of kernel `{}` for `{}` must be finite, got {number}: pass it as an ordinary argument",
             kernel.name(),
             of.map_or(*name, |of| of.parameter)
         )));

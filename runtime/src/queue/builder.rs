@@ -158,7 +158,7 @@ impl QueueBuilder {
 
     fn build_here(self, runtime: Runtime) -> Result<Queue> {
         if self.limit == Some(0) {
-            return Err(Error::invalid("a queue that may have no group in flight could never run one"));
+            return Err(Error::invalid("`max_in_flight` must be at least 1"));
         }
         if let Some(context) = &self.context {
             of_one_runtime((&runtime, "the queue's runtime"), (context.runtime(), &format!("{context}")))?;

@@ -176,7 +176,7 @@ impl FaultyBuilder {
         self
     }
 
-    /// Builds, and ends contexts, by futures that wait and never block.
+    /// Says that builds are futures which wait and never block.
     pub fn truly_waits(mut self) -> Self {
         self.config.truly_waits = true;
         self

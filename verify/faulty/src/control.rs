@@ -176,8 +176,8 @@ impl FaultyControl {
         self.script(|s| s.build = Some(log.to_owned()));
     }
 
-    /// Whether builds take until this is called again with `false`. Not for runtimes that are driven by hand, where a
-    /// build blocks the only thread.
+    /// Whether builds take until this is called again with `false`. In a runtime that is driven by hand only for devices
+    /// that [truly wait](crate::FaultyBuilder::truly_waits): others block the only thread.
     pub fn slow_builds(&self, slow: bool) {
         let waiting = self.script(|s| {
             s.slow_builds = slow;

@@ -26,6 +26,7 @@ const TOLD_BY_BACKENDS: &[&str] = &[
     "ContextInfo",
     "DeviceInfo",
     "Failed",
+    "ImageLimits",
     "KernelLimits",
     "LaneDepth",
     "Limits",

@@ -166,3 +166,23 @@ fn decision_23_what_a_lost_device_held_is_left_to_the_reaper() {
     drop((queue, running));
     rig.end();
 }
+
+/// A build that truly waits is a future on the executor: nothing blocks for it, what needs it waits, and everything else goes on.
+/// Seen to fail where such a build was waited for on the thread that polls it: this runtime has no other.
+#[test]
+fn a_build_that_truly_waits_blocks_nobody() {
+    let rig = Rig::new(Faulty::builder().lanes(1).truly_waits());
+    let queue = rig.queue(0);
+    let (x, y) = (Buffer::from(vec![1_u32; 8]), Buffer::<u32>::new(8));
+    rig.control.slow_builds(true);
+    let waits = step(&queue, &x, 1);
+    let fills = queue.submit(|cg| cg.fill(&cg.overwrite(&y), 5)).unwrap();
+    rig.settle();
+    assert!(waits.status() == Status::Pending && outcome(&fills).is_ok());
+    rig.control.slow_builds(false);
+    rig.settle();
+    assert!(outcome(&waits).is_ok());
+    assert_eq!(rig.values(&x), [stepped(1, [1]); 8]);
+    drop((queue, x, y, waits, fills));
+    rig.end();
+}

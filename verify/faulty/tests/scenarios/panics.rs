@@ -3,7 +3,7 @@
 use windlass::prelude::*;
 use windlass_faulty::{Call, Faulty, Memory};
 
-use crate::rig::{Rig, assert_clean, error, native, set, single, step, stepped};
+use crate::rig::{Rig, assert_clean, error, native, outcome, set, single, step, stepped};
 
 /// `flush` and `arm` cannot refuse: a lane that panics there counts as lost. The group was taken, and ends once.
 #[test]
@@ -69,4 +69,43 @@ fn a_lane_that_cannot_be_opened_is_an_error_and_nothing_counts_on_it() {
     let Rig { control, runtime, .. } = rig;
     drop(runtime);
     assert_clean(&control);
+}
+
+/// A value whose drop panics with a payload whose drop panics.
+struct Mine;
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        std::panic::panic_any(Payload);
+    }
+}
+
+struct Payload;
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        panic!("dropping a payload");
+    }
+}
+
+/// What a group captured that a lane refuses is dropped by the thread that feeds the lane, and its panic costs no other group
+/// anything: the lane keeps its feeder.
+#[test]
+fn what_a_refused_group_captured_may_panic_twice() {
+    let rig = Rig::new(Faulty::builder().device(Memory::Heap).lanes(1));
+    let queue = rig.queue(0);
+    rig.control.refuse_feed(0, native("no"));
+    let mine = Mine;
+    let refused = queue.submit(|cg| {
+        cg.host_for(1, (), move |_, ()| {
+            let _ = &mine;
+        })
+    });
+    rig.settle();
+    assert!(outcome(&refused.unwrap()).is_err());
+    let next = queue.submit(|cg| cg.host_for(1, (), |_, ()| {})).unwrap();
+    rig.settle();
+    assert!(outcome(&next).is_ok());
+    drop((queue, next));
+    rig.end();
 }
