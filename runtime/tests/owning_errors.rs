@@ -92,7 +92,7 @@ fn poisoned(rig: &Rig, part: Part, dropped: &Arc<AtomicUsize>) -> Buffer<u32> {
     assert!(wait(task.unwrap()).unwrap_err().to_string().contains("owns a buffer"));
     // A guard is a node for as long as it is held.
     let held = usize::from(matches!(part, Part::Guard));
-    until("the task has ended", || rig.stats().live_nodes as usize == held);
+    until("the task has ended", || rig.stats().live_nodes == held);
     assert_eq!(dropped.load(Ordering::SeqCst), 0, "the data keeps it");
     x
 }
