@@ -5,64 +5,30 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use windlass::LaunchRange;
-use windlass::image::{Block, HostBody, ImageFormat, Kernel, KernelImage};
+use windlass::image::{Block, HostBody};
 use windlass_backend::{
-    Allocation, Aspect, Backend, BackendError, BackendId, BuiltKernel, Command, Context, ContextInfo,
-    ContextSpec, DeviceInfo, DeviceKind, Group, HostCode, HostLaunch, HostMemory, Lane, LaneDepth, LaneSink,
-    LaneSpec, MemoryIndex, MemoryObject, Platform, Point, Unavailable, Verdict, async_trait,
+    BackendError, Command, Group, HostCode, HostLaunch, Lane, LaneDepth, LaneSink, LaneSpec, Point, Verdict,
 };
+use windlass_faulty::{DeviceOfLanes, LanesOnly};
 
 /// See the module documentation.
-pub(crate) struct Null;
-
-// SAFETY: its lanes run nothing: what they are fed is dropped.
-#[async_trait]
-unsafe impl Backend for Null {
-    fn id(&self) -> BackendId {
-        BackendId::new("null")
-    }
-
-    async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
-        Ok(vec![Platform::new("null", "", "", vec![device()])])
-    }
-
-    async fn open(&self, _: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
-        let info = ContextInfo::new(vec![device()], Vec::new()).feeds_from_sink().allocates_at_once();
-        Ok(Arc::new(NullContext(info)))
-    }
+pub(crate) fn backend() -> LanesOnly<impl DeviceOfLanes> {
+    LanesOnly(Arc::new(Null))
 }
 
-fn device() -> DeviceInfo {
-    DeviceInfo::new("null", "null", DeviceKind::Host, MemoryIndex::Heap)
-        .aspects([Aspect::HostBodies])
-        .formats([ImageFormat::Host])
-        .lanes(2, LaneDepth::new(256, 256))
-}
+struct Null;
 
-struct NullContext(ContextInfo);
-
-// SAFETY: memory is `HostMemory`, and nothing uses it.
-#[async_trait]
-unsafe impl Context for NullContext {
-    fn info(&self) -> &ContextInfo {
-        &self.0
+impl DeviceOfLanes for Null {
+    fn name(&self) -> &'static str {
+        "null"
     }
 
-    fn open_lane(&self, _: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
-        Ok(Arc::new(NullLane { sink, fed: Mutex::default() }))
+    fn lanes(&self) -> (usize, LaneDepth) {
+        (2, LaneDepth::new(256, 256))
     }
 
-    fn allocate(&self, _: MemoryIndex, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
-        Ok(Arc::new(HostMemory::zeroed(object.bytes())?))
-    }
-
-    async fn build(
-        &self,
-        _: usize,
-        _: &Kernel,
-        _: &KernelImage,
-    ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
-        Err(BackendError::Unsupported("kernels".into()))
+    fn open_lane(&self, _: LaneSpec, sink: Arc<dyn LaneSink>) -> Arc<dyn Lane> {
+        Arc::new(NullLane { sink, fed: Mutex::default() })
     }
 }
 

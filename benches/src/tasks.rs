@@ -7,7 +7,7 @@ use std::time::Instant;
 use windlass::prelude::*;
 
 use crate::heap;
-use crate::null::{self, Null};
+use crate::null;
 use crate::table::{Table, alternate, median};
 
 const N: usize = 10_000;
@@ -47,7 +47,7 @@ fn per(n: usize, start: Instant) -> f64 {
 
 /// A group's cost above the native calls.
 pub(crate) fn submissions(table: &mut Table, scale: usize) {
-    let runtime = Runtime::builder().backend(Null).only_given_backends().build();
+    let runtime = Runtime::builder().backend(null::backend()).only_given_backends().build();
     let queue =
         Queue::builder().runtime(&runtime).max_in_flight(1 << 20).blocking_build().expect("nothing can fail");
     let (x, y) = (Buffer::<f32>::new(64), Buffer::<f32>::new(64));

@@ -4,14 +4,11 @@
 //! before it reports. It checks the contract's half that is the runtime's: one thread feeds at a time, points
 //! rise, and only what was fed is armed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use windlass::{Queue, Runtime};
-use windlass_backend::{
-    Allocation, Aspect, Backend, BackendError, BackendId, BuiltKernel, Context, ContextInfo, ContextSpec,
-    DeviceInfo, DeviceKind, Group, HostMemory, Lane, LaneDepth, LaneSink, LaneSpec, MemoryIndex,
-    MemoryObject, Platform, Point, Unavailable, Verdict, async_trait,
-};
+use windlass_backend::{BackendError, Group, Lane, LaneDepth, LaneSink, LaneSpec, Point, Verdict};
+use windlass_faulty::{DeviceOfLanes, LanesOnly};
 use windlass_sync::facade::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 /// How the lane behaves.
@@ -28,6 +25,7 @@ pub enum Habit {
 /// The only device, as the model sees it.
 #[derive(Debug)]
 pub struct Device {
+    this: Weak<Device>,
     habit: Habit,
     depth: usize,
     state: Mutex<State>,
@@ -53,14 +51,15 @@ impl std::fmt::Debug for State {
 impl Device {
     /// A runtime that is driven by hand, over this device only, with a queue.
     pub fn runtime(habit: Habit, depth: usize) -> (Runtime, Queue, Arc<Device>) {
-        let device = Arc::new(Device {
+        let device = Arc::new_cyclic(|this| Device {
+            this: this.clone(),
             habit,
             depth,
             state: Mutex::new(State::default()),
             feeding: AtomicUsize::new(0),
         });
-        let backend = Script(device.clone());
-        let runtime = Runtime::builder().backend(backend).only_given_backends().manual().build();
+        let runtime =
+            Runtime::builder().backend(LanesOnly(device.clone())).only_given_backends().manual().build();
         let queue = Queue::builder().runtime(&runtime).blocking_build();
         (runtime, queue.expect("the script is always there"), device)
     }
@@ -100,66 +99,23 @@ fn report(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// The backend.
-struct Script(Arc<Device>);
-
-// SAFETY: its lane runs nothing: closures are dropped, and no memory is touched.
-#[async_trait]
-unsafe impl Backend for Script {
-    fn id(&self) -> BackendId {
-        BackendId::new("script")
+impl DeviceOfLanes for Device {
+    fn name(&self) -> &'static str {
+        "script"
     }
 
-    async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
-        Ok(vec![Platform::new("", "", "", vec![info(self.0.depth)])])
+    fn lanes(&self) -> (usize, LaneDepth) {
+        (1, LaneDepth::new(self.depth, self.depth))
     }
 
-    async fn open(&self, _: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
-        let mut info = ContextInfo::new(vec![info(self.0.depth)], Vec::new()).allocates_at_once();
-        info.feeds_from_sink = self.0.habit != Habit::ByCallback;
-        Ok(Arc::new(Opened { device: self.0.clone(), info }))
-    }
-}
-
-/// Works on the heap, and takes closures: so nothing is ever copied or built.
-fn info(depth: usize) -> DeviceInfo {
-    DeviceInfo::new("script", "script", DeviceKind::Other, MemoryIndex::Heap)
-        .aspects([Aspect::HostBodies])
-        .lanes(1, LaneDepth::new(depth, depth))
-}
-
-struct Opened {
-    device: Arc<Device>,
-    info: ContextInfo,
-}
-
-// SAFETY: memory is `HostMemory`, and nothing uses it.
-#[async_trait]
-unsafe impl Context for Opened {
-    fn info(&self) -> &ContextInfo {
-        &self.info
+    fn feeds_from_sink(&self) -> bool {
+        self.habit != Habit::ByCallback
     }
 
-    fn open_lane(&self, _: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
+    fn open_lane(&self, _: LaneSpec, sink: Arc<dyn LaneSink>) -> Arc<dyn Lane> {
         // Other contexts' lanes are opened and not used.
-        lock(&self.device.state).sink.get_or_insert(sink);
-        Ok(Arc::new(Line(self.device.clone())))
-    }
-
-    fn allocate(&self, _: MemoryIndex, object: MemoryObject) -> Result<Arc<dyn Allocation>, BackendError> {
-        match object {
-            MemoryObject::Buffer { bytes } => Ok(Arc::new(HostMemory::zeroed(bytes)?)),
-            other => Err(BackendError::Unsupported(format!("{other:?}"))),
-        }
-    }
-
-    async fn build(
-        &self,
-        _: usize,
-        _: &windlass::image::Kernel,
-        _: &windlass::image::KernelImage,
-    ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
-        Err(BackendError::Unsupported("kernels".into()))
+        lock(&self.state).sink.get_or_insert(sink);
+        Arc::new(Line(self.this.upgrade().expect("who opens a lane has the device")))
     }
 }
 

@@ -57,7 +57,7 @@ impl Drop for Ordered {
     }
 }
 
-/// To clear so many bytes takes some 20 us at most.
+/// To clear so many bytes takes some 50 us.
 const MAX_SPARE: usize = 1 << 20;
 
 /// The common half of the two futures: takes its place at the first poll, then waits for the memory.

@@ -10,7 +10,7 @@ use windlass_sync::facade::Mutex;
 
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::group::{Accessor, Overwrite, ReadWrite, ReadWriteUninit, Write};
-use crate::host_view::{HostView, HostViewMut, Scratch};
+use crate::host_view::{HostView, HostViewMut, Loans};
 use crate::shell::host_side::{HostMemoryTable, HostTaskCommand};
 use crate::shell::task::TaskControl;
 
@@ -35,7 +35,7 @@ use crate::shell::task::TaskControl;
 /// ```
 pub struct Host<'g> {
     table: HostMemoryTable,
-    lent: Mutex<Scratch>,
+    lent: Mutex<Loans>,
     brand: PhantomData<fn(&'g ()) -> &'g ()>,
 }
 

@@ -31,11 +31,11 @@ pub(crate) fn part<'v, T: DeviceCopy>(span: &Span<'v>, range: Range<usize>) -> &
 
 /// Which windows of a host task are lent, and how: several readers or one writer.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct Loans {
     entries: RefCell<Vec<(RawSpan, bool)>>,
 }
 
-impl Scratch {
+impl Loans {
     fn lend(&self, span: RawSpan, mutable: bool) -> bool {
         let mut entries = self.entries.borrow_mut();
         let clash =
@@ -62,13 +62,13 @@ macro_rules! task_view {
         $(#[doc = $doc])*
         pub struct $name<'a, T> {
             span: RawSpan,
-            lent: &'a Mutex<Scratch>,
+            lent: &'a Mutex<Loans>,
             marker: PhantomData<&'a mut [T]>,
         }
 
         impl<'a, T: DeviceCopy> $name<'a, T> {
             /// Lends the window, unless that overlaps a view that is out.
-            pub(crate) fn lend(span: RawSpan, lent: &'a Mutex<Scratch>) -> Option<Self> {
+            pub(crate) fn lend(span: RawSpan, lent: &'a Mutex<Loans>) -> Option<Self> {
                 let free = span.is_contiguous() && lock(lent).lend(span, $mutable);
                 free.then(|| $name { span, lent, marker: PhantomData })
             }

@@ -296,8 +296,8 @@ impl Queue {
         let name = prepared.name.take().map(Box::from);
         let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
-        let mut lent = Effects::scratch(NativeCalls::Here);
-        let effects = &mut *lent;
+        let mut scratch = Effects::scratch(NativeCalls::Here);
+        let effects = &mut *scratch;
         let planned = inner.with_state(effects, |state, turn| {
             Inner::check_open(state)?;
             if let Some(cause) = state.engine.lost(core.slot.id).filter(|_| !prepared.is_host_task) {
@@ -337,7 +337,7 @@ impl Queue {
         });
         // Also where the group was refused: this turn may have found messages.
         inner.perform(effects);
-        drop(lent);
+        drop(scratch);
         let Some(event) = planned? else { unreachable!("planning asks for the work") };
         if gates > 0 || prepared.is_host_task {
             self.watch_gates(&event, prepared, unbuilt, cancel);

@@ -351,7 +351,7 @@ impl Runtime {
                 fed: counters.fed,
                 armed: counters.armed,
                 transfers: tally.transfers,
-                bytes_moved: counters.bytes_moved,
+                bytes_moved: tally.bytes_moved - counters.bytes_not_moved,
                 proxies: tally.proxies,
                 staged_transfers: counters.staged,
                 staging_allocations: staging.allocations,

@@ -82,7 +82,7 @@ impl Shell for Windlass {
     type Object = Option<ImageShape>;
 
     fn transfer(step: Transfer) -> Work {
-        Work::Transfer(Box::new(work::TransferWork { step, staging: None }))
+        Work::Transfer(Box::new(work::TransferWork { step, staging: None, is_made: false }))
     }
 
     fn small_heap(bytes: usize) -> Option<Arc<dyn Allocation>> {
@@ -133,7 +133,8 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) turns: u64,
-    pub(crate) bytes_moved: u64,
+    /// Of what was planned to move.
+    pub(crate) bytes_not_moved: u64,
     pub(crate) submitted: u64,
     pub(crate) settled: u64,
     pub(crate) fed: u64,

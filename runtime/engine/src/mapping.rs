@@ -52,8 +52,10 @@ impl<S: Shell> Engine<S> {
         entry.is_mapped = to_host;
         let (bounds, before) = (entry.extent, entry.handed_over);
         let mut segments = std::mem::take(&mut entry.segments);
-        let id =
-            self.transfer_node(Place::Device(device), Transfer { root, from: home, to: home, bounds, step });
+        let id = self.transfer_node(
+            Place::Device(device),
+            Transfer { root, from: home, to: home, bounds, bytes: 0, step },
+        );
         (self.nodes[id].hands_over, self.nodes[id].wants_copy_lane) = (true, false);
         let user =
             User { node: id, realm: self.realm(Place::Device(device)), memory: home, kind: Kind::Author };

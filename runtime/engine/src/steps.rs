@@ -15,6 +15,8 @@ pub struct Transfer {
     pub to: MemoryId,
     /// Which elements.
     pub bounds: Box3,
+    /// How many bytes these have.
+    pub bytes: usize,
     /// Which part of the way.
     pub step: Step,
 }

@@ -67,7 +67,8 @@ impl<S: Shell> Engine<S> {
         self.tally.clears += 1;
         self.tally.bytes_cleared += (bounds.volume() * unit) as u64;
         let inside = segments.carve(&bounds, &mut self.read_sets);
-        let step = Transfer { root, from: memory, to: memory, bounds, step: Step::Clear };
+        let bytes = bounds.volume() * unit;
+        let step = Transfer { root, from: memory, to: memory, bounds, bytes, step: Step::Clear };
         let node = self.transfer_node(Place::Device(device), step);
         let user = User { node, realm: self.realm(Place::Device(device)), memory, kind: Kind::Author };
         let mut preds = Preds::default();
@@ -110,7 +111,7 @@ impl<S: Shell> Engine<S> {
                 &route,
                 root,
                 segments,
-                Transfer { root, from, to, bounds, step: Step::Direct },
+                Transfer { root, from, to, bounds, bytes: bounds.volume() * unit, step: Step::Direct },
                 turn,
             );
         });

@@ -38,7 +38,7 @@ impl Home {
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "a buffer that stays in {} memory of {} (made at {}), which {} does not reach in the group's context: copy it, \
-                 on a queue of {0}, to a buffer that goes where it is needed",
+                 on a queue of {1}, to a buffer that goes where it is needed",
                 self.kind, self.device, self.at, slot.device
             ))),
         }

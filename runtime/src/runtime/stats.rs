@@ -14,7 +14,7 @@ pub struct Stats {
     pub armed: u64,
     /// Transfers that were planned.
     pub transfers: u64,
-    /// Bytes that were moved by transfers which were handed over, or made on the host; those of one that is planned and never made do
+    /// Bytes that these transfers move. What one would have moved that has ended without being made, since its source has failed, does
     /// not count.
     pub bytes_moved: u64,
     /// Proxies: edges that needed a future of the host, one for each source and target context. What only host accessors

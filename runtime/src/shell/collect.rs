@@ -1,4 +1,5 @@
-//! What is made of a turn while the lock is held: ids become things, while the tables are at hand, and events resolve.
+//! What becomes of a turn while the lock is held: ids become things while the tables are at hand, and events
+//! resolve.
 
 use std::hint::cold_path;
 use std::sync::Arc;
@@ -26,16 +27,19 @@ impl Combiner<State, Message> for Effects {
             Message::Want(node) => state.engine.want(node, &mut self.turn),
             Message::Lost(context, cause) => state.lose(context, cause, &mut self.turn),
         }
+        // Here, because a turn that only drains the inbox has no `work` after which to collect.
         state.collect(self);
     }
 }
 
 impl State {
     fn passed(&mut self, lane: LaneId, verdict: Verdict, turn: &mut Turn<Windlass>) {
-        // A verdict settles many: they go in a list that is kept for that.
+        // A verdict may settle many nodes. The list for them is the runtime's, and so there is one that has grown,
+        // rather than one in each thread's effects.
         if turn.settled.is_empty() {
             std::mem::swap(&mut turn.settled, &mut self.room);
         }
+        // Before `Engine::passed`, which takes these points out of flight: afterwards they lead to no node.
         for times in verdict.times {
             let node = self.engine.in_flight(lane, times.point.0);
             if let Some(Work::Group(event)) = node.and_then(|node| self.engine.work_mut(node)) {
@@ -48,12 +52,14 @@ impl State {
         if let Some(f) = failed.iter().rfind(|f| f.error.is_lost()) {
             lost = Some(cause(&f.error));
         }
-        // Of groups that fail together each has its own error, but the loss of a device is one.
+        // Groups that fail together have an error each; but the loss of a device is one cause, the same for all,
+        // and the same that `lose_lane` gives to the groups above the verdict.
         let failure = |point: u64| {
             let found = failed.iter().find(|f| (f.first.0..=f.last.0).contains(&point))?;
             Some(lost.clone().filter(|_| found.error.is_lost()).unwrap_or_else(|| cause(&found.error)))
         };
         self.engine.passed(lane, verdict.upto.0, failure, turn);
+        // After `Engine::passed`: what the verdict says has ended well stays so, and the loss fails only the rest.
         if let Some(cause) = lost {
             self.lose_lane(lane, cause, turn);
         }
@@ -68,6 +74,7 @@ impl State {
     #[inline]
     pub(super) fn collect(&mut self, effects: &mut Effects) {
         if self.alive.is_some() && self.engine.live_nodes() == 0 {
+            // Moved out: nothing is dropped under the lock that might end a runtime.
             effects.idle = self.alive.take();
         }
         if effects.turn.asks_for_more() {
@@ -91,12 +98,13 @@ impl State {
         }
     }
 
-    /// Hands out their memory to the host accessors among those that may start. They come after the events of what they
-    /// waited for, so that whoever has a guard finds those resolved.
+    /// Gives the host accessors among the nodes that may start their memory. They come after the events of what
+    /// they waited for, so that a program that has its guard finds those resolved.
     #[cold]
     fn collect_guards(&mut self, effects: &mut Effects) {
         let Effects { turn, woken, .. } = effects;
         turn.start.retain(|&node| {
+            // The others stay on the list, for `start_host_side`: they run foreign code, or start a copy.
             let Some(Work::Guard(guard)) = self.engine.work_mut(node) else { return true };
             let guard = guard.clone();
             let there = |used: &Use| self.engine.allocation(used.root, used.memory).cloned();
@@ -108,6 +116,8 @@ impl State {
     #[cold]
     fn collect_links(&mut self, effects: &mut Effects) {
         let Effects { turn, .. } = effects;
+        // Before `fired`: one that is made and fires in the same turn is in the table then, and its future finds
+        // the signal complete at its first poll.
         for proxy in turn.proxies.drain(..) {
             let signal = Arc::new(Signal::new(()));
             self.proxies.insert(proxy, signal.clone());
@@ -122,6 +132,8 @@ impl State {
             effects.signals.extend(self.proxies.remove(&proxy));
         }
         for staged in turn.staged.drain(..) {
+            // Entered before the future exists: a step may end before its first poll, when its context is lost,
+            // and that end must not be missed.
             let (down, up) = (Arc::new(Signal::new(())), Arc::new(Signal::new(())));
             self.steps.insert(staged.download, down.clone());
             self.steps.insert(staged.upload, up.clone());
@@ -136,14 +148,16 @@ impl State {
         }
     }
 
-    /// Resolves the events of groups that will not run: like [`State::collect_settled`], for one after the other. Their nodes
-    /// stay for the order through them, and give no credit back when they settle.
+    /// Resolves the events of groups that will certainly not run, as [`State::collect_settled`] does, but one at a
+    /// time. Their nodes stay for the order through them, and give no credit back when they settle.
     #[cold]
     fn collect_certain(&mut self, effects: &mut Effects) {
         let Effects { turn, woken, .. } = effects;
         for node in turn.certain.drain(..) {
             let Some((work, outcome)) = self.engine.tell(node) else { continue };
             let error = error_of(outcome);
+            // A guard that has its memory drops the error it is told here. With this clone that is not the last of
+            // it, whose destructor may be the user's.
             turn.causes.push(Cause(error.clone()));
             match work {
                 Work::Group(event) => {
@@ -157,9 +171,9 @@ impl State {
         }
     }
 
-    /// Resolves events. Credits come back before, so that whoever finds an event resolved finds its credit free, and
-    /// generations end after it, so that whoever finds a queue drained finds all its events resolved: both once for each run
-    /// of groups of one queue.
+    /// Resolves events. Credits come back before, so that a program that sees an event resolved finds its credit
+    /// free; generations end after, so that all events of a drained queue are resolved. Both take a lock of the
+    /// queue, once for each run of groups of one queue.
     #[inline(never)]
     fn collect_settled(&mut self, effects: &mut Effects) {
         let Effects { turn, woken, .. } = effects;
@@ -173,7 +187,13 @@ impl State {
             effects.more_than_native |= !effects.signals.is_empty();
         }
         self.counters.settled += turn.settled.len() as u64;
-        // Those that were told before have given their credits back, and left their generations.
+        let not_moved = |settled: &Settled<Windlass>| match &settled.work {
+            Work::Transfer(transfer) => transfer.bytes_not_moved(),
+            Work::Group(_) | Work::Guard(_) => 0,
+        };
+        self.counters.bytes_not_moved += turn.settled.iter().map(not_moved).sum::<u64>();
+        // Those that `collect_certain` told have given their credits back and left their generations. In the runs
+        // below they would do both again, and the queue's bound would rise with every group that was cancelled.
         if turn.settled.iter().any(|settled| settled.told) {
             cold_path();
             for settled in turn.settled.extract_if(.., |settled| settled.told) {
@@ -182,18 +202,22 @@ impl State {
                 effects.over.push(work);
             }
         }
+        // By address, which names a queue as long as these events hold it.
         let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
         for run in turn.settled.chunk_by(|a, b| queue(&a.work) == queue(&b.work)) {
             if let Some(event) = run[0].work.event() {
                 woken.single.extend(event.queue.account.give(run.len() as i64));
             }
         }
+        // `over` is emptied only at the end of `perform`: what is there already has left its generation.
         let before = effects.over.len();
         for settled in turn.settled.drain(..) {
             let (work, commands) = resolve(settled, woken, causes);
             effects.unused.extend(commands.map(|commands| *commands));
             effects.over.push(work);
         }
+        // The larger of the two lists stays with the runtime (see `passed`), unless a single large verdict has
+        // made it larger than is worth keeping.
         if turn.settled.capacity() > self.room.capacity() && turn.settled.capacity() <= MAX_SPARE_SETTLED {
             std::mem::swap(&mut turn.settled, &mut self.room);
         }
@@ -215,12 +239,15 @@ impl State {
                 effects.elsewhere.push(lane);
                 effects.more_than_native = true;
             } else if !self.engine.may_hold(lane) {
-                // Who holds it looks at its list before giving it back.
+                // If the token is taken, its holder looks at the list in the turn in which it gives it back. If
+                // the lane has no room, the verdict that makes some comes back here.
             } else if effects.has_done_its_share() {
                 cold_path();
                 effects.elsewhere.push(lane);
                 effects.more_than_native = true;
             } else if effects.is_feeding || effects.lane.is_some() {
+                // A thread holds one token at a time. With two, the second lane would stand still, with work and
+                // with room, until the first has been fed.
                 effects.more.push(lane);
             } else if self.engine.hold_lane(lane) {
                 self.pop_batch(lane, &mut effects.batch);
@@ -234,7 +261,7 @@ impl State {
     fn collect_points(&mut self, effects: &mut Effects) {
         let Turn { arm, sentinels, .. } = &mut effects.turn;
         for (lane, point, node) in sentinels.drain(..) {
-            // Whoever waits for this group need not ask for its verdict.
+            // The lane will report this group, so its waiters need not ask.
             if let Some(Work::Group(event)) = self.engine.work_mut(node) {
                 event.mark_armed();
             }
@@ -244,13 +271,14 @@ impl State {
         for (lane, point) in arm.drain(..) {
             effects.arm.push((self.lane(lane).clone(), point));
         }
+        // To arm is a native call: where none is made, `start_futures` leaves these to the executor.
         effects.more_than_native |= effects.native_elsewhere;
     }
 }
 
-/// Tells a node's event how it ended, while the lock is held: then nobody can find the node gone and its event open.
-/// The wakers, and whatever the work still holds of the user's, are left for later. So is the error: an event or guard that
-/// has been told before drops what it is told again, and a transfer has nobody to tell.
+/// Tells a node's event how it ended while the lock is held: otherwise a thread could find the node gone and its
+/// event open. The wakers, and what the work still has of the user's, are left for later. So is a clone of the
+/// error: an event or guard that has been told before drops what it is told again, and a transfer tells no one.
 fn resolve(
     settled: Settled<Windlass>,
     woken: &mut Woken,

@@ -16,8 +16,9 @@ use super::{Commands, Inner, LaneShell, Message, Signal, State, Windlass, sink};
 use crate::error::Cause;
 use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 
-/// Whether a thread makes the native calls that a turn asks for, or leaves them to the executor: a driver's callback has to,
-/// and so has whatever a program may do in a `poll` or a `drop`, where nobody expects up to [`MAX_FED_AT_ONCE`] calls into a driver.
+/// Whether a thread makes the native calls that a turn asks for, or leaves them to the executor. A driver's
+/// callback has to leave them, and so has anything that a program may do in a `poll` or a `drop`: up to
+/// [`MAX_FED_AT_ONCE`] calls into a driver are not expected there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NativeCalls {
     Here,
@@ -37,14 +38,15 @@ pub(crate) struct Effects {
     pub(super) is_feeding: bool,
     /// How many groups this thread has fed since it came.
     pub(super) share: usize,
-    /// Lanes that this thread looks at when it is through with that one.
+    /// Lanes to look at once that one is done.
     pub(super) more: SmallVec<[LaneId; 2]>,
-    /// Lanes to be fed, and points to be armed, by somebody who may make native calls.
+    /// Lanes for the executor to feed.
     pub(super) elsewhere: Vec<LaneId>,
+    /// Points to be armed, by the executor if native calls are not made here.
     pub(super) arm: SmallVec<[(Arc<LaneShell>, u64); 1]>,
     pub(super) signals: Vec<Arc<Signal>>,
     pub(super) woken: Woken,
-    /// Nothing is under way any more: what kept the runtime until then, to be dropped.
+    /// What kept the runtime alive while anything was under way, to be dropped now that nothing is.
     pub(super) idle: Option<Arc<Inner>>,
     /// Work of nodes that have ended, to be dropped.
     pub(super) over: Vec<Work>,
@@ -52,7 +54,7 @@ pub(crate) struct Effects {
     pub(super) unused: Vec<Commands>,
     /// Lanes of contexts to be closed.
     pub(super) closed: Vec<Arc<LaneShell>>,
-    /// Allocations to be made, with who makes them.
+    /// Allocations to be made, each with its maker.
     pub(super) allocate: Vec<Wanted>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
     pub(super) staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
@@ -95,7 +97,8 @@ impl Inner {
         self.enter_with(NativeCalls::Here, work)
     }
 
-    /// [`Inner::enter`] for what a program's threads do in a `poll` or a `drop`: native calls are left to the executor.
+    /// [`Inner::enter`] for what a program's threads do in a `poll` or a `drop`: native calls are left to the
+    /// executor.
     pub(crate) fn enter_without_native_calls<R>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
@@ -122,17 +125,22 @@ impl Inner {
     ) -> R {
         self.state.with(effects, |state, effects| {
             let result = work(state, &mut effects.turn);
+            // Only here, and not for messages: those plan nothing, so they never bring the first live node.
             if state.alive.is_none() && state.engine.live_nodes() > 0 {
                 state.alive = Some(self.clone());
             }
+            // In the same turn of the lock: what has settled must have its event resolved before another thread
+            // can find the node gone.
             state.collect(effects);
             result
         })
     }
 
-    /// Does what turns of the lock have left to do until there is nothing more. Whoever wakes comes last: wakers are foreign code, and
-    /// this thread holds nothing when it runs them.
+    /// Does what turns of the lock have left to do until there is nothing more. Wakers come last: they are foreign
+    /// code, and this thread holds nothing, neither the lock nor a lane's token, when it runs them.
     pub(crate) fn perform(self: &Arc<Self>, effects: &mut Effects) {
+        // Most of these steps take the lock again, and any such turn may add to any of the lists, since it works
+        // off the messages of other threads too. So this goes round until it finds all of them empty.
         loop {
             if std::mem::take(&mut effects.more_than_native) {
                 self.perform_rest(effects);
@@ -141,31 +149,41 @@ impl Inner {
                 self.arm(effects);
             }
             match effects.lane.take() {
+                // `collect_lanes` has taken the token for this thread. No other thread feeds the lane before it is
+                // given back, so from here on there must be no way past `feed`.
                 Some(lane) => self.feed(&lane, effects),
                 None if !effects.more.is_empty() => {
                     cold_path();
+                    // Noted while this thread was busy with another lane. That may be long ago: another thread may
+                    // have the token by now, or have emptied the list, so `collect_lanes` is asked again.
                     let more = std::mem::take(&mut effects.more);
                     self.with_state(effects, |_, turn| turn.ready_lanes.extend(more));
                 }
                 None if effects.arm.is_empty() && !effects.more_than_native => break,
+                // A loss while arming, or a step of `perform_rest`, has left more to do.
                 None => {}
             }
         }
+        // `unused` needs no look: its entries come with an entry of `over` each.
         if !effects.over.is_empty() || !effects.woken.is_empty() || !effects.turn.causes.is_empty() {
             Self::let_go(effects);
         }
-        // The caller has the runtime still.
+        // Never the last reference: the caller has one, so the runtime does not end in the middle of its own
+        // method.
         drop(effects.idle.take());
     }
 
-    /// Wakes, and drops what has ended. What user code left in a group (a closure's captures, an error, the last handle of an
-    /// event) is foreign code as well.
+    /// Wakes, and drops what has ended. To drop what a group has of the user's (a closure's captures, an error,
+    /// the last handle of an event) runs foreign code as well.
     fn let_go(effects: &mut Effects) {
+        // Before the destructors: one of those may take its time, and none of the waiters depends on it.
         if !effects.woken.is_empty() {
             effects.woken.wake();
         }
         if !effects.unused.is_empty() {
             cold_path();
+            // Each command on its own: if two destructors of one group panicked in one `drop`, the second would do
+            // so while the first unwinds, and abort the process.
             for commands in effects.unused.drain(..) {
                 commands.into_iter().for_each(|command| catch_foreign(|| drop(command)));
             }
@@ -188,6 +206,8 @@ impl Inner {
             effects.woken.cells.extend(signal.complete(()));
         }
         self.start_futures(effects);
+        // The lists are taken out whole, because what follows takes the lock again and may add to them. What is
+        // added sets `more_than_native`, and `perform` comes back for it.
         for wanted in std::mem::take(&mut effects.allocate) {
             self.allocate(wanted, effects);
         }
@@ -196,6 +216,8 @@ impl Inner {
         }
         self.free_all(std::mem::take(&mut effects.turn.freed));
         if !effects.closed.is_empty() {
+            // To close a context may block. And another thread that has just given a token back may still have its
+            // reference to the lane, for which only a thread that may block can wait.
             self.reaper.defer_drop(Remains::Lanes(std::mem::take(&mut effects.closed)), self);
         }
     }
@@ -207,6 +229,8 @@ impl Inner {
         for (staged, down, up) in effects.staged.drain(..) {
             self.spawn_staged(staged, down, up);
         }
+        // Lanes are also left to the executor by a thread that has done its share. That one could arm its points
+        // itself, but since there is to be a task anyway, they go along.
         if !effects.elsewhere.is_empty() || effects.native_elsewhere && !effects.arm.is_empty() {
             let lanes = std::mem::take(&mut effects.elsewhere);
             let arm = std::mem::take(&mut effects.arm);
@@ -220,23 +244,27 @@ impl Inner {
         for (lane, point) in effects.arm.drain(..) {
             dead.extend(arm_one(&lane, point).map(|cause| (lane.id, cause)));
         }
+        // Only after all points are armed: a turn of the lock may add to the list that was being drained.
         for (lane, cause) in dead {
             self.with_state(effects, |state, turn| state.lose_lane(lane, cause, turn));
         }
-        // A point that had passed already was reported on the spot, as a message that nobody else knows of.
+        // A point that had passed already was reported from inside the native call, where the sink does no more
+        // than leave a message. No other thread has been told of it, so it might lie there until the next
+        // submission.
         if sink::left_messages() {
             self.with_state(effects, |_, _| {});
         }
     }
 
-    /// Leaves word that somebody waits for a node, without taking the lock.
+    /// Leaves word that a node is waited for, without taking the lock.
     pub(crate) fn want(&self, node: NodeId) {
+        // In this order: the drainer may run at once, and would find no message.
         self.state.leave(Message::Want(node));
         self.drainer.call(&self.gates);
     }
 }
 
-/// Lists that have grown beyond this many bytes are not kept: every thread has some.
+/// Lists that have grown beyond this many bytes are not kept, since every thread keeps a set of its own.
 const MAX_SPARE_BYTES: usize = 768;
 
 fn shrink<T>(list: &mut Vec<T>) {
@@ -253,11 +281,12 @@ fn drop_list<T>(list: &mut Vec<T>) {
 thread_local! {
     /// A thread's effects between two turns: empty lists that keep their room.
     static SPARE: Cell<Option<Box<Effects>>> = const { Cell::new(None) };
-    /// This thread is where native calls are not allowed, and may come back to the engine from foreign code there.
+    /// Native calls are not allowed on this thread now. It is in a callback, a `poll` or a `drop`, and foreign
+    /// code that it runs there may enter the engine again.
     static NOTHING_NATIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Ends what a callback or a `poll` has begun: that no native call is made on this thread.
+/// Puts [`NOTHING_NATIVE`] back at the end of a scope.
 struct Restore {
     before: bool,
     now: bool,
@@ -265,7 +294,11 @@ struct Restore {
 
 impl Restore {
     fn with(calls: NativeCalls) -> Self {
+        // A handle may be dropped by a destructor of the thread's other locals, when this one is gone: hence
+        // `try_with`.
         let before = NOTHING_NATIVE.try_with(Cell::get).unwrap_or(false);
+        // An entry from within can forbid native calls, but not allow them again: a waker that a driver's callback
+        // runs may submit, and would make a driver call from inside that driver's callback.
         let now = before || calls == NativeCalls::Elsewhere;
         let _ = NOTHING_NATIVE.try_with(|inside| inside.set(now));
         Restore { before, now }
@@ -300,7 +333,10 @@ impl DerefMut for Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let Some(mut effects) = self.effects.take().filter(|_| !std::thread::panicking()) else { return };
+        // Not after a panic, when the lists may be half worked off: the rest would turn up in the thread's next
+        // entry.
         effects.shrink();
+        // This may replace what a re-entrant call has left here, whose lists are as empty as these.
         let _ = SPARE.try_with(|spare| spare.set(Some(effects)));
     }
 }
@@ -311,11 +347,12 @@ impl Effects {
         work(&mut Effects::scratch(calls))
     }
 
-    /// Lends this thread's effects for some turns. Who comes back here from inside, by foreign code that was run here, gets
-    /// others.
+    /// Borrows the thread's scratch effects. A re-entrant call gets fresh ones.
     #[inline]
     pub(crate) fn scratch(calls: NativeCalls) -> Scratch {
         let restore = Restore::with(calls);
+        // Taken out, not borrowed: wakers and destructors that `perform` runs may enter again, while these lists
+        // are being drained.
         let mut effects = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
         effects.native_elsewhere = restore.now;
         effects.share = 0;
@@ -333,8 +370,9 @@ impl Effects {
         shrink(&mut self.woken.single);
     }
 
-    /// This thread has done enough for others: whatever more is to be fed is left to the executor, also where verdicts that
-    /// come in meanwhile make room.
+    /// This thread has done enough for others: what else there is to feed is left to the executor, even if
+    /// verdicts make room meanwhile. Otherwise a submitter could be kept feeding for other threads for as long as
+    /// those submit.
     pub(super) fn has_done_its_share(&self) -> bool {
         self.share >= MAX_FED_AT_ONCE
     }
@@ -344,8 +382,8 @@ impl Effects {
 mod tests {
     use super::{Effects, NativeCalls};
 
-    /// What a callback drops or wakes may come back to the engine, and no native call is made there either. Seen to fail
-    /// with `native_elsewhere` taken from the argument alone.
+    /// What a callback drops or wakes may come back to the engine, and no native call is made there either. Seen
+    /// to fail with `native_elsewhere` taken from the argument alone.
     #[test]
     fn who_comes_back_from_inside_a_callback_makes_no_native_call() {
         Effects::with(NativeCalls::Elsewhere, |outer| {

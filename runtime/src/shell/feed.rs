@@ -13,11 +13,11 @@ use super::{Commands, Effects, Inner, LaneShell, State, native_lane, sink};
 use crate::error::{Cause, Error};
 use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 
-/// How many groups a thread feeds before it leaves the rest to the executor: enough for a full native depth, and a bound
-/// on what a submitter does for others.
+/// How many groups a thread feeds before it leaves the rest to the executor: enough for a full native depth, and a
+/// bound on what a submitter does for others.
 pub(super) const MAX_FED_AT_ONCE: usize = 256;
 
-/// How many are popped in one turn of the lock.
+/// How many are popped in one turn of the lock, and so for how long the others wait for it.
 const BATCH: usize = 32;
 
 /// A popped group with everything that its native calls need.
@@ -60,7 +60,9 @@ impl Batch {
             let job = std::mem::take(&mut entry.job);
             entry.waits.clear();
             entry.memory.clear();
-            // A refused group's captures are foreign code.
+            // What the lane did not take, a refused group's captures for one, is foreign code to drop. If that
+            // panics, the entries behind still have to be cleared: `next` hands them out as blank, and a wait or
+            // an allocation left in one would become the next group's.
             catch_foreign(|| drop(job));
         }
     }
@@ -83,7 +85,7 @@ pub(super) enum Job {
     /// Nothing: a group that does not run any more.
     #[default]
     Barrier,
-    /// None of a group that is a barrier.
+    /// Empty for a barrier.
     Commands(Commands),
     Transfer(Box<Move>),
 }
@@ -101,6 +103,8 @@ impl State {
     /// Takes groups for the holder of the lane's token, with their commands and memory.
     pub(super) fn pop_batch(&mut self, lane: LaneId, batch: &mut Batch) {
         let before = batch.used;
+        // `pop` gives each its point, and points are consecutive: from here on every entry has to be fed, in this
+        // order, and confirmed, before the token goes back.
         while batch.used < BATCH
             && let Some(popped) = self.engine.pop(lane)
         {
@@ -110,7 +114,7 @@ impl State {
             self.native_args(entry, popped.node, popped.live);
             if popped.report {
                 self.counters.armed += u64::from(popped.sentinel);
-                // Whoever waits for this group need not ask for its verdict.
+                // Its verdict comes unasked, so that no waiter has to leave a `Message::Want`.
                 if let Some(Work::Group(event)) = self.engine.work_mut(popped.node) {
                     event.mark_armed();
                 }
@@ -126,26 +130,23 @@ impl State {
             let number = native_lane(&self.lanes, lane).number;
             entry.waits.push(Wait { lane: number, point: Point(point) });
         }
+        // Clones, because the lock is free during the native calls: if the context is lost just then, the engine
+        // lets go of its memory, which must not be freed under a call that names it.
         for (root, memory, allocation) in native_args.memory() {
             entry.memory.push((root, memory, allocation.clone()));
         }
-        // What a group that does not run any more would have done is dropped with its work, when it settles.
+        // A group that does not run any more is fed as a barrier, for the order through it. Its commands stay with
+        // the node and leave with it when it settles, to be dropped when the lock is free; here they would run
+        // destructors under it.
         entry.timed = false;
         if live {
             entry.timed =
                 native_args.work().and_then(Work::event).is_some_and(|event| event.queue.clock.is_some());
             entry.job = match native_args.take_commands() {
                 Some(commands) => Job::Commands(commands),
+                // Transfers have none: the step says what to move.
                 None => self.transfer(node).map_or(Job::Barrier, Job::Transfer),
             };
-        }
-    }
-
-    /// Notes what a step moves that is about to be made: what was planned and never made moves nothing. Of the two steps of a
-    /// staged transfer the first counts.
-    pub(super) fn count_moved(&mut self, step: Step, from: &Region) {
-        if matches!(step, Step::Direct | Step::Download) {
-            self.counters.bytes_moved += from.bytes() as u64;
         }
     }
 
@@ -153,9 +154,9 @@ impl State {
     #[inline(never)]
     fn transfer(&mut self, node: NodeId) -> Option<Box<Move>> {
         let Some(Work::Transfer(transfer)) = self.engine.work_mut(node) else { return None };
+        transfer.is_made = true;
         let (step, staging) = (transfer.step, transfer.staging.clone());
         let (from, to) = self.regions(&step)?;
-        self.count_moved(step.step, &from);
         Some(Box::new(Move { step, from, to, staging }))
     }
 
@@ -172,27 +173,37 @@ impl State {
 }
 
 impl Inner {
-    /// Feeds popped groups, then more of the same lane, until the lane is full, its list is empty, or this thread has
-    /// done its share.
+    /// Feeds popped groups, then more of the same lane, until the lane is full, its list is empty, or this thread
+    /// has done its share.
     pub(super) fn feed(self: &Arc<Self>, lane: &Arc<LaneShell>, effects: &mut Effects) {
         effects.is_feeding = true;
         while effects.is_feeding {
+            // The lock is free during these calls. Submitters leave their groups on the lane's list meanwhile, and
+            // messages that other threads work off go by this thread's token.
             effects.share += effects.batch.used;
             let dead = make_calls(lane, &mut effects.batch, &mut effects.fed);
             self.state.with(effects, |state, effects| {
                 state.engine.confirm(effects.fed.drain(..), &mut effects.turn);
+                // After `confirm`, so that a refused group fails with its own error. A loss ends all that is on
+                // the lane, and `confirm` would find nothing left to fail.
                 if let Some(cause) = dead {
                     state.lose_lane(lane.id, cause, &mut effects.turn);
                 }
                 if !effects.has_done_its_share() && state.engine.can_pop(lane.id) {
                     state.pop_batch(lane.id, &mut effects.batch);
                 }
+                // Nothing popped, and the token goes back in the same turn. A group listed earlier has been
+                // popped, and one listed later finds the token free. Between two turns it could be listed while
+                // the token is still taken, by a holder that has looked for the last time.
                 if effects.batch.used == 0 {
                     state.engine.release_lane(lane.id, &mut effects.turn);
                     if effects.has_done_its_share() {
-                        // What is left on the list, if anything is, waits for somebody else.
+                        // There may be groups on the list, and no verdict has to come that would tell of them.
+                        // `collect` sees that this thread has done its share, and leaves the lane to the executor.
                         effects.turn.ready_lanes.push(lane.id);
                     }
+                    // Before `collect`, which may give this thread another lane: while it feeds one it takes none,
+                    // since there is a single batch.
                     effects.is_feeding = false;
                 }
                 state.collect(effects);
@@ -213,17 +224,23 @@ impl Inner {
                     inner.enter(|state, turn| state.lose_lane(lane.id, cause, turn));
                 }
             }
+            // Ready says no more than that a look is due: `collect_lanes` takes the token if it is free and there
+            // is something to feed. Without any lane the turn is taken for what `arm_one` may have left as a
+            // message.
             inner.enter(|_, turn| turn.ready_lanes.extend(lanes));
         });
     }
 }
 
-/// Makes the native calls of popped groups. What it returns is why the lane is dead, if it is.
+/// Makes the native calls of popped groups. Returns why the lane is dead, if it is.
 fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) -> Option<Cause> {
     let mut dead = None;
     sink::defer_reports(|| {
         fed.extend(batch.in_use().filter_map(|entry| feed_one(lane, entry, &mut dead)));
         batch.clear();
+        // Once for the batch, since submitting is what is dear in most drivers; and before its groups are
+        // confirmed. From then on other lanes and the host wait for their points, which may never pass without
+        // this.
         if let Err(panic) = catch(|| lane.native.flush()) {
             dead.get_or_insert_with(|| dead_lane(&panic, "flushing a lane"));
         }
@@ -237,7 +254,7 @@ pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
     armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
 }
 
-/// A lane that panicked where it cannot refuse: nobody knows what has become of what it was fed.
+/// A lane that panicked where it cannot refuse: it is not known what has become of what it was fed.
 fn dead_lane(panic: &Panicked, doing: &str) -> Cause {
     let error = BackendError::Lost(format!("its lane panicked: {panic}"));
     Cause(Error::backend(error, doing))

@@ -76,7 +76,7 @@ enum Granted {
     #[default]
     NotYet,
     Memory(Option<Arc<dyn Allocation>>),
-    /// The accessor is gone: whoever let the memory in here would leave its last reference to a thread of the program's.
+    /// The accessor is gone. Memory left here now might have its last reference dropped by a thread of the program's.
     Refused,
 }
 
@@ -124,7 +124,7 @@ impl GuardCell {
         }
     }
 
-    /// The guard's node is over. Normally the guard has had its memory long since; if it never had, this says why.
+    /// The node ended. If the guard never got its memory, resolve it with the reason.
     pub(super) fn ended(&self, result: Result<()>, woken: &mut Woken) {
         let error = result.err().unwrap_or_else(|| Error::new(Kind::Cancelled));
         woken.cells.extend(self.cell.complete(Err(error)));
@@ -209,8 +209,11 @@ impl Future for HostTask {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        // Before the future is polled: a task that has been told to stop runs no further. The signal stays complete, so
+        // once the end has been told (`Over`) it must not lead here again.
         if Pin::new(&mut this.stop).poll(cx).is_ready() && !matches!(this.state, TaskState::Over) {
             let over = std::mem::replace(&mut this.state, TaskState::Over);
+            // Before the node ends: the future has views of memory that the groups behind it may write from then on.
             contain(|| drop(over));
             this.control.stopped(&this.finish.inner, this.finish.node);
             return Poll::Ready(());
@@ -232,6 +235,8 @@ impl Future for HostTask {
             Err(panic) => Err(Error::user_panicked(UserCode::HostTask, &panic)),
         };
         let over = std::mem::replace(&mut this.state, TaskState::Over);
+        // Also before the node ends, for its views of the memory. A panic in here is the task's failure, unless it has
+        // failed already: the first error stays.
         let dropped = catch(|| drop(over));
         let result = match dropped {
             Ok(()) => result,

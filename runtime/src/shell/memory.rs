@@ -114,11 +114,14 @@ impl Wanted {
             (Some(owner), _) if native_elsewhere || owner.context.info().allocate_blocks => None,
             (Some(_), _) => {
                 let made = self.make();
+                // Not the last word: on the blocking pool the driver is asked to trim first (`make_with_room`).
                 let is_final = !is_out_of_memory(&made);
                 Some((made, is_final))
             }
             (None, Some(by)) => {
                 let bytes = self.object.bytes();
+                // Only what is kept, since to pin more would block. It has the bytes of its last buffer in it; to clear
+                // many of them takes too long here, so `make_off_thread` does.
                 let memory = pinned.take(by, bytes)?;
                 let is_small = bytes <= FREED_AT_ONCE;
                 if is_small {
@@ -144,6 +147,8 @@ impl Inner {
             Some((made, false)) => Some(made),
             None => None,
         };
+        // Groups wait for this slot, so whatever happens in the task, it has to come to `allocated`: that is why
+        // `make_in` and `Pinned::make` call the backend inside `catch`.
         let inner = self.clone();
         self.gates.spawn(async move {
             let (off, lender) = (wanted.clone(), inner.clone());
@@ -185,6 +190,7 @@ impl Inner {
             if let Some(usage) = usage {
                 doing += &format!(" and {} of {} are in use in all", usage.used, usage.total);
             }
+            // A buffer may have ended meanwhile and left the last reference in this list.
             self.free_all(there);
         }
         Err(Cause(Error::backend(error, doing)))
@@ -232,8 +238,8 @@ pub(crate) enum Remains {
 struct Deferred(Option<Remains>);
 
 impl Deferred {
-    /// Waits, on a thread that may block, until other threads have let go of the lanes: who fed one last has given its token
-    /// back, and does so at any moment. A runtime that is driven by hand has no such threads to wait for.
+    /// Waits, on a thread that may block, until other threads have let go of the lanes: the last feeder has given its
+    /// token back, and drops its reference right after. A runtime driven by hand has no such threads to wait for.
     fn wait_for_feeders(&self) {
         let Some(Remains::Lanes(lanes)) = &self.0 else { return };
         while lanes.iter().any(|lane| Arc::strong_count(lane) > 1) {
@@ -284,6 +290,8 @@ impl Reaper {
             loop {
                 let mut entry = lock(&queue);
                 let dead = std::mem::take(&mut entry.dead);
+                // Cleared in the same step in which the list is found empty: an entry that comes later starts a new
+                // thread, and one that came earlier is in `dead`.
                 entry.at_work = !dead.is_empty();
                 drop(entry);
                 if dead.is_empty() {

@@ -75,6 +75,7 @@ fn replace_by_barrier(place: Place<'_>, refused: BackendError, dead: &mut Option
         true => error,
         false => BackendError::Lost(format!("its lane takes nothing any more: {error}")),
     };
+    // A lane that says it is lost needs no barrier: the loss of its context ends all that is on it, passed or not.
     let replaced = match refused.is_lost() {
         true => Err(refused.clone()),
         false => catch(|| place.feed(SmallVec::new()))
@@ -193,6 +194,7 @@ fn feed_several(
             Planned::HostTask(_) => return Err(BackendError::Unsupported("a host task on a lane".into())),
         }
     }
+    // All of them before the first command is made: the commands borrow them.
     let arguments = parts.iter().map(|part| match *part {
         Piece::Device(command) => command.arguments(place.lane, memory),
         Piece::Ready(_) => Ok(Arguments::default()),

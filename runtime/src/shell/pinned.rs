@@ -64,9 +64,11 @@ impl Pinned {
         lent.insert(address(memory), entry);
     }
 
-    /// Memory that somebody lets go of: hands back what is to be freed. Others may still have it, a recorded sequence, which keeps
-    /// what it uses, or a buffer: then it is they who give it back.
+    /// Takes memory that is let go of, and hands back what is to be freed. A recorded sequence, which keeps what it uses,
+    /// or a buffer may still have it; then it does not go back to the pool here.
     pub(super) fn give_back(&self, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+        // In the pool it would become another buffer's while it is still in use. Two that let go at once may both see
+        // the other here; then it is freed instead of kept, which costs the next buffer a pinning and nothing else.
         if Arc::strong_count(&memory) > 1 {
             return vec![memory];
         }

@@ -86,6 +86,7 @@ impl Staging {
         while let Some(&(class, _)) = self.waiting.front()
             && self.fits(class, limit)
         {
+            // For it, and not when its future runs: until then another claim could take the room.
             self.claimed += class;
             turns.extend(self.waiting.pop_front().map(|(_, signal)| signal));
         }
@@ -101,6 +102,7 @@ impl Pool {
     /// Takes room for memory of a class. If there is none yet, the signal says when this one's turn has come.
     pub(super) fn claim(&self, class: usize) -> Option<Arc<Signal>> {
         let mut state = lock(&self.state);
+        // Not past those that wait, even if it fits: small transfers could keep a large one waiting for ever.
         if state.waiting.is_empty() && state.fits(class, self.limit) {
             state.claimed += class;
             return None;
@@ -123,6 +125,8 @@ impl Pool {
         if let Some(at) = state.kept.iter().rposition(|(of, _)| *of == class) {
             return Ok(state.kept.remove(at).1);
         }
+        // Before it is allocated, so that two transfers do not both count on the same room. `allocated` takes it back
+        // if the allocation fails.
         state.count.bytes += class;
         let unfit = state.evict(self.limit);
         state.count.most = state.count.most.max(state.count.bytes);
@@ -142,6 +146,7 @@ impl Pool {
     pub(super) fn keep(&self, class: usize, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
         let mut state = lock(&self.state);
         if state.given_up {
+            // To free it might wait for a device that hangs.
             std::mem::forget(memory);
             return Vec::new();
         }

@@ -96,6 +96,7 @@ impl Drainer {
         drop(task);
         let inner = self.inner.clone();
         executor.spawn(std::future::poll_fn(move |cx| {
+            // Only for this poll: the task never ends by itself, and would keep the runtime for ever.
             let Some(inner) = inner.upgrade() else { return Poll::Ready(()) };
             lock(&inner.drainer.task).waker.get_or_insert_with(|| cx.waker().clone());
             inner.enter(|_, _| {});

@@ -71,7 +71,7 @@ impl QueueCore {
         self.handler.clone()
     }
 
-    /// A group was refused after all: its credit is free, and somebody may have waited for that.
+    /// A group was refused after all: gives its credit back. Returns the wakers of what waited for that.
     pub(crate) fn refused(&self, generation: Generation) -> Vec<Waker> {
         self.account.take_back(generation)
     }

@@ -55,6 +55,7 @@ impl LaneSink for Sink {
         let message = Message::Passed(self.lane, verdict);
         if IN_NATIVE_CALL.with(Cell::get) {
             LEFT_MESSAGES.with(|left| left.set(true));
+            // `feed` takes the lock after its calls in any case; for `arm` the mark says that it has to.
             return inner.state.leave(message);
         }
         let calls = if self.may_feed { NativeCalls::Here } else { NativeCalls::Elsewhere };
@@ -95,6 +96,7 @@ impl ContextLoss {
     fn tell(&self, context: ContextId, error: BackendError) {
         let Some(inner) = self.inner.upgrade() else { return };
         let cause = Cause(Error::backend(error, "using a device"));
+        // Not `post`, which would work it off here if the lock is free, with wakers and all.
         inner.state.leave(Message::Lost(context, cause));
         inner.drainer.call(&inner.gates);
     }
@@ -102,6 +104,7 @@ impl ContextLoss {
 
 impl ContextSink for ContextLoss {
     fn lost(&self, error: BackendError) {
+        // Both sides look and write under one lock: a loss either finds the id here, or is found by `set_context`.
         let mut state = lock(&self.state);
         let context = state.context;
         if context.is_none() {

@@ -48,6 +48,8 @@ impl Inner {
             let (whose, bytes) = inner.staging_for(download, upload);
             let lease = inner.lease(whose.first(), bytes, moves).await;
             inner.hand_out(&lease, download);
+            // Without staging too. `hand_out` has failed the step then, but it ends only once its last gate is open. Its
+            // signal comes however it ends, so the waits below are over in any case.
             inner.open_step(download);
             Signalled::new(down).await;
             let second = match &lease {
@@ -59,6 +61,8 @@ impl Inner {
             Signalled::new(up).await;
             let leases: SmallVec<[Lease; 2]> =
                 [Some(lease), second].into_iter().flatten().flatten().collect();
+            // Asked only now: the upload may have ended because its context was given up, and then a device that
+            // hangs may still touch this memory.
             let leaked: SmallVec<[bool; 2]> = inner.enter(|state, _| {
                 state.counters.live_steps -= 1;
                 leases.iter().map(|lease| state.is_leaked(&lease.memory)).collect()
@@ -86,6 +90,7 @@ impl Inner {
 
     fn open_step(self: &Arc<Self>, step: NodeId) {
         self.enter(|state, turn| {
+            // First, so that it is fed as one that reports: the future waits for its end.
             state.engine.want(step, turn);
             state.engine.open(step, turn);
         });
@@ -110,8 +115,8 @@ impl Inner {
         })
     }
 
-    /// Staging for the second half of the way, with what the first half has brought. Who waited for it while holding the
-    /// first could wait for one who does the same the other way, so it does not count.
+    /// Staging for the second half of the way, with what the first half has brought. It is exempt from the limit: two
+    /// opposite transfers, each holding one lease, would deadlock.
     async fn second_lease(
         self: &Arc<Self>,
         first: &Lease,
@@ -150,6 +155,7 @@ impl Inner {
                 self.off_thread(move || allocate(&pool, &*context, class)).await
             }
         };
+        // There is no lease that would give the claim back later, and the transfers in line would wait for ever.
         if made.is_err() && moves {
             wake(pool.disclaim(class));
         }
@@ -160,13 +166,15 @@ impl Inner {
         self.end_lease(lease, false);
     }
 
-    /// Staging that a device may still touch which was given up is not for the next one, and nor is it freed.
+    /// Staging that a device which was given up may still touch is neither reused nor freed.
     fn end_lease(&self, lease: Lease, leaked: bool) {
         let Lease { pool, memory, class, claimed } = lease;
         match leaked {
+            // `State::leaked` has a reference too, so this one frees nothing. Only the pool's count goes down.
             true => pool.allocated(class, false),
             false => self.free_all(pool.keep(class, memory)),
         }
+        // After `keep`, so that the next in line finds this memory there and need not allocate.
         if claimed {
             wake(pool.disclaim(class));
         }
@@ -189,9 +197,9 @@ impl State {
     /// The host's half of a staged transfer.
     pub(super) fn host_copy(&mut self, node: NodeId) -> Option<HostCopy> {
         let Some(Work::Transfer(transfer)) = self.engine.work_mut(node) else { return None };
+        transfer.is_made = true;
         let (step, staging) = (transfer.step, transfer.staging.take()?);
         let (from, to) = self.regions(&step)?;
-        self.count_moved(step.step, &from);
         let of = |memory| self.engine.allocation(step.root, memory).cloned();
         Some(match step.step {
             Step::Upload => HostCopy { from: (staging, from), to: (of(step.to)?, to) },

@@ -130,7 +130,7 @@ impl Watch {
         Watch { after, policy, state: Mutex::default() }
     }
 
-    /// Notes who waits for room in a queue; the key is for [`Watch::is_ready`].
+    /// Notes who waits for room in a queue; the key is for [`Watch::end_wait`].
     pub(crate) fn waits(&self, queue: &Arc<QueueCore>, at: &'static Location<'static>) -> usize {
         self.start(&queue.inner);
         let mut state = lock(&self.state);

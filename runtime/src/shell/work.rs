@@ -15,7 +15,7 @@ use super::limits::check_kernel;
 use super::recorded::Recorded;
 use crate::error::Error;
 use crate::shell::build::Built;
-use windlass_engine::{Mode, RootId, Transfer};
+use windlass_engine::{Mode, RootId, Step, Transfer};
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -42,6 +42,19 @@ impl Work {
 pub(crate) struct TransferWork {
     pub(crate) step: Transfer,
     pub(crate) staging: Option<Arc<dyn Allocation>>,
+    /// It was handed over, or made on the host.
+    pub(crate) is_made: bool,
+}
+
+impl TransferWork {
+    /// How many bytes of what was planned it has not moved, now that it has ended. Of the two steps of a staged transfer the first
+    /// counts.
+    pub(super) fn bytes_not_moved(&self) -> u64 {
+        match self.step.step {
+            Step::Direct | Step::Download if !self.is_made => self.step.bytes as u64,
+            _ => 0,
+        }
+    }
 }
 
 /// A window of a root: which bytes, of what elements.

@@ -35,6 +35,7 @@ mod control;
 mod kernel;
 pub mod kernels;
 mod lane;
+mod lanes;
 mod machine;
 mod memory;
 pub mod native;
@@ -54,6 +55,7 @@ use windlass_backend::{
 pub use audit::{Audit, inside_poll, inside_submit};
 pub use builder::{FaultyBuilder, Memory};
 pub use control::FaultyControl;
+pub use lanes::{DeviceOfLanes, LanesOnly};
 pub use script::Call;
 
 use builder::Config;
