@@ -193,6 +193,8 @@ pub(crate) struct LaneShell {
     pub(crate) number: LaneNumber,
     /// Its context's.
     pub(crate) staging: Arc<Pool>,
+    /// Copies of its context with other host memory than this staging would block.
+    needs_its_staging: bool,
     /// Its device's.
     pub(crate) blank: Arc<Blank>,
 }

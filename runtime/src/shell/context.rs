@@ -214,8 +214,10 @@ impl ContextShared {
             .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
             .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
         let blank = Arc::new(blank);
-        let may_feed =
-            self.native.info().feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
+        let info = self.native.info();
+        let needs_its_staging =
+            info.pageable_upload_limit < usize::MAX || info.pageable_download_limit < usize::MAX;
+        let may_feed = info.feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
         for &(lane, role) in lanes {
             let number = LaneNumber(lane.0);
             let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority);
@@ -225,7 +227,8 @@ impl ContextShared {
                 .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
-            inner.set_lane(LaneShell { id: lane, native, context, number, staging, blank }, effects);
+            let shell = LaneShell { id: lane, native, context, number, staging, needs_its_staging, blank };
+            inner.set_lane(shell, effects);
         }
         Ok(())
     }

@@ -145,7 +145,8 @@ impl Inner {
             if std::mem::take(&mut effects.more_than_native) {
                 self.perform_rest(effects);
             }
-            if !effects.arm.is_empty() {
+            // Where no native call is made, they are left for `start_futures`: a step behind it may have added them.
+            if !effects.native_elsewhere && !effects.arm.is_empty() {
                 self.arm(effects);
             }
             match effects.lane.take() {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, Context, Region};
+use windlass_sync::panics::catch;
 
 use super::pool::{Pool, class_of};
 use super::proxy::Signalled;
@@ -101,7 +102,7 @@ impl Inner {
         self.enter(|state, _| {
             let lane = |step| state.engine.any_lane_of(step).map(|lane| state.lane(lane).clone());
             let whose = match (lane(download), lane(upload)) {
-                (Some(down), Some(up)) => match (down.needs_its_staging(), up.needs_its_staging()) {
+                (Some(down), Some(up)) => match (down.needs_its_staging, up.needs_its_staging) {
                     (true, true) => Whose::from_iter([down, up]),
                     (false, true) => Whose::from_iter([up]),
                     _ => Whose::from_iter([down]),
@@ -210,25 +211,22 @@ impl State {
     }
 }
 
-impl LaneShell {
-    fn needs_its_staging(&self) -> bool {
-        let info = self.context.info();
-        info.pageable_upload_limit < usize::MAX || info.pageable_download_limit < usize::MAX
-    }
-}
-
 fn out_of_reach() -> BackendError {
     BackendError::Unsupported("staging memory that the host cannot reach, or too little of it".into())
 }
 
 /// Allocates on a thread that may block.
 fn allocate(pool: &Pool, context: &dyn Context, class: usize) -> Result<Arc<dyn Allocation>, BackendError> {
-    let made = context.allocate_staging(class).or_else(|error| match pool.clear() {
+    let ask = || {
+        catch(|| context.allocate_staging(class))
+            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+    };
+    let made = ask().or_else(|error| match pool.clear() {
         kept if kept.is_empty() => Err(error),
         // What is kept in other sizes may be just what is missing.
         kept => {
             drop(kept);
-            context.allocate_staging(class)
+            ask()
         }
     });
     pool.allocated(class, made.is_ok());

@@ -173,6 +173,8 @@ unsafe impl Context for FaultyContext {
 
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         self.room(bytes, true)?;
+        let panics = self.shared.lock().script.panics_now(Call::AllocateStaging);
+        assert!(!panics, "a scripted panic in allocate_staging");
         Ok(Arc::new(FaultyMemory::new(bytes, Kind::staging(self.at), &self.shared)?))
     }
 

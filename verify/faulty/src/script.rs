@@ -40,6 +40,8 @@ pub enum Call {
     Arm,
     /// `Context::allocate`.
     Allocate,
+    /// `Context::allocate_staging`.
+    AllocateStaging,
     /// `Context::open_lane`.
     OpenLane,
 }

@@ -3,7 +3,7 @@
 use windlass::prelude::*;
 use windlass_faulty::{Call, Faulty, Memory};
 
-use crate::rig::{Rig, assert_clean, error, native, outcome, set, single, step, stepped};
+use crate::rig::{Rig, assert_clean, error, native, outcome, pair, set, single, step, stepped};
 
 /// `flush` and `arm` cannot refuse: a lane that panics there counts as lost. The group was taken, and ends once.
 #[test]
@@ -42,6 +42,24 @@ fn an_allocation_that_panics_fails_its_group() {
     rig.finish(set(&queue, &x, 3)).unwrap();
     assert_eq!(rig.values(&x)[0], 3);
     drop((queue, x, event));
+    rig.end();
+}
+
+/// The transfer fails, and what waits for staging behind it gets some.
+#[test]
+fn staging_whose_allocation_panics_fails_its_group() {
+    let rig = pair();
+    let (a, b) = (rig.queue(0), rig.queue(1));
+    let x = Buffer::<u32>::new(8);
+    rig.finish(set(&a, &x, 7)).unwrap();
+    rig.control.panic_in(Call::AllocateStaging);
+    let event = step(&b, &x, 1);
+    rig.settle();
+    assert!(error(&event).to_string().contains("panic"), "{:?}", error(&event));
+    rig.finish(set(&a, &x, 3)).unwrap();
+    rig.finish(step(&b, &x, 1)).unwrap();
+    assert_eq!(rig.values(&x)[0], stepped(3, [1]));
+    drop((a, b, x, event));
     rig.end();
 }
 
