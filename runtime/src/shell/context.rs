@@ -12,6 +12,8 @@ use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
+use super::waking::catch_native;
+
 use super::blank::Blank;
 use super::build::{Builds, Built, Values};
 use super::devices::DeviceData;
@@ -210,8 +212,7 @@ impl ContextShared {
         lanes: &[(LaneId, LaneRole)],
         effects: &mut Effects,
     ) -> Result<()> {
-        let blank = catch(|| Blank::new(self.native.info().devices[position].memory, &*self.native))
-            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+        let blank = catch_native(|| Blank::new(self.native.info().devices[position].memory, &*self.native))
             .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
         let blank = Arc::new(blank);
         let info = self.native.info();
@@ -223,8 +224,7 @@ impl ContextShared {
             let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority);
             spec.completion = kind.completion;
             let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
-            let native = catch(|| self.native.open_lane(spec, Arc::new(sink)))
-                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+            let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
             let shell = LaneShell { id: lane, native, context, number, staging, needs_its_staging, blank };

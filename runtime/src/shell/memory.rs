@@ -6,6 +6,8 @@ use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryO
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
+use super::waking::catch_native;
+
 use super::pinned::Pinned;
 use super::waking::catch_foreign;
 use super::work::zero;
@@ -68,8 +70,7 @@ pub(crate) fn object_in(
 
 /// Makes an allocation in a context's memory.
 pub(crate) fn make_in(owner: &MemoryShell, object: MemoryObject) -> Made {
-    let made = catch(|| owner.context.allocate(owner.index, object));
-    made.unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
+    catch_native(|| owner.context.allocate(owner.index, object))
 }
 
 /// The same on a thread that may block: what the driver keeps of freed memory is given back before it is said that there is

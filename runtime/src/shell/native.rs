@@ -15,6 +15,8 @@ use windlass_backend::{
 use windlass_kernel::{RawSpan, Slot, SlotAccess};
 use windlass_sync::panics::catch;
 
+use super::waking::catch_native;
+
 use super::LaneShell;
 use super::feed::{Job, Move, ToFeed};
 use super::recorded::Recorded;
@@ -78,8 +80,7 @@ fn replace_by_barrier(place: Place<'_>, refused: BackendError, dead: &mut Option
     // A lane that says it is lost needs no barrier: the loss of its context ends all that is on it, passed or not.
     let replaced = match refused.is_lost() {
         true => Err(refused.clone()),
-        false => catch(|| place.feed(SmallVec::new()))
-            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into()))),
+        false => catch_native(|| place.feed(SmallVec::new())),
     };
     let doing = "handing a group to the device";
     if let Err(error) = replaced {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::waking::catch_native;
 use windlass_backend::{
     Allocation, Aspect, BackendError, Contents, ContextInfo, HostAccess, HostMemory, ImageShape, MemoryIndex,
     MemoryInfo, MemoryKind, MemoryObject,
 };
-use windlass_sync::panics::catch;
 
 use super::context::DeviceSlot;
 use super::memory::{Made, heap, make_with_room};
@@ -84,8 +84,7 @@ impl Place {
         let owner = self.owner.as_ref().filter(|_| !self.works_on_heap());
         let made: Made = match owner {
             None => Ok(elements),
-            Some(owner) => catch(|| owner.context.import(owner.index, elements))
-                .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into()))),
+            Some(owner) => catch_native(|| owner.context.import(owner.index, elements)),
         };
         inner.count(self.memory, bytes, owner, made).map(Initial::Written).map_err(|cause| cause.0)
     }

@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
+use super::waking::catch_native;
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, Context, Region};
-use windlass_sync::panics::catch;
 
 use super::pool::{Pool, class_of};
 use super::proxy::Signalled;
@@ -217,10 +217,7 @@ fn out_of_reach() -> BackendError {
 
 /// Allocates on a thread that may block.
 fn allocate(pool: &Pool, context: &dyn Context, class: usize) -> Result<Arc<dyn Allocation>, BackendError> {
-    let ask = || {
-        catch(|| context.allocate_staging(class))
-            .unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
-    };
+    let ask = || catch_native(|| context.allocate_staging(class));
     let made = ask().or_else(|error| match pool.clear() {
         kept if kept.is_empty() => Err(error),
         // What is kept in other sizes may be just what is missing.

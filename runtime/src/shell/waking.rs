@@ -2,6 +2,7 @@
 
 use std::task::Waker;
 
+use windlass_backend::BackendError;
 use windlass_sync::cell::Wakers;
 use windlass_sync::panics::catch;
 
@@ -33,6 +34,11 @@ pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         catch_foreign(|| waker.wake());
     }
+}
+
+/// Makes a native call. A backend that panics in it has failed it.
+pub(super) fn catch_native<T>(call: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
+    catch(call).unwrap_or_else(|panic| Err(BackendError::Panicked(panic.message().into())))
 }
 
 /// Runs foreign code that may panic without harm to whoever comes after it.
