@@ -127,7 +127,7 @@ impl<B: Blocks> Helpers<B> {
         let idle = state.idle > 0;
         drop(state);
         if idle {
-            // One is enough: each helper that comes wakes the next (see `enter`).
+            // One is enough: each helper that comes wakes more (see `enter`).
             self.offered.notify_one();
         }
     }
@@ -152,8 +152,10 @@ impl<B: Blocks> Helpers<B> {
     pub fn help(&self) {
         let mut state = lock(&self.state);
         loop {
-            if let Some(task) = self.enter(&mut state) {
+            if let Some((task, wakes)) = self.enter(&mut state) {
+                // After the lock is free: who is woken wants it at once.
                 drop(state);
+                (0..wakes).for_each(|_| self.offered.notify_one());
                 task.work();
                 state = lock(&self.state);
                 self.leave(&mut state, task);
@@ -167,16 +169,16 @@ impl<B: Blocks> Helpers<B> {
         }
     }
 
-    /// Enters a task that has blocks left, and wakes the next helper if there is more than one: threads wake
-    /// each other in a chain, instead of the owner waking all of them before its own first block.
-    fn enter(&self, state: &mut State<B>) -> Option<Arc<Task<B>>> {
+    /// Enters a task that has blocks left, and says how many others its caller has to wake: two at most, of those that
+    /// sleep and would find a block. So threads wake each other as a tree; an owner that woke all of them would come
+    /// late to its own first block, and in a chain the last one would come when most of the work is done.
+    fn enter(&self, state: &mut State<B>) -> Option<(Arc<Task<B>>, usize)> {
         let idle = state.idle;
         let offer = state.offers.iter_mut().find(|o| o.task.left() > 0)?;
         offer.helpers += 1;
-        if idle > 0 && offer.task.left() > 1 {
-            self.offered.notify_one();
-        }
-        Some(offer.task.clone())
+        // One block is this helper's own.
+        let wakes = idle.min(offer.task.left().saturating_sub(1)).min(2);
+        Some((offer.task.clone(), wakes))
     }
 
     /// Lets go of the task. The offer holds it too, and the owner cannot take that back before the lock is free: so
