@@ -4,10 +4,11 @@
 //! under `taskset`, because wake-ups on small virtual machines are bimodal; rows about bandwidth run on all of them.
 //! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone, and `--submissions`
 //! measures the cost of a submission again and again, for a profiler to look at. `--transfers` moves data to and from the device
-//! that a program would get.
+//! that a program would get, and `--device` runs kernels on it beside the same ones in its own language.
 
 mod bandwidth;
 mod busy;
+mod device;
 mod heap;
 mod kernels;
 mod null;
@@ -44,6 +45,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     table::head();
+    if std::env::args().any(|a| a == "--device") {
+        let mut table = Table::default();
+        device::rows(&mut table, scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
     if std::env::args().any(|a| a == "--kernels") {
         let mut table = Table::default();
         bandwidth::rows(&mut table, scale);

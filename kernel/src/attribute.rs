@@ -2,6 +2,7 @@
 
 use crate::image::KernelInner;
 use crate::native::{Launch, NativeKernel, SlotUse};
+pub use crate::shape::Shaping;
 use crate::{Kernel, KernelImage, Need, Override, Slot};
 
 /// What the attribute knows about a kernel.
@@ -25,17 +26,32 @@ pub struct Parts {
     pub needs: &'static [Need],
     /// The values that it is built with.
     pub overrides: &'static [Override],
+    /// What the shape of its launches depends on.
+    pub shaping: Shaping,
+    /// Whether all loops of the text end, whatever it is called with.
+    pub ends: bool,
 }
 
 /// The kernel that the attribute makes: text for devices and code for the host.
-pub fn kernel(parts: Parts) -> Kernel {
+///
+/// # Safety
+/// What [`KernelImage::guarded_wgsl`] asks of the text, and what [`KernelImage::ending`] asks where it is said to end.
+pub unsafe fn kernel(parts: Parts) -> Kernel {
     let native = KernelImage::native(NativeKernel::new(parts.name, parts.uses, parts.run));
+    // SAFETY: the caller's promise.
+    let text = unsafe { KernelImage::guarded_wgsl(parts.entry, parts.text) };
+    let text = match parts.ends {
+        // SAFETY: the caller's promise.
+        true => unsafe { text.ending() },
+        false => text,
+    };
     Kernel::of(KernelInner {
         name: parts.name.into(),
         slots: parts.slots.into(),
-        images: [KernelImage::wgsl(parts.entry, parts.text), native].into(),
+        images: [text, native].into(),
         grouped: parts.grouped,
         needs: parts.needs.into(),
         overrides: parts.overrides.into(),
+        shaping: Some(parts.shaping),
     })
 }

@@ -90,7 +90,7 @@ fn extents(range: Range) -> Result<[u32; 3], TooMany> {
 }
 
 /// Whether a launch's work-groups are those that a kernel was built for: of `group` items. A kernel that does not work
-/// in groups takes launches without any, and those of its own size.
+/// in groups takes launches without any, and those of groups of its own size.
 ///
 /// ```
 /// use windlass_kernel::{LaunchRange, NdRange, block::check_groups};
@@ -103,18 +103,8 @@ fn extents(range: Range) -> Result<[u32; 3], TooMany> {
 pub fn check_groups(range: Range, group: u32, grouped: bool) -> Result<(), String> {
     match range.local() {
         None if grouped => Err("it works in groups, and the launch names none".into()),
-        Some(local) if grouped && local.iter().product::<usize>() == group as usize => Ok(()),
-        None | Some([1, 1, _]) if !grouped && range.local().is_none_or(|l| l[2] == group as usize) => Ok(()),
+        Some(local) if local.iter().product::<usize>() == group as usize => Ok(()),
+        None => Ok(()),
         local => Err(format!("work-groups of {local:?} for a kernel whose work-groups are {group}")),
     }
-}
-
-/// How many work-groups of `group` items cover a range, all dimensions in one.
-///
-/// ```
-/// use windlass_kernel::LaunchRange;
-/// assert_eq!(windlass_kernel::block::groups([10, 10].range(), 64), Ok(2));
-/// ```
-pub fn groups(range: Range, group: u32) -> Result<u32, TooMany> {
-    Ok(count(range.checked_items().unwrap_or(usize::MAX))?.div_ceil(group))
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::native::NativeKernel;
+use crate::shape::Shaping;
 use crate::{Body, HostBody};
 
 /// The language or binary form of a kernel image.
@@ -89,6 +90,7 @@ pub struct KernelImage {
     pub(crate) code: Arc<[u8]>,
     pub(crate) body: Option<Body>,
     guarded: bool,
+    ends: bool,
     overrides: Overrides,
     parameters: Option<Arc<[Parameter]>>,
 }
@@ -111,6 +113,15 @@ impl KernelImage {
     /// range of a buffer slot as the block states it.
     pub unsafe fn guarded_wgsl(entry: &str, text: &str) -> Self {
         KernelImage { guarded: true, ..Self::wgsl(entry, text) }
+    }
+
+    /// The image of a text all of whose loops end, whatever it is called with, so that devices need not count their
+    /// rounds.
+    ///
+    /// # Safety
+    /// They do. A device's compiler may take for impossible what leads to a loop without an end.
+    pub unsafe fn ending(self) -> Self {
+        KernelImage { ends: true, ..self }
     }
 
     /// A kernel in OpenCL C.
@@ -167,6 +178,7 @@ impl KernelImage {
             code: text.as_bytes().into(),
             body: None,
             guarded: false,
+            ends: false,
             overrides: Arc::new([]),
             parameters: None,
         }
@@ -216,6 +228,11 @@ impl KernelImage {
     /// Whether the code keeps its own indices inside, so that nobody else has to.
     pub fn is_guarded(&self) -> bool {
         self.guarded
+    }
+
+    /// Whether all of the code's loops are known to end.
+    pub fn ends(&self) -> bool {
+        self.ends
     }
 
     /// The image with values for its overrides; of a text that has overrides, a device builds a form for each set of
@@ -294,6 +311,7 @@ pub(crate) struct KernelInner {
     pub(crate) grouped: bool,
     pub(crate) needs: Box<[Need]>,
     pub(crate) overrides: Box<[Override]>,
+    pub(crate) shaping: Option<Shaping>,
 }
 
 /// A value that a kernel is built with.
@@ -376,6 +394,7 @@ impl Kernel {
             grouped,
             needs: [].into(),
             overrides: [].into(),
+            shaping: None,
         })
     }
 
@@ -408,6 +427,11 @@ impl Kernel {
     /// Whether it is launched over work-groups only.
     pub fn is_grouped(&self) -> bool {
         self.inner.grouped
+    }
+
+    /// What the shape of its launches depends on, if its text leaves that open.
+    pub fn shaping(&self) -> Option<Shaping> {
+        self.inner.shaping
     }
 
     /// The name that errors and traces use.

@@ -17,6 +17,7 @@ mod memory;
 #[doc(hidden)]
 pub mod native;
 mod range;
+pub mod shape;
 mod view;
 
 pub use body::Body;

@@ -7,6 +7,7 @@ use windlass_kernel::{Kernel, LaunchRange, Range};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::group::build_values;
+use crate::group::shape::shapes;
 use crate::queue::Queue;
 use crate::shell::build::{Values, WaitBuilt, image_on};
 use crate::shell::limits::check_launch;
@@ -121,7 +122,12 @@ impl Bundle {
                 let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
                 check_launch(part.kernel.name(), of, std::iter::empty(), range, 0)?;
             }
-            started.push(slot.build(queue.runtime().inner(), &part.kernel, values)?);
+            let shapes = shapes(&part.kernel, &slot.device.info, self.range.as_ref());
+            let shaped = shapes.iter().map(|shape| values.iter().copied().chain(shape.overrides()).collect());
+            let all: Vec<Values> = if shapes.is_empty() { vec![values.clone()] } else { shaped.collect() };
+            for values in all {
+                started.push(slot.build(queue.runtime().inner(), &part.kernel, values)?);
+            }
         }
         for built in started {
             WaitBuilt::new(built).await?;

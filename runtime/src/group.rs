@@ -3,6 +3,7 @@
 mod accessor;
 mod builder;
 mod kernel_call;
+pub(crate) mod shape;
 mod launch;
 
 use std::cell::{Cell, RefCell};

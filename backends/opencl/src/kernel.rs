@@ -303,8 +303,9 @@ impl<'a> Launching<'a> {
             How::Translated(calling) => {
                 let (args, [global, local]) = calling.plan(&built.name, launch, args)?;
                 built.local_memory.check(&built.name, &args)?;
-                let line = |items| SmallVec::from_iter([items]);
-                return Ok(Launching { built, args, global: line(global), local: Some(line(local)) });
+                let used = if local[1..] == [1, 1] && global[1..] == [1, 1] { 1 } else { 3 };
+                let along = |items: [usize; 3]| SmallVec::from_slice(&items[..used]);
+                return Ok(Launching { built, args, global: along(global), local: Some(along(local)) });
             }
             How::Described(described) => {
                 described_args::arrange(&built.name, described, launch.range, &args)?

@@ -3,6 +3,7 @@
 
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch};
+use windlass_kernel::shape::Shape;
 use windlass_kernel::{Kernel, KernelImage, Slot, block};
 use windlass_kernel_translate::c::{Bounds, Dialect, Param, Translation, translate};
 use windlass_kernel_translate::wgsl::Checked;
@@ -14,8 +15,7 @@ use crate::error::unsupported;
 #[derive(Debug)]
 pub(crate) struct Calling {
     params: Vec<Param>,
-    /// Work-items of one work-group.
-    group: u32,
+    shape: Shape,
     /// Whether launches name their work-groups.
     grouped: bool,
 }
@@ -38,13 +38,11 @@ pub(crate) fn read(kernel: &Kernel, image: &KernelImage) -> Result<(Translation,
         let values: Vec<_> = image.overrides().iter().cloned().chain([exact]).collect();
         checked = checked.specialise(image.entry(), &values).map_err(|error| refuse(error.to_string()))?;
     }
+    checked = checked.pruned().map_err(|error| refuse(error.to_string()))?;
     let bounds = if image.is_guarded() { Bounds::Guarded } else { Bounds::Clamped };
     let translation = translate(&checked, image.entry(), Dialect::OpenClC, bounds)
         .map_err(|error| refuse(error.to_string()))?;
-    let [group, 1, 1] = translation.work_group else {
-        let size = translation.work_group;
-        return Err(refuse(format!("the work-group size is {size:?}; only the first may differ from 1")));
-    };
+    let shape = Shape::of_text(image, translation.work_group).map_err(refuse)?;
     for param in &translation.params {
         let fits = match *param {
             Param::Storage { binding } | Param::Length { binding, .. } => binding < buffers,
@@ -57,21 +55,21 @@ pub(crate) fn read(kernel: &Kernel, image: &KernelImage) -> Result<(Translation,
             )));
         }
     }
-    let calling = Calling { params: translation.params.clone(), group, grouped: kernel.is_grouped() };
+    let calling = Calling { params: translation.params.clone(), shape, grouped: kernel.is_grouped() };
     Ok((translation, calling))
 }
 
 impl Calling {
-    /// The arguments of a launch, and its items in all and in a group. `bound` are the kernel's arguments as each slot
+    /// The arguments of a launch, and its items in all and in a group, along the device's dimensions. `bound` are the kernel's arguments as each slot
     /// takes them.
     pub(crate) fn plan<'a>(
         &self,
         kernel: &str,
         launch: &Launch<'a>,
         bound: Vec<Bound<'a>>,
-    ) -> Result<(Vec<Bound<'a>>, [usize; 2]), BackendError> {
-        let group = self.group;
-        block::check_groups(launch.range, group, self.grouped)
+    ) -> Result<(Vec<Bound<'a>>, [[usize; 3]; 2]), BackendError> {
+        self.shape
+            .check(launch.range, self.grouped)
             .or_else(|error| unsupported(format!("kernel `{kernel}`: {error}")))?;
         let too_many = |error: block::TooMany| BackendError::Unsupported(error.to_string());
         let mut places = SmallVec::<[[u32; 2]; 8]>::new();
@@ -113,7 +111,10 @@ impl Calling {
                 _ => return unsupported(format!("{param:?}")),
             });
         }
-        let groups = block::groups(launch.range, group).map_err(too_many)?;
-        Ok((args, [groups as usize * group as usize, group as usize]))
+        let group = self.shape.group().map(|items| items as usize);
+        let Some(groups) = self.shape.groups(launch.range, u32::MAX).map_err(too_many)? else {
+            return unsupported(format!("kernel `{kernel}` over {:?}", launch.range));
+        };
+        Ok((args, [std::array::from_fn(|dim| groups[dim] as usize * group[dim]), group]))
     }
 }

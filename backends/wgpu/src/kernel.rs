@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 use wgpu::naga;
 use windlass_backend::{BackendError, BuiltKernel};
+use windlass_kernel::shape::Shape;
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
 use windlass_kernel_translate::wgsl::Checked;
 
@@ -35,8 +36,7 @@ pub(crate) struct Built {
     pub(crate) slots: Box<[Slot]>,
     image: KernelImage,
     module: naga::Module,
-    /// Work-items of one work-group.
-    pub(crate) group: u32,
+    pub(crate) shape: Shape,
     /// Whether launches name their work-groups.
     pub(crate) grouped: bool,
     declared: Pipeline,
@@ -63,14 +63,16 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
     if checked.has_overrides() {
         checked = checked.specialise(image.entry(), image.overrides()).map_err(|e| refuse(e.to_string()))?;
     }
+    let checked = checked.pruned().map_err(|e| refuse(e.to_string()))?;
     let module = checked.module().clone();
-    let group = group_size(&module, image.entry()).map_err(refuse)?;
+    let work_group = work_group(&module, image.entry()).map_err(refuse)?;
+    let shape = Shape::of_text(image, work_group).map_err(refuse)?;
     let accesses = accesses(gpu, kernel)?;
     let source = wgpu::ShaderSource::Naga(Cow::Owned(module.clone()));
     let declared = gpu
         .guarded("Device::create_compute_pipeline", || {
             let cached = CacheEntry::open(gpu, image, "declared");
-            Ok(pipeline(gpu, source, image.entry(), &accesses, cached))
+            Ok(pipeline(gpu, source, image, &accesses, cached))
         })
         .map_err(|error| if error.is_lost() { error } else { refuse(error.to_string()) })?;
     Ok(WgpuKernel(Arc::new(Built {
@@ -78,7 +80,7 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
         slots: kernel.slots().into(),
         image: image.clone(),
         module,
-        group,
+        shape,
         grouped: kernel.is_grouped(),
         declared,
         shared: OnceLock::new(),
@@ -106,16 +108,15 @@ fn accesses(gpu: &Gpu, kernel: &Kernel) -> Result<SmallVec<[SlotAccess; 8]>, Bac
     Ok(accesses)
 }
 
-/// Work-items of one work-group, read from the entry point.
-fn group_size(module: &naga::Module, entry: &str) -> Result<u32, String> {
+/// The work-group's extents, read from the entry point.
+fn work_group(module: &naga::Module, entry: &str) -> Result<[u32; 3], String> {
     let is_entry = |e: &&naga::EntryPoint| e.name == entry && e.stage == naga::ShaderStage::Compute;
     let Some(point) = module.entry_points.iter().find(is_entry) else {
         return Err(format!("there is no compute entry point `{entry}`"));
     };
     match (point.workgroup_size, &point.workgroup_size_overrides) {
         (_, Some(_)) => Err("the work-group size is an override; it must be a constant".into()),
-        ([size, 1, 1], None) if size > 0 => Ok(size),
-        (size, None) => Err(format!("the work-group size is {size:?}; only the first may differ from 1")),
+        (size, None) => Ok(size),
     }
 }
 
@@ -124,11 +125,15 @@ fn group_size(module: &naga::Module, entry: &str) -> Result<u32, String> {
 fn pipeline(
     gpu: &Gpu,
     source: wgpu::ShaderSource<'_>,
-    entry: &str,
+    image: &KernelImage,
     accesses: &[SlotAccess],
     cached: Option<CacheEntry>,
 ) -> Pipeline {
-    let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(entry), source });
+    let entry = image.entry();
+    let descriptor = wgpu::ShaderModuleDescriptor { label: Some(entry), source };
+    // SAFETY: what is not checked here is what the image's author has promised, and ray queries and meshes, of which no
+    // kernel has any.
+    let module = unsafe { gpu.device.create_shader_module_trusted(descriptor, checks(image)) };
     let storage =
         |access: &SlotAccess| wgpu::BufferBindingType::Storage { read_only: *access == SlotAccess::Read };
     let types = accesses.iter().map(storage).chain([wgpu::BufferBindingType::Uniform]);
@@ -153,6 +158,15 @@ fn pipeline(
         entry.store();
     }
     Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
+}
+
+/// What wgpu has to add to a text: nothing that its author has promised. Integer divisions are always checked, since
+/// kernels count on what they give.
+fn checks(image: &KernelImage) -> wgpu::ShaderRuntimeChecks {
+    let mut checks = wgpu::ShaderRuntimeChecks::checked();
+    checks.bounds_checks = !image.is_guarded();
+    checks.force_loop_bounding = !image.ends();
+    checks
 }
 
 fn layout_entry(binding: u32, ty: wgpu::BufferBindingType) -> wgpu::BindGroupLayoutEntry {
@@ -181,7 +195,7 @@ impl Built {
             let buffers = self.slots.iter().filter(|slot| matches!(slot, Slot::Buffer(_))).count();
             let source = wgpu::ShaderSource::Naga(Cow::Owned(module));
             let cached = CacheEntry::open(gpu, &self.image, "shared");
-            pipeline(gpu, source, self.image.entry(), &vec![SlotAccess::ReadWrite; buffers], cached)
+            pipeline(gpu, source, &self.image, &vec![SlotAccess::ReadWrite; buffers], cached)
         })
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Dispatch {
     /// Whether two bindings use one buffer in different ways.
     shared: bool,
     parameters: Vec<u8>,
-    groups: [u32; 2],
+    groups: [u32; 3],
 }
 
 /// The part of a buffer that one argument covers.
@@ -95,7 +95,8 @@ impl Dispatch {
         let group = gpu.device.create_bind_group(&descriptor);
         pass.set_pipeline(pipeline);
         pass.set_bind_group(0, &group, &[]);
-        pass.dispatch_workgroups(self.groups[0], self.groups[1], 1);
+        let [x, y, z] = self.groups;
+        pass.dispatch_workgroups(x, y, z);
         Ok(())
     }
 }
@@ -185,17 +186,15 @@ fn parameters(
     Ok(bytes)
 }
 
-/// How many work-groups cover the range, along x and along y.
-fn groups(gpu: &Gpu, range: Range, kernel: &Built) -> Result<[u32; 2], BackendError> {
-    block::check_groups(range, kernel.group, kernel.grouped).or_else(unsupported)?;
-    let group = kernel.group;
-    let count = block::groups(range, group).or_else(|error| unsupported(error.to_string()))?;
+/// How many work-groups cover the range, along each of the device's dimensions.
+fn groups(gpu: &Gpu, range: Range, kernel: &Built) -> Result<[u32; 3], BackendError> {
+    kernel.shape.check(range, kernel.grouped).or_else(unsupported)?;
     let most = gpu.limits.max_compute_workgroups_per_dimension;
-    let rows = count.div_ceil(most).max(1);
-    if rows > most {
-        return unsupported(format!("{count} work-groups, the device takes {most} times {most}"));
+    match kernel.shape.groups(range, most) {
+        Ok(Some(groups)) => Ok(groups),
+        Ok(None) => unsupported(format!("more work-groups over {range:?} than the device takes, {most} along a dimension")),
+        Err(error) => unsupported(error.to_string()),
     }
-    Ok([count.div_ceil(rows), rows])
 }
 
 #[cfg(test)]

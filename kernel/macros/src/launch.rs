@@ -67,6 +67,9 @@ impl Launched<'_> {
         let label = name.to_string();
         let about = format!("The kernel [`{label}`] itself.");
         let needs = self.needs();
+        let dims = crate::uses::dims_asked(self.module, self.at);
+        let (loops, ends) = crate::uses::loops(self.module, self.at);
+        let (light, reduces) = (!loops, !function.reductions.is_empty());
         // In the order in which the call gives them.
         let built_with = function.params.iter().filter_map(|param| {
             let (parameter, name) = (function.vars[*param].name.to_string(), overrides.get(param)?);
@@ -102,7 +105,8 @@ impl Launched<'_> {
                     use super::super::*;
                     #native
                     pub(super) static KERNEL: ::std::sync::LazyLock<#root::__private::Kernel> =
-                        ::std::sync::LazyLock::new(|| #rt::kernel(#rt::Parts {
+                        ::std::sync::LazyLock::new(|| {
+                            let parts = #rt::Parts {
                             name: #label,
                             grouped: #grouped,
                             slots: const { &[#(#slots),*] },
@@ -112,7 +116,13 @@ impl Launched<'_> {
                             run,
                             needs: &[#(#needs),*],
                             overrides: &[#(#built_with),*],
-                        }));
+                            shaping: #rt::Shaping { dims: #dims, light: #light, reduces: #reduces },
+                            ends: #ends,
+                            };
+                            // SAFETY: the attribute wrote the text: every access stands behind a comparison of its index,
+                            // and it saw all loops.
+                            unsafe { #rt::kernel(parts) }
+                        });
                 }
 
                 /// The kernel, to be asked what it is or built ahead.

@@ -239,25 +239,71 @@ fn bound_to_position(function: &Function, var: VarId) -> Option<u8> {
     bound
 }
 
-/// The scalars that occur in a function and in the helpers that it calls.
-pub(crate) fn scalars(module: &Module, at: usize) -> BTreeSet<Scalar> {
-    let (mut found, mut seen, mut open) = (BTreeSet::new(), BTreeSet::from([at]), vec![at]);
+/// Calls `visit` for all that a function is made of, and the helpers that it calls, each once.
+fn walk_reached(module: &Module, at: usize, visit: &mut dyn FnMut(Node<'_>)) {
+    let (mut seen, mut open) = (BTreeSet::from([at]), vec![at]);
     while let Some(at) = open.pop() {
         let function = &module.functions[at];
-        function.vars.iter().for_each(|var| scalars_of(module, &var.ty, &mut found));
-        let mut visit = |node: Node<'_>| {
-            if let Node::Expr(expr) = node {
-                scalars_of(module, &expr.ty, &mut found);
-                if let Kind::Call(helper, _) = expr.kind
-                    && seen.insert(helper)
-                {
-                    open.push(helper);
-                }
+        let mut each = |node: Node<'_>| {
+            if let Node::Expr(Expr { kind: Kind::Call(helper, _), .. }) = node
+                && seen.insert(*helper)
+            {
+                open.push(*helper);
             }
+            visit(node);
         };
-        walk_block(&function.body, &mut visit);
-        function.reductions.iter().for_each(|reduction| crate::hir::walk(&reduction.combined, &mut visit));
+        walk_block(&function.body, &mut each);
+        function.reductions.iter().for_each(|reduction| crate::hir::walk(&reduction.combined, &mut each));
     }
+}
+
+/// How many dimensions a kernel and its helpers ask about, and at least one.
+pub(crate) fn dims_asked(module: &Module, at: usize) -> u8 {
+    let mut dims = 1;
+    walk_reached(module, at, &mut |node| {
+        if let Node::Expr(Expr { kind: Kind::Id(_, dim), .. }) = node {
+            dims = dims.max(dim + 1);
+        }
+    });
+    dims
+}
+
+/// Whether a helper of a kernel asks where it is.
+pub(crate) fn helpers_ask(module: &Module, uses: &[Uses], at: usize) -> bool {
+    let mut ask = false;
+    walk_reached(module, at, &mut |node| {
+        if let Node::Expr(Expr { kind: Kind::Call(helper, _), .. }) = node {
+            ask |= uses[*helper].positions;
+        }
+    });
+    ask
+}
+
+/// Whether a kernel and its helpers have loops, and whether all of them end: those that count up to a bound do.
+pub(crate) fn loops(module: &Module, at: usize) -> (bool, bool) {
+    let (mut any, mut ends) = (false, true);
+    walk_reached(module, at, &mut |node| match node {
+        Node::Stmt(Stmt::While(..) | Stmt::Loop(_)) => (any, ends) = (true, false),
+        Node::Stmt(Stmt::For { .. }) => any = true,
+        _ => {}
+    });
+    (any, ends)
+}
+
+/// The scalars that occur in a function and in the helpers that it calls.
+pub(crate) fn scalars(module: &Module, at: usize) -> BTreeSet<Scalar> {
+    let mut found = BTreeSet::new();
+    let mut functions = BTreeSet::from([at]);
+    walk_reached(module, at, &mut |node| {
+        if let Node::Expr(expr) = node {
+            scalars_of(module, &expr.ty, &mut found);
+            if let Kind::Call(helper, _) = expr.kind {
+                functions.insert(helper);
+            }
+        }
+    });
+    let vars = functions.iter().flat_map(|at| &module.functions[*at].vars);
+    vars.for_each(|var| scalars_of(module, &var.ty, &mut found));
     found
 }
 

@@ -3,6 +3,7 @@
 //! Every access to memory goes through a small function that compares the index with the length: outside, reading
 //! gives zero and writing does nothing. What WGSL leaves open (conversions of floats, rounding halves) is written out.
 
+mod entry;
 mod memory;
 mod prelude;
 mod reduce;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::hir::{Function, Module, Slice, Space, VarId, VarKind};
 use crate::ty::{Scalar, Ty};
 use crate::uses::Uses;
+use entry::{EACH, Entry, GROUPS, NAMES, SHAPE, Work};
 
 /// Elements that the kernel's text reaches by a name.
 #[derive(Clone, Debug)]
@@ -53,6 +55,10 @@ pub(crate) struct Writer<'m> {
     subgroups: bool,
     /// Whether launches have work-groups.
     pub(super) grouped: bool,
+    /// How many dimensions the kernel asks about.
+    dims: u8,
+    /// Whether helpers ask where they are.
+    places: bool,
     /// The helpers that were written, by number and memories.
     pub(super) helper_names: HashMap<String, String>,
     /// The block's members.
@@ -92,6 +98,8 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> Text {
         half: false,
         subgroups: uses[at].subgroups,
         grouped: uses[at].groups,
+        dims: crate::uses::dims_asked(module, at),
+        places: crate::uses::helpers_ask(module, uses, at),
         helper_names: HashMap::new(),
         block: Vec::new(),
         half_word: None,
@@ -125,9 +133,7 @@ impl<'m> Writer<'m> {
 
     fn write(mut self, function: &'m Function) -> Text {
         let groups = self.grouped;
-        let own = "block Block item Item group groups local at rest other group_at groups_1 groups_2 group_items exact_groups \
-                   subgroup_size subgroup_lane width lane";
-        self.taken.extend(own.split(' ').map(String::from));
+        self.taken.extend(NAMES.split_ascii_whitespace().map(String::from));
         for stem in ["local", "local_id", "group_id", "global_id"] {
             self.taken.extend((0..3).map(|dim| format!("{stem}_{dim}")));
         }
@@ -144,31 +150,37 @@ impl<'m> Writer<'m> {
         self.access_functions();
         let (opening, values) = self.values(function);
         let body = self.entry_body(function, memories, values);
-        let body = match function.reductions.is_empty() {
-            true => Work::Here(opening + &body),
-            false => self.reduced(function, &entry, &(opening + &body)),
+        let form = Entry {
+            name: &entry,
+            dims: self.dims,
+            positions: if self.places { 3 } else { self.dims },
+            subgroups: self.subgroups,
+            reduces: !function.reductions.is_empty(),
+        };
+        let body = opening + &body;
+        let point = match (groups, form.reduces) {
+            (true, false) => form.of_groups(&Work::Here(body)),
+            (true, true) => form.of_groups(&self.reduced(function, &form, &body)),
+            (false, true) => form.of_range(&self.reduced(function, &form, &body)),
+            (false, false) => form.of_range(&self.called(&form, &body)),
         };
         let mut text = String::new();
         if self.half {
             text.push_str("enable f16;\n\n");
         }
-        if groups {
-            for dim in 0..3 {
-                text.push_str(&format!("override local_{dim}: u32 = 1u;\n"));
-            }
-            text.push_str("override group_items: u32 = 1u;\noverride exact_groups: bool = false;\n\n");
-        }
+        text.push_str(SHAPE);
+        text.push_str(if groups { GROUPS } else { EACH });
+        text.push('\n');
         text.push_str(&self.overrides);
         text.push_str(&self.types.text);
         text.push_str(&format!("struct Block {{\n{}}}\n\n", self.block.concat()));
         text.push_str(&self.bindings());
         text.push_str(&self.helpers.text);
         text.push_str(&self.functions.text);
-        let subgroups = self.subgroups;
-        if subgroups {
+        if self.subgroups {
             text.push_str("var<private> subgroup_size: u32;\nvar<private> subgroup_lane: u32;\n\n");
         }
-        text.push_str(&entry_text(&entry, groups, subgroups, &body));
+        text.push_str(&point);
         Text { text, entry, overrides: self.override_names }
     }
 
@@ -363,75 +375,3 @@ impl<'m> Writer<'m> {
 }
 
 const ACCESS_PARAMETERS: [&str; 5] = ["i", "j", "k", "m", "value"];
-
-/// What an item does.
-enum Work {
-    /// This.
-    Here(String),
-    /// A call, and behind it what the group's items do together.
-    Called { declared: String, call: String, together: String },
-}
-
-/// The entry point around a kernel's body: where the item is, and whether the launch reaches so far.
-fn entry_text(name: &str, groups: bool, subgroups: bool, work: &Work) -> String {
-    let mut positions = "
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-"
-    .to_string();
-    let mut kept = "";
-    if subgroups {
-        positions.push_str("    @builtin(subgroup_size) width: u32,\n");
-        positions.push_str("    @builtin(subgroup_invocation_id) lane: u32,\n");
-        kept = "    subgroup_size = width;\n    subgroup_lane = lane;\n";
-    }
-    if groups {
-        // The work-group's items are counted in one dimension, like the groups, so that no device's limits per
-        // dimension matter; the launch's shape is made of them here. Only where groups are counted along two dimensions
-        // can there be more than the launch has. Devices that count along one say so: PoCL (3.1 does) lets the first
-        // item decide every branch of a kernel that returns before a barrier.
-        let global: String = (0..3)
-            .map(|d| format!("    let global_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n"))
-            .collect();
-        let work = match work {
-            Work::Here(body) => body.clone(),
-            Work::Called { declared, call, together } => format!("{declared}    {call}\n{together}"),
-        };
-        return format!(
-            "@compute @workgroup_size(group_items)\nfn {name}({positions}) {{
-{kept}    let group_at = group.y * groups.x + group.x;
-    let groups_1 = block.size_1 / local_1;
-    let groups_2 = block.size_2 / local_2;
-    let group_id_0 = group_at / (groups_1 * groups_2);
-    let group_id_1 = group_at / groups_2 % groups_1;
-    let group_id_2 = group_at % groups_2;
-    if !exact_groups {{ if group_id_0 >= block.size_0 / local_0 {{ return; }} }}
-    let local_id_0 = local / (local_1 * local_2);
-    let local_id_1 = local / local_2 % local_1;
-    let local_id_2 = local % local_2;
-{global}{work}}}
-"
-        );
-    }
-    let (outside, work) = match work {
-        Work::Here(body) => ("    if at >= block.size_0 * rest { return; }\n", body.clone()),
-        // All items of a group come to the barriers behind the call.
-        Work::Called { declared, call, together } => {
-            ("", format!("{declared}    if at < block.size_0 * rest {{ {call} }}\n{together}"))
-        }
-    };
-    format!(
-        "@compute @workgroup_size({RANGE_GROUP})\nfn {name}({positions}) {{
-    let at = (group.y * groups.x + group.x) * {RANGE_GROUP}u + local;
-    let rest = block.size_1 * block.size_2;
-{outside}    let global_id_0 = at / rest;
-    let global_id_1 = at / block.size_2 % block.size_1;
-    let global_id_2 = at % block.size_2;
-{work}}}
-"
-    )
-}
-
-/// The work-group of kernels that have none of their own.
-const RANGE_GROUP: u32 = 64;

@@ -9,6 +9,7 @@ mod cache;
 mod dump;
 mod error;
 mod fence;
+mod prune;
 pub mod wgsl;
 
 pub use cache::Cache;

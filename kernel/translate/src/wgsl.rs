@@ -6,6 +6,7 @@ use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, 
 
 use crate::error::TranslateError;
 use crate::fence::Fence;
+use crate::prune::prune;
 
 /// A module that was checked, with what the check found out about it.
 #[derive(Debug)]
@@ -93,6 +94,29 @@ impl Checked {
         let (module, info) = process_overrides(&self.module, &self.info, Some(entry), &constants)
             .map_err(|error| TranslateError(chain(&error)))?;
         Ok(Checked { module: module.into_owned(), info: info.into_owned() })
+    }
+
+    /// The module without what its overrides' values, or barriers that stand before others, make needless.
+    ///
+    /// ```
+    /// use windlass_kernel_translate::wgsl::Checked;
+    /// let text = "
+    ///     override N: u32;
+    ///     @group(0) @binding(0) var<storage, read_write> v: array<u32>;
+    ///     @compute @workgroup_size(N) fn main(@builtin(local_invocation_index) i: u32) {
+    ///         if N > 64u { v[i] = 1u; }
+    ///         workgroupBarrier();
+    ///         storageBarrier();
+    ///     }";
+    /// let checked = Checked::parse(text).unwrap().specialise("main", &[("N".into(), 32.0)]).unwrap();
+    /// let pruned = checked.pruned().unwrap();
+    /// assert!(checked.module().entry_points[0].function.body.len() > pruned.module().entry_points[0].function.body.len());
+    /// ```
+    pub fn pruned(self) -> Result<Checked, TranslateError> {
+        let mut module = self.module;
+        prune(&mut module);
+        let info = validator().validate(&module).map_err(|error| TranslateError(chain(&error.into_inner())))?;
+        Ok(Checked { module, info })
     }
 }
 

@@ -9,6 +9,7 @@ use windlass_backend::Aspect;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _};
+use super::shape::shape;
 use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
 use crate::shell::build::{Values, image_on};
@@ -234,7 +235,10 @@ impl<'g> KernelCall<'g> {
         let local_memory = passed.saturating_add(self.local);
         let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
         limits::check_launch(name, of, buffers, &range, local_memory)?;
-        let values = build_values(&self.kernel, self.overrides, Some(&range))?;
+        let mut values = build_values(&self.kernel, self.overrides, Some(&range))?;
+        if let Some(shaping) = self.kernel.shaping().filter(|_| !slot.runs_host_bodies()) {
+            values.extend(shape((self.kernel.is_grouped(), shaping), &slot.device.info, &range).overrides());
+        }
         let built = slot.build(inner, &self.kernel, values)?;
         let planned = PlannedKernel { range, args: self.args, built, local_memory: passed };
         if let Some(ready) = planned.built.ready() {

@@ -1,15 +1,16 @@
-//! Reductions: each item's value in a variable of its own, those of the work-group's items combined in two steps, and one
-//! atomic step for each group into the result.
+//! Reductions: each item's value in a variable of its own, over all elements that it takes, those of the work-group's items
+//! combined as a tree, and one atomic step for each group into the result.
 
 use std::collections::HashMap;
 
 use super::stmt::Body;
-use super::{Memory, RANGE_GROUP, Work, Writer};
+use super::entry::{Entry, Work};
+use super::{Memory, Writer};
 use crate::hir::{AtomicOp, Function, May, Reduction, Slice, Space, Var, VarId};
 use crate::ty::{Scalar, Ty};
 
-/// So many items combine the values of the others in the first step: about the root of how many there are.
-const FIRST: u32 = 16;
+/// No work-group has more than twice as many items.
+const HALF_OF_MOST: u32 = 2048;
 
 impl<'m> Writer<'m> {
     /// Gives a reduction's result its place among the memories: atomic words.
@@ -28,19 +29,12 @@ impl<'m> Writer<'m> {
     }
 
     /// The kernel's body as a function of its own, which may return early, and what the items do behind it.
-    pub(super) fn reduced(&mut self, function: &'m Function, entry: &str, body: &str) -> Work {
-        let items = if self.grouped { "group_items".into() } else { format!("{RANGE_GROUP}u") };
+    pub(super) fn reduced(&mut self, function: &'m Function, form: &Entry<'_>, body: &str) -> Work {
+        let items = if self.grouped { "group_items" } else { "items" };
         let (mut params, mut given) = (Vec::new(), Vec::new());
-        let positions: &[&str] =
-            if self.grouped { &["global_id", "local_id", "group_id"] } else { &["global_id"] };
-        for name in positions {
-            for dim in 0..3 {
-                params.push(format!("{name}_{dim}: u32"));
-                given.push(format!("{name}_{dim}"));
-            }
-        }
         let (mut before, mut fill, mut step, mut last) =
             (String::new(), String::new(), String::new(), String::new());
+        let (mut own, mut owned, mut gathered) = (String::new(), Vec::new(), String::new());
         for reduction in &function.reductions {
             let var = &function.vars[reduction.param];
             let (ty, name) = (self.ty(&var.ty), self.unique(&format!("w_{}", var.name)));
@@ -49,34 +43,56 @@ impl<'m> Writer<'m> {
             given.push(format!("&{name}"));
             let (combined, identity) = self.combined(function, reduction, &name);
             let parts = self.unique(&format!("{name}_parts"));
-            before.push_str(&format!("var {name}: {ty} = {identity}; "));
+            before.push_str(&format!("    var {name}: {ty} = {identity};\n"));
+            let value = self.unique(&format!("{name}_own"));
+            own.push_str(&format!("    var {value}: {ty} = {identity};\n"));
+            owned.push(format!("&{value}"));
+            gathered.push_str(&format!("    *{pointer} = {combined}(*{pointer}, {value});\n"));
             self.helpers.text.push_str(&format!("var<workgroup> {parts}: array<{ty}, {items}>;\n\n"));
             fill.push_str(&format!("    {parts}[local] = {name};\n"));
-            step.push_str(&format!(
-                "            {parts}[local] = {combined}({parts}[local], {parts}[other]);\n"
-            ));
+            step.push_str(&format!("{parts}[local] = {combined}({parts}[local], {parts}[local + HALF]); "));
             let into = self.group_step(reduction, &name, (&combined, &identity), &ty);
             last.push_str(&format!("        {into}({parts}[0]);\n"));
         }
-        let work = self.unique(&format!("{entry}_item"));
-        self.functions.text.push_str(&format!("fn {work}({}) {{\n{body}}}\n\n", params.join(", ")));
-        let declared: String =
-            before.split_inclusive("; ").map(|line| format!("    {}\n", line.trim())).collect();
-        // In two steps and not in a tree: PoCL lets only the first item count in some loops that have a barrier.
-        let together = format!(
-            "{fill}    workgroupBarrier();
-    if local < {FIRST}u {{
-        for (var other = local + {FIRST}u; other < {items}; other += {FIRST}u) {{
-{step}        }}
+        let (names, dims): (&[&str], _) = match self.grouped {
+            true => (&["global_id", "local_id", "group_id"], 3),
+            false => (&["global_id"], form.positions),
+        };
+        for name in names {
+            params.extend((0..dims).map(|dim| format!("{name}_{dim}: u32")));
+        }
+        let mut work = self.unique(&format!("{}_item", form.name));
+        let params = params.join(", ");
+        self.functions.text.push_str(&format!("fn {work}({params}) {{\n{body}}}\n\n"));
+        if !self.grouped {
+            // The kernel may set its value, whatever it was: each element has one of its own.
+            let element = self.unique(&format!("{}_element", form.name));
+            let positions = (0..dims).map(|dim| format!("global_id_{dim}"));
+            let all: Vec<String> = owned.into_iter().chain(positions).collect();
+            self.functions.text.push_str(&format!(
+                "fn {element}({params}) {{\n{own}    {work}({});\n{gathered}}}\n\n",
+                all.join(", ")
+            ));
+            work = element;
+        }
+        // As a tree, whose steps are written out: PoCL (3.1 does) lets only the first item count in some loops that have a
+        // barrier. The steps that a group is too small for are gone when the text has been built.
+        let halves = std::iter::successors(Some(HALF_OF_MOST), |half| (*half > 1).then_some(half / 2));
+        let steps: String = halves
+            .map(|half| {
+                let step = step.replace("HALF", &format!("{half}u"));
+                format!(
+                    "    if {items} > {half}u {{
+        if local < {half}u && local + {half}u < {items} {{ {step}}}
+        workgroupBarrier();
     }}
-    workgroupBarrier();
-    if local == 0u {{
-        for (var other = 1u; other < min({items}, {FIRST}u); other += 1u) {{
-{step}        }}
-{last}    }}
 "
-        );
-        Work::Called { declared, call: format!("{work}({});", given.join(", ")), together }
+                )
+            })
+            .collect();
+        let together =
+            format!("{fill}    workgroupBarrier();\n{steps}    if local == 0u {{\n{last}    }}\n");
+        Work::Called { declared: before, function: work, given, together }
     }
 
     /// The function that makes one value of two, and the value that changes nothing.
@@ -93,6 +109,7 @@ impl<'m> Writer<'m> {
             lines: Vec::new(),
             level: 1,
             entry: false,
+            wrote: true,
         };
         let value = body.value(&reduction.combined);
         let lines: String = body.lines.iter().map(|line| format!("{line}\n")).collect();

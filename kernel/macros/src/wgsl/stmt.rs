@@ -6,7 +6,9 @@ use super::memory::{guarded, member};
 use super::value::is_known;
 use super::{Memory, Writer};
 use crate::flow::{breaks, diverges, returns};
-use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
+use crate::hir::{
+    Arg, Base, BinOp, Block, Expr, Function, Kind, May, Node, Place, Space, Step, Stmt, VarId, VarKind, walk_stmt,
+};
 use crate::order::marker;
 use crate::ty::{Scalar, Ty};
 
@@ -22,6 +24,8 @@ pub(super) struct Body<'w, 'm> {
     pub(super) level: usize,
     /// Whether this is the kernel itself and no helper.
     pub(super) entry: bool,
+    /// Whether something may have been written to a buffer before what is written next.
+    pub(super) wrote: bool,
 }
 
 impl<'m> Writer<'m> {
@@ -32,7 +36,7 @@ impl<'m> Writer<'m> {
         names: HashMap<VarId, String>,
     ) -> String {
         let mut body =
-            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: true };
+            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: true, wrote: false };
         body.unit_block(&function.body);
         body.text()
     }
@@ -91,7 +95,7 @@ impl<'m> Writer<'m> {
             ty => format!(" -> {}", self.ty(ty)),
         };
         let mut body =
-            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: false };
+            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: false, wrote: true };
         body.function_block(&function.body);
         let text = body.text();
         let params = params.join(", ");
@@ -149,7 +153,13 @@ impl<'m> Body<'_, 'm> {
 
     fn stmts(&mut self, stmts: &'m [Stmt]) {
         for stmt in stmts {
+            // A loop's body may stand behind itself.
+            let repeated = matches!(stmt, Stmt::While(..) | Stmt::Loop(_) | Stmt::For { .. });
+            if repeated && !self.wrote {
+                self.wrote = writes_buffers(stmt, self.function);
+            }
             self.stmt(stmt);
+            self.wrote = self.wrote || writes_buffers(stmt, self.function);
             // Nothing may stand behind a jump.
             if matches!(stmt, Stmt::Break | Stmt::Continue | Stmt::Return(_)) {
                 break;
@@ -281,8 +291,11 @@ impl<'m> Body<'_, 'm> {
                 after.into_iter().for_each(|line| self.line(line));
             }
             Kind::Barrier => {
+                // Nobody can see a write to a buffer that nobody has made yet.
                 self.line("workgroupBarrier();");
-                self.line("storageBarrier();");
+                if self.wrote {
+                    self.line("storageBarrier();");
+                }
             }
             Kind::Fence(order, scope) => {
                 let name = marker(*order, *scope);
@@ -548,6 +561,26 @@ impl<'m> Body<'_, 'm> {
     pub(super) fn is_plain(block: &Block) -> bool {
         block.stmts.is_empty() && !diverges(block)
     }
+}
+
+/// Whether a statement may write to a buffer.
+fn writes_buffers(stmt: &Stmt, function: &Function) -> bool {
+    let is_buffer = |var: &VarId| match &function.vars[*var].kind {
+        VarKind::Slice(slice) => slice.space == Space::Global && slice.may != May::Read,
+        _ => false,
+    };
+    let mut found = false;
+    walk_stmt(stmt, &mut |node| {
+        found |= match node {
+            Node::Place(Place { base: Base::Element(var, _), .. }) => is_buffer(var),
+            Node::Expr(Expr { kind: Kind::Atomic(_, var, ..), .. }) => is_buffer(var),
+            Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
+                args.iter().any(|arg| matches!(arg, Arg::Slice(var) if is_buffer(var)))
+            }
+            _ => false,
+        };
+    });
+    found
 }
 
 /// How a place is reached.

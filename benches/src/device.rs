@@ -1,0 +1,284 @@
+//! `#[kernel]` on an OpenCL device, beside the same kernels by hand, both launched by this runtime: the device's own times.
+
+mod by_hand;
+mod ours;
+
+use windlass::image::Kernel;
+use windlass::prelude::*;
+use windlass::{DeviceKind, KernelCall, NdRange};
+
+use crate::table::{Table, alternate};
+
+/// How large the kernels' data is.
+struct Sizes {
+    line: usize,
+    side: usize,
+    product: usize,
+    bodies: usize,
+}
+
+const GPU: Sizes = Sizes { line: 1 << 26, side: 8192, product: 2048, bodies: 1 << 16 };
+const CPU: Sizes = Sizes { line: 1 << 22, side: 2048, product: 512, bodies: 1 << 12 };
+
+const GROUP: usize = 256;
+const COLUMNS: usize = 1024;
+
+/// One device, and how often it is asked.
+struct Bench<'t> {
+    queue: Queue,
+    table: &'t mut Table,
+    times: usize,
+}
+
+/// All rows, on the device that a program would get.
+pub(crate) fn rows(table: &mut Table, scale: usize) {
+    let queue = Queue::builder().profiling().blocking_build().expect("there is a device");
+    let device = queue.device().to_string();
+    println!("on {device}:");
+    if !queue.device().info().formats.contains(&windlass::image::ImageFormat::OpenClC) {
+        println!("it takes no OpenCL C, and what is by hand here is that");
+        return;
+    }
+    let sizes = match queue.device().kind() {
+        DeviceKind::Cpu => CPU,
+        _ => GPU,
+    };
+    let mut bench = Bench { queue, table, times: 2 * scale + 1 };
+    bench.lines(&sizes);
+    bench.plane(&sizes);
+    bench.groups(&sizes);
+    bench.products(&sizes);
+}
+
+impl Bench<'_> {
+    /// Nanoseconds that the device took for a group.
+    fn timed<F>(&self, group: F) -> f64
+    where
+        F: for<'g> FnOnce(&windlass::CommandGroup<'g>) -> windlass::Result<()>,
+    {
+        let event = self.queue.submit(group).expect("nothing to refuse");
+        event.blocking_wait().expect("nothing fails");
+        event.profile().expect("the queue profiles").duration().as_nanos() as f64
+    }
+
+    fn row(&mut self, what: &str, ours: impl Fn(&Self) -> f64, by_hand: impl Fn(&Self) -> f64, budget: &str) {
+        // The first launches build the kernels and make memory.
+        (ours(self), by_hand(self));
+        let (ours, by_hand) = alternate(self.times, || ours(self), || by_hand(self));
+        self.table.speed(&format!("{what}, beside OpenCL C by hand"), ours, by_hand, budget);
+    }
+
+    /// Kernels over a line of elements.
+    fn lines(&mut self, sizes: &Sizes) {
+        let n = sizes.line;
+        let over = NdRange { global: [n], local: [GROUP] };
+        let [a, b, c] = [1.0_f32, 2.0, 0.0].map(|value| Buffer::from(vec![value; n]));
+        let (saxpy, triad) = (by_hand::kernel("saxpy"), by_hand::kernel("triad"));
+        self.row(
+            &format!("`saxpy`, {n} elements"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, y) = (cg.read(&a), cg.read_write(&c));
+                    cg.parallel_for(n, ours::saxpy(3.0, x, y))
+                })
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, y) = (cg.read(&a), cg.read_write(&c));
+                    cg.parallel_for(over, KernelCall::new(&saxpy).value(3.0_f32).buffer(x).buffer(y))
+                })
+            },
+            "≥ 1.05x",
+        );
+        self.row(
+            &format!("`triad`, {n} elements"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (c, a, b) = (cg.overwrite(&c), cg.read(&a), cg.read(&b));
+                    cg.parallel_for(n, ours::triad(c, a, b))
+                })
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (c, a, b) = (cg.overwrite(&c), cg.read(&a), cg.read(&b));
+                    cg.parallel_for(over, KernelCall::new(&triad).buffer(c).buffer(a).buffer(b))
+                })
+            },
+            "≥ 1.05x",
+        );
+        let (parts, total) = (Buffer::<f32>::new(4096), Buffer::from(vec![0.0_f32]));
+        let groups = (self.queue.device().info().compute_units * 8).clamp(32, 4096);
+        let by_parts = by_hand::kernel("parts");
+        self.row(
+            &format!("`sum`, {n} elements"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, total) = (cg.read(&a), cg.read_write(&total));
+                    cg.parallel_for(n, ours::sum(x, total))
+                })
+            },
+            |bench| {
+                let pass = |from: &Buffer<f32>, to: &Buffer<f32>, groups: usize| {
+                    bench.timed(|cg| {
+                        let (x, sums) = (cg.read(from), cg.read_write(to));
+                        let over = NdRange { global: [groups * GROUP], local: [GROUP] };
+                        cg.parallel_for(over, KernelCall::new(&by_parts).buffer(x).buffer(sums))
+                    })
+                };
+                pass(&a, &parts, groups) + pass(&parts, &total, 1)
+            },
+            "≥ 0.95x",
+        );
+    }
+
+    fn plane(&mut self, sizes: &Sizes) {
+        let side = sizes.side;
+        let [from, to] = [1.0_f32, 0.0]
+            .map(|value| Buffer::with_shape([side, side], vec![value; side * side]).expect("it has this shape"));
+        let stencil = by_hand::kernel("stencil");
+        let over = NdRange { global: [side, side], local: [4, 64] };
+        self.row(
+            &format!("5-point `stencil`, {side} x {side}"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (from, to) = (cg.read(&from), cg.read_write(&to));
+                    cg.parallel_for([side, side], ours::stencil(from, to))
+                })
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (from, to) = (cg.read(&from), cg.read_write(&to));
+                    cg.parallel_for(over, KernelCall::new(&stencil).buffer(from).buffer(to))
+                })
+            },
+            "≥ 1.05x",
+        );
+    }
+
+    /// Kernels whose groups work together.
+    fn groups(&mut self, sizes: &Sizes) {
+        let n = sizes.line / 4;
+        let [x, y] = [1.0_f32, 0.0].map(|value| Buffer::from(vec![value; n]));
+        let over = NdRange { global: [n / COLUMNS * GROUP], local: [GROUP] };
+        let softmax = by_hand::kernel("softmax");
+        let columns = COLUMNS as u32;
+        self.row(
+            &format!("row `softmax`, {} x {COLUMNS}", n / COLUMNS),
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, y) = (cg.read(&x), cg.overwrite(&y));
+                    cg.parallel_for(over, ours::softmax(columns, x, y))
+                })
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, y) = (cg.read(&x), cg.overwrite(&y));
+                    cg.parallel_for(over, KernelCall::new(&softmax).value(columns).buffer(x).buffer(y))
+                })
+            },
+            "≥ 0.95x",
+        );
+        let numbers: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) >> 7).collect();
+        let (x, y, bins) = (Buffer::from(numbers), Buffer::<u32>::new(n), Buffer::from(vec![0_u32; 256]));
+        let groups = self.queue.device().info().compute_units * 8;
+        let few = NdRange { global: [groups * GROUP], local: [GROUP] };
+        let histogram = by_hand::kernel("histogram");
+        self.row(
+            &format!("`histogram` of 256 bins, {n} elements"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, bins) = (cg.read(&x), cg.atomic(&bins));
+                    cg.parallel_for(few, ours::histogram(x, bins))
+                })
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, bins) = (cg.read(&x), cg.read_write(&bins));
+                    cg.parallel_for(few, KernelCall::new(&histogram).buffer(x).buffer(bins))
+                })
+            },
+            "≥ 0.9x",
+        );
+        let over = NdRange { global: [n], local: [GROUP] };
+        let scan = by_hand::kernel("scan");
+        self.row(
+            &format!("`scan` of groups of 256, {n} elements"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, y) = (cg.read(&x), cg.overwrite(&y));
+                    cg.parallel_for(over, ours::scan(x, y))
+                })
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, y) = (cg.read(&x), cg.overwrite(&y));
+                    cg.parallel_for(over, KernelCall::new(&scan).buffer(x).buffer(y))
+                })
+            },
+            "≥ 0.9x",
+        );
+        let n = sizes.bodies;
+        let place = |i: usize| Vec4::new((i % 97) as f32, (i % 89) as f32, (i % 83) as f32, 1.0);
+        let (places, forces) =
+            (Buffer::from((0..n).map(place).collect::<Vec<Vec4<f32>>>()), Buffer::<Vec4<f32>>::new(n));
+        let over = NdRange { global: [n], local: [GROUP] };
+        let nbody = by_hand::kernel("nbody");
+        self.row(
+            &format!("`nbody`, {n} bodies"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (places, forces) = (cg.read(&places), cg.overwrite(&forces));
+                    cg.parallel_for(over, ours::nbody(places, forces))
+                })
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (places, forces) = (cg.read(&places), cg.overwrite(&forces));
+                    cg.parallel_for(over, KernelCall::new(&nbody).buffer(places).buffer(forces))
+                })
+            },
+            "≥ 0.95x",
+        );
+    }
+
+    fn products(&mut self, sizes: &Sizes) {
+        let n = sizes.product;
+        let values = |by: usize| (0..n * n).map(|i| (i % by) as f32 - 3.0).collect::<Vec<f32>>();
+        let (a, b) = (Buffer::from(values(7)), Buffer::from(values(11)));
+        let (c, d) = (Buffer::<f32>::new(n * n), Buffer::<f32>::new(n * n));
+        let by_hand = |bench: &Self, kernel: &Kernel, range: NdRange<2>| {
+            bench.timed(|cg| {
+                let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&d));
+                let call = KernelCall::new(kernel).value(n as u32).buffer(a).buffer(b).buffer(c);
+                cg.parallel_for(range, call)
+            })
+        };
+        let (tiled, registers) = (by_hand::kernel("matmul"), by_hand::kernel("matmul_registers"));
+        let over = NdRange { global: [n, n], local: [ours::TILE, ours::TILE] };
+        self.row(
+            &format!("`matmul` by tiles of 16 x 16, {n}"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
+                    cg.parallel_for(over, ours::matmul(n as u32, a, b, c))
+                })
+            },
+            |bench| by_hand(bench, &tiled, over),
+            "≥ 0.95x",
+        );
+        let over = NdRange { global: [n / 4, n / 4], local: [ours::TILE, ours::TILE] };
+        self.row(
+            &format!("`matmul` with 4 x 4 an item, {n}"),
+            |bench| {
+                bench.timed(|cg| {
+                    let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
+                    cg.parallel_for(over, ours::matmul_registers(n as u32, a, b, c))
+                })
+            },
+            |bench| by_hand(bench, &registers, over),
+            "≥ 0.95x",
+        );
+        let read = |of: &Buffer<f32>| of.host_read().blocking_wait().expect("nothing fails").to_vec();
+        assert_eq!(read(&c), read(&d), "the same product");
+    }
+}

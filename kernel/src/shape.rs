@@ -1,0 +1,132 @@
+//! How a launch of a `#[kernel]` is laid out on a device: the work-groups, and how many elements one work-item takes.
+//!
+//! The attribute's texts leave this open, as overrides, since it depends on the device and on the launch:
+//!
+//! | override | what |
+//! |---|---|
+//! | `dims` | 1 to 3: the launch goes along so many of the device's own dimensions, x being the launch's last one. 0: it is *folded*, all of its items being counted along x, which no device's limits for single dimensions can refuse |
+//! | `group_x`, `group_y`, `group_z` | the work-group's extents along the device's dimensions |
+//! | `each` | how many elements of the launch's first dimension one item takes, where the kernel has no work-groups of its own |
+//!
+//! In a launch of one dimension an item's elements are `group_x` apart, so that neighbours reach for neighbours; in others
+//! they follow each other, so that what one row needs is there for the next. Kernels with reductions find out by
+//! themselves how many elements an item has, from the number of groups: [`Shape::at_most`].
+
+use crate::block::{TooMany, check_groups, count};
+use crate::{KernelImage, Range};
+
+/// What a kernel is, as far as its shape depends on that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shaping {
+    /// How many dimensions it asks about.
+    pub dims: u8,
+    /// Whether an item is so little work that it is better done for several elements: it has no loops.
+    pub light: bool,
+    /// Whether it has reductions.
+    pub reduces: bool,
+}
+
+/// The layout of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    dims: u8,
+    group: [u32; 3],
+    each: u32,
+    most: u32,
+}
+
+const NAMES: [&str; 6] = ["dims", "group_x", "group_y", "group_z", "each", "most_groups"];
+
+impl Shape {
+    /// All items counted along one dimension, in work-groups of so many.
+    pub fn folded(group: u32) -> Self {
+        Shape { dims: 0, group: [group, 1, 1], each: 1, most: u32::MAX }
+    }
+
+    /// The device's own dimensions, with work-groups of these extents, x first.
+    pub fn along(dims: u8, group: [u32; 3]) -> Self {
+        Shape { dims, group, each: 1, most: u32::MAX }
+    }
+
+    /// With so many elements for an item.
+    #[must_use]
+    pub fn each(self, each: u32) -> Self {
+        Shape { each: each.max(1), ..self }
+    }
+
+    /// With so many work-groups at most, which share the launch.
+    #[must_use]
+    pub fn at_most(self, most: u32) -> Self {
+        Shape { most: most.max(1), ..self }
+    }
+
+    /// As values of overrides.
+    pub fn overrides(self) -> [(&'static str, f64); 6] {
+        let [x, y, z] = self.group;
+        let values = [u32::from(self.dims), x, y, z, self.each, self.most];
+        std::array::from_fn(|at| (NAMES[at], f64::from(values[at])))
+    }
+
+    /// The shape that an image is built for, if its overrides say one.
+    pub fn of(image: &KernelImage) -> Option<Self> {
+        let value = |name: &str| {
+            let found = image.overrides().iter().find(|(known, _)| &**known == name)?;
+            Some(found.1 as u32)
+        };
+        let [dims, x, y, z, each, most] = NAMES.map(value);
+        Some(Shape { dims: u8::try_from(dims?).ok()?, group: [x?, y?, z?], each: each?, most: most? })
+    }
+
+    /// The shape of a text's launches, whose entry point has this work-group size: that of the image, or, where that says
+    /// none, what [`block`](crate::block) says of texts that count their items along one dimension.
+    pub fn of_text(image: &KernelImage, work_group: [u32; 3]) -> Result<Self, String> {
+        match (Shape::of(image), work_group) {
+            (Some(shape), _) => Ok(shape),
+            (None, [group, 1, 1]) if group > 0 => Ok(Shape::folded(group)),
+            (None, size) => {
+                Err(format!("the work-group size is {size:?}; only the first may differ from 1"))
+            }
+        }
+    }
+
+    /// The work-group's extents, x first.
+    pub fn group(self) -> [u32; 3] {
+        self.group
+    }
+
+    /// Whether a launch's work-groups are those of this shape: those that the launch names, where the kernel works in groups.
+    pub fn check(self, range: Range, grouped: bool) -> Result<(), String> {
+        check_groups(range, self.group.iter().product(), grouped)
+    }
+
+    /// How many work-groups a launch takes, x first, on a device that takes `most` along one dimension; those of what is
+    /// counted along one are folded where they are more. `None` where the device does not take so many.
+    ///
+    /// ```
+    /// use windlass_kernel::{LaunchRange, shape::Shape};
+    /// let line = Shape::along(1, [256, 1, 1]).each(4);
+    /// assert_eq!(line.groups(10_000.range(), 65_535), Ok(Some([10, 1, 1])));
+    /// assert_eq!(line.groups(1_000_000.range(), 100), Ok(Some([98, 10, 1])));
+    /// let plane = Shape::along(2, [64, 4, 1]).each(4);
+    /// assert_eq!(plane.groups([100, 100].range(), 65_535), Ok(Some([2, 7, 1])));
+    /// assert_eq!(plane.groups([10_000, 1].range(), 100), Ok(None));
+    /// ```
+    pub fn groups(self, range: Range, most: u32) -> Result<Option<[u32; 3]>, TooMany> {
+        let [x, y, z] = self.group.map(|extent| extent.max(1));
+        if self.dims > 1 {
+            let [slices, rows, columns] = range.extent();
+            // The first dimension of the launch is the device's last.
+            let [rows_each, slices_each] = if self.dims == 2 { [self.each, 1] } else { [1, self.each] };
+            let groups = [
+                count(columns)?.div_ceil(x),
+                count(rows)?.div_ceil(y.saturating_mul(rows_each)),
+                count(slices)?.div_ceil(z.saturating_mul(slices_each)),
+            ];
+            return Ok(groups.iter().all(|groups| *groups <= most).then_some(groups));
+        }
+        let items = count(range.checked_items().unwrap_or(usize::MAX))?;
+        let groups = items.div_ceil(x.saturating_mul(self.each)).min(self.most);
+        let rows = groups.div_ceil(most.max(1)).max(1);
+        Ok((rows <= most).then_some([groups.div_ceil(rows), rows, 1]))
+    }
+}
