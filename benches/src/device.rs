@@ -133,8 +133,9 @@ impl Bench<'_> {
 
     fn plane(&mut self, sizes: &Sizes) {
         let side = sizes.side;
-        let [from, to] = [1.0_f32, 0.0]
-            .map(|value| Buffer::with_shape([side, side], vec![value; side * side]).expect("it has this shape"));
+        let [from, to] = [1.0_f32, 0.0].map(|value| {
+            Buffer::with_shape([side, side], vec![value; side * side]).expect("it has this shape")
+        });
         let stencil = by_hand::kernel("stencil");
         let over = NdRange { global: [side, side], local: [4, 64] };
         self.row(

@@ -83,9 +83,7 @@ impl Shape {
         match (Shape::of(image), work_group) {
             (Some(shape), _) => Ok(shape),
             (None, [group, 1, 1]) if group > 0 => Ok(Shape::folded(group)),
-            (None, size) => {
-                Err(format!("the work-group size is {size:?}; only the first may differ from 1"))
-            }
+            (None, size) => Err(format!("the work-group size is {size:?}; only the first may differ from 1")),
         }
     }
 

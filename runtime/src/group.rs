@@ -3,8 +3,8 @@
 mod accessor;
 mod builder;
 mod kernel_call;
-pub(crate) mod shape;
 mod launch;
+pub(crate) mod shape;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

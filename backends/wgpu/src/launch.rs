@@ -192,7 +192,9 @@ fn groups(gpu: &Gpu, range: Range, kernel: &Built) -> Result<[u32; 3], BackendEr
     let most = gpu.limits.max_compute_workgroups_per_dimension;
     match kernel.shape.groups(range, most) {
         Ok(Some(groups)) => Ok(groups),
-        Ok(None) => unsupported(format!("more work-groups over {range:?} than the device takes, {most} along a dimension")),
+        Ok(None) => unsupported(format!(
+            "more work-groups over {range:?} than the device takes, {most} along a dimension"
+        )),
         Err(error) => unsupported(error.to_string()),
     }
 }

@@ -92,7 +92,8 @@ impl Pruning<'_> {
                 },
                 Statement::Block(inner) => pruned.push(Statement::Block(self.pruned(inner)), span),
                 Statement::Switch { selector, cases } => {
-                    let case = |case: naga::SwitchCase| naga::SwitchCase { body: self.pruned(case.body), ..case };
+                    let case =
+                        |case: naga::SwitchCase| naga::SwitchCase { body: self.pruned(case.body), ..case };
                     let cases = cases.into_iter().map(case).collect();
                     pruned.push(Statement::Switch { selector, cases }, span);
                 }

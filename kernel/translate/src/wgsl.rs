@@ -115,7 +115,8 @@ impl Checked {
     pub fn pruned(self) -> Result<Checked, TranslateError> {
         let mut module = self.module;
         prune(&mut module);
-        let info = validator().validate(&module).map_err(|error| TranslateError(chain(&error.into_inner())))?;
+        let info =
+            validator().validate(&module).map_err(|error| TranslateError(chain(&error.into_inner())))?;
         Ok(Checked { module, info })
     }
 }

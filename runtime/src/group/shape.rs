@@ -47,7 +47,8 @@ pub(crate) fn shape((grouped, shaping): (bool, Shaping), device: &DeviceInfo, ra
         let size = local.iter().product();
         // What every device takes along its dimensions.
         let fits = shaping.dims == 1 || (group[0] <= 256 && group[1] <= 256 && group[2] <= 64);
-        let few = range.extent().iter().zip(&local).all(|(whole, part)| whole / (*part).max(1) <= GROUPS_ALONG);
+        let few =
+            range.extent().iter().zip(&local).all(|(whole, part)| whole / (*part).max(1) <= GROUPS_ALONG);
         return match grouped && range.dims() == usize::from(shaping.dims) && fits && few {
             true => Shape::along(shaping.dims, group.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX))),
             false => folded(size),
@@ -57,7 +58,9 @@ pub(crate) fn shape((grouped, shaping): (bool, Shaping), device: &DeviceInfo, ra
     let [x, y, z] = along.group().map(|extent| extent as usize);
     let [slices, rows, columns] = range.extent();
     let few = shaping.dims == 1
-        || [columns.div_ceil(x), rows.div_ceil(y), slices.div_ceil(z)].iter().all(|groups| *groups <= GROUPS_ALONG);
+        || [columns.div_ceil(x), rows.div_ceil(y), slices.div_ceil(z)]
+            .iter()
+            .all(|groups| *groups <= GROUPS_ALONG);
     if range.dims() != usize::from(shaping.dims) || !few || items > COUNTED {
         return folded((GROUP as usize).min(most));
     }

@@ -40,7 +40,8 @@ override exact_groups: bool = false;
 ";
 
 /// Those of all others.
-pub(super) const EACH: &str = "override each: u32 = 1u;\noverride items: u32 = group_x * group_y * group_z;\n";
+pub(super) const EACH: &str =
+    "override each: u32 = 1u;\noverride items: u32 = group_x * group_y * group_z;\n";
 
 /// Names that the entry point and the overrides use.
 pub(super) const NAMES: &str = "block Block item Item group groups local place at rest other first end e line dims each items \
@@ -61,7 +62,10 @@ impl Entry<'_> {
             positions.push_str("    @builtin(subgroup_invocation_id) lane: u32,\n");
             kept = "    subgroup_size = width;\n    subgroup_lane = lane;\n";
         }
-        format!("@compute @workgroup_size(group_x, group_y, group_z)\nfn {}({positions}) {{\n{kept}", self.name)
+        format!(
+            "@compute @workgroup_size(group_x, group_y, group_z)\nfn {}({positions}) {{\n{kept}",
+            self.name
+        )
     }
 
     /// A kernel whose launches have work-groups.
@@ -76,7 +80,9 @@ impl Entry<'_> {
             .iter()
             .rev()
             .enumerate()
-            .map(|(d, axis)| format!("        group_id_{d} = group.{axis};\n        local_id_{d} = place.{axis};\n"))
+            .map(|(d, axis)| {
+                format!("        group_id_{d} = group.{axis};\n        local_id_{d} = place.{axis};\n")
+            })
             .collect();
         let global: String = (0..3)
             .map(|d| format!("    let global_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n"))
@@ -190,9 +196,12 @@ impl Entry<'_> {
 
     /// Two dimensions: an item's rows follow each other.
     fn plane(call: &impl Fn([&str; 3]) -> String) -> String {
-        Self::following("        let column = group.x * group_x + place.x;\n", "y", "column < block.size_1", |at| {
-            call([at, "column", "0u"])
-        })
+        Self::following(
+            "        let column = group.x * group_x + place.x;\n",
+            "y",
+            "column < block.size_1",
+            |at| call([at, "column", "0u"]),
+        )
     }
 
     /// Three dimensions, likewise.

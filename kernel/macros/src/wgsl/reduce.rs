@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::stmt::Body;
 use super::entry::{Entry, Work};
+use super::stmt::Body;
 use super::{Memory, Writer};
 use crate::hir::{AtomicOp, Function, May, Reduction, Slice, Space, Var, VarId};
 use crate::ty::{Scalar, Ty};
@@ -90,8 +90,7 @@ impl<'m> Writer<'m> {
                 )
             })
             .collect();
-        let together =
-            format!("{fill}    workgroupBarrier();\n{steps}    if local == 0u {{\n{last}    }}\n");
+        let together = format!("{fill}    workgroupBarrier();\n{steps}    if local == 0u {{\n{last}    }}\n");
         Work::Called { declared: before, function: work, given, together }
     }
 

@@ -7,7 +7,8 @@ use super::value::is_known;
 use super::{Memory, Writer};
 use crate::flow::{breaks, diverges, returns};
 use crate::hir::{
-    Arg, Base, BinOp, Block, Expr, Function, Kind, May, Node, Place, Space, Step, Stmt, VarId, VarKind, walk_stmt,
+    Arg, Base, BinOp, Block, Expr, Function, Kind, May, Node, Place, Space, Step, Stmt, VarId, VarKind,
+    walk_stmt,
 };
 use crate::order::marker;
 use crate::ty::{Scalar, Ty};
@@ -35,8 +36,16 @@ impl<'m> Writer<'m> {
         memories: HashMap<VarId, usize>,
         names: HashMap<VarId, String>,
     ) -> String {
-        let mut body =
-            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: true, wrote: false };
+        let mut body = Body {
+            writer: self,
+            function,
+            names,
+            memories,
+            lines: Vec::new(),
+            level: 1,
+            entry: true,
+            wrote: false,
+        };
         body.unit_block(&function.body);
         body.text()
     }
@@ -94,8 +103,16 @@ impl<'m> Writer<'m> {
             Ty::Unit => String::new(),
             ty => format!(" -> {}", self.ty(ty)),
         };
-        let mut body =
-            Body { writer: self, function, names, memories, lines: Vec::new(), level: 1, entry: false, wrote: true };
+        let mut body = Body {
+            writer: self,
+            function,
+            names,
+            memories,
+            lines: Vec::new(),
+            level: 1,
+            entry: false,
+            wrote: true,
+        };
         body.function_block(&function.body);
         let text = body.text();
         let params = params.join(", ");

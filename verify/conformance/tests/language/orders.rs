@@ -142,7 +142,8 @@ fn fences_stand_around_what_they_order() {
     let image = kernel.image_for(&[ImageFormat::Wgsl]).expect("it has a text");
     let shape: Vec<_> =
         Shape::along(1, [64, 1, 1]).overrides().map(|(name, value)| (name.into(), value)).into();
-    let checked = Checked::parse(image.source()).and_then(|checked| checked.specialise(image.entry(), &shape));
+    let checked =
+        Checked::parse(image.source()).and_then(|checked| checked.specialise(image.entry(), &shape));
     let checked = checked.expect("the text is right");
     let written =
         |dialect| translate(&checked, image.entry(), dialect, Bounds::Guarded).expect("C has fences");
