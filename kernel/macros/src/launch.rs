@@ -70,6 +70,7 @@ impl Launched<'_> {
         let dims = crate::uses::dims_asked(self.module, self.at);
         let (loops, ends) = crate::uses::loops(self.module, self.at);
         let (light, reduces) = (!loops, !function.reductions.is_empty());
+        let made = crate::promise::kernel(rt);
         // In the order in which the call gives them.
         let built_with = function.params.iter().filter_map(|param| {
             let (parameter, name) = (function.vars[*param].name.to_string(), overrides.get(param)?);
@@ -119,9 +120,7 @@ impl Launched<'_> {
                             shaping: #rt::Shaping { dims: #dims, light: #light, reduces: #reduces },
                             ends: #ends,
                             };
-                            // SAFETY: the attribute wrote the text: every access stands behind a comparison of its index,
-                            // and it saw all loops.
-                            unsafe { #rt::kernel(parts) }
+                            #made
                         });
                 }
 

@@ -1,4 +1,5 @@
-//! What becomes of a kernel whose author promises, by `unsafe`, that its work-items keep apart.
+//! What becomes of a kernel whose author promises, by `unsafe`, that its work-items keep apart; and what the attribute
+//! promises by itself.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -20,5 +21,13 @@ pub(crate) fn alone(ty: &TokenStream, dims: usize, slot: usize) -> TokenStream {
         // SAFETY: who launched the kernel answers for that no two work-items meet at an element that one of them writes,
         // and that what is written overlaps no other argument.
         unsafe { launch.alone::<#ty, #dims>(#slot) }
+    }
+}
+
+/// The kernel, of what the attribute knows about it.
+pub(crate) fn kernel(rt: &TokenStream) -> TokenStream {
+    quote! {
+        // SAFETY: the attribute wrote the text: every access stands behind a comparison of its index, and it saw all loops.
+        unsafe { #rt::kernel(parts) }
     }
 }

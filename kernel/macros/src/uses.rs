@@ -7,7 +7,8 @@ use crate::builtin::Id;
 use crate::errors::Errors;
 
 use crate::hir::{
-    Arg, Base, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
+    Arg, Base, Expr, Function, Kind, May, Module, Node, Place, Slice, Space, Stmt, VarId, VarKind,
+    walk_block, walk_stmt,
 };
 use crate::order::{Order, Scope};
 use crate::ty::{Scalar, Ty};
@@ -316,4 +317,24 @@ fn scalars_of(module: &Module, ty: &Ty, found: &mut BTreeSet<Scalar>) {
         Ty::Struct(at) => module.structs[*at].fields.iter().for_each(|(_, ty)| scalars_of(module, ty, found)),
         _ => {}
     }
+}
+
+/// Whether a statement may reach, reading or writing, a buffer that the kernel writes.
+pub(crate) fn reaches_written(stmt: &Stmt, function: &Function) -> bool {
+    let is_buffer = |var: &VarId| match &function.vars[*var].kind {
+        VarKind::Slice(slice) => slice.space == Space::Global && slice.may != May::Read,
+        _ => false,
+    };
+    let mut found = false;
+    walk_stmt(stmt, &mut |node| {
+        found |= match node {
+            Node::Place(Place { base: Base::Element(var, _), .. }) => is_buffer(var),
+            Node::Expr(Expr { kind: Kind::Atomic(_, var, ..), .. }) => is_buffer(var),
+            Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
+                args.iter().any(|arg| matches!(arg, Arg::Slice(var) if is_buffer(var)))
+            }
+            _ => false,
+        };
+    });
+    found
 }

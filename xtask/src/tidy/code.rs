@@ -38,6 +38,7 @@ const UNSAFE: &[&str] = &[
     "sync/src/",
     "kernel/macros/src/device_copy.rs",
     "kernel/macros/src/promise.rs",
+    "kernel/src/attribute.rs",
     "kernel/src/body.rs",
     "kernel/src/here.rs",
     "kernel/src/host.rs",

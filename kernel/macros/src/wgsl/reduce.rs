@@ -108,7 +108,7 @@ impl<'m> Writer<'m> {
             lines: Vec::new(),
             level: 1,
             entry: false,
-            wrote: true,
+            reached: true,
         };
         let value = body.value(&reduction.combined);
         let lines: String = body.lines.iter().map(|line| format!("{line}\n")).collect();

@@ -6,12 +6,10 @@ use super::memory::{guarded, member};
 use super::value::is_known;
 use super::{Memory, Writer};
 use crate::flow::{breaks, diverges, returns};
-use crate::hir::{
-    Arg, Base, BinOp, Block, Expr, Function, Kind, May, Node, Place, Space, Step, Stmt, VarId, VarKind,
-    walk_stmt,
-};
+use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
 use crate::order::marker;
 use crate::ty::{Scalar, Ty};
+use crate::uses::reaches_written;
 
 /// The writer of one function's body.
 pub(super) struct Body<'w, 'm> {
@@ -25,8 +23,8 @@ pub(super) struct Body<'w, 'm> {
     pub(super) level: usize,
     /// Whether this is the kernel itself and no helper.
     pub(super) entry: bool,
-    /// Whether something may have been written to a buffer before what is written next.
-    pub(super) wrote: bool,
+    /// Whether a buffer that the kernel writes may have been reached before what comes next.
+    pub(super) reached: bool,
 }
 
 impl<'m> Writer<'m> {
@@ -44,7 +42,7 @@ impl<'m> Writer<'m> {
             lines: Vec::new(),
             level: 1,
             entry: true,
-            wrote: false,
+            reached: false,
         };
         body.unit_block(&function.body);
         body.text()
@@ -111,7 +109,7 @@ impl<'m> Writer<'m> {
             lines: Vec::new(),
             level: 1,
             entry: false,
-            wrote: true,
+            reached: true,
         };
         body.function_block(&function.body);
         let text = body.text();
@@ -172,11 +170,11 @@ impl<'m> Body<'_, 'm> {
         for stmt in stmts {
             // A loop's body may stand behind itself.
             let repeated = matches!(stmt, Stmt::While(..) | Stmt::Loop(_) | Stmt::For { .. });
-            if repeated && !self.wrote {
-                self.wrote = writes_buffers(stmt, self.function);
+            if repeated && !self.reached {
+                self.reached = reaches_written(stmt, self.function);
             }
             self.stmt(stmt);
-            self.wrote = self.wrote || writes_buffers(stmt, self.function);
+            self.reached = self.reached || reaches_written(stmt, self.function);
             // Nothing may stand behind a jump.
             if matches!(stmt, Stmt::Break | Stmt::Continue | Stmt::Return(_)) {
                 break;
@@ -308,9 +306,9 @@ impl<'m> Body<'_, 'm> {
                 after.into_iter().for_each(|line| self.line(line));
             }
             Kind::Barrier => {
-                // Nobody can see a write to a buffer that nobody has made yet.
+                // Nothing is ordered by it in buffers that nobody has reached yet, or that nobody writes.
                 self.line("workgroupBarrier();");
-                if self.wrote {
+                if self.reached {
                     self.line("storageBarrier();");
                 }
             }
@@ -578,26 +576,6 @@ impl<'m> Body<'_, 'm> {
     pub(super) fn is_plain(block: &Block) -> bool {
         block.stmts.is_empty() && !diverges(block)
     }
-}
-
-/// Whether a statement may write to a buffer.
-fn writes_buffers(stmt: &Stmt, function: &Function) -> bool {
-    let is_buffer = |var: &VarId| match &function.vars[*var].kind {
-        VarKind::Slice(slice) => slice.space == Space::Global && slice.may != May::Read,
-        _ => false,
-    };
-    let mut found = false;
-    walk_stmt(stmt, &mut |node| {
-        found |= match node {
-            Node::Place(Place { base: Base::Element(var, _), .. }) => is_buffer(var),
-            Node::Expr(Expr { kind: Kind::Atomic(_, var, ..), .. }) => is_buffer(var),
-            Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
-                args.iter().any(|arg| matches!(arg, Arg::Slice(var) if is_buffer(var)))
-            }
-            _ => false,
-        };
-    });
-    found
 }
 
 /// How a place is reached.
