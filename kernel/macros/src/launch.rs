@@ -70,7 +70,7 @@ impl Launched<'_> {
         let dims = crate::uses::dims_asked(self.module, self.at);
         let (loops, ends) = crate::uses::loops(self.module, self.at);
         let (light, reduces) = (!loops, !function.reductions.is_empty());
-        let made = crate::promise::kernel(rt);
+        let made = crate::promise::kernel(&rt);
         // In the order in which the call gives them.
         let built_with = function.params.iter().filter_map(|param| {
             let (parameter, name) = (function.vars[*param].name.to_string(), overrides.get(param)?);

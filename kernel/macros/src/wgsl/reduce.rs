@@ -100,16 +100,7 @@ impl<'m> Writer<'m> {
         let [a, b] = ["a", "b"].map(|name| self.unique(name));
         let ty = self.ty(&function.vars[reduction.param].ty);
         let names = HashMap::from([(reduction.parts[0], a.clone()), (reduction.parts[1], b.clone())]);
-        let mut body = Body {
-            writer: self,
-            function,
-            names,
-            memories: HashMap::new(),
-            lines: Vec::new(),
-            level: 1,
-            entry: false,
-            reached: true,
-        };
+        let mut body = Body::new(self, function, names, HashMap::new());
         let value = body.value(&reduction.combined);
         let lines: String = body.lines.iter().map(|line| format!("{line}\n")).collect();
         body.lines.clear();

@@ -34,16 +34,7 @@ impl<'m> Writer<'m> {
         memories: HashMap<VarId, usize>,
         names: HashMap<VarId, String>,
     ) -> String {
-        let mut body = Body {
-            writer: self,
-            function,
-            names,
-            memories,
-            lines: Vec::new(),
-            level: 1,
-            entry: true,
-            reached: false,
-        };
+        let mut body = Body { entry: true, reached: false, ..Body::new(self, function, names, memories) };
         body.unit_block(&function.body);
         body.text()
     }
@@ -101,21 +92,24 @@ impl<'m> Writer<'m> {
             Ty::Unit => String::new(),
             ty => format!(" -> {}", self.ty(ty)),
         };
-        let mut body = Body {
-            writer: self,
-            function,
-            names,
-            memories,
-            lines: Vec::new(),
-            level: 1,
-            entry: false,
-            reached: true,
-        };
+        let mut body = Body::new(self, function, names, memories);
         body.function_block(&function.body);
         let text = body.text();
         let params = params.join(", ");
         self.functions.text.push_str(&format!("fn {name}({params}){result} {{\n{opening}{text}}}\n\n"));
         name
+    }
+}
+
+impl<'w, 'm> Body<'w, 'm> {
+    /// That of a helper, before whose call anything may have been done.
+    pub(super) fn new(
+        writer: &'w mut Writer<'m>,
+        function: &'m Function,
+        names: HashMap<VarId, String>,
+        memories: HashMap<VarId, usize>,
+    ) -> Self {
+        Body { writer, function, names, memories, lines: Vec::new(), level: 1, entry: false, reached: true }
     }
 }
 
