@@ -14,8 +14,8 @@
 //!   The words are not aligned further, so a wider value is declared as its scalars (four `f32`, not a `vec4<f32>`).
 //!   The whole is padded to 16 bytes.
 //!
-//! The entry point's work-group size is one-dimensional, `@workgroup_size(S)` with a literal or constant `S`. Groups
-//! are counted along x, and along y too where there are more than one dimension takes, so a kernel finds its place by
+//! The entry point's work-group size is one-dimensional, `@workgroup_size(S)` with a literal or constant `S`, but for texts
+//! of the attribute, whose launches have a [shape](crate::shape). Groups are counted along x, and along y too where there are more than one dimension takes, so a kernel finds its place by
 //!
 //! ```wgsl
 //! let at = (group.y * groups.x + group.x) * S + local.x;

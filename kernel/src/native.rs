@@ -17,7 +17,8 @@
 //! That all blocks of a launch are run by one kernel, with one set of declarations, is what
 //! [`Body::run`](crate::Body::run) has its caller promise. Nothing here runs a kernel.
 //!
-//! The one exception is [`Launch::alone`], which code uses whose kernel is `unsafe` itself.
+//! The one exception is [`Launch::alone`], which code uses whose kernel is `unsafe` itself. What the attribute promises of the text
+//! that it wrote for devices (`attribute::kernel`) is not about memory that the host's code reaches.
 
 mod groups;
 mod items;

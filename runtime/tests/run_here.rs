@@ -1,5 +1,8 @@
 //! Kernels over grids, run over slices of the caller's.
 
+// What the attribute promises of the text that it wrote, it promises also in crates that have no `unsafe` of their own.
+#![forbid(unsafe_code)]
+
 use windlass::prelude::*;
 
 #[windlass::kernel]

@@ -12,7 +12,6 @@ const MEMORY: &str = "kernel/macros/src/wgsl/memory.rs";
 const PRELUDE: &str = "kernel/macros/src/wgsl/prelude.rs";
 const STMT: &str = "kernel/macros/src/wgsl/stmt.rs";
 const VALUE: &str = "kernel/macros/src/wgsl/value.rs";
-const TEXT: &str = "kernel/macros/src/wgsl.rs";
 const C: &str = "kernel/translate/src/c/functions.rs";
 const LANES: &str = "kernel/src/native/lanes.rs";
 
@@ -61,10 +60,16 @@ const FAULTS: &[Fault] = &[
         r#"return (x << (n & 31u)) | (x >> ((31u - (n & 31u)) & 31u));"#,
     ),
     Fault(
-        "the inner dimensions run together",
-        TEXT,
-        "let global_id_1 = at / block.size_2 % block.size_1;",
-        "let global_id_1 = at / block.size_2;",
+        "an item's position along the first dimension is its group's",
+        "kernel/macros/src/wgsl/entry.rs",
+        "let first = (group.{axis} * group_{axis} + place.{axis}) * each;",
+        "let first = group.{axis} * each;",
+    ),
+    Fault(
+        "a part of a reduction is a line too long",
+        "kernel/macros/src/wgsl/entry.rs",
+        "let end = min(first + line, block.size_0);",
+        "let end = min(first + line + group_x, block.size_0);",
     ),
     Fault(
         "a third of the swizzle",

@@ -164,11 +164,9 @@ impl<'m> Body<'_, 'm> {
         for stmt in stmts {
             // A loop's body may stand behind itself.
             let repeated = matches!(stmt, Stmt::While(..) | Stmt::Loop(_) | Stmt::For { .. });
-            if repeated && !self.reached {
-                self.reached = reaches_written(stmt, self.function);
-            }
+            self.reached |= repeated && reaches_written(stmt, self.function);
             self.stmt(stmt);
-            self.reached = self.reached || reaches_written(stmt, self.function);
+            self.reached |= reaches_written(stmt, self.function);
             // Nothing may stand behind a jump.
             if matches!(stmt, Stmt::Break | Stmt::Continue | Stmt::Return(_)) {
                 break;
