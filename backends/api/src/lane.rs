@@ -65,12 +65,17 @@ pub struct LaneSpec {
     /// How its work stands to others'. Other than normal only on devices with
     /// [`Aspect::Priorities`](crate::Aspect::Priorities).
     pub priority: Priority,
+    /// Whether its groups are to be timed: no group that is comes to another lane. Only on devices with
+    /// [`Aspect::Profiling`](crate::Aspect::Profiling). Some drivers time all commands of a queue or none, and take fewer of
+    /// them when they do.
+    pub timed: bool,
 }
 
 impl LaneSpec {
     /// A lane for anything, of normal priority, that learns of its work's end in the way that suits the driver best.
     pub fn new(device: usize, number: LaneNumber) -> Self {
-        LaneSpec { device, number, completion: None, role: LaneRole::Compute, priority: Priority::Normal }
+        let (role, priority) = (LaneRole::Compute, Priority::Normal);
+        LaneSpec { device, number, completion: None, role, priority, timed: false }
     }
 
     /// It is to learn of its work's end like this.
@@ -86,6 +91,11 @@ impl LaneSpec {
     /// How its work stands to others'.
     pub fn priority(self, priority: Priority) -> Self {
         LaneSpec { priority, ..self }
+    }
+
+    /// Whether its groups are to be timed.
+    pub fn timed(self, timed: bool) -> Self {
+        LaneSpec { timed, ..self }
     }
 }
 

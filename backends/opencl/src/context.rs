@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKey,
+    Allocation, BackendError, BuiltKernel, ClockSample, CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKey,
     DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
@@ -13,7 +14,7 @@ use crate::device::Found;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
 use crate::memory::{Memory, Staging};
-use crate::sys::{self, DeviceId, Queue};
+use crate::sys::{self, DeviceId, Queue, WaitList};
 
 /// A context of OpenCL devices; see [`native`](crate::native).
 pub struct OpenClContext {
@@ -83,7 +84,8 @@ unsafe impl Context for OpenClContext {
 
     fn open_lane(&self, spec: LaneSpec, sink: Arc<dyn LaneSink>) -> Result<Arc<dyn Lane>, BackendError> {
         self.check_in_use()?;
-        let queue = self.native.queue(self.devices[spec.device])?;
+        let device = self.devices[spec.device];
+        let queue = if spec.timed { self.native.timed_queue(device) } else { self.native.queue(device) }?;
         let (context, lanes) = (Arc::clone(&self.native), Arc::clone(&self.lanes));
         Ok(Arc::new(OpenClLane::open(context, lanes, queue, &spec, sink)))
     }
@@ -116,6 +118,17 @@ unsafe impl Context for OpenClContext {
 
     fn abandon(&self) {
         self.lanes.abandon();
+    }
+
+    /// By a marker in a queue of its own, which knows when it was enqueued: later calls of OpenCL ask the clock itself, and are
+    /// optional.
+    fn clock(&self, device: usize) -> Option<ClockSample> {
+        self.check_in_use().ok()?;
+        let queue = self.native.timed_queue(self.devices[device]).ok()?;
+        let host = Instant::now();
+        let marker = queue.marker(&WaitList::default()).ok()?;
+        queue.finish().ok()?;
+        Some(ClockSample::new(marker.enqueued_at().ok()?, host))
     }
 
     async fn build(

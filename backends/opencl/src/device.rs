@@ -143,7 +143,7 @@ fn physical_id(device: DeviceId, extensions: &[&str]) -> Option<[u8; 16]> {
     (id != [0; 16]).then_some(id)
 }
 
-/// What the device can do. Profiling is left out: it slows some drivers down, so queues are opened without it.
+/// What the device can do.
 fn aspects(device: DeviceId, extensions: &[&str]) -> Vec<Aspect> {
     let has = |name: &str| extensions.contains(&name);
     let full = device.text(cl::CL_DEVICE_PROFILE) != "EMBEDDED_PROFILE";
@@ -161,6 +161,8 @@ fn aspects(device: DeviceId, extensions: &[&str]) -> Vec<Aspect> {
     );
     add(!is_set(device, cl::CL_DEVICE_COMPILER_AVAILABLE), Aspect::BuiltinOnly);
     add(true, Aspect::NativeCode);
+    // Every version of OpenCL has it, in queues that are made for it.
+    add(true, Aspect::Profiling);
     aspects
 }
 

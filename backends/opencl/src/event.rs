@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Completion, Failed, LaneSink, Note, Point};
+use windlass_backend::{BackendError, Completion, Failed, LaneSink, Note, Point, Timed};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::sys::Event;
@@ -43,6 +43,8 @@ pub(crate) struct Enqueued {
     pub(crate) point: Point,
     /// One for each native command, in order. Empty for a barrier without waits.
     pub(crate) events: SmallVec<[Event; 1]>,
+    /// Whether its times are to be told; its events know them then.
+    pub(crate) timed: bool,
     /// Why the rest of the group was not enqueued, if that failed after the first command.
     pub(crate) error: Option<BackendError>,
     /// Host memory that the commands read.
@@ -65,9 +67,19 @@ impl Enqueued {
         self.events.iter().find_map(status).or_else(|| self.error.clone())
     }
 
-    fn failed(&self, lost: Option<&BackendError>) -> Option<Failed> {
-        let error = self.failure(lost)?;
-        Some(Failed::at(self.point, error))
+    /// What is to be told of it: that it failed, or, if that was asked for, when it ran.
+    fn note(&self, lost: Option<&BackendError>) -> Option<Note> {
+        match self.failure(lost) {
+            Some(error) => Some(Failed::at(self.point, error).into()),
+            None => self.times().map(Note::from),
+        }
+    }
+
+    /// When it ran. A driver that does not say leaves the group untimed, as one without commands is.
+    fn times(&self) -> Option<Timed> {
+        let (first, last) = (self.events.first()?, self.events.last()?);
+        let ([started, _], [_, ended]) = self.timed.then(|| Some((first.times().ok()?, last.times().ok()?)))??;
+        Some(Timed::new(self.point, started, ended))
     }
 }
 
@@ -181,16 +193,20 @@ impl Progress {
         let lost = table.lost.clone();
         drop(table);
         // Reading a status is a native call, so it happens on a copy of the list, without the lock.
-        let failed: Vec<Failed> = groups.iter().filter_map(|g| g.failed(lost.as_ref())).collect();
+        let notes: Vec<Note> = groups.iter().filter_map(|g| g.note(lost.as_ref())).collect();
         // This may be a callback. The table still holds these groups, so no event is released here.
         drop(groups);
         let table = &mut *lock(&self.table);
-        if let Some(lost) = failed.iter().find(|f| f.error.is_lost()) {
-            table.lost = Some(lost.error.clone());
+        let lost = |note: &Note| match note {
+            Note::Failed(failed) if failed.error.is_lost() => Some(failed.error.clone()),
+            _ => None,
+        };
+        if let Some(lost) = notes.iter().find_map(lost) {
+            table.lost = Some(lost);
         }
         let end = table.up_to(point);
         table.spent.extend(table.live.drain(..end));
-        failed.into_iter().map(Note::from).collect()
+        notes
     }
 
     /// Drops what was retired. Not for callbacks: this releases native events.
@@ -241,7 +257,8 @@ mod tests {
 
     /// A group that broke off before its first command, so that there is no event to ask.
     fn feed(progress: &Progress, point: u64, error: Option<BackendError>) {
-        progress.fed(Enqueued { point: Point(point), events: SmallVec::new(), error, sources: Vec::new() });
+        let point = Point(point);
+        progress.fed(Enqueued { point, events: SmallVec::new(), timed: false, error, sources: Vec::new() });
     }
 
     fn report(progress: &Progress, point: u64) {

@@ -185,7 +185,7 @@ impl Step<'_> {
 // behind its waits, has ended, and the queue is in-order.
 unsafe impl Lane for OpenClLane {
     unsafe fn feed(&self, group: Group<'_>) -> std::result::Result<(), BackendError> {
-        let Group { point, waits, commands, report, .. } = group;
+        let Group { point, waits, commands, report, timed, .. } = group;
         let progress = &self.stream.progress;
         progress.sweep();
         if let Some(lost) = progress.lost().or_else(|| self.lanes.lost()) {
@@ -212,7 +212,7 @@ unsafe impl Lane for OpenClLane {
         }
         // What was enqueued cannot be taken back, so a group that broke off in the middle counts as fed, and is reported as
         // failed once its commands have ended.
-        progress.fed(Enqueued { point, events, error, sources });
+        progress.fed(Enqueued { point, events, timed, error, sources });
         if report {
             self.report(point);
         }

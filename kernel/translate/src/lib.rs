@@ -9,7 +9,7 @@ mod cache;
 mod dump;
 mod error;
 mod fence;
-mod prune;
+mod prove;
 pub mod wgsl;
 
 pub use cache::Cache;

@@ -6,7 +6,7 @@ use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, 
 
 use crate::error::TranslateError;
 use crate::fence::Fence;
-use crate::prune::prune;
+use crate::prove::prove;
 
 /// A module that was checked, with what the check found out about it.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Checked {
     /// ```
     pub fn pruned(self) -> Result<Checked, TranslateError> {
         let mut module = self.module;
-        prune(&mut module);
+        prove(&mut module, &self.info);
         let info =
             validator().validate(&module).map_err(|error| TranslateError(chain(&error.into_inner())))?;
         Ok(Checked { module, info })

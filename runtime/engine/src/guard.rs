@@ -56,7 +56,7 @@ impl<S: Shell> Engine<S> {
         // A guard may be dropped before it has its memory, and then the previous data is needed, so an
         // overwriting guard keeps it like any other. Not if it has its memory in this very turn: nothing can
         // come in between.
-        let at_once = mode == Mode::Overwrite && self.has_memory_at_once(root, &bounds, spare);
+        let at_once = mode == Mode::Overwrite && self.take_memory_at_once(root, &bounds, spare);
         let mode = if at_once { mode } else { kept(mode) };
         let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
@@ -81,9 +81,9 @@ impl<S: Shell> Engine<S> {
         id
     }
 
-    /// Whether a guard on a root has no other user to wait for, and memory: it is started in the turn in which
-    /// it is planned.
-    fn has_memory_at_once(&mut self, root: RootId, bounds: &Box3, spare: &mut Option<S::Memory>) -> bool {
+    /// Gives a guard on a root without other users its memory, if there is some, made of `spare` where the root has none yet.
+    /// Whether it has: then it is started in the turn in which it is planned.
+    fn take_memory_at_once(&mut self, root: RootId, bounds: &Box3, spare: &mut Option<S::Memory>) -> bool {
         let memory = self.memory_of(Place::Host, root);
         let MemoryTraits { mapped, zeroed, .. } = self.memories[memory.0 as usize].traits;
         let lost = self.lost_with(memory).is_some();

@@ -36,7 +36,6 @@ pub struct QueueBuilder {
     limit: Option<u32>,
     handler: Option<Handler>,
     kind: LaneKind,
-    profiles: bool,
 }
 
 impl QueueBuilder {
@@ -124,7 +123,7 @@ impl QueueBuilder {
     /// # }
     /// ```
     pub fn profiling(mut self) -> Self {
-        self.profiles = true;
+        self.kind.timed = true;
         self
     }
 
@@ -180,7 +179,7 @@ impl QueueBuilder {
             Some(context) => context.slot(&device, self.kind)?,
             None => runtime.default_slot(&device, self.kind)?,
         };
-        let clock = match self.profiles {
+        let clock = match self.kind.timed {
             true => Some(slot.clock()?),
             false => None,
         };

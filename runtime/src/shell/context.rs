@@ -221,7 +221,7 @@ impl ContextShared {
         let may_feed = info.feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
         for &(lane, role) in lanes {
             let number = LaneNumber(lane.0);
-            let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority);
+            let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority).timed(kind.timed);
             spec.completion = kind.completion;
             let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
             let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))
@@ -389,4 +389,6 @@ pub(crate) struct LaneKind {
     /// How they learn that work has ended, where that is not the driver's own way.
     pub(crate) completion: Option<CompletionStrategy>,
     pub(crate) priority: Priority,
+    /// Whether they time their groups.
+    pub(crate) timed: bool,
 }

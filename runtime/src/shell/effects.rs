@@ -252,7 +252,7 @@ impl Inner {
         // A point that had passed already was reported from inside the native call, where the sink does no more
         // than leave a message. No other thread has been told of it, so it might lie there until the next
         // submission.
-        if sink::left_messages() {
+        if sink::take_left_messages() {
             self.with_state(effects, |_, _| {});
         }
     }

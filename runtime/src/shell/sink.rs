@@ -25,7 +25,7 @@ thread_local! {
 }
 
 /// Whether native calls on this thread have left messages since this was last asked.
-pub(super) fn left_messages() -> bool {
+pub(super) fn take_left_messages() -> bool {
     LEFT_MESSAGES.with(Cell::take)
 }
 

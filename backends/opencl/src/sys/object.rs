@@ -4,12 +4,13 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
 use opencl3::command_queue::{
-    create_command_queue, enqueue_map_buffer, enqueue_unmap_mem_object, finish, flush, release_command_queue,
+    CL_QUEUE_PROFILING_ENABLE, create_command_queue, enqueue_map_buffer, enqueue_unmap_mem_object, finish, flush, release_command_queue,
 };
 use opencl3::context::context::{CL_CONTEXT_PLATFORM, create_context, release_context};
 use opencl3::error_codes::CL_MAP_FAILURE;
 use opencl3::event::{
-    CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, get_event_info, release_event, set_event_callback,
+    CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED,
+    CL_PROFILING_COMMAND_START, get_event_info, get_event_profiling_data, release_event, set_event_callback,
     wait_for_events,
 };
 use opencl3::kernel::{
@@ -25,7 +26,7 @@ use opencl3::program::{
     get_program_info, release_program,
 };
 use opencl3::types::{
-    CL_BLOCKING, cl_command_queue, cl_context, cl_context_properties, cl_event, cl_int, cl_kernel, cl_mem,
+    CL_BLOCKING, cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event, cl_int, cl_kernel, cl_mem,
     cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
@@ -90,9 +91,18 @@ impl Context {
     }
 
     pub(crate) fn queue(&self, device: DeviceId) -> Result<Queue> {
+        self.create_queue(device, 0)
+    }
+
+    /// A queue whose events know when they began and ended.
+    pub(crate) fn timed_queue(&self, device: DeviceId) -> Result<Queue> {
+        self.create_queue(device, CL_QUEUE_PROFILING_ENABLE)
+    }
+
+    fn create_queue(&self, device: DeviceId, properties: cl_command_queue_properties) -> Result<Queue> {
         // OpenCL 1.x's call, since a driver of that age may lack the later one and its table entry would be null.
         // SAFETY: both handles are live; a device of another context is refused.
-        let queue = unsafe { create_command_queue(self.0, device.0, 0) };
+        let queue = unsafe { create_command_queue(self.0, device.0, properties) };
         named("clCreateCommandQueue", queue).map(Queue)
     }
 
@@ -260,6 +270,21 @@ impl Event {
     pub(crate) fn status(&self) -> Result<cl_int> {
         // opencl3 gives this answer as an `Int`, whatever the driver does, so the conversion does not panic.
         named("clGetEventInfo", get_event_info(self.0, CL_EVENT_COMMAND_EXECUTION_STATUS)).map(cl_int::from)
+    }
+
+    /// When the command was enqueued, by the device's clock, in nanoseconds. The command has ended, in a queue that times.
+    pub(crate) fn enqueued_at(&self) -> Result<u64> {
+        self.time(CL_PROFILING_COMMAND_QUEUED)
+    }
+
+    /// When the command began and ended, as above.
+    pub(crate) fn times(&self) -> Result<[u64; 2]> {
+        Ok([self.time(CL_PROFILING_COMMAND_START)?, self.time(CL_PROFILING_COMMAND_END)?])
+    }
+
+    fn time(&self, what: cl_uint) -> Result<u64> {
+        let bytes = named("clGetEventProfilingInfo", get_event_profiling_data(self.0, what))?;
+        Ok(bytes.try_into().map_or(0, cl_ulong::from_ne_bytes))
     }
 
     /// Waits until the command has ended.

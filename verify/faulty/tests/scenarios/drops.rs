@@ -182,6 +182,36 @@ fn a_runtime_with_threads_ends_by_itself() {
     assert_eq!(control.breaches(), Vec::<String>::new());
 }
 
+/// Invariant 8: the last handle of a runtime makes no native call where it goes, though contexts and kernels go with it. Seen to
+/// fail where the runtime let go of its contexts after the scheduler, and a queue of its device.
+#[test]
+fn the_end_of_a_runtime_makes_no_native_call() {
+    let mut last_handles: [fn(Runtime, Queue); 2] =
+        [|runtime, queue| drop((queue, runtime)), |runtime, queue| drop((runtime, queue))];
+    for last in &mut last_handles {
+        let faulty = Faulty::builder().device(Memory::Own).auto().build();
+        let control = faulty.control();
+        let runtime = Runtime::builder().backend(faulty).only_given_backends().build();
+        let queue = Queue::builder().runtime(&runtime).blocking_build().unwrap();
+        let x = Buffer::from(vec![1_u32; 64]);
+        step(&queue, &x, 1).blocking_wait().unwrap();
+        let values = x.into_vec().blocking_wait().unwrap();
+        assert_eq!(values[0], stepped(1, [1]));
+        assert!(control.audit().kernels > 0, "there is something to be dropped");
+        while runtime.stats().live_nodes + runtime.stats().live_buffers > 0 {
+            std::thread::yield_now();
+        }
+        inside_poll(|| last(runtime, queue));
+        let mut rounds = 0;
+        while control.audit().live() > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            rounds += 1;
+            assert!(rounds < 20_000, "{:?}", control.audit());
+        }
+        assert_clean(&control);
+    }
+}
+
 /// A transfer for an accessor that has gone is nobody's any more, but the lane is making it. The runtime, and with it the memory,
 /// goes when it has ended. Seen to fail where only groups kept the runtime: memory was freed under the copy.
 #[test]
