@@ -372,7 +372,7 @@ impl Kernel {
     /// A kernel that is launched over [`NdRange`](crate::NdRange)s only: its text has the overrides `group_items`, the
     /// work-items of one work-group, which is its work-group's size, and `local_0` to `local_2`, the group's extents,
     /// outermost first, those that the launch does not have 1. A device whose last groups never reach beyond the launch
-    /// sets `exact_groups`, a `bool`. A text of the attribute has those of its [shape](crate::shape) besides.
+    /// sets `rows` to false, a `bool`. A text of the attribute has those of its [shape](crate::shape) besides.
     pub fn grouped(
         name: &str,
         slots: impl IntoIterator<Item = Slot>,

@@ -31,8 +31,9 @@ use crate::shell::sink::ContextLoss;
 /// ```
 #[derive(Clone)]
 pub struct Context {
-    runtime: Runtime,
+    // Goes before its runtime, whose reaper gets what it had built.
     shared: Arc<ContextShared>,
+    runtime: Runtime,
 }
 
 impl Context {

@@ -1,6 +1,7 @@
 //! The crate's one error type.
 
 mod foreign;
+pub(crate) mod stall;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use windlass_backend::{BackendError, BackendId};
 use windlass_sync::panics::Panicked;
 
-use crate::shell::stall::Stall;
 pub(crate) use foreign::Foreign;
+use stall::Stall;
 
 /// What everything here returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -85,6 +85,7 @@ pub use buffer::{Buffer, Image, Texel};
 pub use bundle::Bundle;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
+pub use error::stall::{Holder, Stall, Waiter};
 pub use error::{BoxError, Error, Result};
 pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Events, Profile, Status};
 pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
@@ -95,7 +96,7 @@ pub use recording::Recording;
 pub use runtime::{Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
 pub use shell::shutdown::Remaining;
-pub use shell::stall::{DeadlockPolicy, Holder, Stall, Waiter};
+pub use shell::stall::DeadlockPolicy;
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
     MemoryKind, Priority, TexelFormat, Unavailable,

@@ -24,7 +24,7 @@ use crate::shell::Inner;
 use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::shell::devices::DeviceData;
 use crate::shell::shutdown::Remaining;
-use crate::shell::stall::Stall;
+use crate::error::stall::Stall;
 pub use builder::RuntimeBuilder;
 pub use stats::Stats;
 
@@ -52,10 +52,11 @@ pub struct Runtime {
 }
 
 struct Shared {
-    inner: Arc<Inner>,
-    backends: Vec<BackendEntry>,
+    // Contexts leave what they had built to the scheduler's reaper, so they go before it: fields are dropped in their order.
     contexts: Mutex<HashMap<(usize, DeviceKey), OpenedOnce>>,
+    backends: Vec<BackendEntry>,
     filter: OnceLock<Result<Option<DeviceFilter>>>,
+    inner: Arc<Inner>,
 }
 
 /// A context that one thread opens, and others wait for.

@@ -169,6 +169,8 @@ pub struct Limits {
     pub work_group_items: usize,
     /// Bytes of local memory for one work-group.
     pub local_memory: usize,
+    /// Work-groups along one dimension of a launch.
+    pub groups_along: usize,
 }
 
 impl Limits {
@@ -191,6 +193,11 @@ impl Limits {
     pub fn work_group(self, items: usize, local_memory: usize) -> Self {
         Limits { work_group_items: items, local_memory, ..self }
     }
+
+    /// The most work-groups along one dimension. Launches of `#[kernel]` with more are folded.
+    pub fn groups_along(self, groups: usize) -> Self {
+        Limits { groups_along: groups, ..self }
+    }
 }
 
 impl Default for Limits {
@@ -209,6 +216,7 @@ impl Default for Limits {
             bindings: usize::MAX,
             work_group_items: usize::MAX,
             local_memory: usize::MAX,
+            groups_along: usize::MAX,
         }
     }
 }

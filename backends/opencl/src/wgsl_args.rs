@@ -34,8 +34,8 @@ pub(crate) fn read(kernel: &Kernel, image: &KernelImage) -> Result<(Translation,
     let mut checked = Checked::parse(image.source()).map_err(|error| refuse(error.to_string()))?;
     if checked.has_overrides() {
         // Work-groups are counted along one dimension here, so there are as many as the launch has.
-        let exact = ("exact_groups".into(), 1.0);
-        let values: Vec<_> = image.overrides().iter().cloned().chain([exact]).collect();
+        let one_row = ("rows".into(), 0.0);
+        let values: Vec<_> = image.overrides().iter().cloned().chain([one_row]).collect();
         checked = checked.specialise(image.entry(), &values).map_err(|error| refuse(error.to_string()))?;
     }
     checked = checked.pruned().map_err(|error| refuse(error.to_string()))?;
@@ -99,15 +99,18 @@ impl Calling {
                     let len = block::count(len).map_err(too_many)?;
                     Bound::Value(SmallVec::from_slice(&len.to_ne_bytes()))
                 }
-                Param::Uniform { bytes, .. } => match block.get(..bytes as usize) {
-                    Some(block) => Bound::Value(SmallVec::from_slice(block)),
-                    None => {
-                        return unsupported(format!(
-                            "kernel `{kernel}` reads a block of {bytes} bytes, and its slots make {}",
-                            block.len()
-                        ));
+                Param::Uniform { offset, bytes, .. } => {
+                    let end = offset as usize + bytes as usize;
+                    match block.get(offset as usize..end) {
+                        Some(value) => Bound::Value(SmallVec::from_slice(value)),
+                        None => {
+                            return unsupported(format!(
+                                "kernel `{kernel}` reads a block of {end} bytes, and its slots make {}",
+                                block.len()
+                            ));
+                        }
                     }
-                },
+                }
                 _ => return unsupported(format!("{param:?}")),
             });
         }

@@ -116,6 +116,7 @@ fn limits(limits: &wgpu::Limits) -> Limits {
         .binding(limits.max_storage_buffer_binding_size, 1)
         .bindings(limits.max_storage_buffers_per_shader_stage as usize)
         .work_group(items as usize, limits.max_compute_workgroup_storage_size as usize)
+        .groups_along(limits.max_compute_workgroups_per_dimension as usize)
 }
 
 fn aspects(features: Features) -> Vec<Aspect> {

@@ -11,8 +11,9 @@
 //! # What a translated kernel takes
 //!
 //! [`Translation::params`] lists the parameters in order: for each storage binding a pointer to its first byte, then,
-//! where it ends in an array without a length, a `uint` with the number of that array's elements; for each uniform
-//! binding its struct by value. Bindings come in the order of group and number.
+//! where it ends in an array without a length and that length is asked for, a `uint` with the number of that array's elements; for
+//! each uniform binding those of its members that are used, where all are scalars, else its struct, by value. Bindings come in
+//! the order of group and number.
 //!
 //! # Bounds
 //!
@@ -24,6 +25,7 @@ mod atomics;
 mod body;
 mod dialect;
 mod expr;
+mod flat;
 mod functions;
 mod math;
 mod names;
@@ -64,10 +66,12 @@ pub enum Param {
         /// Bytes from one element to the next.
         stride: u32,
     },
-    /// A uniform binding's bytes, by value.
+    /// A uniform binding's bytes, or a member of it, by value.
     Uniform {
         /// The binding's number.
         binding: u32,
+        /// Where in the binding it starts.
+        offset: u32,
         /// How many bytes.
         bytes: u32,
     },

@@ -11,8 +11,6 @@ const GROUP: u32 = 256;
 const EACH: u32 = 4;
 /// Launches with fewer items than this are spread over as many work-items as there are.
 const SHARED: usize = 1 << 20;
-/// No device takes fewer work-groups along one dimension.
-const GROUPS_ALONG: usize = 65_535;
 /// Work-groups of a reduction for each of a GPU's units: as many as run at once.
 const GROUPS_OF_UNIT: u32 = 8;
 /// Elements of a reduction that an item takes at least on a CPU, whose groups run one after the other.
@@ -39,7 +37,7 @@ pub(crate) fn shapes(kernel: &Kernel, device: &DeviceInfo, range: Option<&Range>
 
 /// The shape of a launch.
 pub(crate) fn shape((grouped, shaping): (bool, Shaping), device: &DeviceInfo, range: &Range) -> Shape {
-    let most = device.limits.work_group_items;
+    let (most, most_groups) = (device.limits.work_group_items, device.limits.groups_along);
     let folded = |items: usize| Shape::folded(u32::try_from(items).unwrap_or(u32::MAX));
     let items = range.checked_items().unwrap_or(usize::MAX);
     if let Some(local) = range.local() {
@@ -48,7 +46,7 @@ pub(crate) fn shape((grouped, shaping): (bool, Shaping), device: &DeviceInfo, ra
         // What every device takes along its dimensions.
         let fits = shaping.dims == 1 || (group[0] <= 256 && group[1] <= 256 && group[2] <= 64);
         let few =
-            range.extent().iter().zip(&local).all(|(whole, part)| whole / (*part).max(1) <= GROUPS_ALONG);
+            range.extent().iter().zip(&local).all(|(whole, part)| whole / (*part).max(1) <= most_groups);
         return match grouped && range.dims() == usize::from(shaping.dims) && fits && few {
             true => Shape::along(shaping.dims, group.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX))),
             false => folded(size),
@@ -60,7 +58,7 @@ pub(crate) fn shape((grouped, shaping): (bool, Shaping), device: &DeviceInfo, ra
     let few = shaping.dims == 1
         || [columns.div_ceil(x), rows.div_ceil(y), slices.div_ceil(z)]
             .iter()
-            .all(|groups| *groups <= GROUPS_ALONG);
+            .all(|groups| *groups <= most_groups);
     if range.dims() != usize::from(shaping.dims) || !few || items > COUNTED {
         return folded((GROUP as usize).min(most));
     }

@@ -15,9 +15,9 @@ use windlass_engine::NodeId;
 
 /// See the module documentation.
 pub(crate) struct QueueCore {
-    pub(crate) inner: Arc<Inner>,
-    /// The device it is on.
+    /// The device it is on. Its context leaves what it had built to the scheduler's reaper, so it goes before that.
     pub(crate) slot: Arc<DeviceSlot>,
+    pub(crate) inner: Arc<Inner>,
     pub(crate) account: Account,
     pub(crate) limit: u32,
     handler: Option<Handler>,

@@ -4,7 +4,6 @@
 //! to let go. So after a while a warning names both sides, once, and the work goes on waiting. A test may ask for an
 //! error instead ([`DeadlockPolicy`]), which comes once nothing but the program itself could let anybody go on.
 
-use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,55 +11,13 @@ use std::time::Duration;
 use slab::Slab;
 use windlass_sync::facade::{Mutex, lock};
 
+use crate::error::stall::{Holder, Stall, Waiter};
 use crate::error::{Cause, Error, Kind};
 use crate::shell::queue::QueueCore;
 use crate::shell::report::log;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State};
 use windlass_engine::Held;
-
-/// Something that has been waiting for long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stall {
-    /// What it waits for, as far as the runtime knows.
-    pub holder: Holder,
-    /// Where the thing that holds others up was asked for.
-    pub holder_at: Option<&'static Location<'static>>,
-    /// What waits.
-    pub waiter: Waiter,
-    /// The name of the group that waits, if it has one.
-    pub waiting: Option<String>,
-    /// Where the first of those that wait was submitted or asked for.
-    pub waiting_at: Option<&'static Location<'static>>,
-    /// How many wait.
-    pub count: usize,
-}
-
-/// What holds others up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Holder {
-    /// A host accessor's guard that is still alive.
-    Guard,
-    /// A group or host task that is running, or is with its device.
-    Group,
-    /// A future given to `after`, a kernel build or an allocation.
-    Outside,
-    /// The queue's limit of groups in flight.
-    Credits,
-}
-
-/// What is held up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Waiter {
-    /// A group or host task.
-    Group,
-    /// A host accessor that has not been granted.
-    HostAccessor,
-    /// A submission, in [`Queue::ready`](crate::Queue::ready).
-    Submission,
-}
 
 /// What becomes of work behind host guards once nothing else is going on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,30 +28,6 @@ pub enum DeadlockPolicy {
     Report,
     /// It fails. For tests, in which an error says more than a hang.
     Error,
-}
-
-impl fmt::Display for Stall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} waiting", self.count)?;
-        match (self.waiting_at, self.waiter) {
-            (Some(at), Waiter::Submission) => write!(f, ", first at {at},")?,
-            (Some(at), Waiter::HostAccessor) => write!(f, ", first a host accessor asked for at {at},")?,
-            (Some(at), Waiter::Group) => {
-                write!(f, ", first {} submitted at {at},", self.waiting.as_deref().unwrap_or("a group"))?;
-            }
-            (None, _) => {}
-        }
-        match self.holder {
-            Holder::Guard => f.write_str(" for a host guard that is held")?,
-            Holder::Group => f.write_str(" for a group that has not ended")?,
-            Holder::Outside => f.write_str(" for a future, a build or memory")?,
-            Holder::Credits => f.write_str(" for room in a queue")?,
-        }
-        match self.holder_at {
-            Some(at) => write!(f, ", asked for at {at}"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// How often a runtime looks, and when it starts to speak.

@@ -29,6 +29,7 @@ pub(super) const SHAPE: &str = "override dims: u32 = 0u;
 override group_x: u32 = 1u;
 override group_y: u32 = 1u;
 override group_z: u32 = 1u;
+override rows: bool = true;
 ";
 
 /// Those of texts whose launches have work-groups.
@@ -36,7 +37,6 @@ pub(super) const GROUPS: &str = "override local_0: u32 = 1u;
 override local_1: u32 = 1u;
 override local_2: u32 = 1u;
 override group_items: u32 = 1u;
-override exact_groups: bool = false;
 ";
 
 /// Those of all others.
@@ -44,8 +44,13 @@ pub(super) const EACH: &str =
     "override each: u32 = 1u;\noverride items: u32 = group_x * group_y * group_z;\n";
 
 /// Names that the entry point and the overrides use.
-pub(super) const NAMES: &str = "block Block item Item group groups local place at rest other first end e line dims each items \
-    group_x group_y group_z group_at groups_1 groups_2 group_items exact_groups subgroup_size subgroup_lane width lane";
+pub(super) const NAMES: &str = "block Block item Item group groups local place at rest other first end e line dims each items rows \
+    group_x group_y group_z group_at groups_1 groups_2 group_items subgroup_size subgroup_lane width lane";
+
+/// The number of a group that is counted along x, and, where a device does not take so many along one dimension, along y.
+const GROUP_AT: &str = "        var group_at = group.x;
+        if rows { group_at += group.y * groups.x; }
+";
 
 impl Entry<'_> {
     fn head(&self) -> String {
@@ -103,13 +108,12 @@ impl Entry<'_> {
         format!(
             "{}{declared}    if dims == {}u {{
 {along}    }} else {{
-        let group_at = group.y * groups.x + group.x;
-        let groups_1 = block.size_1 / local_1;
+{GROUP_AT}        let groups_1 = block.size_1 / local_1;
         let groups_2 = block.size_2 / local_2;
         group_id_0 = group_at / (groups_1 * groups_2);
         group_id_1 = group_at / groups_2 % groups_1;
         group_id_2 = group_at % groups_2;
-        if !exact_groups {{ if group_id_0 >= block.size_0 / local_0 {{ return; }} }}
+        if rows {{ if group_id_0 >= block.size_0 / local_0 {{ return; }} }}
         local_id_0 = local / (local_1 * local_2);
         local_id_1 = local / local_2 % local_1;
         local_id_2 = local % local_2;
@@ -144,7 +148,7 @@ impl Entry<'_> {
         format!(
             "{}{declared}    if dims == {}u {{
 {along}    }} else {{
-        let at = (group.y * groups.x + group.x) * group_x + local;
+{GROUP_AT}        let at = group_at * group_x + local;
         let rest = block.size_1 * block.size_2;
         if at < block.size_0 * rest {{ {folded} }}
     }}
@@ -159,7 +163,7 @@ impl Entry<'_> {
     fn line(call: &impl Fn([&str; 3]) -> String) -> String {
         let (one, other) = (call(["first", "0u", "0u"]), call(["at", "0u", "0u"]));
         format!(
-            "        let first = (group.y * groups.x + group.x) * (group_x * each) + local;
+            "{GROUP_AT}        let first = group_at * (group_x * each) + place.x;
         if each == 1u {{
             if first < block.size_0 {{ {one} }}
         }} else {{
@@ -182,10 +186,10 @@ impl Entry<'_> {
         };
         let four: String = (0..4).map(|n| format!("            {}\n", at(n))).collect();
         format!(
-            "        let line = ((block.size_0 - 1u) / (groups.x * groups.y * group_x) + 1u) * group_x;
-        let first = (group.y * groups.x + group.x) * line;
+            "{GROUP_AT}        let line = ((block.size_0 - 1u) / (groups.x * groups.y * group_x) + 1u) * group_x;
+        let first = group_at * line;
         let end = min(first + line, block.size_0);
-        var at = first + local;
+        var at = first + place.x;
         for (; at + 3u * group_x < end; at += 4u * group_x) {{
 {four}        }}
         for (; at < end; at += group_x) {{ {} }}

@@ -232,7 +232,7 @@ pub(super) fn guarded(memory: &Memory, indices: &[impl AsRef<str>]) -> (String, 
             for (d, i) in texts.skip(1) {
                 index = format!("({index}) * block.{name}_extent_{d} + {i}");
             }
-            (inside.join(" && "), format!("block.{name}_at + {index}"))
+            (inside.join(" && "), format!("block.{name}_at + ({index})"))
         }
     }
 }

@@ -350,18 +350,10 @@ impl<'m> Body<'_, 'm> {
             };
         }
         let at = self.kept(at.clone(), "i", "u32");
-        let shown = self.writer.ty(ty);
-        match ty {
-            Ty::Scalar(_) | Ty::Vector(..) => {
-                format!("select({shown}(), {of}[min({at}, {}u)], {at} < {len}u)", len - 1)
-            }
-            _ => {
-                let name = self.temporary("element");
-                self.line(format!("var {name}: {shown};"));
-                self.line(format!("if {at} < {len}u {{ {name} = {of}[{at}]; }}"));
-                name
-            }
-        }
+        let (shown, name) = (self.writer.ty(ty), self.temporary("element"));
+        self.line(format!("var {name}: {shown};"));
+        self.line(format!("if {at} < {len}u {{ {name} = {of}[{at}]; }}"));
+        name
     }
 
     fn length(&mut self, var: usize, dim: Option<u8>) -> String {

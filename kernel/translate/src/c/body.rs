@@ -124,11 +124,15 @@ impl<'p, 'm> Body<'p, 'm> {
             }
             Statement::If { condition, ref accept, ref reject } => {
                 let condition = self.value(condition)?;
-                self.line(&format!("if ({}) {{", bare(&condition)));
-                self.nested(accept)?;
-                if !reject.is_empty() {
+                let (condition, first, second) = match accept.is_empty() {
+                    true => (format!("!({})", bare(&condition)), reject, accept),
+                    false => (bare(&condition).to_string(), accept, reject),
+                };
+                self.line(&format!("if ({condition}) {{"));
+                self.nested(first)?;
+                if !second.is_empty() {
                     self.line("} else {");
-                    self.nested(reject)?;
+                    self.nested(second)?;
                 }
                 self.line("}");
                 Ok(())
@@ -184,6 +188,9 @@ impl<'p, 'm> Body<'p, 'm> {
         if self.pointer(handle).is_some() {
             return Ok(());
         }
+        if self.flat_member(handle).is_some() {
+            return Ok(());
+        }
         let named = self.function.named_expressions.contains_key(&handle);
         let uses = self.info[handle].ref_count;
         if !named && uses < self.function.expressions[handle].bake_ref_count() {
@@ -223,11 +230,7 @@ impl<'p, 'm> Body<'p, 'm> {
         }
         let checked = self.program.checked;
         for global in self.program.used(&checked.info[function]) {
-            let name = self.program.names.of(NameKey::GlobalVariable(global)).to_string();
-            texts.push(name.clone());
-            if self.program.tail(checked.module.global_variables[global].ty).is_some() {
-                texts.push(format!("{name}_len"));
-            }
+            texts.extend(self.program.passed_on(global));
         }
         let name = self.program.names.of(NameKey::Function(function)).to_string();
         let text = format!("{name}({})", texts.join(", "));

@@ -55,6 +55,9 @@ impl Body<'_, '_> {
         if let Some(name) = self.named.get(&handle) {
             return Ok(name.clone());
         }
+        if let Some(name) = self.flat_member(handle) {
+            return Ok(name.into());
+        }
         if self.pointer(handle).is_some() {
             return Ok(format!("&{}", self.place(handle)?));
         }
@@ -179,6 +182,14 @@ impl Body<'_, '_> {
         self.program.names.of(key).to_string()
     }
 
+    /// The name of the parameter that an expression loads, if it loads a member that is passed by itself.
+    pub(super) fn flat_member(&self, of: Handle<Expression>) -> Option<&str> {
+        let Expression::Load { pointer } = self.function.expressions[of] else { return None };
+        let Expression::AccessIndex { base, index } = self.function.expressions[pointer] else { return None };
+        let Expression::GlobalVariable(global) = self.function.expressions[base] else { return None };
+        self.program.flat_member(global, index)
+    }
+
     pub(super) fn load(&mut self, pointer: Handle<Expression>) -> Outcome<String> {
         let place = self.place(pointer)?;
         match self.pointer(pointer) {
@@ -271,8 +282,19 @@ impl Body<'_, '_> {
         }
     }
 
-    /// An index, held below the length where it is not known to be.
+    /// An index, held below the length where it is not known to be. Where the text guards its indices, one that is counted from
+    /// the start of a buffer's range lies in the buffer, so the sum does not wrap: said in as many bits as addresses have, compilers see
+    /// that neighbours are neighbours.
     fn index(&mut self, base: Handle<Expression>, index: Handle<Expression>) -> Outcome<String> {
+        if self.program.bounds == Bounds::Guarded
+            && let Expression::Binary { op: naga::BinaryOperator::Add, left, right } = self.function.expressions[index]
+            && let Some(start) = self.flat_member(left).map(str::to_string)
+            && self.named.get(&index).is_none()
+            && matches!(self.pointer(base), Some((AddressSpace::Storage { .. }, _)))
+        {
+            let right = self.value(right)?;
+            return Ok(format!("(size_t){start} + {right}"));
+        }
         let text = self.value(index)?;
         self.checked_index(base, GuardedIndex::Expression(index), text)
     }

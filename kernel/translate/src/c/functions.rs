@@ -120,7 +120,7 @@ impl Program<'_> {
         Ok(match (op, s.kind) {
             (B::Modulo, ScalarKind::Float) if s.width == 2 => format!("(half)fmod({a}, {b})"),
             (B::Modulo, ScalarKind::Float) => format!("fmod({a}, {b})"),
-            (B::Divide | B::Modulo, ScalarKind::Sint | ScalarKind::Uint) => {
+            (B::Divide | B::Modulo, ScalarKind::Sint | ScalarKind::Uint) if !is_above_zero(b) => {
                 let name = self.division(op, s)?;
                 call(&name, [a, b])
             }
@@ -323,4 +323,9 @@ fn op_name(op: Op) -> String {
         name.push(c.to_ascii_lowercase());
     }
     name
+}
+
+/// Whether a text is a number above zero.
+fn is_above_zero(text: &str) -> bool {
+    text.trim_end_matches(['u', 'l']).parse::<u64>().is_ok_and(|number| number > 0)
 }

@@ -1,5 +1,6 @@
 //! A whole program: what it is made of, and the entry point.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use naga::proc::NameKey;
@@ -7,6 +8,7 @@ use naga::{AddressSpace, ArraySize, BuiltIn, Function, GlobalVariable, Handle, S
 
 use super::body::Body;
 use super::dialect::{Dialect, Position};
+use super::flat::Member;
 use super::names::Names;
 use super::types::CType;
 use super::{Bounds, Param, Translation};
@@ -44,6 +46,10 @@ pub(super) struct Program<'m> {
     /// The writer's own functions.
     pub(super) helpers: Definitions,
     constants: Definitions,
+    /// Members of uniform buffers that are passed one by one, and what they are called.
+    flat: BTreeMap<Member, String>,
+    /// Whether lengths of arrays are asked for.
+    lengths: bool,
 }
 
 impl<'m> Program<'m> {
@@ -54,11 +60,28 @@ impl<'m> Program<'m> {
                 "overrides must be given values before a module is translated".into(),
             ));
         }
+        let module = &checked.module;
+        let mut names = Names::new(module, dialect);
+        let lengths = bounds == Bounds::Clamped || asks_for_lengths(module);
+        if lengths {
+            for (handle, _) in module.global_variables.iter() {
+                let taken = format!("{}_len", names.of(NameKey::GlobalVariable(handle)));
+                names.fresh(&taken);
+            }
+        }
+        let flat = super::flat::members(module).into_iter().map(|member @ (global, at)| {
+            let key = NameKey::StructMember(module.global_variables[global].ty, at);
+            let like = names.of(key).to_string();
+            (member, names.fresh(&like))
+        });
+        let flat = flat.collect();
         Ok(Program {
             checked,
             dialect,
             bounds,
-            names: Names::new(&checked.module, dialect),
+            flat,
+            lengths,
+            names,
             extensions: String::new(),
             types: Definitions::default(),
             helpers: Definitions::default(),
@@ -168,16 +191,29 @@ impl<'m> Program<'m> {
                 let ty = self.pointee(global.ty)?;
                 let mut params =
                     vec![(format!("{pointer}{fixed}{ty} *{name}"), Some(Param::Storage { binding }))];
-                if let Some((offset, stride)) = self.tail(global.ty) {
+                if let Some((offset, stride)) = self.tail(global.ty).filter(|_| self.lengths) {
                     let param = Param::Length { binding, offset, stride };
                     params.push((format!("uint {name}_len"), Some(param)));
                 }
                 params
             }
+            AddressSpace::Uniform if self.is_flat(handle) => {
+                let TypeInner::Struct { members, .. } = &self.module().types[global.ty].inner else {
+                    return refuse("a uniform buffer of another type");
+                };
+                let mut params = Vec::new();
+                for (at, name) in self.flat_members(handle) {
+                    let member = &members[at as usize];
+                    let (bytes, offset) = (self.bytes(member.ty), member.offset);
+                    let text = format!("{} {name}", self.handle_name(member.ty)?);
+                    params.push((text, Some(Param::Uniform { binding, offset, bytes })));
+                }
+                params
+            }
             AddressSpace::Uniform if kernel => {
-                let bytes = self.bytes(global.ty);
+                let (bytes, offset) = (self.bytes(global.ty), 0);
                 let ty = self.handle_name(global.ty)?;
-                vec![(format!("{ty} {name}_value"), Some(Param::Uniform { binding, bytes }))]
+                vec![(format!("{ty} {name}_value"), Some(Param::Uniform { binding, offset, bytes }))]
             }
             AddressSpace::Uniform => {
                 vec![(format!("{pointer}const {} *{name}", self.handle_name(global.ty)?), None)]
@@ -188,6 +224,33 @@ impl<'m> Program<'m> {
             }
             other => return refuse(format!("the address space {other:?}")),
         })
+    }
+
+    /// Whether a uniform buffer's members are passed one by one.
+    pub(super) fn is_flat(&self, global: Handle<GlobalVariable>) -> bool {
+        self.flat.keys().any(|(of, _)| *of == global)
+    }
+
+    /// The members of such a buffer that are used, and what they are called.
+    fn flat_members(&self, global: Handle<GlobalVariable>) -> Vec<(u32, String)> {
+        let own = self.flat.iter().filter(|((of, _), _)| *of == global);
+        own.map(|((_, at), name)| (*at, name.clone())).collect()
+    }
+
+    /// What such a member is called.
+    pub(super) fn flat_member(&self, global: Handle<GlobalVariable>, at: u32) -> Option<&str> {
+        self.flat.get(&(global, at)).map(String::as_str)
+    }
+
+    /// How a call passes a global on.
+    pub(super) fn passed_on(&self, global: Handle<GlobalVariable>) -> Vec<String> {
+        if self.is_flat(global) {
+            return self.flat_members(global).into_iter().map(|(_, name)| name).collect();
+        }
+        let name = self.names.of(NameKey::GlobalVariable(global)).to_string();
+        let has_length = self.lengths && self.tail(self.module().global_variables[global].ty).is_some();
+        let length = has_length.then(|| format!("{name}_len"));
+        [Some(name), length].into_iter().flatten().collect()
     }
 
     /// What a pointer to a storage binding points to: for an array without a length its first element.
@@ -239,6 +302,7 @@ impl<'m> Program<'m> {
         let name = self.names.of(NameKey::GlobalVariable(handle)).to_string();
         let pointer = self.dialect.pointer(global.space);
         Ok(match global.space {
+            AddressSpace::Uniform if self.is_flat(handle) => String::new(),
             AddressSpace::Uniform => {
                 let ty = self.handle_name(global.ty)?;
                 format!("    {pointer}const {ty} *{name} = &{name}_value;\n")
@@ -366,6 +430,12 @@ impl<'m> Program<'m> {
         self.constants.define(&name, || format!("{space}{c} {name} = {};\n", plain_braces(&value)));
         Ok(name)
     }
+}
+
+fn asks_for_lengths(module: &naga::Module) -> bool {
+    let functions = module.functions.iter().map(|(_, function)| function);
+    let mut all = functions.chain(module.entry_points.iter().map(|entry| &entry.function));
+    all.any(|function| function.expressions.iter().any(|(_, e)| matches!(e, naga::Expression::ArrayLength(_))))
 }
 
 /// An initialiser without the types in front of its braces.

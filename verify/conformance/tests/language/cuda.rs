@@ -28,7 +28,7 @@ fn translated(text: &str) -> Result<Vec<String>, String> {
         Some((name.into(), value.parse::<f64>().ok()?))
     };
     let mut values: Vec<(Box<str>, f64)> = text.lines().map_while(value).collect();
-    values.push(("exact_groups".into(), 1.0));
+    values.push(("rows".into(), 0.0));
     let checked = Checked::parse(text).map_err(|error| error.to_string())?;
     let entries: Vec<String> = checked.compute_entries().map(str::to_owned).collect();
     let [entry] = &entries[..] else { return Err(format!("its entry points are {entries:?}")) };

@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::task::Context as TaskContext;
 
 use windlass::prelude::*;
-use windlass_faulty::{Faulty, FaultyBuilder, Memory};
+use windlass_faulty::{Faulty, FaultyBuilder, Memory, inside_poll};
 
-use crate::rig::{Outside, Rig, assert_clean, blend, poll, set, single, step};
+use crate::rig::{Outside, Rig, assert_clean, blend, poll, set, single, step, stepped};
 
 /// Everything that a program holds.
 #[derive(Default)]
@@ -195,7 +195,7 @@ fn the_end_of_a_runtime_makes_no_native_call() {
         let queue = Queue::builder().runtime(&runtime).blocking_build().unwrap();
         let x = Buffer::from(vec![1_u32; 64]);
         step(&queue, &x, 1).blocking_wait().unwrap();
-        let values = x.into_vec().blocking_wait().unwrap();
+        let values = futures_lite::future::block_on(x.into_vec()).unwrap();
         assert_eq!(values[0], stepped(1, [1]));
         assert!(control.audit().kernels > 0, "there is something to be dropped");
         while runtime.stats().live_nodes + runtime.stats().live_buffers > 0 {

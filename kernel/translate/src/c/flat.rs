@@ -1,0 +1,77 @@
+//! Uniform buffers whose members are passed one by one: those of scalars that are only ever loaded whole. A compiler then sees
+//! values that nothing can change, and not memory that a store might reach.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use naga::{AddressSpace, Expression, Function, GlobalVariable, Handle, Module, Statement, TypeInner};
+
+/// A member of a uniform buffer: the buffer, and the member's number.
+pub(super) type Member = (Handle<GlobalVariable>, u32);
+
+/// The members that are used, of all buffers that can be passed so.
+pub(super) fn members(module: &Module) -> BTreeSet<Member> {
+    let candidates = module.global_variables.iter().filter(|(_, global)| {
+        global.space == AddressSpace::Uniform && is_of_scalars(module, global.ty)
+    });
+    let mut used: BTreeMap<Handle<GlobalVariable>, BTreeSet<u32>> =
+        candidates.map(|(handle, _)| (handle, BTreeSet::new())).collect();
+    let functions = module.functions.iter().map(|(_, function)| function);
+    for function in functions.chain(module.entry_points.iter().map(|entry| &entry.function)) {
+        note(function, &mut used);
+    }
+    used.into_iter().flat_map(|(global, members)| members.into_iter().map(move |member| (global, member))).collect()
+}
+
+fn is_of_scalars(module: &Module, ty: Handle<naga::Type>) -> bool {
+    let scalar = |ty: Handle<naga::Type>| matches!(module.types[ty].inner, TypeInner::Scalar(_));
+    match &module.types[ty].inner {
+        TypeInner::Struct { members, .. } => members.iter().all(|member| scalar(member.ty)),
+        _ => false,
+    }
+}
+
+/// Notes the members that a function loads; a buffer that it uses in another way is none of these.
+fn note(function: &Function, used: &mut BTreeMap<Handle<GlobalVariable>, BTreeSet<u32>>) {
+    let expressions = &function.expressions;
+    let global = |handle: Handle<Expression>| match expressions[handle] {
+        Expression::GlobalVariable(global) => Some(global),
+        _ => None,
+    };
+    let part = |handle: Handle<Expression>| match expressions[handle] {
+        Expression::AccessIndex { base, index } => global(base).map(|global| (global, index)),
+        _ => None,
+    };
+    let mut other = Vec::new();
+    for (_, expression) in expressions.iter() {
+        match *expression {
+            Expression::Load { pointer } => match part(pointer) {
+                Some((global, member)) => {
+                    used.get_mut(&global).map(|members| members.insert(member));
+                }
+                None => other.extend(global(pointer)),
+            },
+            Expression::AccessIndex { base, .. } | Expression::Access { base, .. } => {
+                other.extend(part(base).map(|(global, _)| global));
+                if matches!(expression, Expression::Access { .. }) {
+                    other.extend(global(base));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut open: Vec<&Statement> = function.body.iter().collect();
+    while let Some(statement) = open.pop() {
+        match statement {
+            Statement::Call { arguments, .. } => {
+                let named = arguments.iter().filter_map(|a| global(*a).or_else(|| part(*a).map(|(g, _)| g)));
+                other.extend(named);
+            }
+            Statement::Block(block) => open.extend(block.iter()),
+            Statement::If { accept, reject, .. } => open.extend(accept.iter().chain(reject.iter())),
+            Statement::Switch { cases, .. } => open.extend(cases.iter().flat_map(|case| case.body.iter())),
+            Statement::Loop { body, continuing, .. } => open.extend(body.iter().chain(continuing.iter())),
+            _ => {}
+        }
+    }
+    other.iter().for_each(|global| drop(used.remove(global)));
+}
