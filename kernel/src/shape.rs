@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `dims` | 1 to 3: the launch goes along so many of the device's own dimensions, x being the launch's last one. 0: it is *folded*, all of its items being counted along x, which no device's limits for single dimensions can refuse |
 //! | `group_x`, `group_y`, `group_z` | the work-group's extents along the device's dimensions |
+//! | `covered` | every argument that the kernel reaches at its own position has an element for each work-item: these accesses are compared once, with the launch's extents |
 //! | `each` | how many elements of the launch's first dimension one item takes, where the kernel has no work-groups of its own |
 //!
 //! In a launch of one dimension an item's elements are `group_x` apart, so that neighbours reach for neighbours; in others
@@ -24,6 +25,8 @@ pub struct Shaping {
     pub light: bool,
     /// Whether it has reductions.
     pub reduces: bool,
+    /// The slots of arguments that it reaches at the item's own position, a bit for each.
+    pub placed: u64,
 }
 
 /// The layout of a launch.
@@ -33,19 +36,20 @@ pub struct Shape {
     group: [u32; 3],
     each: u32,
     most: u32,
+    covered: bool,
 }
 
-const NAMES: [&str; 6] = ["dims", "group_x", "group_y", "group_z", "each", "most_groups"];
+const NAMES: [&str; 7] = ["dims", "group_x", "group_y", "group_z", "each", "most_groups", "covered"];
 
 impl Shape {
     /// All items counted along one dimension, in work-groups of so many.
     pub fn folded(group: u32) -> Self {
-        Shape { dims: 0, group: [group, 1, 1], each: 1, most: u32::MAX }
+        Shape { dims: 0, group: [group, 1, 1], each: 1, most: u32::MAX, covered: false }
     }
 
     /// The device's own dimensions, with work-groups of these extents, x first.
     pub fn along(dims: u8, group: [u32; 3]) -> Self {
-        Shape { dims, group, each: 1, most: u32::MAX }
+        Shape { dims, group, each: 1, most: u32::MAX, covered: false }
     }
 
     /// With so many elements for an item.
@@ -60,10 +64,16 @@ impl Shape {
         Shape { most: most.max(1), ..self }
     }
 
+    /// Of launches in which every argument that is reached at the items' own positions has an element for each, if `covered`.
+    #[must_use]
+    pub fn covered(self, covered: bool) -> Self {
+        Shape { covered, ..self }
+    }
+
     /// As values of overrides.
-    pub fn overrides(self) -> [(&'static str, f64); 6] {
+    pub fn overrides(self) -> [(&'static str, f64); 7] {
         let [x, y, z] = self.group;
-        let values = [u32::from(self.dims), x, y, z, self.each, self.most];
+        let values = [u32::from(self.dims), x, y, z, self.each, self.most, u32::from(self.covered)];
         std::array::from_fn(|at| (NAMES[at], f64::from(values[at])))
     }
 
@@ -73,8 +83,9 @@ impl Shape {
             let found = image.overrides().iter().find(|(known, _)| &**known == name)?;
             Some(found.1 as u32)
         };
-        let [dims, x, y, z, each, most] = NAMES.map(value);
-        Some(Shape { dims: u8::try_from(dims?).ok()?, group: [x?, y?, z?], each: each?, most: most? })
+        let [dims, x, y, z, each, most, covered] = NAMES.map(value);
+        let (dims, group, covered) = (u8::try_from(dims?).ok()?, [x?, y?, z?], covered? != 0);
+        Some(Shape { dims, group, each: each?, most: most?, covered })
     }
 
     /// The shape of a text's launches, whose entry point has this work-group size: that of the image, or, where that says

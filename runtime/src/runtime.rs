@@ -19,12 +19,12 @@ use windlass_sync::panics::{Panicked, catch};
 
 use crate::context;
 use crate::device::{Device, DeviceFilter, Platform, Selector};
+use crate::error::stall::Stall;
 use crate::error::{Error, Kind, Result};
 use crate::shell::Inner;
 use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::shell::devices::DeviceData;
 use crate::shell::shutdown::Remaining;
-use crate::error::stall::Stall;
 pub use builder::RuntimeBuilder;
 pub use stats::Stats;
 

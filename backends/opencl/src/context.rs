@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, ClockSample, CompletionStrategy, Context, ContextInfo, DeviceInfo, DeviceKey,
-    DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
+    Allocation, BackendError, BuiltKernel, ClockSample, CompletionStrategy, Context, ContextInfo, DeviceInfo,
+    DeviceKey, DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject,
+    async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 

@@ -78,7 +78,8 @@ impl Enqueued {
     /// When it ran. A driver that does not say leaves the group untimed, as one without commands is.
     fn times(&self) -> Option<Timed> {
         let (first, last) = (self.events.first()?, self.events.last()?);
-        let ([started, _], [_, ended]) = self.timed.then(|| Some((first.times().ok()?, last.times().ok()?)))??;
+        let ([started, _], [_, ended]) =
+            self.timed.then(|| Some((first.times().ok()?, last.times().ok()?)))??;
         Some(Timed::new(self.point, started, ended))
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn read(kernel: &Kernel, image: &KernelImage) -> Result<(Translation,
         let values: Vec<_> = image.overrides().iter().cloned().chain([one_row]).collect();
         checked = checked.specialise(image.entry(), &values).map_err(|error| refuse(error.to_string()))?;
     }
-    checked = checked.pruned().map_err(|error| refuse(error.to_string()))?;
+    checked = checked.pruned(image.is_guarded()).map_err(|error| refuse(error.to_string()))?;
     let bounds = if image.is_guarded() { Bounds::Guarded } else { Bounds::Clamped };
     let translation = translate(&checked, image.entry(), Dialect::OpenClC, bounds)
         .map_err(|error| refuse(error.to_string()))?;

@@ -70,6 +70,11 @@ impl Launched<'_> {
         let dims = crate::uses::dims_asked(self.module, self.at);
         let (loops, ends) = crate::uses::loops(self.module, self.at);
         let (light, reduces) = (!loops, !function.reductions.is_empty());
+        let placed = crate::uses::placed(function, dims);
+        let slots_of = function.params.iter().zip(self.slots());
+        // No kernel has more slots than there are bits.
+        let placed = slots_of.filter(|(param, at)| placed.contains(param) && *at < 64);
+        let placed = placed.fold(0_u64, |all, (_, at)| all | 1 << at);
         let made = crate::promise::kernel(&rt);
         // In the order in which the call gives them.
         let built_with = function.params.iter().filter_map(|param| {
@@ -117,7 +122,7 @@ impl Launched<'_> {
                             run,
                             needs: &[#(#needs),*],
                             overrides: &[#(#built_with),*],
-                            shaping: #rt::Shaping { dims: #dims, light: #light, reduces: #reduces },
+                            shaping: #rt::Shaping { dims: #dims, light: #light, reduces: #reduces, placed: #placed },
                             ends: #ends,
                             };
                             #made

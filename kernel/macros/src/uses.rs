@@ -225,6 +225,24 @@ pub(crate) fn position(function: &Function, expr: &Expr) -> Option<u8> {
     }
 }
 
+/// The parameters in memory that a kernel reaches at the item's own position, in all of the dimensions that it asks about.
+pub(crate) fn placed(function: &Function, dims: u8) -> BTreeSet<VarId> {
+    let own = |var: VarId, at: &[Expr]| {
+        let global = matches!(&function.vars[var].kind, VarKind::Slice(Slice { space: Space::Global, .. }));
+        let positions = at.iter().zip(0..).all(|(index, dim)| position(function, index) == Some(dim));
+        (global && at.len() == usize::from(dims) && positions).then_some(var)
+    };
+    let mut placed = BTreeSet::new();
+    walk_block(&function.body, &mut |node| match node {
+        Node::Expr(Expr { kind: Kind::Element(var, at) | Kind::Atomic(_, var, at, _), .. }) => {
+            placed.extend(own(*var, at));
+        }
+        Node::Place(Place { base: Base::Element(var, at), .. }) => placed.extend(own(*var, at)),
+        _ => {}
+    });
+    placed
+}
+
 fn bound_to_position(function: &Function, var: VarId) -> Option<u8> {
     let mut bound = None;
     walk_block(&function.body, &mut |node| {

@@ -150,8 +150,10 @@ impl<'m> Writer<'m> {
         self.access_functions();
         let (opening, values) = self.values(function);
         let body = self.entry_body(function, memories, values);
+        let covered = self.covered(function);
         let form = Entry {
             name: &entry,
+            covered: &covered,
             dims: self.dims,
             positions: if self.places { 3 } else { self.dims },
             subgroups: self.subgroups,
@@ -175,6 +177,10 @@ impl<'m> Writer<'m> {
         text.push_str(&self.types.text);
         text.push_str(&format!("struct Block {{\n{}}}\n\n", self.block.concat()));
         text.push_str(&self.bindings());
+        if groups || !covered.is_empty() {
+            // What holds behind a call of it is known to hold: see `windlass_kernel_translate`.
+            text.push_str("fn w_promised(holds: bool) {}\n\n");
+        }
         text.push_str(&self.helpers.text);
         text.push_str(&self.functions.text);
         if self.subgroups {
@@ -182,6 +188,21 @@ impl<'m> Writer<'m> {
         }
         text.push_str(&point);
         Text { text, entry, overrides: self.override_names }
+    }
+
+    /// What holds in a launch in which every argument that is reached at the items' own positions has an element for each.
+    fn covered(&self, function: &Function) -> Vec<String> {
+        let mut covered = Vec::new();
+        for param in crate::uses::placed(function, self.dims) {
+            let Memory { name, slice, .. } = self.memory_of(function, param);
+            match slice.dims {
+                1 => covered.push(format!("block.size_0 <= block.{name}_len")),
+                dims => {
+                    covered.extend((0..dims).map(|d| format!("block.size_{d} <= block.{name}_extent_{d}")))
+                }
+            }
+        }
+        covered
     }
 
     /// Gives each parameter that is memory its name; says which variable is which memory.

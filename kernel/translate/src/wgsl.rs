@@ -96,7 +96,8 @@ impl Checked {
         Ok(Checked { module: module.into_owned(), info: info.into_owned() })
     }
 
-    /// The module without what its overrides' values, or barriers that stand before others, make needless.
+    /// The module without what its overrides' values, or barriers that stand before others, make needless. Where the text is
+    /// `trusted`, a call of a function `w_promised` says that what it is called with holds.
     ///
     /// ```
     /// use windlass_kernel_translate::wgsl::Checked;
@@ -111,11 +112,11 @@ impl Checked {
     /// let statements = |checked: &Checked| checked.module().entry_points[0].function.body.len();
     /// let checked = Checked::parse(text).unwrap().specialise("main", &[("N".into(), 32.0)]).unwrap();
     /// let before = statements(&checked);
-    /// assert!(statements(&checked.pruned().unwrap()) < before);
+    /// assert!(statements(&checked.pruned(false).unwrap()) < before);
     /// ```
-    pub fn pruned(self) -> Result<Checked, TranslateError> {
+    pub fn pruned(self, trusted: bool) -> Result<Checked, TranslateError> {
         let mut module = self.module;
-        prove(&mut module, &self.info);
+        prove(&mut module, &self.info, trusted);
         let info =
             validator().validate(&module).map_err(|error| TranslateError(chain(&error.into_inner())))?;
         Ok(Checked { module, info })

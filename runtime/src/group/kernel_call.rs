@@ -9,7 +9,7 @@ use windlass_backend::Aspect;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _};
-use super::shape::shape;
+use super::shape::{is_covered, shape};
 use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
 use crate::shell::build::{Values, image_on};
@@ -17,6 +17,7 @@ use crate::shell::context::DeviceSlot;
 use crate::shell::work::{Binding, DeviceCommand, ImagePart, KernelArg, PlannedKernel};
 use crate::shell::{Inner, State, limits};
 use windlass_engine::Mode;
+use windlass_kernel::shape::Shaping;
 
 /// As much local memory as the host device gives a work-group.
 const MOST_LOCAL_HERE: usize = 16 << 20;
@@ -237,7 +238,10 @@ impl<'g> KernelCall<'g> {
         limits::check_launch(name, of, buffers, &range, local_memory)?;
         let mut values = build_values(&self.kernel, self.overrides, Some(&range))?;
         if let Some(shaping) = self.kernel.shaping().filter(|_| !slot.runs_host_bodies()) {
-            values.extend(shape((self.kernel.is_grouped(), shaping), &slot.device.info, &range).overrides());
+            let of = (self.kernel.is_grouped(), shaping);
+            let shape = shape(of, &slot.device.info, &range);
+            let covered = is_covered(of, &slot.device.info) && covers(shaping, &self.args, &range);
+            values.extend(shape.covered(covered).overrides());
         }
         let built = slot.build(inner, &self.kernel, values)?;
         let planned = PlannedKernel { range, args: self.args, built, local_memory: passed };
@@ -246,6 +250,21 @@ impl<'g> KernelCall<'g> {
         }
         Ok(DeviceCommand::Kernel(Box::new(planned)))
     }
+}
+
+/// Whether every argument that a kernel reaches at the item's own position has an element for each item of a launch.
+fn covers(shaping: Shaping, args: &[KernelArg], range: &Range) -> bool {
+    let items = range.extent();
+    let has_all = |arg: &KernelArg| match arg {
+        KernelArg::Window(Some(binding), _) => match shaping.dims {
+            1 => binding.len() >= items[2],
+            _ => binding.extent.size.iter().zip(items).all(|(has, wanted)| *has >= wanted),
+        },
+        _ => false,
+    };
+    let placed =
+        args.iter().zip(0..).filter(|(_, at)| shaping.placed.checked_shr(*at).is_some_and(|of| of & 1 == 1));
+    range.dims() == usize::from(shaping.dims) && placed.into_iter().all(|(arg, _)| has_all(arg))
 }
 
 /// Refuses an argument that does not fit its slot, or that the device does not take there.

@@ -23,13 +23,21 @@ const COUNTED: usize = 1 << 31;
 pub(crate) fn shapes(kernel: &Kernel, device: &DeviceInfo, range: Option<&Range>) -> Vec<Shape> {
     let Some(shaping) = kernel.shaping() else { return Vec::new() };
     match range {
-        Some(range) => vec![shape((kernel.is_grouped(), shaping), device, range)],
+        // Whether the arguments cover it is known when it is launched.
+        Some(range) => {
+            let shape = shape((kernel.is_grouped(), shaping), device, range);
+            match is_covered((kernel.is_grouped(), shaping), device) {
+                true => vec![shape.covered(true), shape],
+                false => vec![shape],
+            }
+        }
         None if kernel.is_grouped() => Vec::new(),
         None => {
-            let of = |each| spread(shaping, device).each(each);
+            let spread = spread(shaping, device);
             match shaping.light && !shaping.reduces && is_gpu(device) {
-                true => vec![of(1), of(EACH)],
-                false => vec![spread(shaping, device)],
+                true => vec![spread.each(1), spread.each(EACH)],
+                false if is_covered((false, shaping), device) => vec![spread.covered(true), spread],
+                false => vec![spread],
             }
         }
     }
@@ -88,6 +96,12 @@ fn spread(shaping: Shaping, device: &DeviceInfo) -> Shape {
         }
         (true, false) => shape.each(REDUCED_EACH),
     }
+}
+
+/// Whether it matters that the arguments of a launch cover it: comparisons cost on CPUs, where each ends up as a mask, and in
+/// launches that name their groups. GPUs do not feel them in others, and would have twice as many kernels to build.
+pub(crate) fn is_covered((grouped, shaping): (bool, Shaping), device: &DeviceInfo) -> bool {
+    shaping.placed != 0 && (grouped || !is_gpu(device))
 }
 
 fn is_gpu(device: &DeviceInfo) -> bool {

@@ -221,7 +221,8 @@ impl ContextShared {
         let may_feed = info.feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
         for &(lane, role) in lanes {
             let number = LaneNumber(lane.0);
-            let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority).timed(kind.timed);
+            let mut spec =
+                LaneSpec::new(position, number).role(role).priority(kind.priority).timed(kind.timed);
             spec.completion = kind.completion;
             let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
             let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))

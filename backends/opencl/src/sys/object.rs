@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
 use opencl3::command_queue::{
-    CL_QUEUE_PROFILING_ENABLE, create_command_queue, enqueue_map_buffer, enqueue_unmap_mem_object, finish, flush, release_command_queue,
+    CL_QUEUE_PROFILING_ENABLE, create_command_queue, enqueue_map_buffer, enqueue_unmap_mem_object, finish,
+    flush, release_command_queue,
 };
 use opencl3::context::context::{CL_CONTEXT_PLATFORM, create_context, release_context};
 use opencl3::error_codes::CL_MAP_FAILURE;
@@ -26,8 +27,8 @@ use opencl3::program::{
     get_program_info, release_program,
 };
 use opencl3::types::{
-    CL_BLOCKING, cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event, cl_int, cl_kernel, cl_mem,
-    cl_mem_flags, cl_program, cl_uint, cl_ulong,
+    CL_BLOCKING, cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event,
+    cl_int, cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
 use super::{DeviceId, Failure, PlatformId, Result, WaitList, named};

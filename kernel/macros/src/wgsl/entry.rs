@@ -15,6 +15,8 @@ pub(super) enum Work {
 /// What the entry point's form depends on.
 pub(super) struct Entry<'a> {
     pub(super) name: &'a str,
+    /// What holds where the launch is covered.
+    pub(super) covered: &'a [String],
     /// Dimensions that the kernel asks about.
     pub(super) dims: u8,
     /// Positions that the work takes: of so many dimensions.
@@ -30,6 +32,7 @@ override group_x: u32 = 1u;
 override group_y: u32 = 1u;
 override group_z: u32 = 1u;
 override rows: bool = true;
+override covered: bool = false;
 ";
 
 /// Those of texts whose launches have work-groups.
@@ -44,8 +47,8 @@ pub(super) const EACH: &str =
     "override each: u32 = 1u;\noverride items: u32 = group_x * group_y * group_z;\n";
 
 /// Names that the entry point and the overrides use.
-pub(super) const NAMES: &str = "block Block item Item group groups local place at rest other first end e line dims each items rows \
-    group_x group_y group_z group_at groups_1 groups_2 group_items subgroup_size subgroup_lane width lane";
+pub(super) const NAMES: &str = "block Block item Item group groups local place at rest other first end e line dims each items rows covered \
+    group_x group_y group_z group_at groups_1 groups_2 group_items w_promised subgroup_size subgroup_lane width lane";
 
 /// The number of a group that is counted along x, and, where a device does not take so many along one dimension, along y.
 const GROUP_AT: &str = "        var group_at = group.x;
@@ -67,8 +70,14 @@ impl Entry<'_> {
             positions.push_str("    @builtin(subgroup_invocation_id) lane: u32,\n");
             kept = "    subgroup_size = width;\n    subgroup_lane = lane;\n";
         }
+        let covered: String =
+            self.covered.iter().map(|holds| format!("        w_promised({holds});\n")).collect();
+        let covered = match covered.is_empty() {
+            true => String::new(),
+            false => format!("    if covered {{\n{covered}    }}\n"),
+        };
         format!(
-            "@compute @workgroup_size(group_x, group_y, group_z)\nfn {}({positions}) {{\n{kept}",
+            "@compute @workgroup_size(group_x, group_y, group_z)\nfn {}({positions}) {{\n{kept}{covered}",
             self.name
         )
     }
@@ -89,8 +98,14 @@ impl Entry<'_> {
                 format!("        group_id_{d} = group.{axis};\n        local_id_{d} = place.{axis};\n")
             })
             .collect();
+        // Launches are of whole groups.
         let global: String = (0..3)
-            .map(|d| format!("    let global_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n"))
+            .map(|d| {
+                format!(
+                    "    let global_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n    \
+                     w_promised(global_id_{d} < block.size_{d});\n"
+                )
+            })
             .collect();
         let work = match work {
             Work::Here(body) => body.clone(),

@@ -287,7 +287,8 @@ impl Body<'_, '_> {
     /// that neighbours are neighbours.
     fn index(&mut self, base: Handle<Expression>, index: Handle<Expression>) -> Outcome<String> {
         if self.program.bounds == Bounds::Guarded
-            && let Expression::Binary { op: naga::BinaryOperator::Add, left, right } = self.function.expressions[index]
+            && let Expression::Binary { op: naga::BinaryOperator::Add, left, right } =
+                self.function.expressions[index]
             && let Some(start) = self.flat_member(left).map(str::to_string)
             && self.named.get(&index).is_none()
             && matches!(self.pointer(base), Some((AddressSpace::Storage { .. }, _)))

@@ -10,16 +10,19 @@ pub(super) type Member = (Handle<GlobalVariable>, u32);
 
 /// The members that are used, of all buffers that can be passed so.
 pub(super) fn members(module: &Module) -> BTreeSet<Member> {
-    let candidates = module.global_variables.iter().filter(|(_, global)| {
-        global.space == AddressSpace::Uniform && is_of_scalars(module, global.ty)
-    });
+    let candidates = module
+        .global_variables
+        .iter()
+        .filter(|(_, global)| global.space == AddressSpace::Uniform && is_of_scalars(module, global.ty));
     let mut used: BTreeMap<Handle<GlobalVariable>, BTreeSet<u32>> =
         candidates.map(|(handle, _)| (handle, BTreeSet::new())).collect();
     let functions = module.functions.iter().map(|(_, function)| function);
     for function in functions.chain(module.entry_points.iter().map(|entry| &entry.function)) {
         note(function, &mut used);
     }
-    used.into_iter().flat_map(|(global, members)| members.into_iter().map(move |member| (global, member))).collect()
+    used.into_iter()
+        .flat_map(|(global, members)| members.into_iter().map(move |member| (global, member)))
+        .collect()
 }
 
 fn is_of_scalars(module: &Module, ty: Handle<naga::Type>) -> bool {

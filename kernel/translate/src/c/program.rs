@@ -435,7 +435,9 @@ impl<'m> Program<'m> {
 fn asks_for_lengths(module: &naga::Module) -> bool {
     let functions = module.functions.iter().map(|(_, function)| function);
     let mut all = functions.chain(module.entry_points.iter().map(|entry| &entry.function));
-    all.any(|function| function.expressions.iter().any(|(_, e)| matches!(e, naga::Expression::ArrayLength(_))))
+    all.any(|function| {
+        function.expressions.iter().any(|(_, e)| matches!(e, naga::Expression::ArrayLength(_)))
+    })
 }
 
 /// An initialiser without the types in front of its braces.

@@ -200,7 +200,8 @@ impl Facts {
 
     fn looked_into(&self, terms: &Terms, value: Value, depth: u8) -> Interval {
         let known = terms.everywhere(value);
-        let known = self.intervals.iter().filter(|(of, _)| *of == value).fold(known, |all, (_, i)| all.within(*i));
+        let known =
+            self.intervals.iter().filter(|(of, _)| *of == value).fold(known, |all, (_, i)| all.within(*i));
         let Some(depth) = depth.checked_sub(1) else { return known };
         let of = |value| self.looked_into(terms, value, depth);
         let made = match *terms.of(value) {
@@ -379,7 +380,10 @@ mod tests {
                     for x in a.least..=a.most {
                         for y in b.least..=b.most {
                             let made = number(op, x, y);
-                            assert!(all.least <= made && made <= all.most, "{op:?} {a:?} {b:?}: {made}, {all:?}");
+                            assert!(
+                                all.least <= made && made <= all.most,
+                                "{op:?} {a:?} {b:?}: {made}, {all:?}"
+                            );
                         }
                     }
                 }

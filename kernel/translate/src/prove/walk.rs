@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use naga::{Block, Expression, Function, Handle, Literal, LocalVariable, Statement, UnaryOperator};
 use naga::{BinaryOperator as Op, MathFunction};
+use naga::{Block, Expression, Function, Handle, Literal, LocalVariable, Statement, UnaryOperator};
 
 use super::terms::{Interval, Term, Value};
 use super::{FunctionInfo, Prover, is_number, is_truth, type_of};
@@ -74,7 +74,8 @@ impl<'p, 'm> Walk<'p, 'm> {
     }
 
     pub(super) fn run(mut self) -> Outcome {
-        let variables: Vec<_> = self.function.local_variables.iter().map(|(at, var)| (at, var.init)).collect();
+        let variables: Vec<_> =
+            self.function.local_variables.iter().map(|(at, var)| (at, var.init)).collect();
         for (at, init) in variables {
             let value = match init {
                 Some(init) => self.value(init),
@@ -165,9 +166,9 @@ impl<'p, 'm> Walk<'p, 'm> {
             Expression::Compose { components, .. } => {
                 let parts: Box<[Value]> = components.iter().map(|part| self.value(*part)).collect();
                 // Vectors may be made of vectors.
-                let scalars = components.iter().all(|part| {
-                    !matches!(type_of(module, self.info, *part), naga::TypeInner::Vector { .. })
-                });
+                let scalars = components
+                    .iter()
+                    .all(|part| !matches!(type_of(module, self.info, *part), naga::TypeInner::Vector { .. }));
                 let plain = scalars || matches!(inner, naga::TypeInner::Struct { .. });
                 plain.then_some(Term::Whole(parts))
             }
@@ -260,6 +261,10 @@ impl<'p, 'm> Walk<'p, 'm> {
                     Some(Statement::ControlBarrier(before)) => *before |= *barrier,
                     _ => written.push(statement.clone(), *span),
                 },
+                Statement::Call { function, arguments, .. } if self.prover.is_promise(*function) => {
+                    let promised: Vec<Value> = arguments.iter().map(|holds| self.value(*holds)).collect();
+                    promised.into_iter().for_each(|holds| self.assume(holds, true));
+                }
                 Statement::Call { function, arguments, result } => {
                     let function = self.call(*function, arguments, *result);
                     let (arguments, result) = (arguments.clone(), *result);
@@ -331,7 +336,9 @@ impl<'p, 'm> Walk<'p, 'm> {
     /// Something was stored through a pointer: a value, or nobody knows what.
     fn stored(&mut self, pointer: Handle<Expression>, value: Option<Value>) {
         let (mut at, mut whole) = (pointer, true);
-        while let Expression::AccessIndex { base, .. } | Expression::Access { base, .. } = self.function.expressions[at] {
+        while let Expression::AccessIndex { base, .. } | Expression::Access { base, .. } =
+            self.function.expressions[at]
+        {
             (at, whole) = (base, false);
         }
         if let Expression::LocalVariable(variable) = self.function.expressions[at] {
@@ -412,7 +419,12 @@ impl<'p, 'm> Walk<'p, 'm> {
 
     /// The variables behind a branch. Those that are true or false on one of the ways say what the other way says together with
     /// the condition: so `&&` and `||` come out of WGSL.
-    fn joined(&mut self, condition: Value, accepted: Ends, rejected: &Ends) -> BTreeMap<Handle<LocalVariable>, Value> {
+    fn joined(
+        &mut self,
+        condition: Value,
+        accepted: Ends,
+        rejected: &Ends,
+    ) -> BTreeMap<Handle<LocalVariable>, Value> {
         let mut joined = BTreeMap::new();
         for (variable, (yes, interval)) in accepted {
             let (no, other) = rejected.get(&variable).copied().unwrap_or((yes, interval));
@@ -493,13 +505,20 @@ impl<'p, 'm> Walk<'p, 'm> {
     }
 
     /// A loop. What it changes has one value at its head, of which only the interval is known.
-    fn repeated(&mut self, body: &Block, continuing: &Block, break_if: Option<Handle<Expression>>) -> [Block; 2] {
+    fn repeated(
+        &mut self,
+        body: &Block,
+        continuing: &Block,
+        break_if: Option<Handle<Expression>>,
+    ) -> [Block; 2] {
         let mut changed = changes(&self.function, body);
         changed.extend(changes(&self.function, continuing));
         let before = self.ends().unwrap_or_default();
         let mut heads: BTreeMap<_, _> = changed
             .iter()
-            .map(|variable| (*variable, before.get(variable).map_or(Interval::ALL, |(_, interval)| *interval)))
+            .map(|variable| {
+                (*variable, before.get(variable).map_or(Interval::ALL, |(_, interval)| *interval))
+            })
             .collect();
         let variables = self.variables.clone();
         let trying = std::mem::replace(&mut self.trying, true);
@@ -509,7 +528,10 @@ impl<'p, 'm> Walk<'p, 'm> {
             let (_, back, _) = self.turn(body, continuing, break_if, &heads);
             settled = true;
             for (variable, head) in &mut heads {
-                let wider = back.as_ref().and_then(|back| back.get(variable)).map_or(*head, |(_, end)| head.with(*end));
+                let wider = back
+                    .as_ref()
+                    .and_then(|back| back.get(variable))
+                    .map_or(*head, |(_, end)| head.with(*end));
                 if wider != *head {
                     settled = false;
                     *head = if turn == 0 { wider } else { given_up(*head, wider) };
@@ -610,7 +632,9 @@ fn changes(function: &Function, block: &Block) -> Vec<Handle<LocalVariable>> {
     let mut found = Vec::new();
     let mut note = |pointer: Handle<Expression>| {
         let mut at = pointer;
-        while let Expression::AccessIndex { base, .. } | Expression::Access { base, .. } = function.expressions[at] {
+        while let Expression::AccessIndex { base, .. } | Expression::Access { base, .. } =
+            function.expressions[at]
+        {
             at = base;
         }
         if let Expression::LocalVariable(variable) = function.expressions[at] {
