@@ -66,7 +66,9 @@ pub fn bytes<'a>(
     values: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Vec<u8>, TooMany> {
     let mut bytes = Vec::with_capacity(64);
-    for word in places.into_iter().flatten() {
+    // A place without elements starts where there is memory: it may be the end of its buffer.
+    let places = places.into_iter().map(|[at, len]| if len == 0 { [0, 0] } else { [at, len] });
+    for word in places.flatten() {
         bytes.extend_from_slice(&word.to_ne_bytes());
     }
     for extent in extents(range)? {

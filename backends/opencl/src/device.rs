@@ -122,6 +122,10 @@ fn is_set(device: DeviceId, what: opencl3::types::cl_device_info) -> bool {
     device.number(what).is_some_and(|n| n != 0)
 }
 
+pub(crate) fn is_gpu(device: DeviceId) -> bool {
+    matches!(kind(device), DeviceKind::IntegratedGpu | DeviceKind::DiscreteGpu)
+}
+
 fn kind(device: DeviceId) -> DeviceKind {
     let kind = device.number(cl::CL_DEVICE_TYPE).unwrap_or(0);
     if kind & cl::CL_DEVICE_TYPE_GPU != 0 {

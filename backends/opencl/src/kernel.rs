@@ -40,7 +40,7 @@ use windlass_sync::facade::{Mutex, lock};
 
 use crate::args::Bound;
 use crate::described_args;
-use crate::device::{local_memory, version};
+use crate::device::{is_gpu, local_memory, version};
 use crate::error::unsupported;
 use crate::feeding::Feeding;
 use crate::sys::{self, Context, DeviceId, Program, Result};
@@ -126,7 +126,7 @@ impl Built {
                 Self::compile(context, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
-                let (text, calling) = wgsl_args::read(kernel, image)?;
+                let (text, calling) = wgsl_args::read(kernel, image, is_gpu(id))?;
                 let options = if text.fences { language_with_fences(id) } else { c"" };
                 let code = Code { source: Some(&text.source), entry: &text.entry, options };
                 Self::compile(

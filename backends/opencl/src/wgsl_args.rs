@@ -20,8 +20,12 @@ pub(crate) struct Calling {
     grouped: bool,
 }
 
-/// The kernel's text, and how it is called.
-pub(crate) fn read(kernel: &Kernel, image: &KernelImage) -> Result<(Translation, Calling), BackendError> {
+/// The kernel's text, for a GPU or another device, and how it is called.
+pub(crate) fn read(
+    kernel: &Kernel,
+    image: &KernelImage,
+    gpu: bool,
+) -> Result<(Translation, Calling), BackendError> {
     let refuse = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
     let mut buffers = 0;
     for slot in kernel.slots() {
@@ -39,6 +43,9 @@ pub(crate) fn read(kernel: &Kernel, image: &KernelImage) -> Result<(Translation,
         checked = checked.specialise(image.entry(), &values).map_err(|error| refuse(error.to_string()))?;
     }
     checked = checked.pruned(image.is_guarded()).map_err(|error| refuse(error.to_string()))?;
+    if gpu && image.is_guarded() {
+        checked = checked.unbranched().map_err(|error| refuse(error.to_string()))?;
+    }
     let bounds = if image.is_guarded() { Bounds::Guarded } else { Bounds::Clamped };
     let translation = translate(&checked, image.entry(), Dialect::OpenClC, bounds)
         .map_err(|error| refuse(error.to_string()))?;

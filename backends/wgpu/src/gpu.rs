@@ -13,6 +13,8 @@ pub(crate) struct Gpu {
     pub(crate) device: Native<wgpu::Device>,
     pub(crate) queue: Native<wgpu::Queue>,
     pub(crate) limits: wgpu::Limits,
+    /// Whether it is a GPU, and not a CPU that acts as one.
+    pub(crate) is_real: bool,
     pub(crate) faults: Arc<Faults>,
 }
 

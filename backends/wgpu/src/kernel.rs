@@ -63,7 +63,13 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
     if checked.has_overrides() {
         checked = checked.specialise(image.entry(), image.overrides()).map_err(|e| refuse(e.to_string()))?;
     }
-    let checked = checked.pruned(image.is_guarded()).map_err(|e| refuse(e.to_string()))?;
+    checked = checked.pruned(image.is_guarded()).map_err(|e| refuse(e.to_string()))?;
+    if gpu.device.features().contains(wgpu::Features::SHADER_FLOAT32_ATOMIC) {
+        checked = checked.with_float_atomics().map_err(|e| refuse(e.to_string()))?;
+    }
+    if gpu.is_real && image.is_guarded() {
+        checked = checked.unbranched().map_err(|e| refuse(e.to_string()))?;
+    }
     let module = checked.module().clone();
     let work_group = work_group(&module, image.entry()).map_err(refuse)?;
     let shape = Shape::of_text(image, work_group).map_err(refuse)?;

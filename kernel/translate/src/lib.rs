@@ -9,7 +9,9 @@ mod cache;
 mod dump;
 mod error;
 mod fence;
+mod float_add;
 mod prove;
+mod unbranched;
 pub mod wgsl;
 
 pub use cache::Cache;

@@ -115,8 +115,26 @@ impl Checked {
     /// assert!(statements(&checked.pruned(false).unwrap()) < before);
     /// ```
     pub fn pruned(self, trusted: bool) -> Result<Checked, TranslateError> {
+        let Checked { module, info } = self;
+        let checked = Checked { module, info: ModuleInfo::default() };
+        checked.changed(|module| prove(module, &info, trusted))
+    }
+}
+
+impl Checked {
+    /// The module with atomic additions of floats in the place of functions that stand for them, for devices that have those.
+    pub fn with_float_atomics(self) -> Result<Checked, TranslateError> {
+        self.changed(crate::float_add::native)
+    }
+
+    /// The module with reads that make no branches, for GPUs.
+    pub fn unbranched(self) -> Result<Checked, TranslateError> {
+        self.changed(crate::unbranched::unbranch)
+    }
+
+    fn changed(self, change: impl FnOnce(&mut naga::Module)) -> Result<Checked, TranslateError> {
         let mut module = self.module;
-        prove(&mut module, &self.info, trusted);
+        change(&mut module);
         let info =
             validator().validate(&module).map_err(|error| TranslateError(chain(&error.into_inner())))?;
         Ok(Checked { module, info })

@@ -228,7 +228,7 @@ impl Entry<'_> {
         let position = "        let column = group.x * group_x + place.x;
         let row = group.y * group_y + place.y;
 ";
-        Self::following(position, "z", "row < block.size_1 && column < block.size_2", |at| {
+        Self::following(position, "z", "(row < block.size_1) & (column < block.size_2)", |at| {
             call([at, "row", "column"])
         })
     }

@@ -227,12 +227,12 @@ pub(super) fn guarded(memory: &Memory, indices: &[impl AsRef<str>]) -> (String, 
         (Space::Global, _) => {
             let texts = indices.iter().map(AsRef::as_ref).enumerate();
             let inside: Vec<String> =
-                texts.clone().map(|(d, i)| format!("{i} < block.{name}_extent_{d}")).collect();
+                texts.clone().map(|(d, i)| format!("({i} < block.{name}_extent_{d})")).collect();
             let mut index = first.to_string();
             for (d, i) in texts.skip(1) {
                 index = format!("({index}) * block.{name}_extent_{d} + {i}");
             }
-            (inside.join(" && "), format!("block.{name}_at + ({index})"))
+            (inside.join(" & "), format!("block.{name}_at + ({index})"))
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::entry::{Entry, Work};
 use super::stmt::Body;
 use super::{Memory, Writer};
-use crate::hir::{AtomicOp, Function, May, Reduction, Slice, Space, Var, VarId};
+use crate::hir::{AtomicOp, BinOp, Expr, Function, Kind, May, Reduction, Slice, Space, Var, VarId};
 use crate::ty::{Scalar, Ty};
 
 /// No work-group has more than twice as many items.
@@ -134,8 +134,9 @@ impl<'m> Writer<'m> {
                 format!("    {builtin}({place}, value);\n")
             }
             // What is there is guessed at first, and not loaded: OpenCL C 1.2 has no atomic load.
-            None => format!(
-                "    var old = bitcast<{stored}>({identity});
+            None => {
+                let guessing = format!(
+                    "    var old = bitcast<{stored}>({identity});
     loop {{
         let next = bitcast<{stored}>({combined}(bitcast<{ty}>(old), value));
         let seen = atomicCompareExchangeWeak({place}, old, next);
@@ -143,11 +144,28 @@ impl<'m> Writer<'m> {
         old = seen.old_value;
     }}
 "
-            ),
+                );
+                match is_float_sum(reduction) {
+                    false => guessing,
+                    // Devices that add floats in one step do that in this function's place, which is known by its name.
+                    true => {
+                        let add = self.unique(&format!("w_float_add_{}", name.trim_start_matches("w_")));
+                        self.functions.text.push_str(&format!("fn {add}(value: {ty}) {{\n{guessing}}}\n\n"));
+                        format!("    {add}(value);\n")
+                    }
+                }
+            }
         };
         self.functions.text.push_str(&format!(
             "fn {into}(value: {ty}) {{\n    if block.{result}_len == 0u {{ return; }}\n{step}}}\n\n"
         ));
         into
     }
+}
+
+fn is_float_sum(reduction: &Reduction) -> bool {
+    let of = |expr: &Expr, part: VarId| matches!(expr.kind, Kind::Var(var) if var == part);
+    let Kind::Binary(BinOp::Add, a, b) = &reduction.combined.kind else { return false };
+    let [first, second] = reduction.parts;
+    reduction.combined.ty == Ty::Scalar(Scalar::F32) && of(a, first) && of(b, second)
 }

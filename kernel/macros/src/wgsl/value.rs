@@ -316,7 +316,14 @@ impl<'m> Body<'_, 'm> {
         let right = self.value(b);
         self.level -= 1;
         if self.lines.len() == before {
-            return format!("({left} {} {right})", if and { "&&" } else { "||" });
+            // What costs less than a branch is evaluated whether it matters or not.
+            let sign = match (is_plain_arithmetic(b), and) {
+                (true, true) => "&",
+                (true, false) => "|",
+                (false, true) => "&&",
+                (false, false) => "||",
+            };
+            return format!("({left} {sign} {right})");
         }
         let lines = self.lines.split_off(before);
         let name = self.temporary("value");
@@ -414,6 +421,22 @@ fn is_fixed(expr: &Expr, function: &Function) -> bool {
     match &expr.kind {
         Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) | Kind::Len(..) | Kind::Id(..) => true,
         Kind::Var(var) => !function.vars[*var].mutable && function.vars[*var].kind == VarKind::Value,
+        _ => false,
+    }
+}
+
+/// Whether an expression is arithmetic on numbers at hand.
+fn is_plain_arithmetic(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Len(..) | Kind::Id(..) => true,
+        Kind::Unary(_, a) | Kind::Cast(a) | Kind::Field(a, _) | Kind::Component(a, _) => {
+            is_plain_arithmetic(a)
+        }
+        Kind::Binary(op, a, b) => {
+            let divides = matches!(op, BinOp::Div | BinOp::Rem);
+            !divides && is_plain_arithmetic(a) && is_plain_arithmetic(b)
+        }
+        Kind::Logic(_, a, b) => is_plain_arithmetic(a) && is_plain_arithmetic(b),
         _ => false,
     }
 }

@@ -50,6 +50,12 @@ impl<'p, 'm> Body<'p, 'm> {
     pub(super) fn write(mut self, opening: &str) -> Outcome<String> {
         let function = self.function;
         for (handle, local) in function.local_variables.iter() {
+            let is_used = |(at, e): (Handle<Expression>, &Expression)| {
+                matches!(e, Expression::LocalVariable(of) if *of == handle) && self.info[at].ref_count > 0
+            };
+            if !function.expressions.iter().any(is_used) {
+                continue;
+            }
             let ty = self.program.c_type(local.ty)?;
             let init = match local.init {
                 Some(init) => self.value(init)?,
@@ -230,7 +236,7 @@ impl<'p, 'm> Body<'p, 'm> {
         }
         let checked = self.program.checked;
         for global in self.program.used(&checked.info[function]) {
-            texts.extend(self.program.passed_on(global));
+            texts.extend(self.program.passed_on(global, function));
         }
         let name = self.program.names.of(NameKey::Function(function)).to_string();
         let text = format!("{name}({})", texts.join(", "));
@@ -274,6 +280,21 @@ impl<'p, 'm> Body<'p, 'm> {
         continuing: &'m Block,
         break_if: Option<Handle<Expression>>,
     ) -> Outcome<()> {
+        if break_if.is_none()
+            && let Some((condition, step, rest)) = self.counted(body, continuing)?
+        {
+            match step.is_empty() {
+                true => self.line(&format!("while ({condition}) {{")),
+                false => self.line(&format!("for (; {condition}; {step}) {{")),
+            }
+            let ahead = self.ahead.take();
+            self.level += 1;
+            rest.iter().try_for_each(|statement| self.statement(statement))?;
+            self.level -= 1;
+            self.ahead = ahead;
+            self.line("}");
+            return Ok(());
+        }
         if (continuing.is_empty() && break_if.is_none()) || !continues(body) {
             self.line("while (true) {");
             self.nested_with(body, |body| body.end_of_round(continuing, break_if))?;
@@ -306,6 +327,82 @@ impl<'p, 'm> Body<'p, 'm> {
         self.text.push_str(&body);
         self.line("}");
         Ok(())
+    }
+
+    /// A loop that ends where a condition at its head does not hold any more, and that counts, or does nothing, before it starts
+    /// again: its condition, its step, and the rest of its body.
+    fn counted(
+        &mut self,
+        body: &'m Block,
+        continuing: &'m Block,
+    ) -> Outcome<Option<(String, String, &'m [Statement])>> {
+        let is_head = |statement: &&Statement| matches!(statement, Statement::Emit(_));
+        let emits = body.iter().take_while(is_head).count();
+        let (head, rest) = body.split_at(emits);
+        let Some((Statement::If { condition, accept, reject }, rest)) = rest.split_first() else {
+            return Ok(None);
+        };
+        let leaves = |block: &Block| matches!(block[..], [Statement::Break]);
+        let ends = match (accept.is_empty(), reject.is_empty()) {
+            (true, false) if leaves(reject) => false,
+            (false, true) if leaves(accept) => true,
+            _ => return Ok(None),
+        };
+        if !head.iter().all(|statement| self.is_used_once(statement)) {
+            return Ok(None);
+        }
+        let step = match &continuing[..] {
+            [] => None,
+            [Statement::Emit(_), Statement::Store { pointer, value }] => {
+                let expressions = &self.function.expressions;
+                let known = |of: &Handle<Expression>| {
+                    matches!(expressions[*of], Expression::Literal(_) | Expression::Constant(_))
+                };
+                let variable = |of: &Handle<Expression>| match expressions[*of] {
+                    Expression::Load { pointer } => {
+                        matches!(expressions[pointer], Expression::LocalVariable(_))
+                    }
+                    _ => false,
+                };
+                match &expressions[*value] {
+                    Expression::Binary { left, right, .. } if variable(left) && known(right) => {
+                        Some((*pointer, *value))
+                    }
+                    _ => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        };
+        if !continuing.iter().take(1).all(|statement| self.is_used_once(statement)) {
+            return Ok(None);
+        }
+        // The condition that it goes on: what it ends by may be the opposite of something itself.
+        let text = match self.function.expressions[*condition] {
+            Expression::Unary { op: naga::UnaryOperator::LogicalNot, expr } if ends => {
+                bare(&self.value(expr)?).to_string()
+            }
+            _ if ends => format!("!({})", bare(&self.value(*condition)?)),
+            _ => bare(&self.value(*condition)?).to_string(),
+        };
+        let step = match step {
+            Some((pointer, value)) => {
+                let (place, value) = (self.place(pointer)?, self.value(value)?);
+                format!("{place} = {}", bare(&value))
+            }
+            None => String::new(),
+        };
+        Ok(Some((text, step, rest)))
+    }
+
+    /// Whether nothing that a statement computes has a name, or is used twice.
+    fn is_used_once(&self, statement: &Statement) -> bool {
+        let once = |of: Handle<Expression>| {
+            self.info[of].ref_count <= 1 && !self.function.named_expressions.contains_key(&of)
+        };
+        match statement {
+            Statement::Emit(range) => range.clone().all(once),
+            _ => false,
+        }
     }
 
     fn nested_with(&mut self, block: &'m Block, end: impl FnOnce(&mut Self) -> Outcome<()>) -> Outcome<()> {

@@ -172,6 +172,21 @@ impl Dialect {
         }
     }
 
+    /// Adds a float to one in global memory in one step, where the language, or a compiler of it, can; by `otherwise` elsewhere.
+    pub(super) fn float_add(self, place: &str, value: &str, otherwise: &str) -> String {
+        match self {
+            CudaC => format!("    atomicAdd((float *)&{place}, {value});\n"),
+            // NVIDIA's compiler takes its assembler, and says by this name that it is NVIDIA's.
+            OpenClC => format!(
+                "#ifdef __NV_CL_C_VERSION
+    __asm__ volatile(\"red.global.add.f32 [%0], %1;\" : : \"l\"(&{place}), \"f\"({value}) : \"memory\");
+#else
+{otherwise}#endif
+"
+            ),
+        }
+    }
+
     /// One component (0 is innermost) of a position in the launch.
     pub(super) fn position(self, what: Position, dim: usize) -> String {
         let axis = ["x", "y", "z"][dim];

@@ -1,7 +1,7 @@
 //! Uniform buffers whose members are passed one by one: those of scalars that are only ever loaded whole. A compiler then sees
 //! values that nothing can change, and not memory that a store might reach.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use naga::{AddressSpace, Expression, Function, GlobalVariable, Handle, Module, Statement, TypeInner};
 
@@ -23,6 +23,27 @@ pub(super) fn members(module: &Module) -> BTreeSet<Member> {
     used.into_iter()
         .flat_map(|(global, members)| members.into_iter().map(move |member| (global, member)))
         .collect()
+}
+
+/// The members that each function loads, itself or by what it calls.
+pub(super) fn needs(module: &Module) -> HashMap<Handle<Function>, BTreeSet<Member>> {
+    let mut needs: HashMap<Handle<Function>, BTreeSet<Member>> = HashMap::new();
+    // What is called stands before.
+    for (handle, function) in module.functions.iter() {
+        let mut own = BTreeSet::new();
+        for (_, expression) in function.expressions.iter() {
+            if let Expression::AccessIndex { base, index } = *expression
+                && let Expression::GlobalVariable(global) = function.expressions[base]
+            {
+                own.insert((global, index));
+            }
+        }
+        for called in calls(function) {
+            own.extend(needs.get(&called).into_iter().flatten());
+        }
+        needs.insert(handle, own);
+    }
+    needs
 }
 
 fn is_of_scalars(module: &Module, ty: Handle<naga::Type>) -> bool {
@@ -62,13 +83,31 @@ fn note(function: &Function, used: &mut BTreeMap<Handle<GlobalVariable>, BTreeSe
             _ => {}
         }
     }
+    for_each(function, &mut |statement| {
+        if let Statement::Call { arguments, .. } = statement {
+            let named = arguments.iter().filter_map(|a| global(*a).or_else(|| part(*a).map(|(g, _)| g)));
+            other.extend(named);
+        }
+    });
+    other.iter().for_each(|global| drop(used.remove(global)));
+}
+
+fn calls(function: &Function) -> Vec<Handle<Function>> {
+    let mut calls = Vec::new();
+    for_each(function, &mut |statement| {
+        if let Statement::Call { function, .. } = statement {
+            calls.push(*function);
+        }
+    });
+    calls
+}
+
+/// Calls `visit` for all statements of a function.
+pub(super) fn for_each<'f>(function: &'f Function, visit: &mut dyn FnMut(&'f Statement)) {
     let mut open: Vec<&Statement> = function.body.iter().collect();
     while let Some(statement) = open.pop() {
+        visit(statement);
         match statement {
-            Statement::Call { arguments, .. } => {
-                let named = arguments.iter().filter_map(|a| global(*a).or_else(|| part(*a).map(|(g, _)| g)));
-                other.extend(named);
-            }
             Statement::Block(block) => open.extend(block.iter()),
             Statement::If { accept, reject, .. } => open.extend(accept.iter().chain(reject.iter())),
             Statement::Switch { cases, .. } => open.extend(cases.iter().flat_map(|case| case.body.iter())),
@@ -76,5 +115,4 @@ fn note(function: &Function, used: &mut BTreeMap<Handle<GlobalVariable>, BTreeSe
             _ => {}
         }
     }
-    other.iter().for_each(|global| drop(used.remove(global)));
 }

@@ -1,6 +1,6 @@
 //! A whole program: what it is made of, and the entry point.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use naga::proc::NameKey;
@@ -14,6 +14,7 @@ use super::types::CType;
 use super::{Bounds, Param, Translation};
 use crate::error::{Outcome, TranslateError, refuse};
 use crate::fence::Fence;
+use crate::float_add;
 use crate::wgsl::Checked;
 
 /// Definitions in the order in which they were first needed.
@@ -48,6 +49,8 @@ pub(super) struct Program<'m> {
     constants: Definitions,
     /// Members of uniform buffers that are passed one by one, and what they are called.
     flat: BTreeMap<Member, String>,
+    /// Which of them each function needs, for itself or for what it calls.
+    needs: HashMap<Handle<Function>, BTreeSet<Member>>,
     /// Whether lengths of arrays are asked for.
     lengths: bool,
 }
@@ -75,11 +78,13 @@ impl<'m> Program<'m> {
             (member, names.fresh(&like))
         });
         let flat = flat.collect();
+        let needs = super::flat::needs(module);
         Ok(Program {
             checked,
             dialect,
             bounds,
             flat,
+            needs,
             lengths,
             names,
             extensions: String::new(),
@@ -152,14 +157,20 @@ impl<'m> Program<'m> {
         }
         let info = &self.checked.info[handle];
         for global in self.used(info) {
-            params.extend(self.global_params(global, false)?.into_iter().map(|(text, _)| text));
+            params.extend(self.global_params(global, Some(handle))?.into_iter().map(|(text, _)| text));
         }
         let result = match &function.result {
             Some(result) => self.handle_name(result.ty)?,
             None => "void".into(),
         };
         let name = self.names.of(NameKey::Function(handle)).to_string();
-        let body = Body::new(self, function, info, naga::back::FunctionType::Function(handle)).write("")?;
+        let ty = naga::back::FunctionType::Function(handle);
+        let mut body = Body::new(self, function, info, ty).write("")?;
+        if let Some(pointer) = float_add::target(function) {
+            let place = Body::new(self, function, info, ty).place(pointer)?;
+            let value = self.names.of(NameKey::FunctionArgument(handle, 0)).to_string();
+            body = self.dialect.float_add(&place, &value, &body);
+        }
         let params = if params.is_empty() { "void".into() } else { params.join(", ") };
         Ok(format!("{}{result} {name}({params}) {{\n{body}}}\n\n", self.dialect.function()))
     }
@@ -175,12 +186,13 @@ impl<'m> Program<'m> {
         globals.map(|(handle, _)| handle).filter(|&handle| !info[handle].is_empty()).collect()
     }
 
-    /// A global's parameters: of a function, or of the kernel itself.
+    /// A global's parameters: of a function, or, without one, of the kernel itself.
     fn global_params(
         &mut self,
         handle: Handle<GlobalVariable>,
-        kernel: bool,
+        of: Option<Handle<Function>>,
     ) -> Outcome<Vec<(String, Option<Param>)>> {
+        let kernel = of.is_none();
         let global = &self.module().global_variables[handle];
         let name = self.names.of(NameKey::GlobalVariable(handle)).to_string();
         let pointer = self.dialect.pointer(global.space);
@@ -202,7 +214,7 @@ impl<'m> Program<'m> {
                     return refuse("a uniform buffer of another type");
                 };
                 let mut params = Vec::new();
-                for (at, name) in self.flat_members(handle) {
+                for (at, name) in self.flat_members(handle, of) {
                     let member = &members[at as usize];
                     let (bytes, offset) = (self.bytes(member.ty), member.offset);
                     let text = format!("{} {name}", self.handle_name(member.ty)?);
@@ -231,9 +243,16 @@ impl<'m> Program<'m> {
         self.flat.keys().any(|(of, _)| *of == global)
     }
 
-    /// The members of such a buffer that are used, and what they are called.
-    fn flat_members(&self, global: Handle<GlobalVariable>) -> Vec<(u32, String)> {
-        let own = self.flat.iter().filter(|((of, _), _)| *of == global);
+    /// The members of such a buffer that a function needs, or the kernel, and what they are called.
+    fn flat_members(
+        &self,
+        global: Handle<GlobalVariable>,
+        by: Option<Handle<Function>>,
+    ) -> Vec<(u32, String)> {
+        let needs = by.and_then(|by| self.needs.get(&by));
+        let own = self.flat.iter().filter(|(member, _)| {
+            member.0 == global && by.is_none_or(|_| needs.is_some_and(|needs| needs.contains(member)))
+        });
         own.map(|((_, at), name)| (*at, name.clone())).collect()
     }
 
@@ -242,10 +261,10 @@ impl<'m> Program<'m> {
         self.flat.get(&(global, at)).map(String::as_str)
     }
 
-    /// How a call passes a global on.
-    pub(super) fn passed_on(&self, global: Handle<GlobalVariable>) -> Vec<String> {
+    /// How a call of a function passes a global on.
+    pub(super) fn passed_on(&self, global: Handle<GlobalVariable>, to: Handle<Function>) -> Vec<String> {
         if self.is_flat(global) {
-            return self.flat_members(global).into_iter().map(|(_, name)| name).collect();
+            return self.flat_members(global, Some(to)).into_iter().map(|(_, name)| name).collect();
         }
         let name = self.names.of(NameKey::GlobalVariable(global)).to_string();
         let has_length = self.lengths && self.tail(self.module().global_variables[global].ty).is_some();
@@ -280,7 +299,7 @@ impl<'m> Program<'m> {
         globals.sort_by_key(|&g| self.module().global_variables[g].binding.map(|b| (b.group, b.binding)));
         let (mut texts, mut params, mut opening) = (Vec::new(), Vec::new(), String::new());
         for &global in &globals {
-            for (text, param) in self.global_params(global, true)? {
+            for (text, param) in self.global_params(global, None)? {
                 texts.push(text);
                 params.extend(param);
             }
@@ -373,7 +392,15 @@ impl<'m> Program<'m> {
     /// The entry point's arguments, which are positions, as variables.
     fn arguments(&mut self, at: usize, function: &Function) -> Outcome<String> {
         let mut text = String::new();
+        let info = self.checked.info.get_entry_point(at);
         for (number, argument) in (0..).zip(&function.arguments) {
+            let is_used = |(handle, e): (Handle<naga::Expression>, &naga::Expression)| {
+                matches!(e, naga::Expression::FunctionArgument(of) if *of == number)
+                    && info[handle].ref_count > 0
+            };
+            if !function.expressions.iter().any(is_used) {
+                continue;
+            }
             let name = self.names.of(NameKey::EntryPointArgument(at as u16, number)).to_string();
             let ty = self.handle_name(argument.ty)?;
             let value = match (&argument.binding, &self.module().types[argument.ty].inner) {

@@ -32,7 +32,7 @@ fn translated(text: &str) -> Result<Vec<String>, String> {
     let checked = Checked::parse(text).map_err(|error| error.to_string())?;
     let entries: Vec<String> = checked.compute_entries().map(str::to_owned).collect();
     let [entry] = &entries[..] else { return Err(format!("its entry points are {entries:?}")) };
-    let checked = checked.specialise(entry, &values).and_then(Checked::pruned);
+    let checked = checked.specialise(entry, &values).and_then(|checked| checked.pruned(true));
     let checked = checked.map_err(|error| error.to_string())?;
     let write = |bounds| {
         let written = translate(&checked, entry, Dialect::CudaC, bounds);
