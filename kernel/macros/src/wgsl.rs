@@ -4,6 +4,7 @@
 //! gives zero and writing does nothing. What WGSL leaves open (conversions of floats, rounding halves) is written out.
 
 mod entry;
+mod hoist;
 mod memory;
 mod prelude;
 mod reduce;
@@ -59,6 +60,8 @@ pub(crate) struct Writer<'m> {
     dims: u8,
     /// Whether helpers ask where they are.
     places: bool,
+    /// Whether the text promises something.
+    promises: bool,
     /// The helpers that were written, by number and memories.
     pub(super) helper_names: HashMap<String, String>,
     /// The block's members.
@@ -100,6 +103,7 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> Text {
         grouped: uses[at].groups,
         dims: crate::uses::dims_asked(module, at),
         places: crate::uses::helpers_ask(module, uses, at),
+        promises: false,
         helper_names: HashMap::new(),
         block: Vec::new(),
         half_word: None,
@@ -177,7 +181,7 @@ impl<'m> Writer<'m> {
         text.push_str(&self.types.text);
         text.push_str(&format!("struct Block {{\n{}}}\n\n", self.block.concat()));
         text.push_str(&self.bindings());
-        if groups || !covered.is_empty() {
+        if groups || self.promises || !covered.is_empty() {
             // What holds behind a call of it is known to hold: see `windlass_kernel_translate`.
             text.push_str("fn w_promised(holds: bool) {}\n\n");
         }

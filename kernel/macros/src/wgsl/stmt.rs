@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::hoist::{Reached, counting};
 use super::memory::{guarded, member};
-use super::value::is_known;
+use super::value::{is_at_hand, is_known};
 use super::{Memory, Writer};
 use crate::flow::{breaks, diverges, returns};
 use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
@@ -180,13 +181,10 @@ impl<'m> Body<'_, 'm> {
             Stmt::Assign(place, op, value) => self.assign(place, *op, value),
             Stmt::Expr(expr) => self.effect(expr),
             Stmt::While(condition, body) => {
-                self.line("loop {");
-                self.level += 1;
-                let condition = self.value(condition);
-                self.line(format!("if !{condition} {{ break; }}"));
-                self.level -= 1;
-                self.braced(body, None);
-                self.line("}");
+                let counting = counting(condition, body);
+                self.perhaps_hoisted(counting, body, |body, inside, reached| {
+                    body.repeated(condition, inside, reached);
+                });
             }
             Stmt::Loop(body) => {
                 self.line("loop {");
@@ -199,7 +197,13 @@ impl<'m> Body<'_, 'm> {
                 }
                 self.line("}");
             }
-            Stmt::For { var, from, to, inclusive, body } => self.counted(*var, (from, to), *inclusive, body),
+            Stmt::For { var, from, to, inclusive, body } => {
+                let counts = !inclusive && !self.function.vars[*var].mutable && is_at_hand(to);
+                let counting = counts.then_some((*var, to));
+                self.perhaps_hoisted(counting, body, |body, inside, reached| {
+                    body.counted(*var, (from, to), *inclusive, inside, reached);
+                });
+            }
             Stmt::Break => self.line("break;"),
             Stmt::Continue => self.line("continue;"),
             Stmt::Return(value) => {
@@ -207,6 +211,40 @@ impl<'m> Body<'_, 'm> {
                 self.line(value.map_or("return;".into(), |value| format!("return {value};")));
             }
         }
+    }
+
+    /// A loop, written twice where what it reaches can be compared before it.
+    fn perhaps_hoisted(
+        &mut self,
+        counting: Option<(VarId, &'m Expr)>,
+        body: &'m Block,
+        write: impl Fn(&mut Self, &'m Block, &[Reached<'m>]),
+    ) {
+        let Some((inside, reached)) = counting.and_then(|counting| self.hoisted(counting, body)) else {
+            return write(self, body, &[]);
+        };
+        self.writer.promises = true;
+        self.line(format!("if {inside} {{"));
+        self.level += 1;
+        write(self, body, &reached);
+        self.level -= 1;
+        self.line("} else {");
+        self.level += 1;
+        write(self, body, &[]);
+        self.level -= 1;
+        self.line("}");
+    }
+
+    /// A `while`.
+    fn repeated(&mut self, condition: &'m Expr, body: &'m Block, reached: &[Reached<'m>]) {
+        self.line("loop {");
+        self.level += 1;
+        let condition = self.value(condition);
+        self.line(format!("if !{condition} {{ break; }}"));
+        self.promise(reached);
+        self.level -= 1;
+        self.braced(body, None);
+        self.line("}");
     }
 
     fn binding(&mut self, var: VarId, init: Option<&'m Expr>) {
@@ -229,7 +267,14 @@ impl<'m> Body<'_, 'm> {
     }
 
     /// A `for`. One that includes its end may end at the type's last value, so it is told apart before counting on.
-    fn counted(&mut self, var: VarId, (from, to): (&'m Expr, &'m Expr), inclusive: bool, body: &'m Block) {
+    fn counted(
+        &mut self,
+        var: VarId,
+        (from, to): (&'m Expr, &'m Expr),
+        inclusive: bool,
+        body: &'m Block,
+        reached: &[Reached<'m>],
+    ) {
         let bounds = self.operands(&[from, to]);
         let ty = self.writer.ty(&from.ty);
         let (start, end) = (&bounds[0], &bounds[1]);
@@ -266,6 +311,7 @@ impl<'m> Body<'_, 'm> {
             ));
             self.level += 1;
             self.own_counter(&name, &counter, &ty);
+            self.promise(reached);
             self.level -= 1;
             self.braced(body, None);
         }

@@ -317,7 +317,7 @@ impl<'m> Body<'_, 'm> {
         self.level -= 1;
         if self.lines.len() == before {
             // What costs less than a branch is evaluated whether it matters or not.
-            let sign = match (is_plain_arithmetic(b), and) {
+            let sign = match (is_at_hand(b), and) {
                 (true, true) => "&",
                 (true, false) => "|",
                 (false, true) => "&&",
@@ -426,17 +426,15 @@ fn is_fixed(expr: &Expr, function: &Function) -> bool {
 }
 
 /// Whether an expression is arithmetic on numbers at hand.
-fn is_plain_arithmetic(expr: &Expr) -> bool {
+pub(super) fn is_at_hand(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Len(..) | Kind::Id(..) => true,
-        Kind::Unary(_, a) | Kind::Cast(a) | Kind::Field(a, _) | Kind::Component(a, _) => {
-            is_plain_arithmetic(a)
-        }
+        Kind::Unary(_, a) | Kind::Cast(a) | Kind::Field(a, _) | Kind::Component(a, _) => is_at_hand(a),
         Kind::Binary(op, a, b) => {
             let divides = matches!(op, BinOp::Div | BinOp::Rem);
-            !divides && is_plain_arithmetic(a) && is_plain_arithmetic(b)
+            !divides && is_at_hand(a) && is_at_hand(b)
         }
-        Kind::Logic(_, a, b) => is_plain_arithmetic(a) && is_plain_arithmetic(b),
+        Kind::Logic(_, a, b) => is_at_hand(a) && is_at_hand(b),
         _ => false,
     }
 }

@@ -351,9 +351,10 @@ impl<'p, 'm> Body<'p, 'm> {
         if !head.iter().all(|statement| self.is_used_once(statement)) {
             return Ok(None);
         }
-        let step = match &continuing[..] {
-            [] => None,
-            [Statement::Emit(_), Statement::Store { pointer, value }] => {
+        let emits = continuing.iter().take_while(is_head).count();
+        let step = match continuing.split_at(emits) {
+            ([], []) => None,
+            (_, [Statement::Store { pointer, value }]) => {
                 let expressions = &self.function.expressions;
                 let known = |of: &Handle<Expression>| {
                     matches!(expressions[*of], Expression::Literal(_) | Expression::Constant(_))
@@ -373,7 +374,7 @@ impl<'p, 'm> Body<'p, 'm> {
             }
             _ => return Ok(None),
         };
-        if !continuing.iter().take(1).all(|statement| self.is_used_once(statement)) {
+        if !continuing[..emits].iter().all(|statement| self.is_used_once(statement)) {
             return Ok(None);
         }
         // The condition that it goes on: what it ends by may be the opposite of something itself.
