@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch};
 use windlass_kernel::shape::Shape;
 use windlass_kernel::{Kernel, KernelImage, Slot, block};
-use windlass_kernel_translate::c::{Bounds, Dialect, Param, Translation, translate};
+use windlass_kernel_translate::c::{Bounds, Dialect, Machine, Param, Translation, translate};
 use windlass_kernel_translate::wgsl::Checked;
 
 use crate::args::{Bound, elements};
@@ -47,7 +47,8 @@ pub(crate) fn read(
         checked = checked.unbranched().map_err(|error| refuse(error.to_string()))?;
     }
     let bounds = if image.is_guarded() { Bounds::Guarded } else { Bounds::Clamped };
-    let translation = translate(&checked, image.entry(), Dialect::OpenClC, bounds)
+    let machine = if gpu { Machine::Gpu } else { Machine::Cpu };
+    let translation = translate(&checked, image.entry(), Dialect::OpenClC, bounds, machine)
         .map_err(|error| refuse(error.to_string()))?;
     let shape = Shape::of_text(image, translation.work_group).map_err(refuse)?;
     for param in &translation.params {

@@ -47,6 +47,15 @@ pub enum Bounds {
     Guarded,
 }
 
+/// What kind of device a text is written for: it means the same on all of them, and is faster on these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// Indices are as wide as addresses, so that compilers see which elements are neighbours; loops are left to them.
+    Cpu,
+    /// Indices have 32 bits, as a GPU's registers, and short loops of a known length are to be written out.
+    Gpu,
+}
+
 /// One parameter of a translated kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -95,7 +104,7 @@ pub struct Translation {
 /// Writes the entry point `entry` of a module in a C-family language.
 ///
 /// ```
-/// use windlass_kernel_translate::c::{Bounds, Dialect, translate};
+/// use windlass_kernel_translate::c::{Bounds, Dialect, Machine, translate};
 /// use windlass_kernel_translate::wgsl::Checked;
 /// let text = "
 ///     @group(0) @binding(0) var<storage, read_write> v: array<f32>;
@@ -103,9 +112,9 @@ pub struct Translation {
 ///         if id.x < arrayLength(&v) { v[id.x] *= 2.0; }
 ///     }";
 /// let checked = Checked::parse(text).unwrap();
-/// let opencl = translate(&checked, "double", Dialect::OpenClC, Bounds::Clamped).unwrap();
+/// let opencl = translate(&checked, "double", Dialect::OpenClC, Bounds::Clamped, Machine::Cpu).unwrap();
 /// assert!(opencl.source.contains("__kernel"), "{}", opencl.source);
-/// let cuda = translate(&checked, "double", Dialect::CudaC, Bounds::Clamped).unwrap();
+/// let cuda = translate(&checked, "double", Dialect::CudaC, Bounds::Clamped, Machine::Gpu).unwrap();
 /// assert!(cuda.source.contains("__global__"), "{}", cuda.source);
 /// ```
 pub fn translate(
@@ -113,8 +122,9 @@ pub fn translate(
     entry: &str,
     dialect: Dialect,
     bounds: Bounds,
+    machine: Machine,
 ) -> Result<Translation, TranslateError> {
-    program::Program::new(checked, dialect, bounds)?.write(entry)
+    program::Program::new(checked, dialect, bounds, machine)?.write(entry)
 }
 
 #[cfg(test)]
@@ -123,7 +133,7 @@ mod tests {
 
     fn written(text: &str, dialect: Dialect, bounds: Bounds) -> Translation {
         let checked = Checked::parse(text).expect("the text is right");
-        translate(&checked, "main", dialect, bounds).expect("it can be said in C")
+        translate(&checked, "main", dialect, bounds, Machine::Gpu).expect("it can be said in C")
     }
 
     const INDEXED: &str = "

@@ -18,7 +18,7 @@ use std::{env, fs};
 use futures_lite::future::block_on;
 use windlass::image::{Kernel, KernelImage, Parameter, Slot, SlotAccess, Width};
 use windlass::{Bundle, Queue};
-use windlass_kernel_translate::c::{Bounds, Dialect, Param, Translation, translate};
+use windlass_kernel_translate::c::{Bounds, Dialect, Machine, Param, Translation, translate};
 use windlass_kernel_translate::wgsl::Checked;
 
 use crate::everywhere::queues;
@@ -81,7 +81,7 @@ fn compile(checked: &Checked, entry: &str, queues: &[&Queue], nvrtc: Option<&Nvr
     let values: Vec<(Box<str>, f64)> =
         open.filter_map(|(_, of)| Some((name(of.id, of.name.as_ref())?.into(), 2.0))).collect();
     let checked = checked.specialise(entry, &values).map_err(refused("overrides"))?;
-    let written = |dialect| translate(&checked, entry, dialect, Bounds::Clamped);
+    let written = |dialect| translate(&checked, entry, dialect, Bounds::Clamped, Machine::Gpu);
     let cuda = written(Dialect::CudaC).map_err(refused("CUDA C++"))?;
     if let Some(nvrtc) = nvrtc {
         nvrtc

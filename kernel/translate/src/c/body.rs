@@ -9,6 +9,7 @@ use naga::{Barrier, Block, Expression, Function, Handle, LocalVariable, Statemen
 
 use crate::fence::Fence;
 
+use super::Machine;
 use super::program::Program;
 use crate::error::{Outcome, refuse};
 
@@ -283,6 +284,10 @@ impl<'p, 'm> Body<'p, 'm> {
         if break_if.is_none()
             && let Some((condition, step, rest)) = self.counted(body, continuing)?
         {
+            let turns = self.turns(body).filter(|_| self.program.machine == Machine::Gpu);
+            if turns.is_some_and(|turns| turns.saturating_mul(self.cost(rest)) <= UNROLLED) {
+                self.line("#pragma unroll");
+            }
             match step.is_empty() {
                 true => self.line(&format!("while ({condition}) {{")),
                 false => self.line(&format!("for (; {condition}; {step}) {{")),
@@ -395,6 +400,38 @@ impl<'p, 'm> Body<'p, 'm> {
         Ok(Some((text, step, rest)))
     }
 
+    /// How often a loop whose condition compares a variable with a number takes its turn at most.
+    fn turns(&self, body: &Block) -> Option<u64> {
+        let condition = body.iter().find_map(|statement| match statement {
+            Statement::If { condition, .. } => Some(*condition),
+            _ => None,
+        })?;
+        let expressions = &self.function.expressions;
+        let Expression::Binary { op: naga::BinaryOperator::Less, right, .. } = expressions[condition] else {
+            return None;
+        };
+        match expressions[right] {
+            Expression::Literal(naga::Literal::U32(number)) => Some(number.into()),
+            Expression::Literal(naga::Literal::I32(number)) => u64::try_from(number).ok(),
+            _ => None,
+        }
+    }
+
+    /// How many statements a block is, those of loops in it as often as they run, or, where that is not known, a few times.
+    fn cost(&self, block: &[Statement]) -> u64 {
+        let one = |statement: &Statement| match statement {
+            Statement::Emit(_) => 1,
+            Statement::Block(block) => self.cost(block),
+            Statement::If { accept, reject, .. } => 1 + self.cost(accept) + self.cost(reject),
+            Statement::Switch { cases, .. } => {
+                1 + cases.iter().map(|case| self.cost(&case.body)).sum::<u64>()
+            }
+            Statement::Loop { body, .. } => self.turns(body).unwrap_or(4).saturating_mul(self.cost(body)),
+            _ => 2,
+        };
+        block.iter().map(one).fold(0, u64::saturating_add)
+    }
+
     /// Whether nothing that a statement computes has a name, or is used twice.
     fn is_used_once(&self, statement: &Statement) -> bool {
         let once = |of: Handle<Expression>| {
@@ -425,6 +462,9 @@ impl<'p, 'm> Body<'p, 'm> {
         Ok(())
     }
 }
+
+/// Statements that a loop may be written out into.
+const UNROLLED: u64 = 8192;
 
 /// Whether a loop's body continues that loop somewhere.
 fn continues(block: &Block) -> bool {

@@ -6,11 +6,11 @@ use naga::{
     AddressSpace, ArraySize, Expression, Handle, Literal, Scalar, ScalarKind, Type, TypeInner, VectorSize,
 };
 
-use super::Bounds;
 use super::body::Body;
 use super::functions::{Op, Operand, call};
 use super::program::Program;
 use super::types::CType;
+use super::{Bounds, Machine};
 use crate::error::{Outcome, refuse};
 
 /// What an access goes into.
@@ -286,7 +286,7 @@ impl Body<'_, '_> {
     /// the start of a buffer's range lies in the buffer, so the sum does not wrap: said in as many bits as addresses have, compilers see
     /// that neighbours are neighbours.
     fn index(&mut self, base: Handle<Expression>, index: Handle<Expression>) -> Outcome<String> {
-        if self.program.bounds == Bounds::Guarded
+        if (self.program.bounds, self.program.machine) == (Bounds::Guarded, Machine::Cpu)
             && let Expression::Binary { op: naga::BinaryOperator::Add, left, right } =
                 self.function.expressions[index]
             && let Some(start) = self.flat_member(left).map(str::to_string)

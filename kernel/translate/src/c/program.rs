@@ -11,7 +11,7 @@ use super::dialect::{Dialect, Position};
 use super::flat::Member;
 use super::names::Names;
 use super::types::CType;
-use super::{Bounds, Param, Translation};
+use super::{Bounds, Machine, Param, Translation};
 use crate::error::{Outcome, TranslateError, refuse};
 use crate::fence::Fence;
 use crate::float_add;
@@ -41,6 +41,7 @@ pub(super) struct Program<'m> {
     pub(super) checked: &'m Checked,
     pub(super) dialect: Dialect,
     pub(super) bounds: Bounds,
+    pub(super) machine: Machine,
     pub(super) names: Names,
     pub(super) extensions: String,
     pub(super) types: Definitions,
@@ -56,7 +57,12 @@ pub(super) struct Program<'m> {
 }
 
 impl<'m> Program<'m> {
-    pub(super) fn new(checked: &'m Checked, dialect: Dialect, bounds: Bounds) -> Outcome<Self> {
+    pub(super) fn new(
+        checked: &'m Checked,
+        dialect: Dialect,
+        bounds: Bounds,
+        machine: Machine,
+    ) -> Outcome<Self> {
         // Those that have a value stay, for arrays whose length they are.
         if checked.module.overrides.iter().any(|(_, o)| o.init.is_none()) {
             return Err(TranslateError(
@@ -83,6 +89,7 @@ impl<'m> Program<'m> {
             checked,
             dialect,
             bounds,
+            machine,
             flat,
             needs,
             lengths,

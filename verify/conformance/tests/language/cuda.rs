@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use windlass_kernel_translate::c::{Bounds, Dialect, translate};
+use windlass_kernel_translate::c::{Bounds, Dialect, Machine, translate};
 use windlass_kernel_translate::wgsl::Checked;
 
 use crate::again::{self, Ended};
@@ -35,7 +35,7 @@ fn translated(text: &str) -> Result<Vec<String>, String> {
     let checked = checked.specialise(entry, &values).and_then(|checked| checked.pruned(true));
     let checked = checked.map_err(|error| error.to_string())?;
     let write = |bounds| {
-        let written = translate(&checked, entry, Dialect::CudaC, bounds);
+        let written = translate(&checked, entry, Dialect::CudaC, bounds, Machine::Gpu);
         written.map(|translation| translation.source).map_err(|error| error.to_string())
     };
     [Bounds::Clamped, Bounds::Guarded].into_iter().map(write).collect()

@@ -136,7 +136,7 @@ fn a_device_without_the_order_says_so() {
 fn fences_stand_around_what_they_order() {
     use windlass::image::ImageFormat;
     use windlass_kernel::shape::Shape;
-    use windlass_kernel_translate::c::{Bounds, Dialect, translate};
+    use windlass_kernel_translate::c::{Bounds, Dialect, Machine, translate};
     use windlass_kernel_translate::wgsl::Checked;
     let kernel = last_one_sums::kernel();
     let image = kernel.image_for(&[ImageFormat::Wgsl]).expect("it has a text");
@@ -145,8 +145,9 @@ fn fences_stand_around_what_they_order() {
     let checked =
         Checked::parse(image.source()).and_then(|checked| checked.specialise(image.entry(), &shape));
     let checked = checked.expect("the text is right");
-    let written =
-        |dialect| translate(&checked, image.entry(), dialect, Bounds::Guarded).expect("C has fences");
+    let written = |dialect| {
+        translate(&checked, image.entry(), dialect, Bounds::Guarded, Machine::Gpu).expect("C has fences")
+    };
     let c = written(Dialect::OpenClC).source;
     let order = [
         "memory_order_release, memory_scope_device",
