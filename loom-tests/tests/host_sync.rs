@@ -156,9 +156,9 @@ fn a_sleeper_wakes() {
         };
         let other = {
             let book = book.clone();
-            thread::spawn(move || book.wait(1))
+            thread::spawn(move || book.blocking_wait(1))
         };
-        book.wait(2);
+        book.blocking_wait(2);
         assert_eq!(wrote.load(Ordering::Relaxed), 7);
         other.join().expect("it only waits");
         worker.join().expect("the worker does not panic");

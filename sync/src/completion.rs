@@ -157,7 +157,7 @@ impl<F> Book<F> {
     }
 
     /// Blocks until `point` is passed.
-    pub fn wait(&self, point: u64) {
+    pub fn blocking_wait(&self, point: u64) {
         if self.passed() >= point || soon(|| self.passed() >= point) {
             return;
         }
@@ -448,7 +448,7 @@ mod tests {
         thread::scope(|s| {
             for point in [1, 500, 1000] {
                 let book = &book;
-                s.spawn(move || book.wait(point));
+                s.spawn(move || book.blocking_wait(point));
             }
             for point in 1..=1000 {
                 if point % 300 == 0 {

@@ -86,8 +86,8 @@ impl Completion {
     }
 
     /// Blocks until `point` is passed.
-    pub fn wait(&self, point: Point) {
-        self.book.wait(point.0);
+    pub fn blocking_wait(&self, point: Point) {
+        self.book.blocking_wait(point.0);
     }
 
     /// Has `point` reported once it is passed: here and now if it is.

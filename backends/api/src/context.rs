@@ -301,13 +301,13 @@ pub unsafe trait Context: Any + Send + Sync {
         Err(BackendError::Unsupported("recorded sequences".into()))
     }
 
-    /// Gives the context up: a device hangs, and nobody waits for it any more. Never blocks. From here on the context refuses
-    /// what it is fed as lost, and whatever else it is asked for, and what it reports is not heard any more. What is under way on the device may never
-    /// end: whatever of the backend's own it might still touch is to be leaked, and no later call (`close` and dropping
-    /// lanes included) may wait for it. Lanes of other contexts that wait for its points wait no longer. The runtime leaks all
-    /// memory of the context, and whatever other memory it lent to commands in flight.
+    /// Gives the context up: a device hangs, and nobody waits for it any more. Never blocks. What it reports from here on is not
+    /// heard, and whatever it may still be asked for is refused as lost, or never waits for the device. What is under way there may
+    /// never end: whatever of the backend's own it might still touch is to be leaked, and no later call (`close` and dropping lanes
+    /// included) may wait for it. Lanes of other contexts that wait for its points wait no longer. The runtime leaks all memory of the
+    /// context, and whatever other memory it lent to commands in flight.
     ///
-    /// To do nothing is right where nothing that is called later ever waits for the device.
+    /// A backend none of whose calls ever waits for its device has nothing to do here.
     fn abandon(&self) {}
 
     /// Ends the context: called once, after the last verdict of its last lane, or after [`Context::abandon`]. The runtime has

@@ -125,7 +125,7 @@ impl Worker {
         while self.inbox.wait(&mut batch, || head.tell_rest()) {
             for job in &mut batch {
                 for (lane, point) in &job.waits {
-                    lane.wait(*point);
+                    lane.blocking_wait(*point);
                 }
                 let started = job.timed.then(Instant::now);
                 let ended = self.run_work(&mut job.work);

@@ -208,10 +208,11 @@ mod tests {
         let text = "@group(0) @binding(0) var t: texture_2d<f32>;
             @compute @workgroup_size(1) fn main() { _ = textureDimensions(t); }";
         let checked = Checked::parse(text).expect("the text is right");
-        let error = translate(&checked, "main", Dialect::OpenClC, Bounds::Clamped).expect_err("no textures");
+        let error = translate(&checked, "main", Dialect::OpenClC, Bounds::Clamped, Machine::Gpu)
+            .expect_err("no textures");
         assert!(error.to_string().contains("no C-family language has"), "{error}");
-        let missing =
-            translate(&checked, "other", Dialect::OpenClC, Bounds::Clamped).expect_err("no such entry");
+        let missing = translate(&checked, "other", Dialect::OpenClC, Bounds::Clamped, Machine::Gpu)
+            .expect_err("no such entry");
         assert!(missing.to_string().contains("`other`"), "{missing}");
     }
 }

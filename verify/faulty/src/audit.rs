@@ -61,6 +61,8 @@ pub struct Audit {
     pub recorded: u64,
     /// Groups that were fed to lanes that only copy.
     pub on_copy_lanes: u64,
+    /// Groups that were fed to lanes of high priority.
+    pub on_urgent_lanes: u64,
     /// Calls that a driver may keep waiting while a kernel runs (frees, builds, unloading them, opening), made inside
     /// [`inside_poll`] or [`inside_submit`] while work was in flight.
     pub blocking_calls: u64,

@@ -122,13 +122,14 @@ unsafe impl Context for FaultyContext {
         }
         let info = &self.info.devices[device];
         let extra = spec.role == LaneRole::Copy && info.copy_lanes == 0
-            || spec.priority != Priority::Normal && !info.has(Aspect::Priorities);
+            || spec.priority != Priority::Normal && !info.has(Aspect::Priorities)
+            || spec.timed && !info.has(Aspect::Profiling);
         if extra {
             drop(machine);
             self.shared.breach(format!("{spec:?}, which the device does not offer"));
         }
         let at = machine.lanes.len();
-        machine.lanes.push(LaneState::new(self.at, (number, spec.role), info.depth, sink));
+        machine.lanes.push(LaneState::new(self.at, spec, info.depth, sink));
         machine.audit.lanes += 1;
         Ok(Arc::new(FaultyLane::new(at, self.at, self.shared.clone())))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, BackendError, Command, Group, Lane, LaneRole, Point};
+use windlass_backend::{Allocation, BackendError, Command, Group, Lane, LaneRole, LaneSpec, Point, Priority};
 
 use crate::kernel::{Job, Refused, names_of};
 use crate::machine::{self, Machine, Shared, Unreported, Uses};
@@ -41,7 +41,7 @@ impl FaultyLane {
             return Err(format!("more than {} groups that report", lane.depth.reports));
         }
         let computes = |c: &Command<'_>| !matches!(c, Command::Copy(_) | Command::Fill(_));
-        if lane.role == LaneRole::Copy && group.commands.iter().any(computes) {
+        if lane.spec.role == LaneRole::Copy && group.commands.iter().any(computes) {
             return Err("a lane that only copies was fed something else".into());
         }
         // Without staging there is no other way.
@@ -59,7 +59,7 @@ impl FaultyLane {
         }
         for wait in group.waits {
             let other = machine.find(self.context, wait.lane);
-            if wait.lane == lane.number || other.is_none_or(|l| l.fed < wait.point.0) {
+            if wait.lane == lane.spec.number || other.is_none_or(|l| l.fed < wait.point.0) {
                 return Err(format!("a wait for {wait:?}, which was not fed"));
             }
         }
@@ -139,16 +139,21 @@ impl FaultyLane {
         if eager {
             lane.flushed = point.0;
         }
-        let on_copy_lane = lane.role == LaneRole::Copy;
+        let LaneSpec { role, priority, timed: times, .. } = lane.spec;
         let audit = &mut machine.audit;
         audit.in_flight += 1;
         audit.foreign_copies += foreign;
         audit.peer_copies += of_peers;
         audit.peer_waits += peer_waits;
-        audit.on_copy_lanes += u64::from(on_copy_lane);
+        audit.on_copy_lanes += u64::from(role == LaneRole::Copy);
+        audit.on_urgent_lanes += u64::from(priority == Priority::High);
         audit.fed_to_report += u64::from(report);
         audit.deepest = audit.deepest.max(depth);
         audit.most_reports = audit.most_reports.max(reports);
+        drop(machine);
+        if timed && !times {
+            self.shared.breach("a group that is to be timed, on a lane that was not opened for that".into());
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    BackendError, ContextSink, DomainId, Failed, LaneDepth, LaneNumber, LaneRole, LaneSink, Point, Timed,
+    BackendError, ContextSink, DomainId, Failed, LaneDepth, LaneNumber, LaneSink, LaneSpec, Point, Timed,
     Verdict, Wait,
 };
 
@@ -68,8 +68,7 @@ pub(crate) struct Unreported {
 
 pub(crate) struct LaneState {
     pub(crate) context: usize,
-    pub(crate) number: LaneNumber,
-    pub(crate) role: LaneRole,
+    pub(crate) spec: LaneSpec,
     pub(crate) depth: LaneDepth,
     pub(crate) sink: Option<Arc<dyn LaneSink>>,
     /// Fed and not run.
@@ -101,16 +100,10 @@ pub(crate) enum Action {
 }
 
 impl LaneState {
-    pub(crate) fn new(
-        context: usize,
-        (number, role): (LaneNumber, LaneRole),
-        depth: LaneDepth,
-        sink: Arc<dyn LaneSink>,
-    ) -> Self {
+    pub(crate) fn new(context: usize, spec: LaneSpec, depth: LaneDepth, sink: Arc<dyn LaneSink>) -> Self {
         LaneState {
             context,
-            number,
-            role,
+            spec,
             depth,
             sink: Some(sink),
             queue: VecDeque::new(),
@@ -162,7 +155,9 @@ impl Machine {
 
     /// The lane that a wait of a context's lane names: one of the same context, or of its domain.
     pub(crate) fn find(&self, context: usize, number: LaneNumber) -> Option<&LaneState> {
-        self.lanes.iter().find(|l| self.reaches(context, l.context) && l.number == number && l.sink.is_some())
+        self.lanes
+            .iter()
+            .find(|l| self.reaches(context, l.context) && l.spec.number == number && l.sink.is_some())
     }
 
     /// Whether two contexts are the same, or of one domain.

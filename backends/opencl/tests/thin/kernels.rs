@@ -161,7 +161,8 @@ fn a_faulty_kernel_does_not_build() {
         let log = log_of("broken", &[], "__kernel void broken() { no_such_name = 1; }");
         assert!(log.contains("no_such_name"), "the compiler's words are in the error: {log}");
         assert!(log_of("absent", &[], "__kernel void present() {}").contains("absent"));
-        assert!(log_of("scale", &[BUFFER], SCALE).contains("4 parameters"));
+        let log = log_of("scale", &[BUFFER], SCALE);
+        assert!(log.contains("4 parameters") && log.contains("`KernelImage::with_parameters`"), "{log}");
     }
 }
 

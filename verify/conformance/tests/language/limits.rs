@@ -95,6 +95,27 @@ fn sized_at_launch(out: &mut [u32], #[local] tile: &mut [u32]) {
     out[global_id(0)] = tile[local_size(0) - 1 - local_id(0)];
 }
 
+/// 256 MiB.
+#[windlass::kernel]
+fn too_much_of_its_own(out: &mut [u32], #[local] tile: &mut [u32; 67_108_864]) {
+    tile[local_id(0)] = global_id(0);
+    barrier();
+    out[global_id(0)] = tile[local_size(0) - 1 - local_id(0)];
+}
+
+#[test]
+fn local_memory_is_bounded_where_the_call_is_run_here() {
+    let mut out = [0; 8];
+    let range = NdRange { global: [8], local: [4] };
+    for refused in [
+        too_much_of_its_own(&mut out[..]).run_here(range),
+        sized_at_launch(&mut out[..], 1 << 30).run_here(range),
+    ] {
+        let text = refused.expect_err("it is too much").to_string();
+        assert!(text.contains("local memory, and what runs here may have"), "{text}");
+    }
+}
+
 /// More local memory than a device has is refused in the call; a driver may end the process for it.
 #[test]
 fn local_memory_is_bounded() {
@@ -110,6 +131,9 @@ fn local_memory_is_bounded() {
             assert!(text.contains("local memory"), "{device}: {text}");
         }
         let range = NdRange { global: [8], local: [4] };
+        let refused = queue.submit(|cg| cg.parallel_for(range, too_much_of_its_own(cg.overwrite(&out))));
+        let text = refused.expect_err("no device has so much").to_string();
+        assert!(text.contains("local memory") && text.contains("too_much_of_its_own"), "{device}: {text}");
         let fits = |cg: &CommandGroup<'_>| cg.parallel_for(range, sized_at_launch(cg.overwrite(&out), 4));
         queue.submit(fits).unwrap().blocking_wait().unwrap();
         assert_eq!(read(&out).unwrap(), [3, 2, 1, 0, 7, 6, 5, 4]);

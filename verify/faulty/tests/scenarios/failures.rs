@@ -151,6 +151,7 @@ fn a_memory_cap_is_an_error_and_frees_make_room() {
     let (a, b) = (set(&queue, &x, 1), set(&queue, &y, 1));
     rig.settle();
     assert!(outcome(&a).is_ok() && error(&b).is_out_of_memory());
+    assert!(error(&b).to_string().contains("64 of 100 are in use in all"), "{}", error(&b));
     drop(x);
     rig.settle();
     let again = set(&queue, &y, 1);

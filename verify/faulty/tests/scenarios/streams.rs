@@ -208,6 +208,7 @@ fn kinds_of_lanes_share_the_device() {
     drop((set(&usual, &x, 1), step(&high, &x, 2), step(&low, &x, 3)));
     rig.settle();
     assert_eq!(rig.runtime.stats().transfers, 0);
+    assert_eq!(rig.control.audit().on_urgent_lanes, 1);
     assert_eq!(rig.values(&x)[1], stepped(8, [2, 3]));
     drop((usual, high, low, x, device));
     rig.end();
