@@ -10,7 +10,7 @@ use crate::table::{Table, alternate};
 
 /// Small enough for the second cache, so that memory is not what is measured; large enough for the call, some 0.3 us, to
 /// be little of it.
-const LEN: usize = 1 << 16;
+pub(crate) const LEN: usize = 1 << 16;
 /// How many calls are measured as one.
 const CALLS: u32 = 8;
 const SIDE: usize = 256;
@@ -223,7 +223,7 @@ fn halves(v: &[f32], sums: &mut [f32]) {
     black_box(sums);
 }
 
-fn row(
+pub(crate) fn row(
     table: &mut Table,
     scale: usize,
     (what, budget): (&str, &str),

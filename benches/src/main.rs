@@ -9,6 +9,7 @@
 mod bandwidth;
 mod busy;
 mod device;
+mod forms;
 mod heap;
 mod kernels;
 mod null;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         let mut table = Table::default();
         bandwidth::rows(&mut table, scale);
         kernels::rows(&mut table, scale);
+        forms::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
     busy::rows(&mut table, scale);
     bandwidth::rows(&mut table, scale);
     kernels::rows(&mut table, scale);
+    forms::rows(&mut table, scale);
     table.print();
     ExitCode::SUCCESS
 }

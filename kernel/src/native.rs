@@ -17,7 +17,8 @@
 //! That all blocks of a launch are run by one kernel, with one set of declarations, is what
 //! [`Body::run`](crate::Body::run) has its caller promise. Nothing here runs a kernel.
 //!
-//! The one exception is [`Launch::alone`], which code uses whose kernel is `unsafe` itself. What the attribute promises of the text
+//! The one exception is [`Launch::alone`], which code uses whose kernel is `unsafe` itself, or for which the attribute promises: that
+//! all accesses are where it has told [`Launch::keeps_apart`] that they are. What the attribute promises of the text
 //! that it wrote for devices (`attribute::kernel`) is not about memory that the host's code reaches.
 
 mod groups;
@@ -25,6 +26,7 @@ mod items;
 mod lanes;
 mod number;
 mod outside;
+mod spread;
 mod stretches;
 mod vector;
 mod views;
@@ -37,6 +39,7 @@ pub(crate) use items::NativeKernel;
 pub use items::{Item, Launch, SlotUse};
 pub use lanes::{Bounds, LANES, Line, Run};
 pub use number::{Integer, Reducible, Zero, element, element_mut, held};
+pub use spread::Reach;
 pub use stretches::Stretch;
 pub use vector::{Vec2, Vec3, Vec4, Vector};
 pub use views::{Alone, Atomics, Load, Own, Plain, Rest, Shared, SharedAtomics, Store};

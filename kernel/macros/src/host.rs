@@ -14,6 +14,7 @@ mod lanes;
 mod model;
 mod reduce;
 mod rows;
+mod spread;
 mod value;
 
 use std::collections::{BTreeSet, HashMap};

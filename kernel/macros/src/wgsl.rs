@@ -5,6 +5,7 @@
 
 mod entry;
 mod hoist;
+mod loops;
 mod memory;
 mod prelude;
 mod reduce;

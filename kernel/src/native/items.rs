@@ -178,6 +178,19 @@ impl<'a> Launch<'a> {
         Own::new(slice, first, span.len())
     }
 
+    /// Whether no other argument overlaps a slot.
+    pub(super) fn is_by_itself(&self, slot: usize) -> bool {
+        let span = &self.spans()[slot];
+        let others = self.spans().iter().zip(self.uses).enumerate();
+        let mut others = others.filter(|(at, (_, of))| *at != slot && of.kind != UseKind::Value);
+        !watched() && !others.any(|(_, (other, _))| span.overlaps(other))
+    }
+
+    /// How many elements a slot has.
+    pub fn len(&self, slot: usize) -> u64 {
+        self.spans()[slot].len() as u64
+    }
+
     /// A slot that is only read, as a plain slice, if nothing that the launch writes overlaps it.
     pub fn plain<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Plain<'a, T, D>> {
         let span = &self.spans()[slot];

@@ -12,6 +12,7 @@
 mod facts;
 mod terms;
 mod walk;
+mod ways;
 
 use std::collections::HashMap;
 

@@ -18,6 +18,8 @@ mod groups;
 mod half;
 #[path = "language/limits.rs"]
 mod limits;
+#[path = "language/lines.rs"]
+mod lines;
 #[path = "language/memory.rs"]
 mod memory;
 #[path = "language/nvrtc.rs"]

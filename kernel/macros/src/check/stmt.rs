@@ -47,6 +47,13 @@ impl Checker<'_> {
     }
 
     fn local(&mut self, local: &syn::Local, to: &mut Block) {
+        if let (syn::Pat::Tuple(names), Some(init)) = (&local.pat, &local.init)
+            && let syn::Expr::Tuple(values) = &*init.expr
+            && names.elems.len() == values.elems.len()
+            && init.diverge.is_none()
+        {
+            return self.several(names, values, to);
+        }
         let (pattern, declared) = match &local.pat {
             syn::Pat::Type(typed) => (&*typed.pat, Some(self.read_type(&typed.ty))),
             other => (other, None),
@@ -82,7 +89,50 @@ impl Checker<'_> {
                 to.stmts.push(Stmt::Let(var, init));
             }
             syn::Pat::Wild(_) => to.stmts.extend(init.map(Stmt::Expr)),
-            other => self.errors.at(other.span(), "`let` binds a plain name; take fields one by one"),
+            other => {
+                self.errors.at(other.span(), "`let` binds a plain name; take fields one by one");
+                self.bind_for_nothing(other);
+            }
+        }
+    }
+
+    /// `let (a, b) = (x, y);`: several bindings, none of whose values knows the new names.
+    fn several(&mut self, names: &syn::PatTuple, values: &syn::ExprTuple, to: &mut Block) {
+        let values: Vec<_> = values.elems.iter().map(|value| self.expr(value)).collect();
+        for (name, value) in names.elems.iter().zip(values) {
+            match name {
+                syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
+                    let (ty, mutable) = (value.ty.clone(), name.mutability.is_some());
+                    if self.infer.shallow(&ty) == Ty::Unit {
+                        self.errors.at(name.ident.span(), "this has no value to be kept");
+                    }
+                    let var = self.bind(name.ident.clone(), ty, mutable, VarKind::Value);
+                    to.stmts.push(Stmt::Let(var, Some(value)));
+                }
+                syn::Pat::Wild(_) => to.stmts.push(Stmt::Expr(value)),
+                other => {
+                    self.errors.at(other.span(), "a `let` of several values binds a plain name to each");
+                    self.bind_for_nothing(other);
+                }
+            }
+        }
+    }
+
+    /// Binds the names of a pattern that was refused, so that nobody complains of them.
+    fn bind_for_nothing(&mut self, pattern: &syn::Pat) {
+        let mut open = vec![pattern];
+        while let Some(pattern) = open.pop() {
+            match pattern {
+                syn::Pat::Ident(name) => drop(self.bind(name.ident.clone(), Ty::Error, true, VarKind::Value)),
+                syn::Pat::Tuple(parts) => open.extend(&parts.elems),
+                syn::Pat::TupleStruct(parts) => open.extend(&parts.elems),
+                syn::Pat::Slice(parts) => open.extend(&parts.elems),
+                syn::Pat::Struct(parts) => open.extend(parts.fields.iter().map(|field| &*field.pat)),
+                syn::Pat::Reference(inner) => open.push(&inner.pat),
+                syn::Pat::Paren(inner) => open.push(&inner.pat),
+                syn::Pat::Type(typed) => open.push(&typed.pat),
+                _ => {}
+            }
         }
     }
 

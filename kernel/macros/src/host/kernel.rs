@@ -1,6 +1,6 @@
 //! A kernel's native functions: one work-item, and all items of a block.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -10,7 +10,7 @@ use super::reduce::Reduced;
 use crate::hir::{
     BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
-use crate::promise::alone;
+use crate::promise::{alone, spread_out};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
 use crate::uses::{Elementwise, Uses, elementwise, position};
@@ -193,6 +193,7 @@ impl Rust<'_> {
     fn items(&self, slots: &[usize], plain: Option<&Uses>) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
         let (mut bindings, mut names, mut patterns, mut plains) = (vec![], vec![], vec![], vec![]);
+        let spread = if function.alone { BTreeMap::new() } else { self.spread(slots) };
         for (&param, slot) in function.params.iter().zip(slots) {
             let (name, var) = (self.name(param), &function.vars[param]);
             if let VarKind::Slice(Slice { dims, may, space: Space::Global }) = &var.kind {
@@ -204,6 +205,10 @@ impl Rust<'_> {
                     (May::Write, Some(_)) if function.alone => {
                         patterns.push(quote!(Some(#name)));
                         plains.push(alone(&ty, dims, *slot));
+                    }
+                    (May::Write, Some(_)) if spread.contains_key(&param) => {
+                        patterns.push(quote!(Some(#name)));
+                        plains.push(spread_out(&spread[&param], &ty, dims, *slot));
                     }
                     (May::Read, Some(_)) => {
                         patterns.push(quote!(Some(#name)));

@@ -1,0 +1,75 @@
+//! `saxpy` with its index written in several ways, on one thread, beside the loop that each of them means.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+
+use crate::kernels::{LEN, row};
+use crate::table::Table;
+
+const SIDE: usize = 256;
+
+#[windlass::kernel]
+fn rows_and_columns(a: f32, n: u32, x: &[f32], y: &mut [f32]) {
+    let row = global_id(0);
+    let column = global_id(1);
+    y[row * n + column] = a * x[row * n + column] + y[row * n + column];
+}
+
+#[windlass::kernel]
+fn by_strides(a: f32, x: &[f32], y: &mut [f32]) {
+    let mut i = global_id(0);
+    while i < y.len() {
+        y[i] = a * x[i] + y[i];
+        i += global_size(0);
+    }
+}
+
+#[windlass::kernel]
+fn one_further(a: f32, x: &[f32], y: &mut [f32]) {
+    let i = global_id(0) + 1;
+    y[i] = a * x[i] + y[i];
+}
+
+#[windlass::kernel]
+fn four_an_item(a: f32, x: &[f32], y: &mut [f32]) {
+    let i = global_id(0) * 4;
+    for k in 0..4 {
+        y[i + k] = a * x[i + k] + y[i + k];
+    }
+}
+
+#[windlass::kernel]
+fn every_second(a: f32, x: &[f32], y: &mut [f32]) {
+    let i = global_id(0) * 2;
+    y[i] = a * x[i] + y[i];
+}
+
+pub(crate) fn rows(table: &mut Table, scale: usize) {
+    let x = vec![1.5_f32; LEN];
+    let y = RefCell::new(vec![0.0_f32; LEN]);
+    let all = || {
+        for (y, x) in black_box(&mut y.borrow_mut()[..]).iter_mut().zip(&x) {
+            *y += 3.0 * x;
+        }
+    };
+    let mut form = |what: &str, ours: &dyn Fn(&[f32], &mut [f32]) -> windlass::Result<()>| {
+        let what = format!("kernel `saxpy`, {what}");
+        row(table, scale, (&what, "≥ 0.9x"), || ours(&x, &mut y.borrow_mut()), all);
+    };
+    let side = SIDE as u32;
+    form("`y[row * n + column]`", &|x, y| rows_and_columns(3.0, side, x, y).run_here([SIDE, SIDE]));
+    form("by strides of the launch's size", &|x, y| by_strides(3.0, x, y).run_here(4096));
+    form("`y[i + 1]`", &|x, y| one_further(3.0, x, y).run_here(LEN));
+    form("four elements an item", &|x, y| four_an_item(3.0, x, y).run_here(LEN / 4));
+    row(
+        table,
+        scale,
+        ("kernel `saxpy`, `y[2 * i]`", "≥ 0.9x"),
+        || every_second(3.0, &x[..], &mut y.borrow_mut()[..]).run_here(LEN / 2),
+        || {
+            for (y, x) in black_box(&mut y.borrow_mut()[..]).iter_mut().zip(&x).step_by(2) {
+                *y += 3.0 * x;
+            }
+        },
+    );
+}
