@@ -87,7 +87,7 @@ fn rows_may_end_outside() {
 
 #[test]
 fn columns_may_end_outside() {
-    for (far, n) in [(8, 8), (8, 9), (7, 9), (1 << 31, 3), (9, 8), (16, 4)] {
+    for (far, n) in [(8_u32, 8), (8, 9), (7, 9), (1 << 31, 3), (9, 8), (16, 4)] {
         let x = values();
         let mut expected = vec![7_u32; 64];
         // No two items write one element differently.
