@@ -47,7 +47,7 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         DeviceKind::Cpu => CPU,
         _ => GPU,
     };
-    let mut bench = Bench { queue, table, times: 2 * scale + 1 };
+    let mut bench = Bench { queue, table, times: 10 * scale + 1 };
     bench.lines(&sizes);
     bench.plane(&sizes);
     bench.groups(&sizes);

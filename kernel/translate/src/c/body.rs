@@ -284,7 +284,8 @@ impl<'p, 'm> Body<'p, 'm> {
         if break_if.is_none()
             && let Some((condition, step, rest)) = self.counted(body, continuing)?
         {
-            let turns = self.turns(body).filter(|_| self.program.machine == Machine::Gpu);
+            let turns =
+                self.turns(body).filter(|turns| *turns <= TURNS && self.program.machine == Machine::Gpu);
             if turns.is_some_and(|turns| turns.saturating_mul(self.cost(rest)) <= UNROLLED) {
                 self.line("#pragma unroll");
             }
@@ -463,8 +464,9 @@ impl<'p, 'm> Body<'p, 'm> {
     }
 }
 
-/// Statements that a loop may be written out into.
-const UNROLLED: u64 = 8192;
+/// Statements that a loop may be written out into, and its turns.
+const UNROLLED: u64 = 16_384;
+const TURNS: u64 = 32;
 
 /// Whether a loop's body continues that loop somewhere.
 fn continues(block: &Block) -> bool {
