@@ -3,7 +3,7 @@
 //! `cargo xtask bench` prints the table. Rows that are about single costs run pinned to one CPU, in a child process
 //! under `taskset`, because wake-ups on small virtual machines are bimodal; rows about bandwidth run on all of them.
 //! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone, and `--submissions`
-//! measures the cost of a submission again and again, for a profiler to look at. `--transfers` moves data to and from the device
+//! measures the cost of a submission again and again, and `--first-uses` that of groups on as many buffers, for a profiler to look at. `--transfers` moves data to and from the device
 //! that a program would get, and `--device` runs kernels on it beside the same ones in its own language.
 
 mod bandwidth;
@@ -38,6 +38,12 @@ fn main() -> ExitCode {
     if std::env::args().any(|a| a == "--submissions") {
         let mut table = Table::default();
         tasks::submissions(&mut table, 20 * scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args().any(|a| a == "--first-uses") {
+        let mut table = Table::default();
+        tasks::first_uses(&mut table, 2 * scale);
         table.print();
         return ExitCode::SUCCESS;
     }

@@ -46,6 +46,14 @@ fn per(n: usize, start: Instant) -> f64 {
 }
 
 /// A group's cost above the native calls.
+/// The row of first uses alone, again and again.
+pub(crate) fn first_uses(table: &mut Table, scale: usize) {
+    let queue = Queue::blocking_on(Device::host()).expect("the host is there");
+    let each: Vec<f64> = (0..scale.max(3)).map(|_| own_buffers(&queue, N)).collect();
+    let mean = each.iter().sum::<f64>() / each.len() as f64;
+    table.cost(&format!("host: {N} groups on {N} buffers"), mean, None, "≤ 700 ns, flat");
+}
+
 pub(crate) fn submissions(table: &mut Table, scale: usize) {
     let runtime = Runtime::builder().backend(null::backend()).only_given_backends().build();
     let queue =

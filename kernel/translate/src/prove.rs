@@ -11,6 +11,8 @@
 
 mod facts;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod ways;
 

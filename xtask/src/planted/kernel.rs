@@ -10,6 +10,7 @@ struct Fault(&'static str, &'static str, &'static str, &'static str);
 
 const MEMORY: &str = "kernel/macros/src/wgsl/memory.rs";
 const PRELUDE: &str = "kernel/macros/src/wgsl/prelude.rs";
+const LOOPS: &str = "kernel/macros/src/wgsl/loops.rs";
 const STMT: &str = "kernel/macros/src/wgsl/stmt.rs";
 const VALUE: &str = "kernel/macros/src/wgsl/value.rs";
 const C: &str = "kernel/translate/src/c/functions.rs";
@@ -23,8 +24,8 @@ const FAULTS: &[Fault] = &[
         r#"format!("({a} != {b})")"#,
         r#"format!("({a} == {b})")"#,
     ),
-    Fault("a loop reaches its end", STMT, "{counter} < {last}; {counter}", "{counter} <= {last}; {counter}"),
-    Fault("a range of one value is empty", STMT, "({counter} <= {last});", "({counter} < {last});"),
+    Fault("a loop reaches its end", LOOPS, "{counter} < {last}; {counter}", "{counter} <= {last}; {counter}"),
+    Fault("a range of one value is empty", LOOPS, "({counter} <= {last});", "({counter} < {last});"),
     Fault(
         "break leaves the switch",
         STMT,
