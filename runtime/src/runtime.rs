@@ -187,10 +187,10 @@ impl Runtime {
         let status = |(at, entry): (usize, &BackendEntry)| {
             let id = entry.backend.id();
             let status = match &filter {
-                Some(filter) if filter.backend != id => Err(Unavailable {
-                    reason: format!("WINDLASS_DEVICE asks for {}, so nobody else was asked", filter.backend),
-                    remedy: "unset it".into(),
-                }),
+                Some(filter) if filter.backend != id => Err(Unavailable::new(
+                    format!("WINDLASS_DEVICE asks for {}, so nobody else was asked", filter.backend),
+                    "unset it",
+                )),
                 _ => (*entry.found(at)).as_ref().map(|_| ()).map_err(Clone::clone),
             };
             (id, status)
@@ -462,7 +462,7 @@ impl BackendEntry {
         let discover = || futures_lite::future::block_on(self.backend.discover());
         let platforms = catch(discover).unwrap_or_else(|panic| {
             let reason = format!("its driver made the backend panic: {panic}");
-            Err(Unavailable { reason, remedy: "report this, with the driver's version".into() })
+            Err(Unavailable::new(reason, "report this, with the driver's version"))
         })?;
         let backend = self.backend.id();
         let numbered = platforms.into_iter().enumerate().map(|(p, platform)| {

@@ -111,7 +111,7 @@ unsafe impl Backend for Probe {
 
     async fn discover(&self) -> std::result::Result<Vec<Platform>, Unavailable> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Err(Unavailable { reason: "there is no such driver".into(), remedy: "none".into() })
+        Err(Unavailable::new("there is no such driver", "none"))
     }
 
     async fn open(

@@ -60,11 +60,19 @@ impl std::error::Error for BackendError {}
 
 /// Why a backend cannot be used here, and what would change that.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unavailable {
     /// What is missing.
     pub reason: String,
     /// What the user can do about it.
     pub remedy: String,
+}
+
+impl Unavailable {
+    /// This is missing, and that can be done about it.
+    pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Unavailable { reason: reason.into(), remedy: remedy.into() }
+    }
 }
 
 impl fmt::Display for Unavailable {

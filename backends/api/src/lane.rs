@@ -122,11 +122,19 @@ impl fmt::Display for CompletionStrategy {
 /// A point of another lane of the same domain, fed earlier, that must be passed first. Points of a lane that is lost, or
 /// was dropped, are passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Wait {
     /// The lane.
     pub lane: LaneNumber,
     /// Its point.
     pub point: Point,
+}
+
+impl Wait {
+    /// For a point of a lane.
+    pub fn new(lane: LaneNumber, point: Point) -> Self {
+        Wait { lane, point }
+    }
 }
 
 /// What is fed at one point.

@@ -92,7 +92,7 @@ fn groups_wait_for_points_of_other_lanes() {
         })
     };
     let [(a, _), (b, _), (c, told)] = &bench.lanes[..] else { unreachable!("three were opened") };
-    let wait = |lane, point| Wait { lane: LaneNumber(lane), point: Point(point) };
+    let wait = |lane, point| Wait::new(LaneNumber(lane), Point(point));
     feed(a, 5, note("a", 20));
     let (of_b, of_c) = ([wait(0, 5)], [wait(1, 1), wait(0, 5), wait(7, 100)]);
     try_feed(b, 1, &of_b, note("b", 5)).expect("the group is fine");
@@ -239,7 +239,7 @@ fn a_dropped_lane_finishes_its_queue() {
     feed(&lane, 2, once(|| ()));
     drop(lane);
     let (other, others) = &bench.lanes[0];
-    let wait = Wait { lane: LaneNumber(0), point: Point(2) };
+    let wait = Wait::new(LaneNumber(0), Point(2));
     try_feed(other, 1, &[wait], SmallVec::new()).expect("the group is fine");
     assert_eq!((told.upto(), others.upto()), (0, 0));
     gate.wait();

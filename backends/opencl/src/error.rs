@@ -73,29 +73,24 @@ pub(crate) fn unsupported<T>(what: impl Into<String>) -> Result<T, BackendError>
 /// Why no driver could be listed.
 pub(crate) fn unavailable(failure: Failure) -> Unavailable {
     match failure.code {
-        DLOPEN_RUNTIME_LOAD_FAILED => Unavailable {
-            reason: "the OpenCL loader (libOpenCL) could not be loaded".into(),
-            remedy:
-                "install an OpenCL loader (Debian: ocl-icd-libopencl1) and a driver, or name the library in \
-                     OPENCL_DYLIB_PATH"
-                    .into(),
-        },
+        DLOPEN_RUNTIME_LOAD_FAILED => Unavailable::new(
+            "the OpenCL loader (libOpenCL) could not be loaded",
+            "install an OpenCL loader (Debian: ocl-icd-libopencl1) and a driver, or name the library in OPENCL_DYLIB_PATH",
+        ),
         NO_PLATFORM => no_platform(),
-        _ => Unavailable {
-            reason: BackendError::from(failure).to_string(),
-            remedy: "check the installation of the OpenCL drivers, for example with clinfo".into(),
-        },
+        _ => Unavailable::new(
+            BackendError::from(failure).to_string(),
+            "check the installation of the OpenCL drivers, for example with clinfo",
+        ),
     }
 }
 
 /// Why a loader without drivers is of no use.
 pub(crate) fn no_platform() -> Unavailable {
-    Unavailable {
-        reason: "no OpenCL driver is registered with the OpenCL loader".into(),
-        remedy:
-            "install the OpenCL driver of the device's vendor, or PoCL for the CPU (Debian: pocl-opencl-icd)"
-                .into(),
-    }
+    Unavailable::new(
+        "no OpenCL driver is registered with the OpenCL loader",
+        "install the OpenCL driver of the device's vendor, or PoCL for the CPU (Debian: pocl-opencl-icd)",
+    )
 }
 
 #[cfg(test)]

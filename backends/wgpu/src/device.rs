@@ -60,12 +60,11 @@ pub(crate) async fn find(instance: &wgpu::Instance) -> Result<Vec<Found>, Unavai
 
 /// wgpu does not distinguish a missing loader from one without drivers: neither gives an instance.
 fn missing() -> Unavailable {
-    Unavailable {
-        reason: "there is no Vulkan loader, or it finds no driver with a device that computes".into(),
-        remedy: "install the loader (libvulkan1 on Debian, vulkan-loader on Fedora) and the device's Vulkan driver \
-                 (for a CPU: Mesa's lavapipe); a driver elsewhere is named by its manifest in VK_DRIVER_FILES"
-            .into(),
-    }
+    Unavailable::new(
+        "there is no Vulkan loader, or it finds no driver with a device that computes",
+        "install the loader (libvulkan1 on Debian, vulkan-loader on Fedora) and the device's Vulkan driver (for a CPU: \
+         Mesa's lavapipe); a driver elsewhere is named by its manifest in VK_DRIVER_FILES",
+    )
 }
 
 fn platform(about: &wgpu::AdapterInfo) -> Platform {

@@ -128,7 +128,7 @@ impl State {
         let Some(mut native_args) = self.engine.native_args(node) else { return };
         for &(lane, point) in native_args.waits() {
             let number = native_lane(&self.lanes, lane).number;
-            entry.waits.push(Wait { lane: number, point: Point(point) });
+            entry.waits.push(Wait::new(number, Point(point)));
         }
         // Clones, because the lock is free during the native calls: if the context is lost just then, the engine
         // lets go of its memory, which must not be freed under a call that names it.

@@ -96,7 +96,7 @@ unsafe impl Backend for Faulty {
 
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
         if let Some(reason) = self.shared.lock().script.unavailable.clone() {
-            return Err(Unavailable { reason, remedy: "ask for another script".into() });
+            return Err(Unavailable::new(reason, "ask for another script"));
         }
         Ok(vec![self.config.platform()])
     }

@@ -83,7 +83,7 @@ impl Lab {
 }
 
 fn wait(lane: u32, point: u64) -> Wait {
-    Wait { lane: LaneNumber(lane), point: Point(point) }
+    Wait::new(LaneNumber(lane), Point(point))
 }
 
 #[test]

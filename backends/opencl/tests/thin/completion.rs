@@ -47,7 +47,7 @@ impl Churn {
 }
 
 fn wait(lane: u32, point: u64) -> Wait {
-    Wait { lane: LaneNumber(lane), point: Point(point) }
+    Wait::new(LaneNumber(lane), Point(point))
 }
 
 fn barrier(line: &Line, point: u64, waits: &[Wait]) {

@@ -406,7 +406,7 @@ impl<'p> Run<'p> {
         }
         drop(runtime);
         let (audit, breaches) = (control.audit(), control.breaches());
-        if audit.live() + audit.in_flight > 0 || audit.calls_in_poll > 0 {
+        if audit.live() + audit.in_flight > 0 || audit.calls_in_poll + audit.blocking_calls > 0 {
             return wrong(format!("left of the devices: {audit:?}"));
         }
         match breaches.is_empty() {

@@ -237,7 +237,7 @@ fn an_unavailable_backend_says_why() {
     let refused = refused.unwrap_err();
     assert!(refused.is_unavailable() && refused.to_string().contains("there is no driver"), "{refused}");
     let status = futures_lite::future::block_on(runtime.backends());
-    let why = Unavailable { reason: "there is no driver".into(), remedy: "ask for another script".into() };
+    let why = Unavailable::new("there is no driver", "ask for another script");
     assert_eq!(status[0].1, Err(why));
 }
 
