@@ -7,6 +7,7 @@ mod choice;
 mod expr;
 mod ordered;
 mod place;
+mod ranges;
 mod reduce;
 mod stmt;
 

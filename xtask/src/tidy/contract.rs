@@ -69,6 +69,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("DeviceInfo::driver", FOR_PROGRAMS),
     ("DeviceInfo::physical_id", FOR_PROGRAMS),
     ("DeviceInfo::vendor", FOR_PROGRAMS),
+    ("Unavailable::remedy", "programs read it, through `Runtime::backends`, and its `Display` says it"),
 ];
 const FOR_PROGRAMS: &str = "programs read it, through `Device::info`";
 

@@ -2,6 +2,7 @@
 
 use syn::spanned::Spanned;
 
+use super::ranges::{integers, place};
 use super::{Checker, Named};
 use crate::hir::{Block, Expr, Kind};
 use crate::ty::{Scalar, Ty};
@@ -28,10 +29,13 @@ impl Checker<'_> {
             }
             let mut values = Vec::new();
             let all = self.pattern(&arm.pat, &ty, &mut values);
-            for value in &values {
-                if arms.iter().any(|(others, _)| others.contains(value)) {
-                    self.errors.at(arm.pat.span(), format!("`{value}` has an arm already"));
-                }
+            values.sort_unstable();
+            values.dedup();
+            // The first arm has it, as in Rust.
+            let first = values.first().copied();
+            values.retain(|value| !arms.iter().any(|(others, _)| others.contains(value)));
+            if let (Some(value), true) = (first, values.is_empty()) {
+                self.errors.at(arm.pat.span(), format!("`{value}` has an arm already"));
             }
             if all {
                 values.clear();
@@ -88,7 +92,28 @@ impl Checker<'_> {
                 }
             }
             syn::Pat::Range(range) => {
-                self.errors.at(range.span(), "a kernel's patterns have no ranges; use `if`");
+                let mut end = |end: &Option<Box<syn::Expr>>| {
+                    let (end, span) = place(end)?;
+                    let mut value = self.expr(end);
+                    self.expect(&value.ty.clone(), ty, span);
+                    self.settle_expr(&mut value);
+                    self.integer(&value)
+                };
+                let inclusive = matches!(range.limits, syn::RangeLimits::Closed(_));
+                match (end(&range.start), end(&range.end)) {
+                    (Some(from), Some(to)) => match integers(from, to, inclusive) {
+                        Some(all) if all.is_empty() => self.errors.at(range.span(), "this range is empty"),
+                        Some(all) => values.extend(all),
+                        None => self.errors.at(
+                            range.span(),
+                            "a range in a kernel's pattern has 1024 integers at most; use `if`",
+                        ),
+                    },
+                    _ => self.errors.at(
+                        range.span(),
+                        "a range in a kernel's pattern has both ends, integers or constants: `1..=9`",
+                    ),
+                }
             }
             other => {
                 // A negative literal is an expression to syn, which it wraps in no pattern of its own.

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use proc_macro2::Ident;
 use syn::spanned::Spanned;
 
 use super::Checker;
 use crate::hir::{Block, Kind, Stmt, VarKind};
-use crate::ty::{BOOL, Guess, Scalar, Ty};
+use crate::ty::{BOOL, Guess, Ty};
 
 impl Checker<'_> {
     pub(super) fn block(&mut self, block: &syn::Block) -> Block {
@@ -194,7 +193,7 @@ impl Checker<'_> {
         }
     }
 
-    fn body(&mut self, block: &syn::Block) -> Block {
+    pub(super) fn body(&mut self, block: &syn::Block) -> Block {
         self.loops += 1;
         let mut body = self.block(block);
         self.loops -= 1;
@@ -227,33 +226,27 @@ impl Checker<'_> {
         while let syn::Expr::Paren(inner) = of {
             of = &inner.expr;
         }
+        if let Some((range, way)) = self.way(of) {
+            return self.walked(repeat, range, way, to);
+        }
         let syn::Expr::Range(range) = of else {
             let message = match of {
                 syn::Expr::MethodCall(call) => {
-                    format!("kernels have no iterators, so no `.{}()`; count by `while`", call.method)
+                    format!(
+                        "kernels have no iterators, so no `.{}()`; a range may have `.rev()` or `.step_by(2)`, and what else \
+                         there is to count, count by `while`",
+                        call.method
+                    )
                 }
                 _ => "a kernel's `for` goes over a range: `for i in 0..n`".into(),
             };
             self.errors.at(of.span(), message);
             return;
         };
-        let (Some(start), Some(end)) = (&range.start, &range.end) else {
-            self.errors.at(range.span(), "the range of a `for` has both ends: `0..n`");
-            return;
-        };
-        let from = self.expr(start);
-        let until = self.expr_to(end, &from.ty.clone());
+        let Some((from, until)) = self.ends(range) else { return };
         let ty = from.ty.clone();
-        self.demand(&ty, from.span, Scalar::is_int, "a `for` counts integers, and this is `{}`");
         self.scopes.push(HashMap::new());
-        let (name, mutable) = match &*repeat.pat {
-            syn::Pat::Ident(name) => (name.ident.clone(), name.mutability.is_some()),
-            syn::Pat::Wild(wild) => (Ident::new("_i", wild.underscore_token.span), false),
-            other => {
-                self.errors.at(other.span(), "a `for` binds a plain name");
-                (Ident::new("_i", other.span()), false)
-            }
-        };
+        let (name, mutable) = self.counter(&repeat.pat);
         let var = self.bind(name, ty, mutable, VarKind::Value);
         let body = self.body(&repeat.body);
         self.scopes.pop();

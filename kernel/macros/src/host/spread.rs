@@ -47,7 +47,7 @@ impl Rust<'_> {
                 _ => return,
             };
             match (&at[..], self.is_line(var)) {
-                ([index], true) => match self.sum(index, &counters, slots) {
+                ([index], true) => match self.sum(index, &counters) {
                     Some(sum) => sums.entry(var).or_default().push(sum),
                     None => drop(unknown.insert(var)),
                 },
@@ -149,7 +149,7 @@ impl Rust<'_> {
         Counters { from, bindings }
     }
 
-    fn sum(&self, of: &Expr, counters: &Counters<'_>, slots: &[usize]) -> Option<Sum> {
+    fn sum(&self, of: &Expr, counters: &Counters<'_>) -> Option<Sum> {
         if of.ty != U32 {
             return None;
         }
@@ -164,15 +164,15 @@ impl Rust<'_> {
             }
             Kind::Var(var) => match (counters.from.get(var), counters.bindings.get(var)) {
                 (Some((start, by, turns)), _) => {
-                    let mut sum = self.sum(start, counters, slots)?;
+                    let mut sum = self.sum(start, counters)?;
                     sum.counters.insert(*var, (by.clone(), turns.clone()));
                     Some(sum)
                 }
-                (None, Some(bound)) => self.sum(bound, counters, slots),
+                (None, Some(bound)) => self.sum(bound, counters),
                 _ => None,
             },
             Kind::Binary(BinOp::Add, a, b) => {
-                let (mut a, b) = (self.sum(a, counters, slots)?, self.sum(b, counters, slots)?);
+                let (mut a, b) = (self.sum(a, counters)?, self.sum(b, counters)?);
                 for (to, from) in a.positions.iter_mut().zip(b.positions) {
                     to.extend(from);
                 }
@@ -190,7 +190,7 @@ impl Rust<'_> {
                     Some(by) => (a, by),
                     None => (b, self.number(a)?),
                 };
-                let mut sum = self.sum(of, counters, slots)?;
+                let mut sum = self.sum(of, counters)?;
                 let times = |term: &mut TokenStream| *term = quote!(#term.saturating_mul(#by));
                 sum.positions.iter_mut().flatten().chain(&mut sum.rest).for_each(times);
                 sum.counters.values_mut().for_each(|(along, _)| times(along));

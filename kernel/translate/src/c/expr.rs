@@ -290,7 +290,7 @@ impl Body<'_, '_> {
             && let Expression::Binary { op: naga::BinaryOperator::Add, left, right } =
                 self.function.expressions[index]
             && let Some(start) = self.flat_member(left).map(str::to_string)
-            && self.named.get(&index).is_none()
+            && !self.named.contains_key(&index)
             && matches!(self.pointer(base), Some((AddressSpace::Storage { .. }, _)))
         {
             let right = self.value(right)?;

@@ -216,3 +216,97 @@ fn helpers_structs_and_constants() {
         Ok([flat(&read(&cells)?), read(&out)?].concat())
     });
 }
+
+/// Ranges from their ends and by steps, as numbers that tell in which order they were gone through.
+#[windlass::kernel]
+fn walks(from: &[i32], to: &[i32], out: &mut [u32]) {
+    const FAR: u32 = 0x7000_0000;
+    let i = global_id(0);
+    let (first, last) = (from[i], to[i]);
+    let _first = 31;
+    let mut seen = 7;
+    for k in (first..last).rev() {
+        if k % 3 == 1 {
+            continue;
+        }
+        seen = seen * _first + k as u32;
+    }
+    for k in (first..=last).rev() {
+        if k == first + 5 {
+            break;
+        }
+        seen = seen * 31 + k as u32;
+    }
+    for mut k in (first..last).step_by(3) {
+        k += 1;
+        seen = seen * 31 + k as u32;
+    }
+    for k in (first as u32..=last as u32).step_by(FAR) {
+        seen = seen * 31 + k;
+    }
+    out[i] = seen;
+}
+
+#[test]
+fn ranges_go_back_and_by_steps() {
+    let one = |first: i32, last: i32| {
+        let mut seen = vec![];
+        seen.extend((first..last).rev().filter(|k| k % 3 != 1));
+        seen.extend((first..=last).rev().take_while(|k| *k != first.wrapping_add(5)));
+        seen.extend((first..last).step_by(3).map(|k| k + 1));
+        seen.extend((first as u32..=last as u32).step_by(0x7000_0000).map(|k| k as i32));
+        seen.into_iter().fold(7_u32, |sum, k| sum.wrapping_mul(31).wrapping_add(k as u32))
+    };
+    // Empty ones, those of one number, and those that end where the type does.
+    let ends = [
+        (0, 10),
+        (-5, 5),
+        (5, 5),
+        (5, 4),
+        (6, 7),
+        (i32::MAX - 4, i32::MAX),
+        (i32::MIN, i32::MIN + 6),
+        (i32::MIN, i32::MIN),
+        (0, -1),
+    ];
+    let expected: Vec<u32> = ends.iter().map(|(first, last)| one(*first, *last)).collect();
+    everywhere(&expected, |queue| {
+        let from: Buffer<i32> = Buffer::from(ends.map(|(first, _)| first).to_vec());
+        let to: Buffer<i32> = Buffer::from(ends.map(|(_, last)| last).to_vec());
+        let out = Buffer::<u32>::new(ends.len());
+        queue.submit(|cg| {
+            cg.parallel_for(ends.len(), walks(cg.read(&from), cg.read(&to), cg.overwrite(&out)))
+        })?;
+        read(&out)
+    });
+}
+
+#[windlass::kernel]
+fn kinds(out: &mut [u32]) {
+    const LOW: i32 = -2;
+    let i = global_id(0);
+    let number = i as i32 - 10;
+    out[i] = match number {
+        -8..-5 => 1,
+        LOW..=1 | 7 | 7 => 2,
+        0..=6 => 3,
+        _ => 4,
+    };
+}
+
+#[test]
+fn patterns_take_ranges() {
+    let expected: Vec<u32> = (-10..12)
+        .map(|number| match number {
+            -8..-5 => 1,
+            -2..=1 | 7 => 2,
+            0..=6 => 3,
+            _ => 4,
+        })
+        .collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<u32>::new(expected.len());
+        queue.submit(|cg| cg.parallel_for(expected.len(), kinds(cg.overwrite(&out))))?;
+        read(&out)
+    });
+}

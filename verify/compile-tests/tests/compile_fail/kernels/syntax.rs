@@ -92,4 +92,31 @@ fn value_of_a_loop(out: &mut [u32]) {
     out[0] = 1;
 }
 
+#[windlass::kernel]
+fn no_step(n: u32, out: &mut [u32]) {
+    for i in (0..4).step_by(0) {
+        out[i] = 1;
+    }
+    for i in (0..4).step_by(n) {
+        out[i] = 1;
+    }
+    for i in (0..).rev() {
+        out[i] = 1;
+    }
+}
+
+#[windlass::kernel]
+fn ranges_in_patterns(x: &[u32], out: &mut [u32]) {
+    out[0] = match x[0] {
+        5..5 => 1,
+        7.. => 2,
+        0..=1024 => 3,
+        3..=4 => 4,
+        4 => 5,
+        0..9 => 6,
+        1..9 => 7,
+        _ => 0,
+    };
+}
+
 fn main() {}
