@@ -140,7 +140,7 @@ fn what_two_threads_settle_is_named_in_time_and_once() {
 
 /// A sleeper of another lane wakes, and sees what was done before its point.
 ///
-/// Broken in `Book::wait`, `self.passed()` for `self.announce()`: loom reports a deadlock.
+/// Broken in `Book::blocking_wait`, `self.passed()` for `self.announce()`: loom reports a deadlock.
 #[test]
 fn a_sleeper_wakes() {
     model(|| {

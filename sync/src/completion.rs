@@ -8,7 +8,7 @@
 //!   costs one atomic operation.
 //! - Any thread may learn of any point, by a driver's callback, say: it calls [`Book::settle`].
 //!
-//! Any thread may sleep until a point is passed ([`Book::wait`]) or ask to have it told ([`Book::arm`]). A *note* is what
+//! Any thread may sleep until a point is passed ([`Book::blocking_wait`]) or ask to have it told ([`Book::arm`]). A *note* is what
 //! has to be said of a point, such as that it failed, and is told with the first report that covers it.
 //!
 //! # Why no request is forgotten
