@@ -89,6 +89,19 @@ pub enum DeviceKind {
     Other,
 }
 
+impl DeviceKind {
+    /// Whether it is a GPU of either kind.
+    ///
+    /// ```
+    /// use windlass_backend::DeviceKind;
+    ///
+    /// assert!(DeviceKind::IntegratedGpu.is_gpu() && !DeviceKind::Cpu.is_gpu());
+    /// ```
+    pub fn is_gpu(self) -> bool {
+        matches!(self, DeviceKind::IntegratedGpu | DeviceKind::DiscreteGpu)
+    }
+}
+
 impl fmt::Display for DeviceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

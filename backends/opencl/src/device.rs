@@ -123,7 +123,7 @@ fn is_set(device: DeviceId, what: opencl3::types::cl_device_info) -> bool {
 }
 
 pub(crate) fn is_gpu(device: DeviceId) -> bool {
-    matches!(kind(device), DeviceKind::IntegratedGpu | DeviceKind::DiscreteGpu)
+    kind(device).is_gpu()
 }
 
 fn kind(device: DeviceId) -> DeviceKind {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use windlass_backend::{
     Allocation, BackendError, BuiltKernel, CompletionStrategy, Contents, Context, ContextInfo, ContextSink,
-    DeviceInfo, DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject,
-    async_trait,
+    DeviceInfo, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_kernel_translate::dump;
@@ -45,7 +44,7 @@ impl WgpuContext {
         process_exit::watch();
         let faults = Faults::watch(&device, sink);
         let (device, queue) = (Native::new(device), Native::new(queue));
-        let is_real = matches!(info.kind, DeviceKind::IntegratedGpu | DeviceKind::DiscreteGpu);
+        let is_real = info.kind.is_gpu();
         let gpu = Arc::new(Gpu { device, queue, limits, is_real, faults });
         Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu })
     }

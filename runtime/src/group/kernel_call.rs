@@ -9,7 +9,7 @@ use windlass_backend::Aspect;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _};
-use super::shape::{is_covered, shape};
+use super::shape::{may_be_covered, shape};
 use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
 use crate::shell::build::{Values, image_on};
@@ -240,7 +240,7 @@ impl<'g> KernelCall<'g> {
         if let Some(shaping) = self.kernel.shaping().filter(|_| !slot.runs_host_bodies()) {
             let of = (self.kernel.is_grouped(), shaping);
             let shape = shape(of, &slot.device.info, &range);
-            let covered = is_covered(of, &slot.device.info) && covers(shaping, &self.args, &range);
+            let covered = may_be_covered(of, &slot.device.info) && covers(shaping, &self.args, &range);
             values.extend(shape.covered(covered).overrides());
         }
         let built = slot.build(inner, &self.kernel, values)?;
@@ -262,9 +262,9 @@ fn covers(shaping: Shaping, args: &[KernelArg], range: &Range) -> bool {
         },
         _ => false,
     };
-    let placed =
+    let mut placed =
         args.iter().zip(0..).filter(|(_, at)| shaping.placed.checked_shr(*at).is_some_and(|of| of & 1 == 1));
-    range.dims() == usize::from(shaping.dims) && placed.into_iter().all(|(arg, _)| has_all(arg))
+    range.dims() == usize::from(shaping.dims) && placed.all(|(arg, _)| has_all(arg))
 }
 
 /// Refuses an argument that does not fit its slot, or that the device does not take there.

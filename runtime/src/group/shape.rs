@@ -1,6 +1,6 @@
 //! The shape of a `#[kernel]`'s launch: what suits the device, the kernel and the range.
 
-use windlass_backend::{DeviceInfo, DeviceKind};
+use windlass_backend::DeviceInfo;
 use windlass_kernel::shape::{Shape, Shaping};
 use windlass_kernel::{Kernel, Range};
 
@@ -26,7 +26,7 @@ pub(crate) fn shapes(kernel: &Kernel, device: &DeviceInfo, range: Option<&Range>
         // Whether the arguments cover it is known when it is launched.
         Some(range) => {
             let shape = shape((kernel.is_grouped(), shaping), device, range);
-            match is_covered((kernel.is_grouped(), shaping), device) {
+            match may_be_covered((kernel.is_grouped(), shaping), device) {
                 true => vec![shape.covered(true), shape],
                 false => vec![shape],
             }
@@ -34,9 +34,9 @@ pub(crate) fn shapes(kernel: &Kernel, device: &DeviceInfo, range: Option<&Range>
         None if kernel.is_grouped() => Vec::new(),
         None => {
             let spread = spread(shaping, device);
-            match shaping.light && !shaping.reduces && is_gpu(device) {
+            match shaping.light && !shaping.reduces && device.kind.is_gpu() {
                 true => vec![spread.each(1), spread.each(EACH)],
-                false if is_covered((false, shaping), device) => vec![spread.covered(true), spread],
+                false if may_be_covered((false, shaping), device) => vec![spread.covered(true), spread],
                 false => vec![spread],
             }
         }
@@ -70,7 +70,7 @@ pub(crate) fn shape((grouped, shaping): (bool, Shaping), device: &DeviceInfo, ra
     if range.dims() != usize::from(shaping.dims) || !few || items > COUNTED {
         return folded((GROUP as usize).min(most));
     }
-    match shaping.light && !shaping.reduces && is_gpu(device) && items >= SHARED {
+    match shaping.light && !shaping.reduces && device.kind.is_gpu() && items >= SHARED {
         true => along.each(EACH),
         false => along,
     }
@@ -87,7 +87,7 @@ fn spread(shaping: Shaping, device: &DeviceInfo) -> Shape {
             Shape::along(dims, [columns, items / columns, 1])
         }
     };
-    match (shaping.reduces, is_gpu(device)) {
+    match (shaping.reduces, device.kind.is_gpu()) {
         (false, _) => shape,
         (true, true) => {
             // A driver that does not say has more than one.
@@ -100,10 +100,6 @@ fn spread(shaping: Shaping, device: &DeviceInfo) -> Shape {
 
 /// Whether it matters that the arguments of a launch cover it: comparisons cost on CPUs, where each ends up as a mask, and in
 /// launches that name their groups. GPUs do not feel them in others, and would have twice as many kernels to build.
-pub(crate) fn is_covered((grouped, shaping): (bool, Shaping), device: &DeviceInfo) -> bool {
-    shaping.placed != 0 && (grouped || !is_gpu(device))
-}
-
-fn is_gpu(device: &DeviceInfo) -> bool {
-    matches!(device.kind, DeviceKind::IntegratedGpu | DeviceKind::DiscreteGpu)
+pub(crate) fn may_be_covered((grouped, shaping): (bool, Shaping), device: &DeviceInfo) -> bool {
+    shaping.placed != 0 && (grouped || !device.kind.is_gpu())
 }

@@ -2,7 +2,7 @@
 
 use syn::spanned::Spanned;
 
-use super::ranges::{integers, place};
+use super::ranges::integers;
 use super::{Checker, Named};
 use crate::hir::{Block, Expr, Kind};
 use crate::ty::{Scalar, Ty};
@@ -93,9 +93,9 @@ impl Checker<'_> {
             }
             syn::Pat::Range(range) => {
                 let mut end = |end: &Option<Box<syn::Expr>>| {
-                    let (end, span) = place(end)?;
+                    let end = end.as_deref()?;
                     let mut value = self.expr(end);
-                    self.expect(&value.ty.clone(), ty, span);
+                    self.expect(&value.ty.clone(), ty, end.span());
                     self.settle_expr(&mut value);
                     self.integer(&value)
                 };

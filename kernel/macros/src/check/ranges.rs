@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::Ident;
 use syn::spanned::Spanned;
 
 use super::Checker;
@@ -145,9 +145,4 @@ impl Checker<'_> {
 pub(super) fn integers(from: i128, to: i128, inclusive: bool) -> Option<Vec<i128>> {
     let end = if inclusive { to + 1 } else { to };
     (end - from <= 1024).then(|| (from..end).collect())
-}
-
-/// Where a pattern's range begins or ends, if it says.
-pub(super) fn place(end: &Option<Box<syn::Expr>>) -> Option<(&syn::Expr, Span)> {
-    end.as_ref().map(|end| (&**end, end.span()))
 }
