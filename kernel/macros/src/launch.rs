@@ -72,9 +72,9 @@ impl Launched<'_> {
         let (light, reduces) = (!loops, !function.reductions.is_empty());
         let placed = crate::uses::placed(function, dims);
         let slots_of = function.params.iter().zip(self.slots());
-        // No kernel has more slots than there are bits.
-        let placed = slots_of.filter(|(param, at)| placed.contains(param) && *at < 64);
-        let placed = placed.fold(0_u64, |all, (_, at)| all | 1 << at);
+        // With a slot that has no bit nobody could tell that the launch is covered, so none of them is.
+        let mut placed = slots_of.filter(|(param, _)| placed.contains(param));
+        let placed = placed.try_fold(0_u64, |all, (_, at)| (at < 64).then(|| all | 1 << at)).unwrap_or(0);
         let made = crate::promise::kernel(&rt);
         // In the order in which the call gives them.
         let built_with = function.params.iter().filter_map(|param| {
