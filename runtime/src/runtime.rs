@@ -353,6 +353,7 @@ impl Runtime {
                 armed: counters.armed,
                 transfers: tally.transfers,
                 bytes_moved: tally.bytes_moved - counters.bytes_not_moved,
+                bytes_cleared: tally.bytes_cleared,
                 proxies: tally.proxies,
                 staged_transfers: counters.staged,
                 staging_allocations: staging.allocations,

@@ -110,7 +110,7 @@ unsafe impl Context for OpenClContext {
         self.check_in_use()?;
         let discrete = self.info.devices.iter().position(|d| d.kind == DeviceKind::DiscreteGpu);
         if let Some(device) = discrete
-            && let Some(staging) = Staging::zeroed(&self.native, &self.service[device], bytes)
+            && let Some(staging) = Staging::new(&self.native, &self.service[device], bytes)
         {
             return Ok(Arc::new(staging));
         }

@@ -98,12 +98,11 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// `None` where the driver has no such memory to give.
-    pub(crate) fn zeroed(context: &Context, queue: &Arc<Queue>, bytes: usize) -> Option<Self> {
+    /// `None` where the driver has no such memory to give. It holds what the driver left there: copies overwrite it before it is
+    /// read, and the runtime clears what they do not.
+    pub(crate) fn new(context: &Context, queue: &Arc<Queue>, bytes: usize) -> Option<Self> {
         let buffer = context.host_buffer(bytes).ok()?;
         let mapped = queue.map(buffer, bytes).ok()?;
-        // SAFETY: the driver mapped `bytes` bytes at this address for reading and writing, and nothing else uses it yet.
-        unsafe { mapped.address.write_bytes(0, bytes) };
         Some(Staging { mapped, bytes, queue: Arc::clone(queue) })
     }
 }
@@ -116,7 +115,8 @@ impl Drop for Staging {
 }
 
 // SAFETY: the driver mapped so many bytes at that address for reading and writing until they are unmapped, which happens when
-// this is dropped; they were filled with zeros, and belong to this allocation alone. Drivers align mappings to 128 bytes.
+// this is dropped, and they belong to this allocation alone. A mapping for reading shows the buffer's bytes: some that the driver chose,
+// since nobody has written it, but bytes of its own memory, and so initialised. Drivers align mappings to 128 bytes.
 unsafe impl Allocation for Staging {
     fn bytes(&self) -> usize {
         self.bytes

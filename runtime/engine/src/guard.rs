@@ -32,7 +32,7 @@ pub struct GuardPlan<W> {
 impl<S: Shell> Engine<S> {
     /// Gives up a root's memory in the heap to the only user that is left of it.
     pub fn take_heap(&mut self, root: RootId) -> Option<S::Memory> {
-        let entry = self.roots.get_mut(root).filter(|r| r.users == 1 && r.pinned_by.is_none())?;
+        let entry = self.roots.get_mut(root).filter(|r| r.users == 1 && r.pinned.is_none())?;
         let at = entry.slots.iter().position(|(m, slot)| *m == HEAP && matches!(slot, Slot::Ready(_)))?;
         self.memories[HEAP.0 as usize].slots -= 1;
         match entry.slots.swap_remove(at).1 {
@@ -56,7 +56,7 @@ impl<S: Shell> Engine<S> {
         // A guard may be dropped before it has its memory, and then the previous data is needed, so an
         // overwriting guard keeps it like any other. Not if it has its memory in this very turn: nothing can
         // come in between.
-        let at_once = mode == Mode::Overwrite && self.take_memory_at_once(root, &bounds, spare);
+        let at_once = mode == Mode::Overwrite && self.take_memory_at_once(root, &bounds, spare, turn);
         let mode = if at_once { mode } else { kept(mode) };
         let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
@@ -83,7 +83,13 @@ impl<S: Shell> Engine<S> {
 
     /// Gives a guard on a root without other users its memory, if there is some, made of `spare` where the root has none yet.
     /// Whether it has: then it is started in the turn in which it is planned.
-    fn take_memory_at_once(&mut self, root: RootId, bounds: &Box3, spare: &mut Option<S::Memory>) -> bool {
+    fn take_memory_at_once(
+        &mut self,
+        root: RootId,
+        bounds: &Box3,
+        spare: &mut Option<S::Memory>,
+        turn: &mut Turn<S>,
+    ) -> bool {
         let memory = self.memory_of(Place::Host, root);
         let MemoryTraits { mapped, zeroed, .. } = self.memories[memory.0 as usize].traits;
         let lost = self.lost_with(memory).is_some();
@@ -97,14 +103,8 @@ impl<S: Shell> Engine<S> {
         if !zeroed && segments.overlapping(bounds).into_iter().any(|at| segments.get(at).is_rubbish(memory)) {
             return false;
         }
-        if entry.allocation(memory).is_none() {
-            let may_ask =
-                memory == HEAP && entry.slots.iter().all(|(m, _)| *m != HEAP) && entry.pinned_by.is_none();
-            let Some(made) = spare.take_if(|_| may_ask) else { return false };
-            entry.slots.push((HEAP, Slot::Ready(made)));
-            self.count_slots(HEAP, 1);
-        }
-        true
+        let is_fit = entry.allocation(memory).is_some() && !(memory == HEAP && entry.shows_others());
+        is_fit || memory == HEAP && self.take_spare(root, bounds, spare, turn)
     }
 
     /// A guard has ended, or will never have its memory.

@@ -47,6 +47,7 @@ mod lose;
 mod machine;
 mod mapping;
 mod node;
+mod pinned;
 mod plan;
 mod points;
 mod preds;
@@ -77,6 +78,7 @@ use machine::{Context, Device, Lane, Memory};
 pub use machine::{Depth, MemoryTraits};
 pub use node::Use;
 use node::{End, Node, State};
+pub use pinned::Pinning;
 pub use plan::{After, Plan};
 use read_set::{ReadSet, ReadSetId};
 pub use record::{Record, Recorded};
@@ -171,7 +173,7 @@ pub struct Tally {
     pub bytes_moved: u64,
     /// Clears that were planned: of never-written bytes that are read, in memory whose allocations are not zeroed.
     pub clears: u64,
-    /// Bytes that they were planned to clear.
+    /// Bytes that they were planned to clear, and those that are cleared where host memory is pinned.
     pub bytes_cleared: u64,
     /// Proxies that the shell was asked to run.
     pub proxies: u64,

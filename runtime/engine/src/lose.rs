@@ -78,13 +78,13 @@ impl<S: Shell> Engine<S> {
             *memory == HEAP && matches!(slot, Slot::Pending(_))
         };
         let wanting = self.roots.iter().filter(|(_, root)| {
-            root.pinned_by.is_some_and(|by| gone.memories.contains(&by)) && root.slots.iter().any(is_asked)
+            root.pinned_by().is_some_and(|by| gone.memories.contains(&by)) && root.slots.iter().any(is_asked)
         });
         let wanting: Vec<RootId> = wanting.map(|(id, _)| id).collect();
         for root in wanting {
-            let bytes = self.roots[root].bytes;
             self.could_not_pin(root);
-            turn.allocate.push(Allocate { root, memory: HEAP, bytes, pinned_by: None });
+            let bytes = self.roots[root].bytes;
+            turn.allocate.push(Allocate { root, memory: HEAP, bytes, pinned: None });
         }
     }
 
@@ -110,7 +110,7 @@ impl<S: Shell> Engine<S> {
             let slots = &mut self.roots[root].slots;
             let at = slots.iter().position(|(of, slot)| *of == memory && matches!(slot, Slot::Ready(_)));
             if let Some((_, Slot::Ready(allocation))) = at.map(|at| slots.swap_remove(at)) {
-                let pinned_by = self.roots[root].pinned_by.take_if(|_| memory == HEAP);
+                let pinned_by = if memory == HEAP { self.roots[root].unpin() } else { None };
                 hung.push(Lost { root, memory, pinned_by, allocation });
             }
         }

@@ -164,7 +164,12 @@ impl<S: Shell> Engine<S> {
             }
         }
         self.clear_boxes(root, &mut segments, memory, &rubbish, turn);
-        for (bounds, source) in self.shortest(&stale) {
+        let moves = self.shortest(&stale);
+        // Before their routes are chosen: a copy to pinned memory does not block, so it need not be staged.
+        if memory == HEAP {
+            self.pin_heap(root, &moves);
+        }
+        for (bounds, source) in moves {
             self.transfer(root, &mut segments, source, memory, bounds, turn);
         }
         self.roots[root].segments = segments;
@@ -308,12 +313,18 @@ impl<S: Shell> Engine<S> {
         let at = match entry.slots.iter().position(|(m, _)| *m == memory) {
             Some(at) => at,
             None => {
-                let pinned_by = entry.pinned_by.filter(|_| memory == HEAP);
+                let pinned_by = entry.pinned_by().filter(|_| memory == HEAP);
                 let may_be_small = memory == HEAP && pinned_by.is_none();
                 let small = may_be_small.then(|| S::small_heap(entry.bytes)).flatten();
                 match &small {
                     Some(_) => self.tally.small_heaps += 1,
-                    None => turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned_by }),
+                    None => {
+                        let pinned = pinned_by.and_then(|_| entry.pinning());
+                        let clear = pinned.iter().flat_map(|pinned| &pinned.clear);
+                        let cleared: usize = clear.map(|bounds| bounds.volume() * entry.unit).sum();
+                        self.tally.bytes_cleared += cleared as u64;
+                        turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned });
+                    }
                 }
                 entry.slots.push((memory, small.map_or(Slot::Pending(links::NONE), Slot::Ready)));
                 // A slot counts from the request on, and for the pinning memory as well: a context stays open as
@@ -329,14 +340,6 @@ impl<S: Shell> Engine<S> {
                 1
             }
             Slot::Ready(_) => 0,
-        }
-    }
-
-    /// The heap's memory of a root, which is about to be [allocated](Engine::allocated), could not be pinned: copies to and from
-    /// it block like those of any other.
-    pub fn could_not_pin(&mut self, root: RootId) {
-        if let Some(by) = self.roots.get_mut(root).and_then(|root| root.pinned_by.take()) {
-            self.count_slots(by, -1);
         }
     }
 
@@ -374,7 +377,7 @@ impl<S: Shell> Engine<S> {
             Ok(made) => (std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)), None),
             // The slot goes, so that the next user asks again: memory may have become free.
             Err(cause) => {
-                let pinned_by = entry.pinned_by.take_if(|_| memory == HEAP);
+                let pinned_by = if memory == HEAP { entry.unpin() } else { None };
                 let slot = entry.slots.swap_remove(at).1;
                 self.slot_is_gone(memory, pinned_by);
                 (slot, Some(cause))

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::boxes::Box3;
 use super::ids::MemoryId;
+use super::pinned::Pinned;
 use super::segments::Segments;
 use super::{Engine, HEAP, NodeId, RootId, Shell, Turn};
 
@@ -61,8 +62,8 @@ pub(super) struct Root<S: Shell> {
     pub(super) handed_over: Option<NodeId>,
     /// Why such a step failed: it is not known which side has the memory, and it cannot be used any more.
     pub(super) stuck: Option<S::Cause>,
-    /// The memory that the heap's allocation was made for.
-    pub(super) pinned_by: Option<MemoryId>,
+    /// Where the heap's allocation is pinned, or is to be. In a box, since few are.
+    pub(super) pinned: Option<Box<Pinned>>,
     pub(super) guards: Vec<(NodeId, Box3, bool)>,
     pub(super) users: u32,
     pub(super) released: bool,
@@ -81,7 +82,7 @@ impl<S: Shell> Default for Root<S> {
             is_mapped: false,
             handed_over: None,
             stuck: None,
-            pinned_by: None,
+            pinned: None,
             guards: Vec::new(),
             users: 0,
             released: false,
@@ -153,9 +154,10 @@ impl<S: Shell> Engine<S> {
         if root.released && root.users == 0 {
             let Some(mut root) = self.roots.remove(id) else { return };
             root.segments.clear(&mut self.read_sets, &mut turn.causes);
+            let unpinned = root.unpin();
             turn.causes.extend(root.stuck);
             for (memory, slot) in root.slots {
-                let pinned_by = root.pinned_by.filter(|_| memory == HEAP);
+                let pinned_by = unpinned.filter(|_| memory == HEAP);
                 self.slot_is_gone(memory, pinned_by);
                 // A device that hangs may still touch what is pinned for it, and freeing it might wait for the
                 // device.

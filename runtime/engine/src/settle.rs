@@ -223,6 +223,9 @@ impl<S: Shell> Engine<S> {
             }
             // All segments of the root, because the box of a use is not kept: it may have been cut and joined
             // since. The segments themselves say which of them are still this node's.
+            if transfer {
+                self.roots[root].expose(memory);
+            }
             let segments = &mut self.roots[root].segments;
             for at in 0..segments.len() {
                 let segment = segments.get_mut(at);

@@ -22,7 +22,7 @@ impl<S: Shell> Engine<S> {
         // The device that works on a memory is lost with it, except where that memory is the heap, which goes on.
         let alive = |d: &DeviceId| self.lost(*d).is_none();
         let (reader, writer) = (source.device.filter(alive), target.device.filter(alive));
-        let pinned_by = self.roots[root].pinned_by.and_then(|by| self.memories[by.0 as usize].context);
+        let pinned_by = self.roots[root].pinned_by().and_then(|by| self.memories[by.0 as usize].context);
         let pinned =
             |host, device: &Memory| host == HEAP && pinned_by.is_some() && pinned_by == device.context;
         // A copy between pageable host memory and a device blocks the thread that feeds it, beyond the size that
@@ -93,11 +93,10 @@ impl<S: Shell> Engine<S> {
     ) {
         let unit = self.roots[root].unit;
         let bytes = bounds.volume() * unit;
-        // Before the route is chosen: a copy to pinned memory does not block, so it need not be staged.
-        if to == HEAP {
-            self.pin_heap(root, from, bytes);
-        }
-        let Some(route) = self.route(root, from, to, bytes) else { return };
+        let Some(route) = self.route(root, from, to, bytes) else {
+            // Nothing comes where the heap's memory was not to be cleared for it.
+            return self.roots[root].expose(to);
+        };
         self.tally.transfers += 1;
         self.tally.bytes_moved += bytes as u64;
         // Staged copies go in chunks, so that both halves of the way overlap: one chunk is uploaded while the
@@ -115,19 +114,6 @@ impl<S: Shell> Engine<S> {
                 turn,
             );
         });
-    }
-
-    /// If a root comes to the heap for the first time, from a memory whose copies block, its allocation there is
-    /// pinned, so that they do not, now or later. More than a chunk of staging is not worth it: pinning that
-    /// much takes longer than an additional copy.
-    fn pin_heap(&mut self, root: RootId, from: MemoryId, bytes: usize) {
-        let source = self.memories[from.0 as usize].traits;
-        let entry = &mut self.roots[root];
-        let there = entry.slots.iter().any(|(memory, _)| *memory == HEAP);
-        let is_small = entry.bytes <= self.staging_chunk;
-        if !there && is_small && !source.addressable && bytes > source.download_limit {
-            entry.pinned_by = Some(from);
-        }
     }
 
     /// Plans the nodes that move one box, as a whole.

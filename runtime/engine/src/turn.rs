@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::ids::{LaneId, MemoryId};
-use super::{NodeId, Outcome, ProxyId, RootId, Shell};
+use super::{NodeId, Outcome, Pinning, ProxyId, RootId, Shell};
 
 /// The engine's answer. The shell keeps one, fills it by calls, and works it off without holding the engine.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub struct Settled<S: Shell> {
 }
 
 /// An allocation to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocate {
     /// Of which root.
     pub root: RootId,
@@ -65,9 +65,8 @@ pub struct Allocate {
     pub memory: MemoryId,
     /// How many bytes.
     pub bytes: usize,
-    /// The heap's, and it is best made by the context of this memory: copies between the two do not block then, whatever their
-    /// size.
-    pub pinned_by: Option<MemoryId>,
+    /// The heap's, and it is best pinned. What is not, is to read as zeros.
+    pub pinned: Option<Pinning>,
 }
 
 /// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a

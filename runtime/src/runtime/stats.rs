@@ -17,6 +17,8 @@ pub struct Stats {
     /// Bytes that these transfers move. What one would have moved that has ended without being made, since its source has failed, does
     /// not count.
     pub bytes_moved: u64,
+    /// Bytes that nobody had written and that were cleared to be read, by a device or in pinned host memory.
+    pub bytes_cleared: u64,
     /// Proxies: edges that needed a future of the host, one for each source and target context. What only host accessors
     /// wait behind needs none.
     pub proxies: u64,

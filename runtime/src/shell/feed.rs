@@ -261,7 +261,7 @@ fn dead_lane(panic: &Panicked, doing: &str) -> Cause {
 }
 
 /// The bytes of a box of a root. The last unit of a root may be cut short by its end.
-fn region_of(bounds: &Box3, extent: &Box3, unit: usize, bytes: usize) -> Region {
+pub(super) fn region_of(bounds: &Box3, extent: &Box3, unit: usize, bytes: usize) -> Region {
     let row = extent.hi[2] * unit;
     let slice = extent.hi[1] * row;
     let offset = bounds.lo[0] * slice + bounds.lo[1] * row + bounds.lo[2] * unit;

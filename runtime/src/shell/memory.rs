@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryObject, Sequence};
+use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryObject, Region, Sequence};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
 use super::waking::catch_native;
 
+use super::feed::region_of;
 use super::pinned::Pinned;
 use super::waking::catch_foreign;
 use super::work::zero;
 use super::{Effects, Inner, LaneShell, MemoryShell, State, close};
 use crate::error::{Cause, Error};
 use crate::shell::build::Builds;
-use windlass_engine::{Allocate, MemoryId, RootId};
+use windlass_engine::{Allocate, MemoryId, Pinning, RootId};
 
 /// Host memory up to this size is freed, or cleared, where that is to be done: the allocator gives it back to itself, not to the
 /// operating system.
@@ -38,20 +39,43 @@ pub(super) struct Wanted {
     root: RootId,
     memory: MemoryId,
     owner: Option<MemoryShell>,
-    /// Whose context the heap's memory is best pinned by.
-    pinned_by: Option<MemoryShell>,
+    /// The heap's, and best pinned.
+    pinned: Option<Wish>,
     object: MemoryObject,
+}
+
+/// How host memory is to be pinned.
+#[derive(Clone, Debug)]
+struct Wish {
+    /// Whose context does it.
+    by: MemoryShell,
+    /// What has to read as zeros.
+    clear: Vec<Region>,
+}
+
+impl Wish {
+    fn clear(&self, memory: &Arc<dyn Allocation>) {
+        self.clear.iter().for_each(|region| zero(&**memory, region));
+    }
 }
 
 impl State {
     /// What the engine asks for, with whom to ask.
     pub(super) fn wanted(&self, asked: Allocate) -> Wanted {
-        let Allocate { root, memory, bytes, pinned_by } = asked;
+        let Allocate { root, memory, bytes, pinned } = asked;
         let owner = self.memories.get(&memory).cloned();
         let image = self.engine.object(root).copied().flatten();
         let object = object_in(owner.as_ref(), image, bytes);
-        let pinned_by = pinned_by.and_then(|by| self.memories.get(&by).cloned());
-        Wanted { root, memory, owner, pinned_by, object }
+        let pinned = pinned.and_then(|pinning| self.wish(root, pinning));
+        Wanted { root, memory, owner, pinned, object }
+    }
+
+    #[cold]
+    fn wish(&self, root: RootId, pinning: Pinning) -> Option<Wish> {
+        let by = self.memories.get(&pinning.by)?.clone();
+        let (extent, unit, bytes) = self.engine.shape(root)?;
+        let clear = pinning.clear.iter().map(|bounds| region_of(bounds, &extent, unit, bytes)).collect();
+        Some(Wish { by, clear })
     }
 }
 
@@ -99,11 +123,11 @@ impl Wanted {
     }
 
     fn make_off_thread(&self, made: Option<Made>, pinned: &Pinned) -> Made {
-        match (&self.owner, &self.pinned_by, made) {
+        match (&self.owner, &self.pinned, made) {
             (Some(owner), _, made) => make_with_room(owner, self.object, made),
-            (None, Some(by), made) => {
-                let made = made.unwrap_or_else(|| pinned.make(by, self.object.bytes()));
-                made.inspect(zero)
+            (None, Some(wish), made) => {
+                let made = made.unwrap_or_else(|| pinned.make(&wish.by, self.object.bytes()));
+                made.inspect(|memory| wish.clear(memory))
             }
             (None, None, made) => made.unwrap_or_else(|| self.make()),
         }
@@ -111,7 +135,7 @@ impl Wanted {
 
     /// Tries it here, where that takes no time; says whether it is ready to be used as it is.
     fn try_here(&self, native_elsewhere: bool, pinned: &Pinned) -> Option<(Made, bool)> {
-        match (&self.owner, &self.pinned_by) {
+        match (&self.owner, &self.pinned) {
             (Some(owner), _) if native_elsewhere || owner.context.info().allocate_blocks => None,
             (Some(_), _) => {
                 let made = self.make();
@@ -119,14 +143,14 @@ impl Wanted {
                 let is_final = !is_out_of_memory(&made);
                 Some((made, is_final))
             }
-            (None, Some(by)) => {
-                let bytes = self.object.bytes();
+            (None, Some(wish)) => {
                 // Only what is kept, since to pin more would block. It has the bytes of its last buffer in it; to clear
                 // many of them takes too long here, so `make_off_thread` does.
-                let memory = pinned.take(by, bytes)?;
-                let is_small = bytes <= FREED_AT_ONCE;
+                let memory = pinned.take(&wish.by, self.object.bytes())?;
+                let cleared: usize = wish.clear.iter().map(Region::bytes).sum();
+                let is_small = cleared <= FREED_AT_ONCE;
                 if is_small {
-                    zero(&memory);
+                    wish.clear(&memory);
                 }
                 Some((Ok(memory), is_small))
             }
@@ -157,7 +181,7 @@ impl Inner {
             let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
             let is_pinned = made.as_ref().is_ok_and(|memory| !is_heap(memory));
             inner.enter(|state, turn| {
-                if wanted.pinned_by.is_some() && !is_pinned {
+                if wanted.pinned.is_some() && !is_pinned {
                     state.engine.could_not_pin(root);
                 }
                 state.engine.allocated(root, memory, made, turn);

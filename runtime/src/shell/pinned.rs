@@ -2,8 +2,8 @@
 //! copy, and nothing blocks for it.
 //!
 //! To pin memory takes a driver about a millisecond for each MiB, more than the copy itself; so it comes from the staging that
-//! the context keeps, and goes back there. It is cleared for each buffer: bytes that nobody has written read as zeros, and never as
-//! another buffer's. What a buffer has does not count against the bound on staging, which is about
+//! the context keeps, and goes back there. What no copy brings at once is cleared for each buffer (`windlass_engine::Pinning`): bytes
+//! that nobody has written read as zeros, and never as another buffer's. What a buffer has does not count against the bound on staging, which is about
 //! transfers; what is kept for the next one does.
 
 use std::collections::HashMap;

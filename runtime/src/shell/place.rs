@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::waking::catch_native;
 use windlass_backend::{
     Allocation, Aspect, BackendError, Contents, ContextInfo, HostAccess, HostMemory, ImageShape, MemoryIndex,
-    MemoryInfo, MemoryKind, MemoryObject,
+    MemoryInfo, MemoryKind, MemoryObject, Region,
 };
 
 use super::context::DeviceSlot;
@@ -47,7 +47,7 @@ impl Place {
         Ok(match is_rubbish && self.host == HostAccess::Coherent {
             // The host sees what it overwrites, and what a group that failed did not write: never what somebody else left there.
             true => {
-                zero(&made);
+                zero(&*made, &Region::line(0, bytes));
                 Initial::Zeroed(made)
             }
             false => Initial::Fresh(made),

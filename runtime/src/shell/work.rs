@@ -283,13 +283,17 @@ impl fmt::Debug for Planned<'_> {
     }
 }
 
-/// Clears memory that the host reaches. No buffer has it yet, and no command uses it: it has just been made, or was kept for a
-/// buffer to come.
-pub(super) fn zero(memory: &Arc<dyn Allocation>) {
+/// Clears a box of memory that the host reaches. No buffer has it yet, and no command uses it: it has just been made, or was kept for
+/// a buffer to come.
+pub(super) fn zero(memory: &dyn Allocation, region: &Region) {
     let Some(start) = memory.host_ptr() else { return };
-    // SAFETY: an allocation with a host address has that many bytes there, which may be written. Its callers, `Place::allocate` and
-    // `memory.rs`, have it before its root does, so that no node of the engine and no guard uses it.
-    unsafe { std::ptr::write_bytes(start.as_ptr(), 0, memory.bytes()) }
+    assert!(region.end() <= memory.bytes(), "what is cleared lies inside its memory");
+    for row in region.row_offsets() {
+        // SAFETY: an allocation with a host address has that many bytes there, which may be written, and no row ends behind its
+        // region, which ends inside. The callers, `Place::allocate` and `memory.rs`, have it before its root does, so that no node
+        // of the engine and no guard uses it.
+        unsafe { std::ptr::write_bytes(start.add(row).as_ptr(), 0, region.width) }
+    }
 }
 
 /// Copies a box from one host memory to another; `None` if either is out of the host's reach, or smaller than its box.

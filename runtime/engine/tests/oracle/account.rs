@@ -6,7 +6,7 @@ mod copies;
 mod ends;
 mod guards;
 
-use windlass_engine::{Outcome, Step, Transfer};
+use windlass_engine::{Allocate, HEAP, Outcome, Step, Transfer};
 
 use super::Fault;
 use super::fewest::fewest;
@@ -117,6 +117,8 @@ pub(super) struct Account<'a> {
     steps: Vec<Set>,
     /// For which memory's sake the heap's allocation of a root was asked for.
     pinned: Vec<Option<usize>>,
+    /// A copy to it there has failed, so that it may show what another root had there.
+    exposed: Vec<bool>,
     /// Contexts that are lost.
     lost: Vec<usize>,
     pub(super) transfers: u64,
@@ -153,6 +155,7 @@ impl<'a> Account<'a> {
             with_host: vec![false; program.roots.len()],
             steps: vec![0; program.roots.len()],
             pinned: vec![None; program.roots.len()],
+            exposed: vec![false; program.roots.len()],
             lost: Vec::new(),
             transfers: 0,
             moved: 0,

@@ -7,8 +7,8 @@ mod lanes;
 mod submit;
 
 use windlass_engine::{
-    Access, After, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, Initial, LaneId, MemoryId,
-    Mode, NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
+    Access, After, Allocate, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, Initial, LaneId,
+    MemoryId, Mode, NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
 };
 
 use super::account::{Account, MOST, Node, What};
@@ -185,7 +185,7 @@ pub(super) struct Drive<'a> {
     lanes: Vec<SimLane>,
     fired: Vec<ProxyId>,
     gates: Vec<NodeId>,
-    allocations: Vec<(RootId, MemoryId)>,
+    allocations: Vec<Allocate>,
     /// Whether the host has a root's memory; nobody knows where it failed to change hands.
     mapped: Vec<Option<bool>>,
     /// Per root and memory: none was asked for, one is on its way for these nodes, or it is there.
@@ -339,7 +339,7 @@ impl<'a> Drive<'a> {
             let (download, upload, moves) = (staged.download, staged.upload, staged.moves);
             self.staging.push(Staging { download, upload, moves, opened: 0, at, tokens: Vec::new() });
         }
-        self.allocations.extend(self.turn.allocate.drain(..).map(|a| (a.root, a.memory)));
+        self.allocations.append(&mut self.turn.allocate);
         self.freed += std::mem::take(&mut self.turn.leaked).len() as u32;
         for memory in std::mem::take(&mut self.turn.freed) {
             self.freed += 1;

@@ -1,6 +1,8 @@
 //! Contents of memories, element by element, and what sequential execution makes of them.
 
+use super::Fault;
 use super::program::{Kind, Memory, Need, Program};
+use windlass_engine::Box3;
 use windlass_testkit::mix;
 
 /// How an item counts for those after it.
@@ -70,6 +72,31 @@ impl World {
         }
     }
 
+    /// Pinned memory for a root in the heap: it holds what others had there, but for what is cleared.
+    pub(super) fn pin(&mut self, program: &Program, root: usize, clear: &[Box3]) {
+        let all = program.elements_of(root);
+        all.clone().for_each(|e| self.tokens[0][e] = others(e));
+        let shape = &program.roots[root];
+        clear
+            .iter()
+            .flat_map(|bounds| shape.elements(bounds))
+            .for_each(|e| self.tokens[0][all.start + e] = 0);
+    }
+
+    /// A guard never shows what another root had there.
+    pub(super) fn check_own(
+        &self,
+        program: &Program,
+        item: usize,
+        needs: &[(usize, Need)],
+    ) -> Result<(), Fault> {
+        let shows = |(e, _): &&(usize, Need)| self.tokens[program.memory_at(item, *e)][*e] == others(*e);
+        match needs.iter().find(shows) {
+            None => Ok(()),
+            Some((e, _)) => Err(Fault::new(format!("a guard shows what another root had, as element {e}"))),
+        }
+    }
+
     /// What an item that fails leaves behind.
     pub(super) fn spoil(
         &mut self,
@@ -83,10 +110,13 @@ impl World {
         }
     }
 
-    /// What a copy that fails leaves behind.
+    /// What a copy that fails leaves behind; what others had there may be seen still.
     pub(super) fn spoil_in(&mut self, elements: impl Iterator<Item = usize>, memory: usize, by: usize) {
         for e in elements {
-            self.tokens[memory][e] = mix(0xbad_0bad ^ by as u64, e as u64);
+            let token = &mut self.tokens[memory][e];
+            if *token != others(e) {
+                *token = mix(0xbad_0bad ^ by as u64, e as u64);
+            }
         }
     }
 
@@ -115,6 +145,11 @@ impl World {
         }
         Sequential { seen, tokens }
     }
+}
+
+/// What memory that is pinned for an element holds before anything is copied there.
+fn others(e: usize) -> u64 {
+    mix(0x07e25, e as u64)
 }
 
 fn look(needs: &[(usize, Need)], token: impl Fn(usize) -> u64) -> u64 {

@@ -11,6 +11,7 @@ mod group;
 mod guards;
 mod lanes;
 mod lost;
+mod pinned;
 mod stalls;
 
 use std::collections::HashMap;
@@ -19,8 +20,8 @@ use std::ops::Range;
 use group::Group;
 use windlass_engine::{
     Access, After, Box3, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, HEAP, Initial,
-    LaneId, MemoryId, MemoryTraits, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, RootShape, Shell,
-    Staged, Step, Transfer, Turn,
+    LaneId, MemoryId, MemoryTraits, Mode, NodeId, Outcome, Pinning, Plan, ProxyId, Recorded, RootId,
+    RootShape, Shell, Staged, Step, Transfer, Turn,
 };
 
 /// The shell of a script: work and causes are names.
@@ -60,6 +61,8 @@ struct Script {
     points: HashMap<NodeId, (LaneId, u64)>,
     /// Asked for and not made, while `holds_memory`.
     asked: Vec<(RootId, MemoryId)>,
+    /// How memory was to be pinned.
+    pinnings: Vec<Pinning>,
     holds_memory: bool,
     fired: Vec<ProxyId>,
     holds_proxies: bool,
@@ -109,6 +112,7 @@ impl Script {
             started: Vec::new(),
             points: HashMap::new(),
             asked: Vec::new(),
+            pinnings: Vec::new(),
             holds_memory: false,
             fired: Vec::new(),
             holds_proxies: false,
@@ -199,8 +203,20 @@ impl Script {
     }
 
     fn guard(&mut self, name: &'static str, root: RootId, bounds: Box3, mode: Mode) -> NodeId {
+        self.guard_with(name, root, bounds, mode, &mut None)
+    }
+
+    /// A guard, with memory to spare.
+    fn guard_with(
+        &mut self,
+        name: &'static str,
+        root: RootId,
+        bounds: Box3,
+        mode: Mode,
+        spare: &mut Option<u32>,
+    ) -> NodeId {
         let plan = GuardPlan { root, bounds, mode, work: Job::Named(name) };
-        let id = self.engine.plan_guard(plan, &mut None, &mut self.turn);
+        let id = self.engine.plan_guard(plan, spare, &mut self.turn);
         self.absorb();
         id
     }
@@ -232,7 +248,10 @@ impl Script {
             self.freed += self.turn.freed.drain(..).count();
             self.closed.append(&mut self.turn.closed);
             self.fired.append(&mut self.turn.fired);
-            self.asked.extend(self.turn.allocate.drain(..).map(|a| (a.root, a.memory)));
+            for asked in self.turn.allocate.drain(..) {
+                self.asked.push((asked.root, asked.memory));
+                self.pinnings.extend(asked.pinned);
+            }
             for staged in std::mem::take(&mut self.turn.staged) {
                 self.engine.open(staged.download, &mut self.turn);
                 self.staged.push(staged);

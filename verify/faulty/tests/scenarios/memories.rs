@@ -399,6 +399,27 @@ fn pinned_memory_is_kept_for_the_next_buffer() {
     rig.end();
 }
 
+/// What a copy brings is not cleared before; the rest of what is kept for the next buffer is.
+#[test]
+fn pinned_memory_is_cleared_where_nothing_comes() {
+    let rig = Rig::new(Faulty::builder().like_cuda());
+    let queue = rig.queue(0);
+    for (from, cleared) in [(0, 0), (100, 400), (0, 0)] {
+        let before = rig.runtime.stats().bytes_cleared;
+        let x = Buffer::<u32>::new(1 << 16);
+        drop(set(&queue, &x.range(from..), 1));
+        let values = rig.values(&x);
+        assert!(values[..from].iter().all(|value| *value == 0));
+        assert_eq!(values[from..].last(), Some(&(((1 << 16) - from as u32 - 1) * 7 + 1)));
+        // Of the device's memory nothing was to be cleared: nobody reads there what nobody has written.
+        assert_eq!(rig.runtime.stats().bytes_cleared - before, cleared);
+        drop(x);
+        rig.settle();
+    }
+    drop(queue);
+    rig.end();
+}
+
 /// Stream-ordered memory is asked for at once, whatever the device does, and a group runs when it is there.
 #[test]
 fn a_group_waits_for_memory_that_is_on_its_way() {

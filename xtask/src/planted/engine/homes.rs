@@ -1,7 +1,7 @@
 //! Faults of roots that stay in one memory, and of the heap's memory that a context pins.
 
 use super::Fault;
-use super::Found::{OnData, Seed};
+use super::Found::{OnData, Script, Seed};
 
 pub(super) static FAULTS: &[Fault] = &[
     Fault {
@@ -119,7 +119,34 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "heap memory that is there already counts as pinned",
-        found: &[Seed(27), OnData(27)],
-        changes: &[("transfer.rs", "if !there && is_small", "if is_small")],
+        found: &[Seed(34), OnData(34)],
+        changes: &[("pinned.rs", "if !there && is_small", "if is_small")],
+    },
+    Fault {
+        what: "pinned memory is not cleared where nothing comes",
+        found: &[Seed(28), OnData(28), Script("pinned::pinned_memory_is_cleared_where_nothing_comes")],
+        changes: &[(
+            "pinned.rs",
+            "Some(Pinning { by: pinned.by, clear })",
+            "Some(Pinning { by: pinned.by, clear: clear.drain(..0).collect() })",
+        )],
+    },
+    Fault {
+        what: "pinned memory is cleared where the second copy comes",
+        found: &[Seed(90), OnData(90), Script("pinned::pinned_memory_is_cleared_where_nothing_comes")],
+        changes: &[("pinned.rs", "let arriving = moves.iter()", "let arriving = moves.iter().take(1)")],
+    },
+    Fault {
+        what: "after a copy that failed, an accessor that overwrites shows what another root had",
+        found: &[
+            Script("pinned::an_accessor_that_overwrites_never_shows_what_another_root_had"),
+            Script("pinned::an_accessor_of_a_part_has_the_rest_copied_first"),
+        ],
+        changes: &[("settle.rs", "                self.roots[root].expose(memory);\n", "")],
+    },
+    Fault {
+        what: "memory to spare takes the place of what is kept outside an accessor's box",
+        found: &[Script("pinned::an_accessor_of_a_part_has_the_rest_copied_first")],
+        changes: &[("pinned.rs", "spare.take_if(|_| *bounds == entry.extent)", "spare.take()")],
     },
 ];

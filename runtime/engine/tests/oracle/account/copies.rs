@@ -12,7 +12,9 @@ impl Account<'_> {
         mut in_heap: Vec<bool>,
     ) -> Result<(), Fault> {
         // An allocation that has gone is nobody's any more.
-        self.pinned.iter_mut().zip(&in_heap).filter(|(_, there)| !**there).for_each(|(by, _)| *by = None);
+        for root in (0..in_heap.len()).filter(|root| !in_heap[*root]) {
+            (self.pinned[root], self.exposed[root]) = (None, false);
+        }
         let handed = self.check_steps(item, copies)?;
         let mut missing: Vec<u16> = vec![0; self.elements.len()];
         let mut sources: Vec<Set> = vec![0; self.elements.len()];
@@ -152,6 +154,28 @@ impl Account<'_> {
         let dirty = memory > 0 && !self.program.memories[memory - 1].zeroed;
         let element = &self.elements[e];
         Set::from(dirty && element.content == Content::Never && !element.users[memory].cleared)
+    }
+
+    /// Host memory is to be pinned by whom its data comes from, and cleared where none comes at once, and nowhere else.
+    pub(in super::super) fn check_pinning(&self, asked: &Allocate, copies: &[Transfer]) -> Result<(), Fault> {
+        let root = asked.root.sort_key().0 as usize;
+        let by = self.pinned[root].filter(|_| asked.memory == HEAP);
+        if asked.pinned.as_ref().map(|pinning| pinning.by.0 as usize) != by {
+            return Err(Fault::new(format!("asks for {asked:?}, and {by:?} is to pin it")));
+        }
+        let Some(pinning) = &asked.pinned else { return Ok(()) };
+        let arrives = |copy: &&Transfer| {
+            copy.root == asked.root && copy.to == HEAP && matches!(copy.step, Step::Direct | Step::Upload)
+        };
+        let boxes =
+            copies.iter().filter(arrives).map(|copy| copy.bounds).chain(pinning.clear.iter().copied());
+        let mut elements: Vec<usize> =
+            boxes.flat_map(|bounds| self.program.roots[root].elements(&bounds)).collect();
+        elements.sort_unstable();
+        match elements.into_iter().eq(0..self.program.roots[root].len()) {
+            true => Ok(()),
+            false => Err(Fault::new(format!("{pinning:?}, where {copies:?} arrive"))),
+        }
     }
 
     /// Memory that host and devices have in turn is given to who is to use it, if that is not who has it; and no other is.

@@ -62,6 +62,8 @@ impl Account<'_> {
             What::Copy(Transfer { step: Step::Map | Step::Unmap, .. }) => {}
             What::Copy(copy) if copy.step != Step::Download => {
                 let (to, lineage) = (copy.to.0 as usize, self.nodes[at].reads);
+                let root = copy.root.sort_key().0 as usize;
+                self.exposed[root] |= to == 0 && self.pinned[root].is_some();
                 for &e in &self.nodes[at].elements {
                     let element = &mut self.elements[e];
                     if element.users[to].last == Some(at) {

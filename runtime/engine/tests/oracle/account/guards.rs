@@ -58,7 +58,7 @@ impl Account<'_> {
         let elsewhere = self.program.is_mapped(root) && !self.with_host[root];
         let rubbish = |(e, _): &(usize, Need)| self.rubbish(*e, self.program.memory_at(item, *e)) != 0;
         let is_clear = !self.needs[item].iter().any(rubbish);
-        if !is_used && !elsewhere && is_clear && !self.is_useless(root) {
+        if !is_used && !elsewhere && is_clear && !self.exposed[root] && !self.is_useless(root) {
             self.needs[item].iter_mut().for_each(|(_, need)| need.old = false);
         }
     }

@@ -34,7 +34,7 @@ impl Drive<'_> {
     }
 
     pub(super) fn allocate(&mut self, i: usize) {
-        let (root, memory) = self.allocations.swap_remove(i);
+        let Allocate { root, memory, pinned, .. } = self.allocations.swap_remove(i);
         let (r, m) = (root.sort_key().0 as usize, memory.0 as usize);
         let waiting = self.slots[r][m].take().unwrap_or_default();
         let bad = self.is_lost(m) || self.rng.chance(self.program.bad_allocations);
@@ -46,6 +46,9 @@ impl Drive<'_> {
         } else {
             self.ready[r][m] = true;
             self.allocated += 1;
+            if let Some(pinning) = &pinned {
+                self.world.pin(self.program, r, &pinning.clear);
+            }
         }
         self.note(|_| format!("  of {root:?} in {memory:?}: {made:?}, for {waiting:?}"));
         self.engine.allocated(root, memory, made, &mut self.turn);
@@ -71,6 +74,7 @@ impl Drive<'_> {
         if guard && seen.is_none() {
             self.check_guards(at, item)?;
             self.check_side(at, true)?;
+            self.world.check_own(self.program, item, needs)?;
             self.running[i].seen = Some(self.world.look(self.program, item, needs));
             return Ok(());
         }

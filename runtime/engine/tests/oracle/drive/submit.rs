@@ -49,12 +49,14 @@ impl Drive<'_> {
             self.fails.push(self.program.bad_copies > 0 && Rng::new(seed).chance(self.program.bad_copies));
             self.ids.push(record.id(at).ok_or_else(|| Fault::new("a node without an id"))?);
         }
+        let pinning =
+            self.turn.allocate.iter().try_for_each(|asked| self.account.check_pinning(asked, &copies));
         self.note(|s| {
             let nodes: Vec<String> =
                 (first..s.ids.len()).map(|n| format!("\n    {n}: {}", s.name(n))).collect();
             format!("submit item {item}: {:?}{}", s.program.items[item].accesses, nodes.concat())
         });
-        result?;
+        result.and(pinning)?;
         if spec.awaited {
             self.awaited.push(id);
             self.engine.want(id, &mut self.turn);
