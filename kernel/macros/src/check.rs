@@ -5,7 +5,9 @@ mod atom;
 mod call;
 mod choice;
 mod expr;
+mod helper;
 mod ordered;
+mod overload;
 mod place;
 mod ranges;
 mod reduce;
@@ -16,17 +18,23 @@ use std::collections::HashMap;
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
+pub(crate) use helper::MOST_FUNCTIONS;
+use helper::{OPEN, Open};
+
 use crate::errors::Errors;
-use crate::hir::{
-    Change, Const, Expr, Function, Kind, Node, Struct, Var, VarId, VarKind, change_block, walk_block,
-};
-use crate::items::{Role, Signature, Types};
+use crate::functions::{Functions, Instance};
+use crate::generic::{Bound, Generic};
+use crate::hir::{Change, Const, Expr, Function, Kind, Node, Var, VarId, VarKind, change_block, walk_block};
+use crate::items::{Role, Types};
+use crate::structs::Structs;
 use crate::ty::{Infer, Scalar, Shown, Ty};
 
 /// What a function may use from around it.
 pub(crate) struct Around<'a> {
-    pub(crate) structs: &'a [Struct],
-    pub(crate) signatures: &'a [Signature],
+    pub(crate) structs: &'a Structs<'a>,
+    pub(crate) functions: &'a Functions<'a>,
+    /// How many of the constants are the module's: those behind them are other functions' own.
+    pub(crate) consts: usize,
 }
 
 /// What a name stands for.
@@ -55,11 +63,16 @@ pub(crate) struct Checker<'a> {
     demands: Vec<Demand>,
     result: Ty,
     loops: usize,
+    /// What stands for the generic parameters of the function.
+    bound: Bound,
+    /// Calls of generic helpers, whose arguments are known in the end.
+    open: Vec<Open>,
 }
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(around: &'a Around<'a>, consts: &'a mut Vec<Const>, errors: &'a mut Errors) -> Self {
-        let known = consts.iter().enumerate().map(|(at, c)| (c.name.to_string(), Named::Const(at))).collect();
+        let module = consts.iter().enumerate().take(around.consts);
+        let known = module.map(|(at, c)| (c.name.to_string(), Named::Const(at))).collect();
         Checker {
             around,
             errors,
@@ -70,11 +83,19 @@ impl<'a> Checker<'a> {
             demands: Vec::new(),
             result: Ty::Unit,
             loops: 0,
+            bound: Bound::default(),
+            open: Vec::new(),
         }
     }
 
     /// Checks a function's body.
-    pub(crate) fn function(mut self, signature: &Signature, body: &syn::Block) -> Function {
+    pub(crate) fn function(mut self, instance: &Instance) -> Function {
+        let (signature, source) = (&*instance.signature, &self.around.functions.sources[instance.source]);
+        let body = source.body;
+        self.bound = instance.bound.clone();
+        for generic in &source.generics {
+            self.bind_length(generic);
+        }
         self.result = signature.result.clone();
         let mut reductions = self.reductions(signature);
         self.scopes.push(HashMap::new());
@@ -119,6 +140,16 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// A generic length is a constant in the body.
+    fn bind_length(&mut self, generic: &Generic) {
+        let Generic::Length(name, ty) = generic else { return };
+        let Some(&len) = self.bound.lengths.get(&name.to_string()) else { return };
+        let value = Expr::new(Kind::Int(i128::from(len)), ty.clone(), name.span());
+        self.consts.push(Const { name: name.clone(), ty: ty.clone(), value });
+        let at = self.consts.len() - 1;
+        self.name(name, Named::Const(at));
+    }
+
     /// Checks a constant's value, and folds it.
     pub(crate) fn constant(mut self, item: &syn::ItemConst) {
         let before = self.consts.len();
@@ -161,6 +192,14 @@ impl<'a> Checker<'a> {
     }
 
     fn read_type(&mut self, ty: &syn::Type) -> Ty {
+        let bound = std::mem::take(&mut self.bound);
+        let read = self.with_types(&bound, |types, errors| types.read(ty, errors));
+        self.bound = bound;
+        read
+    }
+
+    /// Reads types, with what stands for generic parameters.
+    fn with_types<T>(&mut self, bound: &Bound, read: impl FnOnce(&Types<'_, '_>, &mut Errors) -> T) -> T {
         let (scopes, consts) = (&self.scopes, &*self.consts);
         let length = |name: &Ident| {
             let found = scopes.iter().rev().find_map(|scope| scope.get(&name.to_string()).copied());
@@ -172,7 +211,7 @@ impl<'a> Checker<'a> {
                 _ => None,
             }
         };
-        Types { structs: self.around.structs, length: &length }.read(ty, self.errors)
+        read(&Types { structs: self.around.structs, length: &length, bound, sizes: true }, self.errors)
     }
 
     fn show(&self, ty: &Ty) -> String {
@@ -222,11 +261,25 @@ impl<'a> Checker<'a> {
                 self.errors.at(demand.span, demand.message.replace("{}", &found));
             }
         }
+        let instances = self.settle_calls();
         let (infer, errors) = (&self.infer, &mut *self.errors);
         for var in &mut self.vars {
             var.ty = settled(infer, &var.ty, var.name.span(), errors);
         }
-        change_block(block, &mut |node| finish(infer, errors, node));
+        change_block(block, &mut |node| {
+            if let Change::Expr(Expr { kind: Kind::Call(at, _), .. }) = &node
+                && let Some(open) = at.checked_sub(OPEN)
+            {
+                // `finish` wants the node whole.
+                let instance = instances[open];
+                let Change::Expr(expr) = node else { return };
+                if let Kind::Call(at, _) = &mut expr.kind {
+                    *at = instance;
+                }
+                return finish(infer, errors, Change::Expr(expr));
+            }
+            finish(infer, errors, node);
+        });
         walk_block(block, &mut |node| {
             if let Node::Expr(Expr { kind: Kind::Int(value), ty: Ty::Scalar(scalar), span }) = node
                 && scalar.is_int()

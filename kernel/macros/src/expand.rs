@@ -1,15 +1,18 @@
 //! The attributes: from their items to what stands in their place.
 
+use std::rc::Rc;
+
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::Parser;
 use syn::spanned::Spanned;
 
-use crate::check::{Around, Checker};
+use crate::check::{Around, Checker, MOST_FUNCTIONS};
 use crate::errors::Errors;
-use crate::hir::Module;
-use crate::items::{Signature, Types, structure};
+use crate::functions::{Functions, Instance, Source, last_name};
+use crate::hir::{Const, Kind, Module};
 use crate::launch::Launched;
+use crate::structs::Structs;
 use crate::uniform::Differing;
 use crate::{limits, uses};
 
@@ -26,8 +29,8 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenS
             ));
         }
     };
-    let functions = [Source { item: &item, kernel: true }];
-    let made = compile(&functions, &[], &[], &root)?;
+    let items = Items { functions: vec![&item], ..Items::default() };
+    let made = compile(&items, &|_| true, &root)?;
     Ok(quote!(#(#made)*))
 }
 
@@ -45,35 +48,25 @@ pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<Token
             "`#[kernels]` needs the module's body here: `mod name { … }`",
         ));
     };
-    let (mut functions, mut structs, mut consts, mut others) = (vec![], vec![], vec![], vec![]);
-    let mut errors = Errors::default();
-    for item in &content {
-        match item {
-            syn::Item::Fn(item) => {
-                let kernel = item.attrs.iter().any(is_kernel);
-                functions.push(Source { item, kernel });
-            }
-            syn::Item::Struct(item) => structs.push(item),
-            syn::Item::Const(item) => consts.push(item),
-            syn::Item::Use(item) => others.push(item),
-            other => errors.at(
-                other.span(),
-                "a `kernels` module has functions, structs, constants and `use`; other items stand outside",
-            ),
-        }
-    }
-    if let Some(error) = errors.into_error() {
-        return Err(error);
-    }
-    let made = compile(&functions, &structs, &consts, &root)?;
-    let kernels = functions.iter().filter(|source| source.kernel).map(|source| &source.item.sig.ident);
+    let items = Items::of(&content)?;
+    let made = compile(&items, &|item| item.attrs.iter().any(is_kernel), &root)?;
+    let kernels = items.functions.iter().filter(|item| item.attrs.iter().any(is_kernel));
+    let kernels = kernels.map(|item| &item.sig.ident);
+    let Items { structs, types, others, .. } = &items;
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
     Ok(quote! {
         #(#attrs)*
         #vis mod #name {
             #[allow(unused_imports, reason = "helpers, which are written anew, may be all that used them")]
             use super::*;
-            #(#others)*
+            #(
+                #[allow(unused_imports, reason = "helpers, which are written anew, may be all that used them")]
+                #others
+            )*
+            #(
+                #[allow(dead_code, reason = "helpers, which are written anew, may be all that used it")]
+                #types
+            )*
             #(#structs)*
             #(#made)*
 
@@ -90,10 +83,37 @@ fn is_kernel(attr: &syn::Attribute) -> bool {
     attr.path().segments.last().is_some_and(|s| s.ident == "kernel")
 }
 
-/// A function as it was written.
-struct Source<'a> {
-    item: &'a syn::ItemFn,
-    kernel: bool,
+/// What stands in a module.
+#[derive(Default)]
+struct Items<'a> {
+    functions: Vec<&'a syn::ItemFn>,
+    impls: Vec<&'a syn::ItemImpl>,
+    structs: Vec<&'a syn::ItemStruct>,
+    consts: Vec<&'a syn::ItemConst>,
+    types: Vec<&'a syn::ItemType>,
+    others: Vec<&'a syn::ItemUse>,
+}
+
+impl<'a> Items<'a> {
+    fn of(content: &'a [syn::Item]) -> Result<Self, syn::Error> {
+        let (mut items, mut errors) = (Items::default(), Errors::default());
+        for item in content {
+            match item {
+                syn::Item::Fn(item) => items.functions.push(item),
+                syn::Item::Impl(item) => items.impls.push(item),
+                syn::Item::Struct(item) => items.structs.push(item),
+                syn::Item::Const(item) => items.consts.push(item),
+                syn::Item::Type(item) => items.types.push(item),
+                syn::Item::Use(item) => items.others.push(item),
+                other => errors.at(
+                    other.span(),
+                    "a `kernels` module has functions, structs and their `impl`s, constants, `type` and `use`; other items \
+                     stand outside",
+                ),
+            }
+        }
+        errors.into_error().map_or(Ok(items), Err)
+    }
 }
 
 /// `crate = path`, for those who have the crate under another name.
@@ -113,52 +133,32 @@ fn root(arguments: TokenStream) -> Result<TokenStream, syn::Error> {
 
 /// Checks everything, and gives what each kernel and each struct becomes.
 fn compile(
-    sources: &[Source<'_>],
-    struct_items: &[&syn::ItemStruct],
-    const_items: &[&syn::ItemConst],
+    items: &Items<'_>,
+    is_kernel: &dyn Fn(&syn::ItemFn) -> bool,
     root: &TokenStream,
 ) -> Result<Vec<TokenStream>, syn::Error> {
     let mut errors = Errors::default();
     let mut module = Module::default();
     // Lengths of arrays come first, since structs need them; constants of other types may need the structs.
-    let (lengths, others): (Vec<_>, Vec<_>) = const_items.iter().partition(|item| is_integer(&item.ty));
-    for item in lengths {
-        let around = Around { structs: &[], signatures: &[] };
-        Checker::new(&around, &mut module.consts, &mut errors).constant(item);
-    }
-    // Structs may name those before them, as their fields' types.
-    for item in struct_items {
-        let consts = &module.consts;
-        let length = |name: &syn::Ident| length_of(consts, name);
-        let made = structure(item, &Types { structs: &module.structs, length: &length }, &mut errors);
-        copyable(item, &mut errors);
-        module.structs.push(made);
-    }
-    let structs = std::mem::take(&mut module.structs);
-    for item in others {
-        let around = Around { structs: &structs, signatures: &[] };
-        Checker::new(&around, &mut module.consts, &mut errors).constant(item);
-    }
-    let signatures: Vec<Signature> = sources
-        .iter()
-        .map(|source| {
-            let consts = &module.consts;
-            let length = |name: &syn::Ident| length_of(consts, name);
-            Types { structs: &structs, length: &length }.signature(
-                &source.item.sig,
-                source.kernel,
-                &mut errors,
-            )
-        })
-        .collect();
-    let around = Around { structs: &structs, signatures: &signatures };
-    for (source, signature) in sources.iter().zip(&signatures) {
-        let function =
-            Checker::new(&around, &mut module.consts, &mut errors).function(signature, &source.item.block);
+    let (lengths, others): (Vec<_>, Vec<_>) = items.consts.iter().partition(|item| is_integer(&item.ty));
+    let (none, nothing) = (Structs::default(), Functions::new(Vec::new()));
+    constants(lengths, &none, &nothing, &mut module.consts, &mut errors);
+    let structs = all_structs(items, &module.consts, &mut errors);
+    constants(others, &structs, &nothing, &mut module.consts, &mut errors);
+    let functions = all_functions(items, is_kernel, &structs, &mut errors);
+    let shared = module.consts.len();
+    let around = Around { structs: &structs, functions: &functions, consts: shared };
+    // Each may call generic helpers with types of its own, which makes more of them.
+    while let Some(instance) = functions.made(module.functions.len()) {
+        let function = Checker::new(&around, &mut module.consts, &mut errors).function(&instance);
         module.functions.push(function);
+        if module.functions.len() > MOST_FUNCTIONS {
+            break;
+        }
     }
-    module.structs = structs;
-    module.kernels = (0..sources.len()).filter(|&at| sources[at].kernel).collect();
+    let kernels: Vec<Kernel<'_>> = all_kernels(items, &functions);
+    module.kernels = kernels.iter().map(|kernel| kernel.at).collect();
+    module.structs = structs.into_made();
     if errors.is_empty() {
         limits::check(&module, &mut errors);
     }
@@ -167,40 +167,95 @@ fn compile(
         false => Vec::new(),
     };
     let differing: Vec<Differing> = match errors.is_empty() {
-        true => {
-            (0..sources.len()).map(|at| crate::uniform::differing(&module, &uses, at, &mut errors)).collect()
-        }
+        true => (0..module.functions.len())
+            .map(|at| crate::uniform::differing(&module, &uses, at, &mut errors))
+            .collect(),
         false => Vec::new(),
     };
     if let Some(error) = errors.into_error() {
         return Err(error);
     }
-    let mut made: Vec<TokenStream> = module.structs.iter().map(|item| zero(item, root)).collect();
-    made.extend(const_items.iter().filter_map(|item| constant(item, &module, root)));
-    for (at, (source, signature)) in sources.iter().zip(&signatures).enumerate() {
-        if source.kernel {
-            let attrs: Vec<syn::Attribute> =
-                source.item.attrs.iter().filter(|attr| !is_kernel(attr)).cloned().collect();
-            let (module, uses, vis) = (&module, &uses[..], &source.item.vis);
-            let differing = &differing[at];
-            made.push(
-                Launched { module, uses, differing, at, signature, attrs: &attrs, vis, root }.tokens()?,
-            );
-        }
+    let plain = items.structs.iter().map(|item| zero(item, root));
+    let mut made: Vec<TokenStream> = plain.collect();
+    made.extend(items.consts.iter().filter_map(|item| constant(item, &module, root)));
+    for Kernel { at, item, instance } in &kernels {
+        let attrs: Vec<syn::Attribute> =
+            item.attrs.iter().filter(|attr| !self::is_kernel(attr)).cloned().collect();
+        let (module, uses, at) = (&module, &uses[..], *at);
+        let (differing, vis, signature) = (&differing[at], &item.vis, &*instance.signature);
+        made.push(Launched { module, uses, differing, at, signature, attrs: &attrs, vis, root }.tokens()?);
     }
     Ok(made)
+}
+
+/// A kernel with its number among the functions.
+struct Kernel<'a> {
+    at: usize,
+    item: &'a syn::ItemFn,
+    instance: Rc<Instance>,
+}
+
+fn constants(
+    items: Vec<&&syn::ItemConst>,
+    structs: &Structs<'_>,
+    functions: &Functions<'_>,
+    consts: &mut Vec<Const>,
+    errors: &mut Errors,
+) {
+    for item in items {
+        let around = Around { structs, functions, consts: consts.len() };
+        Checker::new(&around, consts, errors).constant(item);
+    }
+}
+
+fn all_structs<'a>(items: &Items<'a>, consts: &[Const], errors: &mut Errors) -> Structs<'a> {
+    let length = |c: &Const| match c.value.kind {
+        Kind::Int(value) => Some((c.name.to_string(), value)),
+        _ => None,
+    };
+    let mut structs = Structs::new(consts.iter().filter_map(length).collect());
+    items.types.iter().for_each(|item| structs.alias(item, errors));
+    let (plain, generic): (Vec<_>, Vec<_>) =
+        items.structs.iter().copied().partition(|item| item.generics.params.is_empty());
+    generic.into_iter().for_each(|item| structs.template(item, errors));
+    // These may name those before them, as their fields' types.
+    plain.into_iter().for_each(|item| structs.plain(item, errors));
+    items.structs.iter().for_each(|item| copyable(item, errors));
+    structs
+}
+
+/// All functions, of which those that are not generic have their numbers.
+fn all_functions<'a>(
+    items: &Items<'a>,
+    is_kernel: &dyn Fn(&syn::ItemFn) -> bool,
+    structs: &Structs<'_>,
+    errors: &mut Errors,
+) -> Functions<'a> {
+    let mut sources: Vec<Source<'a>> =
+        items.functions.iter().map(|item| Source::function(item, is_kernel(item), errors)).collect();
+    for item in &items.impls {
+        sources.extend(Source::methods(item, errors));
+    }
+    let functions = Functions::new(sources);
+    for (at, source) in functions.sources.iter().enumerate() {
+        if source.generics.is_empty() {
+            functions.instance(at, Vec::new(), structs, errors);
+        }
+    }
+    functions
+}
+
+fn all_kernels<'a>(items: &Items<'a>, functions: &Functions<'_>) -> Vec<Kernel<'a>> {
+    let all = (0..).map_while(|at| Some((at, functions.made(at)?)));
+    let kernels = all.filter(|(_, instance)| functions.sources[instance.source].kernel);
+    // Functions are the first sources, in their order.
+    kernels.map(|(at, instance)| Kernel { at, item: items.functions[instance.source], instance }).collect()
 }
 
 fn is_integer(ty: &syn::Type) -> bool {
     let syn::Type::Path(path) = ty else { return false };
     let name = path.path.get_ident().map(ToString::to_string).unwrap_or_default();
-    crate::ty::Scalar::from_name(&name).is_some_and(crate::ty::Scalar::is_int)
-}
-
-/// The value of an integer constant.
-fn length_of(consts: &[crate::hir::Const], name: &syn::Ident) -> Option<i128> {
-    let found = consts.iter().find(|c| c.name == *name)?;
-    if let crate::hir::Kind::Int(value) = found.value.kind { Some(value) } else { None }
+    name == "usize" || crate::ty::Scalar::from_name(&name).is_some_and(crate::ty::Scalar::is_int)
 }
 
 /// Structs are copied as kernels copy them.
@@ -224,7 +279,11 @@ fn copyable(item: &syn::ItemStruct, errors: &mut Errors) {
 fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Option<TokenStream> {
     let constant = module.consts.iter().find(|c| c.name == item.ident)?;
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
-    let (ty, value) = crate::host::constant(module, &quote!(#root::__private), constant);
+    let (mut ty, mut value) = crate::host::constant(module, &quote!(#root::__private), constant);
+    // Of this type there are none in kernels, and lengths of arrays outside are.
+    if last_name(&item.ty).is_some_and(|name| name == "usize") {
+        (ty, value) = (quote!(usize), quote!(#value as usize));
+    }
     Some(quote! {
         #(#attrs)*
         #[allow(dead_code, reason = "kernels have its value")]
@@ -233,10 +292,16 @@ fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Optio
 }
 
 /// The value that reading outside gives.
-fn zero(item: &crate::hir::Struct, root: &TokenStream) -> TokenStream {
-    let (name, fields) = (&item.name, item.fields.iter().map(|(field, _)| field));
+fn zero(item: &syn::ItemStruct, root: &TokenStream) -> TokenStream {
+    let name = &item.ident;
+    let fields = item.fields.iter().filter_map(|field| field.ident.as_ref());
+    let mut generics = item.generics.clone();
+    for param in generics.type_params_mut() {
+        param.bounds.push(syn::parse_quote!(#root::__private::Zero));
+    }
+    let (outer, inner, bounds) = generics.split_for_impl();
     quote! {
-        impl #root::__private::Zero for #name {
+        impl #outer #root::__private::Zero for #name #inner #bounds {
             const ZERO: Self = #name { #(#fields: #root::__private::Zero::ZERO),* };
         }
     }

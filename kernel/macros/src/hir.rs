@@ -5,6 +5,7 @@ mod walk;
 use proc_macro2::{Ident, Span};
 
 use crate::builtin::{Id, Math, SubgroupOp};
+use crate::generic::Actual;
 use crate::order::{Order, Scope};
 use crate::ty::Ty;
 
@@ -27,6 +28,9 @@ pub(crate) struct Module {
 pub(crate) struct Struct {
     pub(crate) name: Ident,
     pub(crate) fields: Vec<(Ident, Ty)>,
+    /// Which generic struct it is of, and what stands for that one's parameters.
+    pub(crate) template: Option<usize>,
+    pub(crate) actuals: Vec<Actual>,
 }
 
 #[derive(Debug)]

@@ -22,7 +22,8 @@ use std::collections::{BTreeSet, HashMap};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::hir::{Block, Const, Expr, Function, Module, Slice, Stmt, VarId, VarKind};
+use crate::generic::Actual;
+use crate::hir::{Block, Const, Expr, Function, Module, Slice, Stmt, Struct, VarId, VarKind};
 use crate::ty::{Scalar, Ty};
 use crate::uses::Uses;
 
@@ -241,8 +242,16 @@ pub(crate) fn type_tokens(module: &Module, rt: &TokenStream, ty: &Ty) -> TokenSt
             quote!([#of; #len])
         }
         Ty::Struct(at) => {
-            let name = &module.structs[*at].name;
-            quote!(#name)
+            let Struct { name, actuals, .. } = &module.structs[*at];
+            let actuals = actuals.iter().map(|actual| match actual {
+                Actual::Type(ty) => type_tokens(module, rt, ty),
+                Actual::Length(len) => {
+                    let len = proc_macro2::Literal::u32_unsuffixed(*len);
+                    quote!(#len)
+                }
+            });
+            let actuals: Vec<TokenStream> = actuals.collect();
+            if actuals.is_empty() { quote!(#name) } else { quote!(#name<#(#actuals),*>) }
         }
         _ => quote!(()),
     }

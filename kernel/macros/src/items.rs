@@ -4,7 +4,9 @@ use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
 use crate::errors::Errors;
-use crate::hir::{May, Slice, Space, Struct, VarKind};
+use crate::generic::{Actual, Bound, Generic};
+use crate::hir::{May, Slice, Space, VarKind};
+use crate::structs::Structs;
 use crate::ty::{Scalar, Ty};
 
 /// A function's outside.
@@ -13,8 +15,6 @@ pub(crate) struct Signature {
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
     pub(crate) result: Ty,
-    /// Whether it can be launched.
-    pub(crate) kernel: bool,
     /// Whether its author promises, by `unsafe`, that no two work-items meet at an element that one of them writes.
     pub(crate) alone: bool,
 }
@@ -51,13 +51,17 @@ pub(crate) struct Operator {
 }
 
 /// What type names mean, and how long arrays are.
-pub(crate) struct Types<'a> {
-    pub(crate) structs: &'a [Struct],
+pub(crate) struct Types<'a, 's> {
+    pub(crate) structs: &'a Structs<'s>,
     /// The value of an integer constant of this name.
     pub(crate) length: &'a dyn Fn(&Ident) -> Option<i128>,
+    /// What stands for generic parameters, and for `Self`.
+    pub(crate) bound: &'a Bound,
+    /// Whether there is `usize`, which is `u32` in kernels: not where the rest of the program sees the type.
+    pub(crate) sizes: bool,
 }
 
-impl Types<'_> {
+impl Types<'_, '_> {
     pub(crate) fn read(&self, ty: &syn::Type, errors: &mut Errors) -> Ty {
         match ty {
             syn::Type::Paren(inner) => self.read(&inner.elem, errors),
@@ -107,7 +111,17 @@ impl Types<'_> {
     fn array_length(&self, len: &syn::Expr) -> Option<u32> {
         let value = match len {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(int), .. }) => int.base10_parse().ok()?,
-            syn::Expr::Path(path) => (self.length)(path.path.get_ident()?)?,
+            syn::Expr::Path(path) => {
+                let name = path.path.get_ident()?;
+                match self.bound.lengths.get(&name.to_string()) {
+                    Some(len) => i128::from(*len),
+                    None => (self.length)(name)?,
+                }
+            }
+            syn::Expr::Block(block) => match &block.block.stmts[..] {
+                [syn::Stmt::Expr(len, None)] => return self.array_length(len),
+                _ => return None,
+            },
             // As a struct's field needs it, which is Rust's own.
             syn::Expr::Cast(cast) => return self.array_length(&cast.expr),
             syn::Expr::Paren(inner) => return self.array_length(&inner.expr),
@@ -125,11 +139,90 @@ impl Types<'_> {
         if let Some(scalar) = Scalar::from_name(&name) {
             return Ty::Scalar(scalar);
         }
-        if let Some(at) = self.structs.iter().position(|s| s.name == last.ident) {
+        if name == "usize" && self.sizes {
+            return Ty::Scalar(Scalar::U32);
+        }
+        if let Some(bound) = self.bound.types.get(&name) {
+            return bound.clone();
+        }
+        if let Some(at) = self.structs.find(&last.ident) {
             return Ty::Struct(at);
+        }
+        if let Some(template) = self.structs.find_template(&last.ident) {
+            return self.instance(template, last, errors);
+        }
+        if let Some(ty) = self.structs.aliased(&last.ident) {
+            return self.read(ty, errors);
         }
         errors.at(last.ident.span(), unknown_type(&name));
         Ty::Error
+    }
+
+    /// A generic struct with its arguments.
+    fn instance(&self, template: usize, segment: &syn::PathSegment, errors: &mut Errors) -> Ty {
+        let generics = self.structs.generics(template);
+        let name = &segment.ident;
+        let arguments = match &segment.arguments {
+            syn::PathArguments::AngleBracketed(arguments) => arguments.args.iter().collect(),
+            _ => Vec::new(),
+        };
+        if arguments.len() != generics.len() {
+            let names: Vec<String> = generics.iter().map(|generic| generic.name().to_string()).collect();
+            errors.at(name.span(), format!("say what it is made of: `{name}<{}>`", names.join(", ")));
+            return Ty::Error;
+        }
+        let mut actuals = Vec::new();
+        for (generic, argument) in generics.iter().zip(arguments) {
+            actuals.extend(self.actual(generic, argument, errors));
+        }
+        match actuals.len() == generics.len() {
+            true => Ty::Struct(self.structs.instance(template, actuals, errors)),
+            false => Ty::Error,
+        }
+    }
+
+    /// What an argument puts in the place of a generic parameter, if that is known.
+    pub(crate) fn actual(
+        &self,
+        generic: &Generic,
+        argument: &syn::GenericArgument,
+        errors: &mut Errors,
+    ) -> Option<Actual> {
+        match (generic, argument) {
+            (Generic::Type(_), syn::GenericArgument::Type(ty)) => match self.read(ty, errors) {
+                Ty::Error => None,
+                Ty::Var(_) => {
+                    errors.at(ty.span(), "nothing says yet what type this is; write it");
+                    None
+                }
+                ty => Some(Actual::Type(ty)),
+            },
+            (Generic::Length(..), syn::GenericArgument::Const(len)) => {
+                self.length_of(len, len.span(), errors)
+            }
+            // The name of a constant, which looks like a type to the parser.
+            (Generic::Length(..), syn::GenericArgument::Type(syn::Type::Path(path))) => {
+                let len = syn::Expr::Path(syn::ExprPath {
+                    attrs: Vec::new(),
+                    qself: None,
+                    path: path.path.clone(),
+                });
+                self.length_of(&len, path.span(), errors)
+            }
+            (generic, other) => {
+                let name = generic.name();
+                errors.at(other.span(), format!("this does not fit the parameter `{name}`"));
+                None
+            }
+        }
+    }
+
+    fn length_of(&self, len: &syn::Expr, span: Span, errors: &mut Errors) -> Option<Actual> {
+        let found = self.array_length(len);
+        if found.is_none() {
+            errors.at(span, "a length is an integer literal or a constant, and not zero");
+        }
+        found.map(Actual::Length)
     }
 
     fn vector(&self, width: u8, segment: &syn::PathSegment, errors: &mut Errors) -> Ty {
@@ -141,7 +234,7 @@ impl Types<'_> {
                     errors.at(of.span(), "vectors hold numbers; use one `bool` per component");
                     Ty::Error
                 }
-                scalar @ (Ty::Scalar(_) | Ty::Error) => Ty::Vector(width, Box::new(scalar)),
+                scalar @ (Ty::Scalar(_) | Ty::Var(_) | Ty::Error) => Ty::Vector(width, Box::new(scalar)),
                 _ => {
                     errors.at(of.span(), "a vector's components are scalars");
                     Ty::Error
@@ -157,9 +250,7 @@ impl Types<'_> {
         let mut params = Vec::new();
         for input in &item.inputs {
             match input {
-                syn::FnArg::Receiver(receiver) => {
-                    errors.at(receiver.span(), "kernels and their helpers are functions, not methods; take the struct as a parameter");
-                }
+                syn::FnArg::Receiver(receiver) => params.extend(self.receiver(receiver, errors)),
                 syn::FnArg::Typed(typed) => params.extend(self.param(typed, kernel, errors)),
             }
         }
@@ -171,10 +262,27 @@ impl Types<'_> {
             }
             syn::ReturnType::Type(_, ty) => self.read(ty, errors),
         };
-        Signature { name: item.ident.clone(), params, result, kernel, alone: item.unsafety.is_some() }
+        Signature { name: item.ident.clone(), params, result, alone: item.unsafety.is_some() }
     }
 
-    fn param(&self, typed: &syn::PatType, kernel: bool, errors: &mut Errors) -> Option<Param> {
+    /// `self`, by value or by a reference.
+    pub(crate) fn receiver(&self, receiver: &syn::Receiver, errors: &mut Errors) -> Option<Param> {
+        let span = receiver.self_token.span;
+        let Some(ty) = self.bound.types.get("Self").cloned() else {
+            errors
+                .at(span, "a function with `self` stands in the `impl` of a struct of this `kernels` module");
+            return None;
+        };
+        if let Some(colon) = &receiver.colon_token {
+            errors.at(colon.span(), "a method takes `self`, `&self` or `&mut self`");
+        }
+        let (by_reference, mutable) = (receiver.reference.is_some(), receiver.mutability.is_some());
+        let kind = if by_reference && mutable { VarKind::Ref } else { VarKind::Value };
+        let name = Ident::new("self", span);
+        Some(Param { name, ty, mutable: mutable && !by_reference, kind, role: Role::Plain, span })
+    }
+
+    pub(crate) fn param(&self, typed: &syn::PatType, kernel: bool, errors: &mut Errors) -> Option<Param> {
         let syn::Pat::Ident(pattern) = &*typed.pat else {
             errors.at(typed.pat.span(), "a parameter has a plain name; take it apart in the body");
             return None;
@@ -399,9 +507,10 @@ pub(crate) fn vector_width(name: &str) -> Option<u8> {
 
 fn unknown_type(name: &str) -> String {
     match name {
-        "usize" | "isize" => {
-            format!("`{name}` has another size on every device; indices and lengths are `u32`")
-        }
+        "usize" => "`usize` has another size on every device, so it stands inside kernels only, where it is `u32`; what a \
+                    kernel takes and what stands in memory is `u32`"
+            .into(),
+        "isize" => "`isize` has another size on every device; use `i32`".into(),
         "u8" | "i8" | "u16" | "i16" => {
             format!(
                 "`{name}` does not exist on every device; use `u32` or `i32`, and pack several into one if memory matters"
@@ -437,7 +546,7 @@ fn refuse_decorations(item: &syn::Signature, kernel: bool, errors: &mut Errors) 
     if let Some(token) = item.unsafety.as_ref().filter(|_| !kernel) {
         errors.at(token.span, "a helper promises nothing by itself; that word stands at the kernel");
     }
-    if let Some(token) = &item.constness {
+    if let Some(token) = item.constness.as_ref().filter(|_| kernel) {
         errors.at(token.span, "a kernel is not evaluated by the compiler; leave `const` away");
     }
     if let Some(abi) = &item.abi {
@@ -446,33 +555,4 @@ fn refuse_decorations(item: &syn::Signature, kernel: bool, errors: &mut Errors) 
     if let Some(token) = &item.variadic {
         errors.at(token.span(), "a kernel takes a fixed number of arguments");
     }
-    if let Some(param) = item.generics.params.first() {
-        errors.at(
-            param.span(),
-            "kernels are not generic; write one for each type, with a helper for what they share",
-        );
-    }
-}
-
-/// A struct of a `kernels` module.
-pub(crate) fn structure(item: &syn::ItemStruct, types: &Types<'_>, errors: &mut Errors) -> Struct {
-    let mut fields = Vec::new();
-    match &item.fields {
-        syn::Fields::Named(named) => {
-            for field in &named.named {
-                let ty = types.read(&field.ty, errors);
-                if let Some(name) = &field.ident {
-                    fields.push((name.clone(), ty));
-                }
-            }
-        }
-        other => errors.at(other.span(), "a struct for kernels has named fields"),
-    }
-    if fields.is_empty() {
-        errors.at(item.ident.span(), "a struct for kernels has at least one field");
-    }
-    if let Some(param) = item.generics.params.first() {
-        errors.at(param.span(), "structs for kernels are not generic");
-    }
-    Struct { name: item.ident.clone(), fields }
 }

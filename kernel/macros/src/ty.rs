@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::structs::Structs;
+
 /// A scalar type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Scalar {
@@ -229,7 +231,7 @@ impl Infer {
 }
 
 /// A type as a user writes it.
-pub(crate) struct Shown<'a>(pub(crate) &'a Ty, pub(crate) &'a Infer, pub(crate) &'a [crate::hir::Struct]);
+pub(crate) struct Shown<'a>(pub(crate) &'a Ty, pub(crate) &'a Infer, pub(crate) &'a Structs<'a>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -240,7 +242,7 @@ impl fmt::Display for Shown<'_> {
             Ty::Scalar(s) => f.write_str(s.name()),
             Ty::Vector(n, of) => write!(f, "Vec{n}<{}>", Shown(&of, infer, structs)),
             Ty::Array(of, len) => write!(f, "[{}; {len}]", Shown(&of, infer, structs)),
-            Ty::Struct(at) => write!(f, "{}", structs[at].name),
+            Ty::Struct(at) => f.write_str(&structs.show(at, &|ty| Shown(ty, infer, structs).to_string())),
             var @ Ty::Var(_) => f.write_str(match infer.guess(&var) {
                 Some(Guess::Int) => "an integer",
                 Some(Guess::Float) => "a float",

@@ -33,6 +33,9 @@ mod reduce;
 #[path = "language/rows.rs"]
 mod rows;
 
+#[path = "language/shared.rs"]
+mod shared;
+
 #[path = "drivers/find.rs"]
 mod find;
 #[path = "language/subgroups.rs"]

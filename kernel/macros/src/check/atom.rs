@@ -65,7 +65,7 @@ impl Checker<'_> {
                     };
                     Expr::new(kind, constant.ty.clone(), span)
                 }
-                None if self.around.signatures.iter().any(|s| s.name == name) => {
+                None if self.around.functions.find(&name).is_some() => {
                     self.error(span, format!("`{name}` is a function, and kernels have no function values; call it"))
                 }
                 None => self.error(span, format!("there is no `{name}` here; a kernel knows its parameters, its own variables, and what stands in its `kernels` module")),
@@ -102,36 +102,93 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn make_struct(&mut self, made: &syn::ExprStruct) -> Expr {
+    /// A struct with its fields. One that is generic, and says not what it is made of, is the `hinted` one if that is of its kind,
+    /// or what its fields make it.
+    pub(super) fn make_struct(&mut self, made: &syn::ExprStruct, hinted: Option<usize>) -> Expr {
         let span = made.path.span();
         if let Some(token) = &made.dot2_token {
             return self.error(token.span(), "kernels name every field; there is no `..`");
         }
-        let found =
-            made.path.get_ident().and_then(|name| self.around.structs.iter().position(|s| s.name == *name));
-        let Some(at) = found else {
-            return self.error(span, "there is no struct of this name in this `kernels` module");
+        let Some(last) = made.path.segments.last().filter(|_| made.path.segments.len() == 1) else {
+            return self.error(span, "a struct for kernels goes by its plain name");
         };
         let structs = self.around.structs;
-        let mut values: Vec<Option<Expr>> = structs[at].fields.iter().map(|_| None).collect();
+        if let (Some(template), syn::PathArguments::None) =
+            (structs.find_template(&last.ident), &last.arguments)
+        {
+            let hinted = hinted.filter(|at| structs.origin(*at).is_some_and(|(of, _)| of == template));
+            return match hinted {
+                Some(at) => self.struct_of(at, made),
+                None => self.struct_of_fields(template, made),
+            };
+        }
+        let path = syn::Type::Path(syn::TypePath { qself: None, path: made.path.clone() });
+        match self.read_type(&path) {
+            Ty::Struct(at) => self.struct_of(at, made),
+            Ty::Error => Expr::new(Kind::Unit, Ty::Error, span),
+            other => {
+                let other = self.show(&other);
+                self.error(span, format!("`{other}` is no struct of this `kernels` module"))
+            }
+        }
+    }
+
+    fn struct_of(&mut self, at: usize, made: &syn::ExprStruct) -> Expr {
+        let fields = self.around.structs.fields_of(at);
+        let mut values: Vec<Option<Expr>> = fields.iter().map(|_| None).collect();
         for field in &made.fields {
             let syn::Member::Named(name) = &field.member else {
                 self.errors.at(field.span(), "fields have names");
                 continue;
             };
-            match structs[at].fields.iter().position(|(n, _)| n == name) {
-                Some(place) => {
-                    let ty = structs[at].fields[place].1.clone();
-                    values[place] = Some(self.expr_to(&field.expr, &ty));
+            match fields.iter().position(|(n, _)| n == name) {
+                Some(place) => values[place] = Some(self.expr_to(&field.expr, &fields[place].1)),
+                None => {
+                    let of = self.around.structs.name(at);
+                    self.errors.at(name.span(), format!("`{of}` has no field `{name}`"));
                 }
-                None => self.errors.at(name.span(), format!("`{}` has no field `{name}`", structs[at].name)),
             }
         }
-        let missing = values.iter().position(Option::is_none);
-        if let Some(missing) = missing {
-            return self.error(span, format!("the field `{}` is missing", structs[at].fields[missing].0));
+        let span = made.path.span();
+        if let Some(missing) = values.iter().position(Option::is_none) {
+            return self.error(span, format!("the field `{}` is missing", fields[missing].0));
         }
         Expr::new(Kind::Struct(at, values.into_iter().flatten().collect()), Ty::Struct(at), span)
+    }
+
+    /// A generic struct whose fields say what it is made of.
+    fn struct_of_fields(&mut self, template: usize, made: &syn::ExprStruct) -> Expr {
+        let (structs, span) = (self.around.structs, made.path.span());
+        let generics = structs.generics(template);
+        let mut bound = self.open_bound(generics);
+        let mut values: Vec<(String, Expr)> = Vec::new();
+        for field in &made.fields {
+            let value = self.expr(&field.expr);
+            let syn::Member::Named(name) = &field.member else { continue };
+            let written = structs.written_fields(template).find(|(of, _)| *of == name);
+            match written {
+                Some((_, ty)) => self.fit(ty, &value.ty.clone(), generics, &mut bound),
+                None => {
+                    let of = structs.name_of_template(template);
+                    self.errors.at(name.span(), format!("`{of}` has no field `{name}`"));
+                }
+            }
+            values.push((name.to_string(), value));
+        }
+        let Some(actuals) = self.actuals(generics, &bound, span) else {
+            return Expr::new(Kind::Unit, Ty::Error, span);
+        };
+        let at = structs.instance(template, actuals, self.errors);
+        let mut list = Vec::new();
+        for (name, ty) in structs.fields_of(at) {
+            let Some(place) = values.iter().position(|(of, _)| name == of) else {
+                return self.error(span, format!("the field `{name}` is missing"));
+            };
+            let (_, value) = values.remove(place);
+            self.expect(&value.ty.clone(), &ty, value.span);
+            list.push(value);
+        }
+        Expr::new(Kind::Struct(at, list), Ty::Struct(at), span)
     }
 
     pub(super) fn make_array(&mut self, array: &syn::ExprArray) -> Expr {

@@ -6,8 +6,8 @@ use syn::spanned::Spanned;
 use super::Checker;
 use super::ordered::Atomic;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
-use crate::hir::{Arg, AtomicOp, Base, Expr, Kind, May, Node, Place, VarId, VarKind, walk};
-use crate::items::{Param, vector_width};
+use crate::hir::{AtomicOp, Expr, Kind, May, VarId, VarKind};
+use crate::items::vector_width;
 use crate::order::{Order, Scope};
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
 
@@ -20,7 +20,7 @@ impl Checker<'_> {
         let names: Vec<String> = path.path.segments.iter().map(|s| s.ident.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         match names[..] {
-            [name] => self.named_call(name, span, call),
+            [name] => self.named_call(name, span, &path.path, call),
             [.., of, name] if vector_width(of).is_some() => self.vector_call(path, name, call),
             [.., "f32", "from_bits"] => match call.args.first() {
                 Some(bits) if call.args.len() == 1 => {
@@ -32,13 +32,16 @@ impl Checker<'_> {
             [.., of, name] if Scalar::from_name(of).is_some() && find(name).is_some() => {
                 self.error(span, format!("write it as a method: `x.{name}(…)`"))
             }
+            [_, name] if self.owner_named(&path.path).is_some() => {
+                self.associated(name, span, &path.path, call)
+            }
             _ => self.error(span, "a kernel calls helpers of its own `kernels` module, by their plain names"),
         }
     }
 
-    fn named_call(&mut self, name: &str, span: Span, call: &syn::ExprCall) -> Expr {
-        if let Some(at) = self.around.signatures.iter().position(|s| s.name == name) {
-            return self.helper_call(at, span, call);
+    fn named_call(&mut self, name: &str, span: Span, path: &syn::Path, call: &syn::ExprCall) -> Expr {
+        if let Some(source) = self.around.functions.find(name) {
+            return self.called(source, span, path, call);
         }
         if let Some((_, id)) = Id::ALL.iter().find(|(known, _)| *known == name) {
             return self.position(*id, span, call);
@@ -155,121 +158,6 @@ impl Checker<'_> {
         }
     }
 
-    fn helper_call(&mut self, at: usize, span: Span, call: &syn::ExprCall) -> Expr {
-        let signatures = self.around.signatures;
-        let signature = &signatures[at];
-        let name = &signature.name;
-        if signature.kernel {
-            return self.error(span, format!("`{name}` is a kernel, and kernels are launched, not called; make what they share a helper"));
-        }
-        if call.args.len() != signature.params.len() {
-            let (wanted, found) = (signature.params.len(), call.args.len());
-            return self.error(span, format!("`{name}` takes {wanted} arguments, and gets {found}"));
-        }
-        let args: Vec<Option<Arg>> =
-            signature.params.iter().zip(&call.args).map(|(param, arg)| self.argument(param, arg)).collect();
-        let args: Option<Vec<Arg>> = args.into_iter().collect();
-        if let Some(args) = &args {
-            self.borrowed(args);
-        }
-        match args {
-            Some(args) => Expr::new(Kind::Call(at, args), signature.result.clone(), span),
-            None => Expr::new(Kind::Unit, Ty::Error, span),
-        }
-    }
-
-    /// Rust lends a variable to one argument alone.
-    fn borrowed(&mut self, args: &[Arg]) {
-        let lent = args.iter().enumerate().filter_map(|(at, arg)| match arg {
-            Arg::Ref(place) => match place.base {
-                Base::Var(var) => Some((at, var)),
-                Base::Element(..) => None,
-            },
-            _ => None,
-        });
-        for (lender, var) in lent {
-            for (at, arg) in args.iter().enumerate().filter(|(at, _)| *at != lender) {
-                let mut used = None;
-                match arg {
-                    Arg::Value(value) => walk(value, &mut |node| {
-                        if let Node::Expr(Expr { kind: Kind::Var(other), span, .. }) = node
-                            && *other == var
-                        {
-                            used = Some(*span);
-                        }
-                    }),
-                    Arg::Ref(Place { base: Base::Var(other), .. }) if *other == var && at > lender => {
-                        used = Some(self.vars[var].name.span());
-                    }
-                    _ => {}
-                }
-                if let Some(span) = used {
-                    let name = self.vars[var].name.to_string();
-                    self.errors.at(span, format!("`{name}` is lent to the helper by `&mut`; keep this in a variable before the call"));
-                }
-            }
-        }
-    }
-
-    fn argument(&mut self, param: &Param, arg: &syn::Expr) -> Option<Arg> {
-        match &param.kind {
-            VarKind::Value => {
-                // `&x` for a helper's `&T`, which is the value.
-                let inner = match arg {
-                    syn::Expr::Reference(reference) if reference.mutability.is_none() => &*reference.expr,
-                    other => other,
-                };
-                Some(Arg::Value(self.expr_to(inner, &param.ty)))
-            }
-            VarKind::Ref => {
-                let place = match arg {
-                    syn::Expr::Reference(reference) if reference.mutability.is_some() => {
-                        self.place(&reference.expr)?
-                    }
-                    // A helper's own `&mut T`, handed on.
-                    syn::Expr::Path(_) => self.place(arg)?,
-                    other => {
-                        self.errors.at(
-                            other.span(),
-                            format!("`{}` is changed by the helper; pass `&mut …`", param.name),
-                        );
-                        return None;
-                    }
-                };
-                self.expect(&place.ty.clone(), &param.ty, arg.span());
-                Some(Arg::Ref(place))
-            }
-            VarKind::Slice(wanted) => {
-                let inner = match arg {
-                    syn::Expr::Reference(reference) => &*reference.expr,
-                    other => other,
-                };
-                let Some(var) = self.slice(inner) else {
-                    self.errors.at(arg.span(), "this parameter takes a slice that the kernel was given; arrays are passed as `&[T; N]`");
-                    return None;
-                };
-                let VarKind::Slice(found) = &self.vars[var].kind else { return None };
-                let name = self.vars[var].name.to_string();
-                let fits = match (wanted.may, found.may) {
-                    (May::Read, May::Read | May::Write) | (May::Write, May::Write) => true,
-                    (a, b) => a == b,
-                };
-                if !fits {
-                    self.errors.at(arg.span(), format!("`{name}` does not allow what the helper does with it; see whether it is `&`, `&mut` or atomic"));
-                }
-                if wanted.dims != found.dims {
-                    self.errors.at(
-                        arg.span(),
-                        format!("`{name}` has {} dimensions, and {} are wanted", found.dims, wanted.dims),
-                    );
-                }
-                let ty = self.vars[var].ty.clone();
-                self.expect(&ty, &param.ty, arg.span());
-                Some(Arg::Slice(var))
-            }
-        }
-    }
-
     pub(super) fn method(&mut self, call: &syn::ExprMethodCall) -> Expr {
         let name = call.method.to_string();
         let span = call.method.span();
@@ -288,6 +176,9 @@ impl Checker<'_> {
             return receiver;
         }
         let ty = self.infer.shallow(&receiver.ty);
+        if let Ty::Struct(at) = ty {
+            return self.struct_method(at, receiver, call);
+        }
         if let Some(wrapping) = wrapping(&name)
             && call.args.len() == 1
         {

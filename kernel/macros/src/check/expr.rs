@@ -15,7 +15,10 @@ impl Checker<'_> {
 
     /// An expression whose value is wanted as `ty`.
     pub(super) fn expr_to(&mut self, expr: &syn::Expr, ty: &Ty) -> Expr {
-        let found = self.expr(expr);
+        let found = match (expr, self.infer.shallow(ty)) {
+            (syn::Expr::Struct(made), Ty::Struct(at)) => self.make_struct(made, Some(at)),
+            _ => self.expr(expr),
+        };
         self.expect(&found.ty.clone(), ty, found.span);
         found
     }
@@ -47,7 +50,7 @@ impl Checker<'_> {
                 let ty = block_ty(&block);
                 Expr::new(Kind::Block(block), ty, span)
             }
-            syn::Expr::Struct(made) => self.make_struct(made),
+            syn::Expr::Struct(made) => self.make_struct(made, None),
             syn::Expr::Array(array) => self.make_array(array),
             syn::Expr::Repeat(repeat) => self.repeat(repeat),
             syn::Expr::Tuple(tuple) if tuple.elems.is_empty() => Expr::new(Kind::Unit, Ty::Unit, span),
@@ -78,6 +81,10 @@ impl Checker<'_> {
             syn::UnOp::Deref(_) => return self.deref(&unary.expr, span),
             _ => self.expr(&unary.expr),
         };
+        if let Ty::Struct(_) = self.infer.shallow(&inner.ty) {
+            let name = if matches!(unary.op, syn::UnOp::Neg(_)) { "Neg" } else { "Not" };
+            return self.overloaded(name, vec![inner], span);
+        }
         let ty = inner.ty.clone();
         let op = match unary.op {
             syn::UnOp::Neg(_) => {
@@ -139,6 +146,11 @@ impl Checker<'_> {
     /// An operator between two values: of one type, or, for arithmetic, a vector and a scalar.
     pub(super) fn operation(&mut self, op: BinOp, mut left: Expr, mut right: Expr, span: Span) -> Expr {
         let (l, r) = (self.infer.shallow(&left.ty), self.infer.shallow(&right.ty));
+        if let (Some(name), true) =
+            (super::overload::operator_trait(op), matches!(l, Ty::Struct(_)) || matches!(r, Ty::Struct(_)))
+        {
+            return self.overloaded(name, vec![left, right], span);
+        }
         if let BinOp::Shl | BinOp::Shr = op {
             self.demand(&l, left.span, Scalar::is_int, "only integers are shifted, and this is `{}`");
             self.expect(&r, &U32, right.span);
@@ -225,13 +237,10 @@ impl Checker<'_> {
         };
         let text = name.to_string();
         match self.infer.shallow(&inner.ty) {
-            Ty::Struct(at) => match self.around.structs[at].fields.iter().position(|(n, _)| *n == text) {
-                Some(field) => {
-                    let ty = self.around.structs[at].fields[field].1.clone();
-                    Expr::new(Kind::Field(Box::new(inner), field), ty, name.span())
-                }
+            Ty::Struct(at) => match self.around.structs.field(at, &text) {
+                Some((field, ty)) => Expr::new(Kind::Field(Box::new(inner), field), ty, name.span()),
                 None => {
-                    let of = self.around.structs[at].name.to_string();
+                    let of = self.around.structs.name(at);
                     self.error(name.span(), format!("`{of}` has no field `{text}`"))
                 }
             },

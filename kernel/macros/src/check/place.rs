@@ -75,13 +75,12 @@ impl Checker<'_> {
                 let text = name.to_string();
                 match self.infer.shallow(&place.ty) {
                     Ty::Struct(of) => {
-                        let fields = &self.around.structs[of].fields;
-                        let Some(at) = fields.iter().position(|(n, _)| *n == text) else {
-                            let of = self.around.structs[of].name.to_string();
+                        let Some((at, ty)) = self.around.structs.field(of, &text) else {
+                            let of = self.around.structs.name(of);
                             self.errors.at(name.span(), format!("`{of}` has no field `{text}`"));
                             return None;
                         };
-                        place.ty = fields[at].1.clone();
+                        place.ty = ty;
                         place.path.push(Step::Field(of, at));
                     }
                     Ty::Vector(n, of) => {
@@ -204,6 +203,9 @@ impl Checker<'_> {
             None => {
                 self.expect(&value.ty.clone(), &place.ty, value.span);
                 value
+            }
+            Some(op) if matches!(self.infer.shallow(&place.ty), Ty::Struct(_)) => {
+                return self.assign_overloaded(left, op, place, value, span, to);
             }
             Some(op) => {
                 // The rules for the operator are those of `place op value`, whose result must fit the place.

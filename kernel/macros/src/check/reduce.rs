@@ -58,9 +58,13 @@ impl Checker<'_> {
     /// The helper that makes one value of two.
     fn operator(&mut self, operator: &Operator, ty: &Ty, span: Span) -> Option<usize> {
         let name = &operator.name;
-        let found = self.around.signatures.iter().position(|s| s.name == *name && !s.kernel);
-        let fits = found.is_some_and(|at| {
-            let signature = &self.around.signatures[at];
+        let found = self.around.functions.find(&name.to_string()).filter(|source| {
+            let source = &self.around.functions.sources[*source];
+            !source.kernel && source.generics.is_empty()
+        });
+        let found = found.map(|source| self.instance(source, Vec::new()));
+        let fits = found.and_then(|at| self.around.functions.made(at)).is_some_and(|made| {
+            let signature = &made.signature;
             let values = signature.params.iter().all(|p| p.ty == *ty && p.kind == VarKind::Value);
             signature.params.len() == 2 && values && signature.result == *ty
         });

@@ -1,0 +1,169 @@
+//! Structs of a `kernels` module, and other names of types.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use proc_macro2::Ident;
+use syn::spanned::Spanned;
+
+use crate::errors::Errors;
+use crate::generic::{Actual, Bound, Generic};
+use crate::hir::Struct;
+use crate::items::Types;
+use crate::ty::Ty;
+
+/// All of them. A generic struct is a struct of its own for each set of arguments that it is used with.
+#[derive(Debug, Default)]
+pub(crate) struct Structs<'a> {
+    made: RefCell<Vec<Struct>>,
+    templates: Vec<Template<'a>>,
+    /// `type Name = …;`
+    aliases: Vec<&'a syn::ItemType>,
+    /// The module's integer constants, for lengths.
+    lengths: HashMap<String, i128>,
+}
+
+/// A generic struct.
+#[derive(Debug)]
+struct Template<'a> {
+    item: &'a syn::ItemStruct,
+    generics: Vec<Generic>,
+}
+
+impl<'a> Structs<'a> {
+    pub(crate) fn new(lengths: HashMap<String, i128>) -> Self {
+        Structs { lengths, ..Structs::default() }
+    }
+
+    /// The value of an integer constant of the module.
+    pub(crate) fn length(&self, name: &Ident) -> Option<i128> {
+        self.lengths.get(&name.to_string()).copied()
+    }
+
+    pub(crate) fn alias(&mut self, item: &'a syn::ItemType, errors: &mut Errors) {
+        if let Some(param) = item.generics.params.first() {
+            errors.at(param.span(), "another name for a type is not generic in kernels");
+        }
+        self.aliases.push(item);
+    }
+
+    /// What another name stands for.
+    pub(crate) fn aliased(&self, name: &Ident) -> Option<&'a syn::Type> {
+        self.aliases.iter().find(|item| item.ident == *name).map(|item| &*item.ty)
+    }
+
+    /// Takes a generic struct, which is read when it is used.
+    pub(crate) fn template(&mut self, item: &'a syn::ItemStruct, errors: &mut Errors) {
+        let generics = crate::generic::read(&item.generics, errors);
+        named_fields(item, errors);
+        self.templates.push(Template { item, generics });
+    }
+
+    /// Takes a plain struct, which may name those before it.
+    pub(crate) fn plain(&self, item: &syn::ItemStruct, errors: &mut Errors) {
+        named_fields(item, errors);
+        let fields = self.fields(item, &Bound::default(), errors);
+        let made = Struct { name: item.ident.clone(), fields, template: None, actuals: Vec::new() };
+        self.made.borrow_mut().push(made);
+    }
+
+    fn fields(&self, item: &syn::ItemStruct, bound: &Bound, errors: &mut Errors) -> Vec<(Ident, Ty)> {
+        let length = |name: &Ident| self.length(name);
+        let types = Types { structs: self, length: &length, bound, sizes: false };
+        let syn::Fields::Named(named) = &item.fields else { return Vec::new() };
+        let field = |field: &syn::Field| Some((field.ident.clone()?, types.read(&field.ty, errors)));
+        named.named.iter().filter_map(field).collect()
+    }
+
+    /// A plain struct of this name.
+    pub(crate) fn find(&self, name: &Ident) -> Option<usize> {
+        self.made.borrow().iter().position(|s| s.name == *name && s.template.is_none())
+    }
+
+    /// A generic one.
+    pub(crate) fn find_template(&self, name: &Ident) -> Option<usize> {
+        self.templates.iter().position(|template| template.item.ident == *name)
+    }
+
+    pub(crate) fn generics(&self, template: usize) -> &[Generic] {
+        &self.templates[template].generics
+    }
+
+    /// A generic struct's fields as they were written.
+    pub(crate) fn written_fields(&self, template: usize) -> impl Iterator<Item = (&'a Ident, &'a syn::Type)> {
+        let fields = self.templates[template].item.fields.iter();
+        fields.filter_map(|field| Some((field.ident.as_ref()?, &field.ty)))
+    }
+
+    pub(crate) fn name_of_template(&self, template: usize) -> &Ident {
+        &self.templates[template].item.ident
+    }
+
+    /// The struct that a generic one is with these arguments.
+    pub(crate) fn instance(&self, template: usize, actuals: Vec<Actual>, errors: &mut Errors) -> usize {
+        let same = |s: &Struct| s.template == Some(template) && s.actuals == actuals;
+        if let Some(at) = self.made.borrow().iter().position(same) {
+            return at;
+        }
+        let Template { item, generics } = &self.templates[template];
+        // Its place first: a struct that has itself as a field would be read for ever.
+        let name = item.ident.clone();
+        let at = self.made.borrow().len();
+        let fields = Vec::new();
+        self.made.borrow_mut().push(Struct {
+            name,
+            fields,
+            template: Some(template),
+            actuals: actuals.clone(),
+        });
+        let fields = self.fields(item, &Bound::of(generics, &actuals), errors);
+        self.made.borrow_mut()[at].fields = fields;
+        at
+    }
+
+    /// Which generic struct this one is of, and with which arguments.
+    pub(crate) fn origin(&self, at: usize) -> Option<(usize, Vec<Actual>)> {
+        let made = self.made.borrow();
+        Some((made[at].template?, made[at].actuals.clone()))
+    }
+
+    pub(crate) fn name(&self, at: usize) -> Ident {
+        self.made.borrow()[at].name.clone()
+    }
+
+    pub(crate) fn fields_of(&self, at: usize) -> Vec<(Ident, Ty)> {
+        self.made.borrow()[at].fields.clone()
+    }
+
+    /// A field's place and type.
+    pub(crate) fn field(&self, at: usize, name: &str) -> Option<(usize, Ty)> {
+        let made = self.made.borrow();
+        let place = made[at].fields.iter().position(|(field, _)| *field == name)?;
+        Some((place, made[at].fields[place].1.clone()))
+    }
+
+    pub(crate) fn show(&self, at: usize, show: &dyn Fn(&Ty) -> String) -> String {
+        let made = self.made.borrow();
+        let Struct { name, actuals, .. } = &made[at];
+        let actuals = actuals.iter().map(|actual| match actual {
+            Actual::Type(ty) => show(ty),
+            Actual::Length(len) => len.to_string(),
+        });
+        let actuals: Vec<String> = actuals.collect();
+        if actuals.is_empty() { name.to_string() } else { format!("{name}<{}>", actuals.join(", ")) }
+    }
+
+    pub(crate) fn into_made(self) -> Vec<Struct> {
+        self.made.into_inner()
+    }
+}
+
+fn named_fields(item: &syn::ItemStruct, errors: &mut Errors) {
+    match &item.fields {
+        syn::Fields::Named(named) if named.named.is_empty() => {
+            errors.at(item.ident.span(), "a struct for kernels has at least one field");
+        }
+        syn::Fields::Named(_) => {}
+        other => errors.at(other.span(), "a struct for kernels has named fields"),
+    }
+}

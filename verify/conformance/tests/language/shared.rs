@@ -1,0 +1,242 @@
+//! What kernels share: generic helpers and structs, methods, operators, other names for types.
+
+use windlass::prelude::*;
+
+use crate::everywhere::{everywhere, read};
+
+#[windlass::kernels]
+mod numbers {
+    use windlass::prelude::*;
+
+    const TAPS: usize = 3;
+    type Weights = [f32; TAPS];
+
+    #[derive(Clone, Copy)]
+    struct Pair<T> {
+        a: T,
+        b: T,
+    }
+
+    #[derive(Clone, Copy)]
+    struct Matrix<const ROWS: usize, const COLUMNS: usize> {
+        at: [[f32; COLUMNS]; ROWS],
+    }
+
+    #[derive(Clone, Copy)]
+    struct Complex {
+        re: f32,
+        im: f32,
+    }
+
+    impl Complex {
+        fn new(re: f32, im: f32) -> Self {
+            Complex { re, im }
+        }
+
+        fn norm(&self) -> f32 {
+            self.re * self.re + self.im * self.im
+        }
+
+        fn turn(&mut self) {
+            let re = self.re;
+            self.re = 0.0 - self.im;
+            self.im = re;
+        }
+    }
+
+    impl Add for Complex {
+        type Output = Complex;
+        fn add(self, other: Complex) -> Complex {
+            Complex::new(self.re + other.re, self.im + other.im)
+        }
+    }
+
+    impl Mul for Complex {
+        type Output = Self;
+        fn mul(self, other: Self) -> Self {
+            Self { re: self.re * other.re - self.im * other.im, im: self.re * other.im + self.im * other.re }
+        }
+    }
+
+    impl Mul<f32> for Complex {
+        type Output = Complex;
+        fn mul(self, by: f32) -> Complex {
+            Complex::new(self.re * by, self.im * by)
+        }
+    }
+
+    impl Mul<Complex> for f32 {
+        type Output = Complex;
+        fn mul(self, of: Complex) -> Complex {
+            of * self
+        }
+    }
+
+    impl Neg for Complex {
+        type Output = Complex;
+        fn neg(self) -> Complex {
+            Complex::new(-self.re, -self.im)
+        }
+    }
+
+    impl SubAssign for Complex {
+        fn sub_assign(&mut self, other: Complex) {
+            self.re -= other.re;
+            self.im -= other.im;
+        }
+    }
+
+    impl<T> Pair<T> {
+        fn of(a: T, b: T) -> Self {
+            Pair { a, b }
+        }
+
+        fn sum(self) -> T {
+            self.a + self.b
+        }
+
+        fn swap(&mut self) {
+            let a = self.a;
+            self.a = self.b;
+            self.b = a;
+        }
+    }
+
+    impl<T> Add for Pair<T> {
+        type Output = Pair<T>;
+        fn add(self, other: Pair<T>) -> Pair<T> {
+            Pair { a: self.a + other.a, b: self.b + other.b }
+        }
+    }
+
+    fn larger<T: PartialOrd>(a: T, b: T) -> T {
+        if a > b { a } else { b }
+    }
+
+    fn sum<T, const N: usize>(values: &[T; N], start: T) -> T {
+        let mut sum = start;
+        for k in 0..N {
+            sum += values[k];
+        }
+        sum
+    }
+
+    fn at<T>(x: &[T], index: usize, or: T) -> T {
+        if index < x.len() { x[index] } else { or }
+    }
+
+    fn mul<const N: usize, const M: usize, const K: usize>(a: Matrix<N, M>, b: Matrix<M, K>) -> Matrix<N, K> {
+        let mut out = Matrix::<N, K> { at: [[0.0; K]; N] };
+        for i in 0..N {
+            for k in 0..K {
+                for j in 0..M {
+                    out.at[i][k] += a.at[i][j] * b.at[j][k];
+                }
+            }
+        }
+        out
+    }
+
+    fn repeat<const N: u32>(x: f32) -> [f32; N] {
+        [x; N]
+    }
+
+    #[kernel]
+    pub fn generic(x: &[f32], n: &[u32], out: &mut [f32], counts: &mut [u32]) {
+        let i = global_id(0);
+        let last: usize = x.len() - 1;
+        let three = [at(x, i, 0.0), at(x, i + 1, -1.0), at(x, last as usize, 0.0)];
+        let weights: Weights = [0.5, 0.25, 0.125];
+        let mut pair = Pair { a: n[i], b: 7 };
+        pair.swap();
+        let both = pair + Pair::of(1_u32, 2);
+        counts[i] = both.sum() * 100 + larger(both.a, both.b) + sum(&[1, 2, 3, n[i]], 10);
+        out[i] = larger(sum(&three, 0.0), x[i] * 2.0) + sum(&weights, 0.0) + sum(&repeat::<5>(x[i]), 0.5);
+    }
+
+    #[kernel]
+    pub fn complex(x: &[f32], out: &mut [f32]) {
+        let i = global_id(0);
+        let mut z = Complex::new(x[i], 1.0);
+        let c = Complex { re: 0.25, im: -0.5 };
+        for _ in 0..3 {
+            z = z * z + c * 2.0 + 0.5 * c;
+        }
+        z.turn();
+        z += c;
+        z -= -c;
+        out[i] = z.norm() + z.re;
+    }
+
+    #[kernel]
+    pub fn matrices(x: &[f32], out: &mut [f32]) {
+        let i = global_id(0);
+        let a = Matrix { at: [[x[i], 1.0, 2.0], [3.0, x[i], 4.0]] };
+        let b = Matrix { at: [[1.0], [x[i]], [2.0]] };
+        let c = mul(a, b);
+        out[i] = c.at[0][0] + c.at[1][0] * 10.0;
+    }
+}
+
+fn values() -> Vec<f32> {
+    (0..40).map(|i| (i % 9) as f32 * 0.25 - 1.0).collect()
+}
+
+#[test]
+fn generic_helpers_are_made_for_each_of_their_types() {
+    let (x, n) = (values(), (0..40).collect::<Vec<u32>>());
+    let one = |i: usize| {
+        let three = [x[i], x.get(i + 1).copied().unwrap_or(-1.0), x[39]];
+        let five: f32 = [x[i]; 5].iter().fold(0.5, |sum, x| sum + x);
+        let most = (three[0] + three[1] + three[2]).max(x[i] * 2.0);
+        let both = [7 + 1, n[i] + 2];
+        let count = (both[0] + both[1]) * 100 + both[0].max(both[1]) + 16 + n[i];
+        (most + 0.875 + five, count)
+    };
+    let (floats, counts): (Vec<f32>, Vec<u32>) = (0..40).map(one).unzip();
+    let expected: Vec<u32> = floats.iter().map(|x| x.to_bits()).chain(counts).collect();
+    everywhere(&expected, |queue| {
+        let (x, n) = (Buffer::from(x.clone()), Buffer::from(n.clone()));
+        let (out, counts) = (Buffer::<f32>::new(40), Buffer::<u32>::new(40));
+        queue.submit(|cg| {
+            let call = numbers::generic(cg.read(&x), cg.read(&n), cg.overwrite(&out), cg.overwrite(&counts));
+            cg.parallel_for(40, call)
+        })?;
+        Ok(read(&out)?.iter().map(|x| x.to_bits()).chain(read(&counts)?).collect())
+    });
+}
+
+#[test]
+fn methods_and_operators_are_those_of_the_struct() {
+    let x = values();
+    let one = |x: f32| {
+        let (mut re, mut im, c) = (x, 1.0_f32, (0.25_f32, -0.5_f32));
+        for _ in 0..3 {
+            let square = (re * re - im * im, re * im + im * re);
+            let (r, i) = (square.0 + c.0 * 2.0, square.1 + c.1 * 2.0);
+            (re, im) = (r + c.0 * 0.5, i + c.1 * 0.5);
+        }
+        (re, im) = (0.0 - im, re);
+        (re, im) = (re + c.0, im + c.1);
+        (re, im) = (re + c.0, im + c.1);
+        re * re + im * im + re
+    };
+    let expected: Vec<u32> = x.iter().map(|x| one(*x).to_bits()).collect();
+    everywhere(&expected, |queue| {
+        let (x, out) = (Buffer::from(x.clone()), Buffer::<f32>::new(40));
+        queue.submit(|cg| cg.parallel_for(40, numbers::complex(cg.read(&x), cg.overwrite(&out))))?;
+        Ok(read(&out)?.iter().map(|x| x.to_bits()).collect())
+    });
+}
+
+#[test]
+fn lengths_are_parameters_too() {
+    let x = values();
+    let one = |x: f32| (x + x + 4.0) + (3.0 + x * x + 8.0) * 10.0;
+    let expected: Vec<u32> = x.iter().map(|x| one(*x).to_bits()).collect();
+    everywhere(&expected, |queue| {
+        let (x, out) = (Buffer::from(x.clone()), Buffer::<f32>::new(40));
+        queue.submit(|cg| cg.parallel_for(40, numbers::matrices(cg.read(&x), cg.overwrite(&out))))?;
+        Ok(read(&out)?.iter().map(|x| x.to_bits()).collect())
+    });
+}
