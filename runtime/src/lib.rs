@@ -79,6 +79,7 @@ pub mod __private {
     pub use windlass_kernel::attribute::*;
     pub use windlass_kernel::native::*;
     pub use windlass_kernel::{Kernel, Need, Override, Slot, SlotAccess};
+    pub use windlass_kernel_macros::kernels_with;
 }
 
 pub use buffer::{Buffer, Image, Texel};

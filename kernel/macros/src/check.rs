@@ -5,6 +5,7 @@ mod atom;
 mod call;
 mod choice;
 mod expr;
+mod generic;
 mod helper;
 mod ordered;
 mod overload;
@@ -19,13 +20,14 @@ use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
 pub(crate) use helper::MOST_FUNCTIONS;
-use helper::{OPEN, Open};
+use generic::{OPEN, Open};
 
 use crate::errors::Errors;
 use crate::functions::{Functions, Instance};
 use crate::generic::{Bound, Generic};
 use crate::hir::{Change, Const, Expr, Function, Kind, Node, Var, VarId, VarKind, change_block, walk_block};
 use crate::items::{Role, Types};
+use crate::origin::{Origin, meant};
 use crate::structs::Structs;
 use crate::ty::{Infer, Scalar, Shown, Ty};
 
@@ -33,7 +35,7 @@ use crate::ty::{Infer, Scalar, Shown, Ty};
 pub(crate) struct Around<'a> {
     pub(crate) structs: &'a Structs<'a>,
     pub(crate) functions: &'a Functions<'a>,
-    /// How many of the constants are the module's: those behind them are other functions' own.
+    /// How many of the constants are the modules': those behind them are functions' own.
     pub(crate) consts: usize,
 }
 
@@ -65,14 +67,26 @@ pub(crate) struct Checker<'a> {
     loops: usize,
     /// What stands for the generic parameters of the function.
     bound: Bound,
+    /// Where that was written.
+    origin: Origin,
     /// Calls of generic helpers, whose arguments are known in the end.
     open: Vec<Open>,
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(around: &'a Around<'a>, consts: &'a mut Vec<Const>, errors: &'a mut Errors) -> Self {
-        let module = consts.iter().enumerate().take(around.consts);
-        let known = module.map(|(at, c)| (c.name.to_string(), Named::Const(at))).collect();
+    pub(crate) fn new(
+        around: &'a Around<'a>,
+        origin: Origin,
+        consts: &'a mut Vec<Const>,
+        errors: &'a mut Errors,
+    ) -> Self {
+        let module = &consts[..around.consts];
+        let of_name = |name: &Ident| {
+            let all = module.iter().enumerate().filter(|(_, c)| c.name == *name);
+            meant(all.map(|(at, c)| (at, c.origin)), origin.home)
+        };
+        let known = module.iter().filter_map(|c| Some((c.name.to_string(), Named::Const(of_name(&c.name)?))));
+        let known = known.collect();
         Checker {
             around,
             errors,
@@ -84,6 +98,7 @@ impl<'a> Checker<'a> {
             result: Ty::Unit,
             loops: 0,
             bound: Bound::default(),
+            origin,
             open: Vec::new(),
         }
     }
@@ -145,7 +160,7 @@ impl<'a> Checker<'a> {
         let Generic::Length(name, ty) = generic else { return };
         let Some(&len) = self.bound.lengths.get(&name.to_string()) else { return };
         let value = Expr::new(Kind::Int(i128::from(len)), ty.clone(), name.span());
-        self.consts.push(Const { name: name.clone(), ty: ty.clone(), value });
+        self.consts.push(Const { name: name.clone(), origin: self.origin, ty: ty.clone(), value });
         let at = self.consts.len() - 1;
         self.name(name, Named::Const(at));
     }
@@ -169,7 +184,7 @@ impl<'a> Checker<'a> {
         if !is_constant(&value) {
             self.errors.at(item.expr.span(), "a constant's value is made of literals and other constants");
         }
-        self.consts.push(Const { name: item.ident.clone(), ty, value });
+        self.consts.push(Const { name: item.ident.clone(), origin: self.origin, ty, value });
         let at = self.consts.len() - 1;
         self.name(&item.ident, Named::Const(at));
     }
@@ -198,7 +213,19 @@ impl<'a> Checker<'a> {
         read
     }
 
-    /// Reads types, with what stands for generic parameters.
+    /// Reads types of a helper's signature, which names what its own module knows.
+    fn with_types_of<T>(
+        &mut self,
+        home: usize,
+        bound: &Bound,
+        read: impl FnOnce(&Types<'_, '_>, &mut Errors) -> T,
+    ) -> T {
+        let structs = self.around.structs;
+        let length = |name: &Ident| structs.length(name, home);
+        read(&Types { structs, length: &length, bound, sizes: true, home }, self.errors)
+    }
+
+    /// Reads types as the function's body names them, with what stands for generic parameters.
     fn with_types<T>(&mut self, bound: &Bound, read: impl FnOnce(&Types<'_, '_>, &mut Errors) -> T) -> T {
         let (scopes, consts) = (&self.scopes, &*self.consts);
         let length = |name: &Ident| {
@@ -211,7 +238,7 @@ impl<'a> Checker<'a> {
                 _ => None,
             }
         };
-        read(&Types { structs: self.around.structs, length: &length, bound, sizes: true }, self.errors)
+        read(&Types { structs: self.around.structs, length: &length, bound, sizes: true, home: self.origin.home }, self.errors)
     }
 
     fn show(&self, ty: &Ty) -> String {

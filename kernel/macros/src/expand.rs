@@ -10,10 +10,12 @@ use syn::spanned::Spanned;
 use crate::check::{Around, Checker, MOST_FUNCTIONS};
 use crate::errors::Errors;
 use crate::functions::{Functions, Instance, Source, last_name};
-use crate::hir::{Const, Kind, Module};
+use crate::hir::{Const, Module};
 use crate::launch::Launched;
 use crate::structs::Structs;
 use crate::uniform::Differing;
+use crate::modules::{self, Used};
+use crate::origin::Origin;
 use crate::{limits, uses};
 
 /// `#[kernel]` on a function.
@@ -30,7 +32,7 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenS
         }
     };
     let items = Items { functions: vec![&item], ..Items::default() };
-    let made = compile(&items, &|_| true, &root)?;
+    let made = compile(&items, &[], &|_| true, &root)?;
     Ok(quote!(#(#made)*))
 }
 
@@ -38,10 +40,16 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenS
 pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
     let root = root(arguments)?;
     limits::tokens(&item)?;
-    let mut item: syn::ItemMod = match syn::parse2(item.clone()) {
+    let item: syn::ItemMod = match syn::parse2(item.clone()) {
         Ok(item) => item,
         Err(_) => return Err(syn::Error::new(item.span(), "`#[kernels]` stands on a module with a body")),
     };
+    let wanted = modules::wanted(&item)?;
+    modules::fetch(&root, wanted, Vec::new(), item)
+}
+
+/// The module, with the modules that it uses: of each, what it has.
+pub(super) fn module(root: &TokenStream, used: &[Used], mut item: syn::ItemMod) -> Result<TokenStream, syn::Error> {
     let Some((_, content)) = item.content.take() else {
         return Err(syn::Error::new(
             item.span(),
@@ -49,11 +57,16 @@ pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<Token
         ));
     };
     let items = Items::of(&content)?;
-    let made = compile(&items, &|item| item.attrs.iter().any(is_kernel), &root)?;
+    let others = used.iter().map(|used| Items::of(&used.content));
+    let others = others.zip(used).map(|(items, used)| Ok((items?, used.is_named)));
+    let others: Vec<(Items<'_>, bool)> = others.collect::<Result<_, syn::Error>>()?;
+    let made = compile(&items, &others, &|item| item.attrs.iter().any(is_kernel), root)?;
     let kernels = items.functions.iter().filter(|item| item.attrs.iter().any(is_kernel));
     let kernels = kernels.map(|item| &item.sig.ident);
-    let Items { structs, types, others, .. } = &items;
+    let Items { structs, types, .. } = &items;
+    let others = items.others.iter().map(|item| modules::plain_use(item));
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
+    let offered = modules::offer(&item, &content, used);
     Ok(quote! {
         #(#attrs)*
         #vis mod #name {
@@ -76,10 +89,11 @@ pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<Token
                 #root::Bundle::new([#(#kernels::kernel()),*])
             }
         }
+        #offered
     })
 }
 
-fn is_kernel(attr: &syn::Attribute) -> bool {
+pub(super) fn is_kernel(attr: &syn::Attribute) -> bool {
     attr.path().segments.last().is_some_and(|s| s.ident == "kernel")
 }
 
@@ -134,23 +148,27 @@ fn root(arguments: TokenStream) -> Result<TokenStream, syn::Error> {
 /// Checks everything, and gives what each kernel and each struct becomes.
 fn compile(
     items: &Items<'_>,
+    others: &[(Items<'_>, bool)],
     is_kernel: &dyn Fn(&syn::ItemFn) -> bool,
     root: &TokenStream,
 ) -> Result<Vec<TokenStream>, syn::Error> {
     let mut errors = Errors::default();
     let mut module = Module::default();
+    let all: Vec<(&Items<'_>, usize, bool)> = std::iter::once((items, 0, true))
+        .chain(others.iter().enumerate().map(|(at, (items, is_named))| (items, at + 1, *is_named)))
+        .collect();
     // Lengths of arrays come first, since structs need them; constants of other types may need the structs.
-    let (lengths, others): (Vec<_>, Vec<_>) = items.consts.iter().partition(|item| is_integer(&item.ty));
     let (none, nothing) = (Structs::default(), Functions::new(Vec::new()));
-    constants(lengths, &none, &nothing, &mut module.consts, &mut errors);
-    let structs = all_structs(items, &module.consts, &mut errors);
-    constants(others, &structs, &nothing, &mut module.consts, &mut errors);
-    let functions = all_functions(items, is_kernel, &structs, &mut errors);
+    constants(&all, true, &none, &nothing, &mut module.consts, &mut errors);
+    let structs = all_structs(&all, &module.consts, &mut errors);
+    constants(&all, false, &structs, &nothing, &mut module.consts, &mut errors);
+    let functions = all_functions(&all, is_kernel, &structs, &mut errors);
     let shared = module.consts.len();
     let around = Around { structs: &structs, functions: &functions, consts: shared };
     // Each may call generic helpers with types of its own, which makes more of them.
     while let Some(instance) = functions.made(module.functions.len()) {
-        let function = Checker::new(&around, &mut module.consts, &mut errors).function(&instance);
+        let origin = functions.sources[instance.source].origin;
+        let function = Checker::new(&around, origin, &mut module.consts, &mut errors).function(&instance);
         module.functions.push(function);
         if module.functions.len() > MOST_FUNCTIONS {
             break;
@@ -195,46 +213,69 @@ struct Kernel<'a> {
     instance: Rc<Instance>,
 }
 
+/// The items of a module, which of the modules it is, and whether the first of them names it.
+type Of<'i, 'a> = (&'i Items<'a>, usize, bool);
+
+/// Where an item stands.
+fn origin(home: usize, is_named: bool, vis: &syn::Visibility) -> Origin {
+    Origin { home, is_open: is_named && !matches!(vis, syn::Visibility::Inherited) }
+}
+
 fn constants(
-    items: Vec<&&syn::ItemConst>,
+    all: &[Of<'_, '_>],
+    integers: bool,
     structs: &Structs<'_>,
     functions: &Functions<'_>,
     consts: &mut Vec<Const>,
     errors: &mut Errors,
 ) {
-    for item in items {
-        let around = Around { structs, functions, consts: consts.len() };
-        Checker::new(&around, consts, errors).constant(item);
+    // A module's constants may be made of those of the modules that it uses, which stand behind it.
+    for (items, home, is_named) in all.iter().rev() {
+        for item in items.consts.iter().filter(|item| is_integer(&item.ty) == integers) {
+            let around = Around { structs, functions, consts: consts.len() };
+            let origin = origin(*home, *is_named, &item.vis);
+            Checker::new(&around, origin, consts, errors).constant(item);
+        }
     }
 }
 
-fn all_structs<'a>(items: &Items<'a>, consts: &[Const], errors: &mut Errors) -> Structs<'a> {
-    let length = |c: &Const| match c.value.kind {
-        Kind::Int(value) => Some((c.name.to_string(), value)),
-        _ => None,
-    };
-    let mut structs = Structs::new(consts.iter().filter_map(length).collect());
-    items.types.iter().for_each(|item| structs.alias(item, errors));
-    let (plain, generic): (Vec<_>, Vec<_>) =
-        items.structs.iter().copied().partition(|item| item.generics.params.is_empty());
-    generic.into_iter().for_each(|item| structs.template(item, errors));
-    // These may name those before them, as their fields' types.
-    plain.into_iter().for_each(|item| structs.plain(item, errors));
-    items.structs.iter().for_each(|item| copyable(item, errors));
+fn all_structs<'a>(all: &[Of<'_, 'a>], consts: &[Const], errors: &mut Errors) -> Structs<'a> {
+    let mut structs = Structs::new(consts);
+    for (items, home, is_named) in all.iter().rev() {
+        for item in &items.types {
+            structs.alias(item, origin(*home, *is_named, &item.vis), errors);
+        }
+        for item in items.structs.iter().filter(|item| !item.generics.params.is_empty()) {
+            structs.template(item, origin(*home, *is_named, &item.vis), errors);
+        }
+    }
+    for (items, home, is_named) in all.iter().rev() {
+        // These may name those before them, as their fields' types.
+        for item in items.structs.iter().filter(|item| item.generics.params.is_empty()) {
+            structs.plain(item, origin(*home, *is_named, &item.vis), errors);
+        }
+        items.structs.iter().for_each(|item| copyable(item, errors));
+    }
     structs
 }
 
 /// All functions, of which those that are not generic have their numbers.
 fn all_functions<'a>(
-    items: &Items<'a>,
+    all: &[Of<'_, 'a>],
     is_kernel: &dyn Fn(&syn::ItemFn) -> bool,
     structs: &Structs<'_>,
     errors: &mut Errors,
 ) -> Functions<'a> {
-    let mut sources: Vec<Source<'a>> =
-        items.functions.iter().map(|item| Source::function(item, is_kernel(item), errors)).collect();
-    for item in &items.impls {
-        sources.extend(Source::methods(item, errors));
+    let mut sources: Vec<Source<'a>> = Vec::new();
+    for (items, home, is_named) in all {
+        for item in &items.functions {
+            let kernel = *home == 0 && is_kernel(item);
+            sources.push(Source::function(item, kernel, origin(*home, *is_named, &item.vis), errors));
+        }
+        for item in &items.impls {
+            let origin = Origin { home: *home, is_open: *is_named };
+            sources.extend(Source::methods(item, origin, errors));
+        }
     }
     let functions = Functions::new(sources);
     for (at, source) in functions.sources.iter().enumerate() {

@@ -9,7 +9,8 @@ use syn::spanned::Spanned;
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::items::{Signature, Types};
-use crate::structs::Structs;
+use crate::origin::{Origin, meant};
+use crate::structs::{Named, Structs};
 
 /// A function as it was written.
 #[derive(Debug)]
@@ -26,10 +27,16 @@ pub(crate) struct Source<'a> {
     pub(crate) generics: Vec<Generic>,
     /// How many of these are the `impl`'s.
     pub(crate) outer: usize,
+    pub(crate) origin: Origin,
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn function(item: &'a syn::ItemFn, kernel: bool, errors: &mut Errors) -> Self {
+    pub(crate) fn function(
+        item: &'a syn::ItemFn,
+        kernel: bool,
+        origin: Origin,
+        errors: &mut Errors,
+    ) -> Self {
         let mut generics = crate::generic::read(&item.sig.generics, errors);
         if let Some(generic) = generics.first().filter(|_| kernel) {
             errors.at(
@@ -39,11 +46,16 @@ impl<'a> Source<'a> {
             generics.clear();
         }
         let (owner, operator, outer) = (None, None, 0);
-        Source { signature: &item.sig, body: &item.block, kernel, owner, operator, generics, outer }
+        Source { signature: &item.sig, body: &item.block, kernel, owner, operator, generics, outer, origin }
+    }
+
+    /// The struct whose function it is.
+    fn owner_in(&self, structs: &Structs<'_>) -> Option<Named> {
+        structs.find(last_name(self.owner?)?, self.origin.home)
     }
 
     /// The functions of an `impl`.
-    pub(crate) fn methods(item: &'a syn::ItemImpl, errors: &mut Errors) -> Vec<Self> {
+    pub(crate) fn methods(item: &'a syn::ItemImpl, origin: Origin, errors: &mut Errors) -> Vec<Self> {
         let operator = match &item.trait_ {
             None => None,
             Some((None, path, _)) => {
@@ -78,6 +90,7 @@ impl<'a> Source<'a> {
                         operator: operator.clone(),
                         generics,
                         outer: outer.len(),
+                        origin,
                     });
                 }
                 // `Output`, which the function's own result says.
@@ -137,16 +150,19 @@ impl<'a> Functions<'a> {
         Functions { sources, made: RefCell::default() }
     }
 
-    /// A function that belongs to no type.
-    pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        self.sources.iter().position(|source| source.owner.is_none() && source.signature.ident == name)
+    /// The function of this name in a module, of those that belong to no type.
+    pub(crate) fn find(&self, name: &str, from: usize) -> Option<usize> {
+        let named = self.sources.iter().enumerate();
+        let named = named.filter(|(_, source)| source.owner.is_none() && source.signature.ident == name);
+        meant(named.map(|(at, source)| (at, source.origin)), from)
     }
 
-    /// Those of an `impl` of a type of this name.
-    pub(crate) fn of_type(&self, owner: &Ident, name: &str) -> Option<usize> {
-        let is_owner = |ty: &syn::Type| last_name(ty).is_some_and(|last| last == owner);
+    /// The function of this name in an `impl` of a struct.
+    pub(crate) fn of_type(&self, owner: Named, name: &str, structs: &Structs<'_>) -> Option<usize> {
         self.sources.iter().position(|source| {
-            source.owner.is_some_and(is_owner) && source.operator.is_none() && source.signature.ident == name
+            source.operator.is_none()
+                && source.signature.ident == name
+                && source.owner_in(structs).is_some_and(|of| of == owner)
         })
     }
 
@@ -163,13 +179,14 @@ impl<'a> Functions<'a> {
             return at;
         }
         let of = &self.sources[source];
-        let length = |name: &Ident| structs.length(name);
+        let home = of.origin.home;
+        let length = |name: &Ident| structs.length(name, home);
         let mut bound = Bound::of(&of.generics, &actuals);
         if let Some(owner) = of.owner {
-            let own = Types { structs, length: &length, bound: &bound, sizes: true }.read(owner, errors);
+            let own = Types { structs, length: &length, bound: &bound, sizes: true, home }.read(owner, errors);
             bound.types.insert("Self".into(), own);
         }
-        let types = Types { structs, length: &length, bound: &bound, sizes: !of.kernel };
+        let types = Types { structs, length: &length, bound: &bound, sizes: !of.kernel, home };
         let signature = Rc::new(types.signature(of.signature, of.kernel, errors));
         self.made.borrow_mut().push(Rc::new(Instance { source, bound, signature, actuals }));
         self.made.borrow().len() - 1

@@ -7,6 +7,7 @@ use proc_macro2::{Ident, Span};
 use crate::builtin::{Id, Math, SubgroupOp};
 use crate::generic::Actual;
 use crate::order::{Order, Scope};
+use crate::origin::Origin;
 use crate::ty::Ty;
 
 pub(crate) use walk::{Change, Node, Part, change, change_block, walk, walk_block, walk_stmt};
@@ -36,6 +37,7 @@ pub(crate) struct Struct {
 #[derive(Debug)]
 pub(crate) struct Const {
     pub(crate) name: Ident,
+    pub(crate) origin: Origin,
     pub(crate) ty: Ty,
     pub(crate) value: Expr,
 }

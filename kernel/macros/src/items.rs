@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{May, Slice, Space, VarKind};
-use crate::structs::Structs;
+use crate::structs::{Named, Structs};
 use crate::ty::{Scalar, Ty};
 
 /// A function's outside.
@@ -59,6 +59,8 @@ pub(crate) struct Types<'a, 's> {
     pub(crate) bound: &'a Bound,
     /// Whether there is `usize`, which is `u32` in kernels: not where the rest of the program sees the type.
     pub(crate) sizes: bool,
+    /// In which module they are written.
+    pub(crate) home: usize,
 }
 
 impl Types<'_, '_> {
@@ -145,13 +147,12 @@ impl Types<'_, '_> {
         if let Some(bound) = self.bound.types.get(&name) {
             return bound.clone();
         }
-        if let Some(at) = self.structs.find(&last.ident) {
-            return Ty::Struct(at);
+        match self.structs.find(&last.ident, self.home) {
+            Some(Named::Plain(at)) => return Ty::Struct(at),
+            Some(Named::Template(template)) => return self.instance(template, last, errors),
+            None => {}
         }
-        if let Some(template) = self.structs.find_template(&last.ident) {
-            return self.instance(template, last, errors);
-        }
-        if let Some(ty) = self.structs.aliased(&last.ident) {
+        if let Some(ty) = self.structs.aliased(&last.ident, self.home) {
             return self.read(ty, errors);
         }
         errors.at(last.ident.span(), unknown_type(&name));

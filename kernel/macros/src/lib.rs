@@ -20,7 +20,9 @@ mod host;
 mod items;
 mod launch;
 mod limits;
+mod modules;
 mod order;
+mod origin;
 mod promise;
 mod structs;
 mod ty;
@@ -40,6 +42,13 @@ pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn kernels(arguments: TokenStream, item: TokenStream) -> TokenStream {
     finish(expand::kernels(arguments.into(), item.into()))
+}
+
+/// What a module of kernels that others use hands on; not for programs.
+#[doc(hidden)]
+#[proc_macro]
+pub fn kernels_with(input: TokenStream) -> TokenStream {
+    finish(modules::continued(input.into()))
 }
 
 /// Lets a struct live in device memory, having proved that it has no padding.

@@ -8,19 +8,29 @@ use syn::spanned::Spanned;
 
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
-use crate::hir::Struct;
+use crate::hir::{Const, Kind, Struct};
 use crate::items::Types;
+use crate::origin::{Origin, meant};
 use crate::ty::Ty;
 
 /// All of them. A generic struct is a struct of its own for each set of arguments that it is used with.
 #[derive(Debug, Default)]
 pub(crate) struct Structs<'a> {
     made: RefCell<Vec<Struct>>,
+    /// Where each of the plain ones was written.
+    plain: RefCell<Vec<(usize, Origin)>>,
     templates: Vec<Template<'a>>,
     /// `type Name = …;`
-    aliases: Vec<&'a syn::ItemType>,
-    /// The module's integer constants, for lengths.
-    lengths: HashMap<String, i128>,
+    aliases: Vec<(&'a syn::ItemType, Origin)>,
+    /// Integer constants, for lengths.
+    lengths: HashMap<String, Vec<(i128, Origin)>>,
+}
+
+/// What a struct's name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Plain(usize),
+    Template(usize),
 }
 
 /// A generic struct.
@@ -28,61 +38,82 @@ pub(crate) struct Structs<'a> {
 struct Template<'a> {
     item: &'a syn::ItemStruct,
     generics: Vec<Generic>,
+    origin: Origin,
 }
 
 impl<'a> Structs<'a> {
-    pub(crate) fn new(lengths: HashMap<String, i128>) -> Self {
-        Structs { lengths, ..Structs::default() }
+    pub(crate) fn new(consts: &[Const]) -> Self {
+        let mut structs = Structs::default();
+        for constant in consts {
+            if let Kind::Int(value) = constant.value.kind {
+                let of_name = structs.lengths.entry(constant.name.to_string()).or_default();
+                of_name.push((value, constant.origin));
+            }
+        }
+        structs
     }
 
-    /// The value of an integer constant of the module.
-    pub(crate) fn length(&self, name: &Ident) -> Option<i128> {
-        self.lengths.get(&name.to_string()).copied()
+    /// The value of an integer constant of this name in a module.
+    pub(crate) fn length(&self, name: &Ident, from: usize) -> Option<i128> {
+        meant(self.lengths.get(&name.to_string())?.iter().copied(), from)
     }
 
-    pub(crate) fn alias(&mut self, item: &'a syn::ItemType, errors: &mut Errors) {
+    pub(crate) fn alias(&mut self, item: &'a syn::ItemType, origin: Origin, errors: &mut Errors) {
         if let Some(param) = item.generics.params.first() {
             errors.at(param.span(), "another name for a type is not generic in kernels");
         }
-        self.aliases.push(item);
+        self.aliases.push((item, origin));
     }
 
     /// What another name stands for.
-    pub(crate) fn aliased(&self, name: &Ident) -> Option<&'a syn::Type> {
-        self.aliases.iter().find(|item| item.ident == *name).map(|item| &*item.ty)
+    pub(crate) fn aliased(&self, name: &Ident, from: usize) -> Option<&'a syn::Type> {
+        let named = self.aliases.iter().filter(|(item, _)| item.ident == *name);
+        meant(named.map(|(item, origin)| (&*item.ty, *origin)), from)
     }
 
     /// Takes a generic struct, which is read when it is used.
-    pub(crate) fn template(&mut self, item: &'a syn::ItemStruct, errors: &mut Errors) {
+    pub(crate) fn template(&mut self, item: &'a syn::ItemStruct, origin: Origin, errors: &mut Errors) {
         let generics = crate::generic::read(&item.generics, errors);
         named_fields(item, errors);
-        self.templates.push(Template { item, generics });
+        self.templates.push(Template { item, generics, origin });
     }
 
     /// Takes a plain struct, which may name those before it.
-    pub(crate) fn plain(&self, item: &syn::ItemStruct, errors: &mut Errors) {
+    pub(crate) fn plain(&self, item: &syn::ItemStruct, origin: Origin, errors: &mut Errors) {
         named_fields(item, errors);
-        let fields = self.fields(item, &Bound::default(), errors);
+        let fields = self.fields(item, &Bound::default(), origin.home, errors);
         let made = Struct { name: item.ident.clone(), fields, template: None, actuals: Vec::new() };
         self.made.borrow_mut().push(made);
+        self.plain.borrow_mut().push((self.made.borrow().len() - 1, origin));
     }
 
-    fn fields(&self, item: &syn::ItemStruct, bound: &Bound, errors: &mut Errors) -> Vec<(Ident, Ty)> {
-        let length = |name: &Ident| self.length(name);
-        let types = Types { structs: self, length: &length, bound, sizes: false };
+    fn fields(
+        &self,
+        item: &syn::ItemStruct,
+        bound: &Bound,
+        home: usize,
+        errors: &mut Errors,
+    ) -> Vec<(Ident, Ty)> {
+        let length = |name: &Ident| self.length(name, home);
+        let types = Types { structs: self, length: &length, bound, sizes: false, home };
         let syn::Fields::Named(named) = &item.fields else { return Vec::new() };
         let field = |field: &syn::Field| Some((field.ident.clone()?, types.read(&field.ty, errors)));
         named.named.iter().filter_map(field).collect()
     }
 
-    /// A plain struct of this name.
-    pub(crate) fn find(&self, name: &Ident) -> Option<usize> {
-        self.made.borrow().iter().position(|s| s.name == *name && s.template.is_none())
+    /// The struct of this name in a module.
+    pub(crate) fn find(&self, name: &Ident, from: usize) -> Option<Named> {
+        let (plain, made) = (self.plain.borrow(), self.made.borrow());
+        let plain = plain.iter().filter(|(at, _)| made[*at].name == *name);
+        let plain = plain.map(|(at, origin)| (Named::Plain(*at), *origin));
+        let generic = self.templates.iter().enumerate().filter(|(_, template)| template.item.ident == *name);
+        let generic = generic.map(|(at, template)| (Named::Template(at), template.origin));
+        meant(plain.chain(generic), from)
     }
 
-    /// A generic one.
-    pub(crate) fn find_template(&self, name: &Ident) -> Option<usize> {
-        self.templates.iter().position(|template| template.item.ident == *name)
+    /// What the name of this one stands for.
+    pub(crate) fn named(&self, at: usize) -> Named {
+        self.made.borrow()[at].template.map_or(Named::Plain(at), Named::Template)
     }
 
     pub(crate) fn generics(&self, template: usize) -> &[Generic] {
@@ -105,7 +136,7 @@ impl<'a> Structs<'a> {
         if let Some(at) = self.made.borrow().iter().position(same) {
             return at;
         }
-        let Template { item, generics } = &self.templates[template];
+        let Template { item, generics, origin } = &self.templates[template];
         // Its place first: a struct that has itself as a field would be read for ever.
         let name = item.ident.clone();
         let at = self.made.borrow().len();
@@ -116,7 +147,7 @@ impl<'a> Structs<'a> {
             template: Some(template),
             actuals: actuals.clone(),
         });
-        let fields = self.fields(item, &Bound::of(generics, &actuals), errors);
+        let fields = self.fields(item, &Bound::of(generics, &actuals), origin.home, errors);
         self.made.borrow_mut()[at].fields = fields;
         at
     }

@@ -5,6 +5,7 @@ use syn::spanned::Spanned;
 use super::{Checker, Named};
 use crate::builtin::{ConstValue, constant, math_constant};
 use crate::hir::{Expr, Kind, VarKind};
+use crate::structs::Named as Struct;
 use crate::ty::{BOOL, Guess, Scalar, Ty, U32};
 
 impl Checker<'_> {
@@ -65,7 +66,7 @@ impl Checker<'_> {
                     };
                     Expr::new(kind, constant.ty.clone(), span)
                 }
-                None if self.around.functions.find(&name).is_some() => {
+                None if self.around.functions.find(&name, self.origin.home).is_some() => {
                     self.error(span, format!("`{name}` is a function, and kernels have no function values; call it"))
                 }
                 None => self.error(span, format!("there is no `{name}` here; a kernel knows its parameters, its own variables, and what stands in its `kernels` module")),
@@ -113,8 +114,8 @@ impl Checker<'_> {
             return self.error(span, "a struct for kernels goes by its plain name");
         };
         let structs = self.around.structs;
-        if let (Some(template), syn::PathArguments::None) =
-            (structs.find_template(&last.ident), &last.arguments)
+        if let (Some(Struct::Template(template)), syn::PathArguments::None) =
+            (structs.find(&last.ident, self.origin.home), &last.arguments)
         {
             let hinted = hinted.filter(|at| structs.origin(*at).is_some_and(|(of, _)| of == template));
             return match hinted {

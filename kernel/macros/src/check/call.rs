@@ -40,7 +40,7 @@ impl Checker<'_> {
     }
 
     fn named_call(&mut self, name: &str, span: Span, path: &syn::Path, call: &syn::ExprCall) -> Expr {
-        if let Some(source) = self.around.functions.find(name) {
+        if let Some(source) = self.around.functions.find(name, self.origin.home) {
             return self.called(source, span, path, call);
         }
         if let Some((_, id)) = Id::ALL.iter().find(|(known, _)| *known == name) {

@@ -296,7 +296,7 @@ impl Checker<'_> {
 
     /// An index into an array of this length; one that is known to be outside is refused.
     pub(super) fn array_index(&mut self, index: &syn::Expr, len: u32) -> Expr {
-        let at = self.expr_to(index, &U32);
+        let at = self.index_value(index);
         if let Kind::Int(value) = at.kind
             && value >= i128::from(len)
         {

@@ -4,8 +4,9 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 
 use super::{Checker, Named};
+use crate::builtin::Math;
 use crate::hir::{Base, BinOp, Block, Expr, Kind, May, Place, Step, Stmt, VarId, VarKind};
-use crate::ty::{Ty, U32};
+use crate::ty::{I32, Ty, U32};
 
 impl Checker<'_> {
     /// The slice that an expression names, if it names one.
@@ -45,13 +46,26 @@ impl Checker<'_> {
             return None;
         }
         indices.reverse();
-        let values: Vec<Expr> = indices.iter().map(|index| self.expr_to(&index.index, &U32)).collect();
+        let values: Vec<Expr> = indices.iter().map(|index| self.index_value(&index.index)).collect();
         if values.len() < dims {
             let all = "[…]".repeat(dims);
             self.errors
                 .at(expr.span(), format!("`{name}` has {dims} dimensions: `{name}{all}` is an element"));
         }
         Some((var, values))
+    }
+
+    /// An index: of a signed one all that is negative is outside, as the largest index is, since nothing has so many elements.
+    pub(super) fn index_value(&mut self, index: &syn::Expr) -> Expr {
+        let value = self.expr(index);
+        let span = value.span;
+        if self.infer.shallow(&value.ty) != I32 {
+            self.expect(&value.ty.clone(), &U32, span);
+            return value;
+        }
+        let outside = Expr::new(Kind::Int(-1), I32, span);
+        let held = Expr::new(Kind::Math(Math::Max, vec![value, outside]), I32, span);
+        Expr::new(Kind::Cast(Box::new(held)), U32, span)
     }
 
     /// Something on the left of `=`, or behind `&mut`.

@@ -58,7 +58,7 @@ impl Checker<'_> {
     /// The helper that makes one value of two.
     fn operator(&mut self, operator: &Operator, ty: &Ty, span: Span) -> Option<usize> {
         let name = &operator.name;
-        let found = self.around.functions.find(&name.to_string()).filter(|source| {
+        let found = self.around.functions.find(&name.to_string(), self.origin.home).filter(|source| {
             let source = &self.around.functions.sources[*source];
             !source.kernel && source.generics.is_empty()
         });

@@ -179,3 +179,27 @@ fn kernels_whose_items_keep_apart_by_promise() {
         Ok(all)
     });
 }
+
+#[windlass::kernel]
+fn neighbours(x: &[u32], out: &mut [u32]) {
+    let i = global_id(0) as i32;
+    let weights = [1, 10, 100];
+    for d in -1..=1 {
+        out[i] += x[i + d] * weights[d + 1];
+    }
+    // Both are outside.
+    out[i - 1_000_000] = 9;
+    out[i] += x[i32::MIN] + weights[-1 - i];
+}
+
+#[test]
+fn negative_indices_are_outside() {
+    let x: Vec<u32> = (1..=50).collect();
+    let at = |i: i32| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(0);
+    let expected: Vec<u32> = (0..50).map(|i| at(i - 1) + at(i) * 10 + at(i + 1) * 100).collect();
+    everywhere(&expected, |queue| {
+        let (x, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(50));
+        queue.submit(|cg| cg.parallel_for(50, neighbours(cg.read(&x), cg.read_write(&out))))?;
+        read(&out)
+    });
+}

@@ -178,6 +178,101 @@ mod numbers {
     }
 }
 
+/// A module that others use, with names that they have too.
+#[windlass::kernels]
+mod noise {
+    use windlass::prelude::*;
+
+    const SEED: u32 = 17;
+    pub(crate) const ROUNDS: u32 = 3;
+    pub(crate) const SCALE: f32 = 0.5;
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Range<T> {
+        pub(crate) low: T,
+        pub(crate) high: T,
+    }
+
+    #[derive(Clone, Copy, DeviceCopy)]
+    #[repr(C)]
+    pub(crate) struct Point {
+        pub(crate) at: Vec2<f32>,
+        pub(crate) id: u32,
+    }
+
+    impl<T> Range<T> {
+        pub(crate) fn width(self) -> T {
+            self.high - self.low
+        }
+    }
+
+    fn mix(x: u32) -> u32 {
+        (x ^ SEED).wrapping_mul(2654435761)
+    }
+
+    pub(crate) fn hash(x: u32) -> u32 {
+        let mut h = x;
+        for _ in 0..ROUNDS {
+            h = mix(h);
+        }
+        h
+    }
+}
+
+/// Uses it, and hands it on.
+#[windlass::kernels]
+mod layers {
+    #[kernels]
+    pub(crate) use super::noise::*;
+
+    pub(crate) fn layered<const N: usize>(x: u32) -> [u32; N] {
+        let mut out = [0; N];
+        for k in 0..N {
+            out[k] = hash(x + k);
+        }
+        out
+    }
+}
+
+#[windlass::kernels]
+mod scene {
+    #[kernels]
+    use super::layers::*;
+    #[kernels]
+    use crate::shared::noise::*;
+
+    const SEED: u32 = 5;
+
+    /// Of the same name as one of the other module's own, which keeps that.
+    fn mix(x: u32) -> u32 {
+        x + SEED
+    }
+
+    #[kernel]
+    pub(crate) fn points(points: &mut [Point], out: &mut [u32]) {
+        let i = global_id(0);
+        let range = Range { low: i, high: mix(i) * 3 };
+        let layers = layered::<2>(i);
+        points[i].at = points[i].at * SCALE;
+        points[i].id = hash(i);
+        out[i] = layers[0] ^ layers[1].rotate_left(3) ^ range.width();
+    }
+}
+
+#[test]
+fn modules_use_each_other() {
+    let hash = |x: u32| (0..3).fold(x, |h, _| (h ^ 17).wrapping_mul(2654435761));
+    let out = |i: u32| hash(i) ^ hash(i + 1).rotate_left(3) ^ ((i + 5) * 3 - i);
+    let expected: Vec<u32> = (0..20).flat_map(|i| [out(i), hash(i), (i as f32 * 0.5).to_bits()]).collect();
+    everywhere(&expected, |queue| {
+        let all = (0..20).map(|i| noise::Point { at: Vec2::new(i as f32, 1.0), id: 0 });
+        let (all, out) = (Buffer::from(all.collect::<Vec<_>>()), Buffer::<u32>::new(20));
+        queue.submit(|cg| cg.parallel_for(20, scene::points(cg.read_write(&all), cg.overwrite(&out))))?;
+        let all = read(&all)?;
+        Ok(read(&out)?.iter().zip(all).flat_map(|(o, p)| [*o, p.id, p.at.x.to_bits()]).collect())
+    });
+}
+
 fn values() -> Vec<f32> {
     (0..40).map(|i| (i % 9) as f32 * 0.25 - 1.0).collect()
 }

@@ -1,0 +1,26 @@
+//! Where something was written that a `kernels` module uses: in the module itself, or in another one.
+
+/// Of an item: in which module it stands, and whether this one sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    /// 0 is the module itself.
+    pub(crate) home: usize,
+    /// Of another module: whether it is public there, and the module is one that this one names.
+    pub(crate) is_open: bool,
+}
+
+/// Which of several things of one name is meant in a module: its own first.
+pub(crate) fn meant<T>(found: impl Iterator<Item = (T, Origin)>, from: usize) -> Option<T> {
+    let mut second = None;
+    for (item, origin) in found {
+        if origin.home == from {
+            return Some(item);
+        }
+        // What another module uses of third ones was looked at when that one was compiled.
+        let is_seen = if from == 0 { origin.is_open } else { origin.home > 0 };
+        if is_seen && second.is_none() {
+            second = Some(item);
+        }
+    }
+    second
+}
