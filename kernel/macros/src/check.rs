@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
-pub(crate) use helper::MOST_FUNCTIONS;
 use generic::{OPEN, Open};
+pub(crate) use helper::MOST_FUNCTIONS;
 
 use crate::errors::Errors;
 use crate::functions::{Functions, Instance};
@@ -238,7 +238,16 @@ impl<'a> Checker<'a> {
                 _ => None,
             }
         };
-        read(&Types { structs: self.around.structs, length: &length, bound, sizes: true, home: self.origin.home }, self.errors)
+        read(
+            &Types {
+                structs: self.around.structs,
+                length: &length,
+                bound,
+                sizes: true,
+                home: self.origin.home,
+            },
+            self.errors,
+        )
     }
 
     fn show(&self, ty: &Ty) -> String {

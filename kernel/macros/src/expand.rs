@@ -12,10 +12,10 @@ use crate::errors::Errors;
 use crate::functions::{Functions, Instance, Source, last_name};
 use crate::hir::{Const, Module};
 use crate::launch::Launched;
-use crate::structs::Structs;
-use crate::uniform::Differing;
 use crate::modules::{self, Used};
 use crate::origin::Origin;
+use crate::structs::Structs;
+use crate::uniform::Differing;
 use crate::{limits, uses};
 
 /// `#[kernel]` on a function.
@@ -49,7 +49,11 @@ pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<Token
 }
 
 /// The module, with the modules that it uses: of each, what it has.
-pub(super) fn module(root: &TokenStream, used: &[Used], mut item: syn::ItemMod) -> Result<TokenStream, syn::Error> {
+pub(super) fn module(
+    root: &TokenStream,
+    used: &[Used],
+    mut item: syn::ItemMod,
+) -> Result<TokenStream, syn::Error> {
     let Some((_, content)) = item.content.take() else {
         return Err(syn::Error::new(
             item.span(),
@@ -177,6 +181,9 @@ fn compile(
     let kernels: Vec<Kernel<'_>> = all_kernels(items, &functions);
     module.kernels = kernels.iter().map(|kernel| kernel.at).collect();
     module.structs = structs.into_made();
+    if errors.is_empty() {
+        crate::inline::helpers(&mut module, &mut errors);
+    }
     if errors.is_empty() {
         limits::check(&module, &mut errors);
     }

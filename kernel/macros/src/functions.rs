@@ -31,12 +31,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn function(
-        item: &'a syn::ItemFn,
-        kernel: bool,
-        origin: Origin,
-        errors: &mut Errors,
-    ) -> Self {
+    pub(crate) fn function(item: &'a syn::ItemFn, kernel: bool, origin: Origin, errors: &mut Errors) -> Self {
         let mut generics = crate::generic::read(&item.sig.generics, errors);
         if let Some(generic) = generics.first().filter(|_| kernel) {
             errors.at(
@@ -183,7 +178,8 @@ impl<'a> Functions<'a> {
         let length = |name: &Ident| structs.length(name, home);
         let mut bound = Bound::of(&of.generics, &actuals);
         if let Some(owner) = of.owner {
-            let own = Types { structs, length: &length, bound: &bound, sizes: true, home }.read(owner, errors);
+            let own =
+                Types { structs, length: &length, bound: &bound, sizes: true, home }.read(owner, errors);
             bound.types.insert("Self".into(), own);
         }
         let types = Types { structs, length: &length, bound: &bound, sizes: !of.kernel, home };

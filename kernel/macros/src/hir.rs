@@ -10,7 +10,7 @@ use crate::order::{Order, Scope};
 use crate::origin::Origin;
 use crate::ty::Ty;
 
-pub(crate) use walk::{Change, Node, Part, change, change_block, walk, walk_block, walk_stmt};
+pub(crate) use walk::{Change, Node, Part, PartMut, change, change_block, walk, walk_block, walk_stmt};
 
 /// Position of a variable in its function.
 pub(crate) type VarId = usize;

@@ -17,6 +17,7 @@ mod functions;
 mod generic;
 mod hir;
 mod host;
+mod inline;
 mod items;
 mod launch;
 mod limits;

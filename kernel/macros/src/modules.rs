@@ -40,7 +40,8 @@ pub(crate) fn plain_use(item: &syn::ItemUse) -> syn::ItemUse {
 
 /// The module of `use path::to::module::*`, as it is seen from where the using module stands.
 fn path_of(item: &syn::ItemUse) -> Result<syn::Path, syn::Error> {
-    let mut path = syn::Path { leading_colon: item.leading_colon, segments: syn::punctuated::Punctuated::new() };
+    let mut path =
+        syn::Path { leading_colon: item.leading_colon, segments: syn::punctuated::Punctuated::new() };
     let mut tree = &item.tree;
     let names = loop {
         match tree {

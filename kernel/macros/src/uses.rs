@@ -74,21 +74,14 @@ fn of(
             }
             Kind::Barrier => {
                 uses.groups = true;
-                if !calls.is_empty() && !module.kernels.contains(&at) {
-                    errors.at(expr.span, "a `barrier()` stands in the kernel itself, not in a helper");
-                }
             }
             Kind::Fence(order, scope) => {
                 uses.order = uses.order.max(Some(*order));
                 uses.groups |= *scope == Scope::Group;
             }
-            Kind::Subgroup(op, _) => {
+            Kind::Subgroup(..) => {
                 uses.groups = true;
                 uses.subgroups = true;
-                if !module.kernels.contains(&at) {
-                    let name = op.name();
-                    errors.at(expr.span, format!("`{name}` stands in the kernel itself, not in a helper"));
-                }
             }
             Kind::Call(helper, args) => helpers.push((*helper, args)),
             _ => {}

@@ -57,7 +57,9 @@ impl<'a> Checker<'a> {
         let known = self.known(source, &bound);
         let result = match &source.signature.output {
             syn::ReturnType::Default => Ty::Unit,
-            syn::ReturnType::Type(_, ty) => self.with_types_of(home, &known, |types, errors| types.read(ty, errors)),
+            syn::ReturnType::Type(_, ty) => {
+                self.with_types_of(home, &known, |types, errors| types.read(ty, errors))
+            }
         };
         self.open.push(Open { source: number, bound, span });
         self.finish_call(OPEN + self.open.len() - 1, args, result, span)
@@ -220,7 +222,8 @@ impl<'a> Checker<'a> {
             Generic::Type(_) => true,
         });
         if lengths {
-            let own = self.with_types_of(source.origin.home, &whole, |types, errors| types.read(owner, errors));
+            let own =
+                self.with_types_of(source.origin.home, &whole, |types, errors| types.read(owner, errors));
             known.types.insert("Self".into(), own);
         }
         known

@@ -94,8 +94,10 @@ impl<'a> Checker<'a> {
             return self.error(span, "there is no such type here");
         };
         let Some(source) = self.around.functions.of_type(owner, name, self.around.structs) else {
-            return self
-                .error(span, format!("this struct has no function `{name}`; an `impl` in its `kernels` module has them"));
+            return self.error(
+                span,
+                format!("this struct has no function `{name}`; an `impl` in its `kernels` module has them"),
+            );
         };
         let (owner, own) =
             (path.segments.first().and_then(arguments), path.segments.last().and_then(arguments));
@@ -107,7 +109,8 @@ impl<'a> Checker<'a> {
     pub(super) fn struct_method(&mut self, at: usize, receiver: Expr, call: &syn::ExprMethodCall) -> Expr {
         let (span, owner, name) = (call.method.span(), self.around.structs.name(at), &call.method);
         let structs = self.around.structs;
-        let Some(source) = self.around.functions.of_type(structs.named(at), &name.to_string(), structs) else {
+        let Some(source) = self.around.functions.of_type(structs.named(at), &name.to_string(), structs)
+        else {
             return self.error(
                 span,
                 format!(

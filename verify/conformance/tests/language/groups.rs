@@ -285,3 +285,86 @@ fn corners_of_groups() {
         });
     }
 }
+
+/// Helpers in which items wait for each other, one of which calls another.
+#[windlass::kernels]
+mod together {
+    use windlass::prelude::*;
+
+    fn swap(tile: &mut [u32], value: u32) -> u32 {
+        tile[local_id(0)] = value;
+        barrier();
+        let other = tile[local_size(0) - 1 - local_id(0)];
+        barrier();
+        other
+    }
+
+    fn sum<T>(tile: &mut [T], value: T) -> T {
+        let l = local_id(0);
+        tile[l] = value;
+        barrier();
+        let mut half = local_size(0) / 2;
+        while half > 0 {
+            if l < half {
+                tile[l] = tile[l] + tile[l + half];
+            }
+            barrier();
+            half /= 2;
+        }
+        let all = tile[0];
+        barrier();
+        return all;
+    }
+
+    fn twice(tile: &mut [u32], total: &mut u32, value: u32) {
+        let mine = swap(tile, value + 1);
+        *total += sum(tile, mine);
+        *total = sum(tile, *total);
+    }
+
+    #[kernel]
+    pub(crate) fn waits(
+        rounds: u32,
+        x: &[u32],
+        out: &mut [u32],
+        floats: &mut [f32],
+        #[local] tile: &mut [u32],
+        #[local] halves: &mut [f32; 16],
+    ) {
+        let i = global_id(0);
+        let mut total = i;
+        let mut half = x[i] as f32 * 0.5;
+        for k in 0..rounds {
+            twice(tile, &mut total, x[i] * k);
+            half = sum(halves, half);
+        }
+        out[i] = swap(tile, total);
+        floats[i] = half;
+    }
+}
+
+#[test]
+fn helpers_may_wait_for_all_items() {
+    let x: Vec<u32> = (0..32).map(|i| i * 7 % 5).collect();
+    let (mut totals, mut halves): (Vec<u32>, Vec<f32>) =
+        ((0..32).collect(), x.iter().map(|x| *x as f32 * 0.5).collect());
+    for k in 0..3 {
+        for group in [0..8, 8..16, 16..24, 24..32_usize] {
+            let sum: u32 = group.clone().map(|i| x[i] * k + 1).sum();
+            group.clone().for_each(|i| totals[i] += sum);
+            let total = group.clone().map(|i| totals[i]).sum();
+            totals[group.clone()].fill(total);
+            let half = halves[group.clone()].iter().sum();
+            halves[group].fill(half);
+        }
+    }
+    let expected: Vec<u32> = totals.into_iter().chain(halves.iter().map(|half| half.to_bits())).collect();
+    everywhere(&expected, |queue| {
+        let (x, out, floats) = (Buffer::from(x.clone()), Buffer::<u32>::new(32), Buffer::<f32>::new(32));
+        queue.submit(|cg| {
+            let call = together::waits(3, cg.read(&x), cg.overwrite(&out), cg.overwrite(&floats), 8);
+            cg.parallel_for(windlass::NdRange { global: [32], local: [8] }, call)
+        })?;
+        Ok(read(&out)?.into_iter().chain(read(&floats)?.iter().map(|x| x.to_bits())).collect())
+    });
+}

@@ -6,7 +6,7 @@ fn mixed(x: &[f32], out: &mut [f32]) {
 }
 
 #[windlass::kernel]
-fn index(x: &[f32], k: i32, out: &mut [f32]) {
+fn index(x: &[f32], k: i64, out: &mut [f32]) {
     out[0] = x[k];
 }
 

@@ -71,14 +71,22 @@ fn some_left(x: &[u32], out: &mut [u32]) {
 
 #[windlass::kernels]
 mod barriers {
-    fn wait() {
+    fn wait(x: u32) -> u32 {
+        barrier();
+        x
+    }
+
+    fn early(x: u32) {
+        if x > 3 {
+            return;
+        }
         barrier();
     }
 
     #[kernel]
     fn waits(out: &mut [u32]) {
-        wait();
-        out[local_id(0)] = 1;
+        early(3);
+        out[local_id(0)] = wait(2) + 1;
     }
 }
 
