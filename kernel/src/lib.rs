@@ -27,7 +27,7 @@ pub use host::{Block, HostBody};
 pub use image::{
     ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, TooLong, Width,
 };
-pub use memory::{AtomicInteger, Extent, RawSpan, Span, Word};
+pub use memory::{AtomicElement, Extent, RawSpan, Span, Word};
 pub use native::{Vec2, Vec3, Vec4, f16};
 pub use range::{BadRange, IndexRange, Item, LaunchRange, NdRange, Range};
 pub use view::{AtomicView, View, ViewMut};

@@ -13,7 +13,7 @@ mod atomic;
 mod elements;
 mod span;
 
-pub use atomic::{AtomicInteger, AtomicOp, Order, fence};
+pub use atomic::{AtomicElement, AtomicOp, Order, fence};
 pub(crate) use elements::Elements;
 pub use span::{RawSpan, Span};
 

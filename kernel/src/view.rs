@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::DeviceCopy;
-use crate::memory::{AtomicInteger, AtomicOp, Elements, Extent, Span};
+use crate::memory::{AtomicElement, AtomicOp, Elements, Extent, Span};
 
 /// Elements that the kernel only reads.
 ///
@@ -103,7 +103,7 @@ impl<T: DeviceCopy> ViewMut<'_, T> {
     }
 }
 
-impl<T: AtomicInteger> AtomicView<'_, T> {
+impl<T: AtomicElement> AtomicView<'_, T> {
     /// Adds to element `at` and returns what it held; outside the range, nothing happens and zero is returned.
     pub fn fetch_add(&self, at: usize, value: T) -> T {
         self.elements.update(at, AtomicOp::Add, value)

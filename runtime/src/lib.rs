@@ -68,7 +68,7 @@ mod shell;
 /// ```
 pub mod image {
     pub use windlass_kernel::{
-        AtomicInteger, AtomicView, Block, HostBody, ImageFormat, IndexRange, Kernel, KernelImage, Need,
+        AtomicElement, AtomicView, Block, HostBody, ImageFormat, IndexRange, Kernel, KernelImage, Need,
         Override, Overrides, Parameter, Range, Slot, SlotAccess, Span, View, ViewMut, Width,
     };
 }

@@ -4,6 +4,7 @@
 mod atom;
 mod call;
 mod choice;
+mod exchange;
 mod expr;
 mod generic;
 mod helper;

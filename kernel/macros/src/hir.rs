@@ -301,6 +301,8 @@ pub(crate) enum AtomicOp {
     Min,
     Max,
     Swap,
+    /// The first operand is what is to be there, the second what is written then; gives what was there.
+    ExchangeIf,
 }
 
 impl Function {

@@ -493,6 +493,7 @@ fn atomic(ty: &syn::Type) -> Option<Scalar> {
         "AtomicI32" => Some(Scalar::I32),
         "AtomicU64" => Some(Scalar::U64),
         "AtomicI64" => Some(Scalar::I64),
+        "AtomicF32" => Some(Scalar::F32),
         _ => None,
     }
 }
@@ -527,7 +528,7 @@ fn unknown_type(name: &str) -> String {
                 "`{name}` does not exist in kernels, which have numbers, vectors, arrays and structs of them"
             )
         }
-        "AtomicU32" | "AtomicI32" | "AtomicU64" | "AtomicI64" => {
+        "AtomicU32" | "AtomicI32" | "AtomicU64" | "AtomicI64" | "AtomicF32" => {
             format!("atomics are elements of a parameter: `&[{name}]`")
         }
         "View" => "a view is a parameter: `&View<f32, 2>` or `&mut View<f32, 2>`".into(),

@@ -3,6 +3,7 @@
 //! Every access to memory goes through a small function that compares the index with the length: outside, reading
 //! gives zero and writing does nothing. What WGSL leaves open (conversions of floats, rounding halves) is written out.
 
+mod atomics;
 mod entry;
 mod hoist;
 mod loops;

@@ -31,8 +31,12 @@ pub enum AtomicOp {
     Swap,
 }
 
-/// The integers that have atomic operations on every device.
-pub trait AtomicInteger: DeviceCopy + sealed::Sealed {
+/// The numbers that kernels change atomically.
+pub trait AtomicElement: DeviceCopy + sealed::Sealed {
+    /// Whether a word's own arithmetic is not the number's.
+    #[doc(hidden)]
+    const IS_FLOAT: bool;
+
     /// What an operation makes of two values.
     #[doc(hidden)]
     fn combined(op: AtomicOp, old: Self, value: Self) -> Self;
@@ -46,7 +50,9 @@ mod sealed {
 macro_rules! atomic_integer {
     ($($t:ident)*) => {$(
         impl sealed::Sealed for $t {}
-        impl AtomicInteger for $t {
+        impl AtomicElement for $t {
+            const IS_FLOAT: bool = false;
+
             #[inline]
             fn combined(op: AtomicOp, old: Self, value: Self) -> Self {
                 match op {
@@ -64,3 +70,24 @@ macro_rules! atomic_integer {
     )*};
 }
 atomic_integer!(u32 i32 u64 i64);
+
+impl sealed::Sealed for f32 {}
+impl AtomicElement for f32 {
+    const IS_FLOAT: bool = true;
+
+    #[inline]
+    fn combined(op: AtomicOp, old: Self, value: Self) -> Self {
+        let bits = |of: fn(u32, u32) -> u32| f32::from_bits(of(old.to_bits(), value.to_bits()));
+        match op {
+            AtomicOp::Add => old + value,
+            AtomicOp::Sub => old - value,
+            AtomicOp::Min => old.min(value),
+            AtomicOp::Max => old.max(value),
+            AtomicOp::Swap => value,
+            // The kernel language has none of these for floats.
+            AtomicOp::And => bits(|a, b| a & b),
+            AtomicOp::Or => bits(|a, b| a | b),
+            AtomicOp::Xor => bits(|a, b| a ^ b),
+        }
+    }
+}

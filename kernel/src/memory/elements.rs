@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::{AtomicInteger, AtomicOp, Span, Word};
+use super::{AtomicElement, AtomicOp, Span, Word};
 use crate::DeviceCopy;
 
 /// The elements of a span as values of `T`: whoever has this has had their size compared.
@@ -170,11 +170,11 @@ impl<'a, T: DeviceCopy> Elements<'a, T> {
     }
 }
 
-impl<T: AtomicInteger> Elements<'_, T> {
+impl<T: AtomicElement> Elements<'_, T> {
     /// Changes element `at` atomically, and gives what it was; outside the window, nothing, and zero.
     ///
     /// # Panics
-    /// If the memory is only read, or its word is not the integer's size: such a root (by `reinterpret` from a narrower
+    /// If the memory is only read, or its word is not the element's size: such a root (by `reinterpret` from a narrower
     /// type) has no atomics, and the runtime refuses it in prepare.
     #[inline(always)]
     pub(crate) fn update(&self, at: usize, op: AtomicOp, value: T) -> T {
@@ -184,14 +184,14 @@ impl<T: AtomicInteger> Elements<'_, T> {
             ($int:ident $word:ident) => {{
                 let new: $int = bytemuck::cast(value);
                 let old = match op {
-                    AtomicOp::Add => $word.fetch_add(new, order),
-                    AtomicOp::Sub => $word.fetch_sub(new, order),
+                    AtomicOp::Add if !T::IS_FLOAT => $word.fetch_add(new, order),
+                    AtomicOp::Sub if !T::IS_FLOAT => $word.fetch_sub(new, order),
                     AtomicOp::And => $word.fetch_and(new, order),
                     AtomicOp::Or => $word.fetch_or(new, order),
                     AtomicOp::Xor => $word.fetch_xor(new, order),
                     AtomicOp::Swap => $word.swap(new, order),
-                    // The word is unsigned, so its own minimum is not that of a signed element.
-                    AtomicOp::Min | AtomicOp::Max => {
+                    // The word is an unsigned integer, so its own minimum is not that of a signed element.
+                    AtomicOp::Min | AtomicOp::Max | AtomicOp::Add | AtomicOp::Sub => {
                         let keep = |old: $int| bytemuck::cast(T::combined(op, bytemuck::cast(old), value));
                         match $word.fetch_update(order, order, |old| Some(keep(old))) {
                             Ok(old) | Err(old) => old,
@@ -204,6 +204,31 @@ impl<T: AtomicInteger> Elements<'_, T> {
         match words {
             Words::B4([word]) => update!(u32 word),
             Words::B8([word]) => update!(u64 word),
+            _ => panic!("atomic access through words of another size"),
+        }
+    }
+}
+
+impl<T: AtomicElement> Elements<'_, T> {
+    /// Writes element `at` if it holds `current`, bit for bit, and gives what it held; outside the window, nothing, and zero.
+    ///
+    /// # Panics
+    /// As [`Elements::update`].
+    #[inline(always)]
+    pub(crate) fn exchange_if(&self, at: usize, current: T, new: T) -> T {
+        let Some(words) = self.words_to_write(at) else { return T::zeroed() };
+        let order = Ordering::Relaxed;
+        macro_rules! exchange {
+            ($word:ident) => {{
+                let (current, new) = (bytemuck::cast(current), bytemuck::cast(new));
+                match $word.compare_exchange(current, new, order, order) {
+                    Ok(old) | Err(old) => bytemuck::cast(old),
+                }
+            }};
+        }
+        match words {
+            Words::B4([word]) => exchange!(word),
+            Words::B8([word]) => exchange!(word),
             _ => panic!("atomic access through words of another size"),
         }
     }

@@ -7,7 +7,7 @@ use super::items::{Item, Launch};
 use super::number::Zero;
 use super::views::{Atomics, Load, Store, part_of, with_part};
 use crate::DeviceCopy;
-use crate::memory::{AtomicInteger, AtomicOp};
+use crate::memory::{AtomicElement, AtomicOp};
 
 /// A work-group: where it is, and how large.
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +192,7 @@ impl<T: DeviceCopy + Zero> Store<T, 1> for Local<'_, T> {
     }
 }
 
-impl<T: AtomicInteger + Zero> Atomics<T, 1> for Local<'_, T> {
+impl<T: AtomicElement + Zero> Atomics<T, 1> for Local<'_, T> {
     fn count(&self) -> u32 {
         self.0.len() as u32
     }
@@ -214,5 +214,14 @@ impl<T: AtomicInteger + Zero> Atomics<T, 1> for Local<'_, T> {
     fn update(&self, at: [u32; 1], op: AtomicOp, value: T) -> T {
         // One thread runs the whole group.
         self.0.get(at[0] as usize).map_or(T::ZERO, |cell| cell.replace(T::combined(op, cell.get(), value)))
+    }
+
+    fn exchange_if(&self, at: [u32; 1], current: T, new: T) -> T {
+        let Some(cell) = self.0.get(at[0] as usize) else { return T::ZERO };
+        let old = cell.get();
+        if bytemuck::bytes_of(&old) == bytemuck::bytes_of(&current) {
+            cell.set(new);
+        }
+        old
     }
 }

@@ -6,7 +6,7 @@ use super::number::Reducible;
 use super::outside::{Whose, watched};
 use super::views::{Alone, Own, Plain, Shared, SharedAtomics};
 use crate::memory::Elements;
-use crate::{AtomicInteger, Block, DeviceCopy, Span};
+use crate::{AtomicElement, Block, DeviceCopy, Span};
 
 /// What a kernel does with the argument in one of its slots.
 #[derive(Clone, Copy, Debug)]
@@ -251,7 +251,7 @@ impl<'a> Launch<'a> {
     }
 
     /// A slot as atomics.
-    pub fn atomics<T: AtomicInteger, const D: usize>(&self, slot: usize) -> SharedAtomics<'a, T, D> {
+    pub fn atomics<T: AtomicElement, const D: usize>(&self, slot: usize) -> SharedAtomics<'a, T, D> {
         assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
         SharedAtomics::new(self.share(slot))
     }

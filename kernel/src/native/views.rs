@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::outside::Whose;
 use crate::DeviceCopy;
-use crate::memory::{AtomicInteger, AtomicOp, Elements};
+use crate::memory::{AtomicElement, AtomicOp, Elements};
 use crate::view::position;
 
 /// Elements that can be read.
@@ -46,6 +46,8 @@ pub trait Atomics<T, const D: usize>: Copy {
     fn store(&self, at: [u32; D], value: T);
     /// Changes an element, and gives what it was.
     fn update(&self, at: [u32; D], op: AtomicOp, value: T) -> T;
+    /// Writes an element if it is `current`, and gives what it was.
+    fn exchange_if(&self, at: [u32; D], current: T, new: T) -> T;
 }
 
 /// Elements that all items share, reached by relaxed atomic words.
@@ -352,7 +354,7 @@ impl<'a, T, const D: usize> SharedAtomics<'a, T, D> {
     }
 }
 
-impl<T: AtomicInteger, const D: usize> Atomics<T, D> for SharedAtomics<'_, T, D> {
+impl<T: AtomicElement, const D: usize> Atomics<T, D> for SharedAtomics<'_, T, D> {
     fn count(&self) -> u32 {
         Load::count(&self.0)
     }
@@ -372,5 +374,10 @@ impl<T: AtomicInteger, const D: usize> Atomics<T, D> for SharedAtomics<'_, T, D>
     #[inline]
     fn update(&self, at: [u32; D], op: AtomicOp, value: T) -> T {
         self.0.position(at, true).map_or_else(T::zero, |at| self.0.elements.update(at, op, value))
+    }
+
+    #[inline]
+    fn exchange_if(&self, at: [u32; D], current: T, new: T) -> T {
+        self.0.position(at, true).map_or_else(T::zero, |at| self.0.elements.exchange_if(at, current, new))
     }
 }

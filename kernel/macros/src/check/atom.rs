@@ -17,10 +17,11 @@ impl Checker<'_> {
                 let Ok(value) = int.base10_parse::<i128>() else {
                     return self.error(span, "this number is too large for every type of kernels");
                 };
-                match Scalar::from_name(int.suffix()) {
+                let suffix = if int.suffix() == "usize" { "u32" } else { int.suffix() };
+                match Scalar::from_name(suffix) {
                     Some(s) if s.is_float() => Expr::new(Kind::Float(value as f64), Ty::Scalar(s), span),
                     Some(s) => Expr::new(Kind::Int(value), Ty::Scalar(s), span),
-                    None if int.suffix().is_empty() => {
+                    None if suffix.is_empty() => {
                         let ty = self.infer.fresh(Guess::Int);
                         Expr::new(Kind::Int(value), ty, span)
                     }

@@ -4,6 +4,7 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 
 use super::Checker;
+use super::exchange::exchange;
 use super::ordered::Atomic;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
 use crate::hir::{AtomicOp, Expr, Kind, May, VarId, VarKind};
@@ -65,7 +66,7 @@ impl Checker<'_> {
             _ => self.error(
                 span,
                 format!(
-                    "there is no function `{name}` here; helpers stand in the same `#[windlass::kernels] mod`"
+                    "there is no function `{name}` here; helpers stand in the same `#[windlass::kernels] mod`, or are public in one that it uses"
                 ),
             ),
         }
@@ -161,6 +162,17 @@ impl Checker<'_> {
     pub(super) fn method(&mut self, call: &syn::ExprMethodCall) -> Expr {
         let name = call.method.to_string();
         let span = call.method.span();
+        if let (Some(made), true) =
+            (exchange(&call.receiver), call.method == "is_ok" || call.method == "is_err")
+        {
+            return self.exchanged(made, call.method == "is_ok");
+        }
+        if exchange(&syn::Expr::MethodCall(call.clone())).is_some() {
+            return self.error(
+                span,
+                "ask the exchange whether it was made: `.is_ok()`, `.is_err()`, or a `match` with `Ok(was)` and `Err(was)`",
+            );
+        }
         if let Some(var) = self.slice(&call.receiver) {
             return self.slice_method(var, &name, call);
         }
@@ -293,7 +305,7 @@ impl Checker<'_> {
         }
     }
 
-    fn indexed_slice(&self, expr: &syn::Expr) -> Option<VarId> {
+    pub(super) fn indexed_slice(&self, expr: &syn::Expr) -> Option<VarId> {
         match expr {
             syn::Expr::Index(index) => self.indexed_slice(&index.expr),
             other => self.slice(other),
@@ -329,6 +341,9 @@ impl Checker<'_> {
         }
         let order = self.order(op, &call.args[operands]);
         let ty = self.vars[var].ty.clone();
+        if matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) && ty == F32 {
+            return self.error(span, format!("`{name}` is for integers, and this is `f32`"));
+        }
         let operands = call.args.iter().take(operands).map(|arg| self.expr_to(arg, &ty)).collect();
         self.ordered(order, Atomic { op, var, at, operands, span })
     }

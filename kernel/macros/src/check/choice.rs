@@ -2,6 +2,7 @@
 
 use syn::spanned::Spanned;
 
+use super::exchange::exchange;
 use super::ranges::integers;
 use super::{Checker, Named};
 use crate::hir::{Block, Expr, Kind};
@@ -10,6 +11,9 @@ use crate::ty::{Scalar, Ty};
 impl Checker<'_> {
     pub(super) fn choice(&mut self, choice: &syn::ExprMatch) -> Expr {
         let span = choice.match_token.span;
+        if let Some(call) = exchange(&choice.expr) {
+            return self.exchange_match(call, choice);
+        }
         let of = self.expr(&choice.expr);
         let ty = of.ty.clone();
         self.demand(

@@ -308,12 +308,25 @@ impl Checker<'_> {
     fn branch(&mut self, branch: &syn::ExprIf) -> Expr {
         let span = branch.if_token.span;
         if let syn::Expr::Let(pattern) = &*branch.cond {
+            if let Some(call) = super::exchange::exchange(&pattern.expr) {
+                return self.exchange_if_let(call, &pattern.pat, branch);
+            }
             return self
                 .error(pattern.let_token.span, "kernels have no `if let`; there is nothing to take apart");
         }
         let condition = self.expr_to(&branch.cond, &BOOL);
         let yes = self.block(&branch.then_branch);
-        let no = match &branch.else_branch {
+        let no = self.otherwise(branch);
+        let ty = self.common(&[&yes, &no], span);
+        if branch.else_branch.is_none() && !matches!(ty, Ty::Unit | Ty::Never | Ty::Error) {
+            return self.error(span, "an `if` that has a value needs an `else`");
+        }
+        Expr::new(Kind::If(Box::new(condition), yes, no), ty, span)
+    }
+
+    /// The `else` of an `if`, which is empty where there is none.
+    pub(super) fn otherwise(&mut self, branch: &syn::ExprIf) -> Block {
+        match &branch.else_branch {
             Some((_, other)) => match &**other {
                 syn::Expr::Block(block) => self.block(&block.block),
                 other => {
@@ -322,12 +335,7 @@ impl Checker<'_> {
                 }
             },
             None => Block::default(),
-        };
-        let ty = self.common(&[&yes, &no], span);
-        if branch.else_branch.is_none() && !matches!(ty, Ty::Unit | Ty::Never | Ty::Error) {
-            return self.error(span, "an `if` that has a value needs an `else`");
         }
-        Expr::new(Kind::If(Box::new(condition), yes, no), ty, span)
     }
 
     /// The type that several blocks have in common.

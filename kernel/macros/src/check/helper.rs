@@ -235,7 +235,11 @@ impl<'a> Checker<'a> {
                     // A helper's own `&mut T`, handed on.
                     Some(path @ syn::Expr::Path(_)) => self.place(path)?,
                     // Whose method it is.
-                    Some(receiver) if param.name == "self" => self.place(receiver)?,
+                    Some(receiver) if param.name == "self" && is_place(receiver) => self.place(receiver)?,
+                    Some(_) if param.name == "self" => {
+                        self.errors.at(span, "the method changes what it is called on, and this is kept nowhere; name it by `let mut`");
+                        return None;
+                    }
                     _ => {
                         self.errors
                             .at(span, format!("`{}` is changed by the helper; pass `&mut …`", param.name));
@@ -274,5 +278,17 @@ impl<'a> Checker<'a> {
                 Some(Arg::Slice(var))
             }
         }
+    }
+}
+
+/// Whether something is kept where an expression says.
+fn is_place(expr: &syn::Expr) -> bool {
+    match expr {
+        syn::Expr::Path(_) => true,
+        syn::Expr::Field(field) => is_place(&field.base),
+        syn::Expr::Index(index) => is_place(&index.expr),
+        syn::Expr::Paren(inner) => is_place(&inner.expr),
+        syn::Expr::Unary(syn::ExprUnary { op: syn::UnOp::Deref(_), expr, .. }) => is_place(expr),
+        _ => false,
     }
 }

@@ -167,6 +167,9 @@ impl Rust<'_> {
                 let op = match op {
                     AtomicOp::Load => return quote!(#rt::Atomics::load(&#name, [#(#at),*])),
                     AtomicOp::Store => return quote!(#rt::Atomics::store(&#name, [#(#at),*], #(#operands),*)),
+                    AtomicOp::ExchangeIf => {
+                        return quote!(#rt::Atomics::exchange_if(&#name, [#(#at),*], #(#operands),*));
+                    }
                     AtomicOp::Add => quote!(Add),
                     AtomicOp::Sub => quote!(Sub),
                     AtomicOp::And => quote!(And),

@@ -4,8 +4,8 @@
 //! without vectors is the same in both places.
 
 use super::{Memory, Writer};
-use crate::hir::{AtomicOp, May, Space};
-use crate::ty::{Scalar, Ty};
+use crate::hir::{May, Space};
+use crate::ty::{F32, Scalar, Ty};
 
 impl Writer<'_> {
     /// A type's name in registers.
@@ -77,7 +77,12 @@ impl Writer<'_> {
             Space::Global => self.memory_ty(&memory.ty),
             Space::Local(_) => self.ty(&memory.ty),
         };
-        if memory.slice.may == May::Atomic { format!("atomic<{element}>") } else { element }
+        match memory.slice.may {
+            // Only integers are atomic everywhere: a float's bits are.
+            May::Atomic if memory.ty == F32 => "atomic<u32>".into(),
+            May::Atomic => format!("atomic<{element}>"),
+            _ => element,
+        }
     }
 
     /// A short name of a type, as part of a function's name.
@@ -165,44 +170,6 @@ impl Writer<'_> {
                 self.helpers.text.push_str(&set);
             }
         }
-    }
-
-    /// The name of the function that does an atomic operation on a memory.
-    pub(super) fn atomic(&mut self, at: usize, op: AtomicOp) -> String {
-        let memory = self.memories[at].clone();
-        let (verb, builtin) = match op {
-            AtomicOp::Load => ("load", "atomicLoad"),
-            AtomicOp::Store => ("store", "atomicStore"),
-            AtomicOp::Add => ("fetch_add", "atomicAdd"),
-            AtomicOp::Sub => ("fetch_sub", "atomicSub"),
-            AtomicOp::And => ("fetch_and", "atomicAnd"),
-            AtomicOp::Or => ("fetch_or", "atomicOr"),
-            AtomicOp::Xor => ("fetch_xor", "atomicXor"),
-            AtomicOp::Min => ("fetch_min", "atomicMin"),
-            AtomicOp::Max => ("fetch_max", "atomicMax"),
-            AtomicOp::Swap => ("swap", "atomicExchange"),
-        };
-        let name = format!("{verb}_{}", memory.name);
-        if !self.helpers.claim(&name) {
-            return name;
-        }
-        let ty = self.ty(&memory.ty);
-        let (params, inside, index) = guard(&memory);
-        let place = format!("&{}[{index}]", memory.name);
-        let (value, call) = match op {
-            AtomicOp::Load => (String::new(), format!("{builtin}({place})")),
-            _ => (format!(", value: {ty}"), format!("{builtin}({place}, value)")),
-        };
-        let text = match op {
-            AtomicOp::Store => {
-                format!("fn {name}({params}{value}) {{\n    if {inside} {{ {call}; }}\n}}\n\n")
-            }
-            _ => format!(
-                "fn {name}({params}{value}) -> {ty} {{\n    if {inside} {{ return {call}; }}\n    return {ty}();\n}}\n\n"
-            ),
-        };
-        self.helpers.text.push_str(&text);
-        name
     }
 }
 

@@ -203,3 +203,91 @@ fn negative_indices_are_outside() {
         read(&out)
     });
 }
+
+#[windlass::kernel]
+fn exchanges(x: &[u32], most: &[AtomicU32], owner: &[AtomicI32], wins: &[AtomicU32], none: &mut [u32]) {
+    let i = global_id(0);
+    let slot = i % most.len();
+    // The largest value, by guessing.
+    let mut guess = most[slot].load(Relaxed);
+    while guess < x[i] {
+        match most[slot].compare_exchange_weak(guess, x[i], Relaxed, Relaxed) {
+            Ok(_) => break,
+            Err(seen) => guess = seen,
+        }
+    }
+    // One item of all becomes the owner.
+    if owner[slot].compare_exchange(-1, i as i32, Relaxed, Relaxed).is_ok() {
+        wins[slot].fetch_add(1, Relaxed);
+    }
+    if let Err(was) = owner[slot].compare_exchange(-2, 7, Relaxed, Relaxed) {
+        none[i] = if was >= 0 { 100 } else { 0 };
+    }
+    // Outside there is zero, and nothing is written.
+    if most[1000].compare_exchange(5, 6, Relaxed, Relaxed).is_err() {
+        none[i] += 1;
+    }
+}
+
+#[test]
+fn exchanges_are_made_by_one() {
+    let x: Vec<u32> = (0..200).map(|i| i * 37 % 191 + 1).collect();
+    let mut most = [0; 3];
+    x.iter().enumerate().for_each(|(i, x)| most[i % 3] = most[i % 3].max(*x));
+    let expected = [most.to_vec(), vec![1; 3], vec![101; 200]].concat();
+    everywhere(&expected, |queue| {
+        let x = Buffer::from(x.clone());
+        let (most, owner, wins, none) = (
+            Buffer::<u32>::new(3),
+            Buffer::from(vec![-1; 3]),
+            Buffer::<u32>::new(3),
+            Buffer::<u32>::new(200),
+        );
+        queue.submit(|cg| {
+            let (most, owner, wins) = (cg.atomic(&most), cg.atomic(&owner), cg.atomic(&wins));
+            cg.parallel_for(200, exchanges(cg.read(&x), most, owner, wins, cg.read_write(&none)))
+        })?;
+        Ok([read(&most)?, read(&wins)?, read(&none)?].concat())
+    });
+}
+
+#[windlass::kernel]
+fn float_atomics(
+    x: &[f32],
+    sums: &[AtomicF32],
+    #[local] group: &[AtomicF32; 2],
+    lows: &[AtomicF32],
+    swapped: &mut [f32],
+) {
+    let i = global_id(0);
+    sums[i % 4].fetch_add(x[i], Relaxed);
+    sums[4].fetch_sub(x[i], Relaxed);
+    lows[0].fetch_min(x[i], Relaxed);
+    lows[1].fetch_max(x[i], Relaxed);
+    group[0].fetch_add(x[i], Relaxed);
+    barrier();
+    if local_id(0) == 0 {
+        group[1].store(group[0].load(Relaxed) * 2.0, Relaxed);
+        swapped[group_id(0)] = group[1].swap(1.0, Relaxed) + group[1].load(Relaxed);
+    }
+}
+
+#[test]
+fn floats_are_added_atomically() {
+    // Whole numbers, whose sums are the same in any order.
+    let x: Vec<f32> = (0..64).map(|i| (i * 7 % 23) as f32 - 4.0).collect();
+    let mut sums = [0.0_f32; 5];
+    x.iter().enumerate().for_each(|(i, x)| (sums[i % 4], sums[4]) = (sums[i % 4] + x, sums[4] - x));
+    let lows = [x.iter().copied().fold(0.0, f32::min), x.iter().copied().fold(0.0, f32::max)];
+    let groups: Vec<f32> = x.chunks(16).map(|group| group.iter().sum::<f32>() * 2.0 + 1.0).collect();
+    let expected = [sums.to_vec(), lows.to_vec(), groups].concat();
+    everywhere(&expected, |queue| {
+        let (x, sums) = (Buffer::from(x.clone()), Buffer::<f32>::new(5));
+        let (lows, swapped) = (Buffer::<f32>::new(2), Buffer::<f32>::new(4));
+        queue.submit(|cg| {
+            let call = float_atomics(cg.read(&x), cg.atomic(&sums), cg.atomic(&lows), cg.overwrite(&swapped));
+            cg.parallel_for(windlass::NdRange { global: [64], local: [16] }, call)
+        })?;
+        Ok([read(&sums)?, read(&lows)?, read(&swapped)?].concat())
+    });
+}
