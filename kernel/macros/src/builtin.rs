@@ -96,6 +96,8 @@ pub(crate) enum Domain {
     /// 32-bit integers.
     Word,
     Int,
+    /// Integers without a sign.
+    Unsigned,
     /// All numbers.
     Number,
     /// Numbers with a sign.
@@ -186,7 +188,7 @@ const fn method(name: &'static str, math: Math, operands: usize, on: Domain, giv
     Method { name, math, operands, on, gives }
 }
 
-use Domain::{Float, FloatVector, Int, Number, Signed, Single, Word};
+use Domain::{Float, FloatVector, Int, Number, Signed, Single, Unsigned, Word};
 use Gives::{Bool, Component, F32, Same, U32};
 
 pub(crate) const METHODS: &[Method] = &[
@@ -265,6 +267,7 @@ impl Domain {
             Single => scalar == Scalar::F32,
             Word => scalar.is_int() && scalar.bits() == 32,
             Int => scalar.is_int(),
+            Unsigned => scalar.is_int() && !scalar.is_signed(),
             Number => scalar != Scalar::Bool,
             Signed => scalar.is_signed(),
         }
@@ -276,6 +279,7 @@ impl Domain {
             Single => "`f32`",
             Word => "`u32` and `i32`",
             Int => "integers",
+            Unsigned => "integers without a sign",
             Number => "numbers",
             Signed => "numbers with a sign",
             FloatVector => "vectors of floats",
@@ -288,7 +292,7 @@ impl Domain {
             FloatVector => true,
             Float => !matches!(math, Math::Atan2),
             Number | Signed => true,
-            Single | Word | Int => false,
+            Single | Word | Int | Unsigned => false,
         }
     }
 }

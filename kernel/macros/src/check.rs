@@ -8,6 +8,7 @@ mod exchange;
 mod expr;
 mod generic;
 mod helper;
+mod loops;
 mod ordered;
 mod overload;
 mod place;
@@ -22,6 +23,7 @@ use syn::spanned::Spanned;
 
 use generic::{OPEN, Open};
 pub(crate) use helper::MOST_FUNCTIONS;
+use loops::Loops;
 
 use crate::errors::Errors;
 use crate::functions::{Functions, Instance};
@@ -65,7 +67,7 @@ pub(crate) struct Checker<'a> {
     scopes: Vec<HashMap<String, Named>>,
     demands: Vec<Demand>,
     result: Ty,
-    loops: usize,
+    loops: Loops,
     /// What stands for the generic parameters of the function.
     bound: Bound,
     /// Where that was written.
@@ -97,7 +99,7 @@ impl<'a> Checker<'a> {
             scopes: vec![known],
             demands: Vec::new(),
             result: Ty::Unit,
-            loops: 0,
+            loops: Loops::default(),
             bound: Bound::default(),
             origin,
             open: Vec::new(),

@@ -13,10 +13,10 @@ use crate::functions::{Functions, Instance, Source, last_name};
 use crate::hir::{Const, Module};
 use crate::launch::Launched;
 use crate::modules::{self, Used};
-use crate::origin::Origin;
+use crate::origin::{LIBRARY, Origin};
 use crate::structs::Structs;
 use crate::uniform::Differing;
-use crate::{limits, uses};
+use crate::{library, limits, uses};
 
 /// `#[kernel]` on a function.
 pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
@@ -158,8 +158,11 @@ fn compile(
 ) -> Result<Vec<TokenStream>, syn::Error> {
     let mut errors = Errors::default();
     let mut module = Module::default();
+    let library = syn::parse_file(library::TEXT)?;
+    let library = Items::of(&library.items)?;
     let all: Vec<(&Items<'_>, usize, bool)> = std::iter::once((items, 0, true))
         .chain(others.iter().enumerate().map(|(at, (items, is_named))| (items, at + 1, *is_named)))
+        .chain([(&library, LIBRARY, false)])
         .collect();
     // Lengths of arrays come first, since structs need them; constants of other types may need the structs.
     let (none, nothing) = (Structs::default(), Functions::new(Vec::new()));

@@ -20,6 +20,7 @@ mod host;
 mod inline;
 mod items;
 mod launch;
+mod library;
 mod limits;
 mod modules;
 mod order;

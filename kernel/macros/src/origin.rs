@@ -1,9 +1,12 @@
 //! Where something was written that a `kernels` module uses: in the module itself, or in another one.
 
+/// Where the language's own functions stand, which methods of numbers stand for.
+pub(crate) const LIBRARY: usize = usize::MAX;
+
 /// Of an item: in which module it stands, and whether this one sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
-    /// 0 is the module itself.
+    /// 0 is the module itself, and [`LIBRARY`] the language's own.
     pub(crate) home: usize,
     /// Of another module: whether it is public there, and the module is one that this one names.
     pub(crate) is_open: bool,
@@ -17,7 +20,7 @@ pub(crate) fn meant<T>(found: impl Iterator<Item = (T, Origin)>, from: usize) ->
             return Some(item);
         }
         // What another module uses of third ones was looked at when that one was compiled.
-        let is_seen = if from == 0 { origin.is_open } else { origin.home > 0 };
+        let is_seen = if from == 0 { origin.is_open } else { !matches!(origin.home, 0 | LIBRARY) };
         if is_seen && second.is_none() {
             second = Some(item);
         }

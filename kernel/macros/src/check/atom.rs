@@ -76,8 +76,8 @@ impl Checker<'_> {
         let names: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         match names[..] {
-            [.., of, name] if Scalar::from_name(of).is_some() => {
-                let Some(scalar) = Scalar::from_name(of) else { return self.error(span, "no such constant") };
+            [.., of, name] if self.scalar_named(of).is_some() => {
+                let Some(scalar) = self.scalar_named(of) else { return self.error(span, "no such constant") };
                 match constant(scalar, name) {
                     Some(ConstValue::Int(value)) => {
                         let ty = if name == "BITS" { U32 } else { Ty::Scalar(scalar) };
@@ -101,6 +101,16 @@ impl Checker<'_> {
                 span,
                 "a kernel knows what stands in its own `kernels` module, and nothing behind other paths",
             ),
+        }
+    }
+
+    /// A scalar type by its name, or by that of a generic parameter that stands for one.
+    fn scalar_named(&self, name: &str) -> Option<Scalar> {
+        match self.bound.types.get(name) {
+            Some(Ty::Scalar(scalar)) => Some(*scalar),
+            Some(_) => None,
+            None if name == "usize" => Some(Scalar::U32),
+            None => Scalar::from_name(name),
         }
     }
 

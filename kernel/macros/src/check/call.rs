@@ -5,11 +5,13 @@ use syn::spanned::Spanned;
 
 use super::Checker;
 use super::exchange::exchange;
+use super::helper::{Called, Given};
 use super::ordered::Atomic;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
 use crate::hir::{AtomicOp, Expr, Kind, May, VarId, VarKind};
 use crate::items::vector_width;
 use crate::order::{Order, Scope};
+use crate::origin::LIBRARY;
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
 
 impl Checker<'_> {
@@ -209,6 +211,7 @@ impl Checker<'_> {
         }
         match find(&name) {
             Some(method) => self.math(method, receiver, call),
+            None if crate::library::find(&name).next().is_some() => self.library(&name, receiver, call),
             None => {
                 let shown = self.show(&ty);
                 self.error(
@@ -220,6 +223,26 @@ impl Checker<'_> {
                 )
             }
         }
+    }
+
+    /// A method that is a function of the language's own.
+    fn library(&mut self, name: &str, receiver: Expr, call: &syn::ExprMethodCall) -> Expr {
+        let (span, ty) = (call.method.span(), receiver.ty.clone());
+        let is_scalar = self.infer.shallow(&ty).width().is_none();
+        let mut meant = crate::library::find(name);
+        let found = meant.find(|(domain, _)| is_scalar && self.infer.could_be(&ty, |s| domain.takes(s)));
+        let Some((domain, function)) = found else {
+            let words: Vec<&str> = crate::library::find(name).map(|(domain, _)| domain.words()).collect();
+            let (words, shown) = (words.join(" and "), self.show(&ty));
+            return self.error(span, format!("`{name}` is for {words}, and this is `{shown}`"));
+        };
+        let message = format!("`{name}` is for {}, and this is `{{}}`", domain.words());
+        self.demand(&ty, span, takes_of(domain), message);
+        let Some(source) = self.around.functions.find(function, LIBRARY) else {
+            return self.error(span, "there is no such method");
+        };
+        let given = std::iter::once(Given::value(receiver)).chain(Given::all(&call.args)).collect();
+        self.helper(Called { source, span, given, owner: None, own: None })
     }
 
     fn math(&mut self, method: &Method, receiver: Expr, call: &syn::ExprMethodCall) -> Expr {
@@ -355,6 +378,7 @@ fn takes_of(domain: Domain) -> fn(Scalar) -> bool {
         Domain::Single => |s| s == Scalar::F32,
         Domain::Word => |s| s.is_int() && s.bits() == 32,
         Domain::Int => Scalar::is_int,
+        Domain::Unsigned => |s| s.is_int() && !s.is_signed(),
         Domain::Number => |s| s != Scalar::Bool,
         Domain::Signed => Scalar::is_signed,
     }
@@ -394,14 +418,11 @@ fn swizzle(name: &str, width: u8) -> Option<Vec<u8>> {
 
 fn advice(name: &str) -> &'static str {
     match name {
-        "powi" | "pow" => "; floats have `powf`, integers are multiplied in a loop",
         "unwrap" | "expect" | "unwrap_or" => "; there is no `Option` and no `Result`",
         "clone" | "to_owned" | "copied" => "; every value is copied by itself",
         "push" | "pop" | "extend" => "; nothing is allocated, use an array",
         "into" | "try_into" => "; convert by `as`",
-        "saturating_add" | "saturating_sub" | "checked_add" | "checked_sub" => {
-            "; arithmetic wraps, compare before"
-        }
+        "checked_add" | "checked_sub" | "overflowing_add" => "; arithmetic wraps, compare before",
         _ => "",
     }
 }

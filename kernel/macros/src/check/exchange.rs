@@ -192,14 +192,6 @@ impl Checker<'_> {
         let seen = self.keep(done, &mut stmts);
         Some(Made { stmts, current, seen, span })
     }
-
-    /// Gives a value a name that nothing else has.
-    fn keep(&mut self, value: Expr, to: &mut Vec<Stmt>) -> VarId {
-        let name = proc_macro2::Ident::new("kept", value.span);
-        self.vars.push(crate::hir::Var { name, ty: value.ty.clone(), mutable: false, kind: VarKind::Value });
-        to.push(Stmt::Let(self.vars.len() - 1, Some(value)));
-        self.vars.len() - 1
-    }
 }
 
 /// Whether a pattern is `Ok` or `Err`; none where it is `_`.

@@ -8,6 +8,7 @@ use crate::functions::{Source, last_name};
 use crate::generic::Actual;
 use crate::hir::{Arg, Base, Expr, Kind, May, Node, Place, VarKind, walk};
 use crate::items::Param;
+use crate::origin::LIBRARY;
 use crate::structs::Named;
 use crate::ty::Ty;
 
@@ -34,7 +35,7 @@ pub(super) struct Given<'e> {
 }
 
 impl<'e> Given<'e> {
-    fn all(args: impl IntoIterator<Item = &'e syn::Expr>) -> impl Iterator<Item = Self> {
+    pub(super) fn all(args: impl IntoIterator<Item = &'e syn::Expr>) -> impl Iterator<Item = Self> {
         args.into_iter().map(|arg| Given { written: Some(arg), value: None })
     }
 
@@ -148,7 +149,8 @@ impl<'a> Checker<'a> {
         let (wanted, found) = (source.signature.inputs.len(), called.given.len());
         if wanted != found {
             // Nobody counts `self`.
-            let less = usize::from(source.signature.receiver().is_some());
+            let is_method = source.signature.receiver().is_some() || source.origin.home == LIBRARY;
+            let less = usize::from(is_method);
             let (wanted, found) = (wanted - less, found.saturating_sub(less));
             return self.error(span, format!("`{name}` takes {wanted} arguments, and gets {found}"));
         }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use syn::spanned::Spanned;
 
 use super::Checker;
-use crate::hir::{Block, Kind, Stmt, VarKind};
-use crate::ty::{BOOL, Guess, Ty};
+use crate::builtin::Math;
+use crate::hir::{Block, Expr, Kind, Stmt, VarKind};
+use crate::ty::{Guess, Scalar, Ty};
 
 impl Checker<'_> {
     pub(super) fn block(&mut self, block: &syn::Block) -> Block {
@@ -53,6 +54,12 @@ impl Checker<'_> {
         {
             return self.several(names, values, to);
         }
+        if let (syn::Pat::Tuple(names), Some(init)) = (&local.pat, &local.init)
+            && let syn::Expr::MethodCall(call) = &*init.expr
+            && (call.method == "sin_cos" && call.args.is_empty() && names.elems.len() == 2)
+        {
+            return self.sin_cos(names, call, to);
+        }
         let (pattern, declared) = match &local.pat {
             syn::Pat::Type(typed) => (&*typed.pat, Some(self.read_type(&typed.ty))),
             other => (other, None),
@@ -95,9 +102,25 @@ impl Checker<'_> {
         }
     }
 
+    /// `let (sine, cosine) = x.sin_cos();`, where `x` is found once.
+    fn sin_cos(&mut self, names: &syn::PatTuple, call: &syn::ExprMethodCall, to: &mut Block) {
+        let (angle, span) = (self.expr(&call.receiver), call.method.span());
+        let ty = angle.ty.clone();
+        self.demand(&ty, span, Scalar::is_float, "`sin_cos` is for floats, and this is `{}`");
+        let angle = self.keep(angle, &mut to.stmts);
+        let angle = Expr::new(Kind::Var(angle), ty.clone(), span);
+        let values = [Math::Sin, Math::Cos]
+            .map(|math| Expr::new(Kind::Math(math, vec![angle.clone()]), ty.clone(), span));
+        self.bind_several(names, values.to_vec(), to);
+    }
+
     /// `let (a, b) = (x, y);`: several bindings, none of whose values knows the new names.
     fn several(&mut self, names: &syn::PatTuple, values: &syn::ExprTuple, to: &mut Block) {
         let values: Vec<_> = values.elems.iter().map(|value| self.expr(value)).collect();
+        self.bind_several(names, values, to);
+    }
+
+    fn bind_several(&mut self, names: &syn::PatTuple, values: Vec<Expr>, to: &mut Block) {
         for (name, value) in names.elems.iter().zip(values) {
             match name {
                 syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
@@ -142,35 +165,18 @@ impl Checker<'_> {
                 let span = assign.eq_token.span();
                 self.assign(&assign.left, None, &assign.right, span, to);
             }
-            syn::Expr::While(repeat) => {
-                self.refuse_label(repeat.label.as_ref());
-                if let syn::Expr::Let(pattern) = &*repeat.cond {
-                    self.errors.at(pattern.let_token.span, "kernels have no `while let`");
-                    return;
-                }
-                let condition = self.expr_to(&repeat.cond, &BOOL);
-                let body = self.body(&repeat.body);
-                to.stmts.push(Stmt::While(condition, body));
-            }
-            syn::Expr::Loop(repeat) => {
-                self.refuse_label(repeat.label.as_ref());
-                let body = self.body(&repeat.body);
-                to.stmts.push(Stmt::Loop(body));
-            }
-            syn::Expr::ForLoop(repeat) => self.for_loop(repeat, to),
+            syn::Expr::While(_) | syn::Expr::Loop(_) | syn::Expr::ForLoop(_) => self.repeated(expr, to),
             syn::Expr::Break(jump) => {
-                self.jump(jump.break_token.span, jump.label.as_ref(), "break");
                 if let Some(value) = &jump.expr {
                     self.errors.at(
                         value.span(),
                         "a kernel's loops have no value; assign it to a variable before `break`",
                     );
                 }
-                to.stmts.push(Stmt::Break);
+                self.jump(jump.break_token.span, jump.label.as_ref(), Stmt::Break, to);
             }
             syn::Expr::Continue(jump) => {
-                self.jump(jump.continue_token.span, jump.label.as_ref(), "continue");
-                to.stmts.push(Stmt::Continue);
+                self.jump(jump.continue_token.span, jump.label.as_ref(), Stmt::Continue, to);
             }
             syn::Expr::Return(jump) => {
                 let wanted = self.result.clone();
@@ -191,67 +197,6 @@ impl Checker<'_> {
                 }
             }
         }
-    }
-
-    pub(super) fn body(&mut self, block: &syn::Block) -> Block {
-        self.loops += 1;
-        let mut body = self.block(block);
-        self.loops -= 1;
-        if let Some(tail) = body.tail.take() {
-            self.expect(&tail.ty.clone(), &Ty::Unit, tail.span);
-            body.stmts.push(Stmt::Expr(*tail));
-        }
-        body
-    }
-
-    fn jump(&mut self, span: proc_macro2::Span, label: Option<&syn::Lifetime>, what: &str) {
-        if let Some(label) = label {
-            self.errors
-                .at(label.span(), format!("kernels have no labels; `{what}` is about the innermost loop"));
-        }
-        if self.loops == 0 {
-            self.errors.at(span, format!("`{what}` stands in a loop"));
-        }
-    }
-
-    fn refuse_label(&mut self, label: Option<&syn::Label>) {
-        if let Some(label) = label {
-            self.errors.at(label.span(), "kernels have no labels; put the inner loop into a helper function");
-        }
-    }
-
-    fn for_loop(&mut self, repeat: &syn::ExprForLoop, to: &mut Block) {
-        self.refuse_label(repeat.label.as_ref());
-        let mut of = &*repeat.expr;
-        while let syn::Expr::Paren(inner) = of {
-            of = &inner.expr;
-        }
-        if let Some((range, way)) = self.way(of) {
-            return self.walked(repeat, range, way, to);
-        }
-        let syn::Expr::Range(range) = of else {
-            let message = match of {
-                syn::Expr::MethodCall(call) => {
-                    format!(
-                        "kernels have no iterators, so no `.{}()`; a range may have `.rev()` or `.step_by(2)`, and what else \
-                         there is to count, count by `while`",
-                        call.method
-                    )
-                }
-                _ => "a kernel's `for` goes over a range: `for i in 0..n`".into(),
-            };
-            self.errors.at(of.span(), message);
-            return;
-        };
-        let Some((from, until)) = self.ends(range) else { return };
-        let ty = from.ty.clone();
-        self.scopes.push(HashMap::new());
-        let (name, mutable) = self.counter(&repeat.pat);
-        let var = self.bind(name, ty, mutable, VarKind::Value);
-        let body = self.body(&repeat.body);
-        self.scopes.pop();
-        let inclusive = matches!(range.limits, syn::RangeLimits::Closed(_));
-        to.stmts.push(Stmt::For { var, from, to: until, inclusive, body });
     }
 }
 

@@ -256,3 +256,100 @@ fn bits_are_counted_and_moved() {
         read(&out)
     });
 }
+
+#[windlass::kernel]
+fn saturating(a: &[u32], b: &[u32], out: &mut View<u32, 2>, signed: &mut View<i32, 2>) {
+    let i = global_id(0);
+    let (x, y) = (a[i], b[i]);
+    out[i][0] = x.saturating_add(y);
+    out[i][1] = x.saturating_sub(y);
+    out[i][2] = x.saturating_mul(y);
+    out[i][3] = x.pow(y % 7);
+    out[i][4] = x.div_ceil(y | 1);
+    out[i][5] = x.next_power_of_two() + x.is_power_of_two() as u32;
+    out[i][6] = (x | 1).ilog2() * 100_000 + x.isqrt();
+    let (x, y) = (x as i32, y as i32);
+    signed[i][0] = x.saturating_add(y);
+    signed[i][1] = x.saturating_sub(y);
+    signed[i][2] = x.saturating_mul(y);
+    signed[i][3] = x.pow(3);
+    signed[i][4] = x.rem_euclid(y | 1);
+    signed[i][5] = x.div_euclid(y | 1);
+}
+
+#[test]
+fn what_saturates_and_what_rounds_down() {
+    let corners =
+        [0, 1, 2, 3, 7, 100, 65535, 65536, i32::MAX as u32, 1 << 31, (1 << 31) + 1, u32::MAX - 1, u32::MAX];
+    let pairs: Vec<(u32, u32)> = corners.iter().flat_map(|a| corners.iter().map(move |b| (*a, *b))).collect();
+    let unsigned = |(x, y): (u32, u32)| {
+        let power = x.checked_next_power_of_two().unwrap_or(0);
+        let log = (x | 1).ilog2() * 100_000 + x.isqrt();
+        let half = x.div_ceil(y | 1);
+        let two = power.wrapping_add(u32::from(x.is_power_of_two()));
+        [x.saturating_add(y), x.saturating_sub(y), x.saturating_mul(y), x.wrapping_pow(y % 7), half, two, log]
+    };
+    let signed = |(x, y): (u32, u32)| {
+        let (x, y) = (x as i32, y as i32);
+        let (rest, quotient) = (x.wrapping_rem_euclid(y | 1), x.wrapping_div_euclid(y | 1));
+        [x.saturating_add(y), x.saturating_sub(y), x.saturating_mul(y), x.wrapping_pow(3), rest, quotient]
+            .map(|x| x as u32)
+    };
+    let expected: Vec<u32> =
+        pairs.iter().copied().flat_map(unsigned).chain(pairs.iter().copied().flat_map(signed)).collect();
+    let n = pairs.len();
+    everywhere(&expected, |queue| {
+        let (a, b): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
+        let (a, b) = (Buffer::from(a), Buffer::from(b));
+        let (out, ints) = (Buffer::<u32, 2>::new([n, 7]), Buffer::<i32, 2>::new([n, 6]));
+        queue.submit(|cg| {
+            let call = saturating(cg.read(&a), cg.read(&b), cg.overwrite(&out), cg.overwrite(&ints));
+            cg.parallel_for(n, call)
+        })?;
+        let ints = read(&ints)?.into_iter().map(|x| x as u32);
+        Ok(read(&out)?.into_iter().chain(ints).collect())
+    });
+}
+
+#[windlass::kernel]
+fn powers(x: &[f32], out: &mut View<f32, 2>) {
+    let i = global_id(0);
+    let (sine, cosine) = x[i].sin_cos();
+    out[i][0] = x[i].powi(3) + x[i].powi(0);
+    out[i][1] = x[i].powi(-2);
+    out[i][2] = x[i].hypot(3.0);
+    out[i][3] = x[i].rem_euclid(0.75);
+    out[i][4] = sine * sine + cosine * cosine;
+    out[i][5] = if x[i].is_finite() { 1.0 } else { 0.0 };
+}
+
+#[test]
+fn powers_of_floats() {
+    let x: Vec<f32> = vec![0.5, -1.5, 2.0, -8.0, 1e-3, 1e30, -3e37];
+    for queue in crate::everywhere::queues() {
+        let (buffer, out) = (Buffer::from(x.clone()), Buffer::<f32, 2>::new([x.len(), 6]));
+        let call = |cg: &windlass::CommandGroup<'_>| {
+            cg.parallel_for(x.len(), powers(cg.read(&buffer), cg.overwrite(&out)))
+        };
+        queue.submit(call).expect("it is submitted");
+        let found = read(&out).expect("it runs");
+        for (row, x) in found.chunks(6).zip(&x) {
+            let expected = [
+                x.powi(3) + 1.0,
+                x.powi(-2),
+                x.hypot(3.0),
+                x.rem_euclid(0.75),
+                1.0,
+                f32::from(u8::from(x.is_finite())),
+            ];
+            for (at, (found, expected)) in row.iter().zip(expected).enumerate() {
+                let near = (found - expected).abs() <= expected.abs() * 1e-5 || found == &expected;
+                // Of what is far larger than the divisor, or than a turn, the remainder is the device's own.
+                let is_open = matches!(at, 3 | 4) && x.abs() > 1e6
+                    || expected.abs() < f32::MIN_POSITIVE
+                    || expected.is_infinite();
+                assert!(near || is_open, "{x}: {at} is {found}, not {expected}, on {}", queue.device());
+            }
+        }
+    }
+}

@@ -310,3 +310,75 @@ fn patterns_take_ranges() {
         read(&out)
     });
 }
+
+#[windlass::kernel]
+fn labels(limit: u32, out: &mut [u32]) {
+    let i = global_id(0);
+    let mut sum = 0;
+    'rows: for row in 0..8 {
+        'columns: for column in (0..6).rev() {
+            let mut k = 0;
+            while k < 5 {
+                k += 1;
+                if (row + column + k + i) % 11 == 0 {
+                    continue 'rows;
+                }
+                if (row * column + k) % 7 == i % 5 {
+                    continue 'columns;
+                }
+                if sum > limit {
+                    break 'rows;
+                }
+                if k == 4 {
+                    break;
+                }
+                sum += row + k;
+            }
+            sum += 1;
+        }
+        sum += 100;
+    }
+    for part in [sum, i, limit].iter() {
+        if *part == 7 {
+            continue;
+        }
+        out[i] = out[i] * 3 + part;
+    }
+}
+
+#[test]
+fn jumps_to_outer_loops() {
+    let one = |i: u32| {
+        let (limit, mut sum) = (900, 0);
+        'rows: for row in 0..8 {
+            'columns: for column in (0..6).rev() {
+                let mut k = 0;
+                while k < 5 {
+                    k += 1;
+                    if (row + column + k + i).is_multiple_of(11) {
+                        continue 'rows;
+                    }
+                    if (row * column + k) % 7 == i % 5 {
+                        continue 'columns;
+                    }
+                    if sum > limit {
+                        break 'rows;
+                    }
+                    if k == 4 {
+                        break;
+                    }
+                    sum += row + k;
+                }
+                sum += 1;
+            }
+            sum += 100;
+        }
+        [sum, i, limit].into_iter().filter(|part| *part != 7).fold(0_u32, |out, part| out * 3 + part)
+    };
+    let expected: Vec<u32> = (0..60).map(one).collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<u32>::new(60);
+        queue.submit(|cg| cg.parallel_for(60, labels(900, cg.read_write(&out))))?;
+        read(&out)
+    });
+}

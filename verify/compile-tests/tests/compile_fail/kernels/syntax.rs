@@ -119,4 +119,22 @@ fn ranges_in_patterns(x: &[u32], out: &mut [u32]) {
     };
 }
 
+#[windlass::kernel]
+fn over(x: &[u32], n: u32, out: &mut [u32]) {
+    for v in x {
+        out[0] += v;
+    }
+    for v in n {
+        out[0] += v;
+    }
+    for v in [1, 2].windows(2) {
+        out[0] += v;
+    }
+    'outer: for i in 0..3 {
+        continue 'inner;
+    }
+    let (sine, cosine) = n.sin_cos();
+    out[1] = 1.5_f32.pow(2) as u32 + n.hypot(1) + n.saturating_add();
+}
+
 fn main() {}

@@ -1,0 +1,147 @@
+// Written in the kernel language, and read by the attribute, not by the compiler: see `library.rs`.
+
+fn saturating_add<T>(a: T, b: T) -> T {
+    let sum = a + b;
+    // It wraps, and then lies on the wrong side of `a`.
+    if b >= 0 {
+        if sum < a { T::MAX } else { sum }
+    } else if sum > a {
+        T::MIN
+    } else {
+        sum
+    }
+}
+
+fn saturating_sub<T>(a: T, b: T) -> T {
+    let difference = a - b;
+    if b >= 0 {
+        if difference > a { T::MIN } else { difference }
+    } else if difference < a {
+        T::MAX
+    } else {
+        difference
+    }
+}
+
+fn saturating_mul<T>(a: T, b: T) -> T {
+    let product = a * b;
+    if a == 0 || b == 0 {
+        return 0;
+    }
+    // The least number divided by -1 is itself, so that the division finds nothing wrong with this one.
+    let is_least = b + 1 == 0 && a == T::MIN;
+    if product / b == a && !is_least {
+        product
+    } else if (a < 0) != (b < 0) {
+        T::MIN
+    } else {
+        T::MAX
+    }
+}
+
+fn pow<T>(base: T, exponent: u32) -> T {
+    let mut result: T = 1;
+    let mut square = base;
+    let mut left = exponent;
+    while left > 0 {
+        if (left & 1) == 1 {
+            result = result * square;
+        }
+        square = square * square;
+        left = left >> 1;
+    }
+    result
+}
+
+fn powi<T>(base: T, exponent: i32) -> T {
+    let mut result: T = 1.0;
+    let mut square = base;
+    let mut left = exponent.abs() as u32;
+    while left > 0 {
+        if (left & 1) == 1 {
+            result = result * square;
+        }
+        square = square * square;
+        left = left >> 1;
+    }
+    if exponent < 0 { 1.0 / result } else { result }
+}
+
+fn hypot<T>(x: T, y: T) -> T {
+    let a = x.abs();
+    let b = y.abs();
+    let most = a.max(b);
+    if most == 0.0 {
+        return 0.0;
+    }
+    // Squares of large numbers are beyond the largest one.
+    let part = a.min(b) / most;
+    most * (1.0 + part * part).sqrt()
+}
+
+fn rem_euclid<T>(a: T, b: T) -> T {
+    let rest = a % b;
+    if rest >= 0 {
+        rest
+    } else if b < 0 {
+        rest - b
+    } else {
+        rest + b
+    }
+}
+
+fn rem_euclid_of_floats<T>(a: T, b: T) -> T {
+    let rest = a % b;
+    if rest < 0.0 { rest + b.abs() } else { rest }
+}
+
+fn div_euclid<T>(a: T, b: T) -> T {
+    let quotient = a / b;
+    if a % b >= 0 {
+        quotient
+    } else if b > 0 {
+        quotient - 1
+    } else {
+        quotient + 1
+    }
+}
+
+fn div_ceil<T>(a: T, b: T) -> T {
+    let quotient = a / b;
+    if a % b > 0 { quotient + 1 } else { quotient }
+}
+
+fn is_power_of_two<T>(a: T) -> bool {
+    a != 0 && (a & (a - 1)) == 0
+}
+
+fn next_power_of_two<T>(a: T) -> T {
+    let mut power: T = 1;
+    // Twice the largest one is 0, which is what there is then.
+    while power < a && power > 0 {
+        power = power + power;
+    }
+    power
+}
+
+fn ilog2<T>(a: T) -> u32 {
+    31 - a.leading_zeros()
+}
+
+fn isqrt<T>(a: T) -> T {
+    let mut root: T = 0;
+    let mut bit: T = 1 << (T::BITS / 2 - 1);
+    while bit > 0 {
+        let more = root | bit;
+        // The square is not beyond the largest number, as the root has half of the bits.
+        if more * more <= a {
+            root = more;
+        }
+        bit = bit >> 1;
+    }
+    root
+}
+
+fn is_finite<T>(x: T) -> bool {
+    x.abs() <= T::MAX
+}
