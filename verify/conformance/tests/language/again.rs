@@ -39,11 +39,11 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 }
 
 /// Guards against hanging. lavapipe compiles the largest kernels for a minute where two tests share a slow machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs a test with these variables; what it prints goes to a file. Drivers are not required there: it is for the caller
 /// to see what it ran on.
-pub(crate) fn run(test: &str, output: &Path, variables: &[(&str, OsString)]) -> Ended {
+pub(crate) fn run(test: &str, output: &Path, variables: &[(&str, OsString)], patience: Duration) -> Ended {
     let file = || fs::File::options().create(true).append(true).open(output).expect("it can be written");
     let mut child = Command::new(program())
         .args(["--exact", test, "--test-threads", "1"])
@@ -59,7 +59,7 @@ pub(crate) fn run(test: &str, output: &Path, variables: &[(&str, OsString)]) -> 
     let status = loop {
         match child.try_wait().expect("a child can be waited for") {
             Some(status) => break Some(status),
-            None if start.elapsed() > PATIENCE => {
+            None if start.elapsed() > patience => {
                 let _ = child.kill().and_then(|()| child.wait());
                 break None;
             }
@@ -71,6 +71,6 @@ pub(crate) fn run(test: &str, output: &Path, variables: &[(&str, OsString)]) -> 
         Some(status) if status.success() => Ended::Well,
         Some(status) if status.code().is_none() => Ended::Crashed(said),
         Some(_) => Ended::Failed(said),
-        None => Ended::Crashed(format!("it had not ended after {PATIENCE:?}\n{said}")),
+        None => Ended::Crashed(format!("it had not ended after {patience:?}\n{said}")),
     }
 }

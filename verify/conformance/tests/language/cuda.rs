@@ -65,7 +65,8 @@ fn every_kernel_compiles_as_cuda() {
     let folder = again::folder("cuda-texts");
     for test in again::tests() {
         let output = folder.join("output.txt");
-        let ended = again::run(&test, &output, &[("WINDLASS_DUMP", folder.clone().into())]);
+        let variables = [("WINDLASS_DUMP", folder.clone().into())];
+        let ended = again::run(&test, &output, &variables, again::PATIENCE);
         assert_eq!(ended, Ended::Well, "{test}");
     }
     if texts(&folder).is_empty() {

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use windlass::KernelCall;
 use windlass::image::{Kernel, KernelImage, Slot, SlotAccess};
@@ -33,6 +34,9 @@ const ON_PURPOSE: &[(&str, &str)] = &[
     ),
     ("edges", "neighbours add to the same elements of `other`, which is never read for the result"),
 ];
+
+/// The longest test takes a second there, and one in a hundred never ends.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often a test is run that crashes, or that is said to write what the host has mapped.
 const TRIES: usize = 10;
@@ -69,6 +73,7 @@ fn reports(test: &str, vendors: &OsString, texts: &Path) -> BTreeSet<(String, St
                 ("OCLGRIND_LOG", log.clone().into()),
                 ("WINDLASS_DUMP", texts.into()),
             ],
+            PATIENCE,
         );
         match ended {
             Ended::Well => {
