@@ -86,7 +86,8 @@ impl Writer {
     fn int(&mut self, ty: Ty, depth: usize) -> Both {
         let signed = ty == Ty::I;
         let name = if signed { "i32" } else { "u32" };
-        match self.random.below(27) {
+        match self.random.below(30) {
+            27..=29 => self.shared(ty, depth),
             20 if self.may_be_half && self.random.once_in(2) => self.half(ty, depth),
             20 if self.may_be_wide => self.wide(ty, depth),
             21 if self.may_be_wide => self.double(ty, depth),

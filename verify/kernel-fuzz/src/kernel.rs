@@ -2,6 +2,7 @@
 
 use crate::expr::Both;
 use crate::random::Random;
+use crate::sharing::{ITEMS, PLAIN_ITEMS, PLAIN_TOOLS, TOOLS};
 
 /// A type of variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,13 +244,18 @@ impl Writer {
         };
         let text = format!(
             "#[windlass::kernels]
+mod {name}_tools {{
+{TOOLS}}}
+#[windlass::kernels]
 mod {name} {{
     use windlass::prelude::*;
+    #[kernels]
+    use super::{name}_tools::*;
     const LIMIT: u32 = 17;
     const ODDS: [i32; 3] = [-7, 1 << 20, 3];
     #[derive(Clone, Copy)]
-    pub struct Pair {{ low: i32, high: u32, rest: [i32; 3] }}
-    fn mix(p: i32, q: u32) -> i32 {{ {} }}
+    pub struct Pair {{ low: i32, high: u32, rest: Row }}
+{ITEMS}    fn mix(p: i32, q: u32) -> i32 {{ {} }}
     fn join(p: u32, q: u32) -> u32 {{ p ^ q }}
     fn bump(v: &mut i32, by: i32) {{ *v += by; *v = *v ^ 5; }}
     fn total(of: &[u32], upto: u32) -> u32 {{
@@ -268,7 +274,7 @@ mod {name}_plain {{
     const ODDS: [i32; 3] = [-7, 1 << 20, 3];
     #[derive(Clone, Copy)]
     struct Pair {{ low: i32, high: u32, rest: [i32; 3] }}
-    fn mix(p: i32, q: u32) -> i32 {{ {} }}
+{PLAIN_TOOLS}{PLAIN_ITEMS}    fn mix(p: i32, q: u32) -> i32 {{ {} }}
     fn bump(v: &mut i32, by: i32) {{ *v = v.wrapping_add(by); *v ^= 5; }}
     fn total(of: &[u32], upto: u32) -> u32 {{
         let mut sum = 0_u32;
@@ -389,7 +395,11 @@ mod {name}_plain {{
     /// More steps of the group with its memory, and what `all` is in the end.
     fn stage(&mut self, items: usize) -> (String, String) {
         let half = items / 2;
-        match self.random.below(4) {
+        match self.random.below(5) {
+            4 => (
+                "let all = passed(tile, l, near + 1);\n".into(),
+                format!("(0..{items}).map(|l: usize| near[l ^ 1].wrapping_add(1)).collect()\n"),
+            ),
             0 => (
                 // One item more would show.
                 format!("barrier();\nif l < {} {{\ntile[l] += tile[l + {half}] + 7;\n}}\nbarrier();\nlet all = tile[l];\n", half - 1),

@@ -11,6 +11,7 @@ mod more;
 pub mod plain;
 mod random;
 pub mod shares;
+mod sharing;
 mod stmt;
 
 pub use kernel::program;

@@ -29,7 +29,7 @@ impl Writer {
     }
 
     fn stmt(&mut self, depth: usize, in_loop: bool) -> Both {
-        match self.random.below(20) {
+        match self.random.below(23) {
             0..=2 => self.bind(depth),
             3 | 4 => self.assign(depth),
             5 => self.array(depth),
@@ -42,6 +42,7 @@ impl Writer {
             12 | 17 => self.extra_stmt(depth).unwrap_or_else(|| self.bind(depth)),
             18 | 19 => self.vectors(depth),
             13 => self.changed(depth),
+            20..=22 => self.shared_stmt(depth, in_loop),
             14 if in_loop => self.jump(depth),
             15 if self.may_return => self.leave(depth),
             _ => self.bind(depth),
@@ -64,7 +65,7 @@ impl Writer {
         form(&text, &text, &[&init])
     }
 
-    fn assign(&mut self, depth: usize) -> Both {
+    pub(crate) fn assign(&mut self, depth: usize) -> Both {
         let vars: Vec<Var> = self.vars.iter().filter(|v| v.mutable).cloned().collect();
         if vars.is_empty() {
             return self.bind(depth);

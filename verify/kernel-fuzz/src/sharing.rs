@@ -1,0 +1,233 @@
+//! What kernels share, and ways through loops: generic helpers, methods, operators, another module, labels, arrays to go through.
+
+use crate::expr::{Both, form};
+use crate::kernel::{Extra, Ty, Var, Writer};
+
+/// A module that each kernel's module uses: it has names that the other one has as well.
+pub(crate) const TOOLS: &str = "    use windlass::prelude::*;
+    const LIMIT: u32 = 3;
+    pub const TURNS: u32 = 2;
+    #[derive(Clone, Copy)]
+    pub struct Range<T> { pub low: T, pub high: T }
+    impl<T> Range<T> {
+        pub fn of(a: T, b: T) -> Self { if a < b { Range { low: a, high: b } } else { Range { low: b, high: a } } }
+        pub fn middle(self, by: T) -> T { self.low + (self.high - self.low) / by }
+    }
+    fn mix(x: u32) -> u32 { (x ^ LIMIT) * 2_654_435_761 }
+    pub fn scatter(x: u32) -> u32 {
+        let mut h = x;
+        for _ in 0..TURNS { h = mix(h).rotate_left(5); }
+        h
+    }
+";
+
+/// The same in plain Rust.
+pub(crate) const PLAIN_TOOLS: &str = "    fn scatter(x: u32) -> u32 {
+        (0..2).fold(x, |h, _| (h ^ 3).wrapping_mul(2_654_435_761).rotate_left(5))
+    }
+";
+
+/// What stands in each kernel's module.
+pub(crate) const ITEMS: &str = "    type Row = [i32; 3];
+    impl Pair {
+        fn of(low: i32, high: u32) -> Self { Pair { low, high, rest: [1, low, -3] } }
+        fn sum(&self) -> i32 { let mut sum = self.low + self.high as i32; for r in self.rest { sum += r; } sum }
+        fn shift(&mut self, by: i32) { self.low += by; self.rest[1] = self.low; }
+    }
+    impl Add for Pair {
+        type Output = Pair;
+        fn add(self, other: Pair) -> Pair { Pair { low: self.low + other.low, high: self.high + other.high, rest: self.rest } }
+    }
+    impl MulAssign<u32> for Pair {
+        fn mul_assign(&mut self, by: u32) { self.high *= by; self.rest[0] -= 1; }
+    }
+    fn larger<T: PartialOrd>(a: T, b: T) -> T { if a > b { a } else { b } }
+    fn at<T, const N: usize>(of: [T; N], index: usize) -> T { let last: usize = N - 1; of[index.min(last)] }
+    fn below<T>(of: &[T], index: u32, or: T) -> T { if index < of.len() { of[index] } else { or } }
+    fn passed<T>(tile: &mut [T], l: u32, value: T) -> T {
+        barrier();
+        tile[l] = value;
+        barrier();
+        let other = tile[l ^ 1];
+        barrier();
+        other
+    }
+";
+
+/// The same in plain Rust.
+pub(crate) const PLAIN_ITEMS: &str = "    impl Pair {
+        fn of(low: i32, high: u32) -> Self { Pair { low, high, rest: [1, low, -3] } }
+        fn sum(&self) -> i32 { self.rest.iter().fold(self.low.wrapping_add(self.high as i32), |sum, r| sum.wrapping_add(*r)) }
+        fn shift(&mut self, by: i32) { self.low = self.low.wrapping_add(by); self.rest[1] = self.low; }
+        fn plus(self, other: Pair) -> Pair {
+            Pair { low: self.low.wrapping_add(other.low), high: self.high.wrapping_add(other.high), rest: self.rest }
+        }
+        fn times(&mut self, by: u32) { self.high = self.high.wrapping_mul(by); self.rest[0] = self.rest[0].wrapping_sub(1); }
+    }
+";
+
+impl Writer {
+    /// A value by something that is shared.
+    pub(crate) fn shared(&mut self, ty: Ty, depth: usize) -> Both {
+        let (a, b) = (self.expr(ty, depth - 1), self.expr(ty, depth - 1));
+        let u = self.expr(Ty::U, depth - 1);
+        if self.in_helper {
+            return self.arithmetic(ty, &a, &b, &u);
+        }
+        match (self.random.below(6), ty) {
+            (0, _) => self.arithmetic(ty, &a, &b, &u),
+            (1, _) => form("larger({0}, {1})", "({0}).max({1})", &[&a, &b]),
+            (2, _) => form(
+                "at([{0}, {1}, {0}], ({2}) % 5)",
+                "(read(&[{0}, {1}, {0}], (({2}) % 5).min(2)))",
+                &[&a, &b, &u],
+            ),
+            (3, Ty::U) => form("(scatter({0}))", "(scatter({0}))", &[&a]),
+            (3, _) => {
+                let kernel = "(Pair::of({0}, {2}) + Pair::of({1}, 3)).sum()";
+                form(kernel, "Pair::of({0}, {2}).plus(Pair::of({1}, 3)).sum()", &[&a, &b, &u])
+            }
+            (4, Ty::U) => form(
+                "below(b, ({0}) % 70, {1})",
+                "*m.b.get((({0}) % 70) as usize).unwrap_or(&({1}))",
+                &[&a, &b],
+            ),
+            // Outside on both sides.
+            (4, _) => {
+                let kernel = "a[({0}) % 64]";
+                form(kernel, "u32::try_from(({0}).remainder(64)).map_or(0, |at| read(&m.a, at))", &[&a])
+            }
+            (_, Ty::U) => form(
+                "Range::of({0} % 1000, {1} % 1000).middle(2)",
+                "(({0} % 1000).min({1} % 1000) + (({0} % 1000).abs_diff({1} % 1000)) / 2)",
+                &[&a, &b],
+            ),
+            _ => self.arithmetic(ty, &a, &b, &u),
+        }
+    }
+
+    /// Methods of numbers that are written in the language itself.
+    fn arithmetic(&mut self, ty: Ty, a: &Both, b: &Both, u: &Both) -> Both {
+        let (kernel, plain) = match (self.random.below(6), ty) {
+            (0, _) => ("({0}).saturating_add({1})", "({0}).saturating_add({1})"),
+            (1, _) => ("({0}).saturating_sub({1})", "({0}).saturating_sub({1})"),
+            (2, _) => ("({0}).saturating_mul({1})", "({0}).saturating_mul({1})"),
+            (3, _) => ("({0}).pow(({2}) % 6)", "({0}).wrapping_pow(({2}) % 6)"),
+            (4, Ty::U) => ("({0}).isqrt()", "({0}).isqrt()"),
+            (_, Ty::U) => (
+                "(({0}).next_power_of_two() ^ ({0}).is_power_of_two() as u32)",
+                "(({0}).checked_next_power_of_two().unwrap_or(0) ^ ({0}).is_power_of_two() as u32)",
+            ),
+            (4, _) => ("({0}).rem_euclid({1} | 1)", "({0}).wrapping_rem_euclid({1} | 1)"),
+            _ => ("({0}).div_euclid({1} | 1)", "({0}).wrapping_div_euclid({1} | 1)"),
+        };
+        form(kernel, plain, &[a, b, u])
+    }
+
+    /// A statement about something shared, or a loop of another kind.
+    pub(crate) fn shared_stmt(&mut self, depth: usize, in_loop: bool) -> Both {
+        match self.random.below(8) {
+            0 => self.method(depth),
+            1 if depth > 1 => self.each(depth),
+            2 | 3 if depth > 1 => self.labelled(depth),
+            4 if depth > 1 => self.another_way(depth),
+            5 if depth > 1 => self.ranges(depth, in_loop),
+            6 if self.extra == Extra::Atomics && self.may_write => self.exchange(depth),
+            _ => self.several(depth),
+        }
+    }
+
+    fn method(&mut self, depth: usize) -> Both {
+        let Some(name) = self.structs.first().cloned() else {
+            let name = self.fresh("p");
+            let (low, high) = (self.expr(Ty::I, depth), self.expr(Ty::U, depth));
+            self.structs.push(name.clone());
+            let text = format!("let mut {name} = Pair::of({{0}}, {{1}});\n");
+            return form(&text, &text, &[&low, &high]);
+        };
+        if self.random.once_in(2) {
+            let by = self.expr(Ty::I, depth);
+            let text = format!("let by = {{0}};\n{name}.shift(by);\n");
+            return form(&text, &text, &[&by]);
+        }
+        let by = self.expr(Ty::U, depth);
+        form(
+            &format!("let by = {{0}};\n{name} *= by;\n"),
+            &format!("let by = {{0}};\n{name}.times(by);\n"),
+            &[&by],
+        )
+    }
+
+    fn several(&mut self, depth: usize) -> Both {
+        let names = [self.fresh("v"), self.fresh("v")];
+        let (a, b) = (self.expr(Ty::I, depth), self.expr(Ty::U, depth));
+        for (name, ty) in names.iter().zip([Ty::I, Ty::U]) {
+            self.vars.push(Var { name: name.clone(), ty, mutable: *name == names[0] });
+        }
+        let text = format!("let (mut {}, {}) = ({{0}}, {{1}});\n", names[0], names[1]);
+        form(&text, &text, &[&a, &b])
+    }
+
+    fn each(&mut self, depth: usize) -> Both {
+        let name = self.fresh("e");
+        let (a, b) = (self.expr(Ty::I, depth - 1), self.expr(Ty::I, 0));
+        self.vars.push(Var { name: name.clone(), ty: Ty::I, mutable: false });
+        let body = self.stmts(2, depth - 1, true);
+        self.vars.retain(|v| v.name != name);
+        let text = format!("for {name} in [{{0}}, {{1}}, -4] {{\n{{2}}}}\n");
+        form(&text, &text, &[&a, &b, &body])
+    }
+
+    fn another_way(&mut self, depth: usize) -> Both {
+        let name = self.fresh("i");
+        let (from, count) = (self.random.below(4), self.random.below(9));
+        let way = *self.random.pick(&["rev()", "step_by(2)", "step_by(3)"]);
+        let range = match self.random.once_in(5) {
+            true => "(u32::MAX - 3..=u32::MAX)".into(),
+            false => format!("({from}_u32..{})", from + count),
+        };
+        self.vars.push(Var { name: name.clone(), ty: Ty::U, mutable: false });
+        let body = self.stmts(2, depth - 1, true);
+        self.vars.retain(|v| v.name != name);
+        let text = format!("for {name} in {range}.{way} {{\n{{0}}}}\n");
+        form(&text, &text, &[&body])
+    }
+
+    /// Loops in each other, of which the inner one leaves the outer one or goes on with it.
+    fn labelled(&mut self, depth: usize) -> Both {
+        let (label, i, k) = (self.fresh("l"), self.fresh("i"), self.fresh("k"));
+        let how = if self.random.once_in(2) { "break" } else { "continue" };
+        self.vars.push(Var { name: i.clone(), ty: Ty::U, mutable: false });
+        let condition = self.expr(Ty::B, depth.min(2));
+        let inner = self.stmts(1, depth - 1, true);
+        // It may bind a variable, which ends with the loop's body.
+        let outer = self.vars.clone();
+        let behind = self.assign(1);
+        self.vars = outer;
+        self.vars.retain(|v| v.name != i);
+        let text = format!(
+            "'{label}: for {i} in 0..4_u32 {{\nlet mut {k}: u32 = 0;\nwhile {k} < 3 {{\n{k} += 1;\n{{1}}if {{0}} {{\n{how} '{label};\n}}\n}}\n{{2}}}}\n"
+        );
+        form(&text, &text, &[&condition, &inner, &behind])
+    }
+
+    fn ranges(&mut self, depth: usize, in_loop: bool) -> Both {
+        let of = self.expr(Ty::U, depth - 1);
+        let (a, b) = (self.stmts(1, depth - 1, in_loop), self.stmts(1, depth - 1, in_loop));
+        let text = "match ({0}) % 40 {\n0..=7 | 30 => {\n{1}}\n9..12 => {\n{2}}\n_ => {}\n}\n";
+        form(text, text, &[&of, &a, &b])
+    }
+
+    /// An exchange that is never made: nobody changes these, and none of them is so large.
+    fn exchange(&mut self, depth: usize) -> Both {
+        let (at, value) = (self.expr(Ty::U, 0), self.expr(Ty::U, depth));
+        let name = self.fresh("v");
+        self.vars.push(Var { name: name.clone(), ty: Ty::U, mutable: false });
+        let place = "24 + ({0}) % 4";
+        let kernel = format!(
+            "let {name} = match acc[{place}].compare_exchange(0xffff_fff0, {{1}}, Relaxed, Relaxed) {{\nOk(was) => was + 1,\nErr(seen) => \
+             seen,\n}};\n"
+        );
+        form(&kernel, &format!("let {name} = read(&m.acc, {place});\n"), &[&at, &value])
+    }
+}
