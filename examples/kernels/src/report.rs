@@ -66,7 +66,10 @@ impl Report {
         if found.len() != expected.len() {
             self.wrong.push(format!("{what}: {} of {}", found.len(), expected.len()));
         }
-        let is_far = |(a, b): (&f32, &f32)| !((a - b).abs() <= off * b.abs().max(1.0));
+        let is_far = |(a, b): (&f32, &f32)| {
+            let by = (a - b).abs();
+            by.is_nan() || by > off * b.abs().max(1.0)
+        };
         let differ = found.iter().zip(expected).position(is_far);
         if let Some(at) = differ {
             self.wrong.push(format!("{what}[{at}] is {}, and should be {}", found[at], expected[at]));
