@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::errors::Errors;
 use crate::hir::{
-    Arg, Base, Block, Expr, Function, Kind, Module, Node, PartMut, Place, Stmt, VarId, walk_block,
+    Arg, Base, Block, Change, Expr, Function, Kind, Module, Node, PartMut, Place, Stmt, VarId, change_block,
+    walk_block,
 };
 use crate::ty::Ty;
 
@@ -218,6 +219,7 @@ impl Caller<'_> {
         }
         self.refuse_returns(function, &body);
         rename(&mut body, &names);
+        point_at(&mut body, span);
         to.extend(body.stmts);
         let tail = body.tail.map(|tail| *tail)?;
         match tail.ty {
@@ -240,6 +242,17 @@ impl Caller<'_> {
             );
         }
     }
+}
+
+/// Whoever comes to a barrier or not is a question of the call, and so are mistakes about it.
+fn point_at(body: &mut Block, call: proc_macro2::Span) {
+    change_block(body, &mut |node| {
+        if let Change::Expr(expr) = node
+            && matches!(expr.kind, Kind::Barrier | Kind::Subgroup(..))
+        {
+            expr.span = call;
+        }
+    });
 }
 
 /// Gives all variables other numbers.

@@ -124,6 +124,17 @@ impl Types<'_, '_> {
                 [syn::Stmt::Expr(len, None)] => return self.array_length(len),
                 _ => return None,
             },
+            syn::Expr::Binary(both) => {
+                let (a, b) = (self.array_length(&both.left)?, self.array_length(&both.right)?);
+                return match both.op {
+                    syn::BinOp::Add(_) => a.checked_add(b),
+                    syn::BinOp::Sub(_) => a.checked_sub(b),
+                    syn::BinOp::Mul(_) => a.checked_mul(b),
+                    syn::BinOp::Div(_) => a.checked_div(b),
+                    _ => None,
+                }
+                .filter(|&len| len > 0);
+            }
             // As a struct's field needs it, which is Rust's own.
             syn::Expr::Cast(cast) => return self.array_length(&cast.expr),
             syn::Expr::Paren(inner) => return self.array_length(&inner.expr),
@@ -163,10 +174,17 @@ impl Types<'_, '_> {
     fn instance(&self, template: usize, segment: &syn::PathSegment, errors: &mut Errors) -> Ty {
         let generics = self.structs.generics(template);
         let name = &segment.ident;
-        let arguments = match &segment.arguments {
+        let arguments: Vec<&syn::GenericArgument> = match &segment.arguments {
             syn::PathArguments::AngleBracketed(arguments) => arguments.args.iter().collect(),
             _ => Vec::new(),
         };
+        if let Some(lifetime @ syn::GenericArgument::Lifetime(_)) = arguments.first() {
+            errors.at(
+                lifetime.span(),
+                "structs of kernels hold values, and no references to memory; pass the memory beside them",
+            );
+            return Ty::Error;
+        }
         if arguments.len() != generics.len() {
             let names: Vec<String> = generics.iter().map(|generic| generic.name().to_string()).collect();
             errors.at(name.span(), format!("say what it is made of: `{name}<{}>`", names.join(", ")));

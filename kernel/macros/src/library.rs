@@ -17,6 +17,7 @@ const METHODS: &[(&str, Domain, &str)] = &[
     ("rem_euclid", Domain::Float, "rem_euclid_of_floats"),
     ("div_euclid", Domain::Int, "div_euclid"),
     ("div_ceil", Domain::Unsigned, "div_ceil"),
+    ("is_multiple_of", Domain::Unsigned, "is_multiple_of"),
     ("is_power_of_two", Domain::Unsigned, "is_power_of_two"),
     ("next_power_of_two", Domain::Unsigned, "next_power_of_two"),
     ("ilog2", Domain::Word, "ilog2"),

@@ -195,6 +195,7 @@ fn named_fields(item: &syn::ItemStruct, errors: &mut Errors) {
             errors.at(item.ident.span(), "a struct for kernels has at least one field");
         }
         syn::Fields::Named(_) => {}
-        other => errors.at(other.span(), "a struct for kernels has named fields"),
+        syn::Fields::Unnamed(fields) => errors.at(fields.span(), "a struct for kernels has named fields"),
+        syn::Fields::Unit => errors.at(item.ident.span(), "a struct for kernels has at least one field"),
     }
 }

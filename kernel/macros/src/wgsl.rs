@@ -127,7 +127,12 @@ impl<'m> Writer<'m> {
             || name == "_";
         let ascii: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-        let stem = if reserved { format!("{}_k", ascii.trim_start_matches('_')) } else { ascii };
+        let stem = match reserved {
+            true => format!("{}_k", ascii.trim_start_matches('_')),
+            // A helper of this name would be taken for the function that reaches a memory.
+            false if ACCESS.iter().any(|verb| ascii.starts_with(verb)) => format!("k_{ascii}"),
+            false => ascii,
+        };
         let mut unique = stem.clone();
         let mut number = 1;
         while !self.taken.insert(unique.clone()) {
@@ -400,5 +405,8 @@ impl<'m> Writer<'m> {
         memory.slice.may != crate::hir::May::Read
     }
 }
+
+/// What the functions begin with that reach memory.
+const ACCESS: [&str; 7] = ["get_", "set_", "load_", "store_", "fetch_", "swap_", "exchange_if_"];
 
 const ACCESS_PARAMETERS: [&str; 5] = ["i", "j", "k", "m", "value"];

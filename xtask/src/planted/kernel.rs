@@ -9,6 +9,7 @@ use crate::checks::{Found, random_program};
 struct Fault(&'static str, &'static str, &'static str, &'static str);
 
 const MEMORY: &str = "kernel/macros/src/wgsl/memory.rs";
+const ATOMICS: &str = "kernel/macros/src/wgsl/atomics.rs";
 const PRELUDE: &str = "kernel/macros/src/wgsl/prelude.rs";
 const LOOPS: &str = "kernel/macros/src/wgsl/loops.rs";
 const STMT: &str = "kernel/macros/src/wgsl/stmt.rs";
@@ -45,7 +46,73 @@ const FAULTS: &[Fault] = &[
         "({index}) * block.{name}_extent_{d} + {i}",
         "({index}) * block.{name}_extent_0 + {i}",
     ),
-    Fault("minima are maxima", MEMORY, r#"("fetch_min", "atomicMin")"#, r#"("fetch_min", "atomicMax")"#),
+    Fault("minima are maxima", ATOMICS, r#"AtomicOp::Min => "atomicMin""#, r#"AtomicOp::Min => "atomicMax""#),
+    Fault(
+        "an exchange is always said to be made",
+        "kernel/macros/src/check/exchange.rs",
+        "Kind::Var(made.seen), ty.clone(), name",
+        "Kind::Var(made.current), ty.clone(), name",
+    ),
+    Fault(
+        "negative indices come back from the other end",
+        "kernel/macros/src/check/place.rs",
+        "Math::Max, vec![value, outside]",
+        "Math::Min, vec![value, outside]",
+    ),
+    Fault(
+        "what is saturated below is the largest",
+        "kernel/macros/src/library/numbers.rs",
+        "if difference > a { T::MIN }",
+        "if difference > a { T::MAX }",
+    ),
+    Fault(
+        "the root of a square is one less",
+        "kernel/macros/src/library/numbers.rs",
+        "more * more <= a",
+        "more * more < a",
+    ),
+    Fault(
+        "two helpers of different types are one",
+        "kernel/macros/src/functions.rs",
+        "made.source == source && made.actuals == actuals",
+        "made.source == source",
+    ),
+    Fault(
+        "a jump to an outer loop ends at the next one",
+        "kernel/macros/src/check/loops.rs",
+        "jump.target + 1 == depth",
+        "jump.target < depth",
+    ),
+    Fault(
+        "a continue of an outer loop leaves it",
+        "kernel/macros/src/check/loops.rs",
+        "here.iter().map(|jump| (jump.flag, jump.how.clone()))",
+        "here.iter().map(|jump| (jump.flag, Stmt::Break))",
+    ),
+    Fault(
+        "an array is gone through but for its last element",
+        "kernel/macros/src/check/loops.rs",
+        "to: number(len), inclusive",
+        "to: number(len - 1), inclusive",
+    ),
+    Fault(
+        "another module's constants are this one's",
+        "kernel/macros/src/origin.rs",
+        "origin.home == from",
+        "origin.home == 0",
+    ),
+    Fault(
+        "a helper that waits changes the caller's variables",
+        "kernel/macros/src/inline.rs",
+        "names.push(self.vars.len() - 1);",
+        "names.push(names.len().min(self.vars.len() - 1));",
+    ),
+    Fault(
+        "operands of an operator change places",
+        "kernel/macros/src/check/overload.rs",
+        "operands.into_iter().map(Given::value).collect()",
+        "operands.into_iter().rev().map(Given::value).collect()",
+    ),
     Fault(
         "three numbers take the room of four",
         MEMORY,

@@ -5,6 +5,7 @@ use syn::spanned::Spanned;
 use super::{Checker, Named};
 use crate::builtin::{ConstValue, constant, math_constant};
 use crate::hir::{Expr, Kind, VarKind};
+use crate::items::vector_width;
 use crate::structs::Named as Struct;
 use crate::ty::{BOOL, Guess, Scalar, Ty, U32};
 
@@ -70,7 +71,10 @@ impl Checker<'_> {
                 None if self.around.functions.find(&name, self.origin.home).is_some() => {
                     self.error(span, format!("`{name}` is a function, and kernels have no function values; call it"))
                 }
-                None => self.error(span, format!("there is no `{name}` here; a kernel knows its parameters, its own variables, and what stands in its `kernels` module")),
+                None if math_constant(&name).is_some() => {
+                    self.error(span, format!("there is no `{name}` here; write `std::f32::consts::{name}`, since a `use` brings nothing into kernels"))
+                }
+                None => self.error(span, format!("there is no `{name}` here; a kernel knows its parameters, its own variables, what stands in its `kernels` module and in those that this one uses")),
             };
         }
         let names: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
@@ -124,6 +128,10 @@ impl Checker<'_> {
         let Some(last) = made.path.segments.last().filter(|_| made.path.segments.len() == 1) else {
             return self.error(span, "a struct for kernels goes by its plain name");
         };
+        if let Some(width) = vector_width(&last.ident.to_string()) {
+            let parts = ["x, y", "x, y, z", "x, y, z, w"][usize::from(width) - 2];
+            return self.error(span, format!("a vector is made by `Vec{width}::new({parts})`"));
+        }
         let structs = self.around.structs;
         if let (Some(Struct::Template(template)), syn::PathArguments::None) =
             (structs.find(&last.ident, self.origin.home), &last.arguments)

@@ -1,12 +1,14 @@
 //! `match`.
 
+use std::collections::HashMap;
+
 use syn::spanned::Spanned;
 
 use super::exchange::exchange;
 use super::ranges::integers;
 use super::{Checker, Named};
-use crate::hir::{Block, Expr, Kind};
-use crate::ty::{Scalar, Ty};
+use crate::hir::{Block, Expr, Kind, Stmt, VarKind};
+use crate::ty::{BOOL, Scalar, Ty};
 
 impl Checker<'_> {
     pub(super) fn choice(&mut self, choice: &syn::ExprMatch) -> Expr {
@@ -16,11 +18,24 @@ impl Checker<'_> {
         }
         let of = self.expr(&choice.expr);
         let ty = of.ty.clone();
+        if self.infer.shallow(&ty) == BOOL {
+            return self.either_way(of, choice);
+        }
+        // An arm that gives the value a name is for all others, and the value is found once.
+        let mut before = Vec::new();
+        let names = choice.arms.iter().any(|arm| self.named_rest(&arm.pat).is_some());
+        let of = match names {
+            true => {
+                let kept = self.keep(of, &mut before);
+                Expr::new(Kind::Var(kept), ty.clone(), choice.expr.span())
+            }
+            false => of,
+        };
         self.demand(
             &ty,
             of.span,
             Scalar::is_int,
-            "a kernel's `match` is on integers, and this is `{}`; use `if`",
+            "a kernel's `match` is on integers and `bool`, and this is `{}`; use `if`",
         );
         let mut arms: Vec<(Vec<i128>, Block)> = Vec::new();
         let mut rest = false;
@@ -32,7 +47,8 @@ impl Checker<'_> {
                 self.errors.at(arm.pat.span(), "nothing gets here: the arm before takes all others");
             }
             let mut values = Vec::new();
-            let all = self.pattern(&arm.pat, &ty, &mut values);
+            let rest_name = self.named_rest(&arm.pat).cloned();
+            let all = rest_name.is_some() || self.pattern(&arm.pat, &ty, &mut values);
             values.sort_unstable();
             values.dedup();
             // The first arm has it, as in Rust.
@@ -45,13 +61,15 @@ impl Checker<'_> {
                 values.clear();
             }
             rest |= all;
-            let block = match &*arm.body {
-                syn::Expr::Block(block) if block.label.is_none() => self.block(&block.block),
-                body => {
-                    let inner = self.expr(body);
-                    Block { stmts: Vec::new(), tail: Some(Box::new(inner)) }
-                }
-            };
+            self.scopes.push(HashMap::new());
+            let named = rest_name.map(|name| {
+                let var =
+                    self.bind(name.ident.clone(), ty.clone(), name.mutability.is_some(), VarKind::Value);
+                Stmt::Let(var, Some(of.clone()))
+            });
+            let mut block = self.arm(&arm.body);
+            self.scopes.pop();
+            block.stmts.splice(0..0, named);
             arms.push((values, block));
         }
         if !rest {
@@ -59,7 +77,72 @@ impl Checker<'_> {
         }
         let blocks: Vec<&Block> = arms.iter().map(|(_, block)| block).collect();
         let common = self.common(&blocks, span);
-        Expr::new(Kind::Match(Box::new(of), arms), common, span)
+        let made = Expr::new(Kind::Match(Box::new(of), arms), common.clone(), span);
+        if before.is_empty() {
+            return made;
+        }
+        let mut block = Block { stmts: before, tail: None };
+        match self.infer.shallow(&common) {
+            Ty::Unit | Ty::Never => block.stmts.push(Stmt::Expr(made)),
+            _ => block.tail = Some(Box::new(made)),
+        }
+        Expr::new(Kind::Block(block), common, span)
+    }
+
+    /// The name that a pattern gives to whatever comes.
+    fn named_rest<'p>(&self, pattern: &'p syn::Pat) -> Option<&'p syn::PatIdent> {
+        match pattern {
+            syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
+                let is_const = matches!(self.look_up(&name.ident.to_string()), Some(Named::Const(_)));
+                (!is_const).then_some(name)
+            }
+            _ => None,
+        }
+    }
+
+    /// What an arm does.
+    pub(super) fn arm(&mut self, body: &syn::Expr) -> Block {
+        match body {
+            syn::Expr::Block(block) if block.label.is_none() => self.block(&block.block),
+            body => {
+                let inner = self.expr(body);
+                Block { stmts: Vec::new(), tail: Some(Box::new(inner)) }
+            }
+        }
+    }
+
+    /// `match condition { true => …, false => … }`.
+    fn either_way(&mut self, of: Expr, choice: &syn::ExprMatch) -> Expr {
+        let span = choice.match_token.span;
+        let (mut yes, mut no) = (None, None);
+        for arm in &choice.arms {
+            if let Some((token, _)) = &arm.guard {
+                self.errors.at(token.span, "a kernel's `match` has no guards; put an `if` into the arm");
+            }
+            let side = match &arm.pat {
+                syn::Pat::Lit(syn::ExprLit { lit: syn::Lit::Bool(value), .. }) => Some(value.value),
+                // All that is left.
+                syn::Pat::Wild(_) if yes.is_some() != no.is_some() => Some(yes.is_none()),
+                _ => None,
+            };
+            let place = match side {
+                Some(true) if yes.is_none() => &mut yes,
+                Some(false) if no.is_none() => &mut no,
+                _ => {
+                    self.errors.at(
+                        arm.pat.span(),
+                        "a `match` on a `bool` has the arms `true` and `false`, each once",
+                    );
+                    continue;
+                }
+            };
+            *place = Some(self.arm(&arm.body));
+        }
+        let (Some(yes), Some(no)) = (yes, no) else {
+            return self.error(span, "a `match` on a `bool` has the arms `true` and `false`");
+        };
+        let ty = self.common(&[&yes, &no], span);
+        Expr::new(Kind::If(Box::new(of), yes, no), ty, span)
     }
 
     /// The values of a pattern; whether it takes everything.

@@ -66,13 +66,7 @@ impl Checker<'_> {
                 self.errors.at(arm.pat.span(), "an exchange is `Ok(was)` or `Err(was)`, each once");
                 continue;
             }
-            let block = self.side_block(&made, &arm.pat, |checker| match &*arm.body {
-                syn::Expr::Block(block) if block.label.is_none() => checker.block(&block.block),
-                body => {
-                    let inner = checker.expr(body);
-                    Block { stmts: Vec::new(), tail: Some(Box::new(inner)) }
-                }
-            });
+            let block = self.side_block(&made, &arm.pat, |checker| checker.arm(&arm.body));
             // `_` may stand for both only where neither came before, since a block is written once.
             match (yes && ok.is_none(), no && err.is_none()) {
                 (true, true) => {
@@ -108,6 +102,26 @@ impl Checker<'_> {
             return self.error(span, "an `if` that has a value needs an `else`");
         }
         value
+    }
+
+    /// `while let Err(was) = exchange { … }`.
+    pub(super) fn exchange_while_let(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        pattern: &syn::Pat,
+        body: &syn::Block,
+    ) -> Option<Stmt> {
+        let Some(wants) = side(pattern).filter(|_| is_known(pattern)) else {
+            self.errors.at(pattern.span(), "an exchange is `Ok(was)` or `Err(was)`");
+            return None;
+        };
+        let made = self.exchange_made(call)?;
+        let span = made.span;
+        let turn = self.side_block(&made, pattern, |checker| checker.body(body));
+        let end = Block { stmts: vec![Stmt::Break], tail: None };
+        let (ok, err) = if wants { (turn, end) } else { (end, turn) };
+        let either = self.either(made, ok, err, span);
+        Some(Stmt::Loop(Block { stmts: vec![Stmt::Expr(either)], tail: None }))
     }
 
     fn either(&mut self, made: Made, ok: Block, err: Block, span: Span) -> Expr {

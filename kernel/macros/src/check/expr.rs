@@ -285,7 +285,15 @@ impl Checker<'_> {
                 let at = self.array_index(&index.index, len);
                 Expr::new(Kind::Index(Box::new(of), Box::new(at)), *ty, span)
             }
-            Ty::Vector(..) => self.error(span, "a vector's components have names: `v.x`"),
+            Ty::Vector(n, ty) => match self.expr_to(&index.index, &U32).kind {
+                Kind::Int(at) if (0..i128::from(n)).contains(&at) => {
+                    Expr::new(Kind::Component(Box::new(of), at as u8), *ty, span)
+                }
+                _ => self.error(
+                    span,
+                    "a vector's components have names: `v.x`, or are told apart by a literal: `v[0]`",
+                ),
+            },
             Ty::Error => Expr::new(Kind::Unit, Ty::Error, span),
             other => {
                 let shown = self.show(&other);
@@ -311,8 +319,10 @@ impl Checker<'_> {
             if let Some(call) = super::exchange::exchange(&pattern.expr) {
                 return self.exchange_if_let(call, &pattern.pat, branch);
             }
-            return self
-                .error(pattern.let_token.span, "kernels have no `if let`; there is nothing to take apart");
+            return self.error(
+                pattern.let_token.span,
+                "`if let` asks whether an exchange was made, and kernels have nothing else to take apart",
+            );
         }
         let condition = self.expr_to(&branch.cond, &BOOL);
         let yes = self.block(&branch.then_branch);

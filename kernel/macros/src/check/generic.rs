@@ -1,5 +1,7 @@
 //! Calls of generic helpers: what stands for their parameters.
 
+use std::collections::HashMap;
+
 use proc_macro2::Span;
 
 use super::Checker;
@@ -212,13 +214,17 @@ impl<'a> Checker<'a> {
             *ty = self.infer.shallow(ty);
         }
         let Some(owner) = source.owner else { return known };
-        let mut whole = known.clone();
-        for ty in whole.types.values_mut() {
+        // Its own names are enough: others may be found in the arguments behind.
+        let named = |name: &str| names(owner, name);
+        let mut whole = Bound { types: HashMap::new(), lengths: known.lengths.clone() };
+        for (name, ty) in known.types.iter().filter(|(name, _)| named(name)) {
             let Some(resolved) = self.infer.resolve(ty) else { return known };
-            *ty = resolved;
+            whole.types.insert(name.clone(), resolved);
         }
         let lengths = source.generics.iter().take(source.outer).all(|generic| match generic {
-            Generic::Length(name, _) => whole.lengths.contains_key(&name.to_string()),
+            Generic::Length(name, _) => {
+                !named(&name.to_string()) || whole.lengths.contains_key(&name.to_string())
+            }
             Generic::Type(_) => true,
         });
         if lengths {
@@ -263,4 +269,16 @@ impl<'a> Checker<'a> {
         };
         open.into_iter().map(settle).collect()
     }
+}
+
+/// Whether a type names something.
+fn names(ty: &syn::Type, name: &str) -> bool {
+    fn among(tokens: proc_macro2::TokenStream, name: &str) -> bool {
+        tokens.into_iter().any(|token| match token {
+            proc_macro2::TokenTree::Ident(ident) => ident == name,
+            proc_macro2::TokenTree::Group(group) => among(group.stream(), name),
+            _ => false,
+        })
+    }
+    among(quote::ToTokens::to_token_stream(ty), name)
 }

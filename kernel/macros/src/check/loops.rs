@@ -9,6 +9,7 @@ use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
 use super::Checker;
+use super::exchange::exchange;
 use crate::hir::{Base, Block, Expr, Kind, Place, Stmt, VarId, VarKind};
 use crate::ty::{BOOL, Ty, U32};
 
@@ -39,8 +40,16 @@ impl Checker<'_> {
         match expr {
             syn::Expr::While(repeat) => {
                 if let syn::Expr::Let(pattern) = &*repeat.cond {
-                    self.errors.at(pattern.let_token.span, "kernels have no `while let`");
-                    return;
+                    let Some(call) = exchange(&pattern.expr) else {
+                        return self.errors.at(
+                            pattern.let_token.span,
+                            "`while let` asks whether an exchange was made, and kernels have nothing else to take apart",
+                        );
+                    };
+                    self.label(repeat.label.as_ref());
+                    inner.stmts.extend(self.exchange_while_let(call, &pattern.pat, &repeat.body));
+                    self.loops.next = None;
+                    return self.go_on(inner, expr.span(), to);
                 }
                 let condition = self.expr_to(&repeat.cond, &BOOL);
                 self.label(repeat.label.as_ref());

@@ -111,6 +111,11 @@ fn div_ceil<T>(a: T, b: T) -> T {
     if a % b > 0 { quotient + 1 } else { quotient }
 }
 
+fn is_multiple_of<T>(a: T, b: T) -> bool {
+    // By zero the remainder is 0, and nothing but 0 is a multiple of it.
+    if b == 0 { a == 0 } else { a % b == 0 }
+}
+
 fn is_power_of_two<T>(a: T) -> bool {
     a != 0 && (a & (a - 1)) == 0
 }

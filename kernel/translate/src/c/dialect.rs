@@ -274,7 +274,10 @@ const OPENCL_WORDS: &[&str] = &[
     "radians smoothstep rotate mad mad24 mul24 mad_hi mul_hi hadd rhadd add_sat sub_sat upsample isnan isinf isequal",
     "isless isgreater isfinite signbit maxmag minmag nextafter ilogb logb pown powr rootn sincos expm1 log1p printf",
     "atomic_add atomic_sub atomic_xchg atomic_inc atomic_dec atomic_cmpxchg atomic_min atomic_max atomic_and atomic_or",
-    "atomic_xor mem_fence prefetch shuffle shuffle2 ctz bitselect fast_length",
+    "atomic_xor mem_fence prefetch shuffle shuffle2 ctz bitselect fast_length fast_distance fast_normalize",
+    "abs_diff remquo sinpi cospi tanpi asinpi acospi atanpi atan2pi copysign fdim lgamma_r exp10 isnotequal",
+    "isgreaterequal islessequal islessgreater isnormal isordered isunordered wait_group_events MAXFLOAT",
+    "event_t queue_t ndrange_t clk_event_t reserve_id_t image1d_t is_valid_event enqueue_kernel",
 ];
 
 const CUDA_WORDS: &[&str] = &[

@@ -382,3 +382,51 @@ fn jumps_to_outer_loops() {
         read(&out)
     });
 }
+
+#[windlass::kernel]
+fn choices(x: &[u32], tries: &[AtomicU32], out: &mut [u32]) {
+    const REACH: u32 = 2;
+    let i = global_id(0);
+    let weights: [u32; REACH * 2 + 1] = [1; REACH * 2 + 1];
+    let v = Vec3::new(x[i], i, 7);
+    let kind = match x[i] % 9 {
+        0 | 1 => 100,
+        5..=6 => 200,
+        rest => rest * 2 + v[0] + v[2],
+    };
+    let odd = match kind.is_multiple_of(2) {
+        true => 0,
+        false => 1,
+    };
+    match odd == 1 && i > 3 {
+        false => out[i] += 5,
+        _ => out[i] += weights[4],
+    }
+    // Each item takes one ticket.
+    let mut guess = 0;
+    while let Err(seen) = tries[0].compare_exchange(guess, guess + 1, Relaxed, Relaxed) {
+        guess = seen;
+    }
+    out[i] += kind * 10 + odd;
+}
+
+#[test]
+fn matches_name_what_is_left_and_take_truth() {
+    let x: Vec<u32> = (0..50).map(|i| i * 13 % 31).collect();
+    let one = |i: usize| {
+        let kind = match x[i] % 9 {
+            0 | 1 => 100,
+            5..=6 => 200,
+            rest => rest * 2 + x[i] + 7,
+        };
+        let odd = kind % 2;
+        kind * 10 + odd + if odd == 1 && i > 3 { 1 } else { 5 }
+    };
+    let expected: Vec<u32> = (0..50).map(one).chain([50]).collect();
+    everywhere(&expected, |queue| {
+        let (x, tries, out) = (Buffer::from(x.clone()), Buffer::<u32>::new(1), Buffer::<u32>::new(50));
+        queue
+            .submit(|cg| cg.parallel_for(50, choices(cg.read(&x), cg.atomic(&tries), cg.read_write(&out))))?;
+        Ok(read(&out)?.into_iter().chain(read(&tries)?).collect())
+    });
+}

@@ -335,3 +335,75 @@ fn lengths_are_parameters_too() {
         Ok(read(&out)?.iter().map(|x| x.to_bits()).collect())
     });
 }
+
+/// Names that languages of devices have as well, or that the attribute gives to its own functions.
+#[windlass::kernels]
+#[allow(non_camel_case_types, non_snake_case, reason = "other languages have such names")]
+mod odd_names {
+    #[derive(Clone, Copy)]
+    struct atomic_int {
+        FLT_EPSILON: u32,
+        MAXFLOAT: u32,
+    }
+
+    #[derive(Clone, Copy)]
+    struct Pair<A, B> {
+        a: A,
+        b: B,
+    }
+
+    /// Of a pair and another one what stands outside.
+    impl<A, B, C> Mul<Pair<B, C>> for Pair<A, B> {
+        type Output = Pair<A, C>;
+        fn mul(self, other: Pair<B, C>) -> Pair<A, C> {
+            Pair { a: self.a, b: other.b }
+        }
+    }
+
+    fn get(m: &[u32], i: u32) -> u32 {
+        m[i]
+    }
+
+    fn set(m: &mut [u32], i: u32, value: u32) {
+        m[i] = value;
+    }
+
+    fn get_global_id(x: u32) -> u32 {
+        x + 1
+    }
+
+    fn convert_int(x: u32) -> u32 {
+        x * 2
+    }
+
+    fn fetch_add_count(x: u32) -> u32 {
+        x + 3
+    }
+
+    #[kernel]
+    pub(crate) fn abs_diff(CHAR_BIT: &[u32], m: &mut [u32], count: &[AtomicU32]) {
+        let i = global_id(0);
+        let get_local_id = atomic_int { FLT_EPSILON: CHAR_BIT[i], MAXFLOAT: get(CHAR_BIT, i + 1) };
+        let as_float = get_global_id(get_local_id.FLT_EPSILON) + convert_int(get_local_id.MAXFLOAT);
+        let pair = Pair { a: as_float, b: 1.5_f32 } * Pair { a: 2.5, b: i };
+        set(m, i, pair.a + pair.b);
+        m[i] = get(m, i) + fetch_add_count(0);
+        count[0].fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn names_are_the_authors_own() {
+    let x: Vec<u32> = (0..20).map(|i| i * i).collect();
+    let next = |i: usize| x.get(i + 1).copied().unwrap_or(0);
+    let one = |i: usize| x[i] + 1 + next(i) * 2 + i as u32 + 3;
+    let expected: Vec<u32> = (0..20).map(one).chain([20]).collect();
+    everywhere(&expected, |queue| {
+        let (x, m, count) = (Buffer::from(x.clone()), Buffer::<u32>::new(20), Buffer::<u32>::new(1));
+        queue.submit(|cg| {
+            let call = odd_names::abs_diff(cg.read(&x), cg.read_write(&m), cg.atomic(&count));
+            cg.parallel_for(20, call)
+        })?;
+        Ok(read(&m)?.into_iter().chain(read(&count)?).collect())
+    });
+}
