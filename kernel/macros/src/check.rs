@@ -15,6 +15,7 @@ mod place;
 mod ranges;
 mod reduce;
 mod stmt;
+mod tuple;
 
 use std::collections::HashMap;
 

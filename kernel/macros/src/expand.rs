@@ -185,6 +185,7 @@ fn compile(
     module.kernels = kernels.iter().map(|kernel| kernel.at).collect();
     module.structs = structs.into_made();
     if errors.is_empty() {
+        crate::tuples::lower(&mut module);
         crate::inline::helpers(&mut module, &mut errors);
     }
     if errors.is_empty() {

@@ -86,6 +86,7 @@ pub(crate) fn asks_ahead(ty: &syn::Type, generics: &[Generic]) -> bool {
         syn::Type::Paren(inner) => asks_ahead(&inner.elem, generics),
         syn::Type::Group(inner) => asks_ahead(&inner.elem, generics),
         syn::Type::Slice(inner) => asks_ahead(&inner.elem, generics),
+        syn::Type::Tuple(tuple) => tuple.elems.iter().any(|ty| asks_ahead(ty, generics)),
         syn::Type::Array(array) => names_length(&array.len, generics) || asks_ahead(&array.elem, generics),
         syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| match &last.arguments {
             syn::PathArguments::AngleBracketed(arguments)

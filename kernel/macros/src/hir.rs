@@ -32,6 +32,8 @@ pub(crate) struct Struct {
     /// Which generic struct it is of, and what stands for that one's parameters.
     pub(crate) template: Option<usize>,
     pub(crate) actuals: Vec<Actual>,
+    /// It is a tuple: nobody wrote it, and its fields have numbers.
+    pub(crate) is_tuple: bool,
 }
 
 #[derive(Debug)]

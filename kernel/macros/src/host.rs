@@ -223,6 +223,13 @@ pub(crate) fn constant(module: &Module, rt: &TokenStream, constant: &Const) -> (
     (rust.ty(&constant.ty), rust.value(&constant.value))
 }
 
+/// A struct's field as Rust names it.
+pub(super) fn field(module: &Module, of: usize, at: usize) -> TokenStream {
+    let Struct { fields, is_tuple, .. } = &module.structs[of];
+    let (name, number) = (&fields[at].0, syn::Index::from(at));
+    if *is_tuple { quote!(#number) } else { quote!(#name) }
+}
+
 /// A type as Rust writes it.
 pub(crate) fn type_tokens(module: &Module, rt: &TokenStream, ty: &Ty) -> TokenStream {
     match ty {
@@ -242,7 +249,11 @@ pub(crate) fn type_tokens(module: &Module, rt: &TokenStream, ty: &Ty) -> TokenSt
             quote!([#of; #len])
         }
         Ty::Struct(at) => {
-            let Struct { name, actuals, .. } = &module.structs[*at];
+            let Struct { name, actuals, fields, is_tuple, .. } = &module.structs[*at];
+            if *is_tuple {
+                let types = fields.iter().map(|(_, ty)| type_tokens(module, rt, ty));
+                return quote!((#(#types,)*));
+            }
             let actuals = actuals.iter().map(|actual| match actual {
                 Actual::Type(ty) => type_tokens(module, rt, ty),
                 Actual::Length(len) => {

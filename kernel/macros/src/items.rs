@@ -31,6 +31,8 @@ pub(crate) struct Param {
     pub(crate) span: Span,
 }
 
+const NO_TUPLES: &str = "tuples have no fixed form in memory, and a launch passes none; make a struct with `#[derive(DeviceCopy)]`";
+
 /// What an attribute makes of a parameter.
 #[derive(Debug)]
 pub(crate) enum Role {
@@ -83,11 +85,17 @@ impl Types<'_, '_> {
                 }
             }
             syn::Type::Tuple(tuple) if tuple.elems.is_empty() => Ty::Unit,
-            syn::Type::Tuple(_) => self.refuse(
-                ty,
-                errors,
-                "kernels have no tuples; make a struct, or pass the values one by one",
-            ),
+            syn::Type::Tuple(tuple) => {
+                if tuple.elems.len() > 8 {
+                    errors.at(ty.span(), "a tuple has eight parts at most; make a struct");
+                    return Ty::Error;
+                }
+                let types: Vec<Ty> = tuple.elems.iter().map(|ty| self.read(ty, errors)).collect();
+                match types.iter().any(|ty| matches!(ty, Ty::Error | Ty::Unit)) {
+                    true => Ty::Error,
+                    false => Ty::Tuple(types),
+                }
+            }
             syn::Type::Reference(_) => {
                 self.refuse(ty, errors, "references are types of parameters only; a variable holds a value")
             }
@@ -333,8 +341,11 @@ impl Types<'_, '_> {
                         "local memory is a reference: `&mut [f32; 64]`, or `&mut [f32]` sized at launch",
                     );
                 }
-                let ty = self.read(ty, errors);
-                (ty, VarKind::Value)
+                let read = self.read(ty, errors);
+                if kernel && self.structs.has_tuple(&read) {
+                    errors.at(ty.span(), NO_TUPLES);
+                }
+                (read, VarKind::Value)
             }
         };
         if matches!(role, Role::Spec) {
@@ -428,6 +439,10 @@ impl Types<'_, '_> {
         let read = self.read(ty, errors);
         if read == Ty::Scalar(Scalar::Bool) {
             errors.at(ty.span(), "`bool` has no fixed form in memory; use `u32`, zero or not");
+            return Ty::Error;
+        }
+        if self.structs.has_tuple(&read) {
+            errors.at(ty.span(), NO_TUPLES);
             return Ty::Error;
         }
         read

@@ -27,6 +27,7 @@ mod order;
 mod origin;
 mod promise;
 mod structs;
+mod tuples;
 mod ty;
 mod uniform;
 mod uses;

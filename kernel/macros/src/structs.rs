@@ -82,7 +82,8 @@ impl<'a> Structs<'a> {
     pub(crate) fn plain(&self, item: &syn::ItemStruct, origin: Origin, errors: &mut Errors) {
         named_fields(item, errors);
         let fields = self.fields(item, &Bound::default(), origin.home, errors);
-        let made = Struct { name: item.ident.clone(), fields, template: None, actuals: Vec::new() };
+        let made =
+            Struct { name: item.ident.clone(), fields, template: None, actuals: Vec::new(), is_tuple: false };
         self.made.borrow_mut().push(made);
         self.plain.borrow_mut().push((self.made.borrow().len() - 1, origin));
     }
@@ -146,10 +147,21 @@ impl<'a> Structs<'a> {
             fields,
             template: Some(template),
             actuals: actuals.clone(),
+            is_tuple: false,
         });
         let fields = self.fields(item, &Bound::of(generics, &actuals), origin.home, errors);
         self.made.borrow_mut()[at].fields = fields;
         at
+    }
+
+    /// Whether there is a tuple in a type.
+    pub(crate) fn has_tuple(&self, ty: &Ty) -> bool {
+        match ty {
+            Ty::Tuple(_) => true,
+            Ty::Array(of, _) => self.has_tuple(of),
+            Ty::Struct(at) => self.fields_of(*at).iter().any(|(_, ty)| self.has_tuple(ty)),
+            _ => false,
+        }
     }
 
     /// Which generic struct this one is of, and with which arguments.

@@ -96,6 +96,8 @@ pub(crate) enum Ty {
     Vector(u8, Box<Ty>),
     Array(Box<Ty>, u32),
     Struct(usize),
+    /// Until all types are known; then it is a struct that nobody wrote (`tuples`).
+    Tuple(Vec<Ty>),
     /// Not known yet.
     Var(usize),
 }
@@ -155,6 +157,7 @@ impl Infer {
             },
             Ty::Vector(n, of) => Ty::Vector(*n, Box::new(self.shallow(of))),
             Ty::Array(of, len) => Ty::Array(Box::new(self.shallow(of)), *len),
+            Ty::Tuple(parts) => Ty::Tuple(parts.iter().map(|part| self.shallow(part)).collect()),
             other => other.clone(),
         }
     }
@@ -211,6 +214,9 @@ impl Infer {
             }
             (Ty::Vector(n, x), Ty::Vector(m, y)) => n == m && self.unify(x, y),
             (Ty::Array(x, n), Ty::Array(y, m)) => n == m && self.unify(x, y),
+            (Ty::Tuple(x), Ty::Tuple(y)) => {
+                x.len() == y.len() && x.iter().zip(y).fold(true, |all, (x, y)| self.unify(x, y) && all)
+            }
             _ => a == b,
         }
     }
@@ -225,6 +231,9 @@ impl Infer {
             },
             Ty::Vector(n, of) => Some(Ty::Vector(n, Box::new(self.resolve(&of)?))),
             Ty::Array(of, len) => Some(Ty::Array(Box::new(self.resolve(&of)?), len)),
+            Ty::Tuple(parts) => {
+                parts.iter().map(|part| self.resolve(part)).collect::<Option<_>>().map(Ty::Tuple)
+            }
             other => Some(other),
         }
     }
@@ -242,6 +251,10 @@ impl fmt::Display for Shown<'_> {
             Ty::Scalar(s) => f.write_str(s.name()),
             Ty::Vector(n, of) => write!(f, "Vec{n}<{}>", Shown(&of, infer, structs)),
             Ty::Array(of, len) => write!(f, "[{}; {len}]", Shown(&of, infer, structs)),
+            Ty::Tuple(parts) => {
+                let parts = parts.iter().map(|part| Shown(part, infer, structs).to_string());
+                write!(f, "({})", parts.collect::<Vec<_>>().join(", "))
+            }
             Ty::Struct(at) => f.write_str(&structs.show(at, &|ty| Shown(ty, infer, structs).to_string())),
             var @ Ty::Var(_) => f.write_str(match infer.guess(&var) {
                 Some(Guess::Int) => "an integer",

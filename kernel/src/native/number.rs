@@ -29,6 +29,15 @@ impl Zero for () {
     const ZERO: () = ();
 }
 
+macro_rules! zero_tuple {
+    ($($($t:ident)+;)*) => {$(
+        impl<$($t: Zero),+> Zero for ($($t,)+) {
+            const ZERO: Self = ($($t::ZERO,)+);
+        }
+    )*};
+}
+zero_tuple!(A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D E F G H;);
+
 /// An element of an array value; outside, zero.
 #[inline]
 pub fn element<T: Zero>(array: &[T], at: u32) -> T {

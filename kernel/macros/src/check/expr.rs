@@ -54,6 +54,7 @@ impl Checker<'_> {
             syn::Expr::Array(array) => self.make_array(array),
             syn::Expr::Repeat(repeat) => self.repeat(repeat),
             syn::Expr::Tuple(tuple) if tuple.elems.is_empty() => Expr::new(Kind::Unit, Ty::Unit, span),
+            syn::Expr::Tuple(tuple) => self.tuple(tuple),
             syn::Expr::Return(_)
             | syn::Expr::Break(_)
             | syn::Expr::Continue(_)
@@ -232,8 +233,9 @@ impl Checker<'_> {
 
     fn field(&mut self, field: &syn::ExprField) -> Expr {
         let inner = self.expr(&field.base);
-        let syn::Member::Named(name) = &field.member else {
-            return self.error(field.member.span(), "kernels have no tuples, so no numbered fields");
+        let name = match &field.member {
+            syn::Member::Named(name) => name.clone(),
+            syn::Member::Unnamed(number) => return self.part(inner, number),
         };
         let text = name.to_string();
         match self.infer.shallow(&inner.ty) {
@@ -438,7 +440,6 @@ fn refused(expr: &syn::Expr) -> &'static str {
             "nothing is awaited inside a kernel; await the event of its group"
         }
         syn::Expr::Reference(_) => "references are made for a helper's `&mut` parameters and slices only",
-        syn::Expr::Tuple(_) => "kernels have no tuples; make a struct, or two variables",
         syn::Expr::Range(_) => "a range stands in a `for` only",
         syn::Expr::Try(_) => "kernels have no `Result` and no `?`",
         syn::Expr::Unsafe(_) => "kernels need no such promise; leave the word away",

@@ -56,6 +56,11 @@ impl<'a> Checker<'a> {
             };
             args.push(param.and_then(|param| self.argument(&param, given)));
         }
+        if let syn::ReturnType::Type(_, ty) = &source.signature.output
+            && asks_ahead(ty, &source.generics)
+        {
+            self.take_guesses(&bound);
+        }
         let known = self.known(source, &bound);
         let result = match &source.signature.output {
             syn::ReturnType::Default => Ty::Unit,
@@ -65,6 +70,15 @@ impl<'a> Checker<'a> {
         };
         self.open.push(Open { source: number, bound, span });
         self.finish_call(OPEN + self.open.len() - 1, args, result, span)
+    }
+
+    /// Literals that nothing was asked of are what they are without.
+    pub(super) fn take_guesses(&mut self, bound: &Bound) {
+        for ty in bound.types.values() {
+            if let Some(resolved) = self.infer.resolve(ty) {
+                self.infer.unify(ty, &resolved);
+            }
+        }
     }
 
     /// What stands for generic parameters before anything is known.
@@ -145,6 +159,11 @@ impl<'a> Checker<'a> {
             (syn::Type::Group(inner), _) => self.fit(&inner.elem, &found, generics, bound),
             // Of a slice the element's type is known.
             (syn::Type::Slice(inner), _) => self.fit(&inner.elem, &found, generics, bound),
+            (syn::Type::Tuple(tuple), Ty::Tuple(types)) => {
+                for (written, found) in tuple.elems.iter().zip(types) {
+                    self.fit(written, found, generics, bound);
+                }
+            }
             (syn::Type::Array(array), Ty::Array(of, len)) => {
                 if let syn::Expr::Path(path) = &array.len
                     && let Some(name) = path.path.get_ident()

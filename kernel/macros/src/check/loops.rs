@@ -218,15 +218,19 @@ impl Checker<'_> {
         let (span, ty) = (array.span, array.ty.clone());
         let array = self.keep(array, &mut to.stmts);
         let at = self.nameless("at", U32, false, span);
-        self.scopes.push(HashMap::new());
-        let (name, mutable) = self.counter(&repeat.pat);
-        let var = self.bind(name, elements.clone(), mutable, VarKind::Value);
-        let mut body = self.body(&repeat.body);
-        self.scopes.pop();
         let [array, index] =
             [(array, ty), (at, U32)].map(|(var, ty)| Box::new(Expr::new(Kind::Var(var), ty, span)));
         let value = Expr::new(Kind::Index(array, index), elements, span);
-        body.stmts.insert(0, Stmt::Let(var, Some(value)));
+        self.scopes.push(HashMap::new());
+        let mut named = Block::default();
+        match &*repeat.pat {
+            // `&value` of an array's `iter()`.
+            syn::Pat::Reference(inner) => self.bind_pattern(&inner.pat, value, &mut named),
+            pattern => self.bind_pattern(pattern, value, &mut named),
+        }
+        let mut body = self.body(&repeat.body);
+        self.scopes.pop();
+        body.stmts.splice(0..0, named.stmts);
         let number = |value: u32| Expr::new(Kind::Int(i128::from(value)), U32, span);
         to.stmts.push(Stmt::For { var: at, from: number(0), to: number(len), inclusive: false, body });
     }

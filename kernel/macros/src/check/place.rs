@@ -82,9 +82,9 @@ impl Checker<'_> {
             syn::Expr::Path(path) => self.variable_place(path),
             syn::Expr::Field(field) => {
                 let mut place = self.place(&field.base)?;
-                let syn::Member::Named(name) = &field.member else {
-                    self.errors.at(field.member.span(), "kernels have no tuples, so no numbered fields");
-                    return None;
+                let name = match &field.member {
+                    syn::Member::Named(name) => name,
+                    syn::Member::Unnamed(number) => return self.part_place(place, number),
                 };
                 let text = name.to_string();
                 match self.infer.shallow(&place.ty) {
@@ -204,6 +204,9 @@ impl Checker<'_> {
         span: Span,
         to: &mut Block,
     ) {
+        if let (syn::Expr::Tuple(places), None) = (left, op) {
+            return self.assign_several(places, right, to);
+        }
         // `_ = x` evaluates and forgets.
         if let (syn::Expr::Infer(_), None) = (left, op) {
             let value = self.expr(right);

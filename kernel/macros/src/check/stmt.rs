@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use syn::spanned::Spanned;
 
 use super::Checker;
-use crate::builtin::Math;
 use crate::hir::{Block, Expr, Kind, Stmt, VarKind};
-use crate::ty::{Guess, Scalar, Ty};
+use crate::ty::{Guess, Ty};
 
 impl Checker<'_> {
     pub(super) fn block(&mut self, block: &syn::Block) -> Block {
@@ -47,18 +46,21 @@ impl Checker<'_> {
     }
 
     fn local(&mut self, local: &syn::Local, to: &mut Block) {
-        if let (syn::Pat::Tuple(names), Some(init)) = (&local.pat, &local.init)
-            && let syn::Expr::Tuple(values) = &*init.expr
-            && names.elems.len() == values.elems.len()
-            && init.diverge.is_none()
-        {
-            return self.several(names, values, to);
-        }
+        // `let (sine, cosine) = x.sin_cos();`
         if let (syn::Pat::Tuple(names), Some(init)) = (&local.pat, &local.init)
             && let syn::Expr::MethodCall(call) = &*init.expr
             && (call.method == "sin_cos" && call.args.is_empty() && names.elems.len() == 2)
         {
-            return self.sin_cos(names, call, to);
+            let values = self.sin_cos(call, to);
+            return self.bind_several(&names.elems, values, to);
+        }
+        if let (syn::Pat::Tuple(names), Some(init)) = (&local.pat, &local.init)
+            && let syn::Expr::Tuple(values) = &*init.expr
+            && names.elems.len() == values.elems.len()
+        {
+            // None of the values knows the new names, and literals may still become what they are needed as.
+            let values = values.elems.iter().map(|value| self.expr(value)).collect();
+            return self.bind_several(&names.elems, values, to);
         }
         let (pattern, declared) = match &local.pat {
             syn::Pat::Type(typed) => (&*typed.pat, Some(self.read_type(&typed.ty))),
@@ -81,67 +83,32 @@ impl Checker<'_> {
             (None, Some(init)) => init.ty.clone(),
             (None, None) => self.infer.fresh(Guess::Any),
         };
-        match pattern {
-            syn::Pat::Ident(name) => {
-                if name.by_ref.is_some() || name.subpat.is_some() {
-                    self.errors.at(name.span(), "`let` binds a plain name");
-                }
-                if self.infer.shallow(&ty) == Ty::Unit {
-                    self.errors.at(name.ident.span(), "this has no value to be kept");
-                }
-                // A variable that gets its value later is assigned to once.
-                let mutable = name.mutability.is_some() || init.is_none();
-                let var = self.bind(name.ident.clone(), ty, mutable, VarKind::Value);
-                to.stmts.push(Stmt::Let(var, init));
-            }
-            syn::Pat::Wild(_) => to.stmts.extend(init.map(Stmt::Expr)),
-            other => {
-                self.errors.at(other.span(), "`let` binds a plain name; take fields one by one");
-                self.bind_for_nothing(other);
+        match (pattern, init) {
+            (syn::Pat::Ident(name), init) => self.bind_name(name, ty, init, to),
+            (syn::Pat::Wild(_), init) => to.stmts.extend(init.map(Stmt::Expr)),
+            (pattern, Some(init)) => self.bind_pattern(pattern, init, to),
+            (pattern, None) => {
+                self.errors.at(pattern.span(), "`let` binds a plain name here");
+                self.bind_for_nothing(pattern);
             }
         }
     }
 
-    /// `let (sine, cosine) = x.sin_cos();`, where `x` is found once.
-    fn sin_cos(&mut self, names: &syn::PatTuple, call: &syn::ExprMethodCall, to: &mut Block) {
-        let (angle, span) = (self.expr(&call.receiver), call.method.span());
-        let ty = angle.ty.clone();
-        self.demand(&ty, span, Scalar::is_float, "`sin_cos` is for floats, and this is `{}`");
-        let angle = self.keep(angle, &mut to.stmts);
-        let angle = Expr::new(Kind::Var(angle), ty.clone(), span);
-        let values = [Math::Sin, Math::Cos]
-            .map(|math| Expr::new(Kind::Math(math, vec![angle.clone()]), ty.clone(), span));
-        self.bind_several(names, values.to_vec(), to);
-    }
-
-    /// `let (a, b) = (x, y);`: several bindings, none of whose values knows the new names.
-    fn several(&mut self, names: &syn::PatTuple, values: &syn::ExprTuple, to: &mut Block) {
-        let values: Vec<_> = values.elems.iter().map(|value| self.expr(value)).collect();
-        self.bind_several(names, values, to);
-    }
-
-    fn bind_several(&mut self, names: &syn::PatTuple, values: Vec<Expr>, to: &mut Block) {
-        for (name, value) in names.elems.iter().zip(values) {
-            match name {
-                syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
-                    let (ty, mutable) = (value.ty.clone(), name.mutability.is_some());
-                    if self.infer.shallow(&ty) == Ty::Unit {
-                        self.errors.at(name.ident.span(), "this has no value to be kept");
-                    }
-                    let var = self.bind(name.ident.clone(), ty, mutable, VarKind::Value);
-                    to.stmts.push(Stmt::Let(var, Some(value)));
-                }
-                syn::Pat::Wild(_) => to.stmts.push(Stmt::Expr(value)),
-                other => {
-                    self.errors.at(other.span(), "a `let` of several values binds a plain name to each");
-                    self.bind_for_nothing(other);
-                }
-            }
+    pub(super) fn bind_name(&mut self, name: &syn::PatIdent, ty: Ty, init: Option<Expr>, to: &mut Block) {
+        if name.by_ref.is_some() || name.subpat.is_some() {
+            self.errors.at(name.span(), "`let` binds a plain name");
         }
+        if self.infer.shallow(&ty) == Ty::Unit {
+            self.errors.at(name.ident.span(), "this has no value to be kept");
+        }
+        // A variable that gets its value later is assigned to once.
+        let mutable = name.mutability.is_some() || init.is_none();
+        let var = self.bind(name.ident.clone(), ty, mutable, VarKind::Value);
+        to.stmts.push(Stmt::Let(var, init));
     }
 
     /// Binds the names of a pattern that was refused, so that nobody complains of them.
-    fn bind_for_nothing(&mut self, pattern: &syn::Pat) {
+    pub(super) fn bind_for_nothing(&mut self, pattern: &syn::Pat) {
         let mut open = vec![pattern];
         while let Some(pattern) = open.pop() {
             match pattern {

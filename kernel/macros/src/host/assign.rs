@@ -102,7 +102,7 @@ impl Rust<'_> {
         for step in &place.path {
             text = match step {
                 Step::Field(of, at) => {
-                    let field = &self.module.structs[*of].fields[*at].0;
+                    let field = super::field(self.module, *of, *at);
                     quote!(#text.#field)
                 }
                 Step::Component(at) => {
@@ -144,7 +144,7 @@ impl Rust<'_> {
         for step in &place.path {
             text = match step {
                 Step::Field(of, at) => {
-                    let field = &self.module.structs[*of].fields[*at].0;
+                    let field = super::field(self.module, *of, *at);
                     quote!((#text).map(|place| &mut place.#field))
                 }
                 Step::Component(at) => {
@@ -181,8 +181,8 @@ impl Rust<'_> {
             match step {
                 Step::Field(of, field) => {
                     let item = &self.module.structs[*of];
-                    let (name, field_name) = (&item.name, &item.fields[*field].0);
-                    offset = quote!((#offset).map(|o| o + ::core::mem::offset_of!(#name, #field_name)));
+                    let (whole, field_name) = (self.ty(&Ty::Struct(*of)), &item.fields[*field].0);
+                    offset = quote!((#offset).map(|o| o + ::core::mem::offset_of!(#whole, #field_name)));
                     ty = item.fields[*field].1.clone();
                 }
                 Step::Component(at) => {

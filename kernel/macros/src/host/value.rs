@@ -60,7 +60,7 @@ impl Rust<'_> {
             }
             Kind::Field(a, at) => {
                 let Ty::Struct(of) = a.ty else { return quote!(()) };
-                let (name, a) = (&self.module.structs[of].fields[*at].0, self.value(a));
+                let (name, a) = (super::field(self.module, of, *at), self.value(a));
                 quote!(#a.#name)
             }
             Kind::Component(a, at) => {
@@ -121,6 +121,9 @@ impl Rust<'_> {
                 let item = &self.module.structs[*at];
                 let (name, fields) = (&item.name, item.fields.iter().map(|(field, _)| field));
                 let values = values.iter().map(|value| self.value(value));
+                if item.is_tuple {
+                    return quote!((#(#values,)*));
+                }
                 quote!(#name { #(#fields: #values),* })
             }
             Kind::Array(values) => {

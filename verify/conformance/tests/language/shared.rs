@@ -407,3 +407,77 @@ fn names_are_the_authors_own() {
         Ok(read(&m)?.into_iter().chain(read(&count)?).collect())
     });
 }
+
+#[windlass::kernels]
+mod tuples {
+    use windlass::prelude::*;
+
+    const STEPS: [(i32, u32); 3] = [(-1, 2), (0, 5), (1, 11)];
+
+    #[derive(Clone, Copy)]
+    struct Span {
+        from: u32,
+        to: u32,
+        ends: (u32, f32),
+    }
+
+    fn divided(a: u32, b: u32) -> (u32, u32) {
+        (a / b, a % b)
+    }
+
+    fn sorted<T: PartialOrd>(a: T, b: T) -> (T, T) {
+        if a < b { (a, b) } else { (b, a) }
+    }
+
+    fn first<A, B>(pair: (A, B)) -> A {
+        let (a, _) = pair;
+        a
+    }
+
+    #[kernel]
+    pub(crate) fn taken_apart(x: &[u32], out: &mut [u32], floats: &mut [f32]) {
+        let i = global_id(0);
+        let (quotient, rest) = divided(x[i], 7);
+        let (low, high) = sorted(quotient, rest);
+        let (mut a, mut b) = (low, high * 3);
+        (a, b) = (b, a);
+        let mut pair = (a, b as f32 * 0.5);
+        pair.0 += 1;
+        (pair.1, _) = sorted(pair.1, 2.5);
+        for (d, weight) in STEPS {
+            out[i] += x[i as i32 + d] * weight;
+        }
+        let span = Span { from: a, to: b, ends: pair };
+        let Span { from, to: end, .. } = span;
+        let [(p, q), (r, _)] = [divided(from, 3), (end, 1)];
+        out[i] += first((from, 1.5)) * 100 + p + q + r;
+        floats[i] = span.ends.1 + pair.1;
+    }
+}
+
+#[test]
+fn tuples_are_made_and_taken_apart() {
+    let x: Vec<u32> = (0..40).map(|i| i * 17 % 53).collect();
+    let one = |i: usize| {
+        let (quotient, rest) = (x[i] / 7, x[i] % 7);
+        let (low, high) = (quotient.min(rest), quotient.max(rest));
+        let (a, b) = (high * 3, low);
+        let lower = (b as f32 * 0.5).min(2.5);
+        let near = |d: i32| usize::try_from(i as i32 + d).ok().and_then(|i| x.get(i)).copied().unwrap_or(0);
+        let sum = near(-1) * 2 + near(0) * 5 + near(1) * 11;
+        (sum + a * 100 + parts(a, b), lower + lower)
+    };
+    fn parts(a: u32, b: u32) -> u32 {
+        a / 3 + b + a % 3
+    }
+    let (ints, floats): (Vec<u32>, Vec<f32>) = (0..40).map(one).unzip();
+    let expected: Vec<u32> = ints.into_iter().chain(floats.iter().map(|x| x.to_bits())).collect();
+    everywhere(&expected, |queue| {
+        let (x, out, floats) = (Buffer::from(x.clone()), Buffer::<u32>::new(40), Buffer::<f32>::new(40));
+        queue.submit(|cg| {
+            let call = tuples::taken_apart(cg.read(&x), cg.read_write(&out), cg.overwrite(&floats));
+            cg.parallel_for(40, call)
+        })?;
+        Ok(read(&out)?.into_iter().chain(read(&floats)?.iter().map(|x| x.to_bits())).collect())
+    });
+}

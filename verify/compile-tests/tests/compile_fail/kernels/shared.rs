@@ -133,4 +133,20 @@ fn sizes(n: usize, x: &[usize], out: &mut [u32]) {
     out[k] = 2_usize;
 }
 
+#[windlass::kernel]
+fn tuples(x: &[(u32, f32)], by_value: (u32, u32), n: u32, out: &mut [u32]) {
+    let pair = (n, 1.5);
+    let (a, b, c) = pair;
+    out[0] = pair.2;
+    out[1] = n.0;
+    let mut m = 1;
+    (m, out[2]) = (2.5, 1);
+    (m, out[2]) = n;
+    let [p, q] = [1, 2, 3];
+    match n > 3 {
+        true => out[3] = 1,
+        1 => {}
+    }
+}
+
 fn main() {}
