@@ -307,19 +307,13 @@ impl<'a> Checker<'a> {
             var.ty = settled(infer, &var.ty, var.name.span(), errors);
         }
         change_block(block, &mut |node| {
-            if let Change::Expr(Expr { kind: Kind::Call(at, _), .. }) = &node
+            if let Change::Expr(Expr { kind: Kind::Call(at, _), .. }) = node
                 && let Some(open) = at.checked_sub(OPEN)
             {
-                // `finish` wants the node whole.
-                let instance = instances[open];
-                let Change::Expr(expr) = node else { return };
-                if let Kind::Call(at, _) = &mut expr.kind {
-                    *at = instance;
-                }
-                return finish(infer, errors, Change::Expr(expr));
+                *at = instances[open];
             }
-            finish(infer, errors, node);
         });
+        change_block(block, &mut |node| finish(infer, errors, node));
         walk_block(block, &mut |node| {
             if let Node::Expr(Expr { kind: Kind::Int(value), ty: Ty::Scalar(scalar), span }) = node
                 && scalar.is_int()
