@@ -30,10 +30,11 @@ use crate::errors::Errors;
 use crate::functions::{Functions, Instance};
 use crate::generic::{Bound, Generic};
 use crate::hir::{Change, Const, Expr, Function, Kind, Node, Var, VarId, VarKind, change_block, walk_block};
-use crate::items::{Role, Types};
+use crate::items::Role;
 use crate::origin::{Origin, meant};
 use crate::structs::Structs;
 use crate::ty::{Infer, Scalar, Shown, Ty};
+use crate::types::Types;
 
 /// What a function may use from around it.
 pub(crate) struct Around<'a> {

@@ -8,9 +8,10 @@ use syn::spanned::Spanned;
 
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
-use crate::items::{Signature, Types};
+use crate::items::Signature;
 use crate::origin::{Origin, meant};
-use crate::structs::{Named, Structs};
+use crate::structs::{StructName, Structs};
+use crate::types::Types;
 
 /// A function as it was written.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl<'a> Source<'a> {
     }
 
     /// The struct whose function it is.
-    fn owner_in(&self, structs: &Structs<'_>) -> Option<Named> {
+    fn owner_in(&self, structs: &Structs<'_>) -> Option<StructName> {
         structs.find(last_name(self.owner?)?, self.origin.home)
     }
 
@@ -153,7 +154,7 @@ impl<'a> Functions<'a> {
     }
 
     /// The function of this name in an `impl` of a struct.
-    pub(crate) fn of_type(&self, owner: Named, name: &str, structs: &Structs<'_>) -> Option<usize> {
+    pub(crate) fn of_type(&self, owner: StructName, name: &str, structs: &Structs<'_>) -> Option<usize> {
         self.sources.iter().position(|source| {
             source.operator.is_none()
                 && source.signature.ident == name

@@ -6,8 +6,8 @@ use proc_macro2::Ident;
 use syn::spanned::Spanned;
 
 use crate::errors::Errors;
-use crate::items::vector_width;
 use crate::ty::Ty;
+use crate::types::vector_width;
 
 /// A parameter of a generic helper or struct.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! `#[kernel]` and `#[kernels]`: a subset of Rust, checked, and turned into native code and WGSL.
 //!
-//! The way of a kernel: `items` reads what stands around the bodies, `check` resolves names and types and refuses what
-//! is no part of the language, `uses` finds out what each parameter needs, `wgsl` writes the device's text, which naga
-//! validates here and now, `host` writes native code, and `launch` the function that users call.
+//! The way of a kernel: `modules` fetches what the module uses of others, `items`, `structs` and `functions` read what stands around
+//! the bodies, `check` resolves names and types and refuses what is no part of the language, and makes of each generic helper
+//! what it is called with. `tuples` and `inline` take away what devices do not have, `uses` finds out what each parameter needs, `wgsl` writes the device's
+//! text, which naga validates here and now, `host` writes native code, and `launch` the function that users call.
 //!
 //! The crate `windlass` gives these out; see there for examples.
 
@@ -29,6 +30,7 @@ mod promise;
 mod structs;
 mod tuples;
 mod ty;
+mod types;
 mod uniform;
 mod uses;
 mod wgsl;

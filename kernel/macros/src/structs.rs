@@ -9,9 +9,9 @@ use syn::spanned::Spanned;
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{Const, Kind, Struct};
-use crate::items::Types;
 use crate::origin::{Origin, meant};
 use crate::ty::Ty;
+use crate::types::Types;
 
 /// All of them. A generic struct is a struct of its own for each set of arguments that it is used with.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct Structs<'a> {
 
 /// What a struct's name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum StructName {
     Plain(usize),
     Template(usize),
 }
@@ -103,18 +103,18 @@ impl<'a> Structs<'a> {
     }
 
     /// The struct of this name in a module.
-    pub(crate) fn find(&self, name: &Ident, from: usize) -> Option<Named> {
+    pub(crate) fn find(&self, name: &Ident, from: usize) -> Option<StructName> {
         let (plain, made) = (self.plain.borrow(), self.made.borrow());
         let plain = plain.iter().filter(|(at, _)| made[*at].name == *name);
-        let plain = plain.map(|(at, origin)| (Named::Plain(*at), *origin));
+        let plain = plain.map(|(at, origin)| (StructName::Plain(*at), *origin));
         let generic = self.templates.iter().enumerate().filter(|(_, template)| template.item.ident == *name);
-        let generic = generic.map(|(at, template)| (Named::Template(at), template.origin));
+        let generic = generic.map(|(at, template)| (StructName::Template(at), template.origin));
         meant(plain.chain(generic), from)
     }
 
     /// What the name of this one stands for.
-    pub(crate) fn named(&self, at: usize) -> Named {
-        self.made.borrow()[at].template.map_or(Named::Plain(at), Named::Template)
+    pub(crate) fn named(&self, at: usize) -> StructName {
+        self.made.borrow()[at].template.map_or(StructName::Plain(at), StructName::Template)
     }
 
     pub(crate) fn generics(&self, template: usize) -> &[Generic] {

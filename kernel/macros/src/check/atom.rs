@@ -5,9 +5,9 @@ use syn::spanned::Spanned;
 use super::{Checker, Named};
 use crate::builtin::{ConstValue, constant, math_constant};
 use crate::hir::{Expr, Kind, VarKind};
-use crate::items::vector_width;
-use crate::structs::Named as Struct;
+use crate::structs::StructName;
 use crate::ty::{BOOL, Guess, Scalar, Ty, U32};
+use crate::types::vector_width;
 
 impl Checker<'_> {
     pub(super) fn literal(&mut self, lit: &syn::Lit) -> Expr {
@@ -133,7 +133,7 @@ impl Checker<'_> {
             return self.error(span, format!("a vector is made by `Vec{width}::new({parts})`"));
         }
         let structs = self.around.structs;
-        if let (Some(Struct::Template(template)), syn::PathArguments::None) =
+        if let (Some(StructName::Template(template)), syn::PathArguments::None) =
             (structs.find(&last.ident, self.origin.home), &last.arguments)
         {
             let hinted = hinted.filter(|at| structs.origin(*at).is_some_and(|(of, _)| of == template));

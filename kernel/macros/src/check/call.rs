@@ -9,10 +9,10 @@ use super::helper::{Called, Given};
 use super::ordered::Atomic;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
 use crate::hir::{AtomicOp, Expr, Kind, May, VarId, VarKind};
-use crate::items::vector_width;
 use crate::order::{Order, Scope};
 use crate::origin::LIBRARY;
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
+use crate::types::vector_width;
 
 impl Checker<'_> {
     pub(super) fn call(&mut self, call: &syn::ExprCall) -> Expr {

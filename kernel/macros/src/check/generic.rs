@@ -9,8 +9,8 @@ use super::helper::{Arguments, Called, Given, arguments};
 use crate::functions::Source;
 use crate::generic::{Actual, Bound, Generic, asks_ahead};
 use crate::hir::Expr;
-use crate::items::vector_width;
 use crate::ty::{Guess, Ty};
+use crate::types::vector_width;
 use syn::spanned::Spanned;
 
 /// Numbers of functions from here on are of [`Open`] calls.

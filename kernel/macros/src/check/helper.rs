@@ -9,7 +9,7 @@ use crate::generic::Actual;
 use crate::hir::{Arg, Base, Expr, Kind, May, Node, Place, VarKind, walk};
 use crate::items::Param;
 use crate::origin::LIBRARY;
-use crate::structs::Named;
+use crate::structs::StructName;
 use crate::ty::Ty;
 
 /// How many functions a module may come to: generic ones that call each other with ever new types would never end.
@@ -74,7 +74,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The struct before the last name of a path.
-    pub(super) fn owner_named(&self, path: &syn::Path) -> Option<Named> {
+    pub(super) fn owner_named(&self, path: &syn::Path) -> Option<StructName> {
         let (owner, structs, home) = (&path.segments.first()?.ident, self.around.structs, self.origin.home);
         if let Some(Ty::Struct(at)) = self.bound.types.get(&owner.to_string()) {
             return Some(structs.named(*at));
