@@ -87,7 +87,11 @@ pub(crate) fn asks_ahead(ty: &syn::Type, generics: &[Generic]) -> bool {
         syn::Type::Group(inner) => asks_ahead(&inner.elem, generics),
         syn::Type::Slice(inner) => asks_ahead(&inner.elem, generics),
         syn::Type::Tuple(tuple) => tuple.elems.iter().any(|ty| asks_ahead(ty, generics)),
-        syn::Type::Array(array) => names_length(&array.len, generics) || asks_ahead(&array.elem, generics),
+        syn::Type::Array(array) => {
+            let names_length =
+                matches!(&array.len, syn::Expr::Path(path) if length_named(&path.path, generics).is_some());
+            names_length || asks_ahead(&array.elem, generics)
+        }
         syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| match &last.arguments {
             syn::PathArguments::AngleBracketed(arguments)
                 if vector_width(&last.ident.to_string()).is_none() =>
@@ -100,8 +104,9 @@ pub(crate) fn asks_ahead(ty: &syn::Type, generics: &[Generic]) -> bool {
     }
 }
 
-fn names_length(len: &syn::Expr, generics: &[Generic]) -> bool {
-    let syn::Expr::Path(path) = len else { return false };
-    let Some(name) = path.path.get_ident() else { return false };
-    generics.iter().any(|generic| matches!(generic, Generic::Length(of, _) if of == name))
+/// The generic length that a path names, if it names one.
+pub(crate) fn length_named(path: &syn::Path, generics: &[Generic]) -> Option<String> {
+    let name = path.get_ident()?;
+    let is_one = |generic: &Generic| matches!(generic, Generic::Length(of, _) if of == name);
+    generics.iter().any(is_one).then(|| name.to_string())
 }

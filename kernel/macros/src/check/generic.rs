@@ -7,7 +7,7 @@ use proc_macro2::Span;
 use super::Checker;
 use super::helper::{Arguments, Called, Given, arguments};
 use crate::functions::Source;
-use crate::generic::{Actual, Bound, Generic, asks_ahead};
+use crate::generic::{Actual, Bound, Generic, asks_ahead, length_named};
 use crate::hir::Expr;
 use crate::ty::{Guess, Ty};
 use crate::types::vector_width;
@@ -166,10 +166,9 @@ impl<'a> Checker<'a> {
             }
             (syn::Type::Array(array), Ty::Array(of, len)) => {
                 if let syn::Expr::Path(path) = &array.len
-                    && let Some(name) = path.path.get_ident()
-                    && generics.iter().any(|generic| generic.name() == name)
+                    && let Some(name) = length_named(&path.path, generics)
                 {
-                    bound.lengths.entry(name.to_string()).or_insert(*len);
+                    bound.lengths.entry(name).or_insert(*len);
                 }
                 self.fit(&array.elem, of, generics, bound);
             }
@@ -215,10 +214,8 @@ impl<'a> Checker<'a> {
                     self.fit(written, &ty, generics, bound);
                 }
                 (syn::GenericArgument::Type(syn::Type::Path(path)), Actual::Length(len)) => {
-                    if let Some(name) = path.path.get_ident()
-                        && generics.iter().any(|generic| generic.name() == name)
-                    {
-                        bound.lengths.entry(name.to_string()).or_insert(len);
+                    if let Some(name) = length_named(&path.path, generics) {
+                        bound.lengths.entry(name).or_insert(len);
                     }
                 }
                 _ => {}
