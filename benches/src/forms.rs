@@ -44,32 +44,32 @@ fn every_second(a: f32, x: &[f32], y: &mut [f32]) {
     y[i] = a * x[i] + y[i];
 }
 
+/// By hand: `y` and what it is made of.
+fn add(y: &mut [f32], x: &[f32]) {
+    for (y, x) in black_box(y).iter_mut().zip(x) {
+        *y += 3.0 * x;
+    }
+}
+
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     let x = vec![1.5_f32; LEN];
     let y = RefCell::new(vec![0.0_f32; LEN]);
-    let all = || {
-        for (y, x) in black_box(&mut y.borrow_mut()[..]).iter_mut().zip(&x) {
-            *y += 3.0 * x;
-        }
-    };
-    let mut form = |what: &str, ours: &dyn Fn(&[f32], &mut [f32]) -> windlass::Result<()>| {
+    type Ours<'a> = &'a dyn Fn(&[f32], &mut [f32]) -> windlass::Result<()>;
+    let mut form = |what: &str, ours: Ours<'_>, theirs: &dyn Fn(&mut [f32])| {
         let what = format!("kernel `saxpy`, {what}");
-        row(table, scale, (&what, "≥ 0.9x"), || ours(&x, &mut y.borrow_mut()), all);
+        let ours = || ours(&x, &mut y.borrow_mut());
+        row(table, scale, (&what, "≥ 0.9x"), ours, || theirs(&mut y.borrow_mut()));
     };
     let side = SIDE as u32;
-    form("`y[row * n + column]`", &|x, y| rows_and_columns(3.0, side, x, y).run_here([SIDE, SIDE]));
-    form("by strides of the launch's size", &|x, y| by_strides(3.0, x, y).run_here(4096));
-    form("`y[i + 1]`", &|x, y| one_further(3.0, x, y).run_here(LEN));
-    form("four elements an item", &|x, y| four_an_item(3.0, x, y).run_here(LEN / 4));
-    row(
-        table,
-        scale,
-        ("kernel `saxpy`, `y[2 * i]`", "≥ 0.9x"),
-        || every_second(3.0, &x[..], &mut y.borrow_mut()[..]).run_here(LEN / 2),
-        || {
-            for (y, x) in black_box(&mut y.borrow_mut()[..]).iter_mut().zip(&x).step_by(2) {
-                *y += 3.0 * x;
-            }
-        },
-    );
+    let in_rows = |y: &mut [f32]| y.chunks_mut(SIDE).zip(x.chunks(SIDE)).for_each(|(y, x)| add(y, x));
+    let rows = &|x: &[f32], y: &mut [f32]| rows_and_columns(3.0, side, x, y).run_here([SIDE, SIDE]);
+    form("`y[row * n + column]`", rows, &in_rows);
+    form("by strides of the launch's size", &|x, y| by_strides(3.0, x, y).run_here(4096), &|y| add(y, &x));
+    form("`y[i + 1]`", &|x, y| one_further(3.0, x, y).run_here(LEN), &|y| add(&mut y[1..], &x[1..]));
+    form("four elements an item", &|x, y| four_an_item(3.0, x, y).run_here(LEN / 4), &|y| add(y, &x));
+    form("`y[2 * i]`", &|x, y| every_second(3.0, x, y).run_here(LEN / 2), &|y| {
+        for (y, x) in black_box(y).iter_mut().zip(&x).step_by(2) {
+            *y += 3.0 * x;
+        }
+    });
 }

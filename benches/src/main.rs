@@ -13,6 +13,7 @@ mod forms;
 mod heap;
 mod kernels;
 mod null;
+mod programs;
 mod table;
 mod tasks;
 mod transfers;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         bandwidth::rows(&mut table, scale);
         kernels::rows(&mut table, scale);
         forms::rows(&mut table, scale);
+        programs::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
     bandwidth::rows(&mut table, scale);
     kernels::rows(&mut table, scale);
     forms::rows(&mut table, scale);
+    programs::rows(&mut table, scale);
     table.print();
     ExitCode::SUCCESS
 }

@@ -44,7 +44,7 @@ pub(crate) struct Const {
     pub(crate) value: Expr,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Function {
     pub(crate) name: Ident,
     pub(crate) params: Vec<VarId>,
@@ -59,7 +59,7 @@ pub(crate) struct Function {
 }
 
 /// A parameter in which each work-item has a value of its own, all of which are combined in the end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reduction {
     pub(crate) param: VarId,
     /// What each item starts with.
@@ -71,7 +71,7 @@ pub(crate) struct Reduction {
     pub(crate) atomic: Option<AtomicOp>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Var {
     pub(crate) name: Ident,
     pub(crate) ty: Ty,

@@ -7,11 +7,14 @@
 mod affine;
 mod assign;
 mod derived;
+mod early;
 mod filled;
 mod groups;
 mod kernel;
 mod lanes;
+mod lines;
 mod model;
+mod nested;
 mod reduce;
 mod rows;
 mod spread;
@@ -56,6 +59,12 @@ pub(super) struct Rust<'m> {
     pub(super) alive: bool,
     /// References that are values of the code's own.
     pub(super) values: BTreeSet<VarId>,
+    /// Whether the kernel is launched in groups.
+    pub(super) groups: bool,
+    /// Local memories that are nested arrays.
+    pub(super) nested: nested::Inner,
+    /// Slices of which the launch may say that no other group reaches its elements.
+    pub(super) apart: BTreeSet<VarId>,
     /// Indices of elements that are found once for several items.
     pub(super) windows: HashMap<*const Expr, model::Window>,
 }
@@ -68,8 +77,9 @@ impl<'m> Rust<'m> {
         rt: &'m TokenStream,
     ) -> Self {
         let (own, kept, windows) = (Vec::new(), BTreeSet::new(), HashMap::new());
-        let values = BTreeSet::new();
-        Rust { module, uses, function, rt, own, in_loop: false, kept, alive: false, values, windows }
+        let (values, apart) = (BTreeSet::new(), BTreeSet::new());
+        let (in_loop, alive, groups, nested) = (false, false, false, nested::Inner::new());
+        Rust { module, uses, function, rt, own, in_loop, kept, alive, values, groups, nested, apart, windows }
     }
 }
 

@@ -24,12 +24,13 @@ pub(crate) fn alone(ty: &TokenStream, dims: usize, slot: usize) -> TokenStream {
     }
 }
 
-/// A slot as plain memory where a test of the launch says that no two work-items meet in it.
+/// A slot as plain memory where a test of the launch says that no two work-items, or no two groups, meet in it.
 pub(crate) fn spread_out(test: &TokenStream, ty: &TokenStream, dims: usize, slot: usize) -> TokenStream {
     quote! {
         match #test {
             // SAFETY: the attribute has found all of the kernel's accesses to this slot, and these are where it has told the test
-            // that they are. So no two work-items meet there, and nothing else overlaps it.
+            // that they are. So no two work-items meet there, or none of different groups, which are never in two blocks; and
+            // nothing else overlaps it.
             true => unsafe { launch.alone::<#ty, #dims>(#slot) },
             false => None,
         }

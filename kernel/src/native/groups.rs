@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::items::{Item, Launch};
 use super::number::Zero;
-use super::views::{Atomics, Load, Store, part_of, with_part};
+use super::rows::Row;
+use super::views::{Atomics, Load, Store, linear, part_of, with_part};
 use crate::DeviceCopy;
 use crate::memory::{AtomicElement, AtomicOp};
 
@@ -15,25 +16,30 @@ pub struct Group {
     first: Item,
 }
 
-/// A run of items along a group's last dimension.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    first: Item,
-    at: usize,
-    count: usize,
-}
-
 impl Launch<'_> {
     /// How many items a work-group has.
     pub fn group_items(&self) -> usize {
         self.range().local().map_or(1, |local| local.iter().product())
     }
 
+    /// The groups' extents; 1 where there are none.
+    pub(super) fn group_sizes(&self) -> [u32; 3] {
+        self.range().local().map_or([1; 3], |local| self.numbered(local))
+    }
+
+    /// How many groups there are along each dimension.
+    pub(super) fn group_counts(&self) -> [u32; 3] {
+        let (size, local) = (self.numbered(self.range().extent()), self.group_sizes());
+        std::array::from_fn(|dim| size[dim] / local[dim].max(1))
+    }
+
     /// Calls `each` for all work-groups of the block.
     pub fn groups(&self, mut each: impl FnMut(&Group)) {
-        let Some(local) = self.range().local() else { return };
-        let (size, local) = (self.numbered(self.range().extent()), self.numbered(local));
-        let count: [usize; 3] = std::array::from_fn(|dim| (size[dim] / local[dim].max(1)) as usize);
+        if self.range().local().is_none() {
+            return;
+        }
+        let (size, local) = (self.numbered(self.range().extent()), self.group_sizes());
+        let count = self.group_counts().map(|count| count as usize);
         let items = self.group_items().max(1);
         // A block holds whole groups, and those before it hold the items before it.
         let (at, end) = (self.first() / items, (self.first() + self.count()) / items);
@@ -89,31 +95,8 @@ impl Group {
                 at.local[dim] = offset;
                 at.global[dim] += offset;
             }
-            Row { first: at, at: (row * count) as usize, count: count as usize }
+            Row::new(at, (row * count) as usize, count as usize)
         })
-    }
-}
-
-impl Row {
-    /// How many items it has.
-    #[inline]
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Item `k` of it.
-    #[inline]
-    pub fn item<const D: usize>(&self, k: usize) -> Item {
-        let mut item = self.first;
-        item.local[D - 1] = k as u32;
-        item.global[D - 1] += k as u32;
-        item
-    }
-
-    /// The row's part of what there is for each item of the group.
-    #[inline]
-    pub fn of<'a, T>(&self, all: &'a [Cell<T>]) -> &'a [Cell<T>] {
-        &all[self.at..self.at + self.count]
     }
 }
 
@@ -123,82 +106,89 @@ pub fn cells<T: Zero>(len: usize) -> Vec<Cell<T>> {
 }
 
 /// Memory of a work-group.
-pub struct Local<'a, T>(&'a [Cell<T>]);
+pub struct Local<'a, T, const D: usize> {
+    cells: &'a [Cell<T>],
+    extents: [u32; D],
+}
 
-impl<T> Clone for Local<'_, T> {
+impl<T, const D: usize> Clone for Local<'_, T, D> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for Local<'_, T> {}
+impl<T, const D: usize> Copy for Local<'_, T, D> {}
 
-impl<T> fmt::Debug for Local<'_, T> {
+impl<T, const D: usize> fmt::Debug for Local<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Local").field("len", &self.0.len()).finish()
+        f.debug_struct("Local").field("extents", &self.extents).finish_non_exhaustive()
     }
 }
 
-impl<'a, T: Zero> Local<'a, T> {
-    /// These places as memory.
-    pub fn new(cells: &'a [Cell<T>]) -> Self {
-        Local(cells)
-    }
-
-    /// The places.
-    #[inline]
-    pub fn cells(&self) -> &'a [Cell<T>] {
-        self.0
+impl<'a, T: Zero, const D: usize> Local<'a, T, D> {
+    /// These places as memory of these extents.
+    pub fn new(cells: &'a [Cell<T>], extents: [u32; D]) -> Self {
+        Local { cells, extents }
     }
 
     /// Fills it from an element on with zeros, as every group finds it.
     pub fn clear(&self, from: u32) {
-        self.0.iter().skip(from as usize).for_each(|cell| cell.set(T::ZERO));
+        self.cells.iter().skip(from as usize).for_each(|cell| cell.set(T::ZERO));
+    }
+
+    #[inline]
+    fn cell(&self, at: [u32; D]) -> Option<&'a Cell<T>> {
+        self.cells.get(linear(at, &self.extents)?)
     }
 }
 
-impl<T: Zero> Load<T, 1> for Local<'_, T> {
+impl<T: Zero, const D: usize> Load<T, D> for Local<'_, T, D> {
     #[inline]
     fn count(&self) -> u32 {
-        self.0.len() as u32
+        self.cells.len() as u32
     }
 
     #[inline]
-    fn extent(&self, _: usize) -> u32 {
-        self.0.len() as u32
+    fn extent(&self, dim: usize) -> u32 {
+        self.extents[dim]
     }
 
     #[inline]
-    fn get(&self, at: [u32; 1]) -> T {
-        self.0.get(at[0] as usize).map_or(T::ZERO, Cell::get)
+    fn get(&self, at: [u32; D]) -> T {
+        self.cell(at).map_or(T::ZERO, Cell::get)
     }
 }
 
-impl<T: DeviceCopy + Zero> Store<T, 1> for Local<'_, T> {
+impl<T: DeviceCopy + Zero, const D: usize> Store<T, D> for Local<'_, T, D> {
     #[inline]
-    fn set(&self, at: [u32; 1], value: T) {
-        if let Some(cell) = self.0.get(at[0] as usize) {
+    fn cells(&self) -> Option<&[Cell<T>]> {
+        Some(self.cells)
+    }
+
+    #[inline]
+    fn set(&self, at: [u32; D], value: T) {
+        if let Some(cell) = self.cell(at) {
             cell.set(value);
         }
     }
 
-    fn part<F: DeviceCopy>(&self, at: [u32; 1], offset: usize) -> F {
+    fn part<F: DeviceCopy>(&self, at: [u32; D], offset: usize) -> F {
         part_of(&self.get(at), offset)
     }
 
-    fn set_part<F: DeviceCopy>(&self, at: [u32; 1], offset: usize, value: F) {
-        if let Some(cell) = self.0.get(at[0] as usize) {
+    fn set_part<F: DeviceCopy>(&self, at: [u32; D], offset: usize, value: F) {
+        if let Some(cell) = self.cell(at) {
             cell.set(with_part(cell.get(), offset, value));
         }
     }
 }
 
-impl<T: AtomicElement + Zero> Atomics<T, 1> for Local<'_, T> {
+impl<T: AtomicElement + Zero> Atomics<T, 1> for Local<'_, T, 1> {
     fn count(&self) -> u32 {
-        self.0.len() as u32
+        Load::count(self)
     }
 
     fn extent(&self, _: usize) -> u32 {
-        self.0.len() as u32
+        Load::count(self)
     }
 
     fn load(&self, at: [u32; 1]) -> T {
@@ -206,18 +196,18 @@ impl<T: AtomicElement + Zero> Atomics<T, 1> for Local<'_, T> {
     }
 
     fn store(&self, at: [u32; 1], value: T) {
-        if let Some(cell) = self.0.get(at[0] as usize) {
+        if let Some(cell) = self.cell(at) {
             cell.set(value);
         }
     }
 
     fn update(&self, at: [u32; 1], op: AtomicOp, value: T) -> T {
         // One thread runs the whole group.
-        self.0.get(at[0] as usize).map_or(T::ZERO, |cell| cell.replace(T::combined(op, cell.get(), value)))
+        self.cell(at).map_or(T::ZERO, |cell| cell.replace(T::combined(op, cell.get(), value)))
     }
 
     fn exchange_if(&self, at: [u32; 1], current: T, new: T) -> T {
-        let Some(cell) = self.0.get(at[0] as usize) else { return T::ZERO };
+        let Some(cell) = self.cell(at) else { return T::ZERO };
         let old = cell.get();
         if bytemuck::bytes_of(&old) == bytemuck::bytes_of(&current) {
             cell.set(new);

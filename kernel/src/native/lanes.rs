@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 
-use super::groups::Row;
+use super::rows::Row;
 
 /// How many items go side by side.
 pub const LANES: usize = 16;
@@ -28,9 +28,8 @@ impl<'a, C> Run<'a, C> {
     /// # Panics
     /// If they are not inside.
     #[inline(always)]
-    pub fn new(all: &'a [C], at: u32, stride: u32) -> Self {
+    pub fn new(all: &'a [C], at: usize, stride: usize) -> Self {
         // One comparison each: these stand in innermost loops.
-        let at = at as usize;
         match stride {
             0 => Run::Same(&all[at]),
             _ => Run::Along(all[at..at + LANES].first_chunk().expect("so many were asked for")),
@@ -54,19 +53,21 @@ pub enum Line<'a, C> {
     Along(&'a [C]),
     /// One for all.
     Same(&'a C),
+    /// Each so far from the last one.
+    Apart(&'a [C], usize),
 }
 
 impl<'a, C> Line<'a, C> {
-    /// The elements of `n` items from `at` on, `stride` from one item to the next: 1 or 0.
+    /// The elements of `n` items, at least one, from `at` on, `stride` from one item to the next.
     ///
     /// # Panics
     /// If they are not inside.
     #[inline(always)]
-    pub fn new(all: &'a [C], at: u32, stride: u32, n: usize) -> Self {
-        let at = at as usize;
+    pub fn new(all: &'a [C], at: usize, stride: usize, n: usize) -> Self {
         match stride {
             0 => Line::Same(&all[at]),
-            _ => Line::Along(&all[at..][..n]),
+            1 => Line::Along(&all[at..][..n]),
+            _ => Line::Apart(&all[at..][..(n - 1) * stride + 1], stride),
         }
     }
 
@@ -76,6 +77,7 @@ impl<'a, C> Line<'a, C> {
         match self {
             Line::Along(all) => &all[item],
             Line::Same(one) => one,
+            Line::Apart(all, stride) => &all[item * stride],
         }
     }
 }
@@ -105,8 +107,9 @@ pub struct Bounds(Option<(i64, i64)>);
 impl Bounds {
     /// One value.
     #[inline(always)]
-    pub fn at(value: u32) -> Self {
-        Bounds(Some((value.into(), value.into())))
+    pub fn at(value: impl Into<i64>) -> Self {
+        let value = value.into();
+        Bounds(Some((value, value)))
     }
 
     /// Two values and all between them.
@@ -135,8 +138,11 @@ impl Bounds {
 
     /// The product with a number.
     #[inline(always)]
-    pub fn times(self, factor: u32) -> Self {
-        self.pair(Bounds::at(factor), |a, f| Some((a.0.checked_mul(f.0)?, a.1.checked_mul(f.0)?)))
+    pub fn times(self, factor: impl Into<i64>) -> Self {
+        self.pair(Bounds::at(factor), |a, (factor, _)| {
+            let (low, high) = (a.0.checked_mul(factor)?, a.1.checked_mul(factor)?);
+            Some((low.min(high), low.max(high)))
+        })
     }
 
     #[inline(always)]
@@ -150,7 +156,75 @@ impl Bounds {
     /// Whether all of them are indices of so many elements.
     #[inline(always)]
     pub fn within(self, len: usize) -> bool {
-        matches!(self.0, Some((low, high)) if low >= 0 && (high as u64) < len as u64)
+        matches!(self.0, Some((low, high)) if low >= 0 && high < indexed(len))
+    }
+}
+
+/// How many of so many elements an index can name.
+#[inline(always)]
+fn indexed(len: usize) -> i64 {
+    len.min(1 << 32) as i64
+}
+
+/// Those of a row's items, one after the other, whose accesses are all inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The first of them.
+    pub start: usize,
+    /// The first one behind them.
+    pub end: usize,
+}
+
+impl Inside {
+    /// How many items a row has at least for it to be worth the while.
+    pub const LEAST: usize = 8;
+
+    /// All of so many items.
+    #[inline(always)]
+    pub fn of(count: usize) -> Self {
+        Inside { start: 0, end: count }
+    }
+
+    /// Without those for which an index is outside of so many elements: for the first item it is within `bounds`, and for each
+    /// next one it is `stride` more. Indices that wrap are not followed, so both numbers may be of any that mean the same in
+    /// 32 bits.
+    #[inline(always)]
+    pub fn cut(self, bounds: Bounds, stride: u32, len: usize) -> Self {
+        let (Some((low, high)), Ok(stride)) = (bounds.0, i32::try_from(stride)) else {
+            return Inside { start: 0, end: 0 };
+        };
+        // How far the first item is in front of the first element, and how many steps it has to behind the last one.
+        let (before, left) = (0_i64.saturating_sub(low), indexed(len).saturating_sub(high));
+        let (start, end) = match (stride, i64::from(stride)) {
+            (0, _) if before <= 0 && left > 0 => return self,
+            (0, _) => (0, 0),
+            // The usual one, without a division.
+            (1, _) => (before.max(0), left.max(0)),
+            (_, stride) => {
+                (before.max(0).saturating_add(stride - 1) / stride, left.max(0).saturating_add(stride - 1) / stride)
+            }
+        };
+        let (start, end) = (self.start.max(start as usize), self.end.min(end as usize));
+        Inside { start, end: end.max(start) }
+    }
+
+    /// Its items.
+    #[inline(always)]
+    pub fn items(self) -> std::ops::Range<usize> {
+        self.start..self.end
+    }
+
+    /// Those of `count` items that it leaves out.
+    #[inline(always)]
+    pub fn others(self, count: usize) -> impl Iterator<Item = usize> {
+        (0..self.start.min(count)).chain(self.end.max(self.start.min(count))..count)
+    }
+
+    /// Whole groups of `each`, as if the items were theirs.
+    #[inline(always)]
+    pub fn whole(self, each: usize) -> Self {
+        let start = self.start.div_ceil(each);
+        Inside { start, end: (self.end / each).max(start) }
     }
 }
 
@@ -201,6 +275,47 @@ mod tests {
         assert_eq!(Row::only(16, 4, 6), Some((2, 3)));
         assert_eq!(Row::only(16, 4, 3), Some((0, 0)));
         assert_eq!(Row::only(16, u32::MAX, 1), Some((2, 3)));
+    }
+
+    /// Beside looking at each item's own index.
+    #[test]
+    fn the_items_inside_are_those_whose_indices_are() {
+        for (first, spread) in [(-40, 0), (-3, 0), (-3, 5), (0, 0), (2, 1), (9, 0), (12, 3), (40, 0)] {
+            for stride in [0_u32, 1, 2, 3, 7, u32::MAX] {
+                for len in [0, 1, 5, 12, 30] {
+                    for count in [0, 1, 4, 13] {
+                        let bounds = Bounds(Some((first, first + spread)));
+                        let inside = Inside::of(count).cut(bounds, stride, len);
+                        let is_inside = |item: &usize| {
+                            let at = first + i64::from(stride) * *item as i64;
+                            stride != u32::MAX && at >= 0 && at + spread < len as i64
+                        };
+                        let wanted: Vec<usize> = (0..count).filter(is_inside).collect();
+                        assert_eq!(inside.items().collect::<Vec<_>>(), wanted, "{first} {stride} {len} {count}");
+                        let mut all: Vec<usize> = inside.others(count).chain(inside.items()).collect();
+                        all.sort_unstable();
+                        assert_eq!(all, (0..count).collect::<Vec<_>>(), "{first} {stride} {len} {count}");
+                    }
+                }
+            }
+        }
+        let far = Bounds(Some((i64::MIN, i64::MAX)));
+        assert!(Inside::of(3).cut(far, 2, 5).items().is_empty());
+        assert!(Inside::of(3).cut(Bounds(None), 0, 5).items().is_empty());
+        let wraps = Inside::of(4).cut(Bounds::at(u32::MAX - 1), 1, usize::MAX);
+        assert_eq!(wraps.items(), 0..2, "index 0 comes behind the last one that there is");
+        assert_eq!(Inside { start: 3, end: 14 }.whole(4), Inside { start: 1, end: 3 });
+    }
+
+    #[test]
+    fn lines_are_the_elements_of_items() {
+        let all: Vec<usize> = (0..20).collect();
+        for (stride, n) in [(0, 5), (1, 5), (3, 6), (7, 2), (9, 1)] {
+            let line = Line::new(&all, 2, stride, n);
+            for item in 0..n {
+                assert_eq!(*line.of(item), 2 + item * stride);
+            }
+        }
     }
 
     #[test]

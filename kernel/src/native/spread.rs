@@ -32,7 +32,9 @@ impl Reach<'_> {
         };
         let positions = self.along.into_iter().zip(extents.map(u64::from));
         let between = (1, (most - least).saturating_add(1));
-        let digits = positions.chain(self.turns.iter().copied()).chain([between]);
+        // Turns that go nowhere tell nothing, and hide nothing.
+        let turns = self.turns.iter().copied().filter(|(worth, _)| *worth > 0);
+        let digits = positions.chain(turns).chain([between]);
         let mut digits: smallvec::SmallVec<[(u64, u64); 8]> =
             digits.filter(|(_, count)| *count > 1).collect();
         digits.sort_unstable();
@@ -55,6 +57,22 @@ impl Launch<'_> {
     /// Whether no two items of the launch meet in a slot where they reach as `reach` says, and no other argument overlaps it.
     pub fn keeps_apart(&self, slot: usize, reach: &Reach<'_>) -> bool {
         self.is_by_itself(slot) && reach.tells_items(self.numbered(self.range().extent()))
+    }
+
+    /// Whether no two groups of the launch meet in a slot where they reach as `reach` says, with `along` for a step from group to
+    /// group, and no other argument overlaps it.
+    pub fn keeps_groups_apart(&self, slot: usize, reach: &Reach<'_>) -> bool {
+        self.is_by_itself(slot) && reach.tells_items(self.group_counts())
+    }
+
+    /// The extent of the launch's groups in one of the kernel's dimensions.
+    pub fn group_size(&self, dim: usize) -> u64 {
+        self.group_sizes()[dim].into()
+    }
+
+    /// How many groups there are along one of the kernel's dimensions.
+    pub fn group_count(&self, dim: usize) -> u64 {
+        self.group_counts()[dim].into()
     }
 
     /// The launch's extent in one of the kernel's dimensions.

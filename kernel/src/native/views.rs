@@ -17,7 +17,7 @@ pub trait Load<T, const D: usize>: Copy {
     fn extent(&self, dim: usize) -> u32;
     /// An element.
     fn get(&self, at: [u32; D]) -> T;
-    /// All elements as a slice, where nobody writes them and they have one dimension.
+    /// All elements as a slice, in their order, where nobody writes them.
     #[inline]
     fn stretch(&self) -> Option<&[T]> {
         None
@@ -28,6 +28,11 @@ pub trait Load<T, const D: usize>: Copy {
 pub trait Store<T, const D: usize>: Load<T, D> {
     /// Writes an element.
     fn set(&self, at: [u32; D], value: T);
+    /// All elements as cells, in their order, where no other thread reaches them.
+    #[inline]
+    fn cells(&self) -> Option<&[Cell<T>]> {
+        None
+    }
     /// A part of an element, `offset` bytes behind its start.
     fn part<F: DeviceCopy>(&self, at: [u32; D], offset: usize) -> F;
     /// Writes a part of an element.
@@ -127,7 +132,7 @@ pub(super) fn with_part<T: DeviceCopy, F: DeviceCopy>(mut whole: T, offset: usiz
 
 /// Where an element of so many dimensions is, if it is inside all but perhaps the only one.
 #[inline]
-fn linear<const D: usize>(at: [u32; D], extents: &[u32; D]) -> Option<usize> {
+pub(super) fn linear<const D: usize>(at: [u32; D], extents: &[u32; D]) -> Option<usize> {
     let mut linear = 0;
     for (at, extent) in at.iter().zip(extents) {
         // One dimension needs no comparison but the slice's own.
@@ -182,7 +187,7 @@ impl<T: DeviceCopy, const D: usize> Load<T, D> for Plain<'_, T, D> {
 
     #[inline]
     fn stretch(&self) -> Option<&[T]> {
-        (D == 1).then_some(self.slice)
+        Some(self.slice)
     }
 }
 
@@ -324,6 +329,11 @@ impl<T: DeviceCopy, const D: usize> Load<T, D> for Alone<'_, T, D> {
 }
 
 impl<T: DeviceCopy, const D: usize> Store<T, D> for Alone<'_, T, D> {
+    #[inline]
+    fn cells(&self) -> Option<&[Cell<T>]> {
+        Some(self.cells)
+    }
+
     #[inline]
     fn set(&self, at: [u32; D], value: T) {
         if let Some(cell) = self.cell(at) {

@@ -9,6 +9,7 @@ use crate::hir::{BinOp, Expr, Kind, VarKind};
 use crate::ty::{Scalar, Ty};
 
 const U32: Ty = Ty::Scalar(Scalar::U32);
+const I32: Ty = Ty::Scalar(Scalar::I32);
 
 /// An index, one item after the other.
 pub(super) struct Affine {
@@ -62,9 +63,10 @@ impl<'m> Region<'_, 'm> {
         }
     }
 
-    /// How an index goes from item to item, and where it goes at most.
+    /// How an index goes from item to item, and where it goes at most. Numbers are followed modulo 2^32, so it does not matter
+    /// whether they have a sign.
     pub(super) fn affine(&self, index: &Expr) -> Option<Affine> {
-        if index.ty != U32 {
+        if index.ty != U32 && index.ty != I32 {
             return None;
         }
         let rt = self.rust.rt;
@@ -76,10 +78,18 @@ impl<'m> Region<'_, 'm> {
             Kind::Id(id @ (Id::Global | Id::Local), dim) => {
                 let (field, dim) =
                     (format_ident!("{}", if *id == Id::Global { "global" } else { "local" }), *dim as usize);
+                let stride = match self.stands {
+                    true => quote!(0_u32),
+                    false => quote!(#rt::Row::stride::<D>(#dim)),
+                };
                 Some(Affine {
-                    stride: quote!(#rt::Row::stride::<D>(#dim)),
+                    stride,
                     bounds: quote!(#rt::Bounds::between(first.#field[#dim], last.#field[#dim])),
                 })
+            }
+            Kind::Var(var) if self.moved.contains_key(var) => {
+                let (name, stride) = (self.rust.name(*var), &self.moved[var]);
+                Some(Affine { stride: stride.clone(), bounds: quote!(#rt::Bounds::at(#name)) })
             }
             Kind::Var(var) => match self.counters.get(var) {
                 Some((from, to, inclusive)) if self.uniform(from) && self.uniform(to) => {
@@ -89,6 +99,7 @@ impl<'m> Region<'_, 'm> {
                 }
                 _ => self.affine(self.derived.value(*var)?),
             },
+            Kind::Cast(a) => self.affine(a),
             Kind::Binary(op @ (BinOp::Add | BinOp::Sub), a, b) => {
                 let (a, b) = (self.affine(a)?, self.affine(b)?);
                 let (wrapping, checked) = match op {
@@ -106,7 +117,7 @@ impl<'m> Region<'_, 'm> {
                 let (of, factor) = (self.affine(of)?, self.uniform(factor).then(|| self.rust.value(factor))?);
                 let (stride, bounds) = (of.stride, of.bounds);
                 Some(Affine {
-                    stride: quote!(#stride.wrapping_mul(#factor)),
+                    stride: quote!(#stride.wrapping_mul((#factor) as u32)),
                     bounds: quote!(#bounds.times(#factor)),
                 })
             }

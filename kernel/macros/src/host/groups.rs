@@ -6,7 +6,7 @@
 //! Loops that are the same for all items are turned inside out even without a barrier: the loop over items is then the
 //! inner one, which the compiler can turn into vector instructions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -18,7 +18,7 @@ use super::lanes::declared;
 use super::model::{Fast, Region};
 use crate::flow::{leaves_loop, returns, used};
 use crate::hir::{Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block};
-use crate::promise::alone;
+use crate::promise::{alone, spread_out};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::{Differing, has_barrier};
 use crate::uses::Uses;
@@ -46,6 +46,8 @@ struct Grouped {
     filled: BTreeSet<VarId>,
     /// Whether items may return before the end.
     returns: bool,
+    /// The tests that groups keep apart in a slice.
+    spread: BTreeMap<VarId, TokenStream>,
     body: TokenStream,
 }
 
@@ -135,11 +137,19 @@ impl<'m> Rust<'m> {
         let derived = Derived::new(function, differing);
         let kept = self.kept(&regions, differing, &derived);
         let returns = regions.iter().flatten().any(|stmt| returns(stmt));
+        let outer = Rust { groups: true, ..self.clone() };
+        let spread = if function.alone { BTreeMap::new() } else { outer.spread(slots) };
+        let written = function.params.iter().filter(|param| match &function.vars[**param].kind {
+            VarKind::Slice(Slice { may: May::Write, .. }) => function.alone || spread.contains_key(param),
+            _ => false,
+        });
         let inner = Rust {
             in_loop: true,
+            apart: written.copied().collect(),
             kept: kept.clone(),
             alive: returns,
             values: function.reductions.iter().map(|reduction| reduction.param).collect(),
+            nested: self.nested.clone(),
             ..Rust::new(self.module, self.uses, function, self.rt)
         };
         let body = Regions { rust: &inner, differing, derived: &derived }.steps(&steps);
@@ -149,7 +159,7 @@ impl<'m> Rust<'m> {
             Some(Step::Region(first)) if !returns => filled(function, &derived, first),
             _ => BTreeSet::new(),
         };
-        let group = Grouped { kept, filled, returns, body };
+        let group = Grouped { kept, filled, returns, spread, body };
         self.group_functions(uses, &group, slots)
     }
 
@@ -171,7 +181,7 @@ impl<'m> Rust<'m> {
     fn group_functions(
         &self,
         uses: &Uses,
-        Grouped { kept, filled, returns, body }: &Grouped,
+        Grouped { kept, filled, returns, spread, body }: &Grouped,
         slots: &[usize],
     ) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
@@ -187,7 +197,8 @@ impl<'m> Rust<'m> {
                         generics.push(quote!(#generic: #bound));
                         params.push(quote!(#name: #generic));
                     } else {
-                        params.push(quote!(#name: #rt::Local<'_, #ty>));
+                        let dims = slice.dims as usize;
+                        params.push(quote!(#name: #rt::Local<'_, #ty, #dims>));
                     }
                     let dims = slice.dims as usize;
                     match slice {
@@ -195,11 +206,19 @@ impl<'m> Rust<'m> {
                             let (store, len) = (
                                 format_ident!("{}_store", name),
                                 match len {
-                                    Some(len) => quote!(#len as usize),
+                                    Some(len) => {
+                                        let len = *len as usize;
+                                        quote!(#len)
+                                    }
                                     None => quote!(launch.value::<u32>(#slot) as usize),
                                 },
                             );
-                            values.push(quote!(let #store = #rt::cells::<#ty>(#len); let #name = #rt::Local::new(&#store);));
+                            let inner = self.nested.get(&param).map_or(&[][..], |lens| lens);
+                            let each = inner.iter().map(|len| *len as usize).product::<usize>();
+                            values.push(quote! {
+                                let #store = #rt::cells::<#ty>(#len * #each);
+                                let #name = #rt::Local::new(&#store, [#len as u32 #(, #inner)*]);
+                            });
                         }
                         Slice { may: May::Atomic, .. } => {
                             values.push(quote!(let #name = launch.atomics::<#ty, #dims>(#slot);));
@@ -208,6 +227,11 @@ impl<'m> Rust<'m> {
                             shared.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
                             patterns.push(quote!(Some(#name)));
                             plains.push(alone(&ty, dims, *slot));
+                        }
+                        Slice { may: May::Write, .. } if spread.contains_key(&param) => {
+                            shared.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
+                            patterns.push(quote!(Some(#name)));
+                            plains.push(spread_out(&spread[&param], &ty, dims, *slot));
                         }
                         Slice { may: May::Write, .. } => {
                             values.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::Rust;
+use super::lines::{RowCode, Rows};
 use super::reduce::Reduced;
+use super::{Rust, early, nested};
 use crate::hir::{
     BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
 use crate::promise::{alone, spread_out};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
-use crate::uses::{Elementwise, Uses, elementwise, position};
+use crate::uses::{Elementwise, Uses, dims_asked, elementwise, position};
 
 /// Everything that runs kernel `at` on the host: functions, and a `fn run(&Launch)` over them. `slots` are the
 /// positions of the parameters in the launch.
@@ -25,8 +26,13 @@ pub(crate) fn native(
     slots: &[usize],
     differing: &Differing,
 ) -> TokenStream {
-    let function = &module.functions[at];
-    let rust = Rust::new(module, uses, function, rt);
+    let written = &module.functions[at];
+    let (function, nested) = match uses[at].groups {
+        // An item that returns is not done with: its group is not over.
+        true => nested::flat(written),
+        false => (early::turned(written), nested::Inner::new()),
+    };
+    let rust = Rust { nested, ..Rust::new(module, uses, &function, rt) };
     let helpers: Vec<TokenStream> = reachable(module, at)
         .into_iter()
         .map(|helper| {
@@ -39,7 +45,7 @@ pub(crate) fn native(
         return quote!(#(#helpers)* #grouped);
     }
     let item = rust.item(&uses[at]);
-    let run = rust.run(&uses[at], slots);
+    let run = rust.run(&uses[at], differing, slots, usize::from(dims_asked(module, at)));
     quote! {
         #(#helpers)*
         #item
@@ -126,7 +132,7 @@ fn is_uniform(function: &Function, expr: &Expr) -> bool {
     }
 }
 
-impl Rust<'_> {
+impl<'m> Rust<'m> {
     /// The function of one work-item.
     fn item(&self, uses: &Uses) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
@@ -157,7 +163,7 @@ impl Rust<'_> {
     }
 
     /// The function of a block of items: looks at the launch, and takes the fastest way that is right for it.
-    fn run(&self, uses: &Uses, slots: &[usize]) -> TokenStream {
+    fn run(&self, uses: &Uses, differing: &Differing, slots: &[usize], dims: usize) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
         let values = function.params.iter().zip(slots).filter_map(|(&param, slot)| {
             let var = &function.vars[param];
@@ -172,11 +178,11 @@ impl Rust<'_> {
             }
         });
         let fast = elementwise(function, uses).map(|proof| match proof.dims {
-            1 => self.own_loop(&proof, slots),
-            _ => self.own_rows(&proof, slots),
+            1 => self.own_loop(&proof, differing, slots),
+            _ => self.own_rows(&proof, differing, slots),
         });
         let shared = self.items(slots, None);
-        let plain = self.items(slots, Some(uses));
+        let plain = self.items(slots, Some((differing, dims)));
         let operators = self.operators();
         quote! {
             fn run(launch: &#rt::Launch<'_>) {
@@ -189,8 +195,9 @@ impl Rust<'_> {
         }
     }
 
-    /// The loop over items through views: with `plain`, those that are only read as slices, if the launch lets them.
-    fn items(&self, slots: &[usize], plain: Option<&Uses>) -> TokenStream {
+    /// The loop over items through views: with `plain`, those that are only read as slices, if the launch lets them, and in
+    /// launches of so many dimensions by rows.
+    fn items(&self, slots: &[usize], plain: Option<(&Differing, usize)>) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
         let (mut bindings, mut names, mut patterns, mut plains) = (vec![], vec![], vec![], vec![]);
         let spread = if function.alone { BTreeMap::new() } else { self.spread(slots) };
@@ -219,17 +226,21 @@ impl Rust<'_> {
             }
             names.push(if var.kind == VarKind::Ref { quote!(&mut #name) } else { quote!(#name) });
         }
-        let Reduced { before, fresh, taken, after } = self.reduced(slots);
-        let body = quote! {
-            #(#bindings)*
-            #before
+        let reduced = self.reduced(slots);
+        let rows = plain.filter(|_| !plains.is_empty()).map(|(differing, dims)| {
+            let written = function.params.iter().filter(|param| function.alone || spread.contains_key(param));
+            self.plain_rows(differing, dims, &reduced, written.copied().collect())
+        });
+        let Reduced { before, fresh, taken, after } = &reduced;
+        let items = quote! {
             launch.items(|item: &#rt::Item| {
                 #fresh
                 work_item(item, #(#names),*);
                 #taken
             });
-            #after
         };
+        let items = rows.map_or(items.clone(), |rows| quote!(#rows #items));
+        let body = quote!(#(#bindings)* #before #items #after);
         match (plain, plains.is_empty()) {
             (Some(_), true) => quote!(),
             (Some(_), false) => quote!(if let (#(#patterns,)*) = (#(#plains,)*) { #body return; }),
@@ -237,9 +248,45 @@ impl Rust<'_> {
         }
     }
 
+    /// The loop over rows, where it finds accesses before the items go. What it does not take is left to the code behind it.
+    fn plain_rows(
+        &self,
+        differing: &Differing,
+        dims: usize,
+        reduced: &Reduced,
+        written: BTreeSet<VarId>,
+    ) -> TokenStream {
+        let function = self.function;
+        let values = function.reductions.iter().map(|reduction| reduction.param).collect();
+        let inner = Rust { in_loop: true, values, ..Rust::new(self.module, self.uses, function, self.rt) };
+        let is_cells = |var: &VarId| match &function.vars[*var].kind {
+            VarKind::Slice(Slice { may, space: Space::Global, .. }) => *may == May::Write,
+            _ => false,
+        };
+        let cells = written.into_iter().filter(is_cells).collect();
+        let (limits, stmts) = inner.limited_work(dims as u8);
+        let RowCode { before, row, finds } = Rows { rust: &inner, differing, reduced, cells }.code(&stmts);
+        let after = &reduced.after;
+        match finds {
+            true => quote! {
+                if launch.dims() == #dims {
+                    const D: usize = #dims;
+                    #before
+                    for row in launch.rows() {
+                        let count = row.count() #limits;
+                        #row
+                    }
+                    #after
+                    return;
+                }
+            },
+            false => quote!(),
+        }
+    }
+
     /// The loop over plain slices, each item its own element. It is right where the launch says that no arguments
     /// overlap and that it has one dimension.
-    fn own_loop(&self, proof: &Elementwise, slots: &[usize]) -> TokenStream {
+    fn own_loop(&self, proof: &Elementwise, differing: &Differing, slots: &[usize]) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
         let own = proof.own.iter().chain(&proof.along).copied().collect();
         let values = function.reductions.iter().map(|reduction| reduction.param).collect();
@@ -253,7 +300,7 @@ impl Rust<'_> {
                 if proof.own.contains(&param) {
                     views.push(quote!(let #name = launch.own::<#ty>(#slot); let #len = #name.total();));
                     lens.push(quote!(.min(#name.count())));
-                    split.push(quote!(let (#name, #whole) = #name.split(n);));
+                    split.push(quote!(let (#name, #whole) = #name.split(count);));
                     again.push(quote!(let #name = #rt::Rest::new(#whole);));
                 } else {
                     views.push(self.other_view(param, slice, *slot));
@@ -261,30 +308,29 @@ impl Rust<'_> {
                 if proof.along.contains(&param) {
                     lens.push(quote!(.min(#name.count_from(first))));
                     views.push(quote!(let #len = #rt::Load::<#ty, 1>::count(&#name);));
-                    split.push(quote!(let #whole = #name; let #name = #whole.run(first, n);));
+                    split.push(quote!(let #whole = #name; let #name = #whole.run(first, count);));
                     again.push(quote!(let #name = #whole;));
                 }
             }
             names.push(if var.kind == VarKind::Ref { quote!(&mut #name) } else { quote!(#name) });
         }
-        let below = |_, limit| quote!((#limit as usize).saturating_sub(first));
-        let (limit, body) = inner.limited_work(1, below);
-        let Reduced { before, fresh, taken, after } = self.reduced(slots);
+        let (limits, stmts) = inner.limited_work(1);
+        let reduced = self.reduced(slots);
+        let RowCode { before: same, row, .. } =
+            Rows { rust: &inner, differing, reduced: &reduced, cells: BTreeSet::new() }.code(&stmts);
+        let Reduced { before, fresh, taken, after } = &reduced;
         quote! {
             if launch.apart(1) {
-                let first = launch.first();
+                const D: usize = 1;
+                let (first, row) = (launch.first(), launch.line());
                 #(#views)*
-                let n = launch.count()#(#lens)*#limit;
+                let count = row.count() #(#lens)* #limits;
                 #(#split)*
                 #before
-                for k in 0..n {
-                    let item = &launch.line_item(first + k);
-                    #fresh
-                    'item: { #body }
-                    #taken
-                }
+                #same
+                #row
                 #(#again)*
-                launch.items_from(n, |item: &#rt::Item| {
+                launch.items_from(count, |item: &#rt::Item| {
                     #fresh
                     work_item(item, #(#names),*);
                     #taken
@@ -307,22 +353,19 @@ impl Rust<'_> {
         quote!(let #name = launch.#way::<#ty, #dims>(#slot);)
     }
 
-    /// Further limits of a loop over own elements in `dims` dimensions, as `limit` writes them, and the work in it: where
-    /// all of the work stands behind comparisons of positions, the loop ends there and compares nothing.
-    pub(super) fn limited_work(
-        &self,
-        dims: u8,
-        limit: impl Fn(u8, TokenStream) -> TokenStream,
-    ) -> (TokenStream, TokenStream) {
+    /// Further limits of a row in a launch of `dims` dimensions, and what its items do: where all of their work stands behind
+    /// comparisons of positions, a row ends there, and its items compare nothing.
+    pub(super) fn limited_work(&self, dims: u8) -> (TokenStream, Vec<&'m Stmt>) {
         let body = &self.function.body;
         let inside = |(limits, _): &Limited<'_>| limits.iter().all(|(dim, _)| *dim < dims);
         let Some((limits, work)) = behind_limits(self.function).filter(inside) else {
-            let body = self.block(body);
-            return (quote!(), quote!(#body;));
+            return (quote!(), body.stmts.iter().collect());
         };
-        let limits = limits.into_iter().map(|(dim, of)| limit(dim, self.value(of)));
-        let names = body.stmts.iter().filter(|s| matches!(s, Stmt::Let(..))).map(|stmt| self.stmt(stmt));
-        let work = self.block(work);
-        (quote!(#(.min(#limits))*), quote!(#(#names)* #work;))
+        let limits = limits.into_iter().map(|(dim, of)| {
+            let (dim, of) = (usize::from(dim), self.value(of));
+            quote!(.min(row.limited::<D>(#dim, #of)))
+        });
+        let names = body.stmts.iter().filter(|s| matches!(s, Stmt::Let(..)));
+        (quote!(#(#limits)*), names.chain(&work.stmts).collect())
     }
 }

@@ -39,7 +39,8 @@ struct Lanes {
 
 impl<'r, 'm> Region<'r, 'm> {
     pub(super) fn new(rust: &'r Rust<'m>, derived: &'r Derived<'m>, differing: &'r Differing) -> Self {
-        Region { rust, derived, differing, declared: BTreeSet::new(), counters: BTreeMap::new() }
+        let (declared, counters, moved) = Default::default();
+        Region { rust, derived, differing, declared, counters, moved, stands: false }
     }
 
     pub(super) fn fast(mut self, stmts: &[&'m Stmt]) -> Fast {
@@ -95,20 +96,29 @@ impl<'r, 'm> Region<'r, 'm> {
         let mut windows = HashMap::new();
         let (mut stretches, mut tests) = (BTreeMap::new(), Vec::new());
         for segment in &segments {
-            for (var, index) in self.accesses(segment) {
-                let Some(Affine { stride, bounds }) = self.affine(index) else { continue };
-                let (all, run) = (self.all(var), format_ident!("run_{}_found", windows.len()));
-                tests.push(quote!(#stride <= 1 && #bounds.within(#all.len())));
+            for (var, at) in self.accesses(segment) {
+                let Some(along) = self.along(at) else { continue };
+                let run = format_ident!("run_{}_found", windows.len());
+                let (extents, stride) = (self.extents(var), self.stride(var, &along));
+                tests.push(quote!(#stride <= 1));
+                for (Affine { bounds, .. }, extent) in along.iter().zip(extents) {
+                    tests.push(quote!(#bounds.within(#extent)));
+                }
                 stretches.insert(var, self.stretch(var));
-                windows.insert(std::ptr::from_ref(index), Window { run, cells: self.is_local(var) });
+                windows.insert(std::ptr::from_ref(&at[0]), Window { run, cells: self.is_cells(var) });
             }
         }
         if windows.is_empty() {
             return None;
         }
         let rust = Rust { windows, kept: side.clone(), ..self.rust.clone() };
-        let inner =
-            Region { rust: &rust, declared: self.declared.clone(), counters: self.counters.clone(), ..*self };
+        let inner = Region {
+            rust: &rust,
+            declared: self.declared.clone(),
+            counters: self.counters.clone(),
+            moved: self.moved.clone(),
+            ..*self
+        };
         let code: TokenStream = pieces.iter().map(|piece| inner.piece(piece)).collect();
         let (mut opening, mut closing) = (Vec::new(), Vec::new());
         let rt = rust.rt;
@@ -146,8 +156,26 @@ impl<'r, 'm> Region<'r, 'm> {
             };
             return Some(Lanes { test, code, least: quote!(1) });
         }
-        let code = quote! {
-            if let Some((#(#alls,)*)) = together {
+        // Where no lane keeps anything from turn to turn, a loop is the outer one: the lanes then go through memory as it lies.
+        let code = match (&pieces[..], side.is_empty()) {
+            ([Piece::For(of, body)], true) => {
+                let body: TokenStream = body.iter().map(|piece| inner.piece(piece)).collect();
+                let turn = quote! {
+                    from = begin;
+                    while from + #rt::LANES <= count {
+                        #lane
+                        #body
+                        from += #rt::LANES;
+                    }
+                };
+                let turns = inner.turns(of, &turn);
+                quote! {
+                    let begin = from;
+                    #turns
+                    from = begin + (count - begin) / #rt::LANES * #rt::LANES;
+                }
+            }
+            _ => quote! {
                 while from + #rt::LANES <= count {
                     #lane
                     #(#opening)*
@@ -155,9 +183,20 @@ impl<'r, 'm> Region<'r, 'm> {
                     #(#closing)*
                     from += #rt::LANES;
                 }
-            }
+            },
         };
+        let code = quote!(if let Some((#(#alls,)*)) = together { #code });
         Some(Lanes { test, code, least: quote!(#rt::LANES) })
+    }
+
+    /// A loop over what is done at each of its turns.
+    fn turns(&self, of: &Stmt, turn: &TokenStream) -> TokenStream {
+        let Stmt::For { var, from, to, inclusive, .. } = of else { return quote!() };
+        let (name, from, to) = (self.rust.name(*var), self.rust.value(from), self.rust.value(to));
+        match inclusive {
+            true => quote!(for #name in #from..=#to { #turn }),
+            false => quote!(for #name in #from..#to { #turn }),
+        }
     }
 
     /// A single assignment, for all items of a row: a loop so simple that the compiler sees for itself what may be done
@@ -256,11 +295,11 @@ impl<'r, 'm> Region<'r, 'm> {
         Some(pieces)
     }
 
-    /// Whether a place is a whole element of local memory that is found for all lanes at once.
+    /// Whether a place is a whole element that is found for all lanes at once.
     fn is_found(&self, place: &Place) -> bool {
         match &place.base {
             Base::Element(var, at) if place.path.is_empty() => {
-                self.is_local(*var) && at.first().is_some_and(|at| self.affine(at).is_some())
+                self.is_cells(*var) && self.along(at).is_some()
             }
             _ => false,
         }
@@ -282,28 +321,47 @@ impl<'r, 'm> Region<'r, 'm> {
         side.iter().all(small).then_some(side)
     }
 
+    /// How each index of an access goes on.
+    fn along(&self, at: &[Expr]) -> Option<Vec<Affine>> {
+        at.iter().map(|index| self.affine(index)).collect()
+    }
+
+    /// A memory's extents, outermost first.
+    fn extents(&self, var: VarId) -> Vec<TokenStream> {
+        let (rust, all) = (self.rust, self.all(var));
+        let Some(inner) = rust.nested.get(&var) else { return vec![quote!(#all.len())] };
+        let (rt, name, ty, dims) =
+            (rust.rt, rust.name(var), rust.ty(&rust.function.vars[var].ty), inner.len() + 1);
+        let outer = quote!((#rt::Load::<#ty, #dims>::extent(&#name, 0) as usize));
+        let inner = inner.iter().map(|len| {
+            let len = *len as usize;
+            quote!(#len)
+        });
+        std::iter::once(outer).chain(inner).collect()
+    }
+
+    /// How far an access is from that of the item before.
+    fn stride(&self, var: VarId, along: &[Affine]) -> TokenStream {
+        super::lines::linear_stride(&self.extents(var), along)
+    }
+
     /// The accesses to whole elements of memory that can be a slice.
-    fn accesses(&self, stmts: &[&'m Stmt]) -> Vec<(VarId, &'m Expr)> {
-        let mut found = Vec::new();
-        let mut take = |node: Node<'m>| match node {
-            Node::Expr(Expr { kind: Kind::Element(var, at), .. }) => {
-                found.extend(at.first().map(|at| (*var, at)))
-            }
-            Node::Place(place) if place.path.is_empty() => {
-                if let Base::Element(var, at) = &place.base {
-                    found.extend(at.first().map(|at| (*var, at)));
-                }
-            }
-            _ => {}
-        };
-        stmts.iter().for_each(|stmt| walk_stmt(stmt, &mut take));
+    fn accesses(&self, stmts: &[&'m Stmt]) -> Vec<(VarId, &'m [Expr])> {
+        let mut found = elements(stmts);
         found.retain(|(var, _)| match &self.rust.function.vars[*var].kind {
             VarKind::Slice(Slice { may: May::Atomic, .. }) => false,
             VarKind::Slice(Slice { space: Space::Local(_), .. }) => true,
-            VarKind::Slice(Slice { dims, may, .. }) => *may == May::Read && *dims == 1,
+            VarKind::Slice(Slice { dims, may, .. }) => {
+                *dims == 1 && (*may == May::Read || self.rust.apart.contains(var))
+            }
             _ => false,
         });
         found
+    }
+
+    /// Whether a memory is cells: that of the group, and what no other group reaches.
+    fn is_cells(&self, var: VarId) -> bool {
+        self.is_local(var) || self.rust.apart.contains(&var)
     }
 
     fn is_local(&self, var: VarId) -> bool {
@@ -318,23 +376,21 @@ impl<'r, 'm> Region<'r, 'm> {
     fn stretch(&self, var: VarId) -> TokenStream {
         let (rt, name, ty) =
             (self.rust.rt, self.rust.name(var), self.rust.ty(&self.rust.function.vars[var].ty));
-        match self.is_local(var) {
-            true => quote!(Some(#name.cells())),
+        match self.is_cells(var) {
+            true => {
+                let dims = self.extents(var).len();
+                quote!(#rt::Store::<#ty, #dims>::cells(&#name))
+            }
             false => quote!(#rt::Load::<#ty, 1>::stretch(&#name)),
         }
     }
 
     fn piece(&self, piece: &Piece<'m>) -> TokenStream {
         match piece {
-            Piece::For(Stmt::For { var, from, to, inclusive, .. }, body) => {
-                let (name, from, to) = (self.rust.name(*var), self.rust.value(from), self.rust.value(to));
+            Piece::For(of, body) => {
                 let body: TokenStream = body.iter().map(|piece| self.piece(piece)).collect();
-                match inclusive {
-                    true => quote!(for #name in #from..=#to { #body }),
-                    false => quote!(for #name in #from..#to { #body }),
-                }
+                self.turns(of, &body)
             }
-            Piece::For(..) => quote!(),
             Piece::Once(stmt) => self.rust.stmt(stmt),
             Piece::Lane(stmts) => self.segment(stmts),
         }
@@ -387,10 +443,12 @@ impl<'r, 'm> Region<'r, 'm> {
         stmts: &[&'m Stmt],
         found: &dyn Fn(Ident, TokenStream, TokenStream) -> TokenStream,
     ) -> Vec<TokenStream> {
-        let run = |(var, index): (VarId, &'m Expr)| {
-            let run = &self.rust.windows.get(&std::ptr::from_ref(index))?.run;
-            let (bindings, stride) = (self.bindings_of(index), self.affine(index)?.stride);
-            let found = found(self.all(var), self.rust.value(index), stride);
+        let run = |(var, at): (VarId, &'m [Expr])| {
+            let run = &self.rust.windows.get(&std::ptr::from_ref(&at[0]))?.run;
+            let stride = self.stride(var, &self.along(at)?);
+            let bindings: TokenStream = at.iter().map(|index| self.bindings_of(index)).collect();
+            let values = at.iter().map(|index| self.rust.value(index));
+            let found = found(self.all(var), super::lines::linear(&self.extents(var), values), stride);
             Some(quote! {
                 let #run = {
                     let item = &lane(0);
@@ -421,7 +479,7 @@ impl<'r, 'm> Region<'r, 'm> {
 }
 
 /// Whether evaluating an expression changes nothing.
-fn changes_nothing(expr: &Expr) -> bool {
+pub(super) fn changes_nothing(expr: &Expr) -> bool {
     let mut changes = false;
     crate::hir::walk(expr, &mut |node| {
         changes |= match node {
@@ -434,6 +492,20 @@ fn changes_nothing(expr: &Expr) -> bool {
         };
     });
     !changes
+}
+
+/// The accesses to whole elements.
+pub(super) fn elements<'m>(stmts: &[&'m Stmt]) -> Vec<(VarId, &'m [Expr])> {
+    let mut found: Vec<(VarId, &'m [Expr])> = Vec::new();
+    let mut take = |node: Node<'m>| match node {
+        Node::Expr(Expr { kind: Kind::Element(var, at), .. }) => found.push((*var, at)),
+        Node::Place(Place { base: Base::Element(var, at), path, .. }) if path.is_empty() => {
+            found.push((*var, at));
+        }
+        _ => {}
+    };
+    stmts.iter().for_each(|stmt| walk_stmt(stmt, &mut take));
+    found
 }
 
 /// The variables that statements declare, at any depth.

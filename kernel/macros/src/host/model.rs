@@ -39,6 +39,10 @@ pub(super) struct Region<'r, 'm> {
     pub(super) declared: BTreeSet<VarId>,
     /// Those that count its uniform loops: from, to, and whether that is one of them.
     pub(super) counters: BTreeMap<VarId, (&'m Expr, &'m Expr, bool)>,
+    /// Variables of which it is known how far they go from one item to the next, beside positions.
+    pub(super) moved: BTreeMap<VarId, TokenStream>,
+    /// Whether it is such a variable that goes on, and positions stand.
+    pub(super) stands: bool,
 }
 
 /// The items of a row for which there is anything to do, and the fast way for as many of them as it can take.

@@ -1,18 +1,27 @@
 //! The loop over own elements in launches of two and three dimensions: along the last one, row after row.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::Rust;
+use super::lines::{RowCode, Rows};
 use super::reduce::Reduced;
 use crate::hir::VarKind;
+use crate::uniform::Differing;
 use crate::uses::Elementwise;
 
 impl Rust<'_> {
     /// The loop over rows of plain slices, each item its own element. It is right where the launch says that no
     /// arguments overlap, that it has so many dimensions, and that these slices have its very extents: then an item's
     /// place in the launch is its element's place in memory.
-    pub(super) fn own_rows(&self, proof: &Elementwise, slots: &[usize]) -> TokenStream {
+    pub(super) fn own_rows(
+        &self,
+        proof: &Elementwise,
+        differing: &Differing,
+        slots: &[usize],
+    ) -> TokenStream {
         let (rt, function, launch_dims) = (self.rt, self.function, usize::from(proof.dims));
         let own = proof.own.iter().chain(&proof.along).copied().collect();
         let values = function.reductions.iter().map(|reduction| reduction.param).collect();
@@ -36,25 +45,21 @@ impl Rust<'_> {
                 views.push(self.other_view(param, slice, *slot));
             }
         }
-        let below = |dim: u8, limit| {
-            let dim = usize::from(dim);
-            quote!(row.below::<#launch_dims>(#dim, #limit))
-        };
-        let (limits, body) = inner.limited_work(proof.dims, below);
-        let Reduced { before, fresh, taken, after } = self.reduced(slots);
+        let (limits, stmts) = inner.limited_work(proof.dims);
+        let reduced = self.reduced(slots);
+        let RowCode { before: same, row, .. } =
+            Rows { rust: &inner, differing, reduced: &reduced, cells: BTreeSet::new() }.code(&stmts);
+        let Reduced { before, after, .. } = reduced;
         quote! {
             if launch.apart(#launch_dims) {
+                const D: usize = #launch_dims;
                 #(#views)*
                 #before
-                for row in launch.stretches() {
+                #same
+                for row in launch.rows() {
                     let (from, count) = (row.at(), row.count() #limits);
                     #(#cut)*
-                    for k in 0..count {
-                        let item = &row.item::<#launch_dims>(k);
-                        #fresh
-                        'item: { #body }
-                        #taken
-                    }
+                    #row
                 }
                 #after
                 return;

@@ -1,12 +1,12 @@
 //! Kernels whose items write elsewhere than at their own position, but each of them somewhere else: `y[row * n + column]`,
 //! `y[4 * i + k]`, `y[i + 1]`, and `y[at]` for `at` that goes on by the launch's size. Where an index is a sum of positions and
 //! loops' counters, each so many times, the launch's numbers say whether two items ever meet; where they do not, memory is reached
-//! as plain Rust reaches it.
+//! as plain Rust reaches it. Of a kernel that works in groups, each of which one thread runs, groups are to keep apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 
 use super::Rust;
 use crate::builtin::Id;
@@ -16,7 +16,10 @@ use crate::ty::{Scalar, Ty, U32};
 /// An index: what is added to what. All numbers are such as a launch can find out, in 64 bits.
 #[derive(Clone, Default)]
 struct Sum {
+    /// Of items, or of groups where there are any.
     positions: [Vec<TokenStream>; 3],
+    /// Positions in the group.
+    locals: [Vec<TokenStream>; 3],
     /// Loops' counters: how far each goes at a turn, and how many turns there are.
     counters: BTreeMap<VarId, (TokenStream, TokenStream)>,
     rest: Vec<TokenStream>,
@@ -71,9 +74,10 @@ impl Rust<'_> {
         let all = |terms: &[TokenStream]| quote!(#rt::Reach::sum(&[#(#terms),*]));
         let first = sums.first()?;
         let along: Vec<TokenStream> = first.positions.iter().map(|terms| all(terms)).collect();
+        let inner: Vec<TokenStream> = first.locals.iter().map(|terms| all(terms)).collect();
         let same = |sum: &Sum| {
-            let along = sum.positions.iter().zip(&along);
-            along.into_iter().all(|(terms, first)| all(terms).to_string() == first.to_string())
+            let terms = sum.positions.iter().chain(&sum.locals).zip(along.iter().chain(&inner));
+            terms.into_iter().all(|(terms, first)| all(terms).to_string() == first.to_string())
         };
         let mut counters: BTreeMap<VarId, (TokenStream, TokenStream)> = BTreeMap::new();
         for sum in sums {
@@ -84,14 +88,19 @@ impl Rust<'_> {
                 }
             }
         }
-        let counters = counters.values().map(|(by, turns)| quote!((#by, #turns)));
+        let grouped = self.groups;
+        let mut turns: Vec<TokenStream> = counters.values().map(|(by, turns)| quote!((#by, #turns))).collect();
+        if grouped {
+            turns.extend((0_usize..).zip(&inner).map(|(dim, by)| quote!((#by, launch.group_size(#dim)))));
+        }
+        let apart = format_ident!("{}", if grouped { "keeps_groups_apart" } else { "keeps_apart" });
         let rests = sums.iter().map(|sum| all(&sum.rest));
         let at = self.function.params.iter().position(|param| *param == var)?;
         let slot = slots[at];
         sums.iter().all(same).then(|| {
-            quote!(launch.keeps_apart(#slot, &#rt::Reach {
+            quote!(launch.#apart(#slot, &#rt::Reach {
                 along: [#(#along),*],
-                turns: &[#(#counters),*],
+                turns: &[#(#turns),*],
                 rests: &[#(#rests),*],
             }))
         })
@@ -157,9 +166,17 @@ impl Rust<'_> {
             return Some(Sum { rest: vec![number], ..Sum::default() });
         }
         match &of.kind {
-            Kind::Id(Id::Global, dim) => {
-                let mut sum = Sum::default();
-                sum.positions[*dim as usize].push(quote!(1_u64));
+            Kind::Id(id, dim) => {
+                let (mut sum, dim) = (Sum::default(), *dim as usize);
+                match id {
+                    Id::Global if self.groups => {
+                        sum.positions[dim].push(quote!(launch.group_size(#dim)));
+                        sum.locals[dim].push(quote!(1_u64));
+                    }
+                    Id::Global | Id::Group => sum.positions[dim].push(quote!(1_u64)),
+                    Id::Local => sum.locals[dim].push(quote!(1_u64)),
+                    _ => return None,
+                }
                 Some(sum)
             }
             Kind::Var(var) => match (counters.from.get(var), counters.bindings.get(var)) {
@@ -173,7 +190,8 @@ impl Rust<'_> {
             },
             Kind::Binary(BinOp::Add, a, b) => {
                 let (mut a, b) = (self.sum(a, counters)?, self.sum(b, counters)?);
-                for (to, from) in a.positions.iter_mut().zip(b.positions) {
+                let positions = a.positions.iter_mut().chain(&mut a.locals);
+                for (to, from) in positions.zip(b.positions.into_iter().chain(b.locals)) {
                     to.extend(from);
                 }
                 a.rest.extend(b.rest);
@@ -192,7 +210,8 @@ impl Rust<'_> {
                 };
                 let mut sum = self.sum(of, counters)?;
                 let times = |term: &mut TokenStream| *term = quote!(#term.saturating_mul(#by));
-                sum.positions.iter_mut().flatten().chain(&mut sum.rest).for_each(times);
+                let positions = sum.positions.iter_mut().chain(&mut sum.locals).flatten();
+                positions.chain(&mut sum.rest).for_each(times);
                 sum.counters.values_mut().for_each(|(along, _)| times(along));
                 Some(sum)
             }
@@ -216,6 +235,14 @@ impl Rust<'_> {
             Kind::Id(Id::GlobalSize, dim) => {
                 let dim = *dim as usize;
                 Some(quote!(launch.size(#dim)))
+            }
+            Kind::Id(Id::LocalSize, dim) => {
+                let dim = *dim as usize;
+                Some(quote!(launch.group_size(#dim)))
+            }
+            Kind::Id(Id::Groups, dim) => {
+                let dim = *dim as usize;
+                Some(quote!(launch.group_count(#dim)))
             }
             Kind::Len(var, None) => {
                 let at = self.function.params.iter().position(|param| param == var)?;
