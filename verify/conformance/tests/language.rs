@@ -6,6 +6,8 @@ mod again;
 mod arithmetic;
 #[path = "language/cuda.rs"]
 mod cuda;
+#[path = "language/edges.rs"]
+mod edges;
 #[path = "language/everywhere.rs"]
 mod everywhere;
 #[path = "language/exactness.rs"]

@@ -156,10 +156,22 @@ impl<'m> Rows<'_, 'm> {
         outside.is_empty() && !inside.contains(&counter) && !jumps_anywhere(&Block { stmts, tail: None })
     }
 
+    /// What each item has anew: what it reduces, and values that it may change.
+    fn fresh(&self) -> TokenStream {
+        let function = self.rust.function;
+        let changed = function.params.iter().filter(|param| {
+            let of = &function.vars[**param];
+            of.kind == VarKind::Value && of.mutable
+        });
+        let names = changed.map(|param| self.rust.name(*param));
+        let fresh = &self.reduced.fresh;
+        quote!(#fresh #(let mut #names = #names;)*)
+    }
+
     /// Items one by one, as they are written.
     fn one_by_one(&self, items: &TokenStream, stmts: &[&Stmt]) -> TokenStream {
         let (rust, rt) = (self.rust, self.rust.rt);
-        let Reduced { fresh, taken, .. } = self.reduced;
+        let (fresh, taken) = (self.fresh(), &self.reduced.taken);
         let code = stmts.iter().map(|stmt| rust.stmt(stmt));
         quote! {
             for k in #items {
@@ -175,7 +187,7 @@ impl<'m> Rows<'_, 'm> {
     fn items(&self, region: &Region<'_, 'm>, stmts: &[&'m Stmt]) -> (Vec<Found<'m>>, TokenStream) {
         let found = self.found(region, stmts);
         let (rust, rt) = (self.with(&found), self.rust.rt);
-        let Reduced { fresh, taken, .. } = self.reduced;
+        let (fresh, taken) = (self.fresh(), &self.reduced.taken);
         let (cuts, lines) = (self.cuts(region, &found), self.lines(region, &found, None));
         let others = self.one_by_one(&quote!(inside.others(count)), stmts);
         let code = stmts.iter().map(|stmt| rust.stmt(stmt));

@@ -1,0 +1,371 @@
+//! Accesses that a row of items makes side by side where all are inside: the same as one by one, wherever a row's ends lie outside,
+//! an index wraps or has a sign, items meet, or a loop's turns are a row as well.
+
+use windlass::NdRange;
+use windlass::prelude::*;
+
+use crate::everywhere::{everywhere, read};
+
+fn values(len: usize) -> Vec<u32> {
+    (0..len as u32).map(|i| i * i + 3).collect()
+}
+
+/// An element, or what is read outside.
+fn element(x: &[u32], at: u32) -> u32 {
+    x.get(at as usize).copied().unwrap_or(0)
+}
+
+#[windlass::kernel]
+fn neighbours(by: u32, x: &[u32], out: &mut [u32]) {
+    let i = global_id(0);
+    out[i] = x[i - by] + 10 * x[i] + 100 * x[i + by] + 1000 * x[7];
+}
+
+#[test]
+fn neighbours_of_the_ends_are_outside() {
+    for (by, len, items) in [(1, 40, 40), (0, 40, 40), (9, 40, 50), (39, 40, 40), (40, 40, 40), (1 << 31, 40, 40), (1, 5, 40)]
+    {
+        let x = values(len);
+        let at = |i: u32| {
+            let around = element(&x, i.wrapping_sub(by)) + 10 * element(&x, i) + 100 * element(&x, i.wrapping_add(by));
+            around + 1000 * element(&x, 7)
+        };
+        let expected: Vec<u32> = (0..44).map(|i| if i < items { at(i) } else { 9 }).collect();
+        everywhere(&expected, |queue| {
+            let (from, to) = (Buffer::from(x.clone()), Buffer::from(vec![9_u32; 44]));
+            queue.submit(|cg| cg.parallel_for(items as usize, neighbours(by, cg.read(&from), cg.write(&to))))?;
+            read(&to)
+        });
+    }
+}
+
+#[windlass::kernel]
+fn around(x: &View<u32, 2>, out: &mut View<u32, 2>) {
+    let (i, j) = (global_id(0), global_id(1));
+    if i >= out.extent(0) || j >= out.extent(1) {
+        return;
+    }
+    let sides = x[i][j - 1] + x[i][j + 1];
+    out[i][j] = sides + 10 * x[i - 1][j + 1] + 100 * x[i + 1][j] + 1000 * x[i][j];
+}
+
+#[test]
+fn neighbours_in_two_dimensions() {
+    for ([rows, columns], [x_rows, x_columns], launch) in [
+        ([9, 20], [9, 20], [9, 20]),
+        ([9, 20], [8, 20], [9, 20]),
+        ([9, 20], [9, 17], [12, 24]),
+        ([9, 3], [9, 3], [9, 3]),
+        ([1, 20], [1, 20], [1, 20]),
+    ] {
+        let x = values(x_rows * x_columns);
+        let at = |i: i64, j: i64| match i >= 0 && j >= 0 && i < x_rows as i64 && j < x_columns as i64 {
+            true => x[i as usize * x_columns + j as usize],
+            false => 0,
+        };
+        let mut expected = Vec::new();
+        for (i, j) in (0..rows as i64).flat_map(|i| (0..columns as i64).map(move |j| (i, j))) {
+            let sides = at(i, j - 1) + at(i, j + 1);
+            expected.push(sides + 10 * at(i - 1, j + 1) + 100 * at(i + 1, j) + 1000 * at(i, j));
+        }
+        everywhere(&expected, |queue| {
+            let from = Buffer::with_shape([x_rows, x_columns], x.clone())?;
+            let to = Buffer::with_shape([rows, columns], vec![7_u32; rows * columns])?;
+            queue.submit(|cg| cg.parallel_for(launch, around(cg.read(&from), cg.write(&to))))?;
+            Ok(to.host_read().blocking_wait()?.to_vec())
+        });
+    }
+}
+
+#[windlass::kernel]
+fn moved(start: u32, step: u32, far: u32, x: &[u32], out: &mut [u32]) {
+    let i = global_id(0);
+    let from = far * i + 2;
+    let to = start + step * i;
+    out[to] = x[from] + i;
+    out[to] += 1;
+}
+
+#[test]
+fn steps_may_be_any_number() {
+    for (start, step, far) in [
+        (0, 1, 1),
+        (3, 1, 0),
+        (2, 3, 2),
+        (60, 1, 1),
+        (u32::MAX - 3, 1, 5),
+        (39, u32::MAX, 1),
+        (0, 2, u32::MAX),
+        (5, 1 << 31, 1 << 30),
+    ] {
+        let x = values(64);
+        let mut expected = vec![5_u32; 64];
+        for i in 0..30_u32 {
+            let to = start.wrapping_add(step.wrapping_mul(i));
+            // Items that meet: none of these does, but at the ends of what wraps.
+            if let Some(to) = expected.get_mut(to as usize).filter(|_| step != 1 << 31) {
+                *to = element(&x, far.wrapping_mul(i).wrapping_add(2)).wrapping_add(i + 1);
+            }
+        }
+        let run = |queue: &Queue| {
+            let (from, to) = (Buffer::from(x.clone()), Buffer::from(vec![5_u32; 64]));
+            queue.submit(|cg| cg.parallel_for(30, moved(start, step, far, cg.read(&from), cg.read_write(&to))))?;
+            read(&to)
+        };
+        match step {
+            // Here items meet, one after the other on the host.
+            0x8000_0000 => {
+                let mut to = vec![5_u32; 64];
+                moved(start, step, far, &x[..], &mut to[..]).run_here(30).unwrap();
+                assert_eq!(to[5], element(&x, far.wrapping_mul(28).wrapping_add(2)) + 29);
+            }
+            _ => everywhere(&expected, run),
+        }
+    }
+}
+
+#[windlass::kernel]
+fn signed(by: i32, x: &[u32], out: &mut [u32]) {
+    let i = global_id(0) as i32;
+    out[i + by] = x[i - by] + x[2 * i + by];
+}
+
+#[test]
+fn what_is_negative_is_outside() {
+    for by in [0, 1, -1, 5, -5, 33, -33, i32::MAX, i32::MIN] {
+        let x = values(32);
+        let at = |i: i32| u32::try_from(i).map_or(0, |i| element(&x, i));
+        let mut expected = vec![1_u32; 32];
+        for i in 0..32_i32 {
+            if let Ok(to) = usize::try_from(i.wrapping_add(by))
+                && to < 32
+            {
+                expected[to] = at(i.wrapping_sub(by)) + at((2 * i).wrapping_add(by));
+            }
+        }
+        everywhere(&expected, |queue| {
+            let (from, to) = (Buffer::from(x.clone()), Buffer::from(vec![1_u32; 32]));
+            queue.submit(|cg| cg.parallel_for(32, signed(by, cg.read(&from), cg.write(&to))))?;
+            read(&to)
+        });
+    }
+}
+
+/// Each turn is a row.
+#[windlass::kernel]
+fn strided(off: u32, by: u32, limit: u32, x: &[u32], out: &mut [u32]) {
+    let mut i = global_id(0) + off;
+    while i < limit {
+        let twice = 2 * x[i];
+        out[i] = out[i] + twice + x[i + 1];
+        i += by;
+    }
+}
+
+#[test]
+fn turns_by_strides() {
+    for (items, off, by, limit) in [
+        (20, 0, 20, 64),
+        (20, 3, 20, 64),
+        (20, 0, 20, 80),
+        (20, 0, 20, 0),
+        (64, 0, 64, 64),
+        (20, 0, 25, 60),
+        (1, 0, 1, 64),
+        (20, 60, 20, 64),
+    ] {
+        let x = values(64);
+        let mut expected = vec![1_u32; 64];
+        for item in 0..items {
+            for i in (off + item..limit).step_by(by as usize) {
+                if let Some(to) = expected.get_mut(i as usize) {
+                    *to += 2 * element(&x, i) + element(&x, i + 1);
+                }
+            }
+        }
+        everywhere(&expected, |queue| {
+            let (from, to) = (Buffer::from(x.clone()), Buffer::from(vec![1_u32; 64]));
+            queue.submit(|cg| {
+                let (from, to) = (cg.read(&from), cg.read_write(&to));
+                cg.parallel_for(items as usize, strided(off, by, limit, from, to))
+            })?;
+            read(&to)
+        });
+    }
+}
+
+/// The turns of all items are a row where they follow each other.
+#[windlass::kernel]
+fn joined(each: u32, from: u32, to: u32, add: u32, x: &[u32], out: &mut [u32]) {
+    let first = global_id(0) * each;
+    for k in from..to {
+        let value = x[first + k] + add;
+        out[k + first] = value;
+    }
+}
+
+/// The same, with a turn that is not like the others.
+#[windlass::kernel]
+fn unlike(each: u32, x: &[u32], out: &mut [u32]) {
+    let first = global_id(0) * each;
+    for k in 0..3 {
+        out[first + k] = x[first + k] + k;
+    }
+}
+
+#[test]
+fn turns_side_by_side() {
+    for (items, each, from, to) in
+        [(20, 4, 0, 4), (20, 4, 1, 4), (20, 4, 0, 3), (20, 3, 0, 3), (30, 4, 2, 6), (9, 4, 4, 4), (9, 5, 5, 2), (3, 1, 0, 1)]
+    {
+        let x = values(70);
+        let mut expected = vec![2_u32; 80];
+        let mut alike = vec![2_u32; 80];
+        for item in 0..items {
+            for k in from..to {
+                if let Some(out) = expected.get_mut((item * each + k) as usize) {
+                    *out = element(&x, item * each + k) + 11;
+                }
+            }
+            for k in 0..3 {
+                // Of items that meet the last one wins, on the host.
+                if let Some(out) = alike.get_mut((item * each + k) as usize).filter(|_| each >= 3) {
+                    *out = element(&x, item * each + k) + k;
+                }
+            }
+        }
+        everywhere(&expected, |queue| {
+            let (x, out) = (Buffer::from(x.clone()), Buffer::from(vec![2_u32; 80]));
+            queue.submit(|cg| {
+                cg.parallel_for(items as usize, joined(each, from, to, 11, cg.read(&x), cg.write(&out)))
+            })?;
+            read(&out)
+        });
+        if each >= 3 {
+            everywhere(&alike, |queue| {
+                let (x, out) = (Buffer::from(x.clone()), Buffer::from(vec![2_u32; 80]));
+                queue.submit(|cg| cg.parallel_for(items as usize, unlike(each, cg.read(&x), cg.write(&out))))?;
+                read(&out)
+            });
+        }
+    }
+}
+
+/// A value that an item changes is its own.
+#[windlass::kernel]
+fn changed(mut n: u32, x: &[u32], out: &mut [u32]) {
+    let i = global_id(0);
+    n += x[i + 1];
+    out[i] = n;
+}
+
+#[test]
+fn a_parameter_that_changes_is_an_items_own() {
+    let x = values(20);
+    let expected: Vec<u32> = (0..20).map(|i| 4 + element(&x, i + 1)).collect();
+    everywhere(&expected, |queue| {
+        let (from, to) = (Buffer::from(x.clone()), Buffer::<u32>::new(20));
+        queue.submit(|cg| cg.parallel_for(20, changed(4, cg.read(&from), cg.write(&to))))?;
+        read(&to)
+    });
+}
+
+/// Tiles of two and three dimensions, with indices beyond each of their ends.
+#[windlass::kernel]
+fn tiles(
+    off: u32,
+    x: &[u32],
+    out: &mut [u32],
+    sums: &mut [u32],
+    #[local] flat: &mut [[u32; 5]; 4],
+    #[local] deep: &mut [[[u32; 2]; 3]; 20],
+    #[local] whole: &mut [[u32; 3]; 20],
+) {
+    let l = local_id(0);
+    let at = group_id(0) * local_size(0) + l;
+    flat[l / 5][l % 5] = x[at];
+    deep[l][l % 4][off] = x[at + 1];
+    whole[l] = [l, at, x[at]];
+    barrier();
+    let row = whole[l + off];
+    out[at] = flat[l / 5][l % 5 + off] + 1000 * deep[l][l % 4][off] + row[1] + flat.len() + deep.len();
+    if l == 2 {
+        sums[group_id(0)] = flat[3][4] + flat[0][off] + flat[4][0];
+    }
+}
+
+#[test]
+fn tiles_of_more_dimensions_are_their_numbers() {
+    for off in [0, 1, 2, 7] {
+        let x = values(60);
+        let (mut expected, mut sums) = (Vec::new(), Vec::new());
+        for group in 0..3_u32 {
+            let flat = |row: u32, column: u32| match row < 4 && column < 5 {
+                true => element(&x, group * 20 + row * 5 + column),
+                false => 0,
+            };
+            for l in 0..20_u32 {
+                let at = group * 20 + l;
+                let deep = if l % 4 < 3 && off < 2 { element(&x, at + 1) } else { 0 };
+                let row = if l + off < 20 { at + off } else { 0 };
+                expected.push(flat(l / 5, l % 5 + off) + 1000 * deep + row + 24);
+            }
+            sums.push(flat(3, 4) + flat(0, off));
+        }
+        expected.extend(sums);
+        everywhere(&expected, |queue| {
+            let (x, out, sums) = (Buffer::from(x.clone()), Buffer::<u32>::new(60), Buffer::<u32>::new(3));
+            queue.submit(|cg| {
+                let range = NdRange { global: [60], local: [20] };
+                let call = tiles(off, cg.read(&x), cg.write(&out), cg.write(&sums));
+                cg.parallel_for(range, call)
+            })?;
+            Ok([read(&out)?, read(&sums)?].concat())
+        });
+    }
+}
+
+/// Sums of groups beside what their items write, and elements that two groups write alike.
+#[windlass::kernel]
+fn grouped(each: u32, x: &[u32], out: &mut [u32], sums: &mut [u32], #[local] tile: &mut [u32]) {
+    let l = local_id(0);
+    let first = global_id(0) * each;
+    for k in 0..3 {
+        out[first + k] = x[first + k] + 1;
+        tile[l] += x[first + k];
+    }
+    barrier();
+    if l == 0 {
+        for k in 0..local_size(0) {
+            sums[group_id(0)] += tile[k];
+        }
+    }
+}
+
+#[test]
+fn groups_that_keep_apart_write_plainly() {
+    for (each, items, local) in [(3, 24, 8), (4, 24, 4), (3, 20, 20), (3, 32, 16)] {
+        let x = values(80);
+        let (mut expected, mut sums) = (vec![6_u32; 96], vec![5_u32; 10]);
+        for item in 0..items {
+            for k in 0..3 {
+                let at = item * each + k;
+                if let Some(out) = expected.get_mut(at as usize) {
+                    *out = element(&x, at) + 1;
+                }
+                sums[(item / local) as usize] += element(&x, at);
+            }
+        }
+        expected.extend(sums);
+        everywhere(&expected, |queue| {
+            let (x, out) = (Buffer::from(x.clone()), Buffer::from(vec![6_u32; 96]));
+            let sums = Buffer::from(vec![5_u32; 10]);
+            queue.submit(|cg| {
+                let range = NdRange { global: [items as usize], local: [local as usize] };
+                let (out, sums) = (cg.write(&out), cg.read_write(&sums));
+                cg.parallel_for(range, grouped(each, cg.read(&x), out, sums, local as usize))
+            })?;
+            Ok([read(&out)?, read(&sums)?].concat())
+        });
+    }
+}
