@@ -6,7 +6,8 @@ use std::hint::black_box;
 use crate::kernels::{LEN, row};
 use crate::table::Table;
 
-const SIDE: usize = 256;
+const ROWS: usize = 64;
+const COLUMNS: usize = LEN / ROWS;
 
 #[windlass::kernel]
 fn rows_and_columns(a: f32, n: u32, x: &[f32], y: &mut [f32]) {
@@ -60,9 +61,9 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         let ours = || ours(&x, &mut y.borrow_mut());
         row(table, scale, (&what, "≥ 0.9x"), ours, || theirs(&mut y.borrow_mut()));
     };
-    let side = SIDE as u32;
-    let in_rows = |y: &mut [f32]| y.chunks_mut(SIDE).zip(x.chunks(SIDE)).for_each(|(y, x)| add(y, x));
-    let rows = &|x: &[f32], y: &mut [f32]| rows_and_columns(3.0, side, x, y).run_here([SIDE, SIDE]);
+    let columns = COLUMNS as u32;
+    let in_rows = |y: &mut [f32]| y.chunks_mut(COLUMNS).zip(x.chunks(COLUMNS)).for_each(|(y, x)| add(y, x));
+    let rows = &|x: &[f32], y: &mut [f32]| rows_and_columns(3.0, columns, x, y).run_here([ROWS, COLUMNS]);
     form("`y[row * n + column]`", rows, &in_rows);
     form("by strides of the launch's size", &|x, y| by_strides(3.0, x, y).run_here(4096), &|y| add(y, &x));
     form("`y[i + 1]`", &|x, y| one_further(3.0, x, y).run_here(LEN), &|y| add(&mut y[1..], &x[1..]));

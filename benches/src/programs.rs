@@ -89,13 +89,13 @@ fn histogram(x: &[u32], bins: &[AtomicU32], #[local] mine: &[AtomicU32; 256]) {
     bins[l].fetch_add(mine[l].load(Relaxed), Relaxed);
 }
 
-/// Each item's sixteen elements become the sums up to them, and then each group's; `sums` takes what those come to.
+/// Each item's 64 elements become the sums up to them, and then each group's; `sums` takes what those come to.
 #[windlass::kernel]
 fn scan_groups(x: &[u32], out: &mut [u32], sums: &mut [u32], #[local] tile: &mut [u32; 256]) {
     let l = local_id(0);
-    let at = global_id(0) * 16;
+    let at = global_id(0) * 64;
     let mut sum = 0;
-    for k in 0..16 {
+    for k in 0..64 {
         sum += x[at + k];
     }
     tile[l] = sum;
@@ -112,7 +112,7 @@ fn scan_groups(x: &[u32], out: &mut [u32], sums: &mut [u32], #[local] tile: &mut
         step *= 2;
     }
     let mut running = tile[l] - sum;
-    for k in 0..16 {
+    for k in 0..64 {
         running += x[at + k];
         out[at + k] = running;
     }
@@ -288,10 +288,10 @@ fn counts(table: &mut Table, times: usize, queue: &Queue) {
 fn sums(table: &mut Table, times: usize, queue: &Queue) {
     let x: Vec<u32> = (0..LEN as u32).map(|i| i % 7).collect();
     let from = Buffer::from(x.clone());
-    let shape = [LEN / GROUP / 16, GROUP * 16];
+    let shape = [LEN / GROUP / 64, GROUP * 64];
     let (out, parts) = (Buffer::from(vec![0_u32; LEN]), Buffer::from(vec![0_u32; shape[0]]));
     let mut hand = vec![0_u32; LEN];
-    let range = NdRange { global: [LEN / 16], local: [GROUP] };
+    let range = NdRange { global: [LEN / 64], local: [GROUP] };
     let (ours, theirs) = alternate(
         times,
         || {

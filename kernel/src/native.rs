@@ -37,7 +37,7 @@ pub use groups::{Group, Local, cells};
 pub use half::f16;
 pub(crate) use items::NativeKernel;
 pub use items::{Item, Launch, SlotUse};
-pub use lanes::{Bounds, Inside, LANES, Line, Run};
+pub use lanes::{Bounds, Inside, LANES, Line, Run, span};
 pub use number::{Integer, Reducible, Zero, element, element_mut, held};
 pub use rows::Row;
 pub use spread::Reach;

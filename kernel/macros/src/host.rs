@@ -17,6 +17,7 @@ mod model;
 mod nested;
 mod reduce;
 mod rows;
+mod spans;
 mod spread;
 mod value;
 
@@ -149,6 +150,9 @@ impl Rust<'_> {
                 quote!(loop #body)
             }
             Stmt::For { var, from, to, inclusive, body } => {
+                if let Some(found) = self.span_loop(*var, from, to, body).filter(|_| !inclusive) {
+                    return found;
+                }
                 let (name, from, to, body) =
                     (self.name(*var), self.value(from), self.value(to), self.block(body));
                 match inclusive {

@@ -99,6 +99,29 @@ fn copy_all<T: Copy>(to: &[Cell<T>], from: &[T]) {
     to.iter().zip(from).for_each(|(to, from)| to.set(*from));
 }
 
+/// What an item's loop of so many turns reaches that goes on by `by` along the last dimension at each, if all of that is inside.
+#[inline(always)]
+pub fn span<C, const D: usize>(
+    all: Option<&[C]>,
+    at: [u32; D],
+    extents: [u32; D],
+    turns: usize,
+    by: usize,
+) -> Option<&[C]> {
+    let all = all?;
+    let len = if turns == 0 { 0 } else { (turns - 1) * by + 1 };
+    let mut linear = 0;
+    for (dim, (at, extent)) in at.iter().zip(&extents).enumerate() {
+        let end = *at as usize + if dim + 1 == D { len } else { 1 };
+        // One dimension needs no comparison but the slice's own, and that no index wraps.
+        if end > if D == 1 { 1 << 32 } else { *extent as usize } {
+            return None;
+        }
+        linear = linear * *extent as usize + *at as usize;
+    }
+    all.get(linear..)?.get(..len)
+}
+
 /// The smallest and the largest value that an expression over 32-bit numbers can have, as if it did not wrap; `None`
 /// where they are too large to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -61,6 +61,14 @@ impl<'m> Derived<'m> {
         self.bindings.get(&var).map(|(_, value)| *value)
     }
 
+    /// An expression with what its names stand for.
+    pub(super) fn unnamed(&self, expr: &Expr) -> Expr {
+        let mut expr = expr.clone();
+        let bound = self.bindings.iter().map(|(var, (_, value))| (*var, *value)).collect();
+        super::spans::unnamed(&mut expr, &bound);
+        expr
+    }
+
     /// The statements that bind these variables, as far as they are such, and what they are made of.
     pub(super) fn bindings(&self, rust: &Rust<'m>, names: &BTreeSet<VarId>) -> TokenStream {
         let (mut wanted, mut open) = (BTreeSet::new(), names.iter().copied().collect::<Vec<_>>());

@@ -12,7 +12,7 @@ use quote::{format_ident, quote};
 use super::Rust;
 use super::affine::Affine;
 use super::derived::Derived;
-use super::model::{Fast, Region, Window};
+use super::model::{Fast, Region, Span, Window};
 use crate::flow::{jumps_anywhere, returns, used};
 use crate::hir::{
     Arg, Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt,
@@ -39,8 +39,8 @@ struct Lanes {
 
 impl<'r, 'm> Region<'r, 'm> {
     pub(super) fn new(rust: &'r Rust<'m>, derived: &'r Derived<'m>, differing: &'r Differing) -> Self {
-        let (declared, counters, moved) = Default::default();
-        Region { rust, derived, differing, declared, counters, moved, stands: false }
+        let (declared, counters, moved, spans) = Default::default();
+        Region { rust, derived, differing, declared, counters, moved, stands: false, spans }
     }
 
     pub(super) fn fast(mut self, stmts: &[&'m Stmt]) -> Fast {
@@ -105,20 +105,14 @@ impl<'r, 'm> Region<'r, 'm> {
                     tests.push(quote!(#bounds.within(#extent)));
                 }
                 stretches.insert(var, self.stretch(var));
-                windows.insert(std::ptr::from_ref(&at[0]), Window { run, cells: self.is_cells(var) });
+                windows.insert(std::ptr::from_ref(&at[0]), Window::of_lane(run, self.is_cells(var)));
             }
         }
         if windows.is_empty() {
             return None;
         }
         let rust = Rust { windows, kept: side.clone(), ..self.rust.clone() };
-        let inner = Region {
-            rust: &rust,
-            declared: self.declared.clone(),
-            counters: self.counters.clone(),
-            moved: self.moved.clone(),
-            ..*self
-        };
+        let inner = self.with(&rust, HashMap::new());
         let code: TokenStream = pieces.iter().map(|piece| inner.piece(piece)).collect();
         let (mut opening, mut closing) = (Vec::new(), Vec::new());
         let rt = rust.rt;
@@ -187,6 +181,62 @@ impl<'r, 'm> Region<'r, 'm> {
         };
         let code = quote!(if let Some((#(#alls,)*)) = together { #code });
         Some(Lanes { test, code, least: quote!(#rt::LANES) })
+    }
+
+    /// The same region for another writer.
+    fn with<'n>(&self, rust: &'n Rust<'m>, spans: HashMap<*const Expr, Span>) -> Region<'n, 'm>
+    where
+        'r: 'n,
+    {
+        let (declared, counters, moved) = (self.declared.clone(), self.counters.clone(), self.moved.clone());
+        let (derived, differing, stands) = (self.derived, self.differing, self.stands);
+        Region { rust, derived, differing, declared, counters, moved, stands, spans }
+    }
+
+    /// What a loop of so many turns as its text says reaches in all of them, as far as each turn goes on by a number: the
+    /// comparison of each turn's elements with it is one of numbers, which the compiler makes.
+    fn spans(&self, of: &Stmt, body: &[Piece<'m>]) -> (TokenStream, HashMap<*const Expr, Span>) {
+        let (mut before, mut spans) = (TokenStream::new(), HashMap::new());
+        let Stmt::For { var, from, to, inclusive: false, .. } = of else { return (before, spans) };
+        let (Some(first), Some(end)) = (self.rust.literal(from), self.rust.literal(to)) else { return (before, spans) };
+        let segments = body.iter().filter_map(|piece| match piece {
+            Piece::Lane(stmts) => Some(stmts),
+            _ => None,
+        });
+        let (rt, name) = (self.rust.rt, self.rust.name(*var));
+        for (var_of, at) in segments.flat_map(|stmts| self.accesses(stmts)) {
+            let key = std::ptr::from_ref(&at[0]);
+            let Some(by) = self.linear_step(var_of, at, *var).filter(|_| end > first) else { continue };
+            let (Some(window), Some(along)) = (self.rust.windows.get(&key), self.along(at)) else { continue };
+            let span = format_ident!("{}_span", window.run);
+            let (all, stride) = (self.all(var_of), self.stride(var_of, &along));
+            let bindings: TokenStream = at.iter().map(|index| self.bindings_of(index)).collect();
+            let values = at.iter().map(|index| self.rust.value(index));
+            let linear = super::lines::linear(&self.extents(var_of), values);
+            let (first, turns, by) = (first as u32, (end - first) as usize, by as usize);
+            before.extend(quote! {
+                let #span = {
+                    let item = &lane(0);
+                    let #name = #first;
+                    #bindings
+                    let each = if #stride == 0 { 1 } else { #rt::LANES };
+                    &#all[#linear..][..(#turns - 1) * #by + each]
+                };
+            });
+            spans.insert(key, Span { all: span, at: quote!((#name - #first) as usize * #by) });
+        }
+        (before, spans)
+    }
+
+    /// How far an access goes at a turn of a loop, if that is a number.
+    fn linear_step(&self, var: VarId, at: &[Expr], counter: VarId) -> Option<i128> {
+        let inner = self.rust.nested.get(&var).map_or(&[][..], |inner| inner);
+        let mut by = 0;
+        for (dim, index) in at.iter().enumerate() {
+            let step = self.rust.step_of(&self.derived.unnamed(index), counter)?;
+            by = by * dim.checked_sub(1).map_or(1, |dim| i128::from(inner[dim])) + step;
+        }
+        usize::try_from(by).ok().filter(|by| *by < 1 << 16).map(|_| by)
     }
 
     /// A loop over what is done at each of its turns.
@@ -388,8 +438,11 @@ impl<'r, 'm> Region<'r, 'm> {
     fn piece(&self, piece: &Piece<'m>) -> TokenStream {
         match piece {
             Piece::For(of, body) => {
-                let body: TokenStream = body.iter().map(|piece| self.piece(piece)).collect();
-                self.turns(of, &body)
+                let (before, spans) = self.spans(of, body);
+                let inner = self.with(self.rust, spans);
+                let body: TokenStream = body.iter().map(|piece| inner.piece(piece)).collect();
+                let turns = self.turns(of, &body);
+                quote!(#before #turns)
             }
             Piece::Once(stmt) => self.rust.stmt(stmt),
             Piece::Lane(stmts) => self.segment(stmts),
@@ -448,7 +501,10 @@ impl<'r, 'm> Region<'r, 'm> {
             let stride = self.stride(var, &self.along(at)?);
             let bindings: TokenStream = at.iter().map(|index| self.bindings_of(index)).collect();
             let values = at.iter().map(|index| self.rust.value(index));
-            let found = found(self.all(var), super::lines::linear(&self.extents(var), values), stride);
+            let found = match self.spans.get(&std::ptr::from_ref(&at[0])) {
+                Some(Span { all, at }) => found(all.clone(), at.clone(), stride),
+                None => found(self.all(var), super::lines::linear(&self.extents(var), values), stride),
+            };
             Some(quote! {
                 let #run = {
                     let item = &lane(0);

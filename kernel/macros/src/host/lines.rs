@@ -379,7 +379,7 @@ impl<'m> Rows<'_, 'm> {
             let text = texts.fold(var.to_string(), |all, index| format!("{all} {index}"));
             let next = format_ident!("line_{}", names.len());
             let run = names.entry(text).or_insert(next).clone();
-            found.push(Found { window: Window { run, cells: self.cells.contains(&var) }, var, at, along });
+            found.push(Found { window: Window::of_lane(run, self.cells.contains(&var)), var, at, along });
         }
         found
     }
@@ -503,7 +503,7 @@ fn all(block: &Block) -> Vec<&Stmt> {
 }
 
 /// The variables that statements declare or change.
-fn changed(stmts: &[&Stmt]) -> BTreeSet<VarId> {
+pub(super) fn changed(stmts: &[&Stmt]) -> BTreeSet<VarId> {
     let mut found = declared(stmts);
     for stmt in stmts {
         walk_stmt(stmt, &mut |node| {
