@@ -281,6 +281,11 @@ impl<'a> Launch<'a> {
         self.block.range()
     }
 
+    /// The launch's first item.
+    pub fn first_item(&self) -> Item {
+        Item { global_size: self.numbered(self.range().extent()), ..Item::default() }
+    }
+
     /// An item of a launch of one dimension.
     #[inline]
     pub fn line_item(&self, at: usize) -> Item {

@@ -140,7 +140,9 @@ impl<'m> Rust<'m> {
         let outer = Rust { groups: true, ..self.clone() };
         let spread = if function.alone { BTreeMap::new() } else { outer.spread(slots) };
         let written = function.params.iter().filter(|param| match &function.vars[**param].kind {
-            VarKind::Slice(Slice { may: May::Write, .. }) => function.alone || spread.contains_key(param),
+            VarKind::Slice(Slice { may: May::Write, .. }) => {
+                uses.written.contains(param) && (function.alone || spread.contains_key(param))
+            }
             _ => false,
         });
         let inner = Rust {

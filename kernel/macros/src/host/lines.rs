@@ -66,8 +66,18 @@ impl<'m> Rows<'_, 'm> {
         let (once, stmts) = self.hoisted(stmts);
         let mut region = Region::new(self.rust, &derived, self.differing);
         region.declared = changed(&stmts);
-        let once = once.iter().map(|stmt| self.rust.stmt(stmt));
-        let before = quote!(#(#once)*);
+        let before = match once.is_empty() {
+            true => quote!(),
+            false => {
+                let once = once.iter().map(|stmt| self.rust.stmt(stmt));
+                // Any item: they ask it for the launch's extents at most.
+                quote! {
+                    #[allow(unused_variables)]
+                    let item = &launch.first_item();
+                    #(#once)*
+                }
+            }
+        };
         let (found, row) = match self.shape(&region, &stmts) {
             Shape::Items(body) => self.items(&region, &body),
             Shape::Strided { var, start, limit, by, body } => {

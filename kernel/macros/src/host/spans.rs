@@ -11,7 +11,7 @@ use super::lines::changed;
 use super::model::Window;
 use super::{Reach, Rust};
 use crate::hir::{
-    Base, BinOp, Block, Change, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, change, walk,
+    Base, BinOp, Block, Change, Expr, Kind, May, Node, Slice, Stmt, VarId, VarKind, change, walk,
     walk_block,
 };
 use crate::ty::{I32, U32};
@@ -136,7 +136,7 @@ impl<'m> Rust<'m> {
     fn may_be_span(&self, var: VarId) -> bool {
         match &self.function.vars[var].kind {
             VarKind::Slice(Slice { may: May::Atomic, .. }) => false,
-            VarKind::Slice(Slice { may, space, .. }) => *may == May::Read || matches!(space, Space::Local(_)) || self.writes(var),
+            VarKind::Slice(Slice { may, .. }) => *may == May::Read || self.writes(var),
             _ => false,
         }
     }

@@ -4,6 +4,8 @@
 use windlass::NdRange;
 use windlass::prelude::*;
 
+use windlass_testkit::Rng;
+
 use crate::everywhere::{everywhere, read};
 
 fn values(len: usize) -> Vec<u32> {
@@ -367,5 +369,93 @@ fn groups_that_keep_apart_write_plainly() {
             })?;
             Ok([read(&out)?, read(&sums)?].concat())
         });
+    }
+}
+
+/// Numbers that lie near ends, or near each other, or where something wraps.
+fn near(rng: &mut Rng, len: u32) -> u32 {
+    match rng.below(10) {
+        0 => 0,
+        1 => 1,
+        2 => len,
+        3 => len.wrapping_sub(1),
+        4 => 0_u32.wrapping_sub(rng.below(5) as u32),
+        5 => (1 << 31) - rng.below(2) as u32,
+        _ => rng.below(9) as u32,
+    }
+}
+
+/// Items one after the other, as if nothing were found before they go: where items meet that is what the host does, too.
+#[test]
+fn random_numbers_in_rows() {
+    let mut rng = Rng::new(11);
+    for round in 0..20_000 {
+        let (len, to_len, items) = (rng.below(50) as u32, rng.below(50) as u32, rng.below(60) as u32);
+        let x = values(len as usize);
+        let start = vec![3_u32; to_len as usize];
+        let (a, b, c) = (near(&mut rng, len), near(&mut rng, to_len), near(&mut rng, items));
+        let (mut ours, mut model) = (start.clone(), start);
+        let mut put = |at: u32, change: &dyn Fn(u32) -> u32| {
+            if let Some(to) = model.get_mut(at as usize) {
+                *to = change(*to);
+            }
+        };
+        let form = round % 6;
+        let size = items as usize;
+        match form {
+            0 => {
+                neighbours(a, &x[..], &mut ours[..]).run_here(size).unwrap();
+                for i in 0..items {
+                    let around = element(&x, i.wrapping_sub(a)) + 10 * element(&x, i);
+                    let sum = around + 100 * element(&x, i.wrapping_add(a)) + 1000 * element(&x, 7);
+                    put(i, &|_| sum);
+                }
+            }
+            1 => {
+                moved(a, b, c, &x[..], &mut ours[..]).run_here(size).unwrap();
+                for i in 0..items {
+                    let value = element(&x, c.wrapping_mul(i).wrapping_add(2)) + i;
+                    put(a.wrapping_add(b.wrapping_mul(i)), &|_| value + 1);
+                }
+            }
+            2 => {
+                signed(a as i32, &x[..], &mut ours[..]).run_here(size).unwrap();
+                let at = |i: i32| u32::try_from(i).map_or(0, |i| element(&x, i));
+                for i in 0..items as i32 {
+                    let value = at(i.wrapping_sub(a as i32)) + at((2 * i).wrapping_add(a as i32));
+                    put(i.wrapping_add(a as i32).max(-1) as u32, &|_| value);
+                }
+            }
+            3 => {
+                let (off, by, limit) = (rng.below(9) as u32, 1 + rng.below(60) as u32, rng.below(120) as u32);
+                strided(off, by, limit, &x[..], &mut ours[..]).run_here(size).unwrap();
+                for i in (0..items).flat_map(|item| (off + item..limit).step_by(by as usize)) {
+                    put(i, &|old| old + 2 * element(&x, i) + element(&x, i + 1));
+                }
+            }
+            4 => {
+                let (each, from, to) = (rng.below(7) as u32, rng.below(4) as u32, rng.below(8) as u32);
+                joined(each, from, to, a, &x[..], &mut ours[..]).run_here(size).unwrap();
+                for at in (0..items).flat_map(|item| (from..to).map(move |k| item * each + k)) {
+                    put(at, &|_| element(&x, at).wrapping_add(a));
+                }
+            }
+            _ => {
+                let (local, each) = (1 + rng.below(9) as u32, rng.below(6) as u32);
+                let (items, mut sums, mut found) = (items / local * local, vec![1; 4], vec![1; 4]);
+                let range = NdRange { global: [items as usize], local: [local as usize] };
+                let call = grouped(each, &x[..], &mut ours[..], &mut found[..], local as usize);
+                call.run_here(range).unwrap();
+                for (item, k) in (0..items).flat_map(|item| (0..3).map(move |k| (item, k))) {
+                    let at = item * each + k;
+                    put(at, &|_| element(&x, at) + 1);
+                    if let Some(sum) = sums.get_mut((item / local) as usize) {
+                        *sum += element(&x, at);
+                    }
+                }
+                assert_eq!(found, sums, "round {round}: {items} items, {local} a group, {each} {len} {to_len}");
+            }
+        }
+        assert_eq!(ours, model, "round {round}, form {form}: {items} items, {a} {b} {c}, {len} {to_len}");
     }
 }
