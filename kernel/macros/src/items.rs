@@ -30,6 +30,9 @@ pub(crate) struct Param {
     pub(crate) span: Span,
 }
 
+const NO_SMALL_PARTS: &str = "integers of 8 and 16 bits lie in memory as `&[u8]` or `&[Vec4<u8>]`, and are passed one by one: arrays and structs \
+                               that a kernel is given have numbers of 32 bits or more";
+
 const NO_TUPLES: &str = "tuples have no fixed form in memory, and a launch passes none; make a struct with `#[derive(DeviceCopy)]`";
 
 /// What an attribute makes of a parameter.
@@ -124,6 +127,9 @@ impl Types<'_, '_> {
                 let read = self.read(ty, errors);
                 if kernel && self.structs.has_tuple(&read) {
                     errors.at(ty.span(), NO_TUPLES);
+                }
+                if kernel && !matches!(read, Ty::Scalar(_)) && self.structs.has_small(&read) {
+                    errors.at(ty.span(), NO_SMALL_PARTS);
                 }
                 (read, VarKind::Value)
             }
@@ -223,6 +229,10 @@ impl Types<'_, '_> {
         }
         if self.structs.has_tuple(&read) {
             errors.at(ty.span(), NO_TUPLES);
+            return Ty::Error;
+        }
+        if read.scalar().is_none() && self.structs.has_small(&read) {
+            errors.at(ty.span(), NO_SMALL_PARTS);
             return Ty::Error;
         }
         read

@@ -10,7 +10,7 @@ use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{Const, Kind, Struct};
 use crate::origin::{Origin, meant};
-use crate::ty::Ty;
+use crate::ty::{Scalar, Ty};
 use crate::types::Types;
 
 /// All of them. A generic struct is a struct of its own for each set of arguments that it is used with.
@@ -161,6 +161,15 @@ impl<'a> Structs<'a> {
             Ty::Array(of, _) => self.has_tuple(of),
             Ty::Struct(at) => self.fields_of(*at).iter().any(|(_, ty)| self.has_tuple(ty)),
             _ => false,
+        }
+    }
+
+    /// Whether there is an integer of less than 32 bits in a type.
+    pub(crate) fn has_small(&self, ty: &Ty) -> bool {
+        match ty {
+            Ty::Array(of, _) => self.has_small(of),
+            Ty::Struct(at) => self.fields_of(*at).iter().any(|(_, ty)| self.has_small(ty)),
+            ty => ty.scalar().is_some_and(Scalar::is_small),
         }
     }
 

@@ -8,6 +8,10 @@ use crate::structs::Structs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Scalar {
     Bool,
+    I8,
+    U8,
+    I16,
+    U16,
     I32,
     U32,
     I64,
@@ -18,8 +22,12 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
-    pub(crate) const ALL: [Scalar; 8] = [
+    pub(crate) const ALL: [Scalar; 12] = [
         Scalar::Bool,
+        Scalar::I8,
+        Scalar::U8,
+        Scalar::I16,
+        Scalar::U16,
         Scalar::I32,
         Scalar::U32,
         Scalar::I64,
@@ -32,6 +40,10 @@ impl Scalar {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Scalar::Bool => "bool",
+            Scalar::I8 => "i8",
+            Scalar::U8 => "u8",
+            Scalar::I16 => "i16",
+            Scalar::U16 => "u16",
             Scalar::I32 => "i32",
             Scalar::U32 => "u32",
             Scalar::I64 => "i64",
@@ -55,15 +67,30 @@ impl Scalar {
     }
 
     pub(crate) fn is_signed(self) -> bool {
-        matches!(self, Scalar::I32 | Scalar::I64) || self.is_float()
+        matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64) || self.is_float()
     }
 
     pub(crate) fn bits(self) -> u32 {
         match self {
             Scalar::Bool => 1,
-            Scalar::F16 => 16,
+            Scalar::I8 | Scalar::U8 => 8,
+            Scalar::I16 | Scalar::U16 | Scalar::F16 => 16,
             Scalar::I32 | Scalar::U32 | Scalar::F32 => 32,
             Scalar::I64 | Scalar::U64 | Scalar::F64 => 64,
+        }
+    }
+
+    /// Whether it is an integer of less than 32 bits: devices have those in memory alone.
+    pub(crate) fn is_small(self) -> bool {
+        self.is_int() && self.bits() < 32
+    }
+
+    /// What devices count it with: for a small integer the one of 32 bits with the same sign.
+    pub(crate) fn register(self) -> Scalar {
+        match (self.is_small(), self.is_signed()) {
+            (true, true) => Scalar::I32,
+            (true, false) => Scalar::U32,
+            _ => self,
         }
     }
 

@@ -8,6 +8,7 @@ mod entry;
 mod hoist;
 mod loops;
 mod memory;
+mod packed;
 mod prelude;
 mod reduce;
 mod stmt;
@@ -355,6 +356,10 @@ impl<'m> Writer<'m> {
                 format!("f16(unpack2x16float({word}).x)")
             }
             Scalar::I32 | Scalar::U32 | Scalar::F32 => member(name.into(), scalar.name()),
+            Scalar::I8 | Scalar::U8 | Scalar::I16 | Scalar::U16 => {
+                let word = member(name.into(), scalar.register().name());
+                self.cut(&Ty::Scalar(scalar), word)
+            }
             Scalar::I64 | Scalar::U64 | Scalar::F64 => {
                 let (low, high) =
                     (member(format!("{name}_low"), "u32"), member(format!("{name}_high"), "u32"));

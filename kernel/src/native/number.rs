@@ -15,7 +15,7 @@ macro_rules! zero {
         }
     )*};
 }
-zero!(bool false i32 0 u32 0 i64 0 u64 0 f32 0.0 f64 0.0);
+zero!(bool false i8 0 u8 0 i16 0 u16 0 i32 0 u32 0 i64 0 u64 0 f32 0.0 f64 0.0);
 
 impl Zero for f16 {
     const ZERO: f16 = f16::ZERO;
@@ -73,7 +73,7 @@ macro_rules! integer {
         }
     )*};
 }
-integer!(i32 u32 i64 u64);
+integer!(i8 u8 i16 u16 i32 u32 i64 u64);
 
 /// A value of 32 bits that can be reduced.
 pub trait Reducible: Copy {

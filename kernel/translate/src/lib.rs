@@ -10,6 +10,7 @@ mod dump;
 mod error;
 mod fence;
 mod float_add;
+mod packed;
 mod prove;
 mod unbranched;
 pub mod wgsl;

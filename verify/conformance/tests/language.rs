@@ -38,6 +38,9 @@ mod rows;
 #[path = "language/shared.rs"]
 mod shared;
 
+#[path = "language/small.rs"]
+mod small;
+
 #[path = "drivers/find.rs"]
 mod find;
 #[path = "language/subgroups.rs"]

@@ -386,6 +386,8 @@ fn takes_of(domain: Domain) -> fn(Scalar) -> bool {
 
 fn unsigned(ty: &Ty) -> Ty {
     match ty {
+        Ty::Scalar(Scalar::I8) => Ty::Scalar(Scalar::U8),
+        Ty::Scalar(Scalar::I16) => Ty::Scalar(Scalar::U16),
         Ty::Scalar(Scalar::I32) => U32,
         Ty::Scalar(Scalar::I64) => Ty::Scalar(Scalar::U64),
         other => other.clone(),

@@ -59,7 +59,8 @@ impl Checker<'_> {
         };
         let from = self.expr(start);
         let until = self.expr_to(end, &from.ty.clone());
-        self.demand(&from.ty.clone(), from.span, Scalar::is_int, "a `for` counts integers, and this is `{}`");
+        let counts = |scalar: Scalar| scalar.is_int() && !scalar.is_small();
+        self.demand(&from.ty.clone(), from.span, counts, "a `for` counts integers of 32 or 64 bits, and this is `{}`");
         Some((from, until))
     }
 

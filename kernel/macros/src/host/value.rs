@@ -189,6 +189,10 @@ impl Rust<'_> {
 
     fn integer(&self, value: i128, ty: &Ty) -> TokenStream {
         let literal = match ty.scalar() {
+            Some(Scalar::I8) => Literal::i8_suffixed(value as i8),
+            Some(Scalar::U8) => Literal::u8_suffixed(value as u8),
+            Some(Scalar::I16) => Literal::i16_suffixed(value as i16),
+            Some(Scalar::U16) => Literal::u16_suffixed(value as u16),
             Some(Scalar::U32) => Literal::u32_suffixed(value as u32),
             Some(Scalar::I64) => Literal::i64_suffixed(value as i64),
             Some(Scalar::U64) => Literal::u64_suffixed(value as u64),

@@ -13,7 +13,7 @@ impl Writer<'_> {
         match ty {
             Ty::Scalar(scalar) => {
                 self.half |= *scalar == Scalar::F16;
-                scalar.name().into()
+                scalar.register().name().into()
             }
             Ty::Vector(n, of) => format!("vec{n}<{}>", self.ty(of)),
             Ty::Array(of, len) => format!("array<{}, {len}>", self.ty(of)),
@@ -73,6 +73,9 @@ impl Writer<'_> {
 
     /// What lies at an element of a memory: work-group memory holds values as registers do.
     pub(super) fn stored(&mut self, memory: &Memory) -> String {
+        if memory.packed().is_some() {
+            return if memory.slice.may == May::Write { "atomic<u32>".into() } else { "u32".into() };
+        }
         let element = match memory.slice.space {
             Space::Global => self.memory_ty(&memory.ty),
             Space::Local(_) => self.ty(&memory.ty),
@@ -87,7 +90,12 @@ impl Writer<'_> {
 
     /// A short name of a type, as part of a function's name.
     pub(super) fn tag(&mut self, ty: &Ty) -> String {
-        self.ty(ty).replace(", ", "x").replace(['<', '>', ' '], "_").trim_end_matches('_').into()
+        let name = match ty {
+            Ty::Scalar(scalar) => scalar.name().into(),
+            Ty::Vector(n, of) => format!("vec{n}<{}>", self.tag(of)),
+            _ => self.ty(ty),
+        };
+        name.replace(", ", "x").replace(['<', '>', ' '], "_").trim_end_matches('_').into()
     }
 
     /// A value in memory as one in registers.
@@ -155,6 +163,10 @@ impl Writer<'_> {
             }
             let (name, value) = (memory.name.clone(), self.ty(&memory.ty));
             let (params, inside, index) = guard(&memory);
+            if let Some(packed) = memory.packed() {
+                self.packed_functions(&packed, &memory, (&params, &inside, &index));
+                continue;
+            }
             let local = memory.slice.space != Space::Global;
             let element = format!("{name}[{index}]");
             let read = if local { element.clone() } else { self.loaded(&memory.ty, &element) };

@@ -11,6 +11,27 @@ impl Writer<'_> {
         if to == from {
             return text.into();
         }
+        if from.is_small() {
+            return self.cast_of(to, from.register(), text);
+        }
+        self.cast_of(to, from, text)
+    }
+
+    fn cast_of(&mut self, to: Scalar, from: Scalar, text: &str) -> String {
+        if to.is_small() {
+            let wide = self.cast(to.register(), from, text);
+            return match from.is_float() {
+                // What does not fit becomes the nearest bound here, too.
+                true => {
+                    let (low, high) = to.bounds();
+                    format!("clamp({wide}, {}, {})", integer(to, low), integer(to, high))
+                }
+                false => self.cut(&Ty::Scalar(to), wide),
+            };
+        }
+        if to == from {
+            return text.into();
+        }
         self.half |= to == Scalar::F16;
         // naga's SPIR-V extends by the sign of the target, where the language goes by that of the source.
         let wide = if from.is_signed() { Scalar::I64 } else { Scalar::U64 };
@@ -54,8 +75,16 @@ impl Writer<'_> {
 
     /// A function of numbers on values of type `ty`.
     pub(super) fn math(&mut self, math: Math, ty: &Ty, texts: &[String]) -> String {
+        let text = self.math_of_register(math, ty, texts);
+        match math {
+            Math::Abs | Math::WrappingNeg => self.cut(ty, text),
+            _ => text,
+        }
+    }
+
+    fn math_of_register(&mut self, math: Math, ty: &Ty, texts: &[String]) -> String {
         let all = texts.join(", ");
-        let scalar = ty.scalar().unwrap_or(Scalar::F32);
+        let scalar = ty.scalar().unwrap_or(Scalar::F32).register();
         if let Some(name) = same(math) {
             return format!("{name}({all})");
         }

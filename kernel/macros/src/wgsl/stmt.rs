@@ -7,6 +7,7 @@ use super::memory::{guarded, member};
 use super::value::{is_at_hand, is_known};
 use super::{Memory, Writer};
 use crate::flow::{breaks, diverges, returns};
+use super::packed::Packed;
 use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
 use crate::order::marker;
 use crate::ty::{Scalar, Ty};
@@ -365,6 +366,12 @@ impl<'m> Body<'_, 'm> {
                 let new = if memory { self.writer.as_stored(&ty, &new) } else { new };
                 self.line(format!("if {inside} {{ {text} = {new}; }}"));
             }
+            Access::Packed { inside, packed, index } => {
+                let read = self.writer.packed_read(&packed, &index);
+                let (new, ty) = (self.combined(place, op, &read, &value_text), self.writer.ty(&place.ty));
+                let write = self.writer.packed_write(&packed, &index, "w_new");
+                self.line(format!("if {inside} {{ let w_new: {ty} = {new}; {write} }}"));
+            }
         }
     }
 
@@ -393,6 +400,13 @@ impl<'m> Body<'_, 'm> {
                     }
                     _ => guarded(&memory, &indices),
                 };
+                if let Some(packed) = memory.packed() {
+                    let component = match place.path.first() {
+                        Some(Step::Component(at)) => Some(*at),
+                        _ => None,
+                    };
+                    return self.writer.packed_place(packed, condition, index, component);
+                }
                 inside.push(condition);
                 let global = memory.slice.space == Space::Global;
                 (format!("{}[{index}]", memory.name), memory.ty.clone(), global)
@@ -497,6 +511,13 @@ impl<'m> Body<'_, 'm> {
                 let write = if memory { self.writer.as_stored(&place.ty, &name) } else { name.clone() };
                 after.push(format!("if {inside} {{ {text} = {write}; }}"));
             }
+            Access::Packed { inside, packed, index } => {
+                let read = self.writer.packed_read(&packed, &index);
+                self.line(format!("var {name}: {ty};"));
+                self.line(format!("if {inside} {{ {name} = {read}; }}"));
+                let write = self.writer.packed_write(&packed, &index, &name);
+                after.push(format!("if {inside} {{ {write} }}"));
+            }
         }
         format!("&{name}")
     }
@@ -530,6 +551,8 @@ pub(super) enum Access {
         /// Whether the text names a value as it is in memory.
         memory: bool,
     },
+    /// Small integers in memory, by index.
+    Packed { inside: String, packed: Packed, index: String },
 }
 
 pub(super) fn is_simple(text: &str) -> bool {
@@ -539,12 +562,12 @@ pub(super) fn is_simple(text: &str) -> bool {
 /// An integer literal.
 pub(super) fn integer(scalar: Scalar, value: i128) -> String {
     let (low, _) = scalar.bounds();
-    match scalar {
+    match scalar.register() {
         Scalar::U32 => format!("{value}u"),
         Scalar::U64 => format!("{value}lu"),
         Scalar::I64 if value == low => "(-9223372036854775807li - 1li)".into(),
         Scalar::I64 => format!("{value}li"),
-        _ if value == low => "i32(-2147483648)".into(),
+        _ if value == low && scalar == Scalar::I32 => "i32(-2147483648)".into(),
         _ => format!("{value}i"),
     }
 }

@@ -90,7 +90,8 @@ impl Writer<'_> {
             Kind::Splat(of) => format!("{}({})", self.ty(&expr.ty), self.constant_value(of)),
             Kind::Unary(UnOp::Neg, of) => format!("(-{})", self.constant_value(of)),
             Kind::Binary(op, a, b) => {
-                format!("({} {} {})", self.constant_value(a), op.sign(), self.constant_value(b))
+                let text = format!("({} {} {})", self.constant_value(a), op.sign(), self.constant_value(b));
+                self.cut(&expr.ty, text)
             }
             _ => "0".into(),
         }
@@ -138,11 +139,12 @@ impl<'m> Body<'_, 'm> {
             Kind::Var(var) => self.names[var].clone(),
             Kind::Unary(op, a) => {
                 let a = self.value(a);
-                match (op, scalar) {
+                let text = match (op, scalar) {
                     (UnOp::Neg, _) => format!("(-{a})"),
                     (UnOp::Not, Scalar::Bool) => format!("(!{a})"),
                     (UnOp::Not, _) => format!("(~{a})"),
-                }
+                };
+                self.writer.cut(&expr.ty, text)
             }
             Kind::Binary(op, a, b) => {
                 let texts = self.operands(&[a, b]);
@@ -377,11 +379,17 @@ impl<'m> Body<'_, 'm> {
     pub(super) fn arithmetic(&mut self, op: BinOp, ty: &Ty, a: &str, b: &str) -> String {
         let scalar = ty.scalar().unwrap_or(Scalar::U32);
         match (op, scalar) {
-            (BinOp::Shl | BinOp::Shr, _) => format!("({a} {} ({b} & {}u))", op.sign(), scalar.bits() - 1),
+            (BinOp::Shl | BinOp::Shr, _) => {
+                let text = format!("({a} {} ({b} & {}u))", op.sign(), scalar.bits() - 1);
+                self.writer.cut(ty, text)
+            }
             (BinOp::Xor, Scalar::Bool) => format!("({a} != {b})"),
             // WGSL refuses a divisor that is known to be zero; by definition the quotient is the dividend.
             (BinOp::Div, _) if ty.scalar().is_some_and(|s| b == integer(s, 0)) => a.into(),
             (BinOp::Rem, _) if ty.scalar().is_some_and(|s| b == integer(s, 0)) => b.into(),
+            (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div, _) => {
+                self.writer.cut(ty, format!("({a} {} {b})", op.sign()))
+            }
             _ => format!("({a} {} {b})", op.sign()),
         }
     }

@@ -15,6 +15,7 @@ use super::{Bounds, Machine, Param, Translation};
 use crate::error::{Outcome, TranslateError, refuse};
 use crate::fence::Fence;
 use crate::float_add;
+use crate::packed::Packed;
 use crate::wgsl::Checked;
 
 /// Definitions in the order in which they were first needed.
@@ -178,8 +179,23 @@ impl<'m> Program<'m> {
             let value = self.names.of(NameKey::FunctionArgument(handle, 0)).to_string();
             body = self.dialect.float_add(&place, &value, &body);
         }
+        if let Some(packed) = Packed::of(module, function, info).filter(|_| self.bounds == Bounds::Guarded) {
+            body = self.packed(packed, handle, &result);
+        }
         let params = if params.is_empty() { "void".into() } else { params.join(", ") };
         Ok(format!("{}{result} {name}({params}) {{\n{body}}}\n\n", self.dialect.function()))
+    }
+
+    /// The body of a function that reads or writes a small integer.
+    fn packed(&self, packed: Packed, of: Handle<Function>, result: &str) -> String {
+        let Packed { binding, ty, writes } = packed;
+        let pointer = self.dialect.pointer(self.module().global_variables[binding].space);
+        let name = self.names.of(NameKey::GlobalVariable(binding));
+        let argument = |at: u32| self.names.of(NameKey::FunctionArgument(of, at));
+        match writes {
+            false => format!("    return ({result})((({pointer}const {ty} *){name})[{}]);\n", argument(0)),
+            true => format!("    (({pointer}{ty} *){name})[{}] = ({ty}){};\n", argument(0), argument(1)),
+        }
     }
 
     pub(super) fn handle_name(&mut self, handle: Handle<naga::Type>) -> Outcome<String> {
