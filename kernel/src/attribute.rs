@@ -12,6 +12,8 @@ pub struct Parts {
     pub name: &'static str,
     /// Whether it works in groups.
     pub grouped: bool,
+    /// The extents of its work-groups, if it has said so.
+    pub group: &'static [usize],
     /// What it expects.
     pub slots: &'static [Slot],
     /// The name of the text's entry point.
@@ -50,6 +52,7 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         slots: parts.slots.into(),
         images: [text, native].into(),
         grouped: parts.grouped,
+        group: parts.group.into(),
         needs: parts.needs.into(),
         overrides: parts.overrides.into(),
         shaping: Some(parts.shaping),

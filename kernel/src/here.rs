@@ -155,6 +155,7 @@ pub fn run_here(kernel: &Kernel, args: &mut [Here<'_>], range: Range) -> Result<
         return Err(NotHere(format!("kernel `{name}` has no image for the host")));
     };
     check_args(kernel, image, args)?;
+    let range = kernel.grouped_range(range).map_err(|error| NotHere(error.to_string()))?;
     let items = range.check_for(name).map_err(|error| NotHere(error.to_string()))?;
     if kernel.is_grouped() && range.local().is_none() {
         return Err(NotHere(format!("kernel `{name}` works in groups: run it over an `NdRange`")));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::native::NativeKernel;
 use crate::shape::Shaping;
-use crate::{Body, HostBody};
+use crate::{BadRange, Body, HostBody, Range};
 
 /// The language or binary form of a kernel image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -309,6 +309,8 @@ pub(crate) struct KernelInner {
     pub(crate) slots: Box<[Slot]>,
     pub(crate) images: Box<[KernelImage]>,
     pub(crate) grouped: bool,
+    /// Empty where each launch says what its groups are.
+    pub(crate) group: Box<[usize]>,
     pub(crate) needs: Box<[Need]>,
     pub(crate) overrides: Box<[Override]>,
     pub(crate) shaping: Option<Shaping>,
@@ -392,6 +394,7 @@ impl Kernel {
             slots: slots.into_iter().collect(),
             images: images.into_iter().collect(),
             grouped,
+            group: [].into(),
             needs: [].into(),
             overrides: [].into(),
             shaping: None,
@@ -427,6 +430,23 @@ impl Kernel {
     /// Whether it is launched over work-groups only.
     pub fn is_grouped(&self) -> bool {
         self.inner.grouped
+    }
+
+    /// The extents of the work-groups that it works in, outermost first, if it leaves no choice.
+    pub fn group(&self) -> Option<&[usize]> {
+        Some(&self.inner.group[..]).filter(|group| !group.is_empty())
+    }
+
+    /// What a launch over a range comes to: a kernel that says what its work-groups are is launched in those, also where the
+    /// range names none.
+    ///
+    /// # Errors
+    /// If the range has other work-groups, or another number of dimensions.
+    pub fn grouped_range(&self, range: Range) -> Result<Range, BadRange> {
+        match self.group() {
+            Some(group) => range.in_groups(group, self.name()),
+            None => Ok(range),
+        }
     }
 
     /// What the shape of its launches depends on, if its text leaves that open.

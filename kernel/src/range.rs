@@ -82,6 +82,28 @@ impl Range {
         }
     }
 
+    /// The range in these work-groups, which it must have if it names any.
+    pub(crate) fn in_groups(self, group: &[usize], kernel: &str) -> Result<Range, BadRange> {
+        let dims = self.dims();
+        if group.len() != dims {
+            return Err(BadRange(format!(
+                "kernel `{kernel}` works in groups of {group:?}, and a range of {:?} has another number of dimensions",
+                self.shown()
+            )));
+        }
+        match self.local() {
+            Some(local) if local[3 - dims..] != *group => Err(BadRange(format!(
+                "kernel `{kernel}` works in groups of {group:?}, and is launched in groups of {:?}; leave them to it",
+                &local[3 - dims..]
+            ))),
+            _ => {
+                let mut local = [1; 3];
+                local[3 - dims..].iter_mut().zip(group).for_each(|(to, from)| *to = *from as u32);
+                Ok(Range { local, ..self })
+            }
+        }
+    }
+
     /// The extents of the dimensions that the range has.
     fn shown(&self) -> &[usize] {
         &self.extent[3 - self.dims()..]

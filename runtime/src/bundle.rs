@@ -117,12 +117,16 @@ impl Bundle {
         let mut started = Vec::new();
         for part in &self.kernels {
             let slot = queue.slot();
-            let values = build_values(&part.kernel, part.values()?, self.range.as_ref())?;
-            if let Some(range) = &self.range {
+            // A kernel that says what its groups are is built for those, whatever the others are launched over.
+            let range = self.range.filter(|range| {
+                part.kernel.group().is_none() || part.kernel.grouped_range(*range).is_ok_and(|of| of == *range)
+            });
+            let values = build_values(&part.kernel, part.values()?, range.as_ref())?;
+            if let Some(range) = &range {
                 let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
                 check_launch(part.kernel.name(), of, std::iter::empty(), range, 0)?;
             }
-            let shapes = shapes(&part.kernel, &slot.device.info, self.range.as_ref());
+            let shapes = shapes(&part.kernel, &slot.device.info, range.as_ref());
             let shaped = shapes.iter().map(|shape| values.iter().copied().chain(shape.overrides()).collect());
             let all: Vec<Values> = if shapes.is_empty() { vec![values.clone()] } else { shaped.collect() };
             for values in all {

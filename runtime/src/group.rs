@@ -246,6 +246,7 @@ impl<'g> CommandGroup<'g> {
     /// Runs a kernel over a range.
     pub fn parallel_for(&self, range: impl LaunchRange, call: KernelCall<'g>) -> Result<()> {
         let range = range.range();
+        let range = call.in_groups(range)?;
         let items = call.check(&range)?;
         let planned = call.plan(&self.queue.inner, &self.queue.slot, range)?;
         match items {

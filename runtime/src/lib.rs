@@ -45,6 +45,7 @@ mod queue;
 mod recording;
 mod runtime;
 mod shell;
+mod together;
 
 /// Kernels that are made of images: what a kernel is where `#[kernel]` did not make it, in the languages of devices or as
 /// a body for the host.
@@ -98,6 +99,7 @@ pub use runtime::{Runtime, RuntimeBuilder, Stats};
 pub use shell::report::AsyncError;
 pub use shell::shutdown::Remaining;
 pub use shell::stall::DeadlockPolicy;
+pub use together::groups;
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
     MemoryKind, Priority, TexelFormat, Unavailable,

@@ -5,10 +5,8 @@
 mod complex;
 mod scene;
 mod streams;
-mod together;
 
 // With each module its macro, by which other modules get what it has.
 pub use complex::numbers;
 pub use scene::rays;
 pub use streams::random;
-pub use together::groups;

@@ -16,7 +16,7 @@ const STEP: f32 = 0.01;
 #[windlass::kernels]
 mod kernels {
     #[kernels]
-    use kernel_library::groups::*;
+    use windlass::groups::*;
     use windlass::prelude::*;
 
     /// Keeps stars that meet from being thrown out: the pull is that of balls of this radius.
@@ -85,9 +85,9 @@ mod kernels {
                 near += bodies[k].mass / body.distance(bodies[k]);
             }
         }
-        let all_moving = sum(room, 0.5 * body.mass * body.speed.dot(body.speed));
+        let all_moving = group_sum(0.5 * body.mass * body.speed.dot(body.speed), room);
         // Each pair is counted from both of its ends.
-        let all_pulling = sum(room, -0.5 * body.mass * near);
+        let all_pulling = group_sum(-0.5 * body.mass * near, room);
         if local_id(0) == 0 {
             moving[group_id(0)] = all_moving;
             pulling[group_id(0)] = all_pulling;

@@ -14,7 +14,7 @@ const SEED: u32 = 2026;
 #[windlass::kernels]
 mod kernels {
     #[kernels]
-    use kernel_library::groups::*;
+    use windlass::groups::*;
     #[kernels]
     use kernel_library::random::*;
     use windlass::prelude::*;
@@ -113,7 +113,7 @@ mod kernels {
             let chance = stream.normal();
             total += deal.payoff(deal.future(chance)) + deal.payoff(deal.future(-chance));
         }
-        let all = sum(room, total);
+        let all = group_sum(total, room);
         if local_id(0) == 0 {
             let futures = 2 * pairs * local_size(0);
             prices[group_id(0)] = deal.discount() * all / futures as f32;

@@ -157,6 +157,7 @@ impl<'a> Checker<'a> {
             specs,
             reductions,
             alone: signature.alone,
+            group: Vec::new(),
         }
     }
 

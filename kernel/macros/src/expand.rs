@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::parse::Parser;
 use syn::spanned::Spanned;
 
 use crate::check::{Around, Checker, MOST_FUNCTIONS};
@@ -13,6 +12,7 @@ use crate::functions::{Functions, Instance, Source, last_name};
 use crate::hir::{Const, Module};
 use crate::launch::Launched;
 use crate::modules::{self, Used};
+use crate::options::Options;
 use crate::origin::{LIBRARY, Origin};
 use crate::structs::Structs;
 use crate::uniform::Differing;
@@ -20,7 +20,7 @@ use crate::{library, limits, uses};
 
 /// `#[kernel]` on a function.
 pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
-    let root = root(arguments)?;
+    let (options, root) = Options::read(arguments)?;
     limits::tokens(&item)?;
     let item: syn::ItemFn = match syn::parse2(item.clone()) {
         Ok(item) => item,
@@ -32,13 +32,17 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenS
         }
     };
     let items = Items { functions: vec![&item], ..Items::default() };
-    let made = compile(&items, &[], &|_| true, &root)?;
+    let asked = |_: &syn::ItemFn| Some(Ok(options.clone()));
+    let made = compile(&items, &[], &asked, &root)?;
     Ok(quote!(#(#made)*))
 }
 
 /// `#[kernels]` on a module.
 pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
-    let root = root(arguments)?;
+    let (options, root) = Options::read(arguments.clone())?;
+    if !options.group.is_empty() || options.elementwise.is_some() {
+        return Err(syn::Error::new(arguments.span(), "this stands on a kernel: `#[kernel(…)]`"));
+    }
     limits::tokens(&item)?;
     let item: syn::ItemMod = match syn::parse2(item.clone()) {
         Ok(item) => item,
@@ -64,7 +68,7 @@ pub(super) fn module(
     let others = used.iter().map(|used| Items::of(&used.content));
     let others = others.zip(used).map(|(items, used)| Ok((items?, used.is_named)));
     let others: Vec<(Items<'_>, bool)> = others.collect::<Result<_, syn::Error>>()?;
-    let made = compile(&items, &others, &|item| item.attrs.iter().any(is_kernel), root)?;
+    let made = compile(&items, &others, &|item| item.attrs.iter().any(is_kernel).then(|| Options::of(item)), root)?;
     let kernels = items.functions.iter().filter(|item| item.attrs.iter().any(is_kernel));
     let kernels = kernels.map(|item| &item.sig.ident);
     let Items { structs, types, .. } = &items;
@@ -134,26 +138,11 @@ impl<'a> Items<'a> {
     }
 }
 
-/// `crate = path`, for those who have the crate under another name.
-fn root(arguments: TokenStream) -> Result<TokenStream, syn::Error> {
-    let mut root = quote!(::windlass);
-    let parser = syn::meta::parser(|meta| {
-        if meta.path.is_ident("crate") {
-            let path: syn::Path = meta.value()?.call(syn::Path::parse_mod_style)?;
-            root = quote!(#path);
-            return Ok(());
-        }
-        Err(meta.error("the attribute knows `crate = path` only"))
-    });
-    parser.parse2(arguments)?;
-    Ok(root)
-}
-
 /// Checks everything, and gives what each kernel and each struct becomes.
 fn compile(
     items: &Items<'_>,
     others: &[(Items<'_>, bool)],
-    is_kernel: &dyn Fn(&syn::ItemFn) -> bool,
+    asked: &dyn Fn(&syn::ItemFn) -> Option<Result<Options, syn::Error>>,
     root: &TokenStream,
 ) -> Result<Vec<TokenStream>, syn::Error> {
     let mut errors = Errors::default();
@@ -169,7 +158,7 @@ fn compile(
     constants(&all, true, &none, &nothing, &mut module.consts, &mut errors);
     let structs = all_structs(&all, &module.consts, &mut errors);
     constants(&all, false, &structs, &nothing, &mut module.consts, &mut errors);
-    let functions = all_functions(&all, is_kernel, &structs, &mut errors);
+    let functions = all_functions(&all, &|item| asked(item).is_some(), &structs, &mut errors);
     let shared = module.consts.len();
     let around = Around { structs: &structs, functions: &functions, consts: shared };
     // Each may call generic helpers with types of its own, which makes more of them.
@@ -191,6 +180,12 @@ fn compile(
     if errors.is_empty() {
         limits::check(&module, &mut errors);
     }
+    let mut options = Vec::new();
+    for Kernel { at, item, .. } in &kernels {
+        let of = asked(item).transpose()?.unwrap_or_default();
+        of.settle(&mut module.functions[*at]);
+        options.push((*at, of));
+    }
     let uses = match errors.is_empty() {
         true => uses::all(&module, &mut errors),
         false => Vec::new(),
@@ -201,6 +196,11 @@ fn compile(
             .collect(),
         false => Vec::new(),
     };
+    if errors.is_empty() {
+        for (at, options) in &options {
+            options.check(&module.functions[*at], &uses[*at], &mut errors);
+        }
+    }
     if let Some(error) = errors.into_error() {
         return Err(error);
     }

@@ -56,6 +56,8 @@ pub(crate) struct Function {
     pub(crate) reductions: Vec<Reduction>,
     /// Whether no two work-items meet at an element that one of them writes, by its author's promise.
     pub(crate) alone: bool,
+    /// The extents of its work-groups, if it says so.
+    pub(crate) group: Vec<u32>,
 }
 
 /// A parameter in which each work-item has a value of its own, all of which are combined in the end.

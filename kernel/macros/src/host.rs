@@ -231,6 +231,7 @@ pub(crate) fn constant(module: &Module, rt: &TokenStream, constant: &Const) -> (
         body: Block::default(),
         specs: Vec::new(),
         alone: false,
+        group: Vec::new(),
         reductions: Vec::new(),
     };
     let rust = Rust::new(module, &[], &nothing, rt);

@@ -67,6 +67,7 @@ impl Launched<'_> {
         let label = name.to_string();
         let about = format!("The kernel [`{label}`] itself.");
         let needs = self.needs();
+        let group = function.group.iter().map(|extent| *extent as usize);
         let dims = crate::uses::dims_asked(self.module, self.at);
         let (loops, ends) = crate::uses::loops(self.module, self.at);
         let (light, reduces) = (!loops, !function.reductions.is_empty());
@@ -115,6 +116,7 @@ impl Launched<'_> {
                             let parts = #rt::Parts {
                             name: #label,
                             grouped: #grouped,
+                            group: &[#(#group),*],
                             slots: const { &[#(#slots),*] },
                             entry: #entry,
                             text: #text,

@@ -24,6 +24,7 @@ mod launch;
 mod library;
 mod limits;
 mod modules;
+mod options;
 mod order;
 mod origin;
 mod promise;

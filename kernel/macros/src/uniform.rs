@@ -220,7 +220,7 @@ impl Analysis<'_> {
                     Kind::Atomic(..) => true,
                     Kind::Subgroup(op, _) => *op != SubgroupOp::Size,
                     Kind::Call(at, args) => {
-                        self.uses[*at].positions || args.iter().any(|arg| self.may_write(arg))
+                        self.uses[*at].own_position || args.iter().any(|arg| self.may_write(arg))
                     }
                     _ => false,
                 },

@@ -26,6 +26,8 @@ pub(crate) struct Uses {
     pub(crate) order: Option<Order>,
     /// Whether any position occurs.
     pub(crate) positions: bool,
+    /// Whether one occurs that differs between the items of a group.
+    pub(crate) own_position: bool,
 }
 
 /// The uses of each function of a module. A function that calls itself is reported.
@@ -57,7 +59,7 @@ fn of(
     }
     calls.push(at);
     let mut uses = Uses::default();
-    uses.groups |= function.params.iter().any(|&p| is_local(&function.vars[p].kind));
+    uses.groups |= !function.group.is_empty() || function.params.iter().any(|&p| is_local(&function.vars[p].kind));
     let mut helpers: Vec<(usize, &[Arg])> = Vec::new();
     walk_block(&function.body, &mut |node| match node {
         Node::Expr(expr) => match &expr.kind {
@@ -70,6 +72,7 @@ fn of(
             }
             Kind::Id(id, _) => {
                 uses.positions = true;
+                uses.own_position |= matches!(id, Id::Global | Id::Local);
                 uses.groups |= id.needs_groups();
             }
             Kind::Barrier => {
@@ -82,6 +85,7 @@ fn of(
             Kind::Subgroup(..) => {
                 uses.groups = true;
                 uses.subgroups = true;
+                uses.own_position = true;
             }
             Kind::Call(helper, args) => helpers.push((*helper, args)),
             _ => {}
@@ -113,6 +117,7 @@ fn of(
         let inner = of(module, helper, calls, found, errors);
         uses.groups |= inner.groups;
         uses.positions |= inner.positions;
+        uses.own_position |= inner.own_position;
         uses.order = uses.order.max(inner.order);
         for (&param, arg) in module.functions[helper].params.iter().zip(args) {
             match arg {

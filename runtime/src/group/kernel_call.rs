@@ -193,6 +193,11 @@ impl<'g> KernelCall<'g> {
         self
     }
 
+    /// The range in the work-groups that the kernel asks for.
+    pub(super) fn in_groups(&self, range: Range) -> Result<Range> {
+        self.kernel.grouped_range(range).map_err(|error| Error::invalid(error.to_string()))
+    }
+
     /// The number of work-items of a launch over this range, if it can be counted and divided.
     pub(super) fn check(&self, range: &Range) -> Result<usize> {
         range.check_for(self.kernel.name()).map_err(|error| Error::invalid(error.to_string()))
@@ -380,7 +385,8 @@ pub(crate) fn build_values(kernel: &Kernel, mut values: Values, range: Option<&R
         return Ok(values);
     }
     let name = kernel.name();
-    let Some((range, local)) = range.and_then(|range| Some((range, range.local()?))) else {
+    let of_range = || Some(SmallVec::<[usize; 3]>::from_slice(&range?.local()?[3 - range?.dims()..]));
+    let Some(local) = kernel.group().map(SmallVec::from_slice).or_else(of_range) else {
         return Err(Error::invalid(format!(
             "kernel `{name}` works in groups: launch it over `NdRange {{ global: […], local: […] }}`"
         )));
@@ -388,7 +394,7 @@ pub(crate) fn build_values(kernel: &Kernel, mut values: Values, range: Option<&R
     let items: usize = local.iter().product();
     values.push(("group_items", items as f64));
     // Those that the launch does not have are last, and 1.
-    let extents = local[3 - range.dims()..].iter().copied().chain([1; 3]);
+    let extents = local.iter().copied().chain([1; 3]);
     values.extend(["local_0", "local_1", "local_2"].into_iter().zip(extents.map(|extent| extent as f64)));
     Ok(values)
 }

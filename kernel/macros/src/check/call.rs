@@ -8,7 +8,7 @@ use super::exchange::exchange;
 use super::helper::{Called, Given};
 use super::ordered::Atomic;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
-use crate::hir::{AtomicOp, Expr, Kind, May, VarId, VarKind};
+use crate::hir::{AtomicOp, BinOp, Expr, Kind, May, VarId, VarKind};
 use crate::order::{Order, Scope};
 use crate::origin::LIBRARY;
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
@@ -52,6 +52,9 @@ impl Checker<'_> {
         if let Some(op) = SubgroupOp::from_name(name) {
             return self.subgroup(op, span, call);
         }
+        if let Some((_, by)) = RELATIVE.iter().find(|(known, _)| *known == name) {
+            return self.relative(*by, span, call);
+        }
         match name {
             "barrier" => {
                 if let Some(extra) = call.args.first() {
@@ -82,6 +85,18 @@ impl Checker<'_> {
             _ => self
                 .error(span, format!("`{name}` takes an order: `Acquire`, `Release`, `AcqRel` or `SeqCst`")),
         }
+    }
+
+    /// The value of an item that is named by how far it is from this one.
+    fn relative(&mut self, by: BinOp, span: Span, call: &syn::ExprCall) -> Expr {
+        let mut shuffle = self.subgroup(SubgroupOp::Shuffle, span, call);
+        if let Kind::Subgroup(_, operands) = &mut shuffle.kind
+            && let Some(far) = operands.pop()
+        {
+            let lane = Expr::new(Kind::Subgroup(SubgroupOp::Lane, Vec::new()), U32, span);
+            operands.push(Expr::new(Kind::Binary(by, Box::new(lane), Box::new(far)), U32, span));
+        }
+        shuffle
     }
 
     fn subgroup(&mut self, op: SubgroupOp, span: Span, call: &syn::ExprCall) -> Expr {
@@ -372,6 +387,13 @@ impl Checker<'_> {
     }
 }
 
+/// Functions that are `subgroup_shuffle` with an item found by its distance.
+const RELATIVE: [(&str, BinOp); 3] = [
+    ("subgroup_shuffle_xor", BinOp::Xor),
+    ("subgroup_shuffle_up", BinOp::Sub),
+    ("subgroup_shuffle_down", BinOp::Add),
+];
+
 fn takes_of(domain: Domain) -> fn(Scalar) -> bool {
     match domain {
         Domain::Float | Domain::FloatVector => Scalar::is_float,
@@ -395,8 +417,8 @@ fn unsigned(ty: &Ty) -> Ty {
 }
 
 /// `wrapping_add` and its kind, which are the operators.
-fn wrapping(name: &str) -> Option<crate::hir::BinOp> {
-    use crate::hir::BinOp as B;
+fn wrapping(name: &str) -> Option<BinOp> {
+    use BinOp as B;
     Some(match name {
         "wrapping_add" => B::Add,
         "wrapping_sub" => B::Sub,

@@ -368,3 +368,135 @@ fn helpers_may_wait_for_all_items() {
         Ok(read(&out)?.into_iter().chain(read(&floats)?.iter().map(|x| x.to_bits())).collect())
     });
 }
+
+#[windlass::kernels]
+mod made_together {
+    #[kernels]
+    use windlass::groups::*;
+
+    #[kernel]
+    pub fn all(
+        x: &[u32],
+        y: &[f32],
+        out: &mut [u32],
+        sums: &mut [f32],
+        #[local] room: &mut [u32],
+        #[local] floats: &mut [f32],
+    ) {
+        let i = global_id(0) * global_size(1) + global_id(1);
+        let at = i * 8;
+        let sum = group_sum(x[i], room);
+        let least = group_min(x[i], room);
+        let most = group_max(x[i], room);
+        let upto = group_sum_upto(x[i], room);
+        let before = group_sum_before(x[i], room);
+        let third = group_broadcast(x[i], 3, room);
+        let count = group_count(x[i] % 3 == 0, room);
+        let every = group_all(x[i] < 100, room);
+        let some = group_any(x[i] == 5, room);
+        let total = group_sum(y[i], floats);
+        sums[i] = total;
+        out[at] = sum;
+        out[at + 1] = least;
+        out[at + 2] = most;
+        out[at + 3] = upto;
+        out[at + 4] = before;
+        out[at + 5] = third;
+        out[at + 6] = count;
+        out[at + 7] = (every as u32) * 2 + some as u32 + 4 * group_item() + 1000 * group_items();
+    }
+}
+
+#[test]
+fn groups_of_any_extents_work_together() {
+    for local in [[1, 1], [1, 7], [3, 5], [2, 16], [4, 1]] {
+        let global = [local[0] * 2, local[1] * 3];
+        let items = global[0] * global[1];
+        let x: Vec<u32> = (0..items as u32).map(|i| i * 29 % 113).collect();
+        let y: Vec<f32> = x.iter().map(|v| *v as f32 * 0.5).collect();
+        // The items of each item's group, in their order.
+        let mates = |i: usize| {
+            let [row, column] = [i / global[1] / local[0] * local[0], i % global[1] / local[1] * local[1]];
+            (0..local[0] * local[1])
+                .map(move |l| (row + l / local[1]) * global[1] + column + l % local[1])
+                .collect::<Vec<_>>()
+        };
+        let (mut expected, mut sums) = (Vec::new(), Vec::new());
+        for i in 0..items {
+            let all = mates(i);
+            let me = all.iter().position(|mate| *mate == i).unwrap_or(0);
+            let values: Vec<u32> = all.iter().map(|mate| x[*mate]).collect();
+            let upto: u32 = values[..=me].iter().sum();
+            expected.extend([values.iter().sum(), values.iter().copied().min().unwrap_or(0)]);
+            expected.extend([values.iter().copied().max().unwrap_or(0), upto, upto - x[i]]);
+            expected.push(values.get(3).copied().unwrap_or(0));
+            expected.push(values.iter().filter(|v| **v % 3 == 0).count() as u32);
+            let truths = u32::from(values.iter().all(|v| *v < 100)) * 2 + u32::from(values.contains(&5));
+            expected.push(truths + 4 * me as u32 + 1000 * all.len() as u32);
+            sums.push(all.iter().map(|mate| y[*mate]).sum::<f32>());
+        }
+        let group = local[0] * local[1];
+        expected.extend(sums.iter().map(|sum| sum.to_bits()));
+        everywhere(&expected, |queue| {
+            let (x, y) = (Buffer::from(x.clone()), Buffer::from(y.clone()));
+            let (out, sums) = (Buffer::<u32>::new(items * 8), Buffer::<f32>::new(items));
+            queue.submit(|cg| {
+                let (out, sums) = (cg.write(&out), cg.write(&sums));
+                let call = made_together::all(cg.read(&x), cg.read(&y), out, sums, group, group);
+                cg.parallel_for(NdRange { global, local }, call)
+            })?;
+            let sums = read(&sums)?.into_iter().map(f32::to_bits);
+            Ok(read(&out)?.into_iter().chain(sums).collect())
+        });
+    }
+}
+
+/// Tiles that can be of one extent only.
+#[windlass::kernel(group = [4, 8])]
+fn turned(x: &View<u32, 2>, out: &mut View<u32, 2>, #[local] tile: &mut [[u32; 8]; 4]) {
+    let (y, z) = (local_id(0), local_id(1));
+    tile[y][z] = x[global_id(0)][global_id(1)];
+    barrier();
+    out[global_id(0)][global_id(1)] = tile[local_size(0) - 1 - y][local_size(1) - 1 - z];
+}
+
+#[test]
+fn a_kernel_may_say_what_its_groups_are() {
+    let x: Vec<u32> = (0..8 * 16).collect();
+    let mut expected = vec![0; 8 * 16];
+    for (i, j) in (0..8).flat_map(|i| (0..16).map(move |j| (i, j))) {
+        let (row, column) = (i / 4 * 4 + 3 - i % 4, j / 8 * 8 + 7 - j % 8);
+        expected[i * 16 + j] = (row * 16 + column) as u32;
+    }
+    everywhere(&expected, |queue| {
+        let from = Buffer::with_shape([8, 16], x.clone())?;
+        let to = Buffer::with_shape([8, 16], vec![0_u32; 8 * 16])?;
+        // With no group named, or with the only one that fits.
+        queue.submit(|cg| cg.parallel_for([8, 16], turned(cg.read(&from), cg.overwrite(&to))))?;
+        let range = NdRange { global: [8, 16], local: [4, 8] };
+        queue.submit(|cg| cg.parallel_for(range, turned(cg.read(&from), cg.overwrite(&to))))?;
+        Ok(to.host_read().blocking_wait()?.to_vec())
+    });
+    let mut out = [0; 32];
+    turned((&x[..32], [4, 8]), (&mut out[..], [4, 8])).run_here([4, 8]).unwrap();
+    assert_eq!(out, std::array::from_fn(|i| 31 - i as u32));
+    let mut wrong = |range: NdRange<2>| {
+        let call = turned((&x[..32], [4, 8]), (&mut out[..], [4, 8]));
+        call.run_here(range).expect_err("other groups").to_string()
+    };
+    let error = wrong(NdRange { global: [4, 8], local: [2, 8] });
+    assert!(error.contains("`turned` works in groups of [4, 8], and is launched in groups of [2, 8]"), "{error}");
+    let queue = Queue::blocking_on(Device::host()).unwrap();
+    let (from, to) = (Buffer::<u32, 2>::new([8, 16]), Buffer::<u32, 2>::new([8, 16]));
+    let launch = |range: [usize; 2]| {
+        let ended = queue.submit(|cg| cg.parallel_for(range, turned(cg.read(&from), cg.overwrite(&to))));
+        ended.expect_err("a range that groups do not divide").to_string()
+    };
+    assert!(launch([6, 16]).contains("[4, 8] do not divide"), "{}", launch([6, 16]));
+    let flat = queue.submit(|cg| cg.parallel_for(64, turned(cg.read(&from), cg.overwrite(&to))));
+    let error = flat.expect_err("one dimension").to_string();
+    assert!(error.contains("another number of dimensions"), "{error}");
+    // What is built ahead needs no range.
+    let bundle = windlass::Bundle::new([turned::kernel()]);
+    futures_lite::future::block_on(bundle.warm_up(&queue)).unwrap();
+}

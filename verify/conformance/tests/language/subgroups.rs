@@ -18,9 +18,12 @@ fn together(x: &[i32], y: &[f32], size: &mut [u32], lane: &mut [u32], out: &mut 
     let upto = subgroup_inclusive_add(v);
     let first = subgroup_first(v);
     let next = subgroup_shuffle(v, (subgroup_lane() + 1) % subgroup_size());
+    let swapped = subgroup_shuffle_xor(v, 1);
+    let above = subgroup_shuffle_down(v, 1);
+    let below = subgroup_shuffle_up(v, 1);
     let all = subgroup_all(v > -1000);
     let any = subgroup_any(v == x[0]);
-    let at = i * 9;
+    let at = i * 12;
     out[at] = sum;
     out[at + 1] = least;
     out[at + 2] = most;
@@ -30,6 +33,12 @@ fn together(x: &[i32], y: &[f32], size: &mut [u32], lane: &mut [u32], out: &mut 
     out[at + 6] = next;
     out[at + 7] = if all { 1 } else { 0 };
     out[at + 8] = if any { 1 } else { 0 };
+    // Of an item that is not there any value comes.
+    let lanes = subgroup_lane();
+    let has_next = lanes + 1 < subgroup_size();
+    out[at + 9] = if lanes % 2 == 1 || has_next { swapped } else { 0 };
+    out[at + 10] = if has_next { above } else { 0 };
+    out[at + 11] = if lanes > 0 { below } else { 0 };
     sums[i] = subgroup_add(y[i]) + subgroup_max(y[i]);
 }
 
@@ -46,7 +55,7 @@ fn sub_groups_work_together() {
     where_there_is("sub-groups", has, |queue| {
         let buffers = (Buffer::from(x.clone()), Buffer::from(y.clone()));
         let (size, lane) = (Buffer::<u32>::new(ITEMS), Buffer::<u32>::new(ITEMS));
-        let (out, sums) = (Buffer::<i32>::new(ITEMS * 9), Buffer::<f32>::new(ITEMS));
+        let (out, sums) = (Buffer::<i32>::new(ITEMS * 12), Buffer::<f32>::new(ITEMS));
         let range = NdRange { global: [ITEMS], local: [GROUP] };
         queue.submit(|cg| {
             let (x, y) = (cg.read(&buffers.0), cg.read(&buffers.1));
@@ -58,10 +67,11 @@ fn sub_groups_work_together() {
         let name = queue.device().to_string();
         for i in 0..ITEMS {
             let group = i / GROUP * GROUP;
-            let first = out[i * 9 + 5];
-            let mates: Vec<usize> = (group..group + GROUP).filter(|m| out[m * 9 + 5] == first).collect();
+            let first = out[i * 12 + 5];
+            let mates: Vec<usize> = (group..group + GROUP).filter(|m| out[m * 12 + 5] == first).collect();
             assert_eq!(mates.len(), size[i] as usize, "item {i} on {name}");
             let of = |l: u32| mates.iter().copied().find(|m| lane[*m] == l).expect("each lane is there");
+            let at = |l: u32| mates.iter().find(|m| lane[**m] == l).map_or(0, |m| x[*m]);
             let values = || mates.iter().map(|m| x[*m]);
             let before: i32 = mates.iter().filter(|m| lane[**m] < lane[i]).map(|m| x[*m]).sum();
             let expected = [
@@ -74,8 +84,11 @@ fn sub_groups_work_together() {
                 x[of((lane[i] + 1) % size[i])],
                 1,
                 i32::from(mates.contains(&0)),
+                at(lane[i] ^ 1),
+                at(lane[i] + 1),
+                at(lane[i].wrapping_sub(1)),
             ];
-            assert_eq!(out[i * 9..][..9], expected, "item {i} on {name}");
+            assert_eq!(out[i * 12..][..12], expected, "item {i} on {name}");
             let floats = || mates.iter().map(|m| y[*m]);
             assert_eq!(
                 sums[i],
