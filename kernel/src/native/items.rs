@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::number::Reducible;
-use super::outside::{Whose, watched};
+use super::outside::{Whose, takes, watched};
 use super::views::{Alone, Own, Plain, Shared, SharedAtomics};
 use crate::memory::Elements;
 use crate::{AtomicElement, Block, DeviceCopy, Span};
@@ -184,6 +184,43 @@ impl<'a> Launch<'a> {
         let others = self.spans().iter().zip(self.uses).enumerate();
         let mut others = others.filter(|(at, (_, of))| *at != slot && of.kind != UseKind::Value);
         !watched() && !others.any(|(_, (other, _))| span.overlaps(other))
+    }
+
+    /// Says, if asked to, that the launch goes this way, but for slots in which items may meet, each with the line of its
+    /// first index that tells nothing of where.
+    #[inline]
+    pub fn takes(&self, way: &'static str, meeting: &[(usize, u32)]) {
+        takes(self.kernel, way, || {
+            let said = meeting.iter().map(|(slot, line)| {
+                let name = self.uses[*slot].parameter;
+                format!("`{name}` by atomic words, since items may meet there: see the index in line {line}")
+            });
+            said.collect()
+        });
+    }
+
+    /// Says, if asked to, that the launch reaches all memory by atomic words: because of arguments that overlap or lie in
+    /// pieces, or of slots in which items may meet.
+    #[inline]
+    pub fn takes_words(&self, meeting: &[(usize, u32)]) {
+        takes(self.kernel, "atomic words, each index compared", || {
+            let named = |slot: usize| format!("`{}`", self.uses[slot].parameter);
+            let slots = self.uses.iter().enumerate().filter(|(_, of)| of.kind != UseKind::Value);
+            let mut why = Vec::new();
+            for (slot, of) in slots {
+                let line = meeting.iter().find(|(at, _)| *at == slot).map(|(_, line)| line);
+                if !self.is_by_itself(slot) && of.writes() {
+                    why.push(format!("{} overlaps another argument", named(slot)));
+                } else if !self.spans()[slot].is_contiguous() {
+                    why.push(format!("{} does not lie in one piece", named(slot)));
+                } else if let Some(line) = line {
+                    why.push(format!("items may meet in {}: see the index in line {line}", named(slot)));
+                } else if of.writes() {
+                    why.push(format!("in this launch items may meet in {}", named(slot)));
+                }
+            }
+            why
+        });
     }
 
     /// How many elements a slot has.

@@ -1,11 +1,19 @@
-//! `WINDLASS_DEBUG=1`: says when a kernel reaches outside of its memory, which is defined, and rarely meant.
+//! What kernels on the host say of themselves: with `WINDLASS_DEBUG=1` when one reaches outside of its memory, which is defined,
+//! and rarely meant; with `WINDLASS_DEBUG=paths` how each reaches its memory, and what is in the way of a faster way.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-static WATCHED: LazyLock<bool> = LazyLock::new(|| {
-    std::env::var_os("WINDLASS_DEBUG").is_some_and(|value| !value.is_empty() && value != "0")
-});
+static ASKED: LazyLock<String> = LazyLock::new(|| std::env::var("WINDLASS_DEBUG").unwrap_or_default());
+
+static WATCHED: LazyLock<bool> =
+    LazyLock::new(|| ASKED.split(',').any(|word| !word.is_empty() && word != "0" && word != "paths"));
+
+/// Whether kernels say how they reach their memory.
+static SHOWN: LazyLock<bool> = LazyLock::new(|| ASKED.split(',').any(|word| word == "paths"));
+
+/// Of which kernels it was said already that they take a way.
+static TAKEN: Mutex<BTreeSet<(&str, &str)>> = Mutex::new(BTreeSet::new());
 
 /// What was said already: once for each kernel, buffer and way.
 static SAID: Mutex<BTreeSet<(&str, &str, bool)>> = Mutex::new(BTreeSet::new());
@@ -14,6 +22,23 @@ static SAID: Mutex<BTreeSet<(&str, &str, bool)>> = Mutex::new(BTreeSet::new());
 /// plain slices.
 pub(super) fn watched() -> bool {
     *WATCHED
+}
+
+/// Says the first time that a kernel goes a way, and `why` it takes no faster one.
+#[inline]
+pub(super) fn takes(kernel: &'static str, way: &'static str, why: impl FnOnce() -> Vec<String>) {
+    if *SHOWN {
+        say(kernel, way, &why());
+    }
+}
+
+#[cold]
+fn say(kernel: &'static str, way: &'static str, why: &[String]) {
+    if !TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert((kernel, way)) {
+        return;
+    }
+    let why: String = why.iter().map(|reason| format!("; {reason}")).collect();
+    eprintln!("windlass: kernel `{kernel}` on the host: {way}{why} (said once)");
 }
 
 /// Whose memory it is.

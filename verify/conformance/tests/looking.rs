@@ -34,6 +34,26 @@ fn doubled(values: &mut [u32]) {
     values[position] = values[position] * 2;
 }
 
+/// The neighbour's element, which is no other item's.
+#[windlass::kernel]
+fn moved(values: &mut [u32]) {
+    values[global_id(0) + 1] += 1;
+}
+
+/// The line of the next kernel's head: its index, two lines on, tells nothing of where items meet.
+const HEAD: u32 = line!() + 2;
+#[windlass::kernel]
+fn scattered(at: &[u32], values: &mut [u32]) {
+    let i = global_id(0);
+    values[at[i]] = i;
+}
+
+#[windlass::kernel]
+fn reversed(from: &[u32], to: &mut [u32]) {
+    let i = global_id(0);
+    to[i] = from[2 - i];
+}
+
 /// Each place is outside for one item alone: a place is told of once, whichever group comes first.
 fn launch(queue: &Queue) -> Result<()> {
     let (from, to) = (Buffer::from(vec![5_u32, 0, 1]), Buffer::<u32>::new(4));
@@ -45,6 +65,12 @@ fn launch(queue: &Queue) -> Result<()> {
         cg.parallel_for(range, shifted(from, grid, to, cg.atomic(&seen)))
     })?;
     queue.submit(|cg| cg.parallel_for(4, doubled(cg.read_write(&values))))?;
+    let (at, other) = (Buffer::from(vec![2_u32, 0, 1]), Buffer::from(vec![0_u32; 4]));
+    queue.submit(|cg| cg.parallel_for(3, moved(cg.read_write(&other))))?;
+    queue.submit(|cg| cg.parallel_for(3, scattered(cg.read(&at), cg.write(&other))))?;
+    assert_eq!(other.host_read().blocking_wait()?.to_vec(), [1, 2, 0, 1]);
+    // Both arguments are one buffer, so nothing is plain.
+    queue.submit(|cg| cg.parallel_for(3, reversed(cg.read(&other), cg.write(&other))))?;
     assert_eq!(to.host_read().blocking_wait()?.to_vec(), [0, 5, 0, 1]);
     assert_eq!(values.host_read().blocking_wait()?.to_vec(), [2, 2, 2]);
     assert_eq!(seen.host_read().blocking_wait()?.to_vec(), [2, 1, 0]);
@@ -72,6 +98,20 @@ fn what_is_asked_for_is_shown() -> Result<()> {
     ] {
         assert!(said.contains(line), "`{line}` is not in:\n{said}");
     }
+    let said = child::run("WINDLASS_DEBUG", "paths");
+    let index = HEAD + 2;
+    for line in [
+        "kernel `doubled` on the host: plain slices, each item at its own element (said once)",
+        "kernel `moved` on the host: plain slices, row by row (said once)",
+        "kernel `reversed` on the host: atomic words, each index compared; `to` overlaps another argument (said once)",
+        &format!(
+            "kernel `scattered` on the host: plain slices, row by row; `values` by atomic words, since items may meet there: see \
+             the index in line {index} (said once)"
+        ),
+    ] {
+        assert!(said.contains(line), "`{line}` is not in:\n{said}");
+    }
+    assert!(!said.contains("reads element"), "nobody asked: {said}");
     let folder = std::env::temp_dir().join(format!("windlass-dump-test-{}", std::process::id()));
     let said = child::run("WINDLASS_DUMP", &folder);
     assert!(!said.contains("kernel `shifted`"), "nobody asked: {said}");

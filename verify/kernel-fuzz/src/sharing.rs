@@ -108,7 +108,8 @@ impl Writer {
 
     /// Methods of numbers that are written in the language itself.
     fn arithmetic(&mut self, ty: Ty, a: &Both, b: &Both, u: &Both) -> Both {
-        let (kernel, plain) = match (self.random.below(6), ty) {
+        let (kernel, plain) = match (self.random.below(9), ty) {
+            (6.., _) => return self.narrow(ty, a, b, u),
             (0, _) => ("({0}).saturating_add({1})", "({0}).saturating_add({1})"),
             (1, _) => ("({0}).saturating_sub({1})", "({0}).saturating_sub({1})"),
             (2, _) => ("({0}).saturating_mul({1})", "({0}).saturating_mul({1})"),
@@ -122,6 +123,37 @@ impl Writer {
             _ => ("({0}).div_euclid({1} | 1)", "({0}).wrapping_div_euclid({1} | 1)"),
         };
         form(kernel, plain, &[a, b, u])
+    }
+
+    /// Over integers of 8 and 16 bits.
+    fn narrow(&mut self, ty: Ty, a: &Both, b: &Both, u: &Both) -> Both {
+        let (kernel, plain) = match ty {
+            Ty::U => *self.random.pick(&[
+                ("((({0}) as u8 + ({1}) as u8) as u32)", "((({0}) as u8).wrapping_add(({1}) as u8) as u32)"),
+                (
+                    "((({0}) as u16 * ({1}) as u16 / (({1}) as u8 as u16 | 1)) as u32)",
+                    "((({0}) as u16).wrapping_mul(({1}) as u16) / (({1}) as u8 as u16 | 1)) as u32",
+                ),
+                ("((({0} & 0xfff) as f32 * 0.25) as u8 as u32)", "((({0} & 0xfff) as f32 * 0.25) as u8 as u32)"),
+                ("((!(({0}) as u8) << ({2})) as u32)", "((!(({0}) as u8)).wrapping_shl({2}) as u32)"),
+            ]),
+            _ => *self.random.pick(&[
+                ("((({0}) as i8 * ({1}) as i8) as i32)", "((({0}) as i8).wrapping_mul(({1}) as i8) as i32)"),
+                (
+                    "(((({0}) as i16) << ({2})) as i32 - ((({1}) as i8) >> 3_u32) as i32)",
+                    "((({0}) as i16).wrapping_shl({2}) as i32).wrapping_sub(((({1}) as i8) >> 3_u32) as i32)",
+                ),
+                (
+                    "((({0}) as i8).saturating_sub(({1}) as i8) as i32)",
+                    "((({0}) as i8).saturating_sub(({1}) as i8) as i32)",
+                ),
+                (
+                    "((-(({0}) as i16)).abs_diff(({1}) as i16) as i32)",
+                    "((({0}) as i16).wrapping_neg().abs_diff(({1}) as i16) as i32)",
+                ),
+            ]),
+        };
+        form(&format!("({kernel})"), &format!("({plain})"), &[a, b, u])
     }
 
     /// A statement about something shared, or a loop of another kind.

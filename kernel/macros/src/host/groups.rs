@@ -311,9 +311,14 @@ impl<'m> Rust<'m> {
             }
             #(#after)*
         };
+        let meeting = Rust { groups: true, ..self.clone() }.meeting(slots);
         let fast = match plains.is_empty() {
             true => quote!(),
-            false => quote!(if let (#(#patterns,)*) = (#(#plains,)*) { #call; return; }),
+            false => quote!(if let (#(#patterns,)*) = (#(#plains,)*) {
+                launch.takes("plain slices, a group on a thread", #meeting);
+                #call;
+                return;
+            }),
         };
         quote! {
             fn work_group<const D: usize, #(#generics),*>(group: &#rt::Group, #(#params),*) {
@@ -329,6 +334,7 @@ impl<'m> Rust<'m> {
                 #operators
                 #(#values)*
                 #fast
+                launch.takes_words(#meeting);
                 #(#shared)*
                 #call
             }

@@ -229,7 +229,7 @@ impl<'m> Rust<'m> {
         let reduced = self.reduced(slots);
         let rows = plain.filter(|_| !plains.is_empty()).map(|(differing, dims)| {
             let written = function.params.iter().filter(|param| function.alone || spread.contains_key(param));
-            self.plain_rows(differing, dims, &reduced, written.copied().collect())
+            self.plain_rows((differing, dims), &reduced, written.copied().collect(), slots)
         });
         let Reduced { before, fresh, taken, after } = &reduced;
         let items = quote! {
@@ -239,7 +239,15 @@ impl<'m> Rust<'m> {
                 #taken
             });
         };
-        let items = rows.map_or(items.clone(), |rows| quote!(#rows #items));
+        let meeting = self.meeting(slots);
+        let said = match plain {
+            Some(_) => quote!(launch.takes("plain slices, each index compared", #meeting);),
+            None => quote!(launch.takes_words(#meeting);),
+        };
+        let items = match rows {
+            Some(rows) => quote!(#rows #said #items),
+            None => quote!(#said #items),
+        };
         let body = quote!(#(#bindings)* #before #items #after);
         match (plain, plains.is_empty()) {
             (Some(_), true) => quote!(),
@@ -251,10 +259,10 @@ impl<'m> Rust<'m> {
     /// The loop over rows, where it finds accesses before the items go. What it does not take is left to the code behind it.
     fn plain_rows(
         &self,
-        differing: &Differing,
-        dims: usize,
+        (differing, dims): (&Differing, usize),
         reduced: &Reduced,
         written: BTreeSet<VarId>,
+        slots: &[usize],
     ) -> TokenStream {
         let function = self.function;
         let values = function.reductions.iter().map(|reduction| reduction.param).collect();
@@ -266,11 +274,12 @@ impl<'m> Rust<'m> {
         let cells = written.into_iter().filter(is_cells).collect();
         let (limits, stmts) = inner.limited_work(dims as u8);
         let RowCode { before, row, finds } = Rows { rust: &inner, differing, reduced, cells }.code(&stmts);
-        let after = &reduced.after;
+        let (after, meeting) = (&reduced.after, self.meeting(slots));
         match finds {
             true => quote! {
                 if launch.dims() == #dims {
                     const D: usize = #dims;
+                    launch.takes("plain slices, row by row", #meeting);
                     #before
                     for row in launch.rows() {
                         let count = row.count() #limits;
@@ -322,6 +331,7 @@ impl<'m> Rust<'m> {
         quote! {
             if launch.apart(1) {
                 const D: usize = 1;
+                launch.takes("plain slices, each item at its own element", &[]);
                 let (first, row) = (launch.first(), launch.line());
                 #(#views)*
                 let count = row.count() #(#lens)* #limits;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 
 use super::Rust;
 use crate::builtin::Id;
@@ -32,6 +32,29 @@ struct Counters<'m> {
 }
 
 impl Rust<'_> {
+    /// The slots in which items may meet, each with the line of the first index that tells nothing.
+    pub(super) fn meeting(&self, slots: &[usize]) -> TokenStream {
+        let counters = self.counters();
+        let mut found: BTreeMap<VarId, proc_macro2::Span> = BTreeMap::new();
+        walk_block(&self.function.body, &mut |node| {
+            let (var, at) = match node {
+                Node::Expr(Expr { kind: Kind::Element(var, at), .. }) => (*var, at),
+                Node::Place(Place { base: Base::Element(var, at), .. }) => (*var, at),
+                _ => return,
+            };
+            if let ([index], true) = (&at[..], self.is_line(var))
+                && self.sum(index, &counters).is_none()
+            {
+                found.entry(var).or_insert(index.span);
+            }
+        });
+        let found = self.function.params.iter().zip(slots).filter_map(|(param, slot)| {
+            let line = quote_spanned!(*found.get(param)? => ::core::line!());
+            Some(quote!((#slot, #line)))
+        });
+        quote!(&[#(#found),*])
+    }
+
     /// For each slice that is written the test that no two items meet there, as code over the launch, if there is one.
     pub(super) fn spread(&self, slots: &[usize]) -> BTreeMap<VarId, TokenStream> {
         let counters = self.counters();

@@ -5,7 +5,7 @@ fn size(n: usize, out: &mut [u32]) {
 }
 
 #[windlass::kernel]
-fn bytes(x: &[u8], out: &mut [u32]) {
+fn bytes(x: &[u128], out: &mut [u32]) {
     out[0] = 1;
 }
 

@@ -1,0 +1,93 @@
+//! What an attribute asks of a kernel, and integers of less than 32 bits.
+
+use windlass::prelude::*;
+
+#[windlass::kernel(group = [0])]
+fn no_items(out: &mut [u32]) {
+    out[global_id(0)] = local_id(0);
+}
+
+#[windlass::kernel(group = [1, 2, 3, 4])]
+fn four_dimensions(out: &mut [u32]) {
+    out[global_id(0)] = local_id(0);
+}
+
+#[windlass::kernel(groups = [16])]
+fn misspelt(out: &mut [u32]) {
+    out[global_id(0)] = local_id(0);
+}
+
+#[windlass::kernels(group = [16])]
+mod of_all {}
+
+#[windlass::kernel(elementwise)]
+fn moved(x: &[u32], out: &mut [u32]) {
+    let i = global_id(0);
+    out[i] = x[i + 1];
+    out[i + 1] = 0;
+}
+
+#[windlass::kernel(elementwise)]
+fn counted(x: &[u32], counts: &[AtomicU32]) {
+    counts[x[global_id(0)]].fetch_add(1, Relaxed);
+}
+
+#[windlass::kernels]
+mod grouped {
+    #[kernel(elementwise, group = [64])]
+    pub fn both(out: &mut [u32]) {
+        out[global_id(0)] = local_id(0);
+    }
+}
+
+#[derive(Clone, Copy, DeviceCopy)]
+#[repr(C)]
+struct Pixel {
+    red: u8,
+    green: u8,
+}
+
+#[windlass::kernels]
+mod small {
+    #[derive(Clone, Copy, DeviceCopy)]
+    #[repr(C)]
+    pub struct Pixel {
+        red: u8,
+        green: u8,
+    }
+
+    #[kernel]
+    pub fn in_structs(pixels: &mut [Pixel]) {
+        pixels[global_id(0)].red = 1;
+    }
+
+    #[kernel]
+    pub fn in_arrays(rows: &[[u16; 4]], out: &mut [u32]) {
+        out[global_id(0)] = rows[0][1] as u32;
+    }
+
+    #[kernel]
+    pub fn passed(weights: [i8; 3], out: &mut [i32]) {
+        out[global_id(0)] = weights[0] as i32;
+    }
+
+    #[kernel]
+    pub fn counting(out: &mut [u8]) {
+        for i in 0_u8..10 {
+            out[global_id(0)] += i;
+        }
+    }
+
+    #[kernel]
+    pub fn mixed(a: u8, b: u16, out: &mut [u16]) {
+        out[global_id(0)] = b + a;
+        out[global_id(0)] = 70_000;
+    }
+
+    #[kernel]
+    pub fn built_with(#[spec] a: u8, out: &mut [u8]) {
+        out[global_id(0)] = a;
+    }
+}
+
+fn main() {}
