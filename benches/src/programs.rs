@@ -30,9 +30,13 @@ fn sobel(width: u32, from: &[f32], to: &mut [f32]) {
     let at = y * width + x;
     let (above, below) = (at - width, at + width);
     let gx = from[above + 1] + 2.0 * from[at + 1] + from[below + 1]
-        - from[above - 1] - 2.0 * from[at - 1] - from[below - 1];
+        - from[above - 1]
+        - 2.0 * from[at - 1]
+        - from[below - 1];
     let gy = from[below - 1] + 2.0 * from[below] + from[below + 1]
-        - from[above - 1] - 2.0 * from[above] - from[above + 1];
+        - from[above - 1]
+        - 2.0 * from[above]
+        - from[above + 1];
     to[at] = (gx * gx + gy * gy).sqrt();
 }
 
@@ -58,13 +62,21 @@ fn mandelbrot(out: &mut View<u32, 2>) {
 mod finance {
     fn normal(x: f32) -> f32 {
         let k = 1.0 / (1.0 + 0.231_641_9 * x.abs());
-        let sum = k * (0.319_381_53 + k * (-0.356_563_78 + k * (1.781_477_9 + k * (-1.821_255_9 + k * 1.330_274_4))));
+        let sum = k
+            * (0.319_381_53 + k * (-0.356_563_78 + k * (1.781_477_9 + k * (-1.821_255_9 + k * 1.330_274_4))));
         let tail = 0.398_942_3 * (-0.5 * x * x).exp() * sum;
         if x < 0.0 { tail } else { 1.0 - tail }
     }
 
     #[kernel]
-    pub fn black_scholes(rate: f32, volatility: f32, price: &[f32], strike: &[f32], years: &[f32], call: &mut [f32]) {
+    pub fn black_scholes(
+        rate: f32,
+        volatility: f32,
+        price: &[f32],
+        strike: &[f32],
+        years: &[f32],
+        call: &mut [f32],
+    ) {
         let i = global_id(0);
         if i >= call.len() {
             return;
@@ -141,7 +153,14 @@ fn scan_add(sums: &[u32], out: &mut [u32]) {
 const SIDE: usize = 512;
 
 #[windlass::kernel]
-fn matmul_flat(n: u32, a: &[f32], b: &[f32], c: &mut [f32], #[local] at: &mut [f32; 256], #[local] bt: &mut [f32; 256]) {
+fn matmul_flat(
+    n: u32,
+    a: &[f32],
+    b: &[f32],
+    c: &mut [f32],
+    #[local] at: &mut [f32; 256],
+    #[local] bt: &mut [f32; 256],
+) {
     let (row, column) = (global_id(0), global_id(1));
     let (y, x) = (local_id(0), local_id(1));
     let mut sum = 0.0;
@@ -259,7 +278,14 @@ fn options(table: &mut Table, times: usize, queue: &Queue) {
         || {
             timed(|| {
                 queue.submit(|cg| {
-                    let call = finance::black_scholes(0.02, 0.3, cg.read(&p), cg.read(&s), cg.read(&y), cg.overwrite(&c));
+                    let call = finance::black_scholes(
+                        0.02,
+                        0.3,
+                        cg.read(&p),
+                        cg.read(&s),
+                        cg.read(&y),
+                        cg.overwrite(&c),
+                    );
                     cg.parallel_for(LEN, call)
                 })
             })
@@ -281,7 +307,12 @@ fn counts(table: &mut Table, times: usize, queue: &Queue) {
         || timed(|| queue.submit(|cg| cg.parallel_for(range, histogram(cg.read(&from), cg.atomic(&bins))))),
         || base(|| by_hand::histogram(&x, &mut hand)),
     );
-    table.speed("kernel `histogram` in local memory, beside rayon's thread-local bins", ours, theirs, "≥ 0.5x");
+    table.speed(
+        "kernel `histogram` in local memory, beside rayon's thread-local bins",
+        ours,
+        theirs,
+        "≥ 0.5x",
+    );
     assert_eq!(&bins.host_read().blocking_wait().expect("nothing fails")[..], &hand[..], "the same counts");
 }
 
@@ -297,7 +328,10 @@ fn sums(table: &mut Table, times: usize, queue: &Queue) {
         || {
             timed(|| {
                 queue.submit(|cg| {
-                    cg.parallel_for(range, scan_groups(cg.read(&from), cg.overwrite(&out), cg.overwrite(&parts)))
+                    cg.parallel_for(
+                        range,
+                        scan_groups(cg.read(&from), cg.overwrite(&out), cg.overwrite(&parts)),
+                    )
                 })?;
                 queue.submit(|cg| cg.parallel_for(1, scan_sums(cg.read_write(&parts))))?;
                 queue.submit(|cg| cg.parallel_for(shape, scan_add(cg.read(&parts), cg.read_write(&out))))
@@ -316,13 +350,22 @@ fn products(table: &mut Table, times: usize, queue: &Queue) {
     let range = NdRange { global: [SIDE, SIDE], local: [16, 16] };
     let n = SIDE as u32;
     let flat = || {
-        timed(|| queue.submit(|cg| cg.parallel_for(range, matmul_flat(n, cg.read(&a), cg.read(&a), cg.overwrite(&c)))))
+        timed(|| {
+            queue.submit(|cg| {
+                cg.parallel_for(range, matmul_flat(n, cg.read(&a), cg.read(&a), cg.overwrite(&c)))
+            })
+        })
     };
-    let (ours, theirs) = alternate(times, flat, || base(|| by_hand::matmul(SIDE, &square, &square, &mut hand)));
+    let (ours, theirs) =
+        alternate(times, flat, || base(|| by_hand::matmul(SIDE, &square, &square, &mut hand)));
     table.speed("kernel `matmul` in tiles, beside the same tiles on rayon", ours, theirs, "≥ 1x");
     assert_eq!(&c.host_read().blocking_wait().expect("nothing fails")[..], &hand[..], "the same product");
     let nested = || {
-        timed(|| queue.submit(|cg| cg.parallel_for(range, matmul_nested(n, cg.read(&a), cg.read(&a), cg.overwrite(&c)))))
+        timed(|| {
+            queue.submit(|cg| {
+                cg.parallel_for(range, matmul_nested(n, cg.read(&a), cg.read(&a), cg.overwrite(&c)))
+            })
+        })
     };
     let (ours, theirs) = alternate(times, nested, flat);
     table.speed("kernel `matmul`, nested tiles beside flat ones", ours, theirs, "≥ 0.95x");

@@ -119,7 +119,8 @@ impl Bundle {
             let slot = queue.slot();
             // A kernel that says what its groups are is built for those, whatever the others are launched over.
             let range = self.range.filter(|range| {
-                part.kernel.group().is_none() || part.kernel.grouped_range(*range).is_ok_and(|of| of == *range)
+                part.kernel.group().is_none()
+                    || part.kernel.grouped_range(*range).is_ok_and(|of| of == *range)
             });
             let values = build_values(&part.kernel, part.values()?, range.as_ref())?;
             if let Some(range) = &range {

@@ -8,7 +8,7 @@ use crate::{Result, drivers, oclgrind, planted, tidy, tools, watched, wheels};
 
 /// The profile of all checks: optimised, so that the oracle's counts are affordable, and with debug assertions. One
 /// profile for all of them means that every dependency is compiled once.
-const PROFILE: &str = "--profile ci";
+pub(crate) const PROFILE: &str = "--profile ci";
 
 /// Random programs that every change has to get right.
 const ORACLE: u64 = 100_000;

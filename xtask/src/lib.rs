@@ -35,6 +35,7 @@ usage: cargo xtask <command>
   corpus DIR  how many of a folder's WGSL texts can be translated to OpenCL C and CUDA C++, and compile
   planted engine [WORDS]  faults planted into a copy of the engine: whether its oracle finds each, at its seed
   planted kernel [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
+  planted rows [WORDS]    faults planted into the ways that kernels take on the host: whether the tests of rows' edges find each
   planted memory [WORDS]  faults planted into unsafe code: whether `sanitize` finds each
   bench       the table of ratios beside the raw bases; further arguments go to the benches
   deny        licences, bans and sources of all dependencies

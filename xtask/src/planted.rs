@@ -3,6 +3,7 @@
 mod engine;
 mod kernel;
 mod memory;
+mod rows;
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use crate::Result;
 
 pub(crate) use engine::sample;
 
-/// `planted engine|kernel|memory [WORDS]`: those faults whose description has these words.
+/// `planted engine|kernel|memory|rows [WORDS]`: those faults whose description has these words.
 pub(crate) fn planted(rest: &[String]) -> Result<()> {
     let (of, words) = match rest {
         [of] => (of.as_str(), String::new()),
@@ -21,7 +22,8 @@ pub(crate) fn planted(rest: &[String]) -> Result<()> {
         "engine" => engine::plant(&words),
         "kernel" => kernel::plant(&words),
         "memory" => memory::plant(&words),
-        _ => Err("usage: cargo xtask planted engine|kernel|memory [WORDS]".into()),
+        "rows" => rows::plant(&words),
+        _ => Err("usage: cargo xtask planted engine|kernel|memory|rows [WORDS]".into()),
     }
 }
 

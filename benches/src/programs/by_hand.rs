@@ -15,9 +15,9 @@ fn row(from: &[f32], y: Option<usize>) -> &[f32] {
 
 pub(super) fn stencil(from: &[f32], to: &mut [f32]) {
     to.par_chunks_mut(WIDTH).enumerate().for_each(|(y, to)| {
-        let (above, here, below) =
-            (row(from, y.checked_sub(1)), row(from, Some(y)), row(from, Some(y + 1)));
-        let at = |x: usize, left: f32, right: f32| 0.5 * here[x] + 0.125 * (above[x] + below[x] + left + right);
+        let (above, here, below) = (row(from, y.checked_sub(1)), row(from, Some(y)), row(from, Some(y + 1)));
+        let at =
+            |x: usize, left: f32, right: f32| 0.5 * here[x] + 0.125 * (above[x] + below[x] + left + right);
         to[0] = at(0, 0.0, here[1]);
         for x in 1..WIDTH - 1 {
             to[x] = at(x, here[x - 1], here[x + 1]);
@@ -55,8 +55,8 @@ pub(super) fn mandelbrot(out: &mut [u32]) {
 
 fn normal(x: f32) -> f32 {
     let k = 1.0 / (1.0 + 0.231_641_9 * x.abs());
-    let sum = k
-        * (0.319_381_53 + k * (-0.356_563_78 + k * (1.781_477_9 + k * (-1.821_255_9 + k * 1.330_274_4))));
+    let sum =
+        k * (0.319_381_53 + k * (-0.356_563_78 + k * (1.781_477_9 + k * (-1.821_255_9 + k * 1.330_274_4))));
     let tail = 0.398_942_3 * (-0.5 * x * x).exp() * sum;
     if x < 0.0 { tail } else { 1.0 - tail }
 }

@@ -14,9 +14,9 @@ const SEED: u32 = 2026;
 #[windlass::kernels]
 mod kernels {
     #[kernels]
-    use windlass::groups::*;
-    #[kernels]
     use kernel_library::random::*;
+    #[kernels]
+    use windlass::groups::*;
     use windlass::prelude::*;
 
     pub const CALL: u32 = 0;

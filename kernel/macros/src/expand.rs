@@ -68,7 +68,8 @@ pub(super) fn module(
     let others = used.iter().map(|used| Items::of(&used.content));
     let others = others.zip(used).map(|(items, used)| Ok((items?, used.is_named)));
     let others: Vec<(Items<'_>, bool)> = others.collect::<Result<_, syn::Error>>()?;
-    let made = compile(&items, &others, &|item| item.attrs.iter().any(is_kernel).then(|| Options::of(item)), root)?;
+    let made =
+        compile(&items, &others, &|item| item.attrs.iter().any(is_kernel).then(|| Options::of(item)), root)?;
     let kernels = items.functions.iter().filter(|item| item.attrs.iter().any(is_kernel));
     let kernels = kernels.map(|item| &item.sig.ident);
     let Items { structs, types, .. } = &items;

@@ -32,7 +32,10 @@ impl Options {
                 let extents: syn::ExprArray = meta.value()?.parse()?;
                 options.group = extents.elems.iter().map(extent).collect::<Result<_, _>>()?;
                 if options.group.is_empty() || options.group.len() > 3 {
-                    return Err(syn::Error::new(extents.span(), "a work-group has one, two or three dimensions"));
+                    return Err(syn::Error::new(
+                        extents.span(),
+                        "a work-group has one, two or three dimensions",
+                    ));
                 }
             } else if meta.path.is_ident("elementwise") {
                 options.elementwise = Some(meta.path.span());
@@ -91,7 +94,9 @@ impl Options {
                 },
                 Node::Stmt(_) => return,
             };
-            if uses.written.contains(&var) && (!own(at) || matches!(node, Node::Expr(Expr { kind: Kind::Atomic(..), .. }))) {
+            if uses.written.contains(&var)
+                && (!own(at) || matches!(node, Node::Expr(Expr { kind: Kind::Atomic(..), .. })))
+            {
                 found.get_or_insert((span, function.vars[var].name.to_string()));
             }
         });

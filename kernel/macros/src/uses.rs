@@ -59,7 +59,8 @@ fn of(
     }
     calls.push(at);
     let mut uses = Uses::default();
-    uses.groups |= !function.group.is_empty() || function.params.iter().any(|&p| is_local(&function.vars[p].kind));
+    uses.groups |=
+        !function.group.is_empty() || function.params.iter().any(|&p| is_local(&function.vars[p].kind));
     let mut helpers: Vec<(usize, &[Arg])> = Vec::new();
     walk_block(&function.body, &mut |node| match node {
         Node::Expr(expr) => match &expr.kind {

@@ -223,9 +223,10 @@ impl Inside {
             (0, _) => (0, 0),
             // The usual one, without a division.
             (1, _) => (before.max(0), left.max(0)),
-            (_, stride) => {
-                (before.max(0).saturating_add(stride - 1) / stride, left.max(0).saturating_add(stride - 1) / stride)
-            }
+            (_, stride) => (
+                before.max(0).saturating_add(stride - 1) / stride,
+                left.max(0).saturating_add(stride - 1) / stride,
+            ),
         };
         let (start, end) = (self.start.max(start as usize), self.end.min(end as usize));
         Inside { start, end: end.max(start) }
@@ -314,7 +315,11 @@ mod tests {
                             stride != u32::MAX && at >= 0 && at + spread < len as i64
                         };
                         let wanted: Vec<usize> = (0..count).filter(is_inside).collect();
-                        assert_eq!(inside.items().collect::<Vec<_>>(), wanted, "{first} {stride} {len} {count}");
+                        assert_eq!(
+                            inside.items().collect::<Vec<_>>(),
+                            wanted,
+                            "{first} {stride} {len} {count}"
+                        );
                         let mut all: Vec<usize> = inside.others(count).chain(inside.items()).collect();
                         all.sort_unstable();
                         assert_eq!(all, (0..count).collect::<Vec<_>>(), "{first} {stride} {len} {count}");

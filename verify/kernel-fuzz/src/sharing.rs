@@ -134,7 +134,10 @@ impl Writer {
                     "((({0}) as u16 * ({1}) as u16 / (({1}) as u8 as u16 | 1)) as u32)",
                     "((({0}) as u16).wrapping_mul(({1}) as u16) / (({1}) as u8 as u16 | 1)) as u32",
                 ),
-                ("((({0} & 0xfff) as f32 * 0.25) as u8 as u32)", "((({0} & 0xfff) as f32 * 0.25) as u8 as u32)"),
+                (
+                    "((({0} & 0xfff) as f32 * 0.25) as u8 as u32)",
+                    "((({0} & 0xfff) as f32 * 0.25) as u8 as u32)",
+                ),
                 ("((!(({0}) as u8) << ({2})) as u32)", "((!(({0}) as u8)).wrapping_shl({2}) as u32)"),
             ]),
             _ => *self.random.pick(&[

@@ -18,7 +18,7 @@ const C: &str = "kernel/translate/src/c/functions.rs";
 const LANES: &str = "kernel/src/native/lanes.rs";
 
 const FAULTS: &[Fault] = &[
-    Fault("shifts are masked by one bit less", VALUE, "scalar.bits() - 1),", "scalar.bits() - 2),"),
+    Fault("shifts are masked by one bit less", VALUE, "scalar.bits() - 1);", "scalar.bits() - 2);"),
     Fault(
         "exclusive or of truth values is equality",
         VALUE,
@@ -175,7 +175,7 @@ const FAULTS: &[Fault] = &[
         "n.min(limit.saturating_sub(first) as usize)",
         "n.min(limit.saturating_sub(first) as usize + 1)",
     ),
-    Fault("bounds that are outside", LANES, "(high as u64) < len as u64", "(high as u64) <= len as u64"),
+    Fault("bounds that are outside", LANES, "high < indexed(len)", "high <= indexed(len)"),
     Fault(
         "items share what they reduce",
         "kernel/macros/src/host/reduce.rs",
@@ -201,10 +201,22 @@ const FAULTS: &[Fault] = &[
         "let n = quote!(let n = count - from - 1;);",
     ),
     Fault(
+        "bytes are cut off a bit too late",
+        "kernel/macros/src/wgsl/packed.rs",
+        "scalar.bounds().1",
+        "scalar.bounds().1 * 2 + 1",
+    ),
+    Fault(
+        "small numbers lose their sign",
+        "kernel/macros/src/wgsl/packed.rs",
+        r#"format!("(({text} << {bits}) >> {bits})")"#,
+        r#"format!("({text} & {bits})")"#,
+    ),
+    Fault(
         "local memory keeps an element of the group before",
         "kernel/src/native/groups.rs",
-        "self.0.iter().skip(from as usize)",
-        "self.0.iter().skip(from as usize + 1)",
+        "self.cells.iter().skip(from as usize)",
+        "self.cells.iter().skip(from as usize + 1)",
     ),
 ];
 

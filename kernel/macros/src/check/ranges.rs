@@ -60,7 +60,12 @@ impl Checker<'_> {
         let from = self.expr(start);
         let until = self.expr_to(end, &from.ty.clone());
         let counts = |scalar: Scalar| scalar.is_int() && !scalar.is_small();
-        self.demand(&from.ty.clone(), from.span, counts, "a `for` counts integers of 32 or 64 bits, and this is `{}`");
+        self.demand(
+            &from.ty.clone(),
+            from.span,
+            counts,
+            "a `for` counts integers of 32 or 64 bits, and this is `{}`",
+        );
         Some((from, until))
     }
 

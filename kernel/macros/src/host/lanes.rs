@@ -198,7 +198,9 @@ impl<'r, 'm> Region<'r, 'm> {
     fn spans(&self, of: &Stmt, body: &[Piece<'m>]) -> (TokenStream, HashMap<*const Expr, Span>) {
         let (mut before, mut spans) = (TokenStream::new(), HashMap::new());
         let Stmt::For { var, from, to, inclusive: false, .. } = of else { return (before, spans) };
-        let (Some(first), Some(end)) = (self.rust.literal(from), self.rust.literal(to)) else { return (before, spans) };
+        let (Some(first), Some(end)) = (self.rust.literal(from), self.rust.literal(to)) else {
+            return (before, spans);
+        };
         let segments = body.iter().filter_map(|piece| match piece {
             Piece::Lane(stmts) => Some(stmts),
             _ => None,

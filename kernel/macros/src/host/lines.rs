@@ -18,7 +18,9 @@ use super::model::{Region, Window};
 use super::reduce::Reduced;
 use crate::builtin::{Id, Math};
 use crate::flow::{jumps_anywhere, returns, used};
-use crate::hir::{Base, BinOp, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk, walk_stmt};
+use crate::hir::{
+    Base, BinOp, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk, walk_stmt,
+};
 use crate::ty::U32;
 use crate::uniform::Differing;
 
@@ -54,9 +56,20 @@ struct Found<'m> {
 enum Shape<'m> {
     Items(Vec<&'m Stmt>),
     /// `while i < limit { …; i += by; }`.
-    Strided { var: VarId, start: &'m Expr, limit: &'m Expr, by: &'m Expr, body: Vec<&'m Stmt> },
+    Strided {
+        var: VarId,
+        start: &'m Expr,
+        limit: &'m Expr,
+        by: &'m Expr,
+        body: Vec<&'m Stmt>,
+    },
     /// `for k in from..to { … }`, and all that it does is about `turns * position + k`.
-    Joined { var: VarId, from: &'m Expr, to: &'m Expr, body: Vec<&'m Stmt> },
+    Joined {
+        var: VarId,
+        from: &'m Expr,
+        to: &'m Expr,
+        body: Vec<&'m Stmt>,
+    },
 }
 
 impl<'m> Rows<'_, 'm> {
@@ -227,18 +240,12 @@ impl<'m> Rows<'_, 'm> {
     }
 
     /// One turn of a strided loop, for the first `m` items of a row: `at` is where the first one of them is.
-    fn turn(
-        &self,
-        region: &Region<'_, 'm>,
-        var: VarId,
-        body: &[&'m Stmt],
-    ) -> (Vec<Found<'m>>, TokenStream) {
+    fn turn(&self, region: &Region<'_, 'm>, var: VarId, body: &[&'m Stmt]) -> (Vec<Found<'m>>, TokenStream) {
         let found = self.found(region, body);
         let (with, rust, rt, name) = (self.with(&found), self.rust, self.rust.rt, self.rust.name(var));
         let (cuts, lines) = (self.cuts(region, &found), self.lines(region, &found, None));
         let bindings = bindings(region, body);
-        let (fast, slow) =
-            (body.iter().map(|stmt| with.stmt(stmt)), body.iter().map(|stmt| rust.stmt(stmt)));
+        let (fast, slow) = (body.iter().map(|stmt| with.stmt(stmt)), body.iter().map(|stmt| rust.stmt(stmt)));
         let turn = quote! {
             let inside = #rt::Inside::of(m);
             let inside = {
@@ -446,7 +453,12 @@ impl<'m> Rows<'_, 'm> {
     }
 
     /// The elements of `n` items from `item` on, by name.
-    fn lines(&self, region: &Region<'_, 'm>, found: &[Found<'m>], stride: Option<TokenStream>) -> TokenStream {
+    fn lines(
+        &self,
+        region: &Region<'_, 'm>,
+        found: &[Found<'m>],
+        stride: Option<TokenStream>,
+    ) -> TokenStream {
         let rt = self.rust.rt;
         let mut lines: BTreeMap<&Ident, TokenStream> = BTreeMap::new();
         for Found { window, var, at, along } in found {

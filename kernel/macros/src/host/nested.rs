@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::hir::{
-    Arg, Base, Change, Expr, Function, Kind, Node, Slice, Space, Step, VarId, VarKind, change_block, walk_block,
+    Arg, Base, Change, Expr, Function, Kind, Node, Slice, Space, Step, VarId, VarKind, change_block,
+    walk_block,
 };
 use crate::ty::Ty;
 
@@ -68,7 +69,9 @@ fn one(function: &Function, var: VarId) -> Option<(Function, Vec<u32>)> {
     // Whoever takes a whole row, or hands all of it on, wants it as it is.
     let mut whole = true;
     walk_block(&flat.body, &mut |node| match node {
-        Node::Expr(Expr { kind: Kind::Element(memory, at), .. }) if *memory == var => whole &= at.len() == dims,
+        Node::Expr(Expr { kind: Kind::Element(memory, at), .. }) if *memory == var => {
+            whole &= at.len() == dims
+        }
         Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
             whole &= !args.iter().any(|arg| matches!(arg, Arg::Slice(of) if *of == var));
         }

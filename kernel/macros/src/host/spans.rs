@@ -11,8 +11,7 @@ use super::lines::changed;
 use super::model::Window;
 use super::{Reach, Rust};
 use crate::hir::{
-    Base, BinOp, Block, Change, Expr, Kind, May, Node, Slice, Stmt, VarId, VarKind, change, walk,
-    walk_block,
+    Base, BinOp, Block, Change, Expr, Kind, May, Node, Slice, Stmt, VarId, VarKind, change, walk, walk_block,
 };
 use crate::ty::{I32, U32};
 
@@ -31,7 +30,13 @@ struct Span<'m> {
 
 impl<'m> Rust<'m> {
     /// A loop with those accesses found before it for which that can be done, if there are any.
-    pub(super) fn span_loop(&self, var: VarId, from: &Expr, to: &Expr, body: &'m Block) -> Option<TokenStream> {
+    pub(super) fn span_loop(
+        &self,
+        var: VarId,
+        from: &Expr,
+        to: &Expr,
+        body: &'m Block,
+    ) -> Option<TokenStream> {
         let counter = &self.function.vars[var];
         if counter.ty != U32 || counter.mutable || !is_small(body) {
             return None;
@@ -101,8 +106,12 @@ impl<'m> Rust<'m> {
                         *var == counter || !(changed.contains(var) || inside.contains(var))
                     }
                     Node::Expr(Expr { kind, ty, .. }) => {
-                        let plain = matches!(kind, Kind::Int(_) | Kind::Const(_) | Kind::Len(..) | Kind::Id(..));
-                        let made = matches!(kind, Kind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) | Kind::Cast(_));
+                        let plain =
+                            matches!(kind, Kind::Int(_) | Kind::Const(_) | Kind::Len(..) | Kind::Id(..));
+                        let made = matches!(
+                            kind,
+                            Kind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) | Kind::Cast(_)
+                        );
                         plain || (made && [U32, I32].contains(ty))
                     }
                     _ => false,

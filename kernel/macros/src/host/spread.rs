@@ -112,7 +112,8 @@ impl Rust<'_> {
             }
         }
         let grouped = self.groups;
-        let mut turns: Vec<TokenStream> = counters.values().map(|(by, turns)| quote!((#by, #turns))).collect();
+        let mut turns: Vec<TokenStream> =
+            counters.values().map(|(by, turns)| quote!((#by, #turns))).collect();
         if grouped {
             turns.extend((0_usize..).zip(&inner).map(|(dim, by)| quote!((#by, launch.group_size(#dim)))));
         }

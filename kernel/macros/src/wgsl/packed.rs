@@ -88,7 +88,8 @@ impl Writer<'_> {
         }
         match ty {
             Ty::Vector(n, _) => {
-                let parts: Vec<String> = (0..*n).map(|part| format!("{name}(({index}) * {n}u + {part}u)")).collect();
+                let parts: Vec<String> =
+                    (0..*n).map(|part| format!("{name}(({index}) * {n}u + {part}u)")).collect();
                 format!("{}({})", self.ty(ty), parts.join(", "))
             }
             _ => format!("{name}({index})"),
@@ -126,7 +127,13 @@ impl Writer<'_> {
     }
 
     /// A place in such a memory, or a component of one.
-    pub(super) fn packed_place(&self, packed: Packed, inside: String, index: String, component: Option<u8>) -> Access {
+    pub(super) fn packed_place(
+        &self,
+        packed: Packed,
+        inside: String,
+        index: String,
+        component: Option<u8>,
+    ) -> Access {
         match component {
             None => Access::Packed { inside, packed, index },
             Some(at) => {

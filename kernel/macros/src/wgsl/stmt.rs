@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::hoist::counting;
 use super::memory::{guarded, member};
+use super::packed::Packed;
 use super::value::{is_at_hand, is_known};
 use super::{Memory, Writer};
 use crate::flow::{breaks, diverges, returns};
-use super::packed::Packed;
 use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
 use crate::order::marker;
 use crate::ty::{Scalar, Ty};
@@ -552,7 +552,11 @@ pub(super) enum Access {
         memory: bool,
     },
     /// Small integers in memory, by index.
-    Packed { inside: String, packed: Packed, index: String },
+    Packed {
+        inside: String,
+        packed: Packed,
+        index: String,
+    },
 }
 
 pub(super) fn is_simple(text: &str) -> bool {

@@ -25,17 +25,21 @@ fn neighbours(by: u32, x: &[u32], out: &mut [u32]) {
 
 #[test]
 fn neighbours_of_the_ends_are_outside() {
-    for (by, len, items) in [(1, 40, 40), (0, 40, 40), (9, 40, 50), (39, 40, 40), (40, 40, 40), (1 << 31, 40, 40), (1, 5, 40)]
+    for (by, len, items) in
+        [(1, 40, 40), (0, 40, 40), (9, 40, 50), (39, 40, 40), (40, 40, 40), (1 << 31, 40, 40), (1, 5, 40)]
     {
         let x = values(len);
         let at = |i: u32| {
-            let around = element(&x, i.wrapping_sub(by)) + 10 * element(&x, i) + 100 * element(&x, i.wrapping_add(by));
+            let around =
+                element(&x, i.wrapping_sub(by)) + 10 * element(&x, i) + 100 * element(&x, i.wrapping_add(by));
             around + 1000 * element(&x, 7)
         };
         let expected: Vec<u32> = (0..44).map(|i| if i < items { at(i) } else { 9 }).collect();
         everywhere(&expected, |queue| {
             let (from, to) = (Buffer::from(x.clone()), Buffer::from(vec![9_u32; 44]));
-            queue.submit(|cg| cg.parallel_for(items as usize, neighbours(by, cg.read(&from), cg.write(&to))))?;
+            queue.submit(|cg| {
+                cg.parallel_for(items as usize, neighbours(by, cg.read(&from), cg.write(&to)))
+            })?;
             read(&to)
         });
     }
@@ -111,7 +115,9 @@ fn steps_may_be_any_number() {
         }
         let run = |queue: &Queue| {
             let (from, to) = (Buffer::from(x.clone()), Buffer::from(vec![5_u32; 64]));
-            queue.submit(|cg| cg.parallel_for(30, moved(start, step, far, cg.read(&from), cg.read_write(&to))))?;
+            queue.submit(|cg| {
+                cg.parallel_for(30, moved(start, step, far, cg.read(&from), cg.read_write(&to)))
+            })?;
             read(&to)
         };
         match step {
@@ -217,9 +223,16 @@ fn unlike(each: u32, x: &[u32], out: &mut [u32]) {
 
 #[test]
 fn turns_side_by_side() {
-    for (items, each, from, to) in
-        [(20, 4, 0, 4), (20, 4, 1, 4), (20, 4, 0, 3), (20, 3, 0, 3), (30, 4, 2, 6), (9, 4, 4, 4), (9, 5, 5, 2), (3, 1, 0, 1)]
-    {
+    for (items, each, from, to) in [
+        (20, 4, 0, 4),
+        (20, 4, 1, 4),
+        (20, 4, 0, 3),
+        (20, 3, 0, 3),
+        (30, 4, 2, 6),
+        (9, 4, 4, 4),
+        (9, 5, 5, 2),
+        (3, 1, 0, 1),
+    ] {
         let x = values(70);
         let mut expected = vec![2_u32; 80];
         let mut alike = vec![2_u32; 80];
@@ -246,7 +259,9 @@ fn turns_side_by_side() {
         if each >= 3 {
             everywhere(&alike, |queue| {
                 let (x, out) = (Buffer::from(x.clone()), Buffer::from(vec![2_u32; 80]));
-                queue.submit(|cg| cg.parallel_for(items as usize, unlike(each, cg.read(&x), cg.write(&out))))?;
+                queue.submit(|cg| {
+                    cg.parallel_for(items as usize, unlike(each, cg.read(&x), cg.write(&out)))
+                })?;
                 read(&out)
             });
         }
@@ -453,7 +468,10 @@ fn random_numbers_in_rows() {
                         *sum += element(&x, at);
                     }
                 }
-                assert_eq!(found, sums, "round {round}: {items} items, {local} a group, {each} {len} {to_len}");
+                assert_eq!(
+                    found, sums,
+                    "round {round}: {items} items, {local} a group, {each} {len} {to_len}"
+                );
             }
         }
         assert_eq!(ours, model, "round {round}, form {form}: {items} items, {a} {b} {c}, {len} {to_len}");

@@ -485,7 +485,10 @@ fn a_kernel_may_say_what_its_groups_are() {
         call.run_here(range).expect_err("other groups").to_string()
     };
     let error = wrong(NdRange { global: [4, 8], local: [2, 8] });
-    assert!(error.contains("`turned` works in groups of [4, 8], and is launched in groups of [2, 8]"), "{error}");
+    assert!(
+        error.contains("`turned` works in groups of [4, 8], and is launched in groups of [2, 8]"),
+        "{error}"
+    );
     let queue = Queue::blocking_on(Device::host()).unwrap();
     let (from, to) = (Buffer::<u32, 2>::new([8, 16]), Buffer::<u32, 2>::new([8, 16]));
     let launch = |range: [usize; 2]| {

@@ -53,7 +53,11 @@ mod registers {
         out[8 * i + 4] = (v as f32 * 2.5) as i8;
         out[8 * i + 5] = doubled.saturating_add(v).clamp(-100, 100);
         out[8 * i + 6] = if v < a { i8::MAX } else { i8::MIN };
-        out[8 * i + 7] += match v { -128..=-1 => 1, 0 => 2, _ => 3 };
+        out[8 * i + 7] += match v {
+            -128..=-1 => 1,
+            0 => 2,
+            _ => 3,
+        };
         unsigned[2 * i] = u + v.abs_diff(a) + u8::BITS as u8;
         unsigned[2 * i + 1] = (v as f32 * -300.0) as u8 ^ u.wrapping_neg();
     }

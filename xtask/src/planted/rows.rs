@@ -1,0 +1,117 @@
+//! Faults that are planted into the ways that kernels take on the host, one after the other, to see whether the tests of rows'
+//! edges find them.
+
+use super::{verdict, with_fault};
+use crate::Result;
+use crate::checks::PROFILE;
+use crate::process::Process;
+
+/// A fault: what it is, where, and which text becomes which.
+struct Fault(&'static str, &'static str, &'static str, &'static str);
+
+const LANES: &str = "kernel/src/native/lanes.rs";
+const LINES: &str = "kernel/macros/src/host/lines.rs";
+const SPANS: &str = "kernel/macros/src/host/spans.rs";
+const SPREAD: &str = "kernel/src/native/spread.rs";
+const AFFINE: &str = "kernel/macros/src/host/affine.rs";
+
+const FAULTS: &[Fault] = &[
+    Fault(
+        "a row has an item too many inside",
+        LANES,
+        "(1, _) => (before.max(0), left.max(0)),",
+        "(1, _) => (before.max(0), left.max(0) + 1),",
+    ),
+    Fault("a row's first items are left out", LANES, "(0..self.start.min(count)).chain(", "(0..0).chain("),
+    Fault(
+        "groups of turns are rounded up",
+        LANES,
+        "(self.end / each).max(start)",
+        "self.end.div_ceil(each).max(start)",
+    ),
+    Fault(
+        "a line's elements are neighbours",
+        LANES,
+        "Line::Apart(all, stride) => &all[item * stride]",
+        "Line::Apart(all, _) => &all[item]",
+    ),
+    Fault(
+        "what goes backwards stands",
+        LANES,
+        "i32::try_from(stride)",
+        "i32::try_from(stride & 0x7fff_ffff)",
+    ),
+    Fault("a span ends a turn early", LANES, "(turns - 1) * by + 1", "(turns - 1) * by"),
+    Fault(
+        "differences are sums",
+        AFFINE,
+        "format_ident!(\"wrapping_sub\"), format_ident!(\"minus\")",
+        "format_ident!(\"wrapping_add\"), format_ident!(\"plus\")",
+    ),
+    Fault("turns that overlap are a row", LINES, "#(&& #moves == turns)*", ""),
+    Fault("turns are a row whatever stands beside indices", LINES, "all == indices", "all >= indices"),
+    Fault("a stride begins anew at each turn", LINES, "at += by;", "at = at.max(1) + by - 1;"),
+    Fault(
+        "starts need not follow each other",
+        LINES,
+        "if #stride == 1 && by > 0 && !wraps",
+        "if by > 0 && !wraps",
+    ),
+    Fault("a loop's elements begin one late", SPANS, "quote!(turn * #by)", "quote!(turns - 1 - turn * #by)"),
+    Fault(
+        "what a loop changes stands before it",
+        SPANS,
+        "!(changed.contains(var) || inside.contains(var))",
+        "!inside.contains(var)",
+    ),
+    Fault(
+        "items are apart if each but the next one is",
+        SPREAD,
+        "if u128::from(worth) <= smaller",
+        "if u128::from(worth) < smaller",
+    ),
+    Fault(
+        "a return at the start is for the others",
+        "kernel/macros/src/host/early.rs",
+        "(BinOp::Ge, true) => Kind::Binary(BinOp::Lt, a, b)",
+        "(BinOp::Ge, true) => Kind::Binary(BinOp::Le, a, b)",
+    ),
+    Fault(
+        "tiles are as deep as wide",
+        "kernel/src/native/views.rs",
+        "linear = linear * *extent as usize + *at as usize;",
+        "linear = linear * extents[0] as usize + *at as usize;",
+    ),
+];
+
+/// Plants each fault, and takes it out again.
+pub(super) fn plant(words: &str) -> Result<()> {
+    let mut missed = Vec::new();
+    for Fault(what, file, right, wrong) in FAULTS.iter().filter(|fault| fault.0.contains(words)) {
+        let test = |then: &str| {
+            let all = "test --workspace --all-features";
+            Process::cargo().words(all).words(PROFILE).words("--test language").words(then).run()
+        };
+        let look = || {
+            test("--no-run")?;
+            Ok::<bool, String>(test("-- edges groups:: lines").is_err())
+        };
+        match with_fault(what, file, right, wrong, look)? {
+            Ok(true) => println!("FOUND   {what}"),
+            Ok(false) => {
+                println!("MISSED  {what}");
+                missed.push(*what);
+            }
+            Err(_) => return Err(format!("with the fault \"{what}\" nothing is built")),
+        }
+    }
+    verdict("the tests of rows' edges", &missed)
+}
+
+#[test]
+fn faults_fit_the_sources() {
+    for Fault(what, file, right, wrong) in FAULTS {
+        let text = std::fs::read_to_string(crate::root().join(file)).unwrap_or_default();
+        super::replaced(what, file, &text, right, wrong).unwrap();
+    }
+}
