@@ -28,6 +28,7 @@ mod options;
 mod order;
 mod origin;
 mod promise;
+mod shown;
 mod structs;
 mod tuples;
 mod ty;

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeSet;
 
+use proc_macro2::Span;
+
 use crate::builtin::{Id, SubgroupOp};
 use crate::errors::Errors;
 use crate::flow::returns;
 use crate::hir::{
     Arg, Base, Block, Expr, Function, Kind, May, Module, Node, Stmt, VarId, VarKind, walk, walk_block,
 };
+use crate::shown::shown;
 use crate::uses::Uses;
 
 /// What differs between the items of a group.
@@ -21,13 +24,17 @@ pub(crate) struct Differing {
 }
 
 struct Analysis<'m> {
+    module: &'m Module,
     uses: &'m [Uses],
     function: &'m Function,
     vars: BTreeSet<VarId>,
-    /// Barriers that not all items come to.
-    misplaced: Vec<proc_macro2::Span>,
+    /// Barriers that not all items come to, and what that depends on.
+    misplaced: Vec<(Span, Option<String>)>,
     /// Operations of sub-groups, likewise.
-    apart: Vec<proc_macro2::Span>,
+    apart: Vec<(Span, Option<String>)>,
+    /// The conditions around what is being looked at that differ between items, and that which some have left by.
+    conditions: Vec<String>,
+    left_by: Option<String>,
     /// Whether some items may have left the function, or the loop that is being looked at.
     left: bool,
     loop_left: bool,
@@ -41,11 +48,14 @@ struct Analysis<'m> {
 pub(crate) fn differing(module: &Module, uses: &[Uses], at: usize, errors: &mut Errors) -> Differing {
     let function = &module.functions[at];
     let mut analysis = Analysis {
+        module,
         uses,
         function,
         vars: function.reductions.iter().map(|reduction| reduction.param).collect(),
         misplaced: Vec::new(),
         apart: Vec::new(),
+        conditions: Vec::new(),
+        left_by: None,
         left: false,
         loop_left: false,
         in_value: false,
@@ -55,24 +65,32 @@ pub(crate) fn differing(module: &Module, uses: &[Uses], at: usize, errors: &mut 
         let before = analysis.vars.len();
         analysis.misplaced.clear();
         analysis.apart.clear();
-        (analysis.left, analysis.loop_left) = (false, false);
+        (analysis.left, analysis.loop_left, analysis.left_by) = (false, false, None);
         analysis.block(&function.body, false);
         if analysis.vars.len() == before {
             break;
         }
     }
-    for span in analysis.misplaced {
+    for (span, why) in analysis.misplaced {
+        let why = why.unwrap_or_else(|| {
+            "whether they do depends on something that differs between them, or it stands in a `match`".into()
+        });
         errors.at(
             span,
-            "not all items of a work-group come to this `barrier()`: whether they do depends on something that differs \
-             between them, or it stands in a `match`. Move it out of the `if`, the loop or the `match`, or to before the `return`",
+            format!(
+                "not all items of a work-group come to this `barrier()`: {why}. Move it out of the `if`, the loop or the \
+                 `match`, or to before the `return`"
+            ),
         );
     }
-    for span in analysis.apart {
+    for (span, why) in analysis.apart {
+        let why =
+            why.unwrap_or_else(|| "whether they do depends on something that differs between them".into());
         errors.at(
             span,
-            "not all items of a sub-group come to this: whether they do depends on something that differs between them. \
-             Do it before the `if` or the loop, and use its value there",
+            format!(
+                "not all items of a sub-group come to this: {why}. Do it before the `if` or the loop, and use its value there"
+            ),
         );
     }
     Differing { vars: analysis.vars }
@@ -117,7 +135,7 @@ impl Analysis<'_> {
             Stmt::While(condition, body) => {
                 self.value(condition, apart);
                 let differs = self.differs(condition);
-                self.repeated(body, apart || differs);
+                self.under(differs.then_some(condition), |of| of.repeated(body, apart || differs));
             }
             Stmt::Loop(body) => self.repeated(body, apart),
             Stmt::For { var, from, to, body, .. } => {
@@ -133,6 +151,9 @@ impl Analysis<'_> {
             Stmt::Break | Stmt::Continue => self.loop_left |= apart || self.in_value,
             Stmt::Return(value) => {
                 value.iter().for_each(|value| self.value(value, apart));
+                if apart && !self.left {
+                    self.left_by = self.conditions.last().cloned();
+                }
                 self.left |= apart;
             }
         }
@@ -148,6 +169,29 @@ impl Analysis<'_> {
         self.loop_left = outer;
     }
 
+    /// Looks at what stands under a condition, if that differs.
+    fn under(&mut self, condition: Option<&Expr>, look: impl FnOnce(&mut Self)) {
+        let text = condition.map(|condition| shown(self.module, self.function, condition));
+        let pushed = text.is_some();
+        self.conditions.extend(text);
+        look(self);
+        if pushed {
+            self.conditions.pop();
+        }
+    }
+
+    /// What keeps items away from here, if it is short enough to say.
+    fn why(&self) -> Option<String> {
+        let short = |text: &&String| text.len() <= 60;
+        let around = self.conditions.last().filter(short);
+        let around = around.map(|of| format!("whether they do depends on `{of}`, which differs between them"));
+        let before = || {
+            let left_by = self.left_by.as_ref().filter(|_| self.left).filter(short)?;
+            Some(format!("some have returned before it, where `{left_by}`"))
+        };
+        around.or_else(before)
+    }
+
     /// An expression whose value is wanted.
     fn value(&mut self, expr: &Expr, apart: bool) {
         let outer = std::mem::replace(&mut self.in_value, true);
@@ -160,20 +204,25 @@ impl Analysis<'_> {
         match &expr.kind {
             Kind::Barrier => {
                 if apart || self.in_value {
-                    self.misplaced.push(expr.span);
+                    let why = self.why();
+                    self.misplaced.push((expr.span, why));
                 }
             }
             Kind::Subgroup(op, operands) => {
                 if apart && !matches!(op, SubgroupOp::Size | SubgroupOp::Lane) {
-                    self.apart.push(expr.span);
+                    let why = self.why();
+                    self.apart.push((expr.span, why));
                 }
                 operands.iter().for_each(|operand| self.value(operand, apart));
             }
             Kind::If(condition, yes, no) => {
                 self.value(condition, apart);
-                let apart = apart || self.differs(condition);
-                self.block(yes, apart);
-                self.block(no, apart);
+                let differs = self.differs(condition);
+                let apart = apart || differs;
+                self.under(differs.then_some(condition), |of| {
+                    of.block(yes, apart);
+                    of.block(no, apart);
+                });
             }
             Kind::Match(of, arms) => {
                 self.value(of, apart);
