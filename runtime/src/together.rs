@@ -10,7 +10,7 @@
 /// | `group_sum_upto(x, room)` | the sum of the values of the items up to this one |
 /// | `group_sum_before(x, room)` | the same without its own |
 /// | `group_broadcast(x, from, room)` | the value of item `from` |
-/// | `group_all(b, room)`, `group_any(b, room)`, `group_count(b, room)` | whether it is true for all, for one, and for how many |
+/// | `group_all(b, room)`, `group_any(b, room)`, `group_count_true(b, room)` | whether it is true for all, for one, and for how many |
 /// | `group_item()`, `group_items()` | the item's number in its group, in row-major order, and how many there are |
 ///
 /// `x` is a number or a vector, or a struct with the operators that it takes; `room` is local memory with an element for each
@@ -143,7 +143,7 @@ pub mod groups {
         value
     }
 
-    pub fn group_count(b: bool, room: &mut [u32]) -> u32 {
+    pub fn group_count_true(b: bool, room: &mut [u32]) -> u32 {
         let count = group_sum(b as u32, room);
         count
     }

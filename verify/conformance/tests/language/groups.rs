@@ -391,7 +391,7 @@ mod made_together {
         let upto = group_sum_upto(x[i], room);
         let before = group_sum_before(x[i], room);
         let third = group_broadcast(x[i], 3, room);
-        let count = group_count(x[i] % 3 == 0, room);
+        let count = group_count_true(x[i] % 3 == 0, room);
         let every = group_all(x[i] < 100, room);
         let some = group_any(x[i] == 5, room);
         let total = group_sum(y[i], floats);
