@@ -14,6 +14,8 @@ pub struct Parts {
     pub grouped: bool,
     /// The extents of its work-groups, if it has said so.
     pub group: &'static [usize],
+    /// Whether devices may be less exact for speed.
+    pub fast: bool,
     /// What it expects.
     pub slots: &'static [Slot],
     /// The name of the text's entry point.
@@ -53,6 +55,7 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         images: [text, native].into(),
         grouped: parts.grouped,
         group: parts.group.into(),
+        fast: parts.fast,
         needs: parts.needs.into(),
         overrides: parts.overrides.into(),
         shaping: Some(parts.shaping),

@@ -311,6 +311,7 @@ pub(crate) struct KernelInner {
     pub(crate) grouped: bool,
     /// Empty where each launch says what its groups are.
     pub(crate) group: Box<[usize]>,
+    pub(crate) fast: bool,
     pub(crate) needs: Box<[Need]>,
     pub(crate) overrides: Box<[Override]>,
     pub(crate) shaping: Option<Shaping>,
@@ -395,6 +396,7 @@ impl Kernel {
             images: images.into_iter().collect(),
             grouped,
             group: [].into(),
+            fast: false,
             needs: [].into(),
             overrides: [].into(),
             shaping: None,
@@ -435,6 +437,11 @@ impl Kernel {
     /// The extents of the work-groups that it works in, outermost first, if it leaves no choice.
     pub fn group(&self) -> Option<&[usize]> {
         Some(&self.inner.group[..]).filter(|group| !group.is_empty())
+    }
+
+    /// Whether devices may be less exact for speed: fuse products and sums, reorder them, and take their own functions.
+    pub fn is_fast(&self) -> bool {
+        self.inner.fast
     }
 
     /// What a launch over a range comes to: a kernel that says what its work-groups are is launched in those, also where the

@@ -127,7 +127,7 @@ impl Built {
             }
             ImageFormat::Wgsl => {
                 let (text, calling) = wgsl_args::read(kernel, image, is_gpu(id))?;
-                let options = if text.fences { language_with_fences(id) } else { c"" };
+                let options = options(text.fences.then(|| version(&id.text(CL_DEVICE_VERSION))), kernel.is_fast());
                 let code = Code { source: Some(&text.source), entry: &text.entry, options };
                 Self::compile(
                     context,
@@ -204,11 +204,16 @@ struct Code<'a> {
     options: &'static CStr,
 }
 
-/// The version of OpenCL C with the fences of 2.0, for a device that has them.
-fn language_with_fences(id: DeviceId) -> &'static CStr {
-    match version(&id.text(CL_DEVICE_VERSION)) {
-        (3.., _) => c"-cl-std=CL3.0",
-        _ => c"-cl-std=CL2.0",
+/// What the compiler is told: with fences the version of OpenCL C that has those of 2.0 on a device of this version, and whether
+/// speed goes before exactness.
+fn options(with_fences: Option<(u32, u32)>, fast: bool) -> &'static CStr {
+    match (with_fences, fast) {
+        (None, false) => c"",
+        (None, true) => c"-cl-fast-relaxed-math",
+        (Some((3.., _)), false) => c"-cl-std=CL3.0",
+        (Some((3.., _)), true) => c"-cl-std=CL3.0 -cl-fast-relaxed-math",
+        (Some(_), false) => c"-cl-std=CL2.0",
+        (Some(_), true) => c"-cl-std=CL2.0 -cl-fast-relaxed-math",
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn read(
     let machine = if gpu { Machine::Gpu } else { Machine::Cpu };
     let translation = translate(&checked, image.entry(), Dialect::OpenClC, bounds, machine)
         .map_err(|error| refuse(error.to_string()))?;
+    let translation = if kernel.is_fast() { translation.contracted() } else { translation };
     let shape = Shape::of_text(image, translation.work_group).map_err(refuse)?;
     for param in &translation.params {
         let fits = match *param {

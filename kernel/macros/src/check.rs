@@ -158,6 +158,7 @@ impl<'a> Checker<'a> {
             reductions,
             alone: signature.alone,
             group: Vec::new(),
+            fast: false,
         }
     }
 

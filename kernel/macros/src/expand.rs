@@ -40,7 +40,7 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenS
 /// `#[kernels]` on a module.
 pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
     let (options, root) = Options::read(arguments.clone())?;
-    if !options.group.is_empty() || options.elementwise.is_some() {
+    if !options.group.is_empty() || options.elementwise.is_some() || options.fast {
         return Err(syn::Error::new(arguments.span(), "this stands on a kernel: `#[kernel(…)]`"));
     }
     limits::tokens(&item)?;

@@ -58,6 +58,8 @@ pub(crate) struct Function {
     pub(crate) alone: bool,
     /// The extents of its work-groups, if it says so.
     pub(crate) group: Vec<u32>,
+    /// Whether devices may be less exact for speed.
+    pub(crate) fast: bool,
 }
 
 /// A parameter in which each work-item has a value of its own, all of which are combined in the end.

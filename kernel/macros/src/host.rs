@@ -232,6 +232,7 @@ pub(crate) fn constant(module: &Module, rt: &TokenStream, constant: &Const) -> (
         specs: Vec::new(),
         alone: false,
         group: Vec::new(),
+        fast: false,
         reductions: Vec::new(),
     };
     let rust = Rust::new(module, &[], &nothing, rt);

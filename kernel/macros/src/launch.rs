@@ -67,6 +67,7 @@ impl Launched<'_> {
         let label = name.to_string();
         let about = format!("The kernel [`{label}`] itself.");
         let needs = self.needs();
+        let fast = function.fast;
         let group = function.group.iter().map(|extent| *extent as usize);
         let dims = crate::uses::dims_asked(self.module, self.at);
         let (loops, ends) = crate::uses::loops(self.module, self.at);
@@ -117,6 +118,7 @@ impl Launched<'_> {
                             name: #label,
                             grouped: #grouped,
                             group: &[#(#group),*],
+                            fast: #fast,
                             slots: const { &[#(#slots),*] },
                             entry: #entry,
                             text: #text,

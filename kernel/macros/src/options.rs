@@ -16,6 +16,8 @@ use crate::uses::{Uses, elementwise, position};
 pub(crate) struct Options {
     /// The extents of its work-groups.
     pub(crate) group: Vec<u32>,
+    /// Whether devices may be less exact for speed.
+    pub(crate) fast: bool,
     /// Where it says that each item keeps to its own element.
     pub(crate) elementwise: Option<Span>,
 }
@@ -37,10 +39,12 @@ impl Options {
                         "a work-group has one, two or three dimensions",
                     ));
                 }
+            } else if meta.path.is_ident("fast") {
+                options.fast = true;
             } else if meta.path.is_ident("elementwise") {
                 options.elementwise = Some(meta.path.span());
             } else {
-                return Err(meta.error("the attribute knows `group = […]`, `elementwise` and `crate = path`"));
+                return Err(meta.error("the attribute knows `group = […]`, `elementwise`, `fast` and `crate = path`"));
             }
             Ok(())
         });
@@ -59,6 +63,7 @@ impl Options {
 
     /// Tells the kernel what its groups are: their extents are numbers in its body then.
     pub(crate) fn settle(&self, function: &mut Function) {
+        function.fast = self.fast;
         if self.group.is_empty() {
             return;
         }

@@ -101,6 +101,14 @@ pub struct Translation {
     pub fences: bool,
 }
 
+impl Translation {
+    /// The same, where products and sums may be fused.
+    pub fn contracted(self) -> Self {
+        let source = self.source.replacen("FP_CONTRACT OFF", "FP_CONTRACT ON", 1);
+        Translation { source, ..self }
+    }
+}
+
 /// Writes the entry point `entry` of a module in a C-family language.
 ///
 /// ```
@@ -151,6 +159,7 @@ mod tests {
         assert_eq!(clamped.params, [Param::Storage { binding: 0 }, length]);
         let guarded = written(INDEXED, Dialect::OpenClC, Bounds::Guarded);
         assert!(!guarded.source.contains("w_clamped"), "{}", guarded.source);
+        assert!(guarded.source.contains("FP_CONTRACT OFF") && guarded.contracted().source.contains("FP_CONTRACT ON"));
     }
 
     #[test]

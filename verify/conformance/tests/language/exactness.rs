@@ -121,3 +121,31 @@ fn functions_of_floats_are_as_exact_as_opencl_asks() {
         }
     }
 }
+
+/// One where devices may fuse, reorder and take their own functions.
+#[windlass::kernel(fast)]
+fn near(x: &[f32], y: &[f32], out: &mut [f32]) {
+    let i = global_id(0);
+    out[i] = x[i] * y[i] + (x[i] * 0.25).sin() / (1.0 + y[i] * y[i]).sqrt();
+}
+
+#[test]
+fn fast_is_near_enough() {
+    let x: Vec<f32> = (0..500).map(|i| i as f32 * 0.01 - 2.0).collect();
+    let y: Vec<f32> = (0..500).map(|i| (i * 7 % 100) as f32 * 0.1).collect();
+    let exact = |(x, y): (&f32, &f32)| {
+        let (x, y) = (f64::from(*x), f64::from(*y));
+        x * y + (x * 0.25).sin() / (1.0 + y * y).sqrt()
+    };
+    assert!(near::kernel().is_fast());
+    for queue in queues() {
+        let (from, with, to) = (Buffer::from(x.clone()), Buffer::from(y.clone()), Buffer::<f32>::new(500));
+        queue
+            .submit(|cg| cg.parallel_for(500, near(cg.read(&from), cg.read(&with), cg.write(&to))))
+            .expect("every device takes it");
+        let found = read(&to).expect("it ends");
+        for (i, (found, exact)) in found.iter().zip(x.iter().zip(&y).map(exact)).enumerate() {
+            assert!((f64::from(*found) - exact).abs() < 1e-3, "{i}: {found} for {exact} on {}", queue.device());
+        }
+    }
+}
