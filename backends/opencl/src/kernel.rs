@@ -127,7 +127,8 @@ impl Built {
             }
             ImageFormat::Wgsl => {
                 let (text, calling) = wgsl_args::read(kernel, image, is_gpu(id))?;
-                let options = options(text.fences.then(|| version(&id.text(CL_DEVICE_VERSION))), kernel.is_fast());
+                let options =
+                    options(text.fences.then(|| version(&id.text(CL_DEVICE_VERSION))), kernel.is_fast());
                 let code = Code { source: Some(&text.source), entry: &text.entry, options };
                 Self::compile(
                     context,

@@ -44,7 +44,9 @@ impl Options {
             } else if meta.path.is_ident("elementwise") {
                 options.elementwise = Some(meta.path.span());
             } else {
-                return Err(meta.error("the attribute knows `group = […]`, `elementwise`, `fast` and `crate = path`"));
+                return Err(
+                    meta.error("the attribute knows `group = […]`, `elementwise`, `fast` and `crate = path`")
+                );
             }
             Ok(())
         });

@@ -184,7 +184,8 @@ impl Analysis<'_> {
     fn why(&self) -> Option<String> {
         let short = |text: &&String| text.len() <= 60;
         let around = self.conditions.last().filter(short);
-        let around = around.map(|of| format!("whether they do depends on `{of}`, which differs between them"));
+        let around =
+            around.map(|of| format!("whether they do depends on `{of}`, which differs between them"));
         let before = || {
             let left_by = self.left_by.as_ref().filter(|_| self.left).filter(short)?;
             Some(format!("some have returned before it, where `{left_by}`"))

@@ -159,7 +159,10 @@ mod tests {
         assert_eq!(clamped.params, [Param::Storage { binding: 0 }, length]);
         let guarded = written(INDEXED, Dialect::OpenClC, Bounds::Guarded);
         assert!(!guarded.source.contains("w_clamped"), "{}", guarded.source);
-        assert!(guarded.source.contains("FP_CONTRACT OFF") && guarded.contracted().source.contains("FP_CONTRACT ON"));
+        assert!(
+            guarded.source.contains("FP_CONTRACT OFF")
+                && guarded.contracted().source.contains("FP_CONTRACT ON")
+        );
     }
 
     #[test]

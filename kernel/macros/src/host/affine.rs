@@ -92,7 +92,7 @@ impl<'m> Region<'_, 'm> {
                 Some(Affine { stride: stride.clone(), bounds: quote!(#rt::Bounds::at(#name)) })
             }
             Kind::Var(var) => match self.counters.get(var) {
-                Some((from, to, inclusive)) if self.uniform(from) && self.uniform(to) => {
+                Some((from, to, inclusive)) if from.ty == U32 && self.uniform(from) && self.uniform(to) => {
                     let of = format_ident!("{}", if *inclusive { "between" } else { "counter" });
                     let (from, to) = (self.rust.value(from), self.rust.value(to));
                     Some(Affine { stride: quote!(0_u32), bounds: quote!(#rt::Bounds::#of(#from, #to)) })

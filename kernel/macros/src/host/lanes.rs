@@ -17,7 +17,7 @@ use crate::flow::{jumps_anywhere, returns, used};
 use crate::hir::{
     Arg, Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt,
 };
-use crate::ty::Ty;
+use crate::ty::{Ty, U32};
 use crate::uniform::Differing;
 
 /// A region's code, in the order in which the lanes go through it.
@@ -198,6 +198,9 @@ impl<'r, 'm> Region<'r, 'm> {
     fn spans(&self, of: &Stmt, body: &[Piece<'m>]) -> (TokenStream, HashMap<*const Expr, Span>) {
         let (mut before, mut spans) = (TokenStream::new(), HashMap::new());
         let Stmt::For { var, from, to, inclusive: false, .. } = of else { return (before, spans) };
+        if from.ty != U32 {
+            return (before, spans);
+        }
         let (Some(first), Some(end)) = (self.rust.literal(from), self.rust.literal(to)) else {
             return (before, spans);
         };

@@ -109,19 +109,33 @@ impl<'m> Rows<'_, 'm> {
         RowCode { before: quote!(#before #(#alls)*), row, finds: true }
     }
 
-    /// The bindings at the start that are the same for all items, and what is left.
+    /// The bindings at the start that are the same for all items and never change, and what is left.
     fn hoisted(&self, stmts: &[&'m Stmt]) -> (Vec<&'m Stmt>, Vec<&'m Stmt>) {
-        let is_same = |stmt: &&Stmt| match stmt {
-            Stmt::Let(var, Some(init)) if !returns(stmt) => {
-                let mutable = self.rust.function.vars[*var].mutable;
-                !mutable && !self.differing.vars.contains(var) && changes_nothing(init)
+        let function = self.rust.function;
+        let fixed = |var: &VarId| !function.vars[*var].mutable && function.vars[*var].kind == VarKind::Value;
+        // What they may be made of: parameters, and each other.
+        let mut known: BTreeSet<VarId> = function.params.iter().copied().filter(fixed).collect();
+        let (mut once, mut rest) = (Vec::new(), Vec::new());
+        let mut stmts = stmts.iter().copied();
+        while let Some(stmt) = stmts.next() {
+            let Stmt::Let(var, Some(init)) = stmt else {
+                rest.push(stmt);
+                break;
+            };
+            if !changes_nothing(init) || returns(stmt) {
+                rest.push(stmt);
+                break;
             }
-            _ => false,
-        };
-        let is_name = |stmt: &&Stmt| matches!(stmt, Stmt::Let(_, Some(init)) if changes_nothing(init));
-        let names = stmts.iter().take_while(|stmt| is_name(stmt)).count();
-        let (once, mut rest): (Vec<&Stmt>, Vec<&Stmt>) = stmts[..names].iter().copied().partition(is_same);
-        rest.extend(&stmts[names..]);
+            let inside = declared(&[stmt]);
+            let made_of_known = used(stmt).iter().all(|of| inside.contains(of) || known.contains(of));
+            if fixed(var) && !self.differing.vars.contains(var) && made_of_known {
+                known.insert(*var);
+                once.push(stmt);
+            } else {
+                rest.push(stmt);
+            }
+        }
+        rest.extend(stmts);
         (once, rest)
     }
 

@@ -137,6 +137,12 @@ impl<'m> Body<'_, 'm> {
             Kind::Float(value) => self.writer.float(scalar, *value),
             Kind::Const(at) => self.writer.constant(*at),
             Kind::Var(var) => self.names[var].clone(),
+            Kind::Unary(UnOp::Neg, a) if scalar.is_small() && is_known(a, self.function) => {
+                let text = self.value(a);
+                self.at_run_time("neg", expr, &[a], &[text], |body, texts| {
+                    body.writer.cut(&expr.ty, format!("(-{})", texts[0]))
+                })
+            }
             Kind::Unary(op, a) => {
                 let a = self.value(a);
                 let text = match (op, scalar) {
@@ -158,7 +164,16 @@ impl<'m> Body<'_, 'm> {
             Kind::Logic(and, a, b) => self.logic(*and, a, b),
             Kind::Cast(a) => {
                 let (from, text) = (a.ty.scalar().unwrap_or(Scalar::U32), self.value(a));
-                self.writer.cast(scalar, from, &text)
+                match scalar.is_small() && is_known(a, self.function) {
+                    // What is cut off is too large for a known value.
+                    true => {
+                        let verb = format!("as_{}", scalar.name());
+                        self.at_run_time(&verb, expr, &[a], &[text], |body, texts| {
+                            body.writer.cast(scalar, from, &texts[0])
+                        })
+                    }
+                    false => self.writer.cast(scalar, from, &text),
+                }
             }
             Kind::Field(a, at) => {
                 let module = self.writer.module;

@@ -477,3 +477,47 @@ fn random_numbers_in_rows() {
         assert_eq!(ours, model, "round {round}, form {form}: {items} items, {a} {b} {c}, {len} {to_len}");
     }
 }
+
+/// What is the same for all, but made of a variable that changes, stays where it is; and a loop may count by numbers with a sign.
+#[windlass::kernel]
+fn in_order(by: u32, x: &[u32], out: &mut [u32], #[local] tile: &mut [u32; 8]) {
+    let mut twice = by;
+    let before = twice + 1;
+    twice = twice * 2;
+    let after = twice + 1;
+    tile[local_id(0)] = x[global_id(0)];
+    barrier();
+    let mut sum = before * 100 + after;
+    for k in 0_i32..8 {
+        sum += tile[k] * (k as u32 + 1);
+    }
+    out[global_id(0)] = sum;
+}
+
+#[windlass::kernel]
+fn in_order_too(by: u32, x: &[u32], out: &mut [u32]) {
+    let mut twice = by;
+    let before = twice + 1;
+    twice = twice * 2;
+    let after = twice + 1;
+    let i = global_id(0);
+    out[i + before - by - 1] = x[i + 1] + before * 100 + after;
+}
+
+#[test]
+fn names_of_what_changes_keep_their_place() {
+    let x = values(32);
+    let mut expected = Vec::new();
+    for i in 0..32_u32 {
+        let tile = (0..8).map(|k| x[(i / 8 * 8 + k) as usize] * (k + 1));
+        expected.push(tile.sum::<u32>() + 600 + 11);
+    }
+    expected.extend((0..32).map(|i| element(&x, i + 1) + 611));
+    everywhere(&expected, |queue| {
+        let (from, one, two) = (Buffer::from(x.clone()), Buffer::<u32>::new(32), Buffer::<u32>::new(32));
+        let range = NdRange { global: [32], local: [8] };
+        queue.submit(|cg| cg.parallel_for(range, in_order(5, cg.read(&from), cg.write(&one))))?;
+        queue.submit(|cg| cg.parallel_for(32, in_order_too(5, cg.read(&from), cg.write(&two))))?;
+        Ok([read(&one)?, read(&two)?].concat())
+    });
+}

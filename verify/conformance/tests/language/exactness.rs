@@ -145,7 +145,11 @@ fn fast_is_near_enough() {
             .expect("every device takes it");
         let found = read(&to).expect("it ends");
         for (i, (found, exact)) in found.iter().zip(x.iter().zip(&y).map(exact)).enumerate() {
-            assert!((f64::from(*found) - exact).abs() < 1e-3, "{i}: {found} for {exact} on {}", queue.device());
+            assert!(
+                (f64::from(*found) - exact).abs() < 1e-3,
+                "{i}: {found} for {exact} on {}",
+                queue.device()
+            );
         }
     }
 }

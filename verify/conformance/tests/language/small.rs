@@ -179,3 +179,28 @@ fn local_memory_and_parts() {
         }
     }
 }
+
+#[windlass::kernels]
+mod known {
+    const TABLE: [i32; 3] = [-7, 1 << 20, 40_000];
+
+    /// Values that a text's compiler knows, of which more is cut off than it would let pass.
+    #[kernel]
+    pub fn values(out: &mut [i32]) {
+        out[0] = -(TABLE[1] as i16) as i32;
+        out[1] = 70_000_i32 as i16 as i32;
+        out[2] = -(-128_i8) as i32;
+        out[3] = TABLE[2] as i16 as i32 + (300_u32 as u8) as i32;
+        out[4] = (-1.0_f32) as u8 as i32 + 1e9_f32 as i8 as i32;
+    }
+}
+
+#[test]
+fn known_values_are_cut_off() {
+    let expected = [0, 4464, -128, -25_536 + 44, 127];
+    everywhere(&expected, |queue| {
+        let out = Buffer::<i32>::new(5);
+        queue.submit(|cg| cg.parallel_for(1, known::values(cg.write(&out))))?;
+        read(&out)
+    });
+}
