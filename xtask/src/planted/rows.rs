@@ -50,7 +50,7 @@ const FAULTS: &[Fault] = &[
     ),
     Fault("turns that overlap are a row", LINES, "#(&& #moves == turns)*", ""),
     Fault("turns are a row whatever stands beside indices", LINES, "all == indices", "all >= indices"),
-    Fault("a stride begins anew at each turn", LINES, "at += by;", "at = at.max(1) + by - 1;"),
+    Fault("a stride of one leaves items out", LINES, "at += by;", "at += by.max(2);"),
     Fault(
         "starts need not follow each other",
         LINES,
