@@ -117,7 +117,7 @@ impl<'m> Rows<'_, 'm> {
         let mut known: BTreeSet<VarId> = function.params.iter().copied().filter(fixed).collect();
         let (mut once, mut rest) = (Vec::new(), Vec::new());
         let mut stmts = stmts.iter().copied();
-        while let Some(stmt) = stmts.next() {
+        for stmt in stmts.by_ref() {
             let Stmt::Let(var, Some(init)) = stmt else {
                 rest.push(stmt);
                 break;
