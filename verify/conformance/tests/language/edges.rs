@@ -521,3 +521,46 @@ fn names_of_what_changes_keep_their_place() {
         Ok([read(&one)?, read(&two)?].concat())
     });
 }
+
+/// Starts that are two apart, a guard that is no extent, and a loop that moves its own start.
+#[windlass::kernel]
+fn others(n: u32, x: &[u32], out: &mut [u32]) {
+    let mut i = global_id(0) * 2;
+    while i < n {
+        out[i] = x[i] + 1;
+        i += global_size(0) * 2;
+    }
+}
+
+#[windlass::kernel]
+fn guarded_sums(n: u32, x: &[u32], out: &mut [u32]) {
+    let i = global_id(0);
+    if i >= n {
+        return;
+    }
+    let mut at = i;
+    let mut sum = 0;
+    for k in 0..4 {
+        sum += x[at + k];
+        at += 1;
+    }
+    out[i + 1] = sum;
+}
+
+#[test]
+fn starts_guards_and_loops_of_their_own() {
+    let x = values(40);
+    for n in [0, 1, 21, 33] {
+        let strided = (0..40).map(|i| if i < n && i % 2 == 0 { element(&x, i) + 1 } else { 3 });
+        let sum = |i: u32| (0..4).map(|k| element(&x, i + 2 * k)).sum::<u32>();
+        let sums = (0..40).map(|at: u32| if at > 0 && at <= n { sum(at - 1) } else { 3 });
+        let expected: Vec<u32> = strided.chain(sums).collect();
+        everywhere(&expected, |queue| {
+            let from = Buffer::from(x.clone());
+            let (one, two) = (Buffer::from(vec![3_u32; 40]), Buffer::from(vec![3_u32; 40]));
+            queue.submit(|cg| cg.parallel_for(10, others(n, cg.read(&from), cg.write(&one))))?;
+            queue.submit(|cg| cg.parallel_for(39, guarded_sums(n, cg.read(&from), cg.write(&two))))?;
+            Ok([read(&one)?, read(&two)?].concat())
+        });
+    }
+}
