@@ -51,7 +51,7 @@ fn mix(seed: u32, v: &mut [u32]) {
 }
 
 #[windlass::kernel]
-fn matmul(
+pub(crate) fn matmul(
     n: u32,
     a: &[f32],
     b: &[f32],

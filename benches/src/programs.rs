@@ -7,6 +7,7 @@ use std::time::Instant;
 use windlass::NdRange;
 use windlass::prelude::*;
 
+use crate::kernels::matmul;
 use crate::table::{Table, alternate};
 
 pub(crate) const HEIGHT: usize = 2048;
@@ -151,30 +152,6 @@ fn scan_add(sums: &[u32], out: &mut [u32]) {
 }
 
 const SIDE: usize = 512;
-
-#[windlass::kernel]
-fn matmul_flat(
-    n: u32,
-    a: &[f32],
-    b: &[f32],
-    c: &mut [f32],
-    #[local] at: &mut [f32; 256],
-    #[local] bt: &mut [f32; 256],
-) {
-    let (row, column) = (global_id(0), global_id(1));
-    let (y, x) = (local_id(0), local_id(1));
-    let mut sum = 0.0;
-    for t in 0..n / 16 {
-        at[y * 16 + x] = a[row * n + t * 16 + x];
-        bt[y * 16 + x] = b[(t * 16 + y) * n + column];
-        barrier();
-        for k in 0..16 {
-            sum += at[y * 16 + k] * bt[k * 16 + x];
-        }
-        barrier();
-    }
-    c[row * n + column] = sum;
-}
 
 #[windlass::kernel]
 fn matmul_nested(
@@ -351,9 +328,7 @@ fn products(table: &mut Table, times: usize, queue: &Queue) {
     let n = SIDE as u32;
     let flat = || {
         timed(|| {
-            queue.submit(|cg| {
-                cg.parallel_for(range, matmul_flat(n, cg.read(&a), cg.read(&a), cg.overwrite(&c)))
-            })
+            queue.submit(|cg| cg.parallel_for(range, matmul(n, cg.read(&a), cg.read(&a), cg.overwrite(&c))))
         })
     };
     let (ours, theirs) =

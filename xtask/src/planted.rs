@@ -27,6 +27,18 @@ pub(crate) fn planted(rest: &[String]) -> Result<()> {
     }
 }
 
+/// A fault: what it is, where, and which text becomes which.
+struct Fault(&'static str, &'static str, &'static str, &'static str);
+
+/// Whether faults can still be planted into the sources as they are.
+#[cfg(test)]
+fn fit(faults: &[Fault]) {
+    for Fault(what, file, right, wrong) in faults {
+        let text = fs::read_to_string(crate::root().join(file)).unwrap_or_default();
+        replaced(what, file, &text, right, wrong).unwrap();
+    }
+}
+
 /// The text of a file with a fault in it. The right text has to stand there once, so that it is clear where the fault is.
 fn replaced(what: &str, file: &str, text: &str, right: &str, wrong: &str) -> Result<String> {
     match text.matches(right).count() {

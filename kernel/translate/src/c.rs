@@ -104,8 +104,10 @@ pub struct Translation {
 impl Translation {
     /// The same, where products and sums may be fused.
     pub fn contracted(self) -> Self {
-        let source = self.source.replacen("FP_CONTRACT OFF", "FP_CONTRACT ON", 1);
-        Translation { source, ..self }
+        match self.source.strip_prefix(Dialect::OpenClC.opening()) {
+            Some(rest) => Translation { source: format!("#pragma OPENCL FP_CONTRACT ON\n{rest}"), ..self },
+            None => self,
+        }
     }
 }
 

@@ -1,12 +1,9 @@
 //! Faults that are planted into the kernel macro and the writer of C, one after the other, to see whether random kernels
 //! find them.
 
-use super::{verdict, with_fault};
+use super::{Fault, verdict, with_fault};
 use crate::Result;
 use crate::checks::{Found, random_program};
-
-/// A fault: what it is, where, and which text becomes which.
-struct Fault(&'static str, &'static str, &'static str, &'static str);
 
 const MEMORY: &str = "kernel/macros/src/wgsl/memory.rs";
 const ATOMICS: &str = "kernel/macros/src/wgsl/atomics.rs";
@@ -240,8 +237,5 @@ pub(super) fn plant(words: &str) -> Result<()> {
 
 #[test]
 fn faults_fit_the_sources() {
-    for Fault(what, file, right, wrong) in FAULTS {
-        let text = std::fs::read_to_string(crate::root().join(file)).unwrap_or_default();
-        super::replaced(what, file, &text, right, wrong).unwrap();
-    }
+    super::fit(FAULTS);
 }

@@ -1,13 +1,10 @@
 //! Faults that are planted into the ways that kernels take on the host, one after the other, to see whether the tests of rows'
 //! edges find them.
 
-use super::{verdict, with_fault};
+use super::{Fault, verdict, with_fault};
 use crate::Result;
 use crate::checks::PROFILE;
 use crate::process::Process;
-
-/// A fault: what it is, where, and which text becomes which.
-struct Fault(&'static str, &'static str, &'static str, &'static str);
 
 const LANES: &str = "kernel/src/native/lanes.rs";
 const LINES: &str = "kernel/macros/src/host/lines.rs";
@@ -110,8 +107,5 @@ pub(super) fn plant(words: &str) -> Result<()> {
 
 #[test]
 fn faults_fit_the_sources() {
-    for Fault(what, file, right, wrong) in FAULTS {
-        let text = std::fs::read_to_string(crate::root().join(file)).unwrap_or_default();
-        super::replaced(what, file, &text, right, wrong).unwrap();
-    }
+    super::fit(FAULTS);
 }

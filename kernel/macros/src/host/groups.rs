@@ -6,7 +6,7 @@
 //! Loops that are the same for all items are turned inside out even without a barrier: the loop over items is then the
 //! inner one, which the compiler can turn into vector instructions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -16,6 +16,7 @@ use super::derived::Derived;
 use super::filled::filled;
 use super::lanes::declared;
 use super::model::{Fast, Region};
+use super::spread::Spread;
 use crate::flow::{leaves_loop, returns, used};
 use crate::hir::{Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block};
 use crate::promise::{alone, spread_out};
@@ -46,8 +47,8 @@ struct Grouped {
     filled: BTreeSet<VarId>,
     /// Whether items may return before the end.
     returns: bool,
-    /// The tests that groups keep apart in a slice.
-    spread: BTreeMap<VarId, TokenStream>,
+    /// Whether groups keep apart in what is written.
+    spread: Spread,
     body: TokenStream,
 }
 
@@ -138,16 +139,10 @@ impl<'m> Rust<'m> {
         let kept = self.kept(&regions, differing, &derived);
         let returns = regions.iter().flatten().any(|stmt| returns(stmt));
         let outer = Rust { groups: true, ..self.clone() };
-        let spread = if function.alone { BTreeMap::new() } else { outer.spread(slots) };
-        let written = function.params.iter().filter(|param| match &function.vars[**param].kind {
-            VarKind::Slice(Slice { may: May::Write, .. }) => {
-                uses.written.contains(param) && (function.alone || spread.contains_key(param))
-            }
-            _ => false,
-        });
+        let spread = outer.spread(slots);
         let inner = Rust {
             in_loop: true,
-            apart: written.copied().collect(),
+            apart: self.apart(uses, &spread),
             kept: kept.clone(),
             alive: returns,
             values: function.reductions.iter().map(|reduction| reduction.param).collect(),
@@ -230,10 +225,10 @@ impl<'m> Rust<'m> {
                             patterns.push(quote!(Some(#name)));
                             plains.push(alone(&ty, dims, *slot));
                         }
-                        Slice { may: May::Write, .. } if spread.contains_key(&param) => {
+                        Slice { may: May::Write, .. } if spread.tests.contains_key(&param) => {
                             shared.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
                             patterns.push(quote!(Some(#name)));
-                            plains.push(spread_out(&spread[&param], &ty, dims, *slot));
+                            plains.push(spread_out(&spread.tests[&param], &ty, dims, *slot));
                         }
                         Slice { may: May::Write, .. } => {
                             values.push(quote!(let #name = launch.shared::<#ty, #dims>(#slot);));
@@ -311,11 +306,11 @@ impl<'m> Rust<'m> {
             }
             #(#after)*
         };
-        let meeting = Rust { groups: true, ..self.clone() }.meeting(slots);
+        let meeting = &spread.meeting;
         let fast = match plains.is_empty() {
             true => quote!(),
             false => quote!(if let (#(#patterns,)*) = (#(#plains,)*) {
-                launch.takes("plain slices, a group on a thread", #meeting);
+                launch.takes("plain slices, a group on a thread", &[#meeting]);
                 #call;
                 return;
             }),
@@ -334,7 +329,7 @@ impl<'m> Rust<'m> {
                 #operators
                 #(#values)*
                 #fast
-                launch.takes_words(#meeting);
+                launch.takes_words(&[#meeting]);
                 #(#shared)*
                 #call
             }

@@ -1,12 +1,13 @@
 //! A kernel's native functions: one work-item, and all items of a block.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::lines::{RowCode, Rows};
 use super::reduce::Reduced;
+use super::spread::Spread;
 use super::{Rust, early, nested};
 use crate::hir::{
     BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
@@ -181,8 +182,9 @@ impl<'m> Rust<'m> {
             1 => self.own_loop(&proof, differing, slots),
             _ => self.own_rows(&proof, differing, slots),
         });
-        let shared = self.items(slots, None);
-        let plain = self.items(slots, Some((differing, dims)));
+        let spread = self.spread(slots);
+        let shared = self.items(slots, &spread, None);
+        let plain = self.items(slots, &spread, Some((uses, differing, dims)));
         let operators = self.operators();
         quote! {
             fn run(launch: &#rt::Launch<'_>) {
@@ -197,10 +199,14 @@ impl<'m> Rust<'m> {
 
     /// The loop over items through views: with `plain`, those that are only read as slices, if the launch lets them, and in
     /// launches of so many dimensions by rows.
-    fn items(&self, slots: &[usize], plain: Option<(&Differing, usize)>) -> TokenStream {
+    fn items(
+        &self,
+        slots: &[usize],
+        spread: &Spread,
+        plain: Option<(&Uses, &Differing, usize)>,
+    ) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
         let (mut bindings, mut names, mut patterns, mut plains) = (vec![], vec![], vec![], vec![]);
-        let spread = if function.alone { BTreeMap::new() } else { self.spread(slots) };
         for (&param, slot) in function.params.iter().zip(slots) {
             let (name, var) = (self.name(param), &function.vars[param]);
             if let VarKind::Slice(Slice { dims, may, space: Space::Global }) = &var.kind {
@@ -213,9 +219,9 @@ impl<'m> Rust<'m> {
                         patterns.push(quote!(Some(#name)));
                         plains.push(alone(&ty, dims, *slot));
                     }
-                    (May::Write, Some(_)) if spread.contains_key(&param) => {
+                    (May::Write, Some(_)) if spread.tests.contains_key(&param) => {
                         patterns.push(quote!(Some(#name)));
-                        plains.push(spread_out(&spread[&param], &ty, dims, *slot));
+                        plains.push(spread_out(&spread.tests[&param], &ty, dims, *slot));
                     }
                     (May::Read, Some(_)) => {
                         patterns.push(quote!(Some(#name)));
@@ -227,10 +233,9 @@ impl<'m> Rust<'m> {
             names.push(if var.kind == VarKind::Ref { quote!(&mut #name) } else { quote!(#name) });
         }
         let reduced = self.reduced(slots);
-        let rows = plain.filter(|_| !plains.is_empty()).map(|(differing, dims)| {
-            let written = function.params.iter().filter(|param| function.alone || spread.contains_key(param));
-            self.plain_rows((differing, dims), &reduced, written.copied().collect(), slots)
-        });
+        let rows = plain
+            .filter(|_| !plains.is_empty())
+            .map(|(uses, differing, dims)| self.plain_rows((uses, differing, dims), &reduced, spread));
         let Reduced { before, fresh, taken, after } = &reduced;
         let items = quote! {
             launch.items(|item: &#rt::Item| {
@@ -239,10 +244,10 @@ impl<'m> Rust<'m> {
                 #taken
             });
         };
-        let meeting = self.meeting(slots);
+        let meeting = &spread.meeting;
         let said = match plain {
-            Some(_) => quote!(launch.takes("plain slices, each index compared", #meeting);),
-            None => quote!(launch.takes_words(#meeting);),
+            Some(_) => quote!(launch.takes("plain slices, each index compared", &[#meeting]);),
+            None => quote!(launch.takes_words(&[#meeting]);),
         };
         let items = match rows {
             Some(rows) => quote!(#rows #said #items),
@@ -259,27 +264,22 @@ impl<'m> Rust<'m> {
     /// The loop over rows, where it finds accesses before the items go. What it does not take is left to the code behind it.
     fn plain_rows(
         &self,
-        (differing, dims): (&Differing, usize),
+        (uses, differing, dims): (&Uses, &Differing, usize),
         reduced: &Reduced,
-        written: BTreeSet<VarId>,
-        slots: &[usize],
+        spread: &Spread,
     ) -> TokenStream {
         let function = self.function;
         let values = function.reductions.iter().map(|reduction| reduction.param).collect();
         let inner = Rust { in_loop: true, values, ..Rust::new(self.module, self.uses, function, self.rt) };
-        let is_cells = |var: &VarId| match &function.vars[*var].kind {
-            VarKind::Slice(Slice { may, space: Space::Global, .. }) => *may == May::Write,
-            _ => false,
-        };
-        let cells = written.into_iter().filter(is_cells).collect();
+        let cells = self.apart(uses, spread);
         let (limits, stmts) = inner.limited_work(dims as u8);
         let RowCode { before, row, finds } = Rows { rust: &inner, differing, reduced, cells }.code(&stmts);
-        let (after, meeting) = (&reduced.after, self.meeting(slots));
+        let (after, meeting) = (&reduced.after, &spread.meeting);
         match finds {
             true => quote! {
                 if launch.dims() == #dims {
                     const D: usize = #dims;
-                    launch.takes("plain slices, row by row", #meeting);
+                    launch.takes("plain slices, row by row", &[#meeting]);
                     #before
                     for row in launch.rows() {
                         let count = row.count() #limits;

@@ -10,8 +10,11 @@ use quote::{format_ident, quote, quote_spanned};
 
 use super::Rust;
 use crate::builtin::Id;
-use crate::hir::{Arg, Base, BinOp, Expr, Kind, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_block};
+use crate::hir::{
+    Arg, Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_block,
+};
 use crate::ty::{Scalar, Ty, U32};
+use crate::uses::Uses;
 
 /// An index: what is added to what. All numbers are such as a launch can find out, in 64 bits.
 #[derive(Clone, Default)]
@@ -25,6 +28,15 @@ struct Sum {
     rest: Vec<TokenStream>,
 }
 
+/// What is known of where items reach in what is written.
+#[derive(Default)]
+pub(super) struct Spread {
+    /// For each slice the test that no two items meet there, as code over the launch, if there is one.
+    pub(super) tests: BTreeMap<VarId, TokenStream>,
+    /// The slots in which items may meet, each with the line of the first index that tells nothing.
+    pub(super) meeting: TokenStream,
+}
+
 /// How the variables of loops go on: from where, by how much, and how often.
 struct Counters<'m> {
     from: BTreeMap<VarId, (&'m Expr, TokenStream, TokenStream)>,
@@ -32,32 +44,14 @@ struct Counters<'m> {
 }
 
 impl Rust<'_> {
-    /// The slots in which items may meet, each with the line of the first index that tells nothing.
-    pub(super) fn meeting(&self, slots: &[usize]) -> TokenStream {
+    /// Whether items, or groups of them, keep apart in what is written, and what is in the way of knowing that. An author's
+    /// promise needs no test.
+    pub(super) fn spread(&self, slots: &[usize]) -> Spread {
+        if self.function.alone {
+            return Spread::default();
+        }
         let counters = self.counters();
-        let mut found: BTreeMap<VarId, proc_macro2::Span> = BTreeMap::new();
-        walk_block(&self.function.body, &mut |node| {
-            let (var, at) = match node {
-                Node::Expr(Expr { kind: Kind::Element(var, at), .. }) => (*var, at),
-                Node::Place(Place { base: Base::Element(var, at), .. }) => (*var, at),
-                _ => return,
-            };
-            if let ([index], true) = (&at[..], self.is_line(var))
-                && self.sum(index, &counters).is_none()
-            {
-                found.entry(var).or_insert(index.span);
-            }
-        });
-        let found = self.function.params.iter().zip(slots).filter_map(|(param, slot)| {
-            let line = quote_spanned!(*found.get(param)? => ::core::line!());
-            Some(quote!((#slot, #line)))
-        });
-        quote!(&[#(#found),*])
-    }
-
-    /// For each slice that is written the test that no two items meet there, as code over the launch, if there is one.
-    pub(super) fn spread(&self, slots: &[usize]) -> BTreeMap<VarId, TokenStream> {
-        let counters = self.counters();
+        let mut lines: BTreeMap<VarId, proc_macro2::Span> = BTreeMap::new();
         let mut sums: BTreeMap<VarId, Vec<Sum>> = BTreeMap::new();
         let mut unknown = BTreeSet::new();
         walk_block(&self.function.body, &mut |node| {
@@ -75,20 +69,39 @@ impl Rust<'_> {
             match (&at[..], self.is_line(var)) {
                 ([index], true) => match self.sum(index, &counters) {
                     Some(sum) => sums.entry(var).or_default().push(sum),
-                    None => drop(unknown.insert(var)),
+                    None => {
+                        lines.entry(var).or_insert(index.span);
+                        unknown.insert(var);
+                    }
                 },
                 _ => drop(unknown.insert(var)),
             }
         });
         let known = sums.into_iter().filter(|(var, _)| !unknown.contains(var));
-        known.filter_map(|(var, sums)| Some((var, self.test(var, &sums, slots)?))).collect()
+        let tests = known.filter_map(|(var, sums)| Some((var, self.test(var, &sums, slots)?))).collect();
+        let meeting = self.function.params.iter().zip(slots).filter_map(|(param, slot)| {
+            let line = quote_spanned!(*lines.get(param)? => ::core::line!());
+            Some(quote!((#slot, #line)))
+        });
+        Spread { tests, meeting: quote!(#(#meeting),*) }
+    }
+
+    /// The slices in buffers that the kernel writes, and that are plain memory where the launch lets them be.
+    pub(super) fn apart(&self, uses: &Uses, spread: &Spread) -> BTreeSet<VarId> {
+        let is_apart = |var: &&VarId| match &self.function.vars[**var].kind {
+            VarKind::Slice(Slice { may: May::Write, space: Space::Global, .. }) => {
+                uses.written.contains(var) && (self.function.alone || spread.tests.contains_key(var))
+            }
+            _ => false,
+        };
+        self.function.params.iter().filter(is_apart).copied().collect()
     }
 
     /// Whether a variable is a slice in a buffer that is written.
     fn is_line(&self, var: VarId) -> bool {
         matches!(
             &self.function.vars[var].kind,
-            VarKind::Slice(Slice { dims: 1, may: crate::hir::May::Write, space: Space::Global })
+            VarKind::Slice(Slice { dims: 1, may: May::Write, space: Space::Global })
         )
     }
 

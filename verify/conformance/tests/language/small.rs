@@ -204,3 +204,28 @@ fn known_values_are_cut_off() {
         read(&out)
     });
 }
+
+/// A loop over bytes, whose ends lie outside.
+#[windlass::kernel]
+fn sums(x: &[u8], n: u32, out: &mut [u32]) {
+    let i = global_id(0);
+    let mut sum = 0;
+    for k in 0..n {
+        sum += x[i * 3 + k] as u32;
+    }
+    out[i] = sum;
+}
+
+#[test]
+fn loops_over_bytes() {
+    let x: Vec<u8> = (0..61).map(|i| (i * 41 % 256) as u8).collect();
+    for n in [0, 3, 9] {
+        let at = |i: usize| u32::from(x.get(i).copied().unwrap_or(0));
+        let expected: Vec<u32> = (0..24).map(|i| (0..n).map(|k| at(i * 3 + k)).sum()).collect();
+        everywhere(&expected, |queue| {
+            let (from, to) = (Buffer::from(x.clone()), Buffer::<u32>::new(24));
+            queue.submit(|cg| cg.parallel_for(24, sums(cg.read(&from), n as u32, cg.write(&to))))?;
+            read(&to)
+        });
+    }
+}
