@@ -105,12 +105,13 @@ impl KernelImage {
         Self::text(ImageFormat::Wgsl, entry, text)
     }
 
-    /// A kernel in WGSL that compares every index with the length of what it goes into by itself, so that devices
-    /// whose own checks can be left out need not repeat that.
+    /// A kernel in WGSL that compares every index with the length of what it goes into by itself, and clears its work-groups'
+    /// memory itself, so that devices need not repeat that.
     ///
     /// # Safety
     /// No index in the text is ever outside: neither outside a fixed array or a work-group's memory, nor outside the
-    /// range of a buffer slot as the block states it.
+    /// range of a buffer slot as the block states it. No element of a work-group's memory is read that the group has not
+    /// written.
     pub unsafe fn guarded_wgsl(entry: &str, text: &str) -> Self {
         KernelImage { guarded: true, ..Self::wgsl(entry, text) }
     }

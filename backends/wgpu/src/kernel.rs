@@ -157,7 +157,10 @@ fn pipeline(
         layout: Some(&whole),
         module: &module,
         entry_point: Some(entry),
-        compilation_options: wgpu::PipelineCompilationOptions::default(),
+        compilation_options: wgpu::PipelineCompilationOptions {
+            zero_initialize_workgroup_memory: !image.is_guarded(),
+            ..Default::default()
+        },
         cache: cached.as_ref().map(CacheEntry::native),
     });
     if let Some(entry) = cached {

@@ -8,7 +8,6 @@ mod affine;
 mod assign;
 mod derived;
 mod early;
-mod filled;
 mod groups;
 mod kernel;
 mod lanes;

@@ -12,6 +12,7 @@ mod check;
 mod device_copy;
 mod errors;
 mod expand;
+mod fills;
 mod flow;
 mod fold;
 mod functions;

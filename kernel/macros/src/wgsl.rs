@@ -4,6 +4,7 @@
 //! gives zero and writing does nothing. What WGSL leaves open (conversions of floats, rounding halves) is written out.
 
 mod atomics;
+mod clearing;
 mod entry;
 mod hoist;
 mod loops;
@@ -146,7 +147,7 @@ impl<'m> Writer<'m> {
     fn write(mut self, function: &'m Function) -> Text {
         let groups = self.grouped;
         self.taken.extend(NAMES.split_ascii_whitespace().map(String::from));
-        for stem in ["local", "local_id", "group_id", "global_id"] {
+        for stem in ["local", "local_id", "group_id", "global_id", "launch_id"] {
             self.taken.extend((0..3).map(|dim| format!("{stem}_{dim}")));
         }
         // Parameters of the access functions would hide memories of these names, and variables nothing.
@@ -163,12 +164,15 @@ impl<'m> Writer<'m> {
         let (opening, values) = self.values(function);
         let body = self.entry_body(function, memories, values);
         let covered = self.covered(function);
+        let clearing = self.clearing(function);
         let form = Entry {
             name: &entry,
             covered: &covered,
             dims: self.dims,
             positions: if self.places { 3 } else { self.dims },
             subgroups: self.subgroups,
+            grouped: groups,
+            clearing: &clearing,
             reduces: !function.reductions.is_empty(),
         };
         let body = opening + &body;

@@ -38,12 +38,12 @@ pub use dialect::Dialect;
 use crate::error::TranslateError;
 use crate::wgsl::Checked;
 
-/// Whether the writer adds checks of its own to indices.
+/// Whether the writer adds checks of its own to indices, and clears work-group memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
     /// Every index is held below its length.
     Clamped,
-    /// The text guards every index itself.
+    /// The text guards every index itself, and writes work-group memory before it reads it.
     Guarded,
 }
 

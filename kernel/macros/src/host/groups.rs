@@ -6,17 +6,17 @@
 //! Loops that are the same for all items are turned inside out even without a barrier: the loop over items is then the
 //! inner one, which the compiler can turn into vector instructions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::Rust;
 use super::derived::Derived;
-use super::filled::filled;
 use super::lanes::declared;
 use super::model::{Fast, Region};
 use super::spread::Spread;
+use crate::fills::{Count, Fill};
 use crate::flow::{leaves_loop, returns, used};
 use crate::hir::{Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block};
 use crate::promise::{alone, spread_out};
@@ -43,8 +43,8 @@ enum Step<'m> {
 struct Grouped {
     /// The variables that have a place for each item.
     kept: BTreeSet<VarId>,
-    /// The local memory whose elements the items fill first.
-    filled: BTreeSet<VarId>,
+    /// The local memory that the items fill first.
+    filled: BTreeMap<VarId, Fill>,
     /// Whether items may return before the end.
     returns: bool,
     /// Whether groups keep apart in what is written.
@@ -129,7 +129,13 @@ impl Planner<'_> {
 
 impl<'m> Rust<'m> {
     /// The function of a group, and that of a block of groups.
-    pub(super) fn grouped(&self, uses: &Uses, differing: &Differing, slots: &[usize]) -> TokenStream {
+    pub(super) fn grouped(
+        &self,
+        uses: &Uses,
+        differing: &Differing,
+        slots: &[usize],
+        filled: BTreeMap<VarId, Fill>,
+    ) -> TokenStream {
         let function = self.function;
         let planner = Planner { differing };
         let steps = planner.block(&function.body);
@@ -150,12 +156,6 @@ impl<'m> Rust<'m> {
             ..Rust::new(self.module, self.uses, function, self.rt)
         };
         let body = Regions { rust: &inner, differing, derived: &derived }.steps(&steps);
-        // Names of what is the same for all may stand before the first region.
-        let named = steps.iter().take_while(|step| matches!(step, Step::Once(Stmt::Let(..)))).count();
-        let filled = match steps.get(named) {
-            Some(Step::Region(first)) if !returns => filled(function, &derived, first),
-            _ => BTreeSet::new(),
-        };
         let group = Grouped { kept, filled, returns, spread, body };
         self.group_functions(uses, &group, slots)
     }
@@ -173,6 +173,24 @@ impl<'m> Rust<'m> {
             }
         }
         kept
+    }
+
+    /// How many elements of a local memory need not be cleared.
+    fn filled(&self, memory: VarId, fill: Option<&Fill>) -> TokenStream {
+        let each = self.nested.get(&memory).map_or(1, |inner| inner.iter().product());
+        let Some(Fill { conditions, count, .. }) = fill.filter(|fill| fill.inner == each) else {
+            return quote!(0);
+        };
+        let items = |dim: usize, factor: u32| quote!(item.local_size[#dim].saturating_mul(#factor));
+        let conditions = conditions.iter().map(|(dim, factor, least)| {
+            let items = items(*dim, *factor);
+            quote!(#items >= #least &&)
+        });
+        let count = match count {
+            Count::Items(dim, factor) => items(*dim, *factor),
+            Count::Number(number) => quote!(#number),
+        };
+        quote!(if #(#conditions)* true { #count } else { 0 })
     }
 
     fn group_functions(
@@ -283,10 +301,8 @@ impl<'m> Rust<'m> {
         for &param in &function.params {
             if let VarKind::Slice(Slice { space: Space::Local(_), .. }) = function.vars[param].kind {
                 let name = self.name(param);
-                opening.push(match filled.contains(&param) {
-                    true => quote!(#name.clear(if D == 1 { item.local_size[0] } else { 0 });),
-                    false => quote!(#name.clear(0);),
-                });
+                let from = self.filled(param, filled.get(&param));
+                opening.push(quote!(#name.clear(#from);));
             }
         }
         let inferred = vec![quote!(_); generics.len()];

@@ -9,6 +9,7 @@ use super::lines::{RowCode, Rows};
 use super::reduce::Reduced;
 use super::spread::Spread;
 use super::{Rust, early, nested};
+use crate::fills::fills;
 use crate::hir::{
     BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
@@ -42,7 +43,7 @@ pub(crate) fn native(
         })
         .collect();
     if uses[at].groups {
-        let grouped = rust.grouped(&uses[at], differing, slots);
+        let grouped = rust.grouped(&uses[at], differing, slots, fills(module, written));
         return quote!(#(#helpers)* #grouped);
     }
     let item = rust.item(&uses[at]);

@@ -22,6 +22,10 @@ pub(super) struct Entry<'a> {
     /// Positions that the work takes: of so many dimensions.
     pub(super) positions: u8,
     pub(super) subgroups: bool,
+    /// Whether launches have work-groups.
+    pub(super) grouped: bool,
+    /// What clears the group's memory, as far as it is read before it is written.
+    pub(super) clearing: &'a str,
     /// Whether each group goes through a part of the launch, and makes one value of it.
     pub(super) reduces: bool,
 }
@@ -47,7 +51,7 @@ pub(super) const EACH: &str =
     "override each: u32 = 1u;\noverride items: u32 = group_x * group_y * group_z;\n";
 
 /// Names that the entry point and the overrides use.
-pub(super) const NAMES: &str = "block Block item Item group groups local place at rest other first end e line dims each items rows covered \
+pub(super) const NAMES: &str = "launch block Block item Item group groups local place at rest other first end e line dims each items rows covered \
     group_x group_y group_z group_at groups_1 groups_2 group_items w_promised subgroup_size subgroup_lane width lane";
 
 /// The number of a group that is counted along x, and, where a device does not take so many along one dimension, along y.
@@ -65,6 +69,9 @@ impl Entry<'_> {
 "
         .to_string();
         let mut kept = "";
+        if self.grouped {
+            positions.push_str("    @builtin(global_invocation_id) launch: vec3<u32>,\n");
+        }
         if self.subgroups {
             positions.push_str("    @builtin(subgroup_size) width: u32,\n");
             positions.push_str("    @builtin(subgroup_invocation_id) lane: u32,\n");
@@ -84,7 +91,7 @@ impl Entry<'_> {
 
     /// A kernel whose launches have work-groups.
     pub(super) fn of_groups(&self, work: &Work) -> String {
-        let declared: String = ["group_id", "local_id"]
+        let declared: String = ["group_id", "local_id", "launch_id"]
             .iter()
             .flat_map(|name| (0..3).map(move |d| format!("    var {name}_{d}: u32 = 0u;\n")))
             .collect();
@@ -95,18 +102,26 @@ impl Entry<'_> {
             .rev()
             .enumerate()
             .map(|(d, axis)| {
-                format!("        group_id_{d} = group.{axis};\n        local_id_{d} = place.{axis};\n")
+                // The device's own word for it tells its compiler that neighbours are neighbours.
+                format!(
+                    "        group_id_{d} = group.{axis};\n        local_id_{d} = place.{axis};\n        \
+                     launch_id_{d} = launch.{axis};\n"
+                )
             })
             .collect();
         // Launches are of whole groups.
         let global: String = (0..3)
             .map(|d| {
                 format!(
-                    "    let global_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n    \
+                    "    let global_id_{d} = launch_id_{d};\n    \
                      w_promised(global_id_{d} < block.size_{d});\n"
                 )
             })
             .collect();
+        let folded: String = (0..3)
+            .map(|d| format!("        launch_id_{d} = group_id_{d} * local_{d} + local_id_{d};\n"))
+            .collect();
+        let clearing = self.clearing;
         let work = match work {
             Work::Here(body) => body.clone(),
             Work::Called { declared, function, given, together } => {
@@ -132,8 +147,8 @@ impl Entry<'_> {
         local_id_0 = local / (local_1 * local_2);
         local_id_1 = local / local_2 % local_1;
         local_id_2 = local % local_2;
-    }}
-{global}{work}}}
+{folded}    }}
+{global}{clearing}{work}}}
 ",
             self.head(),
             self.dims

@@ -328,7 +328,9 @@ impl<'m> Program<'m> {
             }
             opening.push_str(&self.global_variable(global)?);
         }
-        opening.push_str(&self.zeroed(&globals)?);
+        if self.bounds == Bounds::Clamped {
+            opening.push_str(&self.zeroed(&globals)?);
+        }
         opening.push_str(&self.arguments(at, &entry.function)?);
         let ty = naga::back::FunctionType::EntryPoint(at as u16);
         let body = Body::new(self, &entry.function, info, ty).write(&opening)?;
