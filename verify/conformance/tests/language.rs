@@ -12,6 +12,8 @@ mod edges;
 mod everywhere;
 #[path = "language/exactness.rs"]
 mod exactness;
+#[path = "language/fills.rs"]
+mod fills;
 #[path = "language/flow.rs"]
 mod flow;
 #[path = "language/groups.rs"]

@@ -83,7 +83,7 @@ impl<'m> Writer<'m> {
                 let step = step.replace("HALF", &format!("{half}u"));
                 format!(
                     "    if {items} > {half}u {{
-        if local < {half}u && local + {half}u < {items} {{ {step}}}
+        if local < min({half}u, {items} - {half}u) {{ {step}}}
         workgroupBarrier();
     }}
 "

@@ -329,7 +329,7 @@ impl<'m> Program<'m> {
             opening.push_str(&self.global_variable(global)?);
         }
         if self.bounds == Bounds::Clamped {
-            opening.push_str(&self.zeroed(&globals)?);
+            opening.push_str(&self.zeroed(&globals, entry.workgroup_size)?);
         }
         opening.push_str(&self.arguments(at, &entry.function)?);
         let ty = naga::back::FunctionType::EntryPoint(at as u16);
@@ -369,7 +369,7 @@ impl<'m> Program<'m> {
     }
 
     /// Work-group memory starts as zeros: the items write them together, and wait.
-    fn zeroed(&mut self, globals: &[Handle<GlobalVariable>]) -> Outcome<String> {
+    fn zeroed(&mut self, globals: &[Handle<GlobalVariable>], work_group: [u32; 3]) -> Outcome<String> {
         let mut text = String::new();
         for &handle in globals {
             let global = &self.module().global_variables[handle];
@@ -391,33 +391,28 @@ impl<'m> Program<'m> {
         if text.is_empty() {
             return Ok(text);
         }
-        let items =
-            format!("    const uint w_item = {}, w_items = {};\n", self.item_in_group(), self.group_items());
+        let (item, [x, y, z]) = (self.item_in_group(work_group), work_group);
+        let items = format!("    const uint w_item = {item}, w_items = {}u;\n", x * y * z);
         Ok(format!("{items}{text}    {}\n", self.dialect.barrier(false, true)))
     }
 
-    fn group_items(&self) -> String {
-        match self.dialect {
-            Dialect::OpenClC => "(uint)(get_local_size(0) * get_local_size(1) * get_local_size(2))".into(),
-            Dialect::CudaC => "blockDim.x * blockDim.y * blockDim.z".into(),
-        }
-    }
-
-    fn item_in_group(&self) -> String {
-        match self.dialect {
-            Dialect::OpenClC => {
-                "(uint)(get_local_id(0) + get_local_size(0) * (get_local_id(1) + get_local_size(1) * \
-                                 get_local_id(2)))"
-                    .into()
-            }
-            Dialect::CudaC => "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)".into(),
-        }
+    /// An item's number in its group: compilers see that neighbours have neighbouring ones where it is one position.
+    fn item_in_group(&self, [x, y, z]: [u32; 3]) -> String {
+        let along = [(0, x, 1), (1, y, x), (2, z, x * y)].into_iter().filter(|(_, extent, _)| *extent > 1);
+        let terms: Vec<String> = along
+            .map(|(dim, _, factor)| {
+                let position = self.dialect.position(Position::Local, dim);
+                if factor == 1 { position } else { format!("{factor}u * {position}") }
+            })
+            .collect();
+        if terms.is_empty() { "0u".into() } else { terms.join(" + ") }
     }
 
     /// The entry point's arguments, which are positions, as variables.
     fn arguments(&mut self, at: usize, function: &Function) -> Outcome<String> {
         let mut text = String::new();
         let info = self.checked.info.get_entry_point(at);
+        let work_group = self.module().entry_points[at].workgroup_size;
         for (number, argument) in (0..).zip(&function.arguments) {
             let is_used = |(handle, e): (Handle<naga::Expression>, &naga::Expression)| {
                 matches!(e, naga::Expression::FunctionArgument(of) if *of == number)
@@ -429,12 +424,12 @@ impl<'m> Program<'m> {
             let name = self.names.of(NameKey::EntryPointArgument(at as u16, number)).to_string();
             let ty = self.handle_name(argument.ty)?;
             let value = match (&argument.binding, &self.module().types[argument.ty].inner) {
-                (Some(naga::Binding::BuiltIn(built_in)), _) => self.built_in(*built_in)?,
+                (Some(naga::Binding::BuiltIn(built_in)), _) => self.built_in(*built_in, work_group)?,
                 (None, TypeInner::Struct { members, .. }) => {
                     let mut values = Vec::new();
                     for member in members {
                         match member.binding {
-                            Some(naga::Binding::BuiltIn(built_in)) => values.push(self.built_in(built_in)?),
+                            Some(naga::Binding::BuiltIn(built_in)) => values.push(self.built_in(built_in, work_group)?),
                             ref other => return refuse(format!("an entry point's argument from {other:?}")),
                         }
                     }
@@ -447,13 +442,13 @@ impl<'m> Program<'m> {
         Ok(text)
     }
 
-    fn built_in(&mut self, built_in: BuiltIn) -> Outcome<String> {
+    fn built_in(&mut self, built_in: BuiltIn, work_group: [u32; 3]) -> Outcome<String> {
         let what = match built_in {
             BuiltIn::GlobalInvocationId => Position::Global,
             BuiltIn::LocalInvocationId => Position::Local,
             BuiltIn::WorkGroupId => Position::Group,
             BuiltIn::NumWorkGroups => Position::Groups,
-            BuiltIn::LocalInvocationIndex => return Ok(self.item_in_group()),
+            BuiltIn::LocalInvocationIndex => return Ok(self.item_in_group(work_group)),
             BuiltIn::SubgroupSize | BuiltIn::SubgroupInvocationId => {
                 if self.dialect == Dialect::OpenClC {
                     self.extend("#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n");
