@@ -30,6 +30,7 @@ mod functions;
 mod math;
 mod names;
 mod program;
+mod starts;
 mod subgroups;
 mod types;
 

@@ -286,6 +286,14 @@ impl Body<'_, '_> {
     /// the start of a buffer's range lies in the buffer, so the sum does not wrap: said in as many bits as addresses have, compilers see
     /// that neighbours are neighbours.
     fn index(&mut self, base: Handle<Expression>, index: Handle<Expression>) -> Outcome<String> {
+        if let Expression::GlobalVariable(global) = self.function.expressions[base]
+            && self.program.starts.of.contains_key(&global)
+        {
+            return match self.function.expressions[index] {
+                Expression::Binary { right, .. } => self.value(right),
+                _ => Ok("0".into()),
+            };
+        }
         if (self.program.bounds, self.program.machine) == (Bounds::Guarded, Machine::Cpu)
             && let Expression::Binary { op: naga::BinaryOperator::Add, left, right } =
                 self.function.expressions[index]

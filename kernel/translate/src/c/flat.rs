@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use naga::{AddressSpace, Expression, Function, GlobalVariable, Handle, Module, Statement, TypeInner};
 
+use super::starts::Starts;
+
 /// A member of a uniform buffer: the buffer, and the member's number.
 pub(super) type Member = (Handle<GlobalVariable>, u32);
 
@@ -25,18 +27,25 @@ pub(super) fn members(module: &Module) -> BTreeSet<Member> {
         .collect()
 }
 
-/// The members that each function loads, itself or by what it calls.
-pub(super) fn needs(module: &Module) -> HashMap<Handle<Function>, BTreeSet<Member>> {
+/// The member of a uniform buffer that an expression is the place of.
+pub(super) fn member_of(function: &Function, place: Handle<Expression>) -> Option<Member> {
+    match function.expressions[place] {
+        Expression::AccessIndex { base, index } => match function.expressions[base] {
+            Expression::GlobalVariable(global) => Some((global, index)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The members that each function loads, itself or by what it calls, but for where pointers start.
+pub(super) fn needs(module: &Module, starts: &Starts) -> HashMap<Handle<Function>, BTreeSet<Member>> {
     let mut needs: HashMap<Handle<Function>, BTreeSet<Member>> = HashMap::new();
     // What is called stands before.
     for (handle, function) in module.functions.iter() {
         let mut own = BTreeSet::new();
-        for (_, expression) in function.expressions.iter() {
-            if let Expression::AccessIndex { base, index } = *expression
-                && let Expression::GlobalVariable(global) = function.expressions[base]
-            {
-                own.insert((global, index));
-            }
+        for (place, _) in function.expressions.iter() {
+            own.extend(member_of(function, place).filter(|_| !starts.is_needless(handle, place)));
         }
         for called in calls(function) {
             own.extend(needs.get(&called).into_iter().flatten());
@@ -61,10 +70,7 @@ fn note(function: &Function, used: &mut BTreeMap<Handle<GlobalVariable>, BTreeSe
         Expression::GlobalVariable(global) => Some(global),
         _ => None,
     };
-    let part = |handle: Handle<Expression>| match expressions[handle] {
-        Expression::AccessIndex { base, index } => global(base).map(|global| (global, index)),
-        _ => None,
-    };
+    let part = |handle: Handle<Expression>| member_of(function, handle);
     let mut other = Vec::new();
     for (_, expression) in expressions.iter() {
         match *expression {

@@ -10,6 +10,7 @@ use super::body::Body;
 use super::dialect::{Dialect, Position};
 use super::flat::Member;
 use super::names::Names;
+use super::starts::Starts;
 use super::types::CType;
 use super::{Bounds, Machine, Param, Translation};
 use crate::error::{Outcome, TranslateError, refuse};
@@ -53,6 +54,8 @@ pub(super) struct Program<'m> {
     flat: BTreeMap<Member, String>,
     /// Which of them each function needs, for itself or for what it calls.
     needs: HashMap<Handle<Function>, BTreeSet<Member>>,
+    /// The arguments whose pointers are moved to where their ranges start.
+    pub(super) starts: Starts,
     /// Whether lengths of arrays are asked for.
     lengths: bool,
 }
@@ -79,13 +82,18 @@ impl<'m> Program<'m> {
                 names.fresh(&taken);
             }
         }
-        let flat = super::flat::members(module).into_iter().map(|member @ (global, at)| {
+        let members = super::flat::members(module);
+        let starts = match bounds {
+            Bounds::Guarded => Starts::new(checked, &members),
+            Bounds::Clamped => Starts::default(),
+        };
+        let flat = members.into_iter().map(|member @ (global, at)| {
             let key = NameKey::StructMember(module.global_variables[global].ty, at);
             let like = names.of(key).to_string();
             (member, names.fresh(&like))
         });
         let flat = flat.collect();
-        let needs = super::flat::needs(module);
+        let needs = super::flat::needs(module, &starts);
         Ok(Program {
             checked,
             dialect,
@@ -93,6 +101,7 @@ impl<'m> Program<'m> {
             machine,
             flat,
             needs,
+            starts,
             lengths,
             names,
             extensions: String::new(),
@@ -327,6 +336,10 @@ impl<'m> Program<'m> {
                 params.extend(param);
             }
             opening.push_str(&self.global_variable(global)?);
+            if let Some(start) = self.starts.of.get(&global) {
+                let name = self.names.of(NameKey::GlobalVariable(global));
+                opening.push_str(&format!("    {name} += {};\n", self.flat[start]));
+            }
         }
         if self.bounds == Bounds::Clamped {
             opening.push_str(&self.zeroed(&globals, entry.workgroup_size)?);
@@ -429,7 +442,9 @@ impl<'m> Program<'m> {
                     let mut values = Vec::new();
                     for member in members {
                         match member.binding {
-                            Some(naga::Binding::BuiltIn(built_in)) => values.push(self.built_in(built_in, work_group)?),
+                            Some(naga::Binding::BuiltIn(built_in)) => {
+                                values.push(self.built_in(built_in, work_group)?)
+                            }
                             ref other => return refuse(format!("an entry point's argument from {other:?}")),
                         }
                     }
