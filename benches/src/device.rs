@@ -1,7 +1,9 @@
 //! `#[kernel]` on an OpenCL device, beside the same kernels by hand, both launched by this runtime: the device's own times.
 
+mod best;
 mod by_hand;
-mod ours;
+mod cublas;
+pub(crate) mod ours;
 
 use std::time::Instant;
 
@@ -9,21 +11,28 @@ use windlass::image::Kernel;
 use windlass::prelude::*;
 use windlass::{DeviceKind, KernelCall, NdRange};
 
-use crate::table::{Table, alternate};
+use crate::table::{Table, alternate, median};
 
 /// How large the kernels' data is.
-struct Sizes {
-    line: usize,
-    side: usize,
-    product: usize,
-    bodies: usize,
+pub(crate) struct Sizes {
+    pub(crate) line: usize,
+    pub(crate) side: usize,
+    pub(crate) product: usize,
+    pub(crate) bodies: usize,
+}
+
+impl Sizes {
+    /// Those for a CPU, or for a GPU.
+    pub(crate) fn of(is_cpu: bool) -> Self {
+        if is_cpu { CPU } else { GPU }
+    }
 }
 
 const GPU: Sizes = Sizes { line: 1 << 26, side: 8192, product: 2048, bodies: 1 << 16 };
 const CPU: Sizes = Sizes { line: 1 << 22, side: 2048, product: 512, bodies: 1 << 12 };
 
-const GROUP: usize = 256;
-const COLUMNS: usize = 1024;
+pub(crate) const GROUP: usize = 256;
+pub(crate) const COLUMNS: usize = 1024;
 
 /// One device, and how often it is asked.
 struct Bench<'t> {
@@ -43,12 +52,10 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         println!("it takes no OpenCL C, and what is by hand here is that");
         return;
     }
-    let sizes = match queue.device().kind() {
-        DeviceKind::Cpu => CPU,
-        _ => GPU,
-    };
+    let sizes = Sizes::of(queue.device().kind() == DeviceKind::Cpu);
     let mut bench = Bench { queue, table, times: 10 * scale + 1 };
     bench.lines(&sizes);
+    bench.fours(&sizes);
     bench.plane(&sizes);
     bench.groups(&sizes);
     bench.products(&sizes);
@@ -134,6 +141,38 @@ impl Bench<'_> {
                     })
                 };
                 pass(&a, &parts, groups) + pass(&parts, &total, 1)
+            },
+            "≥ 0.95x",
+        );
+    }
+
+    /// The same by four elements at a time.
+    fn fours(&mut self, sizes: &Sizes) {
+        let n = sizes.line / 4;
+        let over = NdRange { global: [n], local: [GROUP] };
+        let [a, b, c] = [1.0_f32, 2.0, 0.0].map(|value| Buffer::from(vec![Vec4::splat(value); n]));
+        let (saxpy, triad) = (by_hand::kernel("saxpy4"), by_hand::kernel("triad4"));
+        self.row(
+            &format!("`saxpy` by fours, {} elements", sizes.line),
+            |bench| bench.timed(|cg| cg.parallel_for(n, best::saxpy(3.0, cg.read(&a), cg.read_write(&c)))),
+            |bench| {
+                bench.timed(|cg| {
+                    let (x, y) = (cg.read(&a), cg.read_write(&c));
+                    cg.parallel_for(over, KernelCall::new(&saxpy).value(3.0_f32).buffer(x).buffer(y))
+                })
+            },
+            "≥ 0.95x",
+        );
+        self.row(
+            &format!("`triad` by fours, {} elements", sizes.line),
+            |bench| {
+                bench.timed(|cg| cg.parallel_for(n, best::triad(cg.overwrite(&c), cg.read(&a), cg.read(&b))))
+            },
+            |bench| {
+                bench.timed(|cg| {
+                    let (c, a, b) = (cg.overwrite(&c), cg.read(&a), cg.read(&b));
+                    cg.parallel_for(over, KernelCall::new(&triad).buffer(c).buffer(a).buffer(b))
+                })
             },
             "≥ 0.95x",
         );
@@ -289,5 +328,43 @@ impl Bench<'_> {
         );
         let read = |of: &Buffer<f32>| of.host_read().blocking_wait().expect("nothing fails").to_vec();
         assert_eq!(read(&c), read(&d), "the same product");
+        self.best_product(n, &values, read(&c));
+    }
+
+    /// The fastest product that is written in Windlass, beside NVIDIA's where that is installed.
+    fn best_product(&mut self, n: usize, values: &impl Fn(usize) -> Vec<f32>, expected: Vec<f32>) {
+        let fours = |by: usize| {
+            let values = values(by);
+            let four = |v: &[f32]| Vec4::new(v[0], v[1], v[2], v[3]);
+            Buffer::from(values.chunks_exact(4).map(four).collect::<Vec<_>>())
+        };
+        let (a, b, c) = (fours(7), fours(11), Buffer::<Vec4<f32>>::new(n * n / 4));
+        let over = [n, n].map(|n| n / best::SIDE * ours::TILE);
+        let range = NdRange { global: over, local: [ours::TILE, ours::TILE] };
+        let ours: Vec<f64> = (0..=self.times)
+            .map(|_| {
+                self.timed(|cg| {
+                    let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
+                    cg.parallel_for(range, best::matmul(n as u32, a, b, c))
+                })
+            })
+            .collect();
+        let ours = median(ours);
+        let found = c.host_read().blocking_wait().expect("nothing fails");
+        let found: Vec<f32> = found.iter().flat_map(|v| [v.x, v.y, v.z, v.w]).collect();
+        // Whole numbers, whose products are exact in any order.
+        assert_eq!(found, expected, "the same product");
+        let rate = |ns: f64| format!("{:.1} TFLOP/s", 2.0 * (n as f64).powi(3) / ns / 1e3);
+        let (theirs, ratio) = match cublas::product(n, self.times) {
+            Some(theirs) => (rate(theirs), format!("{:.2}x", theirs / ours)),
+            None => (String::new(), String::new()),
+        };
+        self.table.text(
+            &format!("`matmul` with 8 x 8 an item by fours, {n}, beside cuBLAS"),
+            rate(ours),
+            theirs,
+            ratio,
+            "its share stated",
+        );
     }
 }

@@ -17,6 +17,8 @@ mod programs;
 mod table;
 mod tasks;
 mod transfers;
+#[cfg(feature = "wgpu")]
+mod vulkan;
 mod wake;
 
 use std::process::{Command, ExitCode};
@@ -56,6 +58,13 @@ fn main() -> ExitCode {
     if std::env::args().any(|a| a == "--device") {
         let mut table = Table::default();
         device::rows(&mut table, scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
+    #[cfg(feature = "wgpu")]
+    if std::env::args().any(|a| a == "--vulkan") {
+        let mut table = Table::default();
+        vulkan::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }

@@ -15,6 +15,16 @@ __kernel void triad(__global float *c, __global const float *a, __global const f
     if (i < n) c[i] = a[i] + 3.0f * b[i];
 }
 
+__kernel void saxpy4(float a, __global const float4 *x, __global float4 *y, uint n) {
+    uint i = get_global_id(0);
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+
+__kernel void triad4(__global float4 *c, __global const float4 *a, __global const float4 *b, uint n) {
+    uint i = get_global_id(0);
+    if (i < n) c[i] = a[i] + 3.0f * b[i];
+}
+
 __kernel void stencil(__global const float *from, __global float *to, uint rows, uint columns) {
     uint x = get_global_id(0), y = get_global_id(1);
     if (y > 0 && x > 0 && y + 1 < rows && x + 1 < columns) {
@@ -158,8 +168,8 @@ pub(super) fn kernel(name: &str) -> Kernel {
     let (start, slot, len) = (Parameter::Start, Parameter::Slot, |at| Parameter::Len(at, Width::W32));
     let extent = |at| Parameter::Extent(at, Width::W32);
     let (slots, parameters) = match name {
-        "saxpy" => (vec![VALUE, READ, WRITE], vec![slot(0), start(1), start(2), len(2)]),
-        "triad" => (vec![WRITE, READ, READ], vec![start(0), start(1), start(2), len(0)]),
+        "saxpy" | "saxpy4" => (vec![VALUE, READ, WRITE], vec![slot(0), start(1), start(2), len(2)]),
+        "triad" | "triad4" => (vec![WRITE, READ, READ], vec![start(0), start(1), start(2), len(0)]),
         "stencil" => (vec![READ, WRITE], vec![start(0), start(1), extent(0), extent(1)]),
         "parts" | "histogram" => (vec![READ, WRITE], vec![start(0), start(1), len(0)]),
         "softmax" => (vec![VALUE, READ, WRITE], vec![slot(0), start(1), start(2)]),

@@ -1,10 +1,10 @@
 //! The kernels as one writes them in Windlass.
 
 /// Rows and columns of a tile that a work-group multiplies at a time.
-pub(super) const TILE: usize = 16;
+pub(crate) const TILE: usize = 16;
 
 #[windlass::kernel]
-pub(super) fn saxpy(a: f32, x: &[f32], y: &mut [f32]) {
+pub(crate) fn saxpy(a: f32, x: &[f32], y: &mut [f32]) {
     let i = global_id(0);
     if i < y.len() {
         y[i] = a * x[i] + y[i];
@@ -12,13 +12,13 @@ pub(super) fn saxpy(a: f32, x: &[f32], y: &mut [f32]) {
 }
 
 #[windlass::kernel]
-pub(super) fn triad(c: &mut [f32], a: &[f32], b: &[f32]) {
+pub(crate) fn triad(c: &mut [f32], a: &[f32], b: &[f32]) {
     let i = global_id(0);
     c[i] = a[i] + 3.0 * b[i];
 }
 
 #[windlass::kernel]
-pub(super) fn stencil(from: &View<f32, 2>, to: &mut View<f32, 2>) {
+pub(crate) fn stencil(from: &View<f32, 2>, to: &mut View<f32, 2>) {
     let y = global_id(0);
     let x = global_id(1);
     if y > 0 && x > 0 && y + 1 < from.extent(0) && x + 1 < from.extent(1) {
@@ -28,13 +28,13 @@ pub(super) fn stencil(from: &View<f32, 2>, to: &mut View<f32, 2>) {
 }
 
 #[windlass::kernel]
-pub(super) fn sum(x: &[f32], #[reduce(sum)] total: &mut f32) {
+pub(crate) fn sum(x: &[f32], #[reduce(sum)] total: &mut f32) {
     *total += x[global_id(0)];
 }
 
 /// One work-group of 256 for each row.
 #[windlass::kernel]
-pub(super) fn softmax(columns: u32, x: &[f32], y: &mut [f32], #[local] part: &mut [f32; 256]) {
+pub(crate) fn softmax(columns: u32, x: &[f32], y: &mut [f32], #[local] part: &mut [f32; 256]) {
     let row = group_id(0) * columns;
     let i = local_id(0);
     let mut most = -1.0e30;
@@ -80,7 +80,7 @@ pub(super) fn softmax(columns: u32, x: &[f32], y: &mut [f32], #[local] part: &mu
 }
 
 #[windlass::kernel]
-pub(super) fn matmul(
+pub(crate) fn matmul(
     n: u32,
     a: &[f32],
     b: &[f32],
@@ -107,7 +107,7 @@ pub(super) fn matmul(
 
 /// Each item of a group of 16 x 16 makes 4 x 4 elements of a tile of 64 x 64.
 #[windlass::kernel]
-pub(super) fn matmul_registers(
+pub(crate) fn matmul_registers(
     n: u32,
     a: &[f32],
     b: &[f32],
@@ -152,7 +152,7 @@ pub(super) fn matmul_registers(
 
 /// 256 bins, first in the group's own memory.
 #[windlass::kernel]
-pub(super) fn histogram(x: &[u32], bins: &[AtomicU32], #[local] own: &[AtomicU32; 256]) {
+pub(crate) fn histogram(x: &[u32], bins: &[AtomicU32], #[local] own: &[AtomicU32; 256]) {
     let i = local_id(0);
     let mut at = global_id(0);
     while at < x.len() {
@@ -165,7 +165,7 @@ pub(super) fn histogram(x: &[u32], bins: &[AtomicU32], #[local] own: &[AtomicU32
 
 /// Each group's 256 elements, summed up to each.
 #[windlass::kernel]
-pub(super) fn scan(x: &[u32], y: &mut [u32], #[local] part: &mut [u32; 512]) {
+pub(crate) fn scan(x: &[u32], y: &mut [u32], #[local] part: &mut [u32; 512]) {
     let i = local_id(0);
     let mut from = 0;
     part[i] = x[global_id(0)];
@@ -185,7 +185,7 @@ pub(super) fn scan(x: &[u32], y: &mut [u32], #[local] part: &mut [u32; 512]) {
 }
 
 #[windlass::kernel]
-pub(super) fn nbody(places: &[Vec4<f32>], forces: &mut [Vec4<f32>], #[local] tile: &mut [Vec4<f32>; 256]) {
+pub(crate) fn nbody(places: &[Vec4<f32>], forces: &mut [Vec4<f32>], #[local] tile: &mut [Vec4<f32>; 256]) {
     let at = global_id(0);
     let i = local_id(0);
     let own = places[at];

@@ -1,11 +1,24 @@
 //! Types in registers and in memory, and the functions through which memory is reached.
 //!
 //! In memory lies what Rust's `repr(C)` says: vectors are arrays there, since WGSL would align them further. A type
-//! without vectors is the same in both places.
+//! without vectors is the same in both places, and so is an element that is a vector of 8 or 16 bytes: allocations start at
+//! multiples of more than that, and a range of such elements at a multiple of its elements, so that devices load it at once.
 
 use super::{Memory, Writer};
 use crate::hir::{May, Space};
 use crate::ty::{F32, Scalar, Ty};
+
+impl Memory {
+    /// Whether an element looks there as it does in registers.
+    pub(super) fn is_as_in_registers(&self) -> bool {
+        let is_word = |of: &Ty| matches!(of, Ty::Scalar(Scalar::F32 | Scalar::I32 | Scalar::U32));
+        match (&self.slice.space, &self.ty) {
+            (Space::Local(_), _) => true,
+            (Space::Global, Ty::Vector(2 | 4, of)) => is_word(of),
+            _ => false,
+        }
+    }
+}
 
 impl Writer<'_> {
     /// A type's name in registers.
@@ -76,9 +89,9 @@ impl Writer<'_> {
         if memory.packed().is_some() {
             return if memory.slice.may == May::Write { "atomic<u32>".into() } else { "u32".into() };
         }
-        let element = match memory.slice.space {
-            Space::Global => self.memory_ty(&memory.ty),
-            Space::Local(_) => self.ty(&memory.ty),
+        let element = match memory.is_as_in_registers() {
+            true => self.ty(&memory.ty),
+            false => self.memory_ty(&memory.ty),
         };
         match memory.slice.may {
             // Only integers are atomic everywhere: a float's bits are.
@@ -167,15 +180,15 @@ impl Writer<'_> {
                 self.packed_functions(&packed, &memory, (&params, &inside, &index));
                 continue;
             }
-            let local = memory.slice.space != Space::Global;
+            let same = memory.is_as_in_registers();
             let element = format!("{name}[{index}]");
-            let read = if local { element.clone() } else { self.loaded(&memory.ty, &element) };
+            let read = if same { element.clone() } else { self.loaded(&memory.ty, &element) };
             let get = format!(
                 "fn get_{name}({params}) -> {value} {{\n    if {inside} {{ return {read}; }}\n    return {value}();\n}}\n\n"
             );
             self.helpers.text.push_str(&get);
             if memory.slice.may == May::Write {
-                let written = if local { "value".into() } else { self.as_stored(&memory.ty, "value") };
+                let written = if same { "value".into() } else { self.as_stored(&memory.ty, "value") };
                 let set = format!(
                     "fn set_{name}({params}, value: {value}) {{\n    if {inside} {{ {element} = {written}; }}\n}}\n\n"
                 );

@@ -408,8 +408,8 @@ impl<'m> Body<'_, 'm> {
                     return self.writer.packed_place(packed, condition, index, component);
                 }
                 inside.push(condition);
-                let global = memory.slice.space == Space::Global;
-                (format!("{}[{index}]", memory.name), memory.ty.clone(), global)
+                let differs = !memory.is_as_in_registers();
+                (format!("{}[{index}]", memory.name), memory.ty.clone(), differs)
             }
         };
         for step in &place.path {

@@ -162,8 +162,6 @@ fn one_way(fills: u32, out: &mut [u32], #[local] part: &mut [u32; 16]) {
     if fills > 0 {
         part[i] = 1;
         barrier();
-    } else {
-        barrier();
     }
     out[global_id(0)] = part[15 - i];
     barrier();
