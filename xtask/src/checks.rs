@@ -65,13 +65,35 @@ fn tests(steps: &mut Steps) {
     steps.step("loom models", loom);
 }
 
-/// `kernels [N [SEED]]`.
+/// `kernels [N [SEED [host]]]`.
 pub(crate) fn random_kernels(rest: &[String]) -> Result<()> {
     let number = |at: usize, otherwise: u64| match rest.get(at) {
         Some(text) => text.parse().map_err(|_| format!("`{text}` is no number")),
         None => Ok(otherwise),
     };
-    kernels(number(0, 20_000)?, number(1, 1)?)
+    let (count, seed) = (number(0, 20_000)?, number(1, 1)?);
+    match rest.get(2).map(String::as_str) {
+        None => kernels(count, seed),
+        Some("host") => kernels_on_the_host(count, seed),
+        Some(other) => Err(format!("`{other}` is none of the devices that can be asked for: `host`")),
+    }
+}
+
+/// The same on the host alone, in programs that are large, since running them is nothing there.
+fn kernels_on_the_host(count: u64, seed: u64) -> Result<()> {
+    const EACH: u64 = 250;
+    let none = "/nonexistent/";
+    for (at, seed) in (seed..seed + count.div_ceil(EACH)).enumerate() {
+        if !build_random_program(seed, EACH)? {
+            return Err(format!("seed {seed} is not built; its program is {PROGRAM}"));
+        }
+        let run = Process::new(program()).env(VENDORS, none).env("VK_DRIVER_FILES", none);
+        if run.env("VK_ICD_FILENAMES", none).env_remove("CI").run().is_err() {
+            return Err(format!("seed {seed} disagrees; its program is {PROGRAM}"));
+        }
+        println!("{} kernels agree", (at as u64 + 1) * EACH);
+    }
+    without_program()
 }
 
 /// Kernels of one program, so that one build serves many.
@@ -94,7 +116,11 @@ pub(crate) fn kernels(count: u64, seed: u64) -> Result<()> {
             Found::NoProgram => return Err(format!("seed {seed} is not built; its program is {PROGRAM}")),
         }
     }
-    // It is of no use to the next `--all-targets`.
+    without_program()
+}
+
+/// The last program is of no use to the next `--all-targets`.
+fn without_program() -> Result<()> {
     std::fs::remove_file(crate::root().join(PROGRAM)).map_err(|error| format!("{PROGRAM}: {error}"))
 }
 
@@ -110,8 +136,8 @@ fn program() -> PathBuf {
     built().join("examples/generated")
 }
 
-/// Writes, builds and runs one program.
-pub(crate) fn random_program(seed: u64) -> Result<Found> {
+/// Writes and builds a program of so many kernels; whether that succeeds.
+fn build_random_program(seed: u64, each: u64) -> Result<bool> {
     // The whole workspace's features, so that nothing is compiled a second time.
     let build = |what: &str| {
         Process::cargo().words("build --workspace --all-features").words(PROFILE).words(what).run()
@@ -119,12 +145,17 @@ pub(crate) fn random_program(seed: u64) -> Result<Found> {
     let program = crate::root().join(PROGRAM);
     build("--bin windlass-kernel-fuzz")?;
     std::fs::create_dir_all(program.parent().unwrap_or(&program)).map_err(|error| error.to_string())?;
-    let each = KERNELS_EACH.to_string();
-    let print = Process::new(built().join("windlass-kernel-fuzz")).args([&seed.to_string(), &each]);
+    let print =
+        Process::new(built().join("windlass-kernel-fuzz")).args([&seed.to_string(), &each.to_string()]);
     let text = print.output().ok_or("the random kernels could not be printed")?;
     std::fs::write(&program, text).map_err(|error| format!("{PROGRAM}: {error}"))?;
     println!("random kernels, seed {seed}");
-    if build("--example generated").is_err() {
+    Ok(build("--example generated").is_ok())
+}
+
+/// Writes, builds and runs one program.
+pub(crate) fn random_program(seed: u64) -> Result<Found> {
+    if !build_random_program(seed, KERNELS_EACH)? {
         return Ok(Found::NoProgram);
     }
     // What devices are given is kept, for those compilers that have no device here.
