@@ -30,7 +30,7 @@ usage: cargo xtask <command>
   sanitize    the crates with unsafe code, and programs on the host backend, under AddressSanitizer
   miri        the same, but for what takes long, in Miri; needs `rustup +nightly component add miri rust-src`
   oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
-  kernels [N [SEED]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on
+  kernels [N [SEED [host]]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on, or on the host alone
   intel       the kernel language's tests on Intel's OpenCL runtime, in place of PoCL
   corpus DIR  how many of a folder's WGSL texts can be translated to OpenCL C and CUDA C++, and compile
   planted engine [WORDS]  faults planted into a copy of the engine: whether its oracle finds each, at its seed

@@ -327,7 +327,7 @@ impl<'a> Checker<'a> {
         });
     }
 
-    fn settle_expr(&mut self, expr: &mut Expr) {
+    pub(super) fn settle_expr(&mut self, expr: &mut Expr) {
         let (infer, errors) = (&self.infer, &mut *self.errors);
         crate::hir::change(expr, &mut |node| finish(infer, errors, node));
     }

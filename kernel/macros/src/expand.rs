@@ -16,12 +16,15 @@ use crate::options::Options;
 use crate::origin::{LIBRARY, Origin};
 use crate::structs::Structs;
 use crate::uniform::Differing;
-use crate::{library, limits, uses};
+use crate::{conditional, library, limits, uses};
 
 /// `#[kernel]` on a function.
 pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
-    let (options, root) = Options::read(arguments)?;
+    let (options, root) = Options::read(arguments.clone())?;
     limits::tokens(&item)?;
+    if let Some(decided) = conditional::decided(&quote!(#[#root::kernel(#arguments)]), &item)? {
+        return Ok(decided);
+    }
     let item: syn::ItemFn = match syn::parse2(item.clone()) {
         Ok(item) => item,
         Err(_) => {
@@ -44,6 +47,9 @@ pub(crate) fn kernels(arguments: TokenStream, item: TokenStream) -> Result<Token
         return Err(syn::Error::new(arguments.span(), "this stands on a kernel: `#[kernel(…)]`"));
     }
     limits::tokens(&item)?;
+    if let Some(decided) = conditional::decided(&quote!(#[#root::kernels(#arguments)]), &item)? {
+        return Ok(decided);
+    }
     let item: syn::ItemMod = match syn::parse2(item.clone()) {
         Ok(item) => item,
         Err(_) => return Err(syn::Error::new(item.span(), "`#[kernels]` stands on a module with a body")),

@@ -9,6 +9,7 @@
 
 mod builtin;
 mod check;
+mod conditional;
 mod device_copy;
 mod errors;
 mod expand;

@@ -4,6 +4,8 @@
 mod again;
 #[path = "language/arithmetic.rs"]
 mod arithmetic;
+#[path = "language/chosen.rs"]
+mod chosen;
 #[path = "language/cuda.rs"]
 mod cuda;
 #[path = "language/edges.rs"]

@@ -10,8 +10,12 @@ use syn::spanned::Spanned;
 
 use super::Checker;
 use super::exchange::exchange;
+use crate::flow::leaves_loop;
 use crate::hir::{Base, Block, Expr, Kind, Place, Stmt, VarId, VarKind};
 use crate::ty::{BOOL, Ty, U32};
+
+/// Turns of a loop that is unrolled.
+const MOST_TURNS: i128 = 64;
 
 /// The loops around what is being checked, the outermost first.
 #[derive(Default)]
@@ -37,6 +41,16 @@ impl Checker<'_> {
     /// A loop as a statement.
     pub(super) fn repeated(&mut self, expr: &syn::Expr, to: &mut Block) {
         let mut inner = Block::default();
+        let unroll = match expr {
+            syn::Expr::ForLoop(repeat) if matches!(&*repeat.expr, syn::Expr::Range(_)) => None,
+            syn::Expr::ForLoop(repeat) => unroll(&repeat.attrs),
+            syn::Expr::While(repeat) => unroll(&repeat.attrs),
+            syn::Expr::Loop(repeat) => unroll(&repeat.attrs),
+            _ => None,
+        };
+        if let Some(unroll) = unroll {
+            self.errors.at(unroll.span(), "`#[unroll]` stands on a `for` over a range: `for k in 0..4`");
+        }
         match expr {
             syn::Expr::While(repeat) => {
                 if let syn::Expr::Let(pattern) = &*repeat.cond {
@@ -172,13 +186,56 @@ impl Checker<'_> {
         let syn::Expr::Range(range) = of else { return self.for_each(repeat, of, to) };
         let Some((from, until)) = self.ends(range) else { return };
         let ty = from.ty.clone();
+        let inclusive = matches!(range.limits, syn::RangeLimits::Closed(_));
+        if let Some(unroll) = unroll(&repeat.attrs) {
+            return self.unrolled(repeat, unroll.span(), (from, until, inclusive), to);
+        }
         self.scopes.push(HashMap::new());
         let (name, mutable) = self.counter(&repeat.pat);
         let var = self.bind(name, ty, mutable, VarKind::Value);
         let body = self.body(&repeat.body);
         self.scopes.pop();
-        let inclusive = matches!(range.limits, syn::RangeLimits::Closed(_));
         to.stmts.push(Stmt::For { var, from, to: until, inclusive, body });
+    }
+
+    /// `#[unroll]`: the turns one after the other, each with its number as one that is known.
+    fn unrolled(
+        &mut self,
+        repeat: &syn::ExprForLoop,
+        span: Span,
+        (mut from, mut until, inclusive): (Expr, Expr, bool),
+        to: &mut Block,
+    ) {
+        let ty = from.ty.clone();
+        for end in [&mut from, &mut until] {
+            self.settle_expr(end);
+        }
+        let (Kind::Int(first), Kind::Int(end)) = (&from.kind, &until.kind) else {
+            return self.errors.at(span, "a loop that is unrolled goes from one known number to another");
+        };
+        let turns = *first..*end + i128::from(inclusive);
+        if turns.end - turns.start > MOST_TURNS {
+            return self.errors.at(
+                span,
+                format!(
+                    "this loop has {} turns, and one of more than {MOST_TURNS} is not unrolled",
+                    turns.end - turns.start
+                ),
+            );
+        }
+        for turn in turns {
+            self.scopes.push(HashMap::new());
+            let (name, mutable) = self.counter(&repeat.pat);
+            let var = self.bind(name, ty.clone(), mutable, VarKind::Value);
+            let mut body = self.body(&repeat.body);
+            self.scopes.pop();
+            if leaves_loop(&body) {
+                return self.errors.at(span, "a loop with `break` or `continue` is not unrolled");
+            }
+            let number = Expr::new(Kind::Int(turn), ty.clone(), span);
+            body.stmts.insert(0, Stmt::Let(var, Some(number)));
+            to.stmts.push(Stmt::Expr(Expr::new(Kind::Block(body), Ty::Unit, span)));
+        }
     }
 
     /// `for value in array`.
@@ -234,4 +291,9 @@ impl Checker<'_> {
         let number = |value: u32| Expr::new(Kind::Int(i128::from(value)), U32, span);
         to.stmts.push(Stmt::For { var: at, from: number(0), to: number(len), inclusive: false, body });
     }
+}
+
+/// Asks for a loop to be written out.
+fn unroll(attrs: &[syn::Attribute]) -> Option<&syn::Attribute> {
+    attrs.iter().find(|attr| attr.path().is_ident("unroll"))
 }
