@@ -157,8 +157,8 @@ const FAULTS: &[Fault] = &[
     Fault(
         "groups find the last one's memory",
         "kernel/macros/src/host/groups.rs",
-        "false => quote!(#name.clear(0);),",
-        "false => quote!(),",
+        "            return quote!(0);",
+        "            return quote!(u32::MAX);",
     ),
     Fault(
         "remainders are quotients",

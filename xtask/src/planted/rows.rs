@@ -10,6 +10,7 @@ const LANES: &str = "kernel/src/native/lanes.rs";
 const LINES: &str = "kernel/macros/src/host/lines.rs";
 const SPANS: &str = "kernel/macros/src/host/spans.rs";
 const SPREAD: &str = "kernel/src/native/spread.rs";
+const FILLS: &str = "kernel/macros/src/fills.rs";
 const AFFINE: &str = "kernel/macros/src/host/affine.rs";
 
 const FAULTS: &[Fault] = &[
@@ -74,6 +75,30 @@ const FAULTS: &[Fault] = &[
         "(BinOp::Ge, true) => Kind::Binary(BinOp::Le, a, b)",
     ),
     Fault(
+        "a branch that fills fills for the other one",
+        FILLS,
+        "if a == b { a } else { State::Unknown }",
+        "if a == b { a } else { State::Filled }",
+    ),
+    Fault(
+        "a loop without turns fills",
+        FILLS,
+        "if behind == state { state } else { State::Unknown }",
+        "if behind == state { state } else { State::Filled }",
+    ),
+    Fault(
+        "tiles are as wide as their groups on devices",
+        "kernel/macros/src/wgsl/clearing.rs",
+        "false => {\n                let holds",
+        "false if true => rest,\n            false => {\n                let holds",
+    ),
+    Fault(
+        "what lies behind the filled part stays on devices",
+        "kernel/macros/src/wgsl/clearing.rs",
+        "if {count} < {len}",
+        "if {count} > {len}",
+    ),
+    Fault(
         "tiles are as deep as wide",
         "kernel/src/native/views.rs",
         "linear = linear * *extent as usize + *at as usize;",
@@ -91,7 +116,7 @@ pub(super) fn plant(words: &str) -> Result<()> {
         };
         let look = || {
             test("--no-run")?;
-            Ok::<bool, String>(test("-- edges groups:: lines").is_err())
+            Ok::<bool, String>(test("-- edges groups:: lines fills::").is_err())
         };
         match with_fault(what, file, right, wrong, look)? {
             Ok(true) => println!("FOUND   {what}"),
