@@ -20,6 +20,8 @@ struct Bench<'t> {
     raw: Raw,
     table: &'t mut Table,
     times: usize,
+    /// What a launch over one element takes, ours and by hand, which is not the kernel's.
+    launch: (f64, f64),
 }
 
 /// All rows, on the device that a program would get.
@@ -35,7 +37,8 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         return;
     };
     let sizes = Sizes::of(queue.device().kind() == DeviceKind::Cpu);
-    let mut bench = Bench { queue, raw, table, times: 2 * scale + 1 };
+    let mut bench = Bench { queue, raw, table, times: 2 * scale + 1, launch: (0.0, 0.0) };
+    bench.launches();
     bench.lines(&sizes);
     bench.groups(&sizes);
     bench.products(&sizes);
@@ -63,15 +66,40 @@ impl Bench<'_> {
         begun.elapsed().as_nanos() as f64 / LAUNCHES as f64
     }
 
-    fn row<F>(&mut self, what: &str, ours: F, by_hand: &[&Launch], budget: &str)
+    fn both<F>(&self, ours: F, by_hand: &[&Launch]) -> (f64, f64)
     where
         F: for<'g> Fn(&windlass::CommandGroup<'g>) -> windlass::Result<()>,
     {
         // The first launches build the kernels and make memory.
         self.timed(&ours);
         self.raw.timed(by_hand, LAUNCHES);
-        let (ours, theirs) =
-            alternate(self.times, || self.timed(&ours), || self.raw.timed(by_hand, LAUNCHES));
+        alternate(self.times, || self.timed(&ours), || self.raw.timed(by_hand, LAUNCHES))
+    }
+
+    /// What launching takes by itself: that is no matter of a kernel's text.
+    fn launches(&mut self) {
+        let [x, y] = [(); 2].map(|()| self.raw.buffer(&bytes(&[1.0])));
+        let [a, c] = [(); 2].map(|()| Buffer::from(vec![1.0_f32]));
+        let saxpy = self.raw.launch("saxpy", 1, &[(0, &x), (2, &y)], [1, 1, 1]);
+        let ours = |cg: &windlass::CommandGroup<'_>| {
+            cg.parallel_for(1, ours::saxpy(3.0, cg.read(&a), cg.read_write(&c)))
+        };
+        self.launch = self.both(ours, &[&saxpy]);
+        let (ours, theirs) = self.launch;
+        self.table.cost(
+            "a launch over one element, which is taken from what follows",
+            ours,
+            Some(theirs),
+            "",
+        );
+    }
+
+    fn row<F>(&mut self, what: &str, ours: F, by_hand: &[&Launch], budget: &str)
+    where
+        F: for<'g> Fn(&windlass::CommandGroup<'g>) -> windlass::Result<()>,
+    {
+        let (ours, theirs) = self.both(ours, by_hand);
+        let (ours, theirs) = (ours - self.launch.0, theirs - self.launch.1 * by_hand.len() as f64);
         self.table.speed(&format!("{what}, beside WGSL by hand on wgpu"), ours, theirs, budget);
     }
 
