@@ -231,7 +231,10 @@ fn machete() -> Result<()> {
 
 /// The table of ratios beside the raw bases.
 pub(crate) fn bench(rest: &[String]) -> Result<()> {
-    Process::cargo().words("run --profile bench --package windlass-benches --").args(rest).run()
+    Process::cargo()
+        .words("run --profile bench --package windlass-benches --all-features --")
+        .args(rest)
+        .run()
 }
 
 /// Random programs through every oracle: the tests whose names begin so read how many from `WINDLASS_ORACLE`.

@@ -120,7 +120,7 @@ mod conditions {
 
 #[test]
 fn conditions_are_decided_by_the_compiler() {
-    everywhere(&vec![311, 311, 316], |queue| {
+    everywhere(&[311, 311, 316], |queue| {
         let out = Buffer::<u32>::new(3);
         queue.submit(|cg| cg.parallel_for(3, conditions::chosen(cg.overwrite(&out))))?;
         read(&out)
