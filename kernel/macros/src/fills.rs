@@ -57,7 +57,7 @@ pub(crate) fn fills(module: &Module, function: &Function) -> BTreeMap<VarId, Fil
     let memories = function.params.iter().filter(is_local);
     memories
         .filter_map(|&memory| {
-            let mut search = Search { module, names: &names, memory, found: None };
+            let mut search = Search { module, function, names: &names, memory, found: None };
             search.block(&function.body, State::Untouched)?;
             Some((memory, search.found?))
         })
@@ -77,6 +77,7 @@ enum State {
 
 struct Search<'m> {
     module: &'m Module,
+    function: &'m Function,
     /// What names that never change stand for.
     names: &'m BTreeMap<VarId, &'m Expr>,
     memory: VarId,
@@ -146,7 +147,7 @@ impl Search<'_> {
         match stmt {
             Stmt::Assign(place, None, _) => self.written(place, None),
             // Some elements an item, by a loop of a known length.
-            Stmt::For { var, from, to, inclusive: false, body } => {
+            Stmt::For { var, from, to, inclusive: false, body } if !self.function.vars[*var].mutable => {
                 let (Kind::Int(0), Kind::Int(turns)) = (&from.kind, &to.kind) else { return None };
                 let turns = u32::try_from(*turns).ok().filter(|turns| (1..=MOST).contains(turns))?;
                 let mut left = false;

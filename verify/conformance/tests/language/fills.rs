@@ -134,8 +134,33 @@ fn in_turns(out: &mut [u32], #[local] part: &mut [u32; 64]) {
     }
 }
 
+#[windlass::kernel]
+fn in_other_turns(out: &mut [u32], #[local] part: &mut [u32; 64]) {
+    let i = local_id(0);
+    for mut k in 0..4 {
+        k += 1;
+        part[i + k * 16] = 1;
+    }
+    barrier();
+    let mut sum = 0;
+    for k in 0..64 {
+        sum += part[k];
+    }
+    out[global_id(0)] = sum;
+    barrier();
+    for k in 0..64 {
+        part[k] = 7;
+    }
+}
+
 #[test]
 fn several_elements_an_item() {
+    finds(
+        "in_other_turns",
+        16,
+        |_| 48,
+        |cg, range, out| cg.parallel_for(range, in_other_turns(cg.overwrite(out))),
+    );
     for each in [16, 32, 8] {
         let written =
             (0..64).filter(|at| (0..4).any(|k| (k * 16..k * 16 + each).contains(at))).count() as u32;
