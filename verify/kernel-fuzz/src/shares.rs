@@ -15,6 +15,7 @@ const CONSTRUCTS: &[(&str, &str)] = &[
     ("while", "while k"),
     ("loop", "\nloop {"),
     ("for over a range", "\nfor i"),
+    ("for that is written out", "#[unroll]"),
     ("for up to the last value", "MAX - "),
     ("range with its end", "..="),
     ("break", "break;\n"),

@@ -158,10 +158,13 @@ impl Writer {
             _ => format!("{from}_{name_of}{dots}{}", from + count),
         };
         self.vars.push(Var { name: name.clone(), ty, mutable: false });
-        let body = self.stmts(2, depth - 1, true);
+        // One that is written out has no way out of it.
+        let unrolled = self.random.once_in(4);
+        let body = self.stmts(2, depth - 1, !unrolled);
         self.vars.retain(|v| v.name != name);
         let text = format!("for {name} in {range} {{\n{{0}}}}\n");
-        form(&text, &text, &[&body])
+        let kernel = if unrolled { format!("#[unroll]\n{text}") } else { text.clone() };
+        form(&kernel, &text, &[&body])
     }
 
     fn repeated(&mut self, depth: usize) -> Both {
