@@ -41,15 +41,10 @@ impl Checker<'_> {
     /// A loop as a statement.
     pub(super) fn repeated(&mut self, expr: &syn::Expr, to: &mut Block) {
         let mut inner = Block::default();
-        let unroll = match expr {
-            syn::Expr::ForLoop(repeat) if matches!(&*repeat.expr, syn::Expr::Range(_)) => None,
-            syn::Expr::ForLoop(repeat) => unroll(&repeat.attrs),
-            syn::Expr::While(repeat) => unroll(&repeat.attrs),
-            syn::Expr::Loop(repeat) => unroll(&repeat.attrs),
-            _ => None,
-        };
-        if let Some(unroll) = unroll {
-            self.errors.at(unroll.span(), "`#[unroll]` stands on a `for` over a range: `for k in 0..4`");
+        if let syn::Expr::While(syn::ExprWhile { attrs, .. }) | syn::Expr::Loop(syn::ExprLoop { attrs, .. }) =
+            expr
+        {
+            self.refuse_unroll(attrs);
         }
         match expr {
             syn::Expr::While(repeat) => {
@@ -180,6 +175,9 @@ impl Checker<'_> {
         while let syn::Expr::Paren(inner) = of {
             of = &inner.expr;
         }
+        if !matches!(of, syn::Expr::Range(_)) {
+            self.refuse_unroll(&repeat.attrs);
+        }
         if let Some((range, way)) = self.way(of) {
             return self.walked(repeat, range, way, to);
         }
@@ -196,6 +194,12 @@ impl Checker<'_> {
         let body = self.body(&repeat.body);
         self.scopes.pop();
         to.stmts.push(Stmt::For { var, from, to: until, inclusive, body });
+    }
+
+    fn refuse_unroll(&mut self, attrs: &[syn::Attribute]) {
+        if let Some(unroll) = unroll(attrs) {
+            self.errors.at(unroll.span(), "`#[unroll]` stands on a `for` over a range: `for k in 0..4`");
+        }
     }
 
     /// `#[unroll]`: the turns one after the other, each with its number as one that is known.
