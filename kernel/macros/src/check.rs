@@ -8,6 +8,7 @@ mod exchange;
 mod expr;
 mod generic;
 mod helper;
+mod lent;
 mod loops;
 mod ordered;
 mod overload;

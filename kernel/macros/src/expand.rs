@@ -181,6 +181,7 @@ fn compile(
     module.kernels = kernels.iter().map(|kernel| kernel.at).collect();
     module.structs = structs.into_made();
     if errors.is_empty() {
+        crate::pieces::lower(&mut module);
         crate::tuples::lower(&mut module);
         crate::inline::helpers(&mut module, &mut errors);
     }

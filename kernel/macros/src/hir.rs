@@ -194,6 +194,26 @@ pub(crate) enum Arg {
     Slice(VarId),
     /// A place to be changed.
     Ref(Place),
+    /// What the helper sees as memory of its own (`pieces`).
+    Piece(Piece),
+}
+
+/// A part of memory, or an array or a part of one: from an index on up to another one, or all of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub(crate) of: Whole,
+    pub(crate) from: Option<Expr>,
+    pub(crate) to: Option<Expr>,
+}
+
+/// What a piece is of.
+#[derive(Clone, Debug)]
+pub(crate) enum Whole {
+    Memory(VarId),
+    /// An array that is only read.
+    Array(Expr),
+    /// An array that the helper changes.
+    Changed(Place),
 }
 
 /// Something that can be assigned to.

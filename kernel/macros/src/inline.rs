@@ -177,7 +177,7 @@ impl Caller<'_> {
         match &mut arg {
             Arg::Value(value) => self.part(PartMut::Expr(value)),
             Arg::Ref(place) => self.part(PartMut::Place(place)),
-            Arg::Slice(_) => {}
+            Arg::Slice(_) | Arg::Piece(_) => {}
         }
         arg
     }
@@ -203,7 +203,7 @@ impl Caller<'_> {
                 Arg::Value(value) => to.push(Stmt::Let(names[param], Some(value))),
                 Arg::Slice(var) => names[param] = var,
                 Arg::Ref(Place { base: Base::Var(var), path, .. }) if path.is_empty() => names[param] = var,
-                Arg::Ref(_) => {
+                Arg::Ref(_) | Arg::Piece(_) => {
                     let name = &function.name;
                     self.errors.at(
                         span,

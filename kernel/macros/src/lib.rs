@@ -29,6 +29,7 @@ mod modules;
 mod options;
 mod order;
 mod origin;
+mod pieces;
 mod promise;
 mod shown;
 mod structs;

@@ -248,7 +248,7 @@ impl Analysis<'_> {
                                 self.vars.insert(var);
                             }
                         }
-                        Arg::Slice(_) => {}
+                        Arg::Slice(_) | Arg::Piece(_) => {}
                     }
                 }
             }

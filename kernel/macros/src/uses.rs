@@ -136,7 +136,7 @@ fn of(
                         uses.read.insert(var);
                     }
                 }
-                Arg::Value(_) => {}
+                Arg::Value(_) | Arg::Piece(_) => {}
             }
         }
     }

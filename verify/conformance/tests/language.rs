@@ -22,6 +22,8 @@ mod flow;
 mod groups;
 #[path = "language/half.rs"]
 mod half;
+#[path = "language/lent.rs"]
+mod lent;
 #[path = "language/limits.rs"]
 mod limits;
 #[path = "language/lines.rs"]

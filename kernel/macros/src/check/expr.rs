@@ -440,7 +440,7 @@ fn refused(expr: &syn::Expr) -> &'static str {
             "nothing is awaited inside a kernel; await the event of its group"
         }
         syn::Expr::Reference(_) => "references are made for a helper's `&mut` parameters and slices only",
-        syn::Expr::Range(_) => "a range stands in a `for` only",
+        syn::Expr::Range(_) => "a range stands in a `for`, and in what a helper is given: `&x[a..b]`",
         syn::Expr::Try(_) => "kernels have no `Result` and no `?`",
         syn::Expr::Unsafe(_) => "kernels need no such promise; leave the word away",
         syn::Expr::Let(_) => "kernels have no patterns in conditions",

@@ -6,6 +6,7 @@ use proc_macro2::Span;
 
 use super::Checker;
 use super::helper::{Arguments, Called, Given, arguments};
+use super::lent::lent;
 use crate::functions::Source;
 use crate::generic::{Actual, Bound, Generic, asks_ahead, length_named};
 use crate::hir::Expr;
@@ -120,14 +121,16 @@ impl<'a> Checker<'a> {
     fn look_ahead(&mut self, ty: &syn::Type, given: &mut Given<'_>, generics: &[Generic], bound: &mut Bound) {
         let found = match (ty, given.written) {
             (syn::Type::Reference(reference), Some(written)) => {
-                let inner = match written {
-                    syn::Expr::Reference(reference) => &*reference.expr,
-                    other => other,
-                };
-                match self.slice(inner) {
+                let (inner, _) = lent(written);
+                let found = match self.slice(inner) {
                     Some(var) => Some(self.vars[var].ty.clone()),
                     None if reference.mutability.is_some() => self.place(inner).map(|place| place.ty),
                     None => Some(self.value_of(given, inner)),
+                };
+                match (&*reference.elem, found.map(|found| self.infer.shallow(&found))) {
+                    // An array in the place of memory.
+                    (syn::Type::Slice(_), Some(Ty::Array(element, _))) => Some(*element),
+                    (_, found) => found,
                 }
             }
             (_, Some(written)) => Some(self.value_of(given, written)),

@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use super::Checker;
 use crate::functions::{Source, last_name};
 use crate::generic::Actual;
-use crate::hir::{Arg, Base, Expr, Kind, May, Node, Place, VarKind, walk};
+use crate::hir::{Arg, Base, Expr, Kind, Node, Piece, Place, VarKind, Whole, walk};
 use crate::items::Param;
 use crate::origin::LIBRARY;
 use crate::structs::StructName;
@@ -181,7 +181,7 @@ impl<'a> Checker<'a> {
     /// Rust lends a variable to one argument alone.
     fn borrowed(&mut self, args: &[Arg]) {
         let lent = args.iter().enumerate().filter_map(|(at, arg)| match arg {
-            Arg::Ref(place) => match place.base {
+            Arg::Ref(place) | Arg::Piece(Piece { of: Whole::Changed(place), .. }) => match place.base {
                 Base::Var(var) => Some((at, var)),
                 Base::Element(..) => None,
             },
@@ -191,14 +191,19 @@ impl<'a> Checker<'a> {
             for (at, arg) in args.iter().enumerate().filter(|(at, _)| *at != lender) {
                 let mut used = None;
                 match arg {
-                    Arg::Value(value) => walk(value, &mut |node| {
-                        if let Node::Expr(Expr { kind: Kind::Var(other), span, .. }) = node
-                            && *other == var
-                        {
-                            used = Some(*span);
-                        }
-                    }),
-                    Arg::Ref(Place { base: Base::Var(other), .. }) if *other == var && at > lender => {
+                    Arg::Value(value) | Arg::Piece(Piece { of: Whole::Array(value), .. }) => {
+                        walk(value, &mut |node| {
+                            if let Node::Expr(Expr { kind: Kind::Var(other), span, .. }) = node
+                                && *other == var
+                            {
+                                used = Some(*span);
+                            }
+                        })
+                    }
+                    Arg::Ref(Place { base: Base::Var(other), .. })
+                    | Arg::Piece(Piece {
+                        of: Whole::Changed(Place { base: Base::Var(other), .. }), ..
+                    }) if *other == var && at > lender => {
                         used = Some(self.vars[var].name.span());
                     }
                     _ => {}
@@ -251,34 +256,7 @@ impl<'a> Checker<'a> {
                 self.expect(&place.ty.clone(), &param.ty, span);
                 Some(Arg::Ref(place))
             }
-            VarKind::Slice(wanted) => {
-                let inner = match given.written? {
-                    syn::Expr::Reference(reference) => &*reference.expr,
-                    other => other,
-                };
-                let Some(var) = self.slice(inner) else {
-                    self.errors.at(span, "this parameter takes a slice that the kernel was given; arrays are passed as `&[T; N]`");
-                    return None;
-                };
-                let VarKind::Slice(found) = &self.vars[var].kind else { return None };
-                let name = self.vars[var].name.to_string();
-                let fits = match (wanted.may, found.may) {
-                    (May::Read, May::Read | May::Write) | (May::Write, May::Write) => true,
-                    (a, b) => a == b,
-                };
-                if !fits {
-                    self.errors.at(span, format!("`{name}` does not allow what the helper does with it; see whether it is `&`, `&mut` or atomic"));
-                }
-                if wanted.dims != found.dims {
-                    self.errors.at(
-                        span,
-                        format!("`{name}` has {} dimensions, and {} are wanted", found.dims, wanted.dims),
-                    );
-                }
-                let ty = self.vars[var].ty.clone();
-                self.expect(&ty, &param.ty, span);
-                Some(Arg::Slice(var))
-            }
+            VarKind::Slice(wanted) => self.memory_argument(param, wanted, given),
         }
     }
 }

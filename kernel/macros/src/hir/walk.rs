@@ -1,6 +1,6 @@
 //! Ways through checked code: what a statement, an expression and a place are made of, and walks over all of it.
 
-use super::{Arg, Base, Block, Expr, Kind, Place, Step, Stmt};
+use super::{Arg, Base, Block, Expr, Kind, Piece, Place, Step, Stmt, Whole};
 
 /// Writes the same for those who look and for those who change, so that neither forgets a part that the other knows.
 macro_rules! parts {
@@ -86,6 +86,14 @@ macro_rules! parts {
                                 Arg::Value(e) => each($Part::Expr(e)),
                                 Arg::Ref(place) => each($Part::Place(place)),
                                 Arg::Slice(_) => {}
+                                Arg::Piece(Piece { of, from, to }) => {
+                                    match of {
+                                        Whole::Memory(_) => {}
+                                        Whole::Array(e) => each($Part::Expr(e)),
+                                        Whole::Changed(place) => each($Part::Place(place)),
+                                    }
+                                    from.$iter().chain(to).for_each(|e| each($Part::Expr(e)));
+                                }
                             }
                         }
                     }

@@ -362,6 +362,7 @@ impl Rust<'_> {
         for (number, arg) in args.iter().enumerate() {
             match arg {
                 Arg::Value(value) => texts.push(self.value(value)),
+                Arg::Piece(_) => {}
                 Arg::Slice(var) => {
                     let name = self.name(*var);
                     texts.push(quote!(#name));

@@ -469,6 +469,7 @@ impl<'m> Body<'_, 'm> {
         for arg in args {
             match arg {
                 Arg::Value(_) => texts.extend(values.next()),
+                Arg::Piece(_) => {}
                 Arg::Slice(var) => memories.push(self.memories[var]),
                 Arg::Ref(place) => texts.push(self.reference(place, &mut after)),
             }
