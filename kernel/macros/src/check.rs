@@ -21,7 +21,6 @@ mod tuple;
 use std::collections::HashMap;
 
 use proc_macro2::{Ident, Span};
-use syn::spanned::Spanned;
 
 use generic::{OPEN, Open};
 pub(crate) use helper::MOST_FUNCTIONS;
@@ -187,10 +186,20 @@ impl<'a> Checker<'a> {
 
     fn own_constant(&mut self, item: &syn::ItemConst) {
         let ty = self.read_type(&item.ty);
+        // What the body around it still has to be told stays for later.
+        let (demands, open) = (std::mem::take(&mut self.demands), std::mem::take(&mut self.open));
+        let before = self.errors.count();
         let mut value = self.expr_to(&item.expr, &ty);
+        self.settle_demands();
+        let instances = self.settle_calls();
+        crate::hir::change(&mut value, &mut |node| number_call(&instances, node));
         self.settle_expr(&mut value);
-        if !is_constant(&value) {
-            self.errors.at(item.expr.span(), "a constant's value is made of literals and other constants");
+        (self.demands, self.open) = (demands, open);
+        if !is_constant(&value) && self.errors.count() == before {
+            match crate::evaluate::evaluated(self.around, self.consts, &value) {
+                Ok(computed) => value = computed,
+                Err((span, message)) => self.errors.at(span, message),
+            }
         }
         self.consts.push(Const { name: item.ident.clone(), origin: self.origin, ty, value });
         let at = self.consts.len() - 1;
@@ -294,29 +303,13 @@ impl<'a> Checker<'a> {
 
     /// Types that are known by now replace those that were not, demands are looked at, literals are checked.
     fn settle(&mut self, block: &mut crate::hir::Block) {
-        for demand in std::mem::take(&mut self.demands) {
-            let ok = match self.infer.resolve(&demand.ty) {
-                Some(ty @ (Ty::Scalar(_) | Ty::Vector(..))) => ty.scalar().is_none_or(demand.takes),
-                Some(Ty::Error | Ty::Never) | None => true,
-                Some(_) => false,
-            };
-            if !ok {
-                let found = self.show(&demand.ty);
-                self.errors.at(demand.span, demand.message.replace("{}", &found));
-            }
-        }
+        self.settle_demands();
         let instances = self.settle_calls();
         let (infer, errors) = (&self.infer, &mut *self.errors);
         for var in &mut self.vars {
             var.ty = settled(infer, &var.ty, var.name.span(), errors);
         }
-        change_block(block, &mut |node| {
-            if let Change::Expr(Expr { kind: Kind::Call(at, _), .. }) = node
-                && let Some(open) = at.checked_sub(OPEN)
-            {
-                *at = instances[open];
-            }
-        });
+        change_block(block, &mut |node| number_call(&instances, node));
         change_block(block, &mut |node| finish(infer, errors, node));
         walk_block(block, &mut |node| {
             if let Node::Expr(Expr { kind: Kind::Int(value), ty: Ty::Scalar(scalar), span }) = node
@@ -328,9 +321,33 @@ impl<'a> Checker<'a> {
         });
     }
 
+    /// Looks at what types had to be able to do.
+    fn settle_demands(&mut self) {
+        for demand in std::mem::take(&mut self.demands) {
+            let ok = match self.infer.resolve(&demand.ty) {
+                Some(ty @ (Ty::Scalar(_) | Ty::Vector(..))) => ty.scalar().is_none_or(demand.takes),
+                Some(Ty::Error | Ty::Never) | None => true,
+                Some(_) => false,
+            };
+            if !ok {
+                let found = self.show(&demand.ty);
+                self.errors.at(demand.span, demand.message.replace("{}", &found));
+            }
+        }
+    }
+
     pub(super) fn settle_expr(&mut self, expr: &mut Expr) {
         let (infer, errors) = (&self.infer, &mut *self.errors);
         crate::hir::change(expr, &mut |node| finish(infer, errors, node));
+    }
+}
+
+/// The number of the function that an open call is of.
+fn number_call(instances: &[usize], node: Change<'_>) {
+    if let Change::Expr(Expr { kind: Kind::Call(at, _), .. }) = node
+        && let Some(open) = at.checked_sub(OPEN)
+    {
+        *at = instances[open];
     }
 }
 

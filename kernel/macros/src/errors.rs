@@ -16,6 +16,10 @@ impl Errors {
         self.0.is_empty()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// One error with all messages, where there are any.
     pub(crate) fn into_error(self) -> Option<syn::Error> {
         self.0.into_iter().reduce(|mut all, next| {

@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::origin::{LIBRARY, Origin};
 use crate::structs::Structs;
 use crate::uniform::Differing;
-use crate::{conditional, library, limits, uses};
+use crate::{conditional, evaluate, library, limits, uses};
 
 /// `#[kernel]` on a function.
 pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
@@ -162,10 +162,15 @@ fn compile(
         .collect();
     // Lengths of arrays come first, since structs need them; constants of other types may need the structs.
     let (none, nothing) = (Structs::default(), Functions::new(Vec::new()));
-    constants(&all, true, &none, &nothing, &mut module.consts, &mut errors);
+    let computed = evaluate::computed(all.iter().flat_map(|(items, ..)| items.consts.iter().copied()));
+    let is_computed = |item: &syn::ItemConst| computed.contains(&item.ident.to_string());
+    let is_length = |item: &syn::ItemConst| !is_computed(item) && is_integer(&item.ty);
+    let is_plain = |item: &syn::ItemConst| !is_computed(item) && !is_integer(&item.ty);
+    constants(&all, &is_length, &none, &nothing, &mut module.consts, &mut errors);
     let structs = all_structs(&all, &module.consts, &mut errors);
-    constants(&all, false, &structs, &nothing, &mut module.consts, &mut errors);
+    constants(&all, &is_plain, &structs, &nothing, &mut module.consts, &mut errors);
     let functions = all_functions(&all, &|item| asked(item).is_some(), &structs, &mut errors);
+    constants(&all, &is_computed, &structs, &functions, &mut module.consts, &mut errors);
     let shared = module.consts.len();
     let around = Around { structs: &structs, functions: &functions, consts: shared };
     // Each may call generic helpers with types of its own, which makes more of them.
@@ -240,9 +245,10 @@ fn origin(home: usize, is_named: bool, vis: &syn::Visibility) -> Origin {
     Origin { home, is_open: is_named && !matches!(vis, syn::Visibility::Inherited) }
 }
 
+/// Checks the constants that `which` says.
 fn constants(
     all: &[Of<'_, '_>],
-    integers: bool,
+    which: &dyn Fn(&syn::ItemConst) -> bool,
     structs: &Structs<'_>,
     functions: &Functions<'_>,
     consts: &mut Vec<Const>,
@@ -250,7 +256,7 @@ fn constants(
 ) {
     // A module's constants may be made of those of the modules that it uses, which stand behind it.
     for (items, home, is_named) in all.iter().rev() {
-        for item in items.consts.iter().filter(|item| is_integer(&item.ty) == integers) {
+        for item in items.consts.iter().filter(|item| which(item)) {
             let around = Around { structs, functions, consts: consts.len() };
             let origin = origin(*home, *is_named, &item.vis);
             Checker::new(&around, origin, consts, errors).constant(item);

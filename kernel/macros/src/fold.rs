@@ -42,7 +42,7 @@ pub(crate) fn fold(expr: &mut Expr) {
 }
 
 /// The result that the language defines, for operands of type `of`.
-fn integers(op: BinOp, of: Scalar, a: i128, b: i128) -> Kind {
+pub(crate) fn integers(op: BinOp, of: Scalar, a: i128, b: i128) -> Kind {
     let shift = (b & i128::from(of.bits() - 1)) as u32;
     Kind::Int(of.wrap(match op {
         BinOp::Add => a + b,

@@ -36,7 +36,7 @@ pub(crate) struct Struct {
     pub(crate) is_tuple: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Const {
     pub(crate) name: Ident,
     pub(crate) origin: Origin,

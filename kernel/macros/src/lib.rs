@@ -12,6 +12,7 @@ mod check;
 mod conditional;
 mod device_copy;
 mod errors;
+mod evaluate;
 mod expand;
 mod fills;
 mod flow;

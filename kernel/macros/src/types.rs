@@ -229,6 +229,12 @@ impl Types<'_, '_> {
     }
 }
 
+/// The vector that a path to its `new` or `splat` makes, by its width.
+pub(crate) fn vector_made(path: &syn::Path) -> Option<u8> {
+    let of = path.segments.len().checked_sub(2)?;
+    vector_width(&path.segments[of].ident.to_string())
+}
+
 pub(crate) fn vector_width(name: &str) -> Option<u8> {
     match name {
         "Vec2" => Some(2),

@@ -6,6 +6,8 @@ mod again;
 mod arithmetic;
 #[path = "language/chosen.rs"]
 mod chosen;
+#[path = "language/computed.rs"]
+mod computed;
 #[path = "language/cuda.rs"]
 mod cuda;
 #[path = "language/edges.rs"]

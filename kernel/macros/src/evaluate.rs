@@ -1,0 +1,415 @@
+//! Constants that functions compute: helpers that are `const fn` are run here, as devices would run them.
+
+mod computed;
+mod math;
+mod values;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use proc_macro2::Span;
+
+use crate::check::{Around, Checker};
+use crate::errors::Errors;
+use crate::hir::{
+    Arg, Base, BinOp, Block, Const, Expr, Function, Kind, Piece, Place, Step, Stmt, VarId, Whole,
+};
+use crate::origin::LIBRARY;
+use crate::ty::Ty;
+
+pub(crate) use computed::computed;
+use values::Value;
+
+/// Where a value was not found, and why.
+pub(crate) type Failure = (Span, String);
+
+/// How many operations a constant may take: a compiler that never ends is worse than one that refuses.
+const MOST_STEPS: u32 = 4_000_000;
+
+/// How deep helpers may call each other; one that calls itself gets here.
+const MOST_CALLS: usize = 64;
+
+/// The value of an expression, as one of literals.
+pub(crate) fn evaluated(around: &Around<'_>, consts: &[Const], expr: &Expr) -> Result<Expr, Failure> {
+    let mut machine = Machine { around, checked: HashMap::new(), steps: 0, calls: 0 };
+    let mut frame = Frame { values: HashMap::new(), function: None, consts: Rc::from(consts) };
+    match machine.value(expr, &mut frame) {
+        Ok(value) => value.written(&expr.ty, around.structs, expr.span),
+        Err(Stop::Failure(failure)) => Err(failure),
+        Err(_) => Err((expr.span, "a constant is a value, and this jumps".into())),
+    }
+}
+
+/// Why an expression or a statement is not followed by the next one.
+enum Stop {
+    Break,
+    Continue,
+    Return(Value),
+    Failure(Failure),
+}
+
+/// What a call knows.
+struct Frame {
+    /// The variables that have a value by now.
+    values: HashMap<VarId, Value>,
+    function: Option<Rc<Checked>>,
+    /// What the function's body names.
+    consts: Rc<[Const]>,
+}
+
+/// A function, and the constants that its body names.
+struct Checked {
+    function: Function,
+    consts: Rc<[Const]>,
+}
+
+/// Where a helper's `&mut` goes back to: from which of its variables, to which one here, on which way into it, and from which element on.
+struct Back {
+    from: VarId,
+    to: VarId,
+    path: Vec<usize>,
+    start: usize,
+}
+
+struct Machine<'a, 'k> {
+    around: &'a Around<'k>,
+    checked: HashMap<usize, Rc<Checked>>,
+    steps: u32,
+    calls: usize,
+}
+
+fn unknown(span: Span) -> Stop {
+    Stop::Failure((span, "this is not known when the kernel is compiled".into()))
+}
+
+impl Machine<'_, '_> {
+    fn step(&mut self, span: Span) -> Result<(), Stop> {
+        self.steps += 1;
+        if self.steps <= MOST_STEPS {
+            return Ok(());
+        }
+        let message =
+            format!("this takes more than {MOST_STEPS} steps, and a constant is computed by the compiler");
+        Err(Stop::Failure((span, message)))
+    }
+
+    fn value(&mut self, expr: &Expr, frame: &mut Frame) -> Result<Value, Stop> {
+        let span = expr.span;
+        self.step(span)?;
+        let known = |value: Option<Value>| value.ok_or_else(|| unknown(span));
+        Ok(match &expr.kind {
+            Kind::Unit => Value::Unit,
+            Kind::Bool(value) => Value::Bool(*value),
+            Kind::Int(value) => Value::Int(*value),
+            Kind::Float(value) => math::rounded(*value, &expr.ty),
+            Kind::Const(at) => {
+                let consts = frame.consts.clone();
+                self.value(&consts[*at].value, frame)?
+            }
+            Kind::Var(var) => known(frame.values.get(var).cloned())?,
+            Kind::Unary(op, a) => known(math::unary(*op, &self.value(a, frame)?, &expr.ty))?,
+            Kind::Binary(op, a, b) => {
+                let (x, y) = (self.value(a, frame)?, self.value(b, frame)?);
+                known(math::binary(*op, &x, &y, &a.ty))?
+            }
+            Kind::Logic(and, a, b) => match self.value(a, frame)? {
+                Value::Bool(first) if first == *and => self.value(b, frame)?,
+                first => first,
+            },
+            Kind::Cast(a) => known(math::cast(&self.value(a, frame)?, &expr.ty))?,
+            Kind::Field(a, at) => known(self.value(a, frame)?.part(*at))?,
+            Kind::Component(a, at) => known(self.value(a, frame)?.part(usize::from(*at)))?,
+            Kind::Swizzle(a, which) => {
+                let of = self.value(a, frame)?;
+                let parts: Option<Vec<Value>> = which.iter().map(|at| of.part(usize::from(*at))).collect();
+                known(parts.map(Value::Parts))?
+            }
+            Kind::Index(a, at) => {
+                let (of, at) = (self.value(a, frame)?, self.value(at, frame)?);
+                self.element(&of, &at, &expr.ty)
+            }
+            Kind::Element(var, at) => {
+                let at = known(self.values(at, frame)?.pop())?;
+                let of = frame.values.get(var).ok_or_else(|| unknown(span))?;
+                self.element(of, &at, &expr.ty)
+            }
+            Kind::Len(var, _) => match frame.values.get(var) {
+                Some(Value::Parts(parts)) => Value::Int(parts.len() as i128),
+                _ => return Err(unknown(span)),
+            },
+            Kind::Math(math, operands) => {
+                let values = self.values(operands, frame)?;
+                let of = operands.first().map_or(&expr.ty, |operand| &operand.ty);
+                known(math::function(*math, &values, of, &expr.ty))?
+            }
+            Kind::Call(at, args) => self.call(*at, args, frame, span)?,
+            Kind::Struct(_, list) | Kind::Array(list) | Kind::Vector(list) => {
+                Value::Parts(self.values(list, frame)?)
+            }
+            Kind::Repeat(of) => {
+                let Ty::Array(_, len) = expr.ty else { return Err(unknown(span)) };
+                Value::Parts(vec![self.value(of, frame)?; len as usize])
+            }
+            Kind::Splat(of) => {
+                let width = expr.ty.width().unwrap_or(1);
+                Value::Parts(vec![self.value(of, frame)?; usize::from(width)])
+            }
+            Kind::If(condition, yes, no) => match self.value(condition, frame)? {
+                Value::Bool(true) => self.block(yes, frame)?,
+                _ => self.block(no, frame)?,
+            },
+            Kind::Match(of, arms) => {
+                let Value::Int(of) = self.value(of, frame)? else { return Err(unknown(span)) };
+                let taken = arms.iter().find(|(values, _)| values.is_empty() || values.contains(&of));
+                match taken {
+                    Some((_, block)) => self.block(block, frame)?,
+                    None => return Err(unknown(span)),
+                }
+            }
+            Kind::Block(block) => self.block(block, frame)?,
+            Kind::Id(..) | Kind::Atomic(..) | Kind::Subgroup(..) | Kind::Barrier | Kind::Fence(..) => {
+                return Err(unknown(span));
+            }
+        })
+    }
+
+    fn values(&mut self, list: &[Expr], frame: &mut Frame) -> Result<Vec<Value>, Stop> {
+        list.iter().map(|expr| self.value(expr, frame)).collect()
+    }
+
+    /// An element; outside is zero.
+    fn element(&self, of: &Value, at: &Value, ty: &Ty) -> Value {
+        let at = if let Value::Int(at) = at { usize::try_from(*at).ok() } else { None };
+        at.and_then(|at| of.part(at)).unwrap_or_else(|| self.zero(ty))
+    }
+
+    fn block(&mut self, block: &Block, frame: &mut Frame) -> Result<Value, Stop> {
+        block.stmts.iter().try_for_each(|stmt| self.stmt(stmt, frame))?;
+        match &block.tail {
+            Some(tail) => self.value(tail, frame),
+            None => Ok(Value::Unit),
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, frame: &mut Frame) -> Result<(), Stop> {
+        match stmt {
+            Stmt::Let(var, value) => {
+                let value = match (value, &frame.function) {
+                    (Some(value), _) => self.value(value, frame)?,
+                    (None, Some(checked)) => self.zero(&checked.function.vars[*var].ty),
+                    (None, None) => Value::Unit,
+                };
+                frame.values.insert(*var, value);
+            }
+            Stmt::Assign(place, op, value) => {
+                let (value, span) = (self.value(value, frame)?, value.span);
+                self.assign(place, *op, value, frame)
+                    .map_err(|stop| stop.unwrap_or_else(|| unknown(span)))?;
+            }
+            Stmt::Expr(value) => drop(self.value(value, frame)?),
+            Stmt::While(condition, body) => {
+                while self.value(condition, frame)? == Value::Bool(true) {
+                    if self.ends(body, frame)? {
+                        break;
+                    }
+                }
+            }
+            Stmt::Loop(body) => while !self.ends(body, frame)? {},
+            Stmt::For { var, from, to, inclusive, body } => {
+                let (Value::Int(first), Value::Int(last)) =
+                    (self.value(from, frame)?, self.value(to, frame)?)
+                else {
+                    return Err(unknown(from.span));
+                };
+                for at in first..last + i128::from(*inclusive) {
+                    frame.values.insert(*var, Value::Int(at));
+                    if self.ends(body, frame)? {
+                        break;
+                    }
+                }
+            }
+            Stmt::Break => return Err(Stop::Break),
+            Stmt::Continue => return Err(Stop::Continue),
+            Stmt::Return(None) => return Err(Stop::Return(Value::Unit)),
+            Stmt::Return(Some(value)) => return Err(Stop::Return(self.value(value, frame)?)),
+        }
+        Ok(())
+    }
+
+    /// Runs a loop's body; whether the loop ends with that. An empty body is a step as well, or its loop would never be counted.
+    fn ends(&mut self, body: &Block, frame: &mut Frame) -> Result<bool, Stop> {
+        self.step(Span::call_site())?;
+        match self.block(body, frame) {
+            Ok(_) | Err(Stop::Continue) => Ok(false),
+            Err(Stop::Break) => Ok(true),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Writes to a place; none is said of what went wrong where only the statement has a span for it.
+    fn assign(
+        &mut self,
+        place: &Place,
+        op: Option<BinOp>,
+        value: Value,
+        frame: &mut Frame,
+    ) -> Result<(), Option<Stop>> {
+        let (var, path) = self.path(place, frame)?;
+        let whole = frame.values.get_mut(&var).ok_or(None)?;
+        // Outside nothing is written.
+        let Some(part) = whole.part_mut(&path) else { return Ok(()) };
+        *part = match op {
+            None => value,
+            Some(op) => math::binary(op, part, &value, &place.ty).ok_or(None)?,
+        };
+        Ok(())
+    }
+
+    /// A place, as a variable and the way into it.
+    fn path(&mut self, place: &Place, frame: &mut Frame) -> Result<(VarId, Vec<usize>), Stop> {
+        let (var, first): (VarId, &[Expr]) = match &place.base {
+            Base::Var(var) => (*var, &[]),
+            Base::Element(var, at) => (*var, at),
+        };
+        let mut path = Vec::new();
+        for at in first {
+            path.push(self.number(at, frame)?);
+        }
+        for step in &place.path {
+            path.push(match step {
+                Step::Field(_, at) => *at,
+                Step::Component(at) => usize::from(*at),
+                Step::Index(at, _) => self.number(at, frame)?,
+            });
+        }
+        Ok((var, path))
+    }
+
+    /// An index.
+    fn number(&mut self, at: &Expr, frame: &mut Frame) -> Result<usize, Stop> {
+        match self.value(at, frame)? {
+            Value::Int(value) => Ok(usize::try_from(value).unwrap_or(usize::MAX)),
+            _ => Err(unknown(at.span)),
+        }
+    }
+
+    fn call(&mut self, at: usize, args: &[Arg], frame: &mut Frame, span: Span) -> Result<Value, Stop> {
+        let checked = self.function(at, frame, span).map_err(Stop::Failure)?;
+        let (mut values, mut backs) = (HashMap::new(), Vec::new());
+        for (&param, arg) in checked.function.params.iter().zip(args) {
+            let (given, back) = self.argument(arg, frame, span)?;
+            backs.extend(back.map(|(to, path, start)| Back { from: param, to, path, start }));
+            values.insert(param, given);
+        }
+        self.calls += 1;
+        if self.calls > MOST_CALLS {
+            let name = &checked.function.name;
+            let message = format!("`{name}` is the last of {MOST_CALLS} calls within each other; use a loop");
+            return Err(Stop::Failure((span, message)));
+        }
+        let mut inner = Frame { values, consts: checked.consts.clone(), function: Some(checked.clone()) };
+        let result = match self.block(&checked.function.body, &mut inner) {
+            Ok(value) | Err(Stop::Return(value)) => value,
+            Err(stop) => return Err(stop),
+        };
+        self.calls -= 1;
+        for Back { from, to, path, start } in backs {
+            let place = frame.values.get_mut(&to).and_then(|whole| whole.part_mut(&path));
+            match (place, inner.values.remove(&from)) {
+                (Some(Value::Parts(all)), Some(Value::Parts(part))) => {
+                    all.splice(start..start + part.len(), part);
+                }
+                (Some(place), Some(changed)) => *place = changed,
+                _ => {}
+            }
+        }
+        Ok(result)
+    }
+
+    /// What a helper is given, and where it goes back to: a variable, the way into it, and from which element on.
+    fn argument(
+        &mut self,
+        arg: &Arg,
+        frame: &mut Frame,
+        span: Span,
+    ) -> Result<(Value, Option<(VarId, Vec<usize>, usize)>), Stop> {
+        let known = |frame: &Frame, var: VarId, path: &[usize]| {
+            let whole = frame.values.get(&var).ok_or_else(|| unknown(span))?;
+            Ok::<_, Stop>(path.iter().try_fold(whole.clone(), |part, at| part.part(*at)))
+        };
+        Ok(match arg {
+            Arg::Value(value) => (self.value(value, frame)?, None),
+            Arg::Slice(var) => {
+                let given = known(frame, *var, &[])?;
+                (given.unwrap_or(Value::Unit), Some((*var, Vec::new(), 0)))
+            }
+            Arg::Ref(place) => {
+                let (var, path) = self.path(place, frame)?;
+                let given = known(frame, var, &path)?;
+                (given.unwrap_or_else(|| self.zero(&place.ty)), Some((var, path, 0)))
+            }
+            Arg::Piece(Piece { of, from, to }) => {
+                let (whole, back) = match of {
+                    Whole::Memory(var) => (known(frame, *var, &[])?, Some((*var, Vec::new()))),
+                    Whole::Array(value) => (Some(self.value(value, frame)?), None),
+                    Whole::Changed(place) => {
+                        let (var, path) = self.path(place, frame)?;
+                        (known(frame, var, &path)?, Some((var, path)))
+                    }
+                };
+                let Some(Value::Parts(all)) = whole else { return Err(unknown(span)) };
+                let mut end = |said: &Option<Expr>, missing: usize| match said {
+                    Some(said) => Ok(self.number(said, frame)?.min(all.len())),
+                    None => Ok(missing),
+                };
+                let (start, last) = (end(from, 0)?, end(to, all.len())?);
+                let given = Value::Parts(all[start..last.max(start)].to_vec());
+                (given, back.map(|(var, path)| (var, path, start)))
+            }
+        })
+    }
+
+    /// A function with its body, which is checked for this; what is wrong with it is said again when all are.
+    fn function(&mut self, at: usize, frame: &Frame, span: Span) -> Result<Rc<Checked>, Failure> {
+        if let Some(checked) = self.checked.get(&at) {
+            return Ok(checked.clone());
+        }
+        let functions = self.around.functions;
+        let Some(instance) = functions.made(at) else {
+            return Err((span, "there is no such function".into()));
+        };
+        let source = &functions.sources[instance.source];
+        let name = &source.signature.ident;
+        if source.signature.constness.is_none() && source.origin.home != LIBRARY {
+            return Err((
+                span,
+                format!("a constant is made by functions that are `const fn`, and `{name}` is none"),
+            ));
+        }
+        let (mut errors, mut consts) = (Errors::default(), frame.consts[..self.around.consts].to_vec());
+        let function = Checker::new(self.around, source.origin, &mut consts, &mut errors).function(&instance);
+        if let Some(error) = errors.into_error() {
+            return Err((span, format!("`{name}` is not run for this constant: {error}")));
+        }
+        let checked = Rc::new(Checked { function, consts: Rc::from(consts) });
+        self.checked.insert(at, checked.clone());
+        Ok(checked)
+    }
+
+    /// What reading outside gives.
+    fn zero(&self, ty: &Ty) -> Value {
+        match ty {
+            Ty::Scalar(scalar) if scalar.is_float() => Value::Float(0.0),
+            Ty::Scalar(scalar) if scalar.is_int() => Value::Int(0),
+            Ty::Scalar(_) => Value::Bool(false),
+            Ty::Vector(width, of) => Value::Parts(vec![self.zero(of); usize::from(*width)]),
+            Ty::Array(of, len) => Value::Parts(vec![self.zero(of); *len as usize]),
+            Ty::Tuple(parts) => Value::Parts(parts.iter().map(|ty| self.zero(ty)).collect()),
+            Ty::Struct(at) => {
+                let fields = self.around.structs.fields_of(*at);
+                Value::Parts(fields.iter().map(|(_, ty)| self.zero(ty)).collect())
+            }
+            _ => Value::Unit,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Values of constants.
+
+use proc_macro2::Span;
+
+use super::Failure;
+use crate::hir::{Expr, Kind};
+use crate::structs::Structs;
+use crate::tuples::TUPLE;
+use crate::ty::Ty;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Unit,
+    Bool(bool),
+    Int(i128),
+    /// Of a narrower type it is what that can hold.
+    Float(f64),
+    /// The elements, fields or components.
+    Parts(Vec<Value>),
+}
+
+impl Value {
+    pub(super) fn part(&self, at: usize) -> Option<Value> {
+        match self {
+            Value::Parts(parts) => parts.get(at).cloned(),
+            _ => None,
+        }
+    }
+
+    /// What is found on a way into it, to be changed; none is outside.
+    pub(super) fn part_mut(&mut self, path: &[usize]) -> Option<&mut Value> {
+        path.iter().try_fold(self, |value, at| match value {
+            Value::Parts(parts) => parts.get_mut(*at),
+            _ => None,
+        })
+    }
+
+    /// The value in literals, as constants are written in every language.
+    pub(super) fn written(&self, ty: &Ty, structs: &Structs<'_>, span: Span) -> Result<Expr, Failure> {
+        let all = |parts: &[Value], of: &Ty| -> Result<Vec<Expr>, Failure> {
+            parts.iter().map(|part| part.written(of, structs, span)).collect()
+        };
+        let fields = |parts: &[Value], types: &mut dyn Iterator<Item = &Ty>| -> Result<Vec<Expr>, Failure> {
+            parts.iter().zip(types).map(|(part, ty)| part.written(ty, structs, span)).collect()
+        };
+        let kind = match (self, ty) {
+            (Value::Bool(value), _) => Kind::Bool(*value),
+            (Value::Int(value), _) => Kind::Int(*value),
+            (Value::Float(value), _) if value.is_finite() => Kind::Float(*value),
+            (Value::Float(value), _) => {
+                return Err((span, format!("this comes to {value}, which not every device has")));
+            }
+            (Value::Parts(parts), Ty::Array(of, _)) => Kind::Array(all(parts, of)?),
+            (Value::Parts(parts), Ty::Vector(_, of)) => Kind::Vector(all(parts, of)?),
+            (Value::Parts(parts), Ty::Tuple(types)) => Kind::Struct(TUPLE, fields(parts, &mut types.iter())?),
+            (Value::Parts(parts), Ty::Struct(at)) => {
+                let types = structs.fields_of(*at);
+                Kind::Struct(*at, fields(parts, &mut types.iter().map(|(_, ty)| ty))?)
+            }
+            _ => return Err((span, "this is no value that a constant can have".into())),
+        };
+        Ok(Expr::new(kind, ty.clone(), span))
+    }
+}
