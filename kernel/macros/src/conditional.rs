@@ -126,6 +126,10 @@ impl VisitMut for Decide {
         visit_mut::visit_item_impl_mut(self, item);
     }
 
+    fn visit_item_enum_mut(&mut self, item: &mut syn::ItemEnum) {
+        self.keep(&mut item.variants, |variant| Some(&mut variant.attrs));
+    }
+
     fn visit_fields_named_mut(&mut self, fields: &mut syn::FieldsNamed) {
         self.keep(&mut fields.named, |field| Some(&mut field.attrs));
     }
@@ -153,6 +157,7 @@ fn attrs_of_item(item: &mut syn::Item) -> Option<&mut Vec<syn::Attribute>> {
         syn::Item::Fn(item) => Some(&mut item.attrs),
         syn::Item::Impl(item) => Some(&mut item.attrs),
         syn::Item::Struct(item) => Some(&mut item.attrs),
+        syn::Item::Enum(item) => Some(&mut item.attrs),
         syn::Item::Const(item) => Some(&mut item.attrs),
         syn::Item::Type(item) => Some(&mut item.attrs),
         syn::Item::Use(item) => Some(&mut item.attrs),

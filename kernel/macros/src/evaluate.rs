@@ -31,7 +31,7 @@ const MOST_CALLS: usize = 64;
 
 /// The value of an expression, as one of literals.
 pub(crate) fn evaluated(around: &Around<'_>, consts: &[Const], expr: &Expr) -> Result<Expr, Failure> {
-    let mut machine = Machine { around, checked: HashMap::new(), steps: 0, calls: 0 };
+    let mut machine = Machine { around, checked: HashMap::new(), constant: expr.span, steps: 0, calls: 0 };
     let mut frame = Frame { values: HashMap::new(), function: None, consts: Rc::from(consts) };
     match machine.value(expr, &mut frame) {
         Ok(value) => value.written(&expr.ty, around.structs, expr.span),
@@ -74,6 +74,8 @@ struct Back {
 struct Machine<'a, 'k> {
     around: &'a Around<'k>,
     checked: HashMap<usize, Rc<Checked>>,
+    /// Where the constant's value is written.
+    constant: Span,
     steps: u32,
     calls: usize,
 }
@@ -83,19 +85,19 @@ fn unknown(span: Span) -> Stop {
 }
 
 impl Machine<'_, '_> {
-    fn step(&mut self, span: Span) -> Result<(), Stop> {
+    fn step(&mut self) -> Result<(), Stop> {
         self.steps += 1;
         if self.steps <= MOST_STEPS {
             return Ok(());
         }
         let message =
             format!("this takes more than {MOST_STEPS} steps, and a constant is computed by the compiler");
-        Err(Stop::Failure((span, message)))
+        Err(Stop::Failure((self.constant, message)))
     }
 
     fn value(&mut self, expr: &Expr, frame: &mut Frame) -> Result<Value, Stop> {
         let span = expr.span;
-        self.step(span)?;
+        self.step()?;
         let known = |value: Option<Value>| value.ok_or_else(|| unknown(span));
         Ok(match &expr.kind {
             Kind::Unit => Value::Unit,
@@ -238,7 +240,7 @@ impl Machine<'_, '_> {
 
     /// Runs a loop's body; whether the loop ends with that. An empty body is a step as well, or its loop would never be counted.
     fn ends(&mut self, body: &Block, frame: &mut Frame) -> Result<bool, Stop> {
-        self.step(Span::call_site())?;
+        self.step()?;
         match self.block(body, frame) {
             Ok(_) | Err(Stop::Continue) => Ok(false),
             Err(Stop::Break) => Ok(true),
@@ -401,6 +403,7 @@ impl Machine<'_, '_> {
         match ty {
             Ty::Scalar(scalar) if scalar.is_float() => Value::Float(0.0),
             Ty::Scalar(scalar) if scalar.is_int() => Value::Int(0),
+            Ty::Enum(_) => Value::Int(0),
             Ty::Scalar(_) => Value::Bool(false),
             Ty::Vector(width, of) => Value::Parts(vec![self.zero(of); usize::from(*width)]),
             Ty::Array(of, len) => Value::Parts(vec![self.zero(of); *len as usize]),

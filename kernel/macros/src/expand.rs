@@ -1,5 +1,6 @@
 //! The attributes: from their items to what stands in their place.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use proc_macro2::TokenStream;
@@ -8,7 +9,7 @@ use syn::spanned::Spanned;
 
 use crate::check::{Around, Checker, MOST_FUNCTIONS};
 use crate::errors::Errors;
-use crate::functions::{Functions, Instance, Source, last_name};
+use crate::functions::{Functions, Instance, Source};
 use crate::hir::{Const, Module};
 use crate::launch::Launched;
 use crate::modules::{self, Used};
@@ -16,7 +17,7 @@ use crate::options::Options;
 use crate::origin::{LIBRARY, Origin};
 use crate::structs::Structs;
 use crate::uniform::Differing;
-use crate::{conditional, evaluate, library, limits, uses};
+use crate::{conditional, evaluate, library, limits, outside, uses};
 
 /// `#[kernel]` on a function.
 pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
@@ -78,7 +79,7 @@ pub(super) fn module(
         compile(&items, &others, &|item| item.attrs.iter().any(is_kernel).then(|| Options::of(item)), root)?;
     let kernels = items.functions.iter().filter(|item| item.attrs.iter().any(is_kernel));
     let kernels = kernels.map(|item| &item.sig.ident);
-    let Items { structs, types, .. } = &items;
+    let Items { structs, enums, types, .. } = &items;
     let others = items.others.iter().map(|item| modules::plain_use(item));
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
     let offered = modules::offer(&item, &content, used);
@@ -96,6 +97,10 @@ pub(super) fn module(
                 #types
             )*
             #(#structs)*
+            #(
+                #[allow(dead_code, reason = "kernels may be all that makes these")]
+                #enums
+            )*
             #(#made)*
 
             /// All kernels of the module, to be built ahead.
@@ -118,6 +123,7 @@ struct Items<'a> {
     functions: Vec<&'a syn::ItemFn>,
     impls: Vec<&'a syn::ItemImpl>,
     structs: Vec<&'a syn::ItemStruct>,
+    enums: Vec<&'a syn::ItemEnum>,
     consts: Vec<&'a syn::ItemConst>,
     types: Vec<&'a syn::ItemType>,
     others: Vec<&'a syn::ItemUse>,
@@ -131,12 +137,13 @@ impl<'a> Items<'a> {
                 syn::Item::Fn(item) => items.functions.push(item),
                 syn::Item::Impl(item) => items.impls.push(item),
                 syn::Item::Struct(item) => items.structs.push(item),
+                syn::Item::Enum(item) => items.enums.push(item),
                 syn::Item::Const(item) => items.consts.push(item),
                 syn::Item::Type(item) => items.types.push(item),
                 syn::Item::Use(item) => items.others.push(item),
                 other => errors.at(
                     other.span(),
-                    "a `kernels` module has functions, structs and their `impl`s, constants, `type` and `use`; other items \
+                    "a `kernels` module has functions, structs and enums with their `impl`s, constants, `type` and `use`; other items \
                      stand outside",
                 ),
             }
@@ -184,7 +191,12 @@ fn compile(
     }
     let kernels: Vec<Kernel<'_>> = all_kernels(items, &functions);
     module.kernels = kernels.iter().map(|kernel| kernel.at).collect();
-    module.structs = structs.into_made();
+    // In kernels these are numbers, and the rest of the program knows the enum.
+    let of_enums = items.consts.iter().filter(|item| outside::names_enum(&item.ty, &structs));
+    let of_enums =
+        of_enums.map(|item| (&item.ident, outside::constant_of_enum(item, &module.consts, &structs)));
+    let of_enums: HashMap<&proc_macro2::Ident, TokenStream> = of_enums.collect();
+    (module.structs, module.enums) = structs.into_made();
     if errors.is_empty() {
         crate::pieces::lower(&mut module);
         crate::tuples::lower(&mut module);
@@ -217,9 +229,12 @@ fn compile(
     if let Some(error) = errors.into_error() {
         return Err(error);
     }
-    let plain = items.structs.iter().map(|item| zero(item, root));
+    let plain = items.structs.iter().map(|item| outside::zero(item, root));
     let mut made: Vec<TokenStream> = plain.collect();
-    made.extend(items.consts.iter().filter_map(|item| constant(item, &module, root)));
+    made.extend(items.consts.iter().filter_map(|item| match of_enums.get(&item.ident) {
+        Some(tokens) => Some(tokens.clone()),
+        None => outside::constant(item, &module, root),
+    }));
     for Kernel { at, item, instance } in &kernels {
         let attrs: Vec<syn::Attribute> =
             item.attrs.iter().filter(|attr| !self::is_kernel(attr)).cloned().collect();
@@ -273,13 +288,17 @@ fn all_structs<'a>(all: &[Of<'_, 'a>], consts: &[Const], errors: &mut Errors) ->
         for item in items.structs.iter().filter(|item| !item.generics.params.is_empty()) {
             structs.template(item, origin(*home, *is_named, &item.vis), errors);
         }
+        for item in &items.enums {
+            structs.enumerate(item, origin(*home, *is_named, &item.vis), errors);
+            copyable(&item.attrs, &item.ident, errors);
+        }
     }
     for (items, home, is_named) in all.iter().rev() {
         // These may name those before them, as their fields' types.
         for item in items.structs.iter().filter(|item| item.generics.params.is_empty()) {
             structs.plain(item, origin(*home, *is_named, &item.vis), errors);
         }
-        items.structs.iter().for_each(|item| copyable(item, errors));
+        items.structs.iter().for_each(|item| copyable(&item.attrs, &item.ident, errors));
     }
     structs
 }
@@ -324,10 +343,10 @@ fn is_integer(ty: &syn::Type) -> bool {
     name == "usize" || crate::ty::Scalar::from_name(&name).is_some_and(crate::ty::Scalar::is_int)
 }
 
-/// Structs are copied as kernels copy them.
-fn copyable(item: &syn::ItemStruct, errors: &mut Errors) {
+/// Structs and enums are copied as kernels copy them.
+fn copyable(attrs: &[syn::Attribute], name: &proc_macro2::Ident, errors: &mut Errors) {
     let derives = |name: &str| {
-        item.attrs.iter().filter(|attr| attr.path().is_ident("derive")).any(|attr| {
+        attrs.iter().filter(|attr| attr.path().is_ident("derive")).any(|attr| {
             let mut found = false;
             let _ = attr.parse_nested_meta(|meta| {
                 found |= meta.path.segments.last().is_some_and(|s| s.ident == name);
@@ -337,38 +356,9 @@ fn copyable(item: &syn::ItemStruct, errors: &mut Errors) {
         })
     };
     if !derives("Copy") {
-        errors.at(item.ident.span(), "a struct for kernels is copied by them: add `#[derive(Clone, Copy)]`");
-    }
-}
-
-/// A constant as the rest of the program sees it: of the type and the value that it has in kernels.
-fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Option<TokenStream> {
-    let constant = module.consts.iter().find(|c| c.name == item.ident)?;
-    let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
-    let (mut ty, mut value) = crate::host::constant(module, &quote!(#root::__private), constant);
-    // Of this type there are none in kernels, and lengths of arrays outside are.
-    if last_name(&item.ty).is_some_and(|name| name == "usize") {
-        (ty, value) = (quote!(usize), quote!(#value as usize));
-    }
-    Some(quote! {
-        #(#attrs)*
-        #[allow(dead_code, reason = "kernels have its value")]
-        #vis const #name: #ty = #value;
-    })
-}
-
-/// The value that reading outside gives.
-fn zero(item: &syn::ItemStruct, root: &TokenStream) -> TokenStream {
-    let name = &item.ident;
-    let fields = item.fields.iter().filter_map(|field| field.ident.as_ref());
-    let mut generics = item.generics.clone();
-    for param in generics.type_params_mut() {
-        param.bounds.push(syn::parse_quote!(#root::__private::Zero));
-    }
-    let (outer, inner, bounds) = generics.split_for_impl();
-    quote! {
-        impl #outer #root::__private::Zero for #name #inner #bounds {
-            const ZERO: Self = #name { #(#fields: #root::__private::Zero::ZERO),* };
-        }
+        errors.at(
+            name.span(),
+            format!("kernels copy their structs and enums: add `#[derive(Clone, Copy)]` to `{name}`"),
+        );
     }
 }

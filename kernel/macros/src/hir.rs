@@ -19,6 +19,8 @@ pub(crate) type VarId = usize;
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     pub(crate) structs: Vec<Struct>,
+    /// What the enums are called, which are numbers here.
+    pub(crate) enums: Vec<Ident>,
     pub(crate) consts: Vec<Const>,
     pub(crate) functions: Vec<Function>,
     /// Which of the functions are kernels.

@@ -5,6 +5,7 @@ use syn::spanned::Spanned;
 
 use crate::errors::Errors;
 use crate::hir::{May, Slice, Space, VarKind};
+use crate::structs::NO_ENUMS;
 use crate::ty::{Scalar, Ty};
 use crate::types::Types;
 
@@ -125,6 +126,9 @@ impl Types<'_, '_> {
                     );
                 }
                 let read = self.read(ty, errors);
+                if kernel && !matches!(read, Ty::Enum(_)) && self.structs.has_enum(&read) {
+                    errors.at(ty.span(), NO_ENUMS);
+                }
                 if kernel && self.structs.has_tuple(&read) {
                     errors.at(ty.span(), NO_TUPLES);
                 }
@@ -225,6 +229,10 @@ impl Types<'_, '_> {
         let read = self.read(ty, errors);
         if read == Ty::Scalar(Scalar::Bool) {
             errors.at(ty.span(), "`bool` has no fixed form in memory; use `u32`, zero or not");
+            return Ty::Error;
+        }
+        if self.structs.has_enum(&read) {
+            errors.at(ty.span(), NO_ENUMS);
             return Ty::Error;
         }
         if self.structs.has_tuple(&read) {

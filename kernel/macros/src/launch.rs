@@ -7,7 +7,7 @@ use quote::{format_ident, quote, quote_spanned};
 
 use crate::hir::{Function, May, Module, Slice, Space, VarId, VarKind};
 use crate::host::{native, type_tokens};
-use crate::items::Signature;
+use crate::items::{Param, Signature};
 use crate::order::Order;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
@@ -55,11 +55,17 @@ impl Launched<'_> {
             all.filter(|&(&param, _)| !is_fixed_local(&function.vars[param].kind))
         };
         let params = passed().map(|(&param, written)| {
-            let (name, ty) = (&written.name, self.argument_type(param, written.span));
+            let (name, ty) = (&written.name, self.argument_type(param, written));
             quote!(#name: #ty)
         });
         let arguments: Vec<TokenStream> = passed()
-            .map(|(&param, written)| self.argument(param, &written.name, overrides.get(&param)))
+            .map(|(&param, written)| match written.ty {
+                Ty::Enum(_) => {
+                    let name = &written.name;
+                    quote!(.value(#name as i32))
+                }
+                _ => self.argument(param, &written.name, overrides.get(&param)),
+            })
             .chain(self.fixed_local())
             .collect();
         let grouped = self.uses[self.at].groups;
@@ -257,8 +263,12 @@ impl Launched<'_> {
 
     /// What the launch function takes for a parameter. The bound stands where the parameter's type was written, so
     /// that the compiler points there.
-    fn argument_type(&self, param: VarId, span: proc_macro2::Span) -> TokenStream {
-        let root = self.root;
+    fn argument_type(&self, param: VarId, written: &Param) -> TokenStream {
+        let (root, span) = (self.root, written.span);
+        if let Ty::Enum(at) = written.ty {
+            let name = &self.module.enums[at];
+            return quote_spanned!(span=> #name);
+        }
         let var = &self.function().vars[param];
         let ty = type_tokens(self.module, &quote!(#root::__private), &var.ty);
         if var.kind == VarKind::Ref {

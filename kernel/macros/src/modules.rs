@@ -193,6 +193,7 @@ fn is_public(item: &syn::Item) -> bool {
     let vis = match item {
         syn::Item::Fn(item) => &item.vis,
         syn::Item::Struct(item) => &item.vis,
+        syn::Item::Enum(item) => &item.vis,
         syn::Item::Const(item) => &item.vis,
         syn::Item::Type(item) => &item.vis,
         _ => return false,

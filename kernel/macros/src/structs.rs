@@ -6,12 +6,16 @@ use std::collections::HashMap;
 use proc_macro2::Ident;
 use syn::spanned::Spanned;
 
+use crate::enums::Enum;
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{Const, Kind, Struct};
 use crate::origin::{Origin, meant};
 use crate::ty::{Scalar, Ty};
 use crate::types::Types;
+
+pub(crate) const NO_ENUMS: &str =
+    "an enum has no fixed form in memory; keep its number, `kind as u32`, in a `u32` there";
 
 /// All of them. A generic struct is a struct of its own for each set of arguments that it is used with.
 #[derive(Debug, Default)]
@@ -20,17 +24,19 @@ pub(crate) struct Structs<'a> {
     /// Where each of the plain ones was written.
     plain: RefCell<Vec<(usize, Origin)>>,
     templates: Vec<Template<'a>>,
+    enums: Vec<Enum>,
     /// `type Name = …;`
     aliases: Vec<(&'a syn::ItemType, Origin)>,
     /// Integer constants, for lengths.
     lengths: HashMap<String, Vec<(i128, Origin)>>,
 }
 
-/// What a struct's name stands for.
+/// What the name of a struct or an enum stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StructName {
     Plain(usize),
     Template(usize),
+    Enum(usize),
 }
 
 /// A generic struct.
@@ -78,6 +84,24 @@ impl<'a> Structs<'a> {
         self.templates.push(Template { item, generics, origin });
     }
 
+    pub(crate) fn enumerate(&mut self, item: &syn::ItemEnum, origin: Origin, errors: &mut Errors) {
+        self.enums.push(Enum::read(item, origin, errors));
+    }
+
+    /// An enum by its number.
+    pub(crate) fn choice(&self, at: usize) -> &Enum {
+        &self.enums[at]
+    }
+
+    /// Whose functions a value of a type has, and what that is called.
+    pub(crate) fn owner(&self, ty: &Ty) -> Option<(StructName, Ident)> {
+        match ty {
+            Ty::Struct(at) => Some((self.named(*at), self.name(*at))),
+            Ty::Enum(at) => Some((StructName::Enum(*at), self.enums[*at].name.clone())),
+            _ => None,
+        }
+    }
+
     /// Takes a plain struct, which may name those before it.
     pub(crate) fn plain(&self, item: &syn::ItemStruct, origin: Origin, errors: &mut Errors) {
         named_fields(item, errors);
@@ -98,7 +122,13 @@ impl<'a> Structs<'a> {
         let length = |name: &Ident| self.length(name, home);
         let types = Types { structs: self, length: &length, bound, sizes: false, home };
         let syn::Fields::Named(named) = &item.fields else { return Vec::new() };
-        let field = |field: &syn::Field| Some((field.ident.clone()?, types.read(&field.ty, errors)));
+        let field = |field: &syn::Field| {
+            let ty = types.read(&field.ty, errors);
+            if self.has_enum(&ty) {
+                errors.at(field.ty.span(), NO_ENUMS);
+            }
+            Some((field.ident.clone()?, ty))
+        };
         named.named.iter().filter_map(field).collect()
     }
 
@@ -109,7 +139,9 @@ impl<'a> Structs<'a> {
         let plain = plain.map(|(at, origin)| (StructName::Plain(*at), *origin));
         let generic = self.templates.iter().enumerate().filter(|(_, template)| template.item.ident == *name);
         let generic = generic.map(|(at, template)| (StructName::Template(at), template.origin));
-        meant(plain.chain(generic), from)
+        let enums = self.enums.iter().enumerate().filter(|(_, of)| of.name == *name);
+        let enums = enums.map(|(at, of)| (StructName::Enum(at), of.origin));
+        meant(plain.chain(generic).chain(enums), from)
     }
 
     /// What the name of this one stands for.
@@ -164,6 +196,16 @@ impl<'a> Structs<'a> {
         }
     }
 
+    /// Whether there is an enum in a type.
+    pub(crate) fn has_enum(&self, ty: &Ty) -> bool {
+        match ty {
+            Ty::Enum(_) => true,
+            Ty::Array(of, _) => self.has_enum(of),
+            Ty::Tuple(parts) => parts.iter().any(|ty| self.has_enum(ty)),
+            _ => false,
+        }
+    }
+
     /// Whether there is an integer of less than 32 bits in a type.
     pub(crate) fn has_small(&self, ty: &Ty) -> bool {
         match ty {
@@ -205,8 +247,9 @@ impl<'a> Structs<'a> {
         if actuals.is_empty() { name.to_string() } else { format!("{name}<{}>", actuals.join(", ")) }
     }
 
-    pub(crate) fn into_made(self) -> Vec<Struct> {
-        self.made.into_inner()
+    /// The structs, and what the enums are called.
+    pub(crate) fn into_made(self) -> (Vec<Struct>, Vec<Ident>) {
+        (self.made.into_inner(), self.enums.into_iter().map(|of| of.name).collect())
     }
 }
 

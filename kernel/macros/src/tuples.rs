@@ -1,15 +1,15 @@
-//! Tuples become structs that nobody wrote, once all types are known.
+//! Tuples become structs that nobody wrote, and enums numbers, once all types are known.
 
 use quote::format_ident;
 
 use crate::generic::Actual;
 use crate::hir::{Base, Change, Expr, Kind, Module, Place, Step, Struct, Var, change, change_block};
-use crate::ty::Ty;
+use crate::ty::{I32, Ty};
 
 /// The number of the struct that a tuple is, before it is one.
 pub(crate) const TUPLE: usize = usize::MAX;
 
-/// Makes all of them structs.
+/// Replaces all of them.
 pub(crate) fn lower(module: &mut Module) {
     let mut structs = std::mem::take(&mut module.structs);
     for at in 0..structs.len() {
@@ -68,9 +68,10 @@ fn steps(place: &mut Place, vars: &[Var], structs: &[Struct]) {
     }
 }
 
-/// A type in which tuples are structs.
+/// A type in which tuples are structs, and enums numbers.
 fn whole(ty: &mut Ty, structs: &mut Vec<Struct>) {
     match ty {
+        Ty::Enum(_) => *ty = I32,
         Ty::Array(of, _) => whole(of, structs),
         Ty::Tuple(parts) => {
             let mut parts = std::mem::take(parts);

@@ -123,6 +123,8 @@ pub(crate) enum Ty {
     Vector(u8, Box<Ty>),
     Array(Box<Ty>, u32),
     Struct(usize),
+    /// Until all types are known; then it is `i32` (`enums`).
+    Enum(usize),
     /// Until all types are known; then it is a struct that nobody wrote (`tuples`).
     Tuple(Vec<Ty>),
     /// Not known yet.
@@ -282,6 +284,7 @@ impl fmt::Display for Shown<'_> {
                 let parts = parts.iter().map(|part| Shown(part, infer, structs).to_string());
                 write!(f, "({})", parts.collect::<Vec<_>>().join(", "))
             }
+            Ty::Enum(at) => write!(f, "{}", structs.choice(at).name),
             Ty::Struct(at) => f.write_str(&structs.show(at, &|ty| Shown(ty, infer, structs).to_string())),
             var @ Ty::Var(_) => f.write_str(match infer.guess(&var) {
                 Some(Guess::Int) => "an integer",

@@ -34,7 +34,8 @@ impl Types<'_, '_> {
                     None => {
                         errors.at(
                             array.len.span(),
-                            "an array's length is an integer literal or a constant, and not zero",
+                            "an array's length is an integer literal or a constant, and not zero (outside of bodies none that a function \
+                             computes)",
                         );
                         Ty::Error
                     }
@@ -125,6 +126,7 @@ impl Types<'_, '_> {
         match self.structs.find(&last.ident, self.home) {
             Some(StructName::Plain(at)) => return Ty::Struct(at),
             Some(StructName::Template(template)) => return self.instance(template, last, errors),
+            Some(StructName::Enum(at)) => return Ty::Enum(at),
             None => {}
         }
         if let Some(ty) = self.structs.aliased(&last.ident, self.home) {

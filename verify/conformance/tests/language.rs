@@ -12,6 +12,8 @@ mod computed;
 mod cuda;
 #[path = "language/edges.rs"]
 mod edges;
+#[path = "language/enums.rs"]
+mod enums;
 #[path = "language/everywhere.rs"]
 mod everywhere;
 #[path = "language/exactness.rs"]

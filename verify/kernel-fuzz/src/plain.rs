@@ -45,6 +45,12 @@ pub fn read<T: Copy + Default>(of: &[T], at: u32) -> T {
     of.get(at as usize).copied().unwrap_or_default()
 }
 
+/// The elements from one on up to another one, as far as there are such.
+pub fn part<T>(of: &[T], from: u32, to: u32) -> &[T] {
+    let from = (from as usize).min(of.len());
+    &of[from..(to as usize).clamp(from, of.len().max(from))]
+}
+
 /// Writes element `at`, and nothing outside.
 pub fn write<T>(to: &mut [T], at: u32, value: T) {
     if let Some(element) = to.get_mut(at as usize) {

@@ -41,6 +41,35 @@ pub(crate) const ITEMS: &str = "    type Row = [i32; 3];
     impl MulAssign<u32> for Pair {
         fn mul_assign(&mut self, by: u32) { self.high *= by; self.rest[0] -= 1; }
     }
+    #[derive(Clone, Copy, PartialEq)]
+    enum Way { Up, Down = 5, Over = -2 }
+    const WAYS: [Way; 2] = [Way::Down, turned(Way::Down)];
+    const MASKS: [u32; 6] = masks(LIMIT);
+    const fn turned(way: Way) -> Way { match way { Way::Up => Way::Down, Way::Down => Way::Over, Way::Over => Way::Up } }
+    const fn masks(from: u32) -> [u32; 6] {
+        let mut all = [0; 6];
+        let mut last = from;
+        for i in 0..6_u32 {
+            last = last * 0x9e37_79b1 + i;
+            all[i] = if last % 3 == 0 { last >> 7_u32 } else { last };
+        }
+        all
+    }
+    impl Way {
+        fn go(self, a: i32, b: i32) -> i32 { match self { Way::Up => a + b, Way::Down => a - b, Way::Over => a ^ b } }
+    }
+    fn folded(x: &[u32], from: u32) -> u32 {
+        let mut all = from ^ x.len();
+        for i in 0..x.len() + 1 { all = all * 31 + x[i]; }
+        all
+    }
+    fn swapped<T>(x: &mut [T], by: T) {
+        let last = x.len() - 1;
+        let kept = x[0];
+        x[0] = x[last];
+        x[last] = kept;
+        x[1] += by;
+    }
     fn larger<T: PartialOrd>(a: T, b: T) -> T { if a > b { a } else { b } }
     fn at<T, const N: usize>(of: [T; N], index: usize) -> T { let last: usize = N - 1; of[index.min(last)] }
     fn below<T>(of: &[T], index: u32, or: T) -> T { if index < of.len() { of[index] } else { or } }
@@ -55,7 +84,24 @@ pub(crate) const ITEMS: &str = "    type Row = [i32; 3];
 ";
 
 /// The same in plain Rust.
-pub(crate) const PLAIN_ITEMS: &str = "    impl Pair {
+pub(crate) const PLAIN_ITEMS: &str = "    #[derive(Clone, Copy, PartialEq)]
+    enum Way { Up, Down = 5, Over = -2 }
+    const WAYS: [Way; 2] = [Way::Down, Way::Over];
+    impl Way {
+        fn turned(self) -> Way { match self { Way::Up => Way::Down, Way::Down => Way::Over, Way::Over => Way::Up } }
+        fn go(self, a: i32, b: i32) -> i32 {
+            match self { Way::Up => a.wrapping_add(b), Way::Down => a.wrapping_sub(b), Way::Over => a ^ b }
+        }
+    }
+    fn masks() -> Vec<u32> {
+        (0..6).scan(LIMIT, |last, i| { *last = last.wrapping_mul(0x9e37_79b1).wrapping_add(i); Some(*last) })
+            .map(|last| if last % 3 == 0 { last >> 7 } else { last })
+            .collect()
+    }
+    fn folded(x: &[u32], from: u32) -> u32 {
+        x.iter().chain([&0]).fold(from ^ x.len() as u32, |all, x| all.wrapping_mul(31).wrapping_add(*x))
+    }
+    impl Pair {
         fn of(low: i32, high: u32) -> Self { Pair { low, high, rest: [1, low, -3] } }
         fn sum(&self) -> i32 { self.rest.iter().fold(self.low.wrapping_add(self.high as i32), |sum, r| sum.wrapping_add(*r)) }
         fn shift(&mut self, by: i32) { self.low = self.low.wrapping_add(by); self.rest[1] = self.low; }
@@ -74,7 +120,27 @@ impl Writer {
         if self.in_helper {
             return self.arithmetic(ty, &a, &b, &u);
         }
-        match (self.random.below(6), ty) {
+        match (self.random.below(8), ty) {
+            (6, Ty::U) => form(
+                "folded(&b[({0}) % 60..({1}) % 90], {2})",
+                "folded(part(&m.b, ({0}) % 60, ({1}) % 90), {2})",
+                &[&a, &b, &u],
+            ),
+            (7, Ty::U) => form(
+                "(folded(&[{0}, {1}, {0}][1..], 3) ^ MASKS[({2}) % 7])",
+                "(folded(&[{1}, {0}], 3) ^ read(&masks(), ({2}) % 7))",
+                &[&a, &b, &u],
+            ),
+            (6, _) => form(
+                "turned(WAYS[({2}) % 2]).go({0}, {1})",
+                "WAYS[(({2}) % 2) as usize].turned().go({0}, {1})",
+                &[&a, &b, &u],
+            ),
+            (7, _) => form(
+                "(match (if {0} < {1} { Way::Up } else { turned(Way::Down) }) { Way::Up => {1}, way => way as i32 })",
+                "(if {0} < {1} { {1} } else { -2 })",
+                &[&a, &b],
+            ),
             (0, _) => self.arithmetic(ty, &a, &b, &u),
             (1, _) => form("larger({0}, {1})", "({0}).max({1})", &[&a, &b]),
             (2, _) => form(
@@ -161,7 +227,8 @@ impl Writer {
 
     /// A statement about something shared, or a loop of another kind.
     pub(crate) fn shared_stmt(&mut self, depth: usize, in_loop: bool) -> Both {
-        match self.random.below(8) {
+        match self.random.below(10) {
+            8 | 9 => self.lent(),
             0 => self.method(depth),
             1 if depth > 1 => self.each(depth),
             2 | 3 if depth > 1 => self.labelled(depth),
@@ -170,6 +237,28 @@ impl Writer {
             6 if self.extra == Extra::Atomics && self.may_write => self.exchange(depth),
             _ => self.several(depth),
         }
+    }
+
+    /// An array, or a part of one, that a helper changes as memory.
+    fn lent(&mut self) -> Both {
+        let arrays: Vec<Var> = self.arrays.iter().filter(|array| array.mutable).cloned().collect();
+        if arrays.is_empty() {
+            return self.array(1);
+        }
+        let name = self.random.pick(&arrays).name.clone();
+        let by = self.random.below(20);
+        let (kernel, from, to) = match self.random.below(3) {
+            0 => (format!("&mut {name}"), 0, 5),
+            1 => (format!("&mut {name}[1..4]"), 1, 4),
+            _ => (format!("&mut {name}[2..=9]"), 2, 5),
+        };
+        let plain = format!(
+            "{name}.swap({from}, {}); {name}[{}] = {name}[{}].wrapping_add({by});\n",
+            to - 1,
+            from + 1,
+            from + 1
+        );
+        Both::new(format!("swapped({kernel}, {by});\n"), plain)
     }
 
     fn method(&mut self, depth: usize) -> Both {

@@ -90,7 +90,7 @@ impl Writer {
         form(&kernel, &plain, &[&value])
     }
 
-    fn array(&mut self, depth: usize) -> Both {
+    pub(crate) fn array(&mut self, depth: usize) -> Both {
         let ty = *self.random.pick(&[Ty::I, Ty::U]);
         let known: Vec<String> = self.arrays.iter().filter(|v| v.ty == ty).map(|v| v.name.clone()).collect();
         if known.is_empty() || self.random.once_in(3) {

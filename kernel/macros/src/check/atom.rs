@@ -1,5 +1,6 @@
 //! Literals, names, and values that are made of others.
 
+use proc_macro2::Span;
 use syn::spanned::Spanned;
 
 use super::{Checker, Named};
@@ -101,10 +102,22 @@ impl Checker<'_> {
                     _ => self.error(span, format!("kernels have no constant `{of}::consts::{name}`")),
                 }
             }
-            _ => self.error(
-                span,
-                "a kernel knows what stands in its own `kernels` module, and nothing behind other paths",
-            ),
+            [.., name] => match self.owner_named(path) {
+                Some(StructName::Enum(at)) => self.variant(at, name, span),
+                _ => self.error(
+                    span,
+                    "a kernel knows what stands in its own `kernels` module, and nothing behind other paths",
+                ),
+            },
+            [] => self.error(span, "a name is wanted here"),
+        }
+    }
+
+    fn variant(&mut self, at: usize, name: &str, span: Span) -> Expr {
+        let of = self.around.structs.choice(at);
+        match of.variant(name) {
+            Some(number) => Expr::new(Kind::Int(number), Ty::Enum(at), span),
+            None => self.error(span, format!("`{}` has no variant `{name}`", of.name)),
         }
     }
 

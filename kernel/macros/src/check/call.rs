@@ -205,8 +205,8 @@ impl Checker<'_> {
             return receiver;
         }
         let ty = self.infer.shallow(&receiver.ty);
-        if let Ty::Struct(at) = ty {
-            return self.struct_method(at, receiver, call);
+        if let Some(owner) = self.around.structs.owner(&ty) {
+            return self.struct_method(owner, receiver, call);
         }
         if let Some(wrapping) = wrapping(&name)
             && call.args.len() == 1

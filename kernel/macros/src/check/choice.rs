@@ -31,12 +31,15 @@ impl Checker<'_> {
             }
             false => of,
         };
-        self.demand(
-            &ty,
-            of.span,
-            Scalar::is_int,
-            "a kernel's `match` is on integers and `bool`, and this is `{}`; use `if`",
-        );
+        let choices = match self.infer.shallow(&ty) {
+            Ty::Enum(at) => Some(at),
+            _ => {
+                let message =
+                    "a kernel's `match` is on integers, `bool` and enums, and this is `{}`; use `if`";
+                self.demand(&ty, of.span, Scalar::is_int, message);
+                None
+            }
+        };
         let mut arms: Vec<(Vec<i128>, Block)> = Vec::new();
         let mut rest = false;
         for arm in &choice.arms {
@@ -72,7 +75,15 @@ impl Checker<'_> {
             block.stmts.splice(0..0, named);
             arms.push((values, block));
         }
-        if !rest {
+        if let (false, Some(at)) = (rest, choices) {
+            let of = self.around.structs.choice(at);
+            let left = |(_, number): &&(_, i128)| !arms.iter().any(|(values, _)| values.contains(number));
+            if let Some((variant, _)) = of.variants.iter().find(left) {
+                return self.error(span, format!("`{}::{variant}` has no arm", of.name));
+            }
+            // All others are what is left for the last one.
+            arms.last_mut().into_iter().for_each(|(values, _)| values.clear());
+        } else if !rest {
             return self.error(span, "a `match` on integers ends in an arm for all others: `_ => …`");
         }
         let blocks: Vec<&Block> = arms.iter().map(|(_, block)| block).collect();
@@ -157,6 +168,15 @@ impl Checker<'_> {
                 self.settle_expr(&mut value);
                 match value.kind {
                     Kind::Int(value) => values.push(value),
+                    _ => self.errors.at(value.span, "a pattern is an integer, several of them, or `_`"),
+                }
+            }
+            syn::Pat::Path(path) => {
+                let value = self.path(&path.path);
+                self.expect(&value.ty.clone(), ty, value.span);
+                match value.kind {
+                    Kind::Int(value) => values.push(value),
+                    _ if value.ty == Ty::Error => {}
                     _ => self.errors.at(value.span, "a pattern is an integer, several of them, or `_`"),
                 }
             }

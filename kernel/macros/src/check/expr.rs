@@ -161,6 +161,15 @@ impl Checker<'_> {
             }
             return Expr::new(Kind::Binary(op, Box::new(left), Box::new(right)), ty, span);
         }
+        if let Ty::Enum(_) = l {
+            self.expect(&r, &l, right.span);
+            if !matches!(op, BinOp::Eq | BinOp::Ne) {
+                let sign = op.sign();
+                return self
+                    .error(span, format!("`{sign}` takes numbers, and this is an enum: `kind as i32`"));
+            }
+            return Expr::new(Kind::Binary(op, Box::new(left), Box::new(right)), BOOL, span);
+        }
         match (&l, &r) {
             (Ty::Vector(n, of), scalar) if !matches!(scalar, Ty::Vector(..)) => {
                 self.expect(scalar, of, right.span);
@@ -215,6 +224,9 @@ impl Checker<'_> {
         match to {
             Ty::Scalar(Scalar::Bool) => {
                 self.error(span, "numbers do not become `bool` by `as`; write `x != 0`")
+            }
+            Ty::Scalar(to_scalar) if to_scalar.is_int() && is_enum(&self.infer.shallow(&inner.ty)) => {
+                Expr::new(Kind::Cast(Box::new(inner)), to, span)
             }
             Ty::Scalar(_) => {
                 self.demand(&inner.ty.clone(), inner.span, |_| true, "`{}` cannot be converted by `as`");
@@ -377,6 +389,10 @@ pub(super) fn block_ty(block: &Block) -> Ty {
         None if crate::flow::diverges(block) => Ty::Never,
         None => Ty::Unit,
     }
+}
+
+fn is_enum(ty: &Ty) -> bool {
+    matches!(ty, Ty::Enum(_))
 }
 
 fn splat(n: u8, value: Expr) -> Expr {

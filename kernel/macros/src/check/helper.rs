@@ -1,6 +1,6 @@
 //! Calls of helpers and methods: which function that is, what stands for its generic parameters, and what it is given.
 
-use proc_macro2::Span;
+use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
 use super::Checker;
@@ -76,8 +76,8 @@ impl<'a> Checker<'a> {
     /// The struct before the last name of a path.
     pub(super) fn owner_named(&self, path: &syn::Path) -> Option<StructName> {
         let (owner, structs, home) = (&path.segments.first()?.ident, self.around.structs, self.origin.home);
-        if let Some(Ty::Struct(at)) = self.bound.types.get(&owner.to_string()) {
-            return Some(structs.named(*at));
+        if let Some((owner, _)) = self.bound.types.get(&owner.to_string()).and_then(|ty| structs.owner(ty)) {
+            return Some(owner);
         }
         let aliased = structs.aliased(owner, home).and_then(last_name);
         structs.find(aliased.unwrap_or(owner), home)
@@ -106,12 +106,15 @@ impl<'a> Checker<'a> {
         self.helper(Called { source, span, given, owner, own })
     }
 
-    /// `value.method(…)` of a struct.
-    pub(super) fn struct_method(&mut self, at: usize, receiver: Expr, call: &syn::ExprMethodCall) -> Expr {
-        let (span, owner, name) = (call.method.span(), self.around.structs.name(at), &call.method);
-        let structs = self.around.structs;
-        let Some(source) = self.around.functions.of_type(structs.named(at), &name.to_string(), structs)
-        else {
+    /// `value.method(…)` of a struct or an enum.
+    pub(super) fn struct_method(
+        &mut self,
+        (of, owner): (StructName, Ident),
+        receiver: Expr,
+        call: &syn::ExprMethodCall,
+    ) -> Expr {
+        let (span, name, structs) = (call.method.span(), &call.method, self.around.structs);
+        let Some(source) = self.around.functions.of_type(of, &name.to_string(), structs) else {
             return self.error(
                 span,
                 format!(

@@ -34,7 +34,10 @@ pub(super) fn unary(op: UnOp, a: &Value, ty: &Ty) -> Option<Value> {
 
 /// An operation on two values of type `ty`.
 pub(super) fn binary(op: BinOp, a: &Value, b: &Value, ty: &Ty) -> Option<Value> {
-    let scalar = ty.scalar().filter(is_exact)?;
+    let scalar = match ty {
+        Ty::Enum(_) => Scalar::I32,
+        ty => ty.scalar().filter(is_exact)?,
+    };
     Some(match (a, b) {
         (Value::Int(a), Value::Int(b)) => match fold::integers(op, scalar, *a, *b) {
             Kind::Bool(value) => Value::Bool(value),
