@@ -29,6 +29,12 @@ pub(crate) fn fold(expr: &mut Expr) {
             }
             _ => None,
         },
+        // The second one counts where the first one is what the operator asks for; else it is not evaluated.
+        Kind::Logic(and, a, b) => match a.kind {
+            Kind::Bool(first) if first == *and => Some(b.kind.clone()),
+            Kind::Bool(first) => Some(Kind::Bool(first)),
+            _ => None,
+        },
         Kind::Cast(a) => match (&a.kind, &a.ty) {
             (Kind::Int(value), _) if scalar.is_int() => Some(Kind::Int(scalar.wrap(*value))),
             (Kind::Bool(value), _) if scalar.is_int() => Some(Kind::Int(i128::from(*value))),

@@ -427,6 +427,7 @@ pub(super) fn is_known(expr: &Expr, function: &Function) -> bool {
         | Kind::Cast(of)
         | Kind::Unary(_, of) => known(of),
         Kind::Swizzle(of, _) | Kind::Repeat(of) => known(of),
+        Kind::Logic(_, a, b) => known(a) && known(b),
         // What is outside is zero, whatever it is outside of.
         Kind::Index(of, at) => known(at) && (known(of) || is_outside(of, at)),
         Kind::Block(block) => block.stmts.is_empty() && block.tail.as_ref().is_some_and(|tail| known(tail)),

@@ -201,6 +201,27 @@ fn what_is_known_when_a_kernel_is_built_is_evaluated_as_elsewhere() {
 }
 
 #[windlass::kernel]
+fn by_nothing(x: &[u32], out: &mut [u32]) {
+    const NEVER: bool = false;
+    let i = global_id(0);
+    out[4 * i] = x[i] % ((false || NEVER) as u32);
+    out[4 * i + 1] = x[i] / ((true && false) as u32);
+    out[4 * i + 2] = x[i] % ((NEVER | false) as u32);
+    out[4 * i + 3] = x[i] / ((NEVER == true) as u32);
+}
+
+#[test]
+fn divisors_that_are_known_to_be_nothing() {
+    let x = [7, 0, u32::MAX];
+    let expected: Vec<u32> = x.iter().flat_map(|x| [0, *x, 0, *x]).collect();
+    everywhere(&expected, |queue| {
+        let (x, out) = (Buffer::from(x.to_vec()), Buffer::<u32>::new(12));
+        queue.submit(|cg| cg.parallel_for(3, by_nothing(cg.read(&x), cg.overwrite(&out))))?;
+        read(&out)
+    });
+}
+
+#[windlass::kernel]
 fn vectors(v: &[Vec3<f32>], up: Vec3<f32>, out: &mut [Vec4<f32>]) {
     let i = global_id(0);
     let a = v[i];
