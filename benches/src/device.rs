@@ -3,8 +3,10 @@
 mod best;
 mod by_hand;
 mod cublas;
+mod guards;
 pub(crate) mod ours;
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use windlass::image::Kernel;
@@ -12,6 +14,7 @@ use windlass::prelude::*;
 use windlass::{DeviceKind, KernelCall, NdRange};
 
 use crate::table::{Table, alternate, median};
+use guards::Bare;
 
 /// How large the kernels' data is.
 pub(crate) struct Sizes {
@@ -37,6 +40,7 @@ pub(crate) const COLUMNS: usize = 1024;
 /// One device, and how often it is asked.
 struct Bench<'t> {
     queue: Queue,
+    bare: RefCell<Bare>,
     table: &'t mut Table,
     times: usize,
 }
@@ -53,7 +57,7 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         return;
     }
     let sizes = Sizes::of(queue.device().kind() == DeviceKind::Cpu);
-    let mut bench = Bench { queue, table, times: 10 * scale + 1 };
+    let mut bench = Bench { queue, bare: RefCell::default(), table, times: 10 * scale + 1 };
     bench.lines(&sizes);
     bench.fours(&sizes);
     bench.plane(&sizes);
@@ -79,8 +83,27 @@ impl Bench<'_> {
         for first in [&ours as &dyn Fn(&Self) -> f64, &by_hand] {
             first(self);
         }
-        let (ours, by_hand) = alternate(self.times, || ours(self), || by_hand(self));
-        self.table.speed(&format!("{what}, beside OpenCL C by hand"), ours, by_hand, budget);
+        let (made, theirs) = alternate(self.times, || ours(self), || by_hand(self));
+        self.table.speed(&format!("{what}, beside OpenCL C by hand"), made, theirs, budget);
+        self.guards(what, &ours);
+    }
+
+    /// What a kernel's guards cost: it is launched with them and without.
+    fn guards(&mut self, what: &str, ours: &impl Fn(&Self) -> f64) {
+        let bare = |bench: &Self| {
+            bench.bare.borrow_mut().is_wanted = true;
+            let took = ours(bench);
+            bench.bare.borrow_mut().is_wanted = false;
+            took
+        };
+        bare(self);
+        let (guarded, bare) = alternate(self.times, || ours(self), || bare(self));
+        self.table.speed(&format!("{what}, beside itself without guards"), guarded, bare, "≥ 0.97x");
+    }
+
+    /// A call of a kernel as it is, or without its guards.
+    fn form<'g>(&self, call: KernelCall<'g>) -> KernelCall<'g> {
+        self.bare.borrow_mut().form(call)
     }
 
     /// Kernels over a line of elements.
@@ -94,7 +117,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (x, y) = (cg.read(&a), cg.read_write(&c));
-                    cg.parallel_for(n, ours::saxpy(3.0, x, y))
+                    cg.parallel_for(n, bench.form(ours::saxpy(3.0, x, y)))
                 })
             },
             |bench| {
@@ -110,7 +133,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (c, a, b) = (cg.overwrite(&c), cg.read(&a), cg.read(&b));
-                    cg.parallel_for(n, ours::triad(c, a, b))
+                    cg.parallel_for(n, bench.form(ours::triad(c, a, b)))
                 })
             },
             |bench| {
@@ -129,7 +152,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (x, total) = (cg.read(&a), cg.read_write(&total));
-                    cg.parallel_for(n, ours::sum(x, total))
+                    cg.parallel_for(n, bench.form(ours::sum(x, total)))
                 })
             },
             |bench| {
@@ -154,7 +177,11 @@ impl Bench<'_> {
         let (saxpy, triad) = (by_hand::kernel("saxpy4"), by_hand::kernel("triad4"));
         self.row(
             &format!("`saxpy` by fours, {} elements", sizes.line),
-            |bench| bench.timed(|cg| cg.parallel_for(n, best::saxpy(3.0, cg.read(&a), cg.read_write(&c)))),
+            |bench| {
+                bench.timed(|cg| {
+                    cg.parallel_for(n, bench.form(best::saxpy(3.0, cg.read(&a), cg.read_write(&c))))
+                })
+            },
             |bench| {
                 bench.timed(|cg| {
                     let (x, y) = (cg.read(&a), cg.read_write(&c));
@@ -166,7 +193,9 @@ impl Bench<'_> {
         self.row(
             &format!("`triad` by fours, {} elements", sizes.line),
             |bench| {
-                bench.timed(|cg| cg.parallel_for(n, best::triad(cg.overwrite(&c), cg.read(&a), cg.read(&b))))
+                bench.timed(|cg| {
+                    cg.parallel_for(n, bench.form(best::triad(cg.overwrite(&c), cg.read(&a), cg.read(&b))))
+                })
             },
             |bench| {
                 bench.timed(|cg| {
@@ -190,7 +219,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (from, to) = (cg.read(&from), cg.read_write(&to));
-                    cg.parallel_for([side, side], ours::stencil(from, to))
+                    cg.parallel_for([side, side], bench.form(ours::stencil(from, to)))
                 })
             },
             |bench| {
@@ -215,7 +244,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (x, y) = (cg.read(&x), cg.overwrite(&y));
-                    cg.parallel_for(over, ours::softmax(columns, x, y))
+                    cg.parallel_for(over, bench.form(ours::softmax(columns, x, y)))
                 })
             },
             |bench| {
@@ -236,7 +265,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (x, bins) = (cg.read(&x), cg.atomic(&bins));
-                    cg.parallel_for(few, ours::histogram(x, bins))
+                    cg.parallel_for(few, bench.form(ours::histogram(x, bins)))
                 })
             },
             |bench| {
@@ -254,7 +283,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (x, y) = (cg.read(&x), cg.overwrite(&y));
-                    cg.parallel_for(over, ours::scan(x, y))
+                    cg.parallel_for(over, bench.form(ours::scan(x, y)))
                 })
             },
             |bench| {
@@ -276,7 +305,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (places, forces) = (cg.read(&places), cg.overwrite(&forces));
-                    cg.parallel_for(over, ours::nbody(places, forces))
+                    cg.parallel_for(over, bench.form(ours::nbody(places, forces)))
                 })
             },
             |bench| {
@@ -308,7 +337,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
-                    cg.parallel_for(over, ours::matmul(n as u32, a, b, c))
+                    cg.parallel_for(over, bench.form(ours::matmul(n as u32, a, b, c)))
                 })
             },
             |bench| by_hand(bench, &tiled, over),
@@ -320,7 +349,7 @@ impl Bench<'_> {
             |bench| {
                 bench.timed(|cg| {
                     let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
-                    cg.parallel_for(over, ours::matmul_registers(n as u32, a, b, c))
+                    cg.parallel_for(over, bench.form(ours::matmul_registers(n as u32, a, b, c)))
                 })
             },
             |bench| by_hand(bench, &registers, over),
@@ -341,17 +370,18 @@ impl Bench<'_> {
         let (a, b, c) = (fours(7), fours(11), Buffer::<Vec4<f32>>::new(n * n / 4));
         let over = [n, n].map(|n| n / best::SIDE * ours::TILE);
         let range = NdRange { global: over, local: [ours::TILE, ours::TILE] };
-        let ours: Vec<f64> = (0..=self.times)
-            .map(|_| {
-                self.timed(|cg| {
-                    let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
-                    cg.parallel_for(range, best::matmul(n as u32, a, b, c))
-                })
+        let launch = |bench: &Self| {
+            bench.timed(|cg| {
+                let (a, b, c) = (cg.read(&a), cg.read(&b), cg.overwrite(&c));
+                cg.parallel_for(range, bench.form(best::matmul(n as u32, a, b, c)))
             })
-            .collect();
-        let ours = median(ours);
-        let found = c.host_read().blocking_wait().expect("nothing fails");
-        let found: Vec<f32> = found.iter().flat_map(|v| [v.x, v.y, v.z, v.w]).collect();
+        };
+        let ours = median((0..=self.times).map(|_| launch(self)).collect());
+        // The access ends here, before the next launches want to write.
+        let found: Vec<f32> = {
+            let found = c.host_read().blocking_wait().expect("nothing fails");
+            found.iter().flat_map(|v| [v.x, v.y, v.z, v.w]).collect()
+        };
         // Whole numbers, whose products are exact in any order.
         assert_eq!(found, expected, "the same product");
         let rate = |ns: f64| format!("{:.1} TFLOP/s", 2.0 * (n as f64).powi(3) / ns / 1e3);
@@ -366,5 +396,6 @@ impl Bench<'_> {
             ratio,
             "its share stated",
         );
+        self.guards(&format!("`matmul` with 8 x 8 an item by fours, {n}"), &launch);
     }
 }

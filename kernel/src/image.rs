@@ -420,6 +420,22 @@ impl Kernel {
         Kernel::of(KernelInner { needs: needs.into_iter().collect(), ..(*self.inner).clone() })
     }
 
+    /// A kernel that takes the same and is launched in the same way, in other forms: such as were written by hand for one device, or
+    /// changed to be measured.
+    ///
+    /// ```
+    /// use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot};
+    /// let image = KernelImage::wgsl("main", "@compute @workgroup_size(64) fn main() {}");
+    /// let kernel = Kernel::new("nothing", [], [image]);
+    /// // SAFETY: it reaches no memory.
+    /// let by_hand = unsafe { KernelImage::opencl_c("nothing", "__kernel void nothing() {}") };
+    /// let kernel = kernel.in_forms([by_hand]);
+    /// assert_eq!(kernel.images()[0].format(), ImageFormat::OpenClC);
+    /// ```
+    pub fn in_forms(&self, images: impl IntoIterator<Item = KernelImage>) -> Self {
+        Kernel::of(KernelInner { images: images.into_iter().collect(), ..(*self.inner).clone() })
+    }
+
     /// What it asks of a device that not all devices have.
     pub fn needs(&self) -> &[Need] {
         &self.inner.needs

@@ -63,6 +63,33 @@ impl<'g> KernelCall<'g> {
         }
     }
 
+    /// What is called.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The same call of another kernel that takes the same arguments, such as one in other forms ([`Kernel::in_forms`]). One that
+    /// takes others is refused at the launch.
+    ///
+    /// ```
+    /// use windlass::image::{ImageFormat, Kernel, KernelImage};
+    /// use windlass::KernelCall;
+    /// let kernel = Kernel::new("nothing", [], [KernelImage::wgsl("main", "@compute @workgroup_size(64) fn main() {}")]);
+    /// // SAFETY: it reaches no memory.
+    /// let by_hand = unsafe { KernelImage::opencl_c("nothing", "__kernel void nothing() {}") };
+    /// let call = KernelCall::new(&kernel).of(&kernel.in_forms([by_hand]));
+    /// assert_eq!(call.kernel().images()[0].format(), ImageFormat::OpenClC);
+    /// ```
+    pub fn of(mut self, kernel: &Kernel) -> Self {
+        if kernel.slots() != self.kernel.slots() {
+            let (other, own) = (kernel.name(), self.kernel.name());
+            self.refused.get_or_insert(Error::invalid(format!(
+                "kernel `{other}` does not take what `{own}` does, whose call it is to be"
+            )));
+        }
+        KernelCall { kernel: kernel.clone(), ..self }
+    }
+
     /// The next argument: an accessor.
     pub fn buffer<A: Accessor<'g>>(mut self, accessor: A) -> Self {
         self.args.push(KernelArg::Window(accessor.binding(), A::MODE.0));
