@@ -1,5 +1,5 @@
-//! Faults that are planted into the ways that kernels take on the host, one after the other, to see whether the tests of rows'
-//! edges find them.
+//! Faults that are planted into the ways that kernels take on the host, and into what becomes of parts, enums and computed constants, one
+//! after the other, to see whether the tests of these find them.
 
 use super::{Fault, verdict, with_fault};
 use crate::Result;
@@ -11,6 +11,7 @@ const LINES: &str = "kernel/macros/src/host/lines.rs";
 const SPANS: &str = "kernel/macros/src/host/spans.rs";
 const SPREAD: &str = "kernel/src/native/spread.rs";
 const FILLS: &str = "kernel/macros/src/fills.rs";
+const PIECES: &str = "kernel/macros/src/pieces.rs";
 const AFFINE: &str = "kernel/macros/src/host/affine.rs";
 
 const FAULTS: &[Fault] = &[
@@ -104,6 +105,31 @@ const FAULTS: &[Fault] = &[
         "linear = linear * *extent as usize + *at as usize;",
         "linear = linear * extents[0] as usize + *at as usize;",
     ),
+    Fault(
+        "a part has an element too many",
+        PIECES,
+        "binary(BinOp::Lt, asked.clone(), var(len), BOOL)",
+        "binary(BinOp::Le, asked.clone(), var(len), BOOL)",
+    ),
+    Fault(
+        "a part begins where the whole does",
+        PIECES,
+        "value(binary(BinOp::Add, var(start), asked, U32))",
+        "value(asked)",
+    ),
+    Fault(
+        "a part of a part is counted from the whole",
+        PIECES,
+        "Expr::new(Kind::Binary(BinOp::Add, Box::new(var(start)), Box::new(held)), U32, span)",
+        "held",
+    ),
+    Fault(
+        "what a computing helper changes does not come back",
+        "kernel/macros/src/evaluate.rs",
+        "all.splice(start..start + part.len(), part);",
+        "let _ = (all, start, part);",
+    ),
+    Fault("a variant is two behind the one before", "kernel/macros/src/enums.rs", "last + 1", "last + 2"),
 ];
 
 /// Plants each fault, and takes it out again.
@@ -116,7 +142,7 @@ pub(super) fn plant(words: &str) -> Result<()> {
         };
         let look = || {
             test("--no-run")?;
-            Ok::<bool, String>(test("-- edges groups:: lines fills::").is_err())
+            Ok::<bool, String>(test("-- edges groups:: lines fills:: lent:: computed:: enums::").is_err())
         };
         match with_fault(what, file, right, wrong, look)? {
             Ok(true) => println!("FOUND   {what}"),

@@ -30,6 +30,10 @@ mod lent {
         x.len()
     }
 
+    fn rest(x: &[u32]) -> u32 {
+        sum(&x[1..])
+    }
+
     fn first_beyond<T>(x: &[T], than: T) -> u32 {
         for i in 0..x.len() {
             if x[i] > than {
@@ -69,7 +73,7 @@ mod lent {
     pub fn parts(x: &[u32], out: &mut [u32]) {
         let i = global_id(0);
         let from = 3 * i;
-        out[4 * i] = sum(&x[from..from + 3]);
+        out[4 * i] = rest(&x[from..from + 3]) + x[from];
         out[4 * i + 1] = sum(&x[from + 2..from]) + many(&x[from..from + 3]);
         out[4 * i + 2] = first_beyond(&x[from..], 40);
         out[4 * i + 3] = sum(&x[x.len() - 2..1000]) + sum(&x[5000..]) + sum(x);
