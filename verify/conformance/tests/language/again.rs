@@ -38,8 +38,8 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Guards against hanging. lavapipe compiles the largest kernels for a minute where two tests share a slow machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Guards against hanging. lavapipe compiles the largest kernels for minutes where two tests share a slow machine whose shader cache is empty.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Runs a test with these variables; what it prints goes to a file. Drivers are not required there: it is for the caller
 /// to see what it ran on.
