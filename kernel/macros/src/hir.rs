@@ -204,8 +204,8 @@ pub(crate) enum Arg {
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub(crate) of: Whole,
-    pub(crate) from: Option<Expr>,
-    pub(crate) to: Option<Expr>,
+    pub(crate) from: Option<Box<Expr>>,
+    pub(crate) to: Option<Box<Expr>>,
 }
 
 /// What a piece is of.

@@ -278,10 +278,10 @@ fn number(function: &mut Function, name: &str) -> VarId {
 }
 
 /// One end of a part, counted from the beginning of the whole; where it is not said, it is `missing`.
-fn end(said: Option<Expr>, missing: i128, outer: Option<Part>) -> Expr {
+fn end(said: Option<Box<Expr>>, missing: i128, outer: Option<Part>) -> Expr {
     let span = said.as_ref().map_or_else(Span::call_site, |said| said.span);
     let var = |var| Expr::new(Kind::Var(var), U32, span);
-    let said = said.unwrap_or_else(|| Expr::new(Kind::Int(missing), U32, span));
+    let said = said.map_or_else(|| Expr::new(Kind::Int(missing), U32, span), |said| *said);
     let Some(Part { start, len }) = outer else { return said };
     let held = Expr::new(Kind::Math(Math::Min, vec![said, var(len)]), U32, span);
     Expr::new(Kind::Binary(BinOp::Add, Box::new(var(start)), Box::new(held)), U32, span)

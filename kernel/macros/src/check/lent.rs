@@ -34,7 +34,7 @@ impl Checker<'_> {
             Some(range) => self.bounds(range),
             None => (None, None),
         };
-        Some(Arg::Piece(Piece { of, from, to }))
+        Some(Arg::Piece(Piece { of, from: from.map(Box::new), to: to.map(Box::new) }))
     }
 
     /// Whether memory allows what the helper does with it.

@@ -27,6 +27,14 @@ impl Value {
         }
     }
 
+    /// How many parts it has at once.
+    pub(super) fn parts(&self) -> u32 {
+        match self {
+            Value::Parts(parts) => u32::try_from(parts.len()).unwrap_or(u32::MAX),
+            _ => 0,
+        }
+    }
+
     /// What is found on a way into it, to be changed; none is outside.
     pub(super) fn part_mut(&mut self, path: &[usize]) -> Option<&mut Value> {
         path.iter().try_fold(self, |value, at| match value {

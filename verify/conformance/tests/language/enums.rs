@@ -108,7 +108,11 @@ fn enums_choose() {
                 result = -result;
             }
             let kept = [own, blend, order[i % 3]];
-            result += if i % 3 == 0 { kept[0] as i32 + Blend::Take as i32 } else { 50 + Blend::Scale as i32 };
+            result += if i.is_multiple_of(3) {
+                kept[0] as i32 + Blend::Take as i32
+            } else {
+                50 + Blend::Scale as i32
+            };
             if kept[2] == Blend::Scale { result } else { result + kept[2] as i32 * 10_000_000 }
         };
         let expected: Vec<i32> = (0..24).map(one).collect();
