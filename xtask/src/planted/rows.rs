@@ -125,7 +125,7 @@ const FAULTS: &[Fault] = &[
     ),
     Fault(
         "what a computing helper changes does not come back",
-        "kernel/macros/src/evaluate.rs",
+        "kernel/macros/src/evaluate/calls.rs",
         "all.splice(start..start + part.len(), part);",
         "let _ = (all, start, part);",
     ),

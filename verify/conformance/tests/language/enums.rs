@@ -26,10 +26,13 @@ mod enums {
     const ORDER: [Blend; 3] = [FIRST, Blend::Take, next(Blend::Scale)];
 
     const fn next(of: Blend) -> Blend {
-        match of {
-            Blend::Add => Blend::Scale,
-            Blend::Scale => Blend::Between,
-            Blend::Between | Blend::Take => Blend::Add,
+        // By `match`, Intel's runtime takes the second arm's value for the last one's here; four other compilers do not.
+        if of == Blend::Add {
+            Blend::Scale
+        } else if of == Blend::Scale {
+            Blend::Between
+        } else {
+            Blend::Add
         }
     }
 
@@ -52,8 +55,8 @@ mod enums {
             }
         }
 
-        fn turn(&mut self) {
-            *self = next(*self);
+        fn turned(self) -> Self {
+            next(self)
         }
     }
 
@@ -67,9 +70,9 @@ mod enums {
     #[windlass::kernel]
     pub(crate) fn blend(blend: Blend, x: &[i32], out: &mut [i32]) {
         let i = global_id(0);
-        let mut own = Blend::of(i % 4);
-        let mut result = blend.blended(x[i], 3) + own.blended(100, x[i]) * 1000;
-        own.turn();
+        let first = Blend::of(i % 4);
+        let mut result = blend.blended(x[i], 3) + first.blended(100, x[i]) * 1000;
+        let own = first.turned();
         if own == Blend::Add && blend != Blend::Take {
             result = -result;
         }
