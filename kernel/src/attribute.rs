@@ -59,5 +59,6 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         needs: parts.needs.into(),
         overrides: parts.overrides.into(),
         shaping: Some(parts.shaping),
+        original: None,
     })
 }

@@ -316,6 +316,8 @@ pub(crate) struct KernelInner {
     pub(crate) needs: Box<[Need]>,
     pub(crate) overrides: Box<[Override]>,
     pub(crate) shaping: Option<Shaping>,
+    /// Of which kernel this is another form.
+    pub(crate) original: Option<Kernel>,
 }
 
 /// A value that a kernel is built with.
@@ -401,6 +403,7 @@ impl Kernel {
             needs: [].into(),
             overrides: [].into(),
             shaping: None,
+            original: None,
         })
     }
 
@@ -431,9 +434,20 @@ impl Kernel {
     /// let by_hand = unsafe { KernelImage::opencl_c("nothing", "__kernel void nothing() {}") };
     /// let kernel = kernel.in_forms([by_hand]);
     /// assert_eq!(kernel.images()[0].format(), ImageFormat::OpenClC);
+    /// assert!(kernel.is_form_of(&kernel.in_forms([])));
     /// ```
     pub fn in_forms(&self, images: impl IntoIterator<Item = KernelImage>) -> Self {
-        Kernel::of(KernelInner { images: images.into_iter().collect(), ..(*self.inner).clone() })
+        let (images, original) = (images.into_iter().collect(), Some(self.original().clone()));
+        Kernel::of(KernelInner { images, original, ..(*self.inner).clone() })
+    }
+
+    /// Whether both are forms of one kernel, so that they take the same, and elements of the same types.
+    pub fn is_form_of(&self, other: &Kernel) -> bool {
+        self.original().id() == other.original().id()
+    }
+
+    fn original(&self) -> &Kernel {
+        self.inner.original.as_ref().unwrap_or(self)
     }
 
     /// What it asks of a device that not all devices have.

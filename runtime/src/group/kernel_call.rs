@@ -68,8 +68,8 @@ impl<'g> KernelCall<'g> {
         &self.kernel
     }
 
-    /// The same call of another kernel that takes the same arguments, such as one in other forms ([`Kernel::in_forms`]). One that
-    /// takes others is refused at the launch.
+    /// The same call of the kernel in other forms ([`Kernel::in_forms`]). Another kernel is refused at the launch: its elements may be of
+    /// other types.
     ///
     /// ```
     /// use windlass::image::{ImageFormat, Kernel, KernelImage};
@@ -81,11 +81,12 @@ impl<'g> KernelCall<'g> {
     /// assert_eq!(call.kernel().images()[0].format(), ImageFormat::OpenClC);
     /// ```
     pub fn of(mut self, kernel: &Kernel) -> Self {
-        if kernel.slots() != self.kernel.slots() {
+        if !kernel.is_form_of(&self.kernel) {
             let (other, own) = (kernel.name(), self.kernel.name());
             self.refused.get_or_insert(Error::invalid(format!(
-                "kernel `{other}` does not take what `{own}` does, whose call it is to be"
+                "kernel `{other}` is no form of `{own}`, whose call it is to be; make one by `Kernel::in_forms`"
             )));
+            return self;
         }
         KernelCall { kernel: kernel.clone(), ..self }
     }
