@@ -171,7 +171,6 @@ impl<'m> Writer<'m> {
             dims: self.dims,
             positions: if self.places { 3 } else { self.dims },
             subgroups: self.subgroups,
-            grouped: groups,
             clearing: &clearing,
             reduces: !function.reductions.is_empty(),
         };

@@ -22,8 +22,6 @@ pub(super) struct Entry<'a> {
     /// Positions that the work takes: of so many dimensions.
     pub(super) positions: u8,
     pub(super) subgroups: bool,
-    /// Whether launches have work-groups.
-    pub(super) grouped: bool,
     /// What clears the group's memory, as far as it is read before it is written.
     pub(super) clearing: &'a str,
     /// Whether each group goes through a part of the launch, and makes one value of it.
@@ -51,7 +49,7 @@ pub(super) const EACH: &str =
     "override each: u32 = 1u;\noverride items: u32 = group_x * group_y * group_z;\n";
 
 /// Names that the entry point and the overrides use.
-pub(super) const NAMES: &str = "launch block Block item Item group groups local place at rest other first end e line dims each items rows covered \
+pub(super) const NAMES: &str = "launch block Block item Item group groups local place at rest other first own end e line dims each items rows covered \
     group_x group_y group_z group_at groups_1 groups_2 group_items w_promised subgroup_size subgroup_lane width lane";
 
 /// The number of a group that is counted along x, and, where a device does not take so many along one dimension, along y.
@@ -64,14 +62,12 @@ impl Entry<'_> {
         let mut positions = "
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(global_invocation_id) launch: vec3<u32>,
     @builtin(local_invocation_id) place: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 "
         .to_string();
         let mut kept = "";
-        if self.grouped {
-            positions.push_str("    @builtin(global_invocation_id) launch: vec3<u32>,\n");
-        }
         if self.subgroups {
             positions.push_str("    @builtin(subgroup_size) width: u32,\n");
             positions.push_str("    @builtin(subgroup_invocation_id) lane: u32,\n");
@@ -192,8 +188,15 @@ impl Entry<'_> {
     /// One dimension: an item's elements are as far from each other as the group is long.
     fn line(call: &impl Fn([&str; 3]) -> String) -> String {
         let (one, other) = (call(["first", "0u", "0u"]), call(["at", "0u", "0u"]));
+        // Where groups are neither folded nor take several elements an item, the device's own word for a position tells its
+        // compiler that neighbours are neighbours.
         format!(
-            "{GROUP_AT}        let first = group_at * (group_x * each) + place.x;
+            "        var own = launch.x;
+        if each != 1u {{ own = group.x * (group_x * each) + place.x; }}
+        if rows {{
+{GROUP_AT}            own = group_at * (group_x * each) + place.x;
+        }}
+        let first = own;
         if each == 1u {{
             if first < block.size_0 {{ {one} }}
         }} else {{
@@ -231,7 +234,7 @@ impl Entry<'_> {
     /// Two dimensions: an item's rows follow each other.
     fn plane(call: &impl Fn([&str; 3]) -> String) -> String {
         Self::following(
-            "        let column = group.x * group_x + place.x;\n",
+            "        let column = launch.x;\n",
             "y",
             "column < block.size_1",
             |at| call([at, "column", "0u"]),
@@ -240,9 +243,7 @@ impl Entry<'_> {
 
     /// Three dimensions, likewise.
     fn space(call: &impl Fn([&str; 3]) -> String) -> String {
-        let position = "        let column = group.x * group_x + place.x;
-        let row = group.y * group_y + place.y;
-";
+        let position = "        let column = launch.x;\n        let row = launch.y;\n";
         Self::following(position, "z", "(row < block.size_1) & (column < block.size_2)", |at| {
             call([at, "row", "column"])
         })
@@ -251,7 +252,7 @@ impl Entry<'_> {
     fn following(position: &str, axis: &str, inside: &str, call: impl Fn(&str) -> String) -> String {
         let (one, other) = (call("first"), call("at"));
         format!(
-            "{position}        let first = (group.{axis} * group_{axis} + place.{axis}) * each;
+            "{position}        let first = launch.{axis} * each;
         if {inside} {{
             if each == 1u {{
                 if first < block.size_0 {{ {one} }}

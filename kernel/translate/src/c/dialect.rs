@@ -1,6 +1,6 @@
 //! What differs between the languages, as a table.
 
-use naga::{AddressSpace, Scalar, ScalarKind};
+use naga::{AddressSpace, Scalar, ScalarKind, VectorSize};
 
 use crate::fence::Fence;
 
@@ -94,6 +94,16 @@ impl Dialect {
         match self {
             OpenClC => format!("({ty}){{0}}"),
             CudaC => format!("{ty}{{}}"),
+        }
+    }
+
+    /// The language's own vector of this size, where it lies in memory as WGSL's does: one of three takes the room of four there.
+    pub(super) fn vector(self, size: VectorSize, scalar: Scalar) -> Option<String> {
+        match (self, size) {
+            (OpenClC, VectorSize::Bi | VectorSize::Quad) if scalar.kind != ScalarKind::Bool => {
+                Some(format!("{}{}", self.scalar(scalar)?, size as u8))
+            }
+            _ => None,
         }
     }
 

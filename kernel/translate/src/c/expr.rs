@@ -402,7 +402,7 @@ impl Program<'_> {
                 ScalarKind::Float if scalar.width == 4 => "0.0f".into(),
                 _ => format!("({c})0"),
             },
-            _ => self.dialect.zero(&c),
+            _ => self.zero_of(ty)?,
         })
     }
 
@@ -422,10 +422,11 @@ impl Program<'_> {
                 let columns: Vec<String> = match operands.len() == columns as usize {
                     true => wrap(rows == VectorSize::Tri),
                     false => {
-                        let column = self.type_name(CType::Vector(rows, scalar))?;
                         let chunks = texts.chunks(rows as usize);
-                        let made = chunks.map(|part| self.dialect.compound(&column, &part.join(", ")));
-                        made.map(|t| if rows == VectorSize::Tri { format!("{{ {t} }}") } else { t }).collect()
+                        let made = chunks.map(|part| self.vector_of(rows, scalar, &part.join(", ")));
+                        let made: Vec<String> = made.collect::<Outcome<_>>()?;
+                        let padded = |t| if rows == VectorSize::Tri { format!("{{ {t} }}") } else { t };
+                        made.into_iter().map(padded).collect()
                     }
                 };
                 self.dialect.compound(&c, &format!("{{ {} }}", columns.join(", ")))
@@ -440,6 +441,7 @@ impl Program<'_> {
                     self.dialect.compound(&c, &members)
                 }
             },
+            CType::Vector(size, scalar) => self.vector_of(size, scalar, &joined(texts))?,
             _ => self.dialect.compound(&c, &joined(texts)),
         })
     }
@@ -474,8 +476,7 @@ impl Program<'_> {
                     return refuse("a constant vector of structs");
                 };
                 let value = self.global_expression(value)?;
-                let c = self.type_name(CType::Vector(size, scalar))?;
-                Ok(self.dialect.compound(&c, &vec![value; size as usize].join(", ")))
+                self.vector_of(size, scalar, &vec![value; size as usize].join(", "))
             }
             Expression::Compose { ty, ref components } => {
                 let ty = self.c_type(ty)?;

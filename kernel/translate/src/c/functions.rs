@@ -42,8 +42,36 @@ impl Program<'_> {
             };
             return self.scalar(op, to, &operands);
         };
+        if let Some(text) = self.vector_operation(op, size, to, operands) {
+            return Ok(text);
+        }
         let name = self.lifted(op, to, size, operands)?;
         Ok(call(&name, operands.iter().map(|(text, _)| text.as_str())))
+    }
+
+    /// The operation as the language has it for its own vectors, where that means the same: with floats, and with unsigned integers,
+    /// which wrap. Its results are of its operands' type, so comparisons are not among them.
+    fn vector_operation(
+        &self,
+        op: Op,
+        size: VectorSize,
+        scalar: Scalar,
+        operands: &[Operand],
+    ) -> Option<String> {
+        use BinaryOperator as B;
+        self.dialect.vector(size, scalar)?;
+        match (op, operands, scalar.kind) {
+            (Op::Unary(UnaryOperator::Negate), [(a, _)], ScalarKind::Float) => Some(format!("(-{a})")),
+            (
+                Op::Binary(op @ (B::Add | B::Subtract | B::Multiply)),
+                [(a, _), (b, _)],
+                ScalarKind::Float | ScalarKind::Uint,
+            )
+            | (Op::Binary(op @ B::Divide), [(a, _), (b, _)], ScalarKind::Float) => {
+                Some(format!("({a} {} {b})", naga::back::binary_operation_str(op)))
+            }
+            _ => None,
+        }
     }
 
     /// The name of a function that does `op` to each component.
@@ -221,9 +249,12 @@ impl Program<'_> {
     /// A vector of one value.
     pub(super) fn splat(&mut self, size: VectorSize, scalar: Scalar, value: &str) -> Outcome<String> {
         let ty = self.type_name(CType::Vector(size, scalar))?;
+        if self.dialect.vector(size, scalar).is_some() {
+            return self.vector_of(size, scalar, value);
+        }
         let name = format!("w_splat_{ty}");
         let c = self.type_name(CType::Scalar(scalar))?;
-        let value_for_all = self.dialect.compound(&ty, &vec!["v"; size as usize].join(", "));
+        let value_for_all = self.vector_of(size, scalar, &vec!["v"; size as usize].join(", "))?;
         self.helper(&name, || format!("{ty} {name}({c} v) {{ return {value_for_all}; }}"));
         Ok(call(&name, [value]))
     }
@@ -240,7 +271,7 @@ impl Program<'_> {
         let letters: String = pattern.iter().map(|&at| ["x", "y", "z", "w"][at]).collect();
         let name = format!("w_{letters}_{ty}");
         let parts: Vec<_> = letters.chars().map(|axis| format!("v.{axis}")).collect();
-        let made = self.dialect.compound(&to, &parts.join(", "));
+        let made = self.vector_of(size, scalar, &parts.join(", "))?;
         self.helper(&name, || format!("{to} {name}({ty} v) {{ return {made}; }}"));
         Ok(call(&name, [value]))
     }
@@ -263,7 +294,11 @@ impl Program<'_> {
                 }
             }
         }
-        let (params, made) = (params.join(", "), self.dialect.compound(&to, &parts.join(", ")));
+        let (params, parts) = (params.join(", "), parts.join(", "));
+        let made = match ty {
+            CType::Vector(size, scalar) => self.vector_of(size, scalar, &parts)?,
+            _ => self.dialect.compound(&to, &parts),
+        };
         self.helper(&name, || format!("{to} {name}({params}) {{ return {made}; }}"));
         Ok(call(&name, operands.iter().map(|(text, _)| text.as_str())))
     }

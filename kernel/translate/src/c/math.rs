@@ -168,6 +168,9 @@ impl Program<'_> {
     fn geometry(&mut self, fun: M, size: VectorSize, s: Scalar) -> Outcome<String> {
         let c = self.type_name(CType::Scalar(s))?;
         let vector = self.type_name(CType::Vector(size, s))?;
+        let zero = self.zero_of(CType::Vector(size, s))?;
+        // Which does not depend on what it is made of.
+        let form_of_all = self.vector_of(size, s, "PARTS")?;
         let each =
             |form: &str| -> Vec<String> { axes(size).iter().map(|axis| form.replace('@', axis)).collect() };
         let dot = |a: &str, b: &str| -> String {
@@ -180,7 +183,8 @@ impl Program<'_> {
             };
             each(&format!("{cast}{a}.@ * {cast}{b}.@")).join(" + ")
         };
-        let made = |form: &str| self.dialect.compound(&vector, &each(form).join(", "));
+        let whole = |parts: &str| form_of_all.replace("PARTS", parts);
+        let made = |form: &str| whole(&each(form).join(", "));
         Ok(match fun {
             M::Dot => format!("return ({c})({});", dot("a", "b")),
             M::Length => format!("return sqrt({});", dot("a", "a")),
@@ -190,7 +194,7 @@ impl Program<'_> {
             M::Normalize => format!("const {c} l = sqrt({}); return {};", dot("a", "a"), made("a.@ / l")),
             M::Cross => {
                 let parts = "a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x";
-                format!("return {};", self.dialect.compound(&vector, parts))
+                format!("return {};", whole(parts))
             }
             M::FaceForward => format!("return {} < 0 ? a : {};", dot("b", "c"), made("-a.@")),
             M::Reflect => {
@@ -200,7 +204,7 @@ impl Program<'_> {
                 "const {c} t = {}, k = ({c})1 - c * c * (({c})1 - t * t); if (k < 0) return {}; \
                  const {c} q = c * t + sqrt(k); return {};",
                 dot("b", "a"),
-                self.dialect.zero(&vector),
+                zero,
                 made("c * a.@ - q * b.@")
             ),
             other => return refuse(format!("{other:?}")),

@@ -60,6 +60,17 @@ pub(super) struct Program<'m> {
     lengths: bool,
 }
 
+/// What a compiler may rely upon, where it can be told.
+const ASSUME: &str = "#if defined(__has_builtin)
+#if __has_builtin(__builtin_assume)
+#define W_ASSUME(holds) __builtin_assume(holds)
+#endif
+#endif
+#ifndef W_ASSUME
+#define W_ASSUME(holds)
+#endif
+";
+
 impl<'m> Program<'m> {
     pub(super) fn new(
         checked: &'m Checked,
@@ -453,8 +464,22 @@ impl<'m> Program<'m> {
                 (other, _) => return refuse(format!("an entry point's argument from {other:?}")),
             };
             let _ = writeln!(text, "    const {ty} {name} = {value};");
+            if let Some(naga::Binding::BuiltIn(BuiltIn::GlobalInvocationId)) = argument.binding {
+                text.push_str(&self.positions_fit());
+            }
         }
         Ok(text)
+    }
+
+    /// Says that positions in the launch have 32 bits, which nobody launches more of. Positions are `size_t` in OpenCL C: from this
+    /// the compilers of processors see that an index made of one moves by one from item to item, and do not gather elements one by one.
+    fn positions_fit(&mut self) -> String {
+        if (self.dialect, self.bounds, self.machine) != (Dialect::OpenClC, Bounds::Guarded, Machine::Cpu) {
+            return String::new();
+        }
+        self.extend(ASSUME);
+        let fits = |dim| format!("W_ASSUME(get_global_id({dim}) <= 0xffffffffUL);");
+        format!("    {}\n", [0, 1, 2].map(fits).join(" "))
     }
 
     fn built_in(&mut self, built_in: BuiltIn, work_group: [u32; 3]) -> Outcome<String> {

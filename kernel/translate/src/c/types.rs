@@ -87,6 +87,10 @@ impl Program<'_> {
     fn vector(&mut self, size: VectorSize, scalar: Scalar) -> Outcome<String> {
         let name = format!("vec{}_{}", size as u8, short(scalar));
         let component = self.scalar_name(scalar)?;
+        if let Some(own) = self.dialect.vector(size, scalar) {
+            self.types.define(&name, || format!("typedef {own} {name};\n"));
+            return Ok(name);
+        }
         let align = match size {
             // Twelve bytes, aligned to four: as WGSL's structs have it. Arrays of it are padded.
             VectorSize::Tri => 0,
@@ -96,6 +100,47 @@ impl Program<'_> {
         let members = format!("{component} {};", axes(size).join(", "));
         self.types.define(&name, || structure(&name, align, &members));
         Ok(name)
+    }
+
+    /// A vector of these components.
+    pub(super) fn vector_of(&mut self, size: VectorSize, scalar: Scalar, parts: &str) -> Outcome<String> {
+        let name = self.vector(size, scalar)?;
+        Ok(match self.dialect.vector(size, scalar) {
+            Some(_) => format!("({name})({parts})"),
+            None => self.dialect.compound(&name, parts),
+        })
+    }
+
+    /// What the initializer of a type begins with for its first member to be zero, where that is one of the language's own vectors, for
+    /// which a `0` is too few.
+    fn first_vector(&mut self, ty: CType) -> Outcome<Option<String>> {
+        let first = match ty {
+            CType::Scalar(_) => return Ok(None),
+            CType::Vector(size, scalar) => {
+                let own = self.dialect.vector(size, scalar).is_some();
+                return Ok(if own { Some(self.vector_of(size, scalar, "0")?) } else { None });
+            }
+            CType::Matrix(_, rows, scalar) => CType::Vector(rows, scalar),
+            CType::Named(handle) => match &self.module().types[handle].inner {
+                TypeInner::Array { base, .. } => self.c_type(*base)?,
+                TypeInner::Struct { members, .. } => match members.first() {
+                    Some(first) => self.c_type(first.ty)?,
+                    None => return Ok(None),
+                },
+                _ => return Ok(None),
+            },
+        };
+        self.first_vector(first)
+    }
+
+    /// The value of a type other than a scalar whose bytes are all zero.
+    pub(super) fn zero_of(&mut self, ty: CType) -> Outcome<String> {
+        let name = self.type_name(ty)?;
+        Ok(match (self.first_vector(ty)?, ty) {
+            (Some(zero), CType::Vector(..)) => zero,
+            (Some(zero), _) => self.dialect.compound(&name, &zero),
+            (None, _) => self.dialect.zero(&name),
+        })
     }
 
     fn matrix(&mut self, columns: VectorSize, rows: VectorSize, scalar: Scalar) -> Outcome<String> {
