@@ -26,6 +26,8 @@ pub(crate) struct Fill {
     pub(crate) count: Count,
     /// How many of what is written make one element of the memory.
     pub(crate) inner: u32,
+    /// Which statement of the kernel's body is the barrier behind the filling, where it is one of these itself.
+    pub(crate) waits: Option<usize>,
 }
 
 /// How much is filled.
@@ -87,8 +89,14 @@ struct Search<'m> {
 impl Search<'_> {
     /// How the memory stands behind a block; `None` where something touches it that may come before it is filled.
     fn block(&mut self, block: &Block, mut state: State) -> Option<State> {
-        for stmt in &block.stmts {
+        let is_body = std::ptr::eq(block, &raw const self.function.body);
+        for (at, stmt) in block.stmts.iter().enumerate() {
+            let before = state;
             state = self.stmt(stmt, state)?;
+            let waited = (before, state) == (State::Filling, State::Filled);
+            if let Some(found) = self.found.as_mut().filter(|_| waited && is_body) {
+                found.waits = Some(at);
+            }
         }
         match &block.tail {
             Some(tail) if self.touches(tail) && state != State::Filled => None,
@@ -305,6 +313,6 @@ impl Linear {
                 Count::Number(step.checked_mul(turns)?)
             }
         };
-        Some(Fill { conditions, count, inner })
+        Some(Fill { conditions, count, inner, waits: None })
     }
 }

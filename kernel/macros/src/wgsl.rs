@@ -162,16 +162,16 @@ impl<'m> Writer<'m> {
         }
         self.access_functions();
         let (opening, values) = self.values(function);
-        let body = self.entry_body(function, memories, values);
-        let covered = self.covered(function);
         let clearing = self.clearing(function);
+        let body = self.entry_body(function, memories, values, &clearing);
+        let covered = self.covered(function);
         let form = Entry {
             name: &entry,
             covered: &covered,
             dims: self.dims,
             positions: if self.places { 3 } else { self.dims },
             subgroups: self.subgroups,
-            clearing: &clearing,
+            clearing: &clearing.first,
             reduces: !function.reductions.is_empty(),
         };
         let body = opening + &body;

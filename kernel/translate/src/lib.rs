@@ -12,6 +12,7 @@ mod fence;
 mod float_add;
 mod packed;
 mod prove;
+mod statements;
 mod unbranched;
 pub mod wgsl;
 

@@ -115,7 +115,7 @@ const FAULTS: &[Fault] = &[
     Fault(
         "an item's position along the first dimension is its group's",
         "kernel/macros/src/wgsl/entry.rs",
-        "let first = (group.{axis} * group_{axis} + place.{axis}) * each;",
+        "let first = launch.{axis} * each;",
         "let first = group.{axis} * each;",
     ),
     Fault(

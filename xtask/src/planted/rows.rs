@@ -90,14 +90,14 @@ const FAULTS: &[Fault] = &[
     Fault(
         "tiles are as wide as their groups on devices",
         "kernel/macros/src/wgsl/clearing.rs",
-        "false => {\n                let holds",
-        "false if true => rest,\n            false => {\n                let holds",
+        "(all_hold(\">=\"), all_hold(\"==\"))",
+        "(String::from(\"true\"), all_hold(\"==\"))",
     ),
     Fault(
         "what lies behind the filled part stays on devices",
         "kernel/macros/src/wgsl/clearing.rs",
-        "if {count} < {len}",
-        "if {count} > {len}",
+        "({count} < {len})",
+        "({count} > {len})",
     ),
     Fault(
         "tiles are as deep as wide",

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::clearing::Clearing;
 use super::hoist::counting;
 use super::memory::{guarded, member};
 use super::packed::Packed;
@@ -35,9 +36,17 @@ impl<'m> Writer<'m> {
         function: &'m Function,
         memories: HashMap<VarId, usize>,
         names: HashMap<VarId, String>,
+        clearing: &Clearing,
     ) -> String {
         let mut body = Body { entry: true, reached: false, ..Body::new(self, function, names, memories) };
-        body.unit_block(&function.body);
+        let (stmts, mut from) = (&function.body.stmts, 0);
+        for (&barrier, text) in &clearing.later {
+            body.stmts(&stmts[from..barrier]);
+            body.lines.extend(text.lines().map(String::from));
+            from = barrier;
+        }
+        body.stmts(&stmts[from..]);
+        body.tail(&function.body);
         body.text()
     }
 
@@ -138,9 +147,8 @@ impl<'m> Body<'_, 'm> {
         }
     }
 
-    /// A block without a value.
-    fn unit_block(&mut self, block: &'m Block) {
-        self.stmts(&block.stmts);
+    /// What a block without a value ends with.
+    fn tail(&mut self, block: &'m Block) {
         if let Some(tail) = &block.tail {
             self.effect(tail);
         }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use naga::{AddressSpace, Expression, Function, GlobalVariable, Handle, Module, Statement, TypeInner};
 
 use super::starts::Starts;
+use crate::statements::for_each;
 
 /// A member of a uniform buffer: the buffer, and the member's number.
 pub(super) type Member = (Handle<GlobalVariable>, u32);
@@ -106,19 +107,4 @@ fn calls(function: &Function) -> Vec<Handle<Function>> {
         }
     });
     calls
-}
-
-/// Calls `visit` for all statements of a function.
-pub(super) fn for_each<'f>(function: &'f Function, visit: &mut dyn FnMut(&'f Statement)) {
-    let mut open: Vec<&Statement> = function.body.iter().collect();
-    while let Some(statement) = open.pop() {
-        visit(statement);
-        match statement {
-            Statement::Block(block) => open.extend(block.iter()),
-            Statement::If { accept, reject, .. } => open.extend(accept.iter().chain(reject.iter())),
-            Statement::Switch { cases, .. } => open.extend(cases.iter().flat_map(|case| case.body.iter())),
-            Statement::Loop { body, continuing, .. } => open.extend(body.iter().chain(continuing.iter())),
-            _ => {}
-        }
-    }
 }

@@ -59,7 +59,7 @@ impl Program<'_> {
         operands: &[Operand],
     ) -> Option<String> {
         use BinaryOperator as B;
-        self.dialect.vector(size, scalar)?;
+        self.own_vector(size, scalar)?;
         match (op, operands, scalar.kind) {
             (Op::Unary(UnaryOperator::Negate), [(a, _)], ScalarKind::Float) => Some(format!("(-{a})")),
             (
@@ -249,7 +249,7 @@ impl Program<'_> {
     /// A vector of one value.
     pub(super) fn splat(&mut self, size: VectorSize, scalar: Scalar, value: &str) -> Outcome<String> {
         let ty = self.type_name(CType::Vector(size, scalar))?;
-        if self.dialect.vector(size, scalar).is_some() {
+        if self.own_vector(size, scalar).is_some() {
             return self.vector_of(size, scalar, value);
         }
         let name = format!("w_splat_{ty}");

@@ -11,6 +11,7 @@ use naga::{Block, Expression, Function, Handle, Literal, LocalVariable, Statemen
 
 use super::terms::{Interval, Term, Value};
 use super::{FunctionInfo, Prover, is_number, is_truth, type_of};
+use crate::statements::blocks_of;
 
 /// A variable's value at the end of a way through the text, and the numbers that it may be there.
 pub(super) type Ends = BTreeMap<Handle<LocalVariable>, (Value, Interval)>;
@@ -386,15 +387,5 @@ impl<'p, 'm> Walk<'p, 'm> {
             | Statement::SubgroupCollectiveOperation { result, .. } => self.gone.push(*result),
             other => blocks_of(other).into_iter().flatten().for_each(|statement| self.forget(statement)),
         }
-    }
-}
-
-pub(super) fn blocks_of(statement: &Statement) -> Vec<&Block> {
-    match statement {
-        Statement::Block(block) => vec![block],
-        Statement::If { accept, reject, .. } => vec![accept, reject],
-        Statement::Switch { cases, .. } => cases.iter().map(|case| &case.body).collect(),
-        Statement::Loop { body, continuing, .. } => vec![body, continuing],
-        _ => Vec::new(),
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use naga::{Block, Expression, Function, Handle, LocalVariable, Statement};
 
 use super::terms::{Interval, Term, Value};
-use super::walk::{Ends, Jumps, Walk, blocks_of};
+use super::walk::{Ends, Jumps, Walk};
+use crate::statements::blocks_of;
 
 /// How often a loop is followed before what still grows in it is given up.
 const TURNS: usize = 6;
