@@ -105,6 +105,12 @@ pub fn cells<T: Zero>(len: usize) -> Vec<Cell<T>> {
     (0..len).map(|_| Cell::new(T::ZERO)).collect()
 }
 
+/// Places for so few values that they may lie on the stack, of which compilers know that nothing else is there.
+#[inline(always)]
+pub fn few_cells<T: Zero, const N: usize>() -> [Cell<T>; N] {
+    [const { Cell::new(T::ZERO) }; N]
+}
+
 /// Memory of a work-group.
 pub struct Local<'a, T, const D: usize> {
     cells: &'a [Cell<T>],

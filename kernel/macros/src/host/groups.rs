@@ -24,6 +24,10 @@ use crate::ty::{Scalar, Ty};
 use crate::uniform::{Differing, has_barrier};
 use crate::uses::Uses;
 
+/// Values that a memory of a group on the stack may have. Larger ones, those of a length that the launch says, and those of wider
+/// elements are on the heap.
+const MOST_ON_STACK: usize = 2048;
+
 /// A group's work, step by step.
 enum Step<'m> {
     /// A loop over the items.
@@ -217,10 +221,10 @@ impl<'m> Rust<'m> {
                     }
                     let dims = slice.dims as usize;
                     match slice {
-                        Slice { space: Space::Local(len), .. } => {
+                        Slice { space: Space::Local(local), .. } => {
                             let (store, len) = (
                                 format_ident!("{}_store", name),
-                                match len {
+                                match local {
                                     Some(len) => {
                                         let len = *len as usize;
                                         quote!(#len)
@@ -230,8 +234,15 @@ impl<'m> Rust<'m> {
                             );
                             let inner = self.nested.get(&param).map_or(&[][..], |lens| lens);
                             let each = inner.iter().map(|len| *len as usize).product::<usize>();
+                            let known = local.map(|len| len as usize * each);
+                            let made = match (&var.ty, known) {
+                                (Ty::Scalar(_), Some(all)) if all <= MOST_ON_STACK => {
+                                    quote!(#rt::few_cells::<#ty, #all>())
+                                }
+                                _ => quote!(#rt::cells::<#ty>(#len * #each)),
+                            };
                             values.push(quote! {
-                                let #store = #rt::cells::<#ty>(#len * #each);
+                                let #store = #made;
                                 let #name = #rt::Local::new(&#store, [#len as u32 #(, #inner)*]);
                             });
                         }
