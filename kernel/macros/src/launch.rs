@@ -49,6 +49,7 @@ impl Launched<'_> {
         check_text(&text, &function.name)?;
         let rt = quote!(#root::__private);
         let native = native(self.module, self.uses, self.at, &rt, &self.slots(), self.differing);
+        crate::dump::dump(&function.name.to_string(), &native);
         let (slots, uses) = (self.slot_values(), self.slot_uses(&rt));
         let passed = || {
             let all = function.params.iter().zip(&signature.params);
@@ -117,6 +118,8 @@ impl Launched<'_> {
                 )]
                 mod code {
                     use super::super::*;
+                    // Compilers compile anew when it changes, and the attribute writes what it was asked for.
+                    const _: ::core::option::Option<&str> = ::core::option_env!("WINDLASS_DUMP");
                     #native
                     pub(super) static KERNEL: ::std::sync::LazyLock<#root::__private::Kernel> =
                         ::std::sync::LazyLock::new(|| {

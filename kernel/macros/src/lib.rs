@@ -11,6 +11,7 @@ mod builtin;
 mod check;
 mod conditional;
 mod device_copy;
+mod dump;
 mod enums;
 mod errors;
 mod evaluate;

@@ -12,8 +12,8 @@
 use std::collections::HashSet;
 
 use naga::{
-    AddressSpace, BinaryOperator, Block, Expression, Function, GlobalVariable, Handle, Literal, Module, Range, Span,
-    Statement, TypeInner,
+    AddressSpace, BinaryOperator, Block, Expression, Function, GlobalVariable, Handle, Literal, Module,
+    Range, Span, Statement, TypeInner,
 };
 
 use crate::statements::for_each;

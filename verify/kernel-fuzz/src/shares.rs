@@ -16,6 +16,8 @@ const CONSTRUCTS: &[(&str, &str)] = &[
     ("loop", "\nloop {"),
     ("for over a range", "\nfor i"),
     ("for that is written out", "#[unroll]"),
+    ("code that is left out", "#[cfg(any())]"),
+    ("code that is kept", "#[cfg(all())]"),
     ("for up to the last value", "MAX - "),
     ("range with its end", "..="),
     ("break", "break;\n"),

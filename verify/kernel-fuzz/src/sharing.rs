@@ -227,9 +227,9 @@ impl Writer {
 
     /// A statement about something shared, or a loop of another kind.
     pub(crate) fn shared_stmt(&mut self, depth: usize, in_loop: bool) -> Both {
-        match self.random.below(10) {
+        match self.random.below(11) {
             8 | 9 => self.lent(),
-            0 => self.method(depth),
+            0 | 10 => self.method(depth),
             1 if depth > 1 => self.each(depth),
             2 | 3 if depth > 1 => self.labelled(depth),
             4 if depth > 1 => self.another_way(depth),

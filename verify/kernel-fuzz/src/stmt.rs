@@ -87,7 +87,12 @@ impl Writer {
             (Ty::F, 0) => (format!("{name} -= {{0}};\n"), format!("{name} -= {{0}};\n")),
             _ => (format!("{name} = {{0}};\n"), format!("{name} = {{0}};\n")),
         };
-        form(&kernel, &plain, &[&value])
+        let made = form(&kernel, &plain, &[&value]);
+        match self.random.below(12) {
+            0 => Both { kernel: format!("#[cfg(any())]\n{}", made.kernel), plain: String::new() },
+            1 => Both { kernel: format!("#[cfg(all())]\n{}", made.kernel), ..made },
+            _ => made,
+        }
     }
 
     pub(crate) fn array(&mut self, depth: usize) -> Both {

@@ -95,6 +95,8 @@ impl Writer<'_> {
             None => clearing.first.push_str(&rest),
         }
         let all = self.cleared(memory, len, "local");
-        clearing.first.push_str(&format!("    if !({enough}) {{\n{all}        workgroupBarrier();\n    }}\n"));
+        clearing
+            .first
+            .push_str(&format!("    if !({enough}) {{\n{all}        workgroupBarrier();\n    }}\n"));
     }
 }

@@ -233,12 +233,9 @@ impl Entry<'_> {
 
     /// Two dimensions: an item's rows follow each other.
     fn plane(call: &impl Fn([&str; 3]) -> String) -> String {
-        Self::following(
-            "        let column = launch.x;\n",
-            "y",
-            "column < block.size_1",
-            |at| call([at, "column", "0u"]),
-        )
+        Self::following("        let column = launch.x;\n", "y", "column < block.size_1", |at| {
+            call([at, "column", "0u"])
+        })
     }
 
     /// Three dimensions, likewise.
