@@ -166,26 +166,37 @@ fn attrs_of_item(item: &mut syn::Item) -> Option<&mut Vec<syn::Attribute>> {
 }
 
 fn attrs_of_stmt(stmt: &mut syn::Stmt) -> Option<&mut Vec<syn::Attribute>> {
-    use syn::Expr;
     match stmt {
         syn::Stmt::Local(local) => Some(&mut local.attrs),
         syn::Stmt::Item(item) => attrs_of_item(item),
         syn::Stmt::Macro(call) => Some(&mut call.attrs),
-        syn::Stmt::Expr(expr, _) => match expr {
-            Expr::Assign(expr) => Some(&mut expr.attrs),
-            Expr::Binary(expr) => Some(&mut expr.attrs),
-            Expr::Block(expr) => Some(&mut expr.attrs),
-            Expr::Break(expr) => Some(&mut expr.attrs),
-            Expr::Call(expr) => Some(&mut expr.attrs),
-            Expr::Continue(expr) => Some(&mut expr.attrs),
-            Expr::ForLoop(expr) => Some(&mut expr.attrs),
-            Expr::If(expr) => Some(&mut expr.attrs),
-            Expr::Loop(expr) => Some(&mut expr.attrs),
-            Expr::Match(expr) => Some(&mut expr.attrs),
-            Expr::MethodCall(expr) => Some(&mut expr.attrs),
-            Expr::Return(expr) => Some(&mut expr.attrs),
-            Expr::While(expr) => Some(&mut expr.attrs),
-            _ => None,
-        },
+        syn::Stmt::Expr(expr, _) => attrs_of_expr(expr),
+    }
+}
+
+/// Those in front of an expression, which `syn` keeps at what it begins with: at `x` in `x += 1`.
+fn attrs_of_expr(expr: &mut syn::Expr) -> Option<&mut Vec<syn::Attribute>> {
+    use syn::Expr;
+    match expr {
+        Expr::Assign(expr) => attrs_of_expr(&mut expr.left),
+        Expr::Binary(expr) => attrs_of_expr(&mut expr.left),
+        Expr::Cast(expr) => attrs_of_expr(&mut expr.expr),
+        Expr::Block(expr) => Some(&mut expr.attrs),
+        Expr::Break(expr) => Some(&mut expr.attrs),
+        Expr::Call(expr) => Some(&mut expr.attrs),
+        Expr::Continue(expr) => Some(&mut expr.attrs),
+        Expr::Field(expr) => Some(&mut expr.attrs),
+        Expr::ForLoop(expr) => Some(&mut expr.attrs),
+        Expr::If(expr) => Some(&mut expr.attrs),
+        Expr::Index(expr) => Some(&mut expr.attrs),
+        Expr::Loop(expr) => Some(&mut expr.attrs),
+        Expr::Match(expr) => Some(&mut expr.attrs),
+        Expr::MethodCall(expr) => Some(&mut expr.attrs),
+        Expr::Path(expr) => Some(&mut expr.attrs),
+        Expr::Return(expr) => Some(&mut expr.attrs),
+        Expr::Tuple(expr) => Some(&mut expr.attrs),
+        Expr::Unary(expr) => Some(&mut expr.attrs),
+        Expr::While(expr) => Some(&mut expr.attrs),
+        _ => None,
     }
 }

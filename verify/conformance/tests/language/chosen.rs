@@ -108,6 +108,17 @@ mod conditions {
         }
         #[cfg(all(test, windows))]
         let sum = 0;
+        // Conditions on what is assigned to, which stands first in its statement.
+        #[cfg(windows)]
+        sum = 0;
+        #[cfg(test)]
+        sum += 1000;
+        let mut kept = [sum; 2];
+        #[cfg(windows)]
+        kept[0] += 1;
+        #[cfg(test)]
+        kept[1] = kept[0] + 2000;
+        sum = kept[1];
         out[i] = match i {
             #[cfg(windows)]
             1 => nothing_of_this_name,
@@ -120,7 +131,7 @@ mod conditions {
 
 #[test]
 fn conditions_are_decided_by_the_compiler() {
-    everywhere(&[311, 311, 316], |queue| {
+    everywhere(&[3311, 3311, 3316], |queue| {
         let out = Buffer::<u32>::new(3);
         queue.submit(|cg| cg.parallel_for(3, conditions::chosen(cg.overwrite(&out))))?;
         read(&out)
