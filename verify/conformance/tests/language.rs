@@ -22,6 +22,8 @@ mod exactness;
 mod fills;
 #[path = "language/flow.rs"]
 mod flow;
+#[path = "language/forms.rs"]
+mod forms;
 #[path = "language/groups.rs"]
 mod groups;
 #[path = "language/half.rs"]
