@@ -2,6 +2,8 @@
 
 use naga::{BinaryOperator, MathFunction, Scalar, ScalarKind, UnaryOperator, VectorSize};
 
+use super::Machine;
+use super::dialect::Dialect;
 use super::program::Program;
 use super::types::{CType, axes, short};
 use crate::error::{Outcome, refuse};
@@ -225,8 +227,13 @@ impl Program<'_> {
             ScalarKind::Sint => format!("({c})~(({unsigned})1 << {})", bits(to) - 1),
             _ => format!("~({c})0"),
         };
+        // Intel's compiler takes an integer's cast back to a float away, and a negative fraction becomes a negative zero then.
+        let inside = match (self.dialect, self.machine) {
+            (Dialect::OpenClC, Machine::Cpu) => format!("convert_{c}_rtz(v)"),
+            _ => format!("({c})v"),
+        };
         self.helper(&name, || {
-            let cases = format!("v != v ? 0 : v <= {below} ? {least} : v >= {above} ? {most} : ({c})v");
+            let cases = format!("v != v ? 0 : v <= {below} ? {least} : v >= {above} ? {most} : {inside}");
             format!("{c} {name}({float} w) {{ const {wide} v = w; return {cases}; }}")
         });
         Ok(name)
