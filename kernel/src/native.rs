@@ -38,7 +38,7 @@ pub use half::f16;
 pub(crate) use items::NativeKernel;
 pub use items::{Item, Launch, SlotUse};
 pub use lanes::{Bounds, Inside, LANES, Line, Run, span};
-pub use number::{Integer, Reducible, Zero, element, element_mut, held};
+pub use number::{Integer, Zero, element, element_mut, held};
 pub use rows::Row;
 pub use spread::Reach;
 pub use vector::{Vec2, Vec3, Vec4, Vector};

@@ -124,7 +124,7 @@ fn aspects(features: Features) -> Vec<Aspect> {
         (Features::SHADER_F64, Aspect::Fp64),
         (Features::SHADER_INT64, Aspect::Int64),
         (Features::SHADER_INT64_ATOMIC_ALL_OPS, Aspect::Atomic64),
-        (Features::SUBGROUP, Aspect::Subgroups),
+        (Features::SUBGROUP.union(Features::SUBGROUP_BARRIER), Aspect::Subgroups),
     ];
     let has = table.into_iter().filter(|(feature, _)| features.contains(*feature));
     has.map(|(_, aspect)| aspect).collect()

@@ -47,11 +47,15 @@ pub(crate) enum SubgroupOp {
     Any,
     First,
     Shuffle,
+    Ballot,
+    Barrier,
+    Id,
+    Count,
 }
 
 impl SubgroupOp {
     /// Each with its name in the language and in WGSL.
-    const ALL: [(&'static str, SubgroupOp, &'static str); 11] = [
+    const ALL: [(&'static str, SubgroupOp, &'static str); 15] = [
         ("subgroup_size", SubgroupOp::Size, "subgroup_size"),
         ("subgroup_lane", SubgroupOp::Lane, "subgroup_invocation_id"),
         ("subgroup_add", SubgroupOp::Add, "subgroupAdd"),
@@ -63,6 +67,10 @@ impl SubgroupOp {
         ("subgroup_any", SubgroupOp::Any, "subgroupAny"),
         ("subgroup_first", SubgroupOp::First, "subgroupBroadcastFirst"),
         ("subgroup_shuffle", SubgroupOp::Shuffle, "subgroupShuffle"),
+        ("subgroup_ballot", SubgroupOp::Ballot, "subgroupBallot"),
+        ("subgroup_barrier", SubgroupOp::Barrier, "subgroupBarrier"),
+        ("subgroup_id", SubgroupOp::Id, "subgroup_id"),
+        ("subgroup_count", SubgroupOp::Count, "num_subgroups"),
     ];
 
     pub(crate) fn from_name(name: &str) -> Option<SubgroupOp> {
@@ -73,14 +81,20 @@ impl SubgroupOp {
         SubgroupOp::ALL.iter().find(|(_, op, _)| *op == self).map_or("", |(name, ..)| name)
     }
 
-    /// WGSL's function; of size and lane, the entry point's parameter.
+    /// WGSL's function; of numbers, the entry point's parameter.
     pub(crate) fn wgsl(self) -> &'static str {
         SubgroupOp::ALL.iter().find(|(_, op, _)| *op == self).map_or("", |(.., wgsl)| wgsl)
     }
 
+    /// Whether it is a number that each item knows for itself.
+    pub(crate) fn is_number(self) -> bool {
+        matches!(self, SubgroupOp::Size | SubgroupOp::Lane | SubgroupOp::Id | SubgroupOp::Count)
+    }
+
     pub(crate) fn operands(self) -> usize {
         match self {
-            SubgroupOp::Size | SubgroupOp::Lane => 0,
+            SubgroupOp::Barrier => 0,
+            _ if self.is_number() => 0,
             SubgroupOp::Shuffle => 2,
             _ => 1,
         }
@@ -300,6 +314,9 @@ impl Domain {
 /// Associated constants of the scalars.
 pub(crate) fn constant(scalar: Scalar, name: &str) -> Option<ConstValue> {
     use ConstValue::{Float, Int};
+    if scalar == Scalar::Bool {
+        return None;
+    }
     if scalar.is_int() {
         let (low, high) = scalar.bounds();
         return match name {
@@ -310,6 +327,8 @@ pub(crate) fn constant(scalar: Scalar, name: &str) -> Option<ConstValue> {
         };
     }
     match (scalar, name) {
+        (_, "INFINITY") => Some(Float(f64::INFINITY)),
+        (_, "NEG_INFINITY") => Some(Float(f64::NEG_INFINITY)),
         (Scalar::F32, "MAX") => Some(Float(f64::from(f32::MAX))),
         (Scalar::F32, "MIN") => Some(Float(f64::from(f32::MIN))),
         (Scalar::F32, "EPSILON") => Some(Float(f64::from(f32::EPSILON))),

@@ -384,11 +384,21 @@ fn finish(infer: &Infer, errors: &mut Errors, node: Change<'_>) {
 /// Whether a value is known when the kernel is compiled, in every language.
 fn is_constant(expr: &Expr) -> bool {
     match &expr.kind {
-        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) => true,
-        Kind::Array(list) | Kind::Vector(list) | Kind::Struct(_, list) => list.iter().all(is_constant),
-        Kind::Repeat(of) | Kind::Splat(of) | Kind::Unary(_, of) => is_constant(of),
+        // By itself it is put where its name stands.
+        Kind::Float(value) if value.is_infinite() => true,
+        _ => is_written(expr),
+    }
+}
+
+/// Whether every language can write a value down.
+fn is_written(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Bool(_) | Kind::Int(_) | Kind::Const(_) => true,
+        Kind::Float(value) => value.is_finite(),
+        Kind::Array(list) | Kind::Vector(list) | Kind::Struct(_, list) => list.iter().all(is_written),
+        Kind::Repeat(of) | Kind::Splat(of) | Kind::Unary(_, of) => is_written(of),
         Kind::Binary(_, a, b) => {
-            is_constant(a) && is_constant(b) && expr.ty.scalar().is_some_and(Scalar::is_float)
+            is_written(a) && is_written(b) && expr.ty.scalar().is_some_and(Scalar::is_float)
         }
         _ => false,
     }

@@ -75,6 +75,8 @@ pub(crate) struct Reduction {
     pub(crate) combined: Expr,
     /// The atomic operation that is the same, if there is one.
     pub(crate) atomic: Option<AtomicOp>,
+    /// Of a vector, what two numbers make together, and what changes nothing: a result is reached one number at a time.
+    pub(crate) component: Option<(Expr, Expr)>,
 }
 
 #[derive(Clone, Debug)]

@@ -31,9 +31,6 @@ pub(crate) struct Param {
     pub(crate) span: Span,
 }
 
-const NO_SMALL_PARTS: &str = "integers of 8 and 16 bits lie in memory as `&[u8]` or `&[Vec4<u8>]`, and are passed one by one: arrays and structs \
-                               that a kernel is given have numbers of 32 bits or more";
-
 const NO_TUPLES: &str = "tuples have no fixed form in memory, and a launch passes none; make a struct with `#[derive(DeviceCopy)]`";
 
 /// What an attribute makes of a parameter.
@@ -106,8 +103,8 @@ impl Types<'_, '_> {
         let (ty, kind) = match &*typed.ty {
             syn::Type::Reference(reference) if matches!(role, Role::Reduce(_)) => {
                 let ty = self.read(&reference.elem, errors);
-                let fits =
-                    matches!(ty, Ty::Scalar(s) if s.bits() == 32 && s != Scalar::Bool) || ty == Ty::Error;
+                let atomic = |s: Scalar| s.bits() >= 32;
+                let fits = ty == Ty::Error || ty.scalar().is_some_and(atomic);
                 if reference.mutability.is_none() || !fits {
                     errors.at(typed.ty.span(), REDUCED);
                 }
@@ -131,9 +128,6 @@ impl Types<'_, '_> {
                 }
                 if kernel && self.structs.has_tuple(&read) {
                     errors.at(ty.span(), NO_TUPLES);
-                }
-                if kernel && !matches!(read, Ty::Scalar(_)) && self.structs.has_small(&read) {
-                    errors.at(ty.span(), NO_SMALL_PARTS);
                 }
                 (read, VarKind::Value)
             }
@@ -239,10 +233,6 @@ impl Types<'_, '_> {
             errors.at(ty.span(), NO_TUPLES);
             return Ty::Error;
         }
-        if read.scalar().is_none() && self.structs.has_small(&read) {
-            errors.at(ty.span(), NO_SMALL_PARTS);
-            return Ty::Error;
-        }
         read
     }
 
@@ -274,7 +264,8 @@ impl Types<'_, '_> {
     }
 }
 
-const REDUCED: &str = "what is reduced is a `&mut u32`, `&mut i32` or `&mut f32`, in which each work-item has a value of its own";
+const REDUCED: &str = "what is reduced is a `&mut u32` or another number of 32 or 64 bits, or a vector of them, in which each work-item has a \
+                       value of its own";
 
 /// What the attributes make of a parameter.
 fn role(attrs: &[syn::Attribute], kernel: bool, errors: &mut Errors) -> Role {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
-use crate::hir::{Function, May, Module, Slice, Space, VarId, VarKind};
+use crate::hir::{Function, May, Module, Reduction, Slice, Space, VarId, VarKind};
 use crate::host::{native, type_tokens};
 use crate::items::{Param, Signature};
 use crate::order::Order;
@@ -159,6 +159,8 @@ impl Launched<'_> {
         let atomics = self.function().vars.iter().any(|var| {
             matches!((&var.kind, &var.ty), (VarKind::Slice(Slice { may: May::Atomic, .. }), Ty::Scalar(s)) if wide(s))
         });
+        let reduced = |reduction: &Reduction| reduction.combined.ty.scalar().is_some_and(|s| s.bits() == 64);
+        let atomics = atomics || self.function().reductions.iter().any(reduced);
         let mut needs = Vec::new();
         if found.contains(&Scalar::F16) {
             needs.push(quote!(#need::Fp16));
@@ -366,7 +368,8 @@ fn check_text(text: &str, name: &Ident) -> Result<(), syn::Error> {
         | Capabilities::SHADER_INT64
         | Capabilities::SHADER_INT64_ATOMIC_ALL_OPS
         | Capabilities::SHADER_INT64_ATOMIC_MIN_MAX
-        | Capabilities::SUBGROUP;
+        | Capabilities::SUBGROUP
+        | Capabilities::SUBGROUP_BARRIER;
     let mut options = Options::new();
     options.capabilities = capabilities;
     let wrong = |what: String| {

@@ -23,6 +23,7 @@ const METHODS: &[(&str, Domain, &str)] = &[
     ("ilog2", Domain::Word, "ilog2"),
     ("isqrt", Domain::Unsigned, "isqrt"),
     ("is_finite", Domain::Float, "is_finite"),
+    ("is_infinite", Domain::Float, "is_infinite"),
 ];
 
 /// The functions that may be meant by a method's name.

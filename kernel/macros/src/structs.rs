@@ -11,7 +11,7 @@ use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{Const, Kind, Struct};
 use crate::origin::{Origin, meant};
-use crate::ty::{Scalar, Ty};
+use crate::ty::Ty;
 use crate::types::Types;
 
 pub(crate) const NO_ENUMS: &str =
@@ -203,15 +203,6 @@ impl<'a> Structs<'a> {
             Ty::Array(of, _) => self.has_enum(of),
             Ty::Tuple(parts) => parts.iter().any(|ty| self.has_enum(ty)),
             _ => false,
-        }
-    }
-
-    /// Whether there is an integer of less than 32 bits in a type.
-    pub(crate) fn has_small(&self, ty: &Ty) -> bool {
-        match ty {
-            Ty::Array(of, _) => self.has_small(of),
-            Ty::Struct(at) => self.fields_of(*at).iter().any(|(_, ty)| self.has_small(ty)),
-            ty => ty.scalar().is_some_and(Scalar::is_small),
         }
     }
 

@@ -210,7 +210,7 @@ impl Analysis<'_> {
                 }
             }
             Kind::Subgroup(op, operands) => {
-                if apart && !matches!(op, SubgroupOp::Size | SubgroupOp::Lane) {
+                if apart && !op.is_number() {
                     let why = self.why();
                     self.apart.push((expr.span, why));
                 }
@@ -268,7 +268,7 @@ impl Analysis<'_> {
                     // What nobody writes is the same for all who look at one place.
                     Kind::Element(var, _) => !self.only_read(*var),
                     Kind::Atomic(..) => true,
-                    Kind::Subgroup(op, _) => *op != SubgroupOp::Size,
+                    Kind::Subgroup(op, _) => !matches!(op, SubgroupOp::Size | SubgroupOp::Count),
                     Kind::Call(at, args) => {
                         self.uses[*at].own_position || args.iter().any(|arg| self.may_write(arg))
                     }

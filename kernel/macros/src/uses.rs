@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use proc_macro2::Span;
+
 use crate::builtin::Id;
 use crate::errors::Errors;
 
@@ -24,6 +26,8 @@ pub(crate) struct Uses {
     pub(crate) subgroups: bool,
     /// The strongest order that a fence has.
     pub(crate) order: Option<Order>,
+    /// Where an infinity is written.
+    pub(crate) infinity: Option<Span>,
     /// Whether any position occurs.
     pub(crate) positions: bool,
     /// Whether one occurs that differs between the items of a group.
@@ -71,6 +75,7 @@ fn of(
                 uses.read.insert(*var);
                 uses.written.insert(*var);
             }
+            Kind::Float(value) if value.is_infinite() => uses.infinity = Some(expr.span),
             Kind::Id(id, _) => {
                 uses.positions = true;
                 uses.own_position |= matches!(id, Id::Global | Id::Local);
@@ -120,6 +125,7 @@ fn of(
         uses.positions |= inner.positions;
         uses.own_position |= inner.own_position;
         uses.order = uses.order.max(inner.order);
+        uses.infinity = uses.infinity.or(inner.infinity);
         for (&param, arg) in module.functions[helper].params.iter().zip(args) {
             match arg {
                 Arg::Slice(var) => {
@@ -139,6 +145,12 @@ fn of(
                 Arg::Value(_) | Arg::Piece(_) => {}
             }
         }
+    }
+    if let Some(span) = uses.infinity.filter(|_| function.fast) {
+        errors.at(
+            span,
+            "a kernel that is `fast` takes for granted that there are no infinities; start from `f32::MAX` or `f32::MIN`",
+        );
     }
     calls.pop();
     found[at] = Some(uses.clone());

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::hir::{Function, Module, Slice, Space, VarId, VarKind};
 use crate::ty::{Scalar, Ty};
 use crate::uses::Uses;
-use entry::{EACH, Entry, GROUPS, NAMES, SHAPE, Work};
+use entry::{EACH, Entry, GROUPS, NAMES, SHAPE, SUBGROUP_NUMBERS, Work};
 
 /// Elements that the kernel's text reaches by a name.
 #[derive(Clone, Debug)]
@@ -199,7 +199,10 @@ impl<'m> Writer<'m> {
         text.push_str(&self.helpers.text);
         text.push_str(&self.functions.text);
         if self.subgroups {
-            text.push_str("var<private> subgroup_size: u32;\nvar<private> subgroup_lane: u32;\n\n");
+            for (_, name, _) in SUBGROUP_NUMBERS {
+                text.push_str(&format!("var<private> {name}: u32;\n"));
+            }
+            text.push('\n');
         }
         text.push_str(&point);
         Text { text, entry, overrides: self.override_names }
@@ -315,6 +318,7 @@ impl<'m> Writer<'m> {
     fn block_value(&mut self, ty: &Ty, name: &str) -> String {
         match ty {
             Ty::Scalar(scalar) => self.block_scalar(*scalar, name),
+            ty if self.has_small(ty) => self.block_bytes(ty, name),
             Ty::Vector(n, of) => {
                 let parts: Vec<String> = "xyzw"
                     .chars()
@@ -338,6 +342,41 @@ impl<'m> Writer<'m> {
                 format!("{}({})", self.ty(ty), parts.join(", "))
             }
             _ => String::new(),
+        }
+    }
+
+    /// A value with small integers in it: as it lies in memory, in words that have numbers.
+    fn block_bytes(&mut self, ty: &Ty, name: &str) -> String {
+        let words = self.bytes(ty).div_ceil(4);
+        let names: Vec<String> = (0..words).map(|at| format!("{name}_{at}")).collect();
+        self.block.extend(names.iter().map(|name| format!("    {name}: u32,\n")));
+        self.of_words(ty, &names, 0)
+    }
+
+    /// A value out of such words, so many bytes behind their start.
+    fn of_words(&mut self, ty: &Ty, names: &[String], at: u32) -> String {
+        let word = |at: u32| names.get(at as usize / 4).map_or("0u".into(), |name| format!("block.{name}"));
+        let part = format!("({} >> {}u)", word(at), at % 4 * 8);
+        match ty {
+            Ty::Scalar(Scalar::F16) => {
+                self.half = true;
+                format!("f16(unpack2x16float{part}.x)")
+            }
+            Ty::Scalar(scalar) => match scalar.bits() {
+                64 => {
+                    let bits = format!("((u64({}) << 32u) | u64({}))", word(at + 4), word(at));
+                    if *scalar == Scalar::U64 { bits } else { format!("bitcast<{}>({bits})", scalar.name()) }
+                }
+                32 if *scalar == Scalar::U32 => word(at),
+                32 => format!("bitcast<{}>({})", scalar.name(), word(at)),
+                _ => self.cut(ty, format!("{}{part}", scalar.register().name())),
+            },
+            ty => {
+                let parts = self.packed_parts(ty);
+                let parts: Vec<String> =
+                    parts.iter().map(|(_, offset, ty)| self.of_words(ty, names, at + offset)).collect();
+                format!("{}({})", self.ty(ty), parts.join(", "))
+            }
         }
     }
 

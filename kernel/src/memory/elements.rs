@@ -234,18 +234,26 @@ impl<T: AtomicElement> Elements<'_, T> {
     }
 }
 
-impl Elements<'_, u32> {
-    /// Replaces element `at` by what `new` makes of it, atomically; outside the window, nothing.
+impl<T: DeviceCopy> Elements<'_, T> {
+    /// Combines the numbers that element `at` is made of with those of a value, each atomically; outside the window, nothing.
     ///
     /// # Panics
-    /// If the memory is only read, or its word has another size.
-    pub(crate) fn replace(&self, at: usize, new: impl Fn(u32) -> u32) {
-        match self.words_to_write(at) {
-            None => {}
-            Some(Words::B4([word])) => {
-                let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(new(old)));
-            }
-            Some(_) => panic!("atomic access through words of another size"),
+    /// If the memory is only read, or its word is not a number's size.
+    pub(crate) fn combine<N: DeviceCopy>(&self, at: usize, value: T, combined: impl Fn(N, N) -> N) {
+        let Some(words) = self.words_to_write(at) else { return };
+        let numbers: &[N] = bytemuck::cast_slice(bytemuck::bytes_of(&value));
+        macro_rules! combine {
+            ($int:ident $words:ident) => {
+                for (word, number) in $words.iter().zip(numbers) {
+                    let new = |old: $int| Some(bytemuck::cast(combined(bytemuck::cast(old), *number)));
+                    let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, new);
+                }
+            };
+        }
+        match words {
+            Words::B4(words) if size_of::<N>() == 4 => combine!(u32 words),
+            Words::B8(words) if size_of::<N>() == 8 => combine!(u64 words),
+            _ => panic!("atomic access through words of another size"),
         }
     }
 }

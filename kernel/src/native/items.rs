@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use super::number::Reducible;
 use super::outside::{Whose, takes, watched};
 use super::views::{Alone, Own, Plain, Shared, SharedAtomics};
 use crate::memory::Elements;
@@ -107,6 +106,18 @@ impl Item {
     /// How many work-groups there are along a dimension.
     pub fn groups(&self, dim: usize) -> u32 {
         self.global_size[dim] / self.local_size[dim].max(1)
+    }
+
+    /// Which of its work-group's items it is.
+    pub fn number(&self) -> u32 {
+        let [x, y, z] = self.local;
+        let [_, columns, layers] = self.local_size;
+        (x * columns + y) * layers + z
+    }
+
+    /// How many items its work-group has.
+    pub fn numbers(&self) -> u32 {
+        self.local_size.iter().product()
     }
 }
 
@@ -280,11 +291,10 @@ impl<'a> Launch<'a> {
         Some(Alone::new(unsafe { span.as_cells() }, extents(span)))
     }
 
-    /// Combines a value with the one in a slot, atomically.
-    pub fn reduce<T: Reducible>(&self, slot: usize, value: T, combined: impl Fn(T, T) -> T) {
+    /// Combines a value with the one in a slot, each of the numbers that it is made of atomically.
+    pub fn reduce<T: DeviceCopy, N: DeviceCopy>(&self, slot: usize, value: T, combined: impl Fn(N, N) -> N) {
         assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
-        Elements::<u32>::to_write(self.spans()[slot])
-            .replace(0, |old| combined(T::of_bits(old), value).bits());
+        Elements::<T>::to_write(self.spans()[slot]).combine(0, value, combined);
     }
 
     /// A slot as atomics.

@@ -75,44 +75,6 @@ macro_rules! integer {
 }
 integer!(i8 u8 i16 u16 i32 u32 i64 u64);
 
-/// A value of 32 bits that can be reduced.
-pub trait Reducible: Copy {
-    /// The value with these bits.
-    fn of_bits(bits: u32) -> Self;
-    /// Its bits.
-    fn bits(self) -> u32;
-}
-
-impl Reducible for u32 {
-    fn of_bits(bits: u32) -> Self {
-        bits
-    }
-
-    fn bits(self) -> u32 {
-        self
-    }
-}
-
-impl Reducible for i32 {
-    fn of_bits(bits: u32) -> Self {
-        bits.cast_signed()
-    }
-
-    fn bits(self) -> u32 {
-        self.cast_unsigned()
-    }
-}
-
-impl Reducible for f32 {
-    fn of_bits(bits: u32) -> Self {
-        f32::from_bits(bits)
-    }
-
-    fn bits(self) -> u32 {
-        self.to_bits()
-    }
-}
-
 /// Numbers as types hold them, for those that a kernel is built with.
 pub mod held {
     fn between(value: f64, low: f64, high: f64) -> Option<f64> {

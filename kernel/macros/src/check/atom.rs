@@ -65,6 +65,8 @@ impl Checker<'_> {
                     // A scalar constant is its value, so that what is made of it can be folded.
                     let kind = match constant.value.kind {
                         Kind::Int(_) | Kind::Bool(_) => constant.value.kind.clone(),
+                        // Devices have no way to write one down.
+                        Kind::Float(value) if value.is_infinite() => constant.value.kind.clone(),
                         _ => Kind::Const(at),
                     };
                     Expr::new(kind, constant.ty.clone(), span)
@@ -89,9 +91,11 @@ impl Checker<'_> {
                         Expr::new(Kind::Int(value), ty, span)
                     }
                     Some(ConstValue::Float(value)) => Expr::new(Kind::Float(value), Ty::Scalar(scalar), span),
-                    None if matches!(name, "INFINITY" | "NEG_INFINITY" | "NAN") => self.error(
+                    None if name == "NAN" => self.error(
                         span,
-                        format!("not every device has `{of}::{name}` (WGSL leaves it open); use `{of}::MAX` or `{of}::MIN`"),
+                        format!(
+                            "devices differ in what they make of `{of}::NAN`; keep a `bool` beside the value"
+                        ),
                     ),
                     None => self.error(span, format!("kernels have no constant `{of}::{name}`")),
                 }

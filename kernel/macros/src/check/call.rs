@@ -108,13 +108,15 @@ impl Checker<'_> {
         let mut operands = Vec::new();
         for (at, arg) in call.args.iter().enumerate() {
             let wanted = match (op, at) {
-                (SubgroupOp::All | SubgroupOp::Any, _) => BOOL,
+                (SubgroupOp::All | SubgroupOp::Any | SubgroupOp::Ballot, _) => BOOL,
                 (_, 1) => U32,
                 _ => self.infer.fresh(Guess::Any),
             };
             operands.push(self.expr_to(arg, &wanted));
         }
         let ty = match operands.first() {
+            _ if op == SubgroupOp::Barrier => Ty::Unit,
+            _ if op == SubgroupOp::Ballot => Ty::Vector(4, Box::new(U32)),
             Some(first) if !matches!(op, SubgroupOp::All | SubgroupOp::Any) => {
                 let words = |s: Scalar| s != Scalar::Bool && s.bits() == 32;
                 let ty = first.ty.clone();

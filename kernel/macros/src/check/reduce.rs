@@ -23,14 +23,15 @@ impl Checker<'_> {
 
     fn reduction(&mut self, param: &Param, operator: &Operator) -> Option<Reduction> {
         let (ty, span) = (param.ty.clone(), operator.name.span());
-        let Ty::Scalar(scalar) = ty else { return None };
+        let scalar = ty.scalar()?;
         // Variables that nothing in the body can name.
         let parts = ["a", "b"].map(|name| {
             let (name, kind) = (format_ident!("{name}"), VarKind::Value);
             self.vars.push(Var { name, ty: ty.clone(), mutable: false, kind });
             self.vars.len() - 1
         });
-        let [a, b] = parts.map(|part| Expr::new(Kind::Var(part), ty.clone(), span));
+        let number = Ty::Scalar(scalar);
+        let part = |at: usize, ty: &Ty| Expr::new(Kind::Var(parts[at]), ty.clone(), span);
         let known = |least: &str| -> Expr {
             let kind = match constant(scalar, least) {
                 Some(ConstValue::Int(value)) => Kind::Int(value),
@@ -38,21 +39,41 @@ impl Checker<'_> {
                 None if scalar.is_float() => Kind::Float(0.0),
                 None => Kind::Int(0),
             };
-            Expr::new(kind, ty.clone(), span)
+            Expr::new(kind, number.clone(), span)
         };
-        let atomic = |op| scalar.is_int().then_some(op);
-        let (identity, kind, atomic) = match operator.name.to_string().as_str() {
-            "sum" => (known(""), Kind::Binary(BinOp::Add, Box::new(a), Box::new(b)), atomic(AtomicOp::Add)),
-            "min" => (known("MAX"), Kind::Math(Math::Min, vec![a, b]), atomic(AtomicOp::Min)),
-            "max" => (known("MIN"), Kind::Math(Math::Max, vec![a, b]), atomic(AtomicOp::Max)),
+        let sum = |a, b| Kind::Binary(BinOp::Add, Box::new(a), Box::new(b));
+        let extreme = |math| move |a, b| Kind::Math(math, vec![a, b]);
+        let (identity, kind, atomic): (_, Box<dyn Fn(Expr, Expr) -> Kind>, _) = match operator
+            .name
+            .to_string()
+            .as_str()
+        {
+            "sum" => (known(""), Box::new(sum), AtomicOp::Add),
+            "min" => (known("MAX"), Box::new(extreme(Math::Min)), AtomicOp::Min),
+            "max" => (known("MIN"), Box::new(extreme(Math::Max)), AtomicOp::Max),
+            name if ty.width().is_some() => {
+                self.errors.at(span, format!("`{name}` would have to change a vector at once, which no device can: vectors are reduced by `sum`, `min` and `max`"));
+                return None;
+            }
             _ => {
                 let helper = self.operator(operator, &ty, span)?;
                 let identity = self.identity(operator, &ty);
-                (identity, Kind::Call(helper, vec![Arg::Value(a), Arg::Value(b)]), None)
+                let kind = Kind::Call(helper, vec![Arg::Value(part(0, &ty)), Arg::Value(part(1, &ty))]);
+                let combined = Expr::new(kind, ty, span);
+                let (atomic, component) = (None, None);
+                return Some(Reduction { param: usize::MAX, identity, parts, combined, atomic, component });
             }
         };
-        let combined = Expr::new(kind, ty, span);
-        Some(Reduction { param: usize::MAX, identity, parts, combined, atomic })
+        let combined = |ty: &Ty| Expr::new(kind(part(0, ty), part(1, ty)), ty.clone(), span);
+        let (identity, component) = match ty.width() {
+            None => (identity, None),
+            Some(_) => {
+                let all = Expr::new(Kind::Splat(Box::new(identity.clone())), ty.clone(), span);
+                (all, Some((combined(&number), identity)))
+            }
+        };
+        let (combined, atomic) = (combined(&ty), scalar.is_int().then_some(atomic));
+        Some(Reduction { param: usize::MAX, identity, parts, combined, atomic, component })
     }
 
     /// The helper that makes one value of two.

@@ -56,7 +56,10 @@ impl Value {
             (Value::Int(value), _) => Kind::Int(*value),
             (Value::Float(value), _) if value.is_finite() => Kind::Float(*value),
             (Value::Float(value), _) => {
-                return Err((span, format!("this comes to {value}, which not every device has")));
+                let message = format!(
+                    "this comes to {value}, which devices cannot write into a constant; the largest number is `f32::MAX`"
+                );
+                return Err((span, message));
             }
             (Value::Parts(parts), Ty::Array(of, _)) => Kind::Array(all(parts, of)?),
             (Value::Parts(parts), Ty::Vector(_, of)) => Kind::Vector(all(parts, of)?),

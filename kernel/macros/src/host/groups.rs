@@ -321,7 +321,8 @@ impl<'m> Rust<'m> {
         let after =
             function.params.iter().zip(slots).filter(|(param, _)| function.reduction(**param).is_some()).map(
                 |(&param, slot)| {
-                    let (all, operator) = (format_ident!("{}_all", self.name(param)), self.operator(param));
+                    let all = format_ident!("{}_all", self.name(param));
+                    let operator = self.operator_of_numbers(param);
                     quote!(launch.reduce(#slot, #all.get(), #operator);)
                 },
             );

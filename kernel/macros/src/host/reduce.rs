@@ -27,11 +27,17 @@ impl Rust<'_> {
             let (operator, ty) = (self.operator(reduction.param), self.ty(&reduction.combined.ty));
             let ([a, b], combined) =
                 (reduction.parts.map(|part| self.name(part)), self.value(&reduction.combined));
+            let of_numbers = reduction.component.as_ref().map(|(combined, _)| {
+                let (operator, ty, combined) =
+                    (self.operator_of_numbers(reduction.param), self.ty(&combined.ty), self.value(combined));
+                quote!(let #operator = |#a: #ty, #b: #ty| -> #ty { #combined };)
+            });
             quote! {
                 let #operator = |#a: #ty, #b: #ty| -> #ty {
                     let item = &#rt::Item::default();
                     #combined
                 };
+                #of_numbers
             }
         });
         quote!(#(#operators)*)
@@ -39,6 +45,14 @@ impl Rust<'_> {
 
     pub(super) fn operator(&self, param: VarId) -> Ident {
         format_ident!("{}_combined", self.name(param))
+    }
+
+    /// The operator by which a result is changed.
+    pub(super) fn operator_of_numbers(&self, param: VarId) -> Ident {
+        match self.function.reduction(param).is_some_and(|reduction| reduction.component.is_some()) {
+            true => format_ident!("{}_combined_numbers", self.name(param)),
+            false => self.operator(param),
+        }
     }
 
     pub(super) fn reduced(&self, slots: &[usize]) -> Reduced {
@@ -51,7 +65,8 @@ impl Rust<'_> {
             before.push(quote!(let mut #all: #ty = #identity;));
             fresh.push(quote!(let mut #name: #ty = #identity;));
             taken.push(quote!(#all = #operator(#all, #name);));
-            after.push(quote!(launch.reduce(#slot, #all, #operator);));
+            let of_numbers = self.operator_of_numbers(param);
+            after.push(quote!(launch.reduce(#slot, #all, #of_numbers);));
         }
         Reduced {
             before: quote!(#(#before)*),

@@ -103,6 +103,10 @@ impl Rust<'_> {
                 match (op, &values[..]) {
                     (SubgroupOp::Size, _) => quote!(1_u32),
                     (SubgroupOp::Lane, _) => quote!(0_u32),
+                    (SubgroupOp::Id, _) => quote!(item.number()),
+                    (SubgroupOp::Count, _) => quote!(item.numbers()),
+                    (SubgroupOp::Barrier, _) => quote!(()),
+                    (SubgroupOp::Ballot, [value]) => quote!(#rt::Vec4::new(u32::from(#value), 0, 0, 0)),
                     (SubgroupOp::ExclusiveAdd, [value, ..]) => quote!({ let _ = #value; #rt::Zero::ZERO }),
                     (_, [value]) => value.clone(),
                     (_, _) => quote!((#(#values),*).0),
@@ -204,6 +208,10 @@ impl Rust<'_> {
 
     fn float(&self, value: f64, ty: &Ty) -> TokenStream {
         let literal = match ty.scalar() {
+            Some(scalar @ (Scalar::F32 | Scalar::F64)) if value.is_infinite() => {
+                let of = format_ident!("{}", scalar.name());
+                return if value > 0.0 { quote!(#of::INFINITY) } else { quote!(#of::NEG_INFINITY) };
+            }
             Some(Scalar::F16) => {
                 let (rt, bits) = (self.rt, half::f16::from_f64(value).to_bits());
                 return quote!(#rt::f16::from_bits(#bits));

@@ -150,3 +150,7 @@ fn isqrt<T>(a: T) -> T {
 fn is_finite<T>(x: T) -> bool {
     x.abs() <= T::MAX
 }
+
+fn is_infinite<T>(x: T) -> bool {
+    x.abs() > T::MAX
+}

@@ -50,7 +50,15 @@ pub(super) const EACH: &str =
 
 /// Names that the entry point and the overrides use.
 pub(super) const NAMES: &str = "launch block Block item Item group groups local place at rest other first own end e line dims each items rows covered \
-    group_x group_y group_z group_at groups_1 groups_2 group_items w_promised subgroup_size subgroup_lane width lane";
+    group_x group_y group_z group_at groups_1 groups_2 group_items w_promised subgroup_size subgroup_lane subgroup_id subgroup_count width lane number numbers";
+
+/// What an item knows of its sub-group: the entry point's parameter, the variable that functions see, and WGSL's name.
+pub(super) const SUBGROUP_NUMBERS: [(&str, &str, &str); 4] = [
+    ("width", "subgroup_size", "subgroup_size"),
+    ("lane", "subgroup_lane", "subgroup_invocation_id"),
+    ("number", "subgroup_id", "subgroup_id"),
+    ("numbers", "subgroup_count", "num_subgroups"),
+];
 
 /// The number of a group that is counted along x, and, where a device does not take so many along one dimension, along y.
 const GROUP_AT: &str = "        var group_at = group.x;
@@ -67,11 +75,13 @@ impl Entry<'_> {
     @builtin(local_invocation_index) local: u32,
 "
         .to_string();
-        let mut kept = "";
+        let mut kept = String::new();
         if self.subgroups {
-            positions.push_str("    @builtin(subgroup_size) width: u32,\n");
-            positions.push_str("    @builtin(subgroup_invocation_id) lane: u32,\n");
-            kept = "    subgroup_size = width;\n    subgroup_lane = lane;\n";
+            for (parameter, _, built_in) in SUBGROUP_NUMBERS {
+                positions.push_str(&format!("    @builtin({built_in}) {parameter}: u32,\n"));
+            }
+            kept =
+                SUBGROUP_NUMBERS.map(|(parameter, name, _)| format!("    {name} = {parameter};\n")).concat();
         }
         let covered: String =
             self.covered.iter().map(|holds| format!("        w_promised({holds});\n")).collect();

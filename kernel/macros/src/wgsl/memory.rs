@@ -86,7 +86,7 @@ impl Writer<'_> {
 
     /// What lies at an element of a memory: work-group memory holds values as registers do.
     pub(super) fn stored(&mut self, memory: &Memory) -> String {
-        if memory.packed().is_some() {
+        if self.packed(memory, "").is_some() {
             return if memory.slice.may == May::Write { "atomic<u32>".into() } else { "u32".into() };
         }
         let element = match memory.is_as_in_registers() {
@@ -176,8 +176,8 @@ impl Writer<'_> {
             }
             let (name, value) = (memory.name.clone(), self.ty(&memory.ty));
             let (params, inside, index) = guard(&memory);
-            if let Some(packed) = memory.packed() {
-                self.packed_functions(&packed, &memory, (&params, &inside, &index));
+            if let Some(packed) = self.packed(&memory, &index) {
+                self.packed_functions(&memory, &packed, (&params, &inside));
                 continue;
             }
             let same = memory.is_as_in_registers();

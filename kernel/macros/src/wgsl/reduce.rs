@@ -16,9 +16,10 @@ impl<'m> Writer<'m> {
     /// Gives a reduction's result its place among the memories: atomic words.
     pub(super) fn result_memory(&mut self, param: VarId, var: &Var) {
         let name = self.unique(&format!("{}_result", var.name));
-        let ty = match var.ty {
-            Ty::Scalar(Scalar::F32) => Ty::Scalar(Scalar::U32),
-            ref ty => ty.clone(),
+        let ty = match var.ty.scalar() {
+            Some(Scalar::F64) => Ty::Scalar(Scalar::U64),
+            Some(scalar) if !scalar.is_float() => Ty::Scalar(scalar),
+            _ => Ty::Scalar(Scalar::U32),
         };
         self.results.insert(param, self.memories.len());
         self.memories.push(Memory {
@@ -41,7 +42,16 @@ impl<'m> Writer<'m> {
             let pointer = self.pointers[&reduction.param].clone();
             params.push(format!("{pointer}: ptr<function, {ty}>"));
             given.push(format!("&{name}"));
-            let (combined, identity) = self.combined(function, reduction, &name);
+            let own_ty = &function.vars[reduction.param].ty;
+            let (combined, identity) =
+                self.combined(function, reduction, &name, own_ty, (&reduction.combined, &reduction.identity));
+            let of_numbers = match &reduction.component {
+                None => (combined.clone(), identity.clone()),
+                Some((both, nothing)) => {
+                    let number = Ty::Scalar(own_ty.scalar().unwrap_or(Scalar::U32));
+                    self.combined(function, reduction, &format!("{name}_number"), &number, (both, nothing))
+                }
+            };
             let parts = self.unique(&format!("{name}_parts"));
             before.push_str(&format!("    var {name}: {ty} = {identity};\n"));
             let value = self.unique(&format!("{name}_own"));
@@ -51,7 +61,7 @@ impl<'m> Writer<'m> {
             self.helpers.text.push_str(&format!("var<workgroup> {parts}: array<{ty}, {items}>;\n\n"));
             fill.push_str(&format!("    {parts}[local] = {name};\n"));
             step.push_str(&format!("{parts}[local] = {combined}({parts}[local], {parts}[local + HALF]); "));
-            let into = self.group_step(reduction, &name, (&combined, &identity), &ty);
+            let into = self.group_step(reduction, &name, &of_numbers, own_ty);
             last.push_str(&format!("        {into}({parts}[0]);\n"));
         }
         let (names, dims): (&[&str], _) = match self.grouped {
@@ -95,16 +105,23 @@ impl<'m> Writer<'m> {
     }
 
     /// The function that makes one value of two, and the value that changes nothing.
-    fn combined(&mut self, function: &'m Function, reduction: &'m Reduction, name: &str) -> (String, String) {
+    fn combined(
+        &mut self,
+        function: &'m Function,
+        reduction: &'m Reduction,
+        name: &str,
+        ty: &Ty,
+        (both, nothing): (&'m Expr, &'m Expr),
+    ) -> (String, String) {
         let combined = self.unique(&format!("{name}_combined"));
         let [a, b] = ["a", "b"].map(|name| self.unique(name));
-        let ty = self.ty(&function.vars[reduction.param].ty);
+        let ty = self.ty(ty);
         let names = HashMap::from([(reduction.parts[0], a.clone()), (reduction.parts[1], b.clone())]);
         let mut body = Body::new(self, function, names, HashMap::new());
-        let value = body.value(&reduction.combined);
+        let value = body.value(both);
         let lines: String = body.lines.iter().map(|line| format!("{line}\n")).collect();
         body.lines.clear();
-        let identity = body.value(&reduction.identity);
+        let identity = body.value(nothing);
         self.functions.text.push_str(&format!(
             "fn {combined}({a}: {ty}, {b}: {ty}) -> {ty} {{\n{lines}    return {value};\n}}\n\n"
         ));
@@ -116,15 +133,44 @@ impl<'m> Writer<'m> {
         &mut self,
         reduction: &Reduction,
         name: &str,
-        (combined, identity): (&str, &str),
-        ty: &str,
+        (combined, identity): &(String, String),
+        ty: &Ty,
     ) -> String {
         let memory = &self.memories[self.results[&reduction.param]];
-        let result = memory.name.clone();
-        let place = format!("&{result}[block.{result}_at]");
-        let stored = if memory.ty == Ty::Scalar(Scalar::I32) { "i32" } else { "u32" };
+        let (result, stored) = (memory.name.clone(), memory.ty.clone());
+        let (stored, whole) = (self.ty(&stored), self.ty(ty));
+        let number = self.ty(&Ty::Scalar(ty.scalar().unwrap_or(Scalar::U32)));
         let into = self.unique(&format!("{name}_into"));
-        let step = match reduction.atomic {
+        if let Some(width) = ty.width() {
+            let own = format!("{into}_number");
+            let place = format!("&{result}[block.{result}_at * {width}u + at]");
+            let step = self.number_step(reduction, name, (combined, identity), (&place, &stored, &number));
+            let each: String = (0..width)
+                .map(|at| format!("    {own}({at}u, value.{});\n", ["x", "y", "z", "w"][usize::from(at)]))
+                .collect();
+            self.functions.text.push_str(&format!(
+                "fn {own}(at: u32, value: {number}) {{\n{step}}}\n
+fn {into}(value: {whole}) {{\n    if block.{result}_len == 0u {{ return; }}\n{each}}}\n\n"
+            ));
+            return into;
+        }
+        let place = format!("&{result}[block.{result}_at]");
+        let step = self.number_step(reduction, name, (combined, identity), (&place, &stored, &number));
+        self.functions.text.push_str(&format!(
+            "fn {into}(value: {whole}) {{\n    if block.{result}_len == 0u {{ return; }}\n{step}}}\n\n"
+        ));
+        into
+    }
+
+    /// The statements that combine a number with the one at a place.
+    fn number_step(
+        &mut self,
+        reduction: &Reduction,
+        name: &str,
+        (combined, identity): (&str, &str),
+        (place, stored, ty): (&str, &str, &str),
+    ) -> String {
+        match reduction.atomic {
             Some(op) => {
                 let builtin = match op {
                     AtomicOp::Min => "atomicMin",
@@ -155,11 +201,7 @@ impl<'m> Writer<'m> {
                     }
                 }
             }
-        };
-        self.functions.text.push_str(&format!(
-            "fn {into}(value: {ty}) {{\n    if block.{result}_len == 0u {{ return; }}\n{step}}}\n\n"
-        ));
-        into
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::memory::{guarded, member};
 use super::packed::Packed;
 use super::value::{is_at_hand, is_known};
 use super::{Memory, Writer};
+use crate::builtin::SubgroupOp;
 use crate::flow::{breaks, diverges, returns};
 use crate::hir::{Arg, Base, BinOp, Block, Expr, Function, Kind, Place, Space, Step, Stmt, VarId, VarKind};
 use crate::order::marker;
@@ -264,6 +265,7 @@ impl<'m> Body<'_, 'm> {
                     self.line("storageBarrier();");
                 }
             }
+            Kind::Subgroup(SubgroupOp::Barrier, _) => self.line("subgroupBarrier();"),
             Kind::Fence(order, scope) => {
                 let name = marker(*order, *scope);
                 if self.writer.helpers.claim(&name) {
@@ -374,10 +376,10 @@ impl<'m> Body<'_, 'm> {
                 let new = if memory { self.writer.as_stored(&ty, &new) } else { new };
                 self.line(format!("if {inside} {{ {text} = {new}; }}"));
             }
-            Access::Packed { inside, packed, index } => {
-                let read = self.writer.packed_read(&packed, &index);
+            Access::Packed { inside, packed } => {
+                let read = self.writer.packed_read(&packed);
                 let (new, ty) = (self.combined(place, op, &read, &value_text), self.writer.ty(&place.ty));
-                let write = self.writer.packed_write(&packed, &index, "w_new");
+                let write = self.writer.packed_write(&packed, "w_new");
                 self.line(format!("if {inside} {{ let w_new: {ty} = {new}; {write} }}"));
             }
         }
@@ -408,14 +410,10 @@ impl<'m> Body<'_, 'm> {
                     }
                     _ => guarded(&memory, &indices),
                 };
-                if let Some(packed) = memory.packed() {
-                    let component = match place.path.first() {
-                        Some(Step::Component(at)) => Some(*at),
-                        _ => None,
-                    };
-                    return self.writer.packed_place(packed, condition, index, component);
-                }
                 inside.push(condition);
+                if let Some(packed) = self.writer.packed(&memory, &index) {
+                    return self.packed_place(packed, inside, &place.path);
+                }
                 let differs = !memory.is_as_in_registers();
                 (format!("{}[{index}]", memory.name), memory.ty.clone(), differs)
             }
@@ -520,11 +518,11 @@ impl<'m> Body<'_, 'm> {
                 let write = if memory { self.writer.as_stored(&place.ty, &name) } else { name.clone() };
                 after.push(format!("if {inside} {{ {text} = {write}; }}"));
             }
-            Access::Packed { inside, packed, index } => {
-                let read = self.writer.packed_read(&packed, &index);
+            Access::Packed { inside, packed } => {
+                let read = self.writer.packed_read(&packed);
                 self.line(format!("var {name}: {ty};"));
                 self.line(format!("if {inside} {{ {name} = {read}; }}"));
-                let write = self.writer.packed_write(&packed, &index, &name);
+                let write = self.writer.packed_write(&packed, &name);
                 after.push(format!("if {inside} {{ {write} }}"));
             }
         }
@@ -560,11 +558,10 @@ pub(super) enum Access {
         /// Whether the text names a value as it is in memory.
         memory: bool,
     },
-    /// Small integers in memory, by index.
+    /// In a memory that is made of words.
     Packed {
         inside: String,
         packed: Packed,
-        index: String,
     },
 }
 

@@ -49,12 +49,32 @@ impl Writer<'_> {
     }
 
     pub(super) fn float(&mut self, scalar: Scalar, value: f64) -> String {
+        if value.is_infinite() {
+            return self.infinity(scalar, value > 0.0);
+        }
         let (text, suffix) = match scalar {
             Scalar::F64 => (format!("{value:?}"), "lf"),
             Scalar::F16 => (format!("{:?}", value as f32), "h"),
             _ => (format!("{:?}", value as f32), "f"),
         };
         if text.starts_with('-') { format!("({text}{suffix})") } else { format!("{text}{suffix}") }
+    }
+
+    /// An infinity, for which WGSL has no literal, and which its compilers refuse where they find one: its bits go through a variable.
+    fn infinity(&mut self, scalar: Scalar, positive: bool) -> String {
+        let (bits, kept, value) = match scalar {
+            Scalar::F64 => (f64::INFINITY.to_bits(), "u64", "bitcast<f64>(kept)"),
+            Scalar::F16 => (u64::from(half::f16::INFINITY.to_bits()), "u32", "f16(unpack2x16float(kept).x)"),
+            _ => (u64::from(f32::INFINITY.to_bits()), "u32", "bitcast<f32>(kept)"),
+        };
+        let (ty, name) = (self.ty(&Ty::Scalar(scalar)), format!("w_infinity_{}", scalar.name()));
+        if self.helpers.claim(&name) {
+            let suffix = if kept == "u64" { "lu" } else { "u" };
+            self.helpers.text.push_str(&format!(
+                "fn {name}() -> {ty} {{\n    var kept: {kept} = {bits}{suffix};\n    return {value};\n}}\n\n"
+            ));
+        }
+        if positive { format!("{name}()") } else { format!("(-{name}())") }
     }
 
     /// A constant of the module by name, for arrays and structs.
@@ -212,7 +232,7 @@ impl<'m> Body<'_, 'm> {
                 after.into_iter().for_each(|line| self.line(line));
                 name
             }
-            Kind::Subgroup(op, _) if op.operands() == 0 => op.name().into(),
+            Kind::Subgroup(op, _) if op.is_number() => op.name().into(),
             Kind::Subgroup(op, operands) => {
                 let exprs: Vec<&'m Expr> = operands.iter().collect();
                 let call = format!("{}({})", op.wgsl(), self.operands(&exprs).join(", "));
@@ -415,7 +435,8 @@ impl<'m> Body<'_, 'm> {
 pub(super) fn is_known(expr: &Expr, function: &Function) -> bool {
     let known = |expr: &Expr| is_known(expr, function);
     match &expr.kind {
-        Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) => true,
+        Kind::Float(value) => value.is_finite(),
+        Kind::Bool(_) | Kind::Int(_) | Kind::Const(_) => true,
         Kind::Len(var, _) => {
             matches!(&function.vars[*var].kind, VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }))
         }

@@ -159,6 +159,12 @@ impl<'p, 'm> Body<'p, 'm> {
                 self.line(&value.map_or("return;".into(), |value| format!("return {};", bare(&value))));
                 Ok(())
             }
+            Statement::ControlBarrier(barrier) if barrier == Barrier::SUB_GROUP => {
+                self.open_subgroups();
+                let text = self.program.dialect.subgroup_barrier();
+                self.line(text);
+                Ok(())
+            }
             Statement::ControlBarrier(barrier) => {
                 let (global, local) = spaces(barrier)?;
                 let text = self.program.dialect.barrier(global, local);
@@ -184,6 +190,7 @@ impl<'p, 'm> Body<'p, 'm> {
             Statement::SubgroupCollectiveOperation { op, collective_op, argument, result } => {
                 self.collective(op, collective_op, argument, result)
             }
+            Statement::SubgroupBallot { predicate, result } => self.ballot(predicate, result),
             Statement::SubgroupGather { mode, argument, result } => self.gather(mode, argument, result),
             Statement::Call { function, ref arguments, result } => self.call(function, arguments, result),
             ref other => refuse(format!("the statement {}", statement_name(other))),

@@ -1,6 +1,6 @@
 //! What differs between the languages, as a table.
 
-use naga::{AddressSpace, Scalar, ScalarKind, VectorSize};
+use naga::{AddressSpace, BuiltIn, Scalar, ScalarKind, VectorSize};
 
 use crate::fence::Fence;
 
@@ -108,7 +108,7 @@ impl Dialect {
     }
 
     /// The C name of a scalar type; `None` where the language has none.
-    pub(super) fn scalar(self, scalar: Scalar) -> Option<&'static str> {
+    pub(crate) fn scalar(self, scalar: Scalar) -> Option<&'static str> {
         use ScalarKind::{Bool, Float, Sint, Uint};
         Some(match (scalar.kind, scalar.width, self) {
             (Bool, ..) => "bool",
@@ -212,13 +212,25 @@ impl Dialect {
         }
     }
 
-    /// How many items the sub-group has, or which of them this is.
-    pub(super) fn in_subgroup(self, size: bool) -> &'static str {
-        match (self, size) {
-            (OpenClC, true) => "get_sub_group_size()",
-            (OpenClC, false) => "get_sub_group_local_id()",
-            (CudaC, true) => "(uint)__popc(__activemask())",
-            (CudaC, false) => "(threadIdx.x & 31u)",
+    /// What an item knows of its sub-group; `None` for anything else.
+    pub(super) fn in_subgroup(self, what: BuiltIn, item: &str, items: u32) -> Option<String> {
+        Some(match (self, what) {
+            (OpenClC, BuiltIn::SubgroupSize) => "get_sub_group_size()".into(),
+            (OpenClC, BuiltIn::SubgroupInvocationId) => "get_sub_group_local_id()".into(),
+            (OpenClC, BuiltIn::SubgroupId) => "get_sub_group_id()".into(),
+            (OpenClC, BuiltIn::NumSubgroups) => "get_num_sub_groups()".into(),
+            (CudaC, BuiltIn::SubgroupSize) => "(uint)__popc(__activemask())".into(),
+            (CudaC, BuiltIn::SubgroupInvocationId) => "(threadIdx.x & 31u)".into(),
+            (CudaC, BuiltIn::SubgroupId) => format!("(({item}) / 32u)"),
+            (CudaC, BuiltIn::NumSubgroups) => format!("{}u", items.div_ceil(32)),
+            _ => return None,
+        })
+    }
+
+    pub(super) fn subgroup_barrier(self) -> &'static str {
+        match self {
+            OpenClC => "sub_group_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+            CudaC => "__syncwarp(__activemask());",
         }
     }
 

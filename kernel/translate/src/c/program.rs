@@ -199,7 +199,8 @@ impl<'m> Program<'m> {
             let value = self.names.of(NameKey::FunctionArgument(handle, 0)).to_string();
             body = self.dialect.float_add(&place, &value, &body);
         }
-        if let Some(packed) = Packed::of(module, function, info).filter(|_| self.bounds == Bounds::Guarded) {
+        let guarded = self.bounds == Bounds::Guarded;
+        if let Some(packed) = Packed::of(module, function, info, self.dialect).filter(|_| guarded) {
             body = self.packed(packed, handle, &result);
         }
         let params = if params.is_empty() { "void".into() } else { params.join(", ") };
@@ -489,13 +490,16 @@ impl<'m> Program<'m> {
             BuiltIn::WorkGroupId => Position::Group,
             BuiltIn::NumWorkGroups => Position::Groups,
             BuiltIn::LocalInvocationIndex => return Ok(self.item_in_group(work_group)),
-            BuiltIn::SubgroupSize | BuiltIn::SubgroupInvocationId => {
+            other => {
+                let (item, items) = (self.item_in_group(work_group), work_group.iter().product());
+                let Some(text) = self.dialect.in_subgroup(other, &item, items) else {
+                    return refuse(format!("{other:?}"));
+                };
                 if self.dialect == Dialect::OpenClC {
                     self.extend("#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n");
                 }
-                return Ok(self.dialect.in_subgroup(built_in == BuiltIn::SubgroupSize).into());
+                return Ok(text);
             }
-            other => return refuse(format!("{other:?}")),
         };
         let ty = self.type_name(CType::Vector(naga::VectorSize::Tri, naga::Scalar::U32))?;
         let parts = [0, 1, 2].map(|dim| self.dialect.position(what, dim));

@@ -1,11 +1,22 @@
 //! Operations of sub-groups.
 
-use naga::{CollectiveOperation, Expression, GatherMode, Handle, ScalarKind, SubgroupOperation};
+use naga::{
+    CollectiveOperation, Expression, GatherMode, Handle, Scalar, ScalarKind, SubgroupOperation, VectorSize,
+};
 
 use super::Dialect;
 use super::body::Body;
 use super::types::CType;
 use crate::error::{Outcome, refuse};
+
+/// One word of a ballot. Not every device with sub-groups has ballots: the sum of the items' own bits is the same.
+const BALLOT: &str = "\
+static inline uint w_ballot_word(bool value, uint word) {
+    const uint lane = get_sub_group_local_id();
+    return sub_group_reduce_add(value && lane / 32u == word ? 1u << (lane % 32u) : 0u);
+}
+
+";
 
 impl Body<'_, '_> {
     /// What the values of a sub-group's items make together.
@@ -72,7 +83,26 @@ impl Body<'_, '_> {
         self.declare(result, &text)
     }
 
-    fn open_subgroups(&mut self) {
+    /// A bit for each item of the sub-group.
+    pub(super) fn ballot(
+        &mut self,
+        predicate: Option<Handle<Expression>>,
+        result: Handle<Expression>,
+    ) -> Outcome<()> {
+        let value = predicate.map_or(Ok("true".into()), |predicate| self.value(predicate))?;
+        self.open_subgroups();
+        let words = match self.program.dialect {
+            Dialect::OpenClC => {
+                self.program.extend(BALLOT);
+                [0, 1, 2, 3].map(|word| format!("w_ballot_word({value}, {word}u)")).join(", ")
+            }
+            Dialect::CudaC => format!("__ballot_sync(__activemask(), {value}), 0u, 0u, 0u"),
+        };
+        let text = self.program.vector_of(VectorSize::Quad, Scalar::U32, &words)?;
+        self.declare(result, &text)
+    }
+
+    pub(super) fn open_subgroups(&mut self) {
         if self.program.dialect == Dialect::OpenClC {
             self.program.extend("#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n");
         }

@@ -374,3 +374,67 @@ fn powers_of_floats() {
         }
     }
 }
+
+#[windlass::kernels]
+mod unbounded {
+    const FAR: f32 = f32::NEG_INFINITY;
+
+    fn nearest<T>(x: [T; 3]) -> T {
+        let mut least = T::INFINITY;
+        for value in x {
+            if value < least {
+                least = value;
+            }
+        }
+        least
+    }
+
+    /// What a search starts with, of which nothing may be found.
+    #[kernel]
+    pub fn searched(x: &[f32], limit: f32, nearest: &mut [f32], found: &mut [u32]) {
+        let i = global_id(0);
+        let (mut least, mut most) = (f32::INFINITY, FAR);
+        for k in 0..4 {
+            let value = x[4 * i + k];
+            if value < limit {
+                least = least.min(value);
+                most = most.max(value);
+            }
+        }
+        nearest[3 * i] = least;
+        nearest[3 * i + 1] = most;
+        nearest[3 * i + 2] = of_three([x[4 * i], x[4 * i + 1], limit]);
+        found[i] = if least.is_infinite() { 0 } else { 1 };
+        if least == f32::INFINITY && most < -f32::MAX && !most.is_finite() {
+            found[i] += 10;
+        }
+    }
+
+    fn of_three(x: [f32; 3]) -> f32 {
+        nearest(x)
+    }
+}
+
+#[test]
+fn infinities_are_there_to_start_with() {
+    let x: Vec<f32> = (0..64).map(|i| (i * 29 % 64) as f32).collect();
+    let limit = 10.0;
+    let of = |i: usize| x[4 * i..][..4].iter().copied().filter(|v| *v < limit);
+    let least = |i| of(i).fold(f32::INFINITY, f32::min);
+    let expected: Vec<f32> = (0..16)
+        .flat_map(|i| {
+            [least(i), of(i).fold(f32::NEG_INFINITY, f32::max), x[4 * i].min(x[4 * i + 1]).min(limit)]
+        })
+        .chain((0..16).map(|i| if least(i).is_infinite() { 10.0 } else { 1.0 }))
+        .collect();
+    assert!(expected[48..].contains(&10.0) && expected[48..].contains(&1.0));
+    everywhere(&expected, |queue| {
+        let (from, nearest, found) =
+            (Buffer::from(x.clone()), Buffer::<f32>::new(48), Buffer::<u32>::new(16));
+        queue.submit(|cg| {
+            let (nearest, found) = (cg.write(&nearest), cg.read_write(&found));
+            cg.parallel_for(16, unbounded::searched(cg.read(&from), limit, nearest, found))
+        })?;
+        Ok(read(&nearest)?.into_iter().chain(read(&found)?.into_iter().map(|v| v as f32)).collect())
+    });
+}

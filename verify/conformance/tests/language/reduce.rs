@@ -3,7 +3,7 @@
 use windlass::NdRange;
 use windlass::prelude::*;
 
-use crate::everywhere::{everywhere, read};
+use crate::everywhere::{everywhere, read, where_there_is};
 
 #[windlass::kernel]
 fn range_of(
@@ -184,4 +184,126 @@ fn what_devices_cannot_be_built_with_is_refused() {
     let refused = queue.submit(|cg| cg.parallel_for(1, shaped(1, f32::NAN, false, 1, cg.read_write(&x))));
     let error = refused.expect_err("no number").to_string();
     assert!(error.contains("`shaped`") && error.contains("`scale`"), "{error}");
+}
+
+#[windlass::kernels]
+mod wide {
+    use windlass::prelude::*;
+
+    #[kernel]
+    pub fn vectors(
+        x: &[Vec3<f32>],
+        #[reduce(sum)] centre: &mut Vec3<f32>,
+        #[reduce(min)] low: &mut Vec3<f32>,
+        #[reduce(max)] high: &mut Vec4<i32>,
+        #[reduce(sum)] counts: &mut Vec2<u32>,
+    ) {
+        let at = x[global_id(0)];
+        *centre += at;
+        *low = at;
+        high.x = at.x as i32;
+        high.w = high.w.max(at.z as i32);
+        *counts += Vec2::new(1, if at.y < 0.0 { 1 } else { 0 });
+    }
+
+    fn product(a: u64, b: u64) -> u64 {
+        a * b
+    }
+
+    #[kernel]
+    pub fn integers(
+        x: &[u32],
+        #[reduce(sum)] sum: &mut u64,
+        #[reduce(min)] least: &mut i64,
+        #[reduce(max)] most: &mut Vec2<u64>,
+        #[reduce(product, identity = 1)] all: &mut u64,
+    ) {
+        let v = x[global_id(0)] as u64;
+        *sum += v * v * 4_000_000;
+        *least = -(v as i64) * 5_000_000_000;
+        *most = Vec2::new(v << 40, v);
+        *all = v | 1;
+    }
+
+    #[kernel]
+    pub fn doubles(x: &[u32], #[reduce(sum)] sum: &mut f64, #[reduce(max)] most: &mut f64) {
+        let v = x[global_id(0)] as f64;
+        *sum += v + 0.5;
+        *most = v * -1e100;
+    }
+}
+
+#[test]
+fn vectors_are_reduced_by_their_parts() {
+    let x: Vec<Vec3<f32>> =
+        numbers(777).iter().map(|v| Vec3::new(*v as f32, 3.0 - *v as f32, (v % 7) as f32)).collect();
+    let parts: [fn(&Vec3<f32>) -> f32; 3] = [|v| v.x, |v| v.y, |v| v.z];
+    let sums = parts.map(|part| x.iter().map(part).sum::<f32>() + 1.0);
+    let lows = parts.map(|part| x.iter().map(part).fold(f32::MAX, f32::min));
+    let high = |part: fn(&Vec3<f32>) -> f32| x.iter().map(part).fold(f32::MIN, f32::max);
+    let below = x.iter().filter(|v| v.y < 0.0).count() as f32;
+    let highs = [high(|v| v.x), 5.0, 6.0, high(|v| v.z)];
+    let expected: Vec<f32> = [&sums[..], &lows, &highs, &[777.0, below + 10.0]].concat();
+    everywhere(&expected, |queue| {
+        let x = Buffer::from(x.clone());
+        let (centre, low) =
+            (Buffer::from(vec![Vec3::splat(1.0_f32)]), Buffer::from(vec![Vec3::splat(f32::MAX)]));
+        // The second of two, so that a result is looked for where it is.
+        let highs = Buffer::from(vec![Vec4::splat(-1), Vec4::new(i32::MIN, 5, 6, i32::MIN)]);
+        let counts = Buffer::from(vec![Vec2::new(0, 10_u32)]);
+        let high = highs.range(1..2);
+        queue.submit(|cg| {
+            let results = (cg.read_write(&centre), cg.read_write(&low), cg.read_write(&high));
+            let call = wide::vectors(cg.read(&x), results.0, results.1, results.2, cg.read_write(&counts));
+            cg.parallel_for(x.len(), call)
+        })?;
+        let (centre, low, highs) = (read(&centre)?[0], read(&low)?[0], read(&highs)?);
+        assert_eq!(highs[0], Vec4::splat(-1));
+        let (high, counts) = (highs[1], read(&counts)?[0]);
+        let integers = [high.x, high.y, high.z, high.w, counts.x as i32, counts.y as i32];
+        let floats = [centre.x, centre.y, centre.z, low.x, low.y, low.z];
+        Ok(floats.into_iter().chain(integers.map(|v| v as f32)).collect())
+    });
+}
+
+#[test]
+fn numbers_of_64_bits_are_reduced() {
+    let x: Vec<u32> = numbers(1000).iter().map(|v| v.unsigned_abs()).collect();
+    let wide = || x.iter().map(|v| u64::from(*v));
+    let most = wide().max().unwrap_or(0);
+    let expected = [
+        wide().map(|v| v * v * 4_000_000).sum::<u64>() + (1 << 40),
+        (most as i64 * -5_000_000_000) as u64,
+        most << 40,
+        most,
+        wide().fold(3, |all, v| all.wrapping_mul(v | 1)),
+    ];
+    let can = |queue: &Queue| queue.device().can_run(wide::integers::kernel()).is_ok();
+    where_there_is("atomics of 64 bits", can, |queue| {
+        let (from, sum, least) =
+            (Buffer::from(x.clone()), Buffer::from(vec![1_u64 << 40]), Buffer::from(vec![0_i64]));
+        let (most, all) = (Buffer::from(vec![Vec2::splat(0_u64)]), Buffer::from(vec![3_u64]));
+        queue.submit(|cg| {
+            let (sum, least) = (cg.read_write(&sum), cg.read_write(&least));
+            let call = wide::integers(cg.read(&from), sum, least, cg.read_write(&most), cg.read_write(&all));
+            cg.parallel_for(x.len(), call)
+        })?;
+        let most = read(&most)?[0];
+        let found = [read(&sum)?[0], read(&least)?[0] as u64, most.x, most.y, read(&all)?[0]];
+        assert_eq!(found, expected, "on {}", queue.device());
+        Ok(())
+    });
+    let can = |queue: &Queue| queue.device().can_run(wide::doubles::kernel()).is_ok();
+    where_there_is("floats and atomics of 64 bits", can, |queue| {
+        let (from, sum, most) =
+            (Buffer::from(x.clone()), Buffer::from(vec![2.0_f64]), Buffer::from(vec![f64::MIN]));
+        queue.submit(|cg| {
+            let call = wide::doubles(cg.read(&from), cg.read_write(&sum), cg.read_write(&most));
+            cg.parallel_for(x.len(), call)
+        })?;
+        let total = wide().map(|v| v as f64 + 0.5).sum::<f64>() + 2.0;
+        let least = wide().min().unwrap_or(0) as f64;
+        assert_eq!((read(&sum)?[0], read(&most)?[0]), (total, least * -1e100), "on {}", queue.device());
+        Ok(())
+    });
 }

@@ -42,6 +42,62 @@ fn together(x: &[i32], y: &[f32], size: &mut [u32], lane: &mut [u32], out: &mut 
     sums[i] = subgroup_add(y[i]) + subgroup_max(y[i]);
 }
 
+#[windlass::kernel]
+fn numbered(
+    x: &[u32],
+    id: &mut [u32],
+    count: &mut [u32],
+    votes: &mut [Vec4<u32>],
+    next: &mut [u32],
+    #[local] seen: &mut [u32; 64],
+) {
+    let i = global_id(0);
+    id[i] = subgroup_id();
+    count[i] = subgroup_count();
+    votes[i] = subgroup_ballot(x[i] % 3 == 0);
+    let at = local_id(0) * local_size(1) + local_id(1);
+    seen[at] = x[i];
+    subgroup_barrier();
+    let lane = subgroup_lane();
+    // Its neighbour's, which is in the same sub-group, so no barrier of all is wanted.
+    let neighbour = subgroup_shuffle(at, (lane + 1) % subgroup_size());
+    next[i] = seen[neighbour] + lane * 1000;
+}
+
+/// Items of a sub-group vote, wait for each other, and know which of how many sub-groups theirs is.
+#[test]
+fn sub_groups_vote_and_wait() {
+    let x: Vec<u32> = (0..ITEMS as u32).map(|i| (i * 37) % 101).collect();
+    let has = |queue: &Queue| queue.device().info().has(Aspect::Subgroups);
+    where_there_is("sub-groups", has, |queue| {
+        let (from, votes) = (Buffer::from(x.clone()), Buffer::<Vec4<u32>>::new(ITEMS));
+        let [id, count, next] = [(); 3].map(|()| Buffer::<u32>::new(ITEMS));
+        let range = NdRange { global: [ITEMS], local: [GROUP] };
+        queue.submit(|cg| {
+            let (id, count) = (cg.overwrite(&id), cg.overwrite(&count));
+            let (votes, next) = (cg.overwrite(&votes), cg.overwrite(&next));
+            cg.parallel_for(range, numbered(cg.read(&from), id, count, votes, next))
+        })?;
+        let (id, count, votes, next) = (read(&id)?, read(&count)?, read(&votes)?, read(&next)?);
+        let name = queue.device().to_string();
+        for i in 0..ITEMS {
+            let group = i / GROUP * GROUP;
+            let mates: Vec<usize> = (group..group + GROUP).filter(|m| id[*m] == id[i]).collect();
+            let lane = |m: usize| (next[m] / 1000) as usize;
+            assert!(id[i] < count[i] && count[i] as usize <= GROUP, "item {i} on {name}");
+            let vote = |m: &usize| u128::from(x[*m] % 3 == 0) << lane(*m);
+            let all: u128 = mates.iter().map(vote).sum();
+            let words = [0, 32, 64, 96].map(|by| (all >> by) as u32);
+            assert_eq!(votes[i], Vec4::new(words[0], words[1], words[2], words[3]), "item {i} on {name}");
+            let neighbour = mates.iter().find(|m| lane(**m) == (lane(i) + 1) % mates.len());
+            assert_eq!(Some(next[i] % 1000), neighbour.map(|m| x[*m]), "item {i} on {name}");
+        }
+        let all: std::collections::BTreeSet<u32> = id[..GROUP].iter().copied().collect();
+        assert_eq!(all.len(), count[0] as usize, "on {name}");
+        Ok(())
+    });
+}
+
 const ITEMS: usize = 64;
 const GROUP: usize = 32;
 

@@ -17,6 +17,11 @@ fn misspelt(out: &mut [u32]) {
     out[global_id(0)] = local_id(0);
 }
 
+#[windlass::kernel(fast)]
+fn no_infinities(x: &[f32], out: &mut [f32]) {
+    out[global_id(0)] = f32::INFINITY.min(x[0]);
+}
+
 #[windlass::kernels(group = [16])]
 mod of_all {}
 
@@ -40,37 +45,8 @@ mod grouped {
     }
 }
 
-#[derive(Clone, Copy, DeviceCopy)]
-#[repr(C)]
-struct Pixel {
-    red: u8,
-    green: u8,
-}
-
 #[windlass::kernels]
 mod small {
-    #[derive(Clone, Copy, DeviceCopy)]
-    #[repr(C)]
-    pub struct Pixel {
-        red: u8,
-        green: u8,
-    }
-
-    #[kernel]
-    pub fn in_structs(pixels: &mut [Pixel]) {
-        pixels[global_id(0)].red = 1;
-    }
-
-    #[kernel]
-    pub fn in_arrays(rows: &[[u16; 4]], out: &mut [u32]) {
-        out[global_id(0)] = rows[0][1] as u32;
-    }
-
-    #[kernel]
-    pub fn passed(weights: [i8; 3], out: &mut [i32]) {
-        out[global_id(0)] = weights[0] as i32;
-    }
-
     #[kernel]
     pub fn counting(out: &mut [u8]) {
         for i in 0_u8..10 {

@@ -5,7 +5,7 @@ fn no_reference(#[reduce(sum)] total: u32) {
 }
 
 #[windlass::kernel]
-fn wide(#[reduce(sum)] total: &mut u64) {
+fn narrow(#[reduce(sum)] total: &mut u16) {
     *total += 1;
 }
 
@@ -42,6 +42,15 @@ mod operators {
     #[kernel]
     pub fn types(#[reduce(other, identity = 0)] total: &mut u32) {
         *total += 1;
+    }
+
+    fn longer(a: Vec2<f32>, b: Vec2<f32>) -> Vec2<f32> {
+        if a.x > b.x { a } else { b }
+    }
+
+    #[kernel]
+    pub fn vectors(#[reduce(longer, identity = Vec2::splat(0.0))] longest: &mut Vec2<f32>) {
+        *longest = Vec2::splat(1.0);
     }
 
     fn helper(#[spec] n: u32) -> u32 {
