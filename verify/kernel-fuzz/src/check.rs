@@ -6,6 +6,7 @@ use std::process::exit;
 use windlass::prelude::*;
 use windlass::{Aspect, Result};
 
+use crate::cells::Cell;
 use crate::plain::Plain;
 use crate::random::Random;
 
@@ -46,12 +47,16 @@ pub struct Memory {
     pub quads: Buffer<[i32; 4]>,
     /// Results, three to an element.
     pub trios: Buffer<Vec3<i32>>,
+    /// Results of bytes.
+    pub cells: Buffer<Cell>,
     /// A sum.
     pub rsum: Buffer<u32>,
     /// A minimum.
     pub rmin: Buffer<i32>,
     /// An exclusive or.
     pub rxor: Buffer<u32>,
+    /// Sums of two numbers.
+    pub rpair: Buffer<Vec2<u32>>,
 }
 
 /// One kernel and its plain twin.
@@ -162,8 +167,10 @@ fn inputs(seed: u64) -> Plain {
     let x = (0..SEEN).map(|_| random.below(256) as f32 / 8.0 - 16.0).collect();
     let (out, uout, fout) = (vec![3; SEEN], vec![4; SEEN], vec![5.0; SEEN]);
     let (acc, iacc, gout) = (vec![9; 28], vec![-9; 8], vec![6; 54]);
-    let (quads, trios, reduced) = (vec![[1, 2, 3, 4]; SEEN], vec![[5, 6, 7]; SEEN], (11, 12, 13));
-    Plain { a, b, x, s, t, out, uout, fout, acc, iacc, grid, gout, quads, trios, reduced }
+    let (quads, trios, reduced) = (vec![[1, 2, 3, 4]; SEEN], vec![[5, 6, 7]; SEEN], (11, 12, 13, [14, 15]));
+    let cell = |at: usize| Cell { low: at as u8, side: -(at as i8), rest: [at as u16 * 1000, 9] };
+    let cells = (0..SEEN).map(cell).collect();
+    Plain { a, b, x, s, t, out, uout, fout, acc, iacc, grid, gout, quads, trios, cells, reduced }
 }
 
 fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
@@ -188,9 +195,11 @@ fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
         gout: grid(&plain.gout)?,
         quads: Buffer::from(plain.quads.clone()),
         trios: Buffer::from(plain.trios.iter().map(|t| Vec3::new(t[0], t[1], t[2])).collect::<Vec<_>>()),
+        cells: Buffer::from(plain.cells.clone()),
         rsum: Buffer::from(vec![plain.reduced.0]),
         rmin: Buffer::from(vec![plain.reduced.1]),
         rxor: Buffer::from(vec![plain.reduced.2]),
+        rpair: Buffer::from(vec![Vec2::new(plain.reduced.3[0], plain.reduced.3[1])]),
     };
     queue.submit(|cg| {
         cg.copy(&cg.read(&Buffer::from(plain.out.clone())), &cg.overwrite(&memory.out))?;
@@ -208,7 +217,10 @@ fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
     found.gout = all(&memory.gout)?;
     found.quads = all(&memory.quads)?;
     found.trios = all(&memory.trios)?.into_iter().map(|t| [t.x, t.y, t.z]).collect();
-    found.reduced = (all(&memory.rsum)?[0], all(&memory.rmin)?[0], all(&memory.rxor)?[0]);
+    found.cells = all(&memory.cells)?;
+    let pair = all(&memory.rpair)?[0];
+    let (sum, min, xor) = (all(&memory.rsum)?[0], all(&memory.rmin)?[0], all(&memory.rxor)?[0]);
+    found.reduced = (sum, min, xor, [pair.x, pair.y]);
     Ok(found)
 }
 
@@ -242,6 +254,7 @@ fn difference(expected: &Plain, found: &Plain, tolerance: f32) -> Option<String>
         .or_else(|| first("gout", &expected.gout, &found.gout))
         .or_else(|| first("quads", &expected.quads, &found.quads))
         .or_else(|| first("trios", &expected.trios, &found.trios))
+        .or_else(|| first("cells", &expected.cells, &found.cells))
         .or_else(|| first("reduced", &[expected.reduced], &[found.reduced]))
         .or_else(|| {
             floats.map(|at| format!("fout[{at}] is {}, and should be {}", found.fout[at], expected.fout[at]))

@@ -163,6 +163,8 @@ impl Writer {
                     "({0}).clamp(-3.5, 9.25)",
                     "({0}).copysign(-2.0)",
                     "({0}).abs().fract()",
+                    "f32::INFINITY.min({0})",
+                    "({0}).max(-f32::INFINITY)",
                 ]);
                 self.one(Ty::F, depth, text, text)
             }

@@ -234,12 +234,13 @@ impl Writer {
                 ("grid: &View<i32, 2>, gout: &mut View<u32, 2>", "cg.read(&m.grid), cg.read_write(&m.gout)")
             }
             Extra::Parts => (
-                "quads: &mut [[i32; 4]], trios: &mut [Vec3<i32>]",
-                "cg.read_write(&m.quads), cg.read_write(&m.trios)",
+                "quads: &mut [[i32; 4]], trios: &mut [Vec3<i32>], cells: &mut [Cell]",
+                "cg.read_write(&m.quads), cg.read_write(&m.trios), cg.read_write(&m.cells)",
             ),
             Extra::Reductions => (
-                "#[reduce(sum)] rsum: &mut u32, #[reduce(min)] rmin: &mut i32, #[reduce(join, identity = 0)] rxor: &mut u32",
-                "cg.read_write(&m.rsum), cg.read_write(&m.rmin), cg.read_write(&m.rxor)",
+                "#[reduce(sum)] rsum: &mut u32, #[reduce(min)] rmin: &mut i32, #[reduce(join, identity = 0)] rxor: &mut u32, \
+                 #[reduce(sum)] rpair: &mut Vec2<u32>",
+                "cg.read_write(&m.rsum), cg.read_write(&m.rmin), cg.read_write(&m.rxor), cg.read_write(&m.rpair)",
             ),
         };
         let text = format!(
@@ -251,6 +252,8 @@ mod {name} {{
     use windlass::prelude::*;
     #[kernels]
     use super::{name}_tools::*;
+    #[kernels]
+    use windlass_kernel_fuzz::cells::*;
     const LIMIT: u32 = 17;
     const ODDS: [i32; 3] = [-7, 1 << 20, 3];
     #[derive(Clone, Copy)]
@@ -293,9 +296,10 @@ mod {name}_plain {{
         let (before, slices, after) = match self.extra {
             Extra::Atomics => ("", Some("&mut p.acc[..], &mut p.iacc[..]"), ""),
             Extra::Reductions => (
-                "let (mut sum, mut min, mut xor) = ([p.reduced.0], [p.reduced.1], [p.reduced.2]); ",
-                Some("&mut sum[..], &mut min[..], &mut xor[..]"),
-                " p.reduced = (sum[0], min[0], xor[0]);",
+                "let (mut sum, mut min, mut xor) = ([p.reduced.0], [p.reduced.1], [p.reduced.2]); \
+                 let mut pair = [Vec2::new(p.reduced.3[0], p.reduced.3[1])]; ",
+                Some("&mut sum[..], &mut min[..], &mut xor[..], &mut pair[..]"),
+                " p.reduced = (sum[0], min[0], xor[0], [pair[0].x, pair[0].y]);",
             ),
             Extra::Views | Extra::Parts => ("", None, ""),
         };

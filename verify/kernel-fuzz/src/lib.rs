@@ -15,3 +15,21 @@ mod sharing;
 mod stmt;
 
 pub use kernel::program;
+
+/// Elements of bytes, which all random kernels share as they would another crate's.
+#[windlass::kernels]
+pub mod cells {
+    use windlass::prelude::*;
+
+    /// Six bytes, of which every other one starts inside a word.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, DeviceCopy)]
+    #[repr(C)]
+    pub struct Cell {
+        /// A number without a sign.
+        pub low: u8,
+        /// One with a sign.
+        pub side: i8,
+        /// Two wider ones.
+        pub rest: [u16; 2],
+    }
+}

@@ -153,6 +153,11 @@ impl Writer {
                     ("quads[g][({0}) % 5]", "read_part(&m.quads, g, ({0}) % 5)"),
                     ("trios[g].zyx().z", "read_part(&m.trios, g, 0)"),
                     ("trios[g].y", "read_part(&m.trios, g, 1)"),
+                    ("(cells[g].side as i32)", "(read(&m.cells, g).side as i32)"),
+                    (
+                        "(cells[g].rest[({0}) % 3] as i32)",
+                        "(read(&read(&m.cells, g).rest, ({0}) % 3) as i32)",
+                    ),
                 ]);
                 form(kernel, plain, &[&at])
             }
@@ -186,6 +191,18 @@ impl Writer {
             Extra::Parts => *self.random.pick(&[
                 ("quads[g][({0}) % 5] = {2};\n", "let w = {2}; write_part(&mut m.quads, g, ({0}) % 5, w);\n"),
                 ("quads[g] = [{2}, 1, s, -1];\n", "let w = [{2}, 1, s, -1]; write(&mut m.quads, g, w);\n"),
+                (
+                    "cells[g].rest[({0}) % 3] = ({2}) as u16;\n",
+                    "let w = ({2}) as u16; let at = ({0}) % 3; if let Some(c) = m.cells.get_mut(g as usize) { write(&mut c.rest, at, w); }\n",
+                ),
+                (
+                    "cells[g].low += ({1}) as u8;\n",
+                    "let w = ({1}) as u8; if let Some(c) = m.cells.get_mut(g as usize) { c.low = c.low.wrapping_add(w); }\n",
+                ),
+                (
+                    "cells[g] = Cell { low: ({1}) as u8, side: ({2}) as i8, rest: [t as u16, 7] };\n",
+                    "let w = Cell { low: ({1}) as u8, side: ({2}) as i8, rest: [t as u16, 7] }; write(&mut m.cells, g, w);\n",
+                ),
                 ("trios[g].y = {2};\n", "let w = {2}; write_part(&mut m.trios, g, 1, w);\n"),
                 (
                     "trios[g].z *= {2};\n",
@@ -201,6 +218,10 @@ impl Writer {
                 ("*rmin = (*rmin).min({2});\n", "let w = {2}; r.1 = r.1.min(w);\n"),
                 ("*rmin = {2};\n", "let w = {2}; r.1 = w;\n"),
                 ("*rxor = *rxor ^ {1};\n", "let w = {1}; r.2 ^= w;\n"),
+                (
+                    "*rpair += Vec2::new({1}, 3);\n",
+                    "let w = {1}; r.3 = [r.3[0].wrapping_add(w), r.3[1].wrapping_add(3)];\n",
+                ),
             ]),
         };
         Some(form(kernel, plain, &[&i, &u, &v]))

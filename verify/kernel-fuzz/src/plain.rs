@@ -1,5 +1,7 @@
 //! What the plain Rust of a random kernel is made of: the language's definitions, written a second time.
 
+pub use crate::cells::Cell;
+
 /// Division as kernels define it.
 pub trait Defined: Copy {
     /// The quotient.
@@ -89,21 +91,24 @@ pub struct Plain {
     pub quads: Vec<[i32; 4]>,
     /// Results, elements of three words.
     pub trios: Vec<[i32; 3]>,
-    /// What is reduced: a sum, a minimum, an exclusive or.
+    /// Results, elements of bytes.
+    pub cells: Vec<Cell>,
+    /// What is reduced: a sum, a minimum, an exclusive or, and sums of two numbers.
     pub reduced: Own,
 }
 
 /// What an item gives to the reductions.
-pub type Own = (u32, i32, u32);
+pub type Own = (u32, i32, u32, [u32; 2]);
 
 /// What an item has that gives nothing.
-pub const NOTHING: Own = (0, i32::MAX, 0);
+pub const NOTHING: Own = (0, i32::MAX, 0, [0; 2]);
 
 impl Plain {
     /// Takes what an item gives.
     pub fn fold(&mut self, own: Own) {
         let all = &mut self.reduced;
-        *all = (all.0.wrapping_add(own.0), all.1.min(own.1), all.2 ^ own.2);
+        let [x, y] = [0, 1].map(|at| all.3[at].wrapping_add(own.3[at]));
+        *all = (all.0.wrapping_add(own.0), all.1.min(own.1), all.2 ^ own.2, [x, y]);
     }
 }
 

@@ -85,7 +85,7 @@ fn sub_groups_vote_and_wait() {
             let mates: Vec<usize> = (group..group + GROUP).filter(|m| id[*m] == id[i]).collect();
             let lane = |m: usize| (next[m] / 1000) as usize;
             assert!(id[i] < count[i] && count[i] as usize <= GROUP, "item {i} on {name}");
-            let vote = |m: &usize| u128::from(x[*m] % 3 == 0) << lane(*m);
+            let vote = |m: &usize| u128::from(x[*m].is_multiple_of(3)) << lane(*m);
             let all: u128 = mates.iter().map(vote).sum();
             let words = [0, 32, 64, 96].map(|by| (all >> by) as u32);
             assert_eq!(votes[i], Vec4::new(words[0], words[1], words[2], words[3]), "item {i} on {name}");

@@ -1,7 +1,5 @@
 //! What an attribute asks of a kernel, and integers of less than 32 bits.
 
-use windlass::prelude::*;
-
 #[windlass::kernel(group = [0])]
 fn no_items(out: &mut [u32]) {
     out[global_id(0)] = local_id(0);
