@@ -70,6 +70,8 @@ pub(crate) struct Writer<'m> {
     pub(super) helper_names: HashMap<String, String>,
     /// The block's members.
     block: Vec<String>,
+    /// Names that members have, or will have.
+    members: HashSet<String>,
     /// The member whose upper half is the next 16 bits of the value that is being written.
     half_word: Option<String>,
     /// Values that the text is built with.
@@ -110,6 +112,7 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> Text {
         promises: false,
         helper_names: HashMap::new(),
         block: Vec::new(),
+        members: HashSet::new(),
         half_word: None,
         overrides: String::new(),
         override_names: BTreeMap::new(),
@@ -239,6 +242,11 @@ impl<'m> Writer<'m> {
         }
         let globals: Vec<String> =
             self.memories.iter().filter(|m| m.slice.space == Space::Global).map(|m| m.name.clone()).collect();
+        for name in self.memories.iter().map(|memory| &memory.name) {
+            let own = ["at", "len", "items", "extent_0", "extent_1", "extent_2"];
+            self.members.extend(own.map(|what| format!("{name}_{what}")));
+        }
+        self.members.extend((0..3).map(|dim| format!("size_{dim}")));
         for name in globals {
             self.block.push(format!("    {name}_at: u32,\n    {name}_len: u32,\n"));
         }
@@ -309,9 +317,21 @@ impl<'m> Writer<'m> {
         self.override_names.insert(param, key.clone());
         self.overrides.push_str(&format!("override {key}: {ty} = {ty}();\n"));
         // The block has it for the host.
-        self.block.push(format!("    {key}_value: u32,\n"));
+        self.member(&format!("{key}_value"), "u32");
         let text = format!("    var {name}: {ty} = {key};\n");
         (name, text)
+    }
+
+    /// Adds a member to the block, by this name or one like it, and says how it is reached.
+    fn member(&mut self, wanted: &str, ty: &str) -> String {
+        let mut name = wanted.to_string();
+        let mut number = 1;
+        while !self.members.insert(name.clone()) {
+            number += 1;
+            name = format!("{wanted}_{number}");
+        }
+        self.block.push(format!("    {name}: {ty},\n"));
+        format!("block.{name}")
     }
 
     /// A value as an expression over members of the block, which are added; the block has words only.
@@ -348,14 +368,13 @@ impl<'m> Writer<'m> {
     /// A value with small integers in it: as it lies in memory, in words that have numbers.
     fn block_bytes(&mut self, ty: &Ty, name: &str) -> String {
         let words = self.bytes(ty).div_ceil(4);
-        let names: Vec<String> = (0..words).map(|at| format!("{name}_{at}")).collect();
-        self.block.extend(names.iter().map(|name| format!("    {name}: u32,\n")));
-        self.of_words(ty, &names, 0)
+        let words: Vec<String> = (0..words).map(|at| self.member(&format!("{name}_{at}"), "u32")).collect();
+        self.of_words(ty, &words, 0)
     }
 
     /// A value out of such words, so many bytes behind their start.
-    fn of_words(&mut self, ty: &Ty, names: &[String], at: u32) -> String {
-        let word = |at: u32| names.get(at as usize / 4).map_or("0u".into(), |name| format!("block.{name}"));
+    fn of_words(&mut self, ty: &Ty, words: &[String], at: u32) -> String {
+        let word = |at: u32| words.get(at as usize / 4).cloned().unwrap_or_else(|| "0u".into());
         let part = format!("({} >> {}u)", word(at), at % 4 * 8);
         match ty {
             Ty::Scalar(Scalar::F16) => {
@@ -374,7 +393,7 @@ impl<'m> Writer<'m> {
             ty => {
                 let parts = self.packed_parts(ty);
                 let parts: Vec<String> =
-                    parts.iter().map(|(_, offset, ty)| self.of_words(ty, names, at + offset)).collect();
+                    parts.iter().map(|(_, offset, ty)| self.of_words(ty, words, at + offset)).collect();
                 format!("{}({})", self.ty(ty), parts.join(", "))
             }
         }
@@ -382,29 +401,25 @@ impl<'m> Writer<'m> {
 
     fn block_scalar(&mut self, scalar: Scalar, name: &str) -> String {
         let lower = self.half_word.take();
-        let mut member = |name: String, ty: &str| {
-            self.block.push(format!("    {name}: {ty},\n"));
-            format!("block.{name}")
-        };
         match scalar {
-            Scalar::Bool => format!("({} != 0u)", member(name.into(), "u32")),
+            Scalar::Bool => format!("({} != 0u)", self.member(name, "u32")),
             Scalar::F16 => {
                 self.half = true;
                 if let Some(word) = lower {
                     return format!("f16(unpack2x16float({word}).y)");
                 }
-                let word = member(name.into(), "u32");
+                let word = self.member(name, "u32");
                 self.half_word = Some(word.clone());
                 format!("f16(unpack2x16float({word}).x)")
             }
-            Scalar::I32 | Scalar::U32 | Scalar::F32 => member(name.into(), scalar.name()),
+            Scalar::I32 | Scalar::U32 | Scalar::F32 => self.member(name, scalar.name()),
             Scalar::I8 | Scalar::U8 | Scalar::I16 | Scalar::U16 => {
-                let word = member(name.into(), scalar.register().name());
+                let word = self.member(name, scalar.register().name());
                 self.cut(&Ty::Scalar(scalar), word)
             }
             Scalar::I64 | Scalar::U64 | Scalar::F64 => {
                 let (low, high) =
-                    (member(format!("{name}_low"), "u32"), member(format!("{name}_high"), "u32"));
+                    (self.member(&format!("{name}_low"), "u32"), self.member(&format!("{name}_high"), "u32"));
                 let bits = format!("((u64({high}) << 32u) | u64({low}))");
                 match scalar {
                     Scalar::U64 => bits,

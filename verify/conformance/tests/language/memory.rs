@@ -291,3 +291,44 @@ fn floats_are_added_atomically() {
         Ok([read(&sums)?, read(&lows)?, read(&swapped)?].concat())
     });
 }
+
+/// Parameters whose names are those that parts of others could have.
+#[windlass::kernel]
+#[allow(non_snake_case, clippy::too_many_arguments)]
+fn alike(
+    x: [u32; 2],
+    x_0: u32,
+    v: Vec2<f32>,
+    v_x: f32,
+    b: [u8; 2],
+    b_0: u32,
+    out: &mut [u32],
+    out_len: u32,
+    out_at: u32,
+) {
+    let i = global_id(0);
+    out[i] = x[0]
+        + 10 * x_0
+        + 100 * v.x as u32
+        + 1000 * v_x as u32
+        + b[1] as u32
+        + b_0
+        + out_len
+        + out_at
+        + out.len();
+}
+
+#[test]
+fn names_of_parameters_do_not_meet_those_of_parts() {
+    let sum = 1 + 30 + 100 + 4000 + 20_000 + 100_000 + 1_000_000 + 10_000_000 + 2;
+    everywhere(&[sum; 2], |queue| {
+        let out = Buffer::<u32>::new(2);
+        queue.submit(|cg| {
+            let out = cg.read_write(&out);
+            let call =
+                alike([1, 2], 3, Vec2::new(1.0, 2.0), 4.0, [1, 0], 120_000, out, 1_000_000, 10_000_000);
+            cg.parallel_for(2, call)
+        })?;
+        read(&out)
+    });
+}
