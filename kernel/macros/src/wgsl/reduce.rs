@@ -42,13 +42,17 @@ impl<'m> Writer<'m> {
             let pointer = self.pointers[&reduction.param].clone();
             params.push(format!("{pointer}: ptr<function, {ty}>"));
             given.push(format!("&{name}"));
-            let own_ty = &function.vars[reduction.param].ty;
-            let (combined, identity) =
-                self.combined(function, reduction, &name, own_ty, (&reduction.combined, &reduction.identity));
+            let (combined, identity) = self.combined(
+                function,
+                reduction,
+                &name,
+                &var.ty,
+                (&reduction.combined, &reduction.identity),
+            );
             let of_numbers = match &reduction.component {
                 None => (combined.clone(), identity.clone()),
                 Some((both, nothing)) => {
-                    let number = Ty::Scalar(own_ty.scalar().unwrap_or(Scalar::U32));
+                    let number = Ty::Scalar(var.ty.scalar().unwrap_or(Scalar::U32));
                     self.combined(function, reduction, &format!("{name}_number"), &number, (both, nothing))
                 }
             };
@@ -61,7 +65,7 @@ impl<'m> Writer<'m> {
             self.helpers.text.push_str(&format!("var<workgroup> {parts}: array<{ty}, {items}>;\n\n"));
             fill.push_str(&format!("    {parts}[local] = {name};\n"));
             step.push_str(&format!("{parts}[local] = {combined}({parts}[local], {parts}[local + HALF]); "));
-            let into = self.group_step(reduction, &name, &of_numbers, own_ty);
+            let into = self.group_step(reduction, &name, &of_numbers, &var.ty);
             last.push_str(&format!("        {into}({parts}[0]);\n"));
         }
         let (names, dims): (&[&str], _) = match self.grouped {
@@ -142,7 +146,7 @@ impl<'m> Writer<'m> {
         let number = self.ty(&Ty::Scalar(ty.scalar().unwrap_or(Scalar::U32)));
         let into = self.unique(&format!("{name}_into"));
         if let Some(width) = ty.width() {
-            let own = format!("{into}_number");
+            let own = self.unique(&format!("{into}_number"));
             let place = format!("&{result}[block.{result}_at * {width}u + at]");
             let step = self.number_step(reduction, name, (combined, identity), (&place, &stored, &number));
             let each: String = (0..width)
