@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::native::NativeKernel;
-use crate::{Block, HostBody};
+use crate::{Block, HostBody, Way};
 
 /// The code of a kernel's host image, as a device keeps it: a [`HostBody`], or what `#[kernel]` made.
 ///
@@ -40,6 +40,15 @@ impl Body {
 
     pub(crate) fn is_native(&self) -> bool {
         matches!(self.code, Code::Native(_))
+    }
+
+    /// How the code that `#[kernel]` made reaches its arguments: each parameter's name, and the way. Of other code nothing is
+    /// known.
+    pub fn ways(&self) -> Vec<(&'static str, Way)> {
+        match &self.code {
+            Code::Open(_) => Vec::new(),
+            Code::Native(kernel) => kernel.ways().collect(),
+        }
     }
 
     /// Runs the block's items over the launch's memory.

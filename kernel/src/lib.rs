@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 #[doc(hidden)]
+pub mod asked;
 pub mod attribute;
 pub mod block;
 mod body;
@@ -19,6 +20,7 @@ pub mod native;
 mod range;
 pub mod shape;
 mod view;
+mod way;
 
 pub use body::Body;
 pub use element::{DeviceCopy, bytes_of, slice_bytes};
@@ -31,3 +33,4 @@ pub use memory::{AtomicElement, Extent, RawSpan, Span, Word};
 pub use native::{Vec2, Vec3, Vec4, f16};
 pub use range::{BadRange, IndexRange, Item, LaunchRange, NdRange, Range};
 pub use view::{AtomicView, View, ViewMut};
+pub use way::Way;

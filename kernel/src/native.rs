@@ -31,6 +31,7 @@ mod spread;
 mod vector;
 mod views;
 
+pub use crate::Way;
 pub use crate::memory::{AtomicOp, Order, fence};
 pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Group, Local, cells, few_cells};

@@ -13,6 +13,8 @@
 //! they follow each other, so that what one row needs is there for the next. Kernels with reductions find out by
 //! themselves how many elements an item has, from the number of groups: [`Shape::at_most`].
 
+use std::fmt;
+
 use crate::block::{TooMany, check_groups, count};
 use crate::{KernelImage, Range};
 
@@ -37,6 +39,25 @@ pub struct Shape {
     each: u32,
     most: u32,
     covered: bool,
+}
+
+/// As who asks how fast a kernel is wants it said, x first.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = usize::from(self.dims.max(1)).min(3);
+        let extents: Vec<String> = self.group[..used].iter().map(u32::to_string).collect();
+        write!(f, "work-groups of {}", extents.join(" x "))?;
+        if self.dims == 0 {
+            f.write_str(", all items counted along one dimension")?;
+        }
+        if self.each > 1 {
+            write!(f, ", {} elements an item", self.each)?;
+        }
+        if self.covered {
+            f.write_str(", where each argument has an element for each item")?;
+        }
+        Ok(())
+    }
 }
 
 const NAMES: [&str; 7] = ["dims", "group_x", "group_y", "group_z", "each", "most_groups", "covered"];
@@ -96,6 +117,21 @@ impl Shape {
             (None, [group, 1, 1]) if group > 0 => Ok(Shape::folded(group)),
             (None, size) => Err(format!("the work-group size is {size:?}; only the first may differ from 1")),
         }
+    }
+
+    /// How many of the device's dimensions launches go along; 0 where they are folded.
+    pub fn dims(self) -> u8 {
+        self.dims
+    }
+
+    /// How many elements of the launch's first dimension an item takes.
+    pub fn elements_each(self) -> u32 {
+        self.each
+    }
+
+    /// Whether launches have an element for each item in every argument that is reached at the items' own positions.
+    pub fn is_covered(self) -> bool {
+        self.covered
     }
 
     /// The work-group's extents, x first.

@@ -1,15 +1,18 @@
 //! Kernels that are built before they are needed.
 
 use std::fmt;
+use std::sync::Arc;
 
+use windlass_kernel::shape::Shape;
 use windlass_kernel::{Kernel, LaunchRange, Range};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::explain::Explanation;
 use crate::group::build_values;
 use crate::group::shape::shapes;
 use crate::queue::Queue;
-use crate::shell::build::{Values, WaitBuilt, image_on};
+use crate::shell::build::{Built, Values, WaitBuilt, image_on};
 use crate::shell::limits::check_launch;
 
 /// Kernels together: to be listed, asked what they need, and built ahead of their first launch.
@@ -114,8 +117,49 @@ impl Bundle {
     /// Builds all kernels for a queue's device, off this thread, and waits until they are. What was built before, or is
     /// being built, is not built again.
     pub async fn warm_up(&self, queue: &Queue) -> Result<()> {
+        for started in self.start(queue)? {
+            WaitBuilt::new(started.built).await?;
+        }
+        Ok(())
+    }
+
+    /// What there is to know of how fast the kernels can be on a queue's device: on the host how their code reaches each
+    /// argument, on others what the device says of each form that they are built in, and which indices are compared in loops. Builds
+    /// them, like [`Bundle::warm_up`].
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// use windlass::{Bundle, Way};
+    ///
+    /// #[windlass::kernel]
+    /// fn scatter(at: &[u32], to: &mut [u32]) {
+    ///     to[at[global_id(0)]] = 1;
+    /// }
+    ///
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::builder().device(Device::host()).build().await?;
+    /// let explained = Bundle::new([scatter::kernel()]).explain(&queue).await?;
+    /// println!("{}", explained[0]);
+    /// assert_eq!(explained[0].parameters[0], ("at".into(), Way::Read));
+    /// assert!(matches!(explained[0].parameters[1].1, Way::Meeting(Some(_line))));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub async fn explain(&self, queue: &Queue) -> Result<Vec<Explanation>> {
+        let device = queue.device();
+        let all = self.kernels().map(|kernel| Explanation::new(kernel, device.info()));
+        let mut all: Vec<Explanation> = all.collect::<Result<_>>()?;
+        for Started { part, shape, built } in self.start(queue)? {
+            let built = WaitBuilt::new(built).await?;
+            all[part].add(shape, &*built);
+        }
+        Ok(all)
+    }
+
+    /// Starts all builds.
+    fn start(&self, queue: &Queue) -> Result<Vec<Started>> {
         let mut started = Vec::new();
-        for part in &self.kernels {
+        for (at, part) in self.kernels.iter().enumerate() {
             let slot = queue.slot();
             // A kernel that says what its groups are is built for those, whatever the others are launched over.
             let range = self.range.filter(|range| {
@@ -128,17 +172,26 @@ impl Bundle {
                 check_launch(part.kernel.name(), of, std::iter::empty(), range, 0)?;
             }
             let shapes = shapes(&part.kernel, &slot.device.info, range.as_ref());
-            let shaped = shapes.iter().map(|shape| values.iter().copied().chain(shape.overrides()).collect());
-            let all: Vec<Values> = if shapes.is_empty() { vec![values.clone()] } else { shaped.collect() };
-            for values in all {
-                started.push(slot.build(queue.runtime().inner(), &part.kernel, values)?);
+            let shapes = match shapes.is_empty() {
+                true => vec![None],
+                false => shapes.into_iter().map(Some).collect(),
+            };
+            for shape in shapes {
+                let overrides = shape.into_iter().flat_map(Shape::overrides);
+                let values = values.iter().copied().chain(overrides).collect();
+                let built = slot.build(queue.runtime().inner(), &part.kernel, values)?;
+                started.push(Started { part: at, shape, built });
             }
         }
-        for built in started {
-            WaitBuilt::new(built).await?;
-        }
-        Ok(())
+        Ok(started)
     }
+}
+
+/// A build that was started: of which part, and for launches of which shape.
+struct Started {
+    part: usize,
+    shape: Option<Shape>,
+    built: Arc<Built>,
 }
 
 impl Part {

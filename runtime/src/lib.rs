@@ -36,6 +36,7 @@ mod context;
 mod device;
 mod error;
 mod event;
+mod explain;
 mod group;
 mod host_access;
 mod host_task;
@@ -90,21 +91,24 @@ pub use device::{Device, Platform, Selector};
 pub use error::stall::{Holder, Stall, Waiter};
 pub use error::{BoxError, Error, Result};
 pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Events, Profile, Status};
+pub use explain::Explanation;
 pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
 pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
 pub use host_view::{HostView, HostViewMut};
 pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot};
 pub use recording::Recording;
 pub use runtime::{Runtime, RuntimeBuilder, Stats};
+pub use shell::form::Form;
 pub use shell::report::AsyncError;
 pub use shell::shutdown::Remaining;
 pub use shell::stall::DeadlockPolicy;
 pub use together::groups;
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
-    MemoryKind, Priority, TexelFormat, Unavailable,
+    KernelReport, MemoryKind, Priority, TexelFormat, Unavailable,
 };
-pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, f16};
+pub use windlass_kernel::shape::Shape;
+pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, Way, f16};
 /// Lets a struct live in device memory, having proved that it has no padding.
 ///
 /// ```

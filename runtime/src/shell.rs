@@ -19,6 +19,7 @@ pub(crate) mod devices;
 pub(crate) mod effects;
 pub(crate) mod event;
 pub(crate) mod feed;
+pub(crate) mod form;
 pub(crate) mod host_side;
 mod in_use;
 pub(crate) mod limits;

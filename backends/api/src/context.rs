@@ -345,8 +345,30 @@ impl Default for KernelLimits {
     }
 }
 
+/// What is known of a kernel as it was built, for those who ask why it is as fast as it is. What a device does not tell is
+/// `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelReport {
+    /// Bytes of local memory that a work-group takes, beside what arguments have.
+    pub local_memory: Option<usize>,
+    /// Bytes of memory of its own that a work-item has beside registers: what does not fit into those, too.
+    pub private_memory: Option<usize>,
+    /// Registers of a work-item.
+    pub registers: Option<usize>,
+    /// How many work-items run in step: work-groups are best a multiple of that.
+    pub in_step: Option<usize>,
+    /// Accesses in loops whose indices are compared with their memory's length in each turn.
+    pub compared_in_loops: Vec<String>,
+}
+
 /// A kernel as a context built it; the backend that made it downcasts it in `feed`.
 pub trait BuiltKernel: Any + Send + Sync {
+    /// What is known of it.
+    fn report(&self) -> KernelReport {
+        KernelReport::default()
+    }
+
     /// What bounds its use. A launch that exceeds it is refused when its group is submitted if the kernel has been built by
     /// then, and else fails before it is fed.
     fn limits(&self) -> KernelLimits {

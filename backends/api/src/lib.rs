@@ -136,7 +136,7 @@ pub use command::{
 pub use completion::{Completion, Head, Note};
 pub use context::{
     Backend, BackendId, BuiltKernel, ClockSample, Context, ContextInfo, ContextSink, ContextSpec, DomainId,
-    KernelLimits,
+    KernelLimits, KernelReport,
 };
 pub use device::{
     Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits, MemoryIndex,

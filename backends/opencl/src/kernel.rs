@@ -31,9 +31,11 @@ use std::any::Any;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
+use opencl3::device::{
+    CL_DEVICE_EXTENSIONS, CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
+};
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, BuiltKernel, KernelLimits, Launch};
+use windlass_backend::{BackendError, BuiltKernel, KernelLimits, KernelReport, Launch};
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot};
 use windlass_kernel_translate::{Cache, dump};
 use windlass_sync::facade::{Mutex, lock};
@@ -58,11 +60,25 @@ pub(crate) struct Built {
     /// How many work-items of this kernel fit one work-group.
     work_group_items: usize,
     local_memory: LocalMemory,
+    registers: Option<usize>,
+    compared_in_loops: Vec<String>,
     context: Arc<Context>,
     device: usize,
+    id: DeviceId,
 }
 
 impl BuiltKernel for Built {
+    fn report(&self) -> KernelReport {
+        let native = lock(&self.kernel);
+        let mut report = KernelReport::default();
+        report.local_memory = Some(self.local_memory.own);
+        report.private_memory = native.private_memory(self.id).ok();
+        report.registers = self.registers;
+        report.in_step = native.preferred_multiple(self.id).ok();
+        report.compared_in_loops = self.compared_in_loops.clone();
+        report
+    }
+
     fn limits(&self) -> KernelLimits {
         KernelLimits::new(self.work_group_items, self.local_memory.left())
     }
@@ -126,18 +142,13 @@ impl Built {
                 Self::compile(context, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
-                let (text, calling) = wgsl_args::read(kernel, image, is_gpu(id))?;
+                let (text, calling, compared_in_loops) = wgsl_args::read(kernel, image, is_gpu(id))?;
                 let options =
                     options(text.fences.then(|| version(&id.text(CL_DEVICE_VERSION))), kernel.is_fast());
                 let code = Code { source: Some(&text.source), entry: &text.entry, options };
-                Self::compile(
-                    context,
-                    (device, id),
-                    kernel,
-                    code,
-                    text.params.len(),
-                    How::Translated(calling),
-                )
+                let how = How::Translated(calling);
+                let built = Self::compile(context, (device, id), kernel, code, text.params.len(), how)?;
+                Ok(Built { compared_in_loops, ..built })
             }
             other => unsupported(format!("a {other:?} image on an OpenCL device")),
         }
@@ -155,7 +166,7 @@ impl Built {
         let name = CString::new(entry)
             .map_err(|_| failed(format!("`{}` is not a valid name for a kernel", entry.escape_debug())))?;
         // Without a text, the kernel is built into the device.
-        let program = match source {
+        let (program, registers) = match source {
             None => {
                 let program = context.program_of_builtins(id, &name).map_err(|failure| {
                     let why = BackendError::from(failure);
@@ -163,7 +174,7 @@ impl Built {
                 })?;
                 // PoCL 3.1 requires this build. Other drivers may refuse to build a built-in kernel, which does no harm.
                 let _ = program.build(id, c"");
-                program
+                (program, None)
             }
             Some(source) => {
                 dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
@@ -192,8 +203,11 @@ impl Built {
             name: kernel.name().into(),
             slots: kernel.slots().into(),
             calling,
+            registers,
+            compared_in_loops: Vec::new(),
             context: Arc::clone(context),
             device,
+            id,
         })
     }
 }
@@ -225,13 +239,14 @@ enum Unbuilt {
     Failed(sys::Failure),
 }
 
-/// Builds a text for a device: from the cache, if there is one with an entry for it, or else with the compiler.
+/// Builds a text for a device: from the cache, if there is one with an entry for it, or else with the compiler, which may say how many
+/// registers an item has.
 fn built(
     context: &Context,
     id: DeviceId,
     source: &str,
     options: &CStr,
-) -> std::result::Result<Program, Unbuilt> {
+) -> std::result::Result<(Program, Option<usize>), Unbuilt> {
     let cache = Cache::named();
     let about =
         [CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION].map(|what| id.text(what));
@@ -241,7 +256,7 @@ fn built(
         let program =
             context.program_of(id, &code).and_then(|program| program.build(id, options).map(|()| program));
         match program {
-            Ok(program) => return Ok(program),
+            Ok(program) => return Ok((program, None)),
             Err(failure) => {
                 let error = BackendError::from(failure);
                 tracing::warn!(%error, "the driver refuses a cached program binary; compiling the kernel again");
@@ -249,13 +264,28 @@ fn built(
         }
     }
     let program = context.program(source).map_err(Unbuilt::Failed)?;
-    program.build(id, options).map_err(|failure| Unbuilt::Refused(log(&program, id, failure)))?;
+    let is_nvidia = id.text(CL_DEVICE_EXTENSIONS).contains("cl_nv_compiler_options");
+    let talking = if is_nvidia { &talkative(options) } else { options };
+    program.build(id, talking).map_err(|failure| Unbuilt::Refused(log(&program, id, failure)))?;
+    let registers = if is_nvidia { registers(&program.log(id)) } else { None };
     if let Some(cache) = cache
         && let Some(code) = program.code(id)
     {
         cache.put(&key, &code);
     }
-    Ok(program)
+    Ok((program, registers))
+}
+
+/// The options with which NVIDIA's compiler tells in its log what a kernel takes.
+fn talkative(options: &CStr) -> CString {
+    let all = [options.to_bytes(), b" -cl-nv-verbose"].concat();
+    CString::new(all).unwrap_or_default()
+}
+
+/// How many registers an item has, by the log of NVIDIA's compiler.
+fn registers(log: &str) -> Option<usize> {
+    let (before, _) = log.split_once(" registers")?;
+    before.rsplit(' ').next()?.parse().ok()
 }
 
 /// How many parameters the slots take by the calling convention.
@@ -360,6 +390,15 @@ mod tests {
         let slots = [Slot::Buffer(SlotAccess::Read), Slot::Value(4), Slot::Local(64), Slot::Constant];
         assert_eq!(parameters(&slots), Ok(8));
         assert!(matches!(parameters(&[Slot::Image]), Err(BackendError::Unsupported(_))));
+    }
+
+    #[test]
+    fn registers_are_read_from_the_log() {
+        let log = "ptxas info    : Compiling entry function 'all' for 'sm_90'\n\
+                   ptxas info    : Used 40 registers, used 1 barriers, 408 bytes cmem[0]\n";
+        assert_eq!(registers(log), Some(40));
+        assert_eq!(registers(""), None);
+        assert_eq!(registers("Used many registers"), None);
     }
 
     #[test]

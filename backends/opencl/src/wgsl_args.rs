@@ -20,12 +20,12 @@ pub(crate) struct Calling {
     grouped: bool,
 }
 
-/// The kernel's text, for a GPU or another device, and how it is called.
+/// The kernel's text, for a GPU or another device, how it is called, and what it still compares in loops.
 pub(crate) fn read(
     kernel: &Kernel,
     image: &KernelImage,
     gpu: bool,
-) -> Result<(Translation, Calling), BackendError> {
+) -> Result<(Translation, Calling, Vec<String>), BackendError> {
     let refuse = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
     let mut buffers = 0;
     for slot in kernel.slots() {
@@ -65,7 +65,7 @@ pub(crate) fn read(
         }
     }
     let calling = Calling { params: translation.params.clone(), shape, grouped: kernel.is_grouped() };
-    Ok((translation, calling))
+    Ok((translation, calling, checked.compared_in_loops(image.source())))
 }
 
 impl Calling {

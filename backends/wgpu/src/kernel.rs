@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use wgpu::naga;
-use windlass_backend::{BackendError, BuiltKernel};
+use windlass_backend::{BackendError, BuiltKernel, KernelReport};
 use windlass_kernel::shape::Shape;
 use windlass_kernel::{ImageFormat, Kernel, KernelImage, Slot, SlotAccess};
 use windlass_kernel_translate::wgsl::Checked;
@@ -28,7 +28,14 @@ use crate::process_exit::Native;
 #[derive(Debug)]
 pub(crate) struct WgpuKernel(pub(crate) Arc<Built>);
 
-impl BuiltKernel for WgpuKernel {}
+impl BuiltKernel for WgpuKernel {
+    /// What a pipeline takes of the device, wgpu does not tell.
+    fn report(&self) -> KernelReport {
+        let mut report = KernelReport::default();
+        report.compared_in_loops = self.0.compared_in_loops.clone();
+        report
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -39,6 +46,7 @@ pub(crate) struct Built {
     pub(crate) shape: Shape,
     /// Whether launches name their work-groups.
     pub(crate) grouped: bool,
+    compared_in_loops: Vec<String>,
     declared: Pipeline,
     /// The form for arguments that share an allocation, built when first needed.
     shared: OnceLock<Pipeline>,
@@ -88,6 +96,7 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
         module,
         shape,
         grouped: kernel.is_grouped(),
+        compared_in_loops: checked.compared_in_loops(image.source()),
         declared,
         shared: OnceLock::new(),
     })))

@@ -31,6 +31,7 @@ use crate::ty::{Scalar, Ty};
 use crate::uses::Uses;
 
 pub(crate) use kernel::native;
+pub(crate) use spread::Spread;
 
 /// How elements are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
 use crate::hir::{Function, May, Module, Reduction, Slice, Space, VarId, VarKind};
-use crate::host::{native, type_tokens};
+use crate::host::{Spread, native, type_tokens};
 use crate::items::{Param, Signature};
 use crate::order::Order;
 use crate::ty::{Scalar, Ty};
@@ -48,9 +48,9 @@ impl Launched<'_> {
         let Text { text, entry, overrides } = wgsl::kernel(self.module, self.uses, self.at);
         check_text(&text, &function.name)?;
         let rt = quote!(#root::__private);
-        let native = native(self.module, self.uses, self.at, &rt, &self.slots(), self.differing);
+        let (native, spread) = native(self.module, self.uses, self.at, &rt, &self.slots(), self.differing);
         crate::dump::dump(&function.name.to_string(), &native);
-        let (slots, uses) = (self.slot_values(), self.slot_uses(&rt));
+        let (slots, uses) = (self.slot_values(), self.slot_uses(&rt, &spread));
         let passed = || {
             let all = function.params.iter().zip(&signature.params);
             all.filter(|&(&param, _)| !is_fixed_local(&function.vars[param].kind))
@@ -216,7 +216,7 @@ impl Launched<'_> {
         slots
     }
 
-    fn slot_uses(&self, rt: &TokenStream) -> Vec<TokenStream> {
+    fn slot_uses(&self, rt: &TokenStream, spread: &Spread) -> Vec<TokenStream> {
         let function = self.function();
         let proof = elementwise(function, &self.uses[self.at]);
         let dims_of = |set: fn(&Elementwise) -> &BTreeSet<VarId>, param: &VarId| {
@@ -241,16 +241,21 @@ impl Launched<'_> {
                             Some(dims @ 2..) => quote!(#rt::SlotUse::along::<#ty, #dims>(#parameter)),
                             _ => quote!(#rt::SlotUse::read::<#ty>(#parameter)),
                         },
-                        _ => match own(&param) {
-                            Some(dims) => quote!(#rt::SlotUse::own::<#ty, #dims>(#parameter)),
-                            None => quote!(#rt::SlotUse::write::<#ty>(#parameter)),
+                        May::Atomic => {
+                            quote!(#rt::SlotUse::write::<#ty>(#parameter).by(#rt::Way::Atomics))
+                        }
+                        May::Write => match (own(&param), spread.way(param, rt)) {
+                            (Some(dims), _) => quote!(#rt::SlotUse::own::<#ty, #dims>(#parameter)),
+                            (None, way) => quote!(#rt::SlotUse::write::<#ty>(#parameter).by(#way)),
                         },
                     });
                     if slice.dims > 1 {
                         uses.push(quote!(#rt::SlotUse::VALUE));
                     }
                 }
-                VarKind::Ref => uses.push(quote!(#rt::SlotUse::write::<#ty>(#parameter))),
+                VarKind::Ref => {
+                    uses.push(quote!(#rt::SlotUse::write::<#ty>(#parameter).by(#rt::Way::Reduced)))
+                }
                 VarKind::Value => uses.push(quote!(#rt::SlotUse::VALUE)),
             }
         }

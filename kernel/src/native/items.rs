@@ -2,46 +2,40 @@
 
 use std::cell::Cell;
 
-use super::outside::{Whose, takes, watched};
+use super::outside::{Whose, takes};
 use super::views::{Alone, Own, Plain, Shared, SharedAtomics};
+use crate::asked::watched;
 use crate::memory::Elements;
-use crate::{AtomicElement, Block, DeviceCopy, Span};
+use crate::{AtomicElement, Block, DeviceCopy, Span, Way};
 
 /// What a kernel does with the argument in one of its slots.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotUse {
-    kind: UseKind,
+    /// How it reaches elements; nothing for a value.
+    way: Option<Way>,
     align: usize,
     parameter: &'static str,
     /// The launch's dimensions in which each item's own element is at its position; 0 where that is not so.
     dims: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum UseKind {
-    Value,
-    Read,
-    Write,
-    Own,
-}
-
 impl SlotUse {
     /// A plain value.
-    pub const VALUE: SlotUse = SlotUse { kind: UseKind::Value, align: 1, parameter: "", dims: 0 };
+    pub const VALUE: SlotUse = SlotUse { way: None, align: 1, parameter: "", dims: 0 };
 
     /// Elements that are only read.
     pub const fn read<T>(parameter: &'static str) -> Self {
-        SlotUse { kind: UseKind::Read, align: align_of::<T>(), parameter, dims: 0 }
+        SlotUse { way: Some(Way::Read), align: align_of::<T>(), parameter, dims: 0 }
     }
 
     /// Elements that any item may write.
     pub const fn write<T>(parameter: &'static str) -> Self {
-        SlotUse { kind: UseKind::Write, align: align_of::<T>(), parameter, dims: 0 }
+        SlotUse { way: Some(Way::Meeting(None)), align: align_of::<T>(), parameter, dims: 0 }
     }
 
     /// Elements of which, in a launch of `D` dimensions, each item touches its own one alone.
     pub const fn own<T, const D: usize>(parameter: &'static str) -> Self {
-        SlotUse { kind: UseKind::Own, align: align_of::<T>(), parameter, dims: D }
+        SlotUse { way: Some(Way::Own), align: align_of::<T>(), parameter, dims: D }
     }
 
     /// Elements of which, in a launch of `D` dimensions, each item reads its own one alone.
@@ -49,8 +43,33 @@ impl SlotUse {
         SlotUse { dims: D, ..SlotUse::read::<T>(parameter) }
     }
 
+    /// Elements of [`SlotUse::write`], of which more is known.
+    ///
+    /// # Panics
+    /// If the slot is not one of those, or would not be written any more.
+    pub const fn by(self, way: Way) -> Self {
+        assert!(
+            self.is_shared() && !matches!(way, Way::Read | Way::Own),
+            "a slot is not what it is used for"
+        );
+        SlotUse { way: Some(way), ..self }
+    }
+
+    /// The line of an index that does not tell where items meet.
+    fn meeting(&self) -> Option<u32> {
+        match self.way {
+            Some(Way::Meeting(line)) => line,
+            _ => None,
+        }
+    }
+
     fn writes(&self) -> bool {
-        matches!(self.kind, UseKind::Write | UseKind::Own)
+        self.way.is_some_and(|way| way != Way::Read)
+    }
+
+    /// Whether any item may write anywhere.
+    const fn is_shared(&self) -> bool {
+        !matches!(self.way, None | Some(Way::Read | Way::Own))
     }
 }
 
@@ -66,6 +85,11 @@ impl NativeKernel {
     /// A kernel from its name, what it does with its slots, and its code.
     pub(crate) const fn new(name: &'static str, uses: &'static [SlotUse], run: fn(&Launch<'_>)) -> Self {
         NativeKernel { name, uses, run }
+    }
+
+    /// How it reaches its arguments: each parameter's name, and the way.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = (&'static str, Way)> {
+        self.uses.iter().filter_map(|of| Some((of.parameter, of.way?)))
     }
 
     /// Runs the block's items over the launch's memory.
@@ -135,7 +159,7 @@ pub struct Launch<'a> {
 impl<'a> Launch<'a> {
     /// A value argument.
     pub fn value<T: DeviceCopy>(&self, slot: usize) -> T {
-        assert_eq!(self.uses[slot].kind, UseKind::Value, "slot {slot} is no value");
+        assert!(self.uses[slot].way.is_none(), "slot {slot} is no value");
         Elements::new(self.spans()[slot]).load(0)
     }
 
@@ -174,17 +198,17 @@ impl<'a> Launch<'a> {
     /// If the slot is not declared so, the launch is another, or the elements were given out already.
     pub fn own<T: DeviceCopy>(&self, slot: usize) -> Own<'a, T> {
         let span = &self.spans()[slot];
-        let own = matches!(self.uses[slot].kind, UseKind::Own);
+        let own = self.uses[slot].way == Some(Way::Own);
         assert!(own && self.apart, "slot {slot} is not the items' own");
         let bit = 1_u64 << slot;
         assert_eq!(self.taken.replace(self.taken.get() | bit) & bit, 0, "slot {slot} was given out already");
         let (first, end) = (self.first().min(span.len()), self.end().min(span.len()));
-        // SAFETY: nobody else reaches these elements while the launch's memory lives, and the slot is writable (`run`).
-        // They overlap no other argument (`apart`). This slot is given out by this function alone, since `shared`
-        // refuses it in such launches, and all blocks are run by code that is told the same of its slots (`run`): which
-        // launches are `apart` depends on that, the range and the spans, which are one for all blocks. Here they are
-        // given out once for each block (`taken`), to one block only, since no two blocks have an item in common; and
-        // other groups are kept away. The last two are promises of `Block::new`.
+        // Which launches are `apart` depends on the declarations, the range and the spans, which are one for all blocks: so
+        // in such a launch this slot is given out by this function alone, since `shared` refuses it.
+        // SAFETY: nobody else reaches these elements while the launch's memory lives: they overlap no other argument
+        // (`apart`), are given out once for each block (`taken`), and no two blocks have an item in common; other groups
+        // are kept away (both `Block::new`). All blocks are run by code with these declarations, and the slot is writable
+        // (both `run`).
         let slice = unsafe { span.as_mut_slice(first..end) };
         Own::new(slice, first, span.len())
     }
@@ -193,17 +217,16 @@ impl<'a> Launch<'a> {
     pub(super) fn is_by_itself(&self, slot: usize) -> bool {
         let span = &self.spans()[slot];
         let others = self.spans().iter().zip(self.uses).enumerate();
-        let mut others = others.filter(|(at, (_, of))| *at != slot && of.kind != UseKind::Value);
+        let mut others = others.filter(|(at, (_, of))| *at != slot && of.way.is_some());
         !watched() && !others.any(|(_, (other, _))| span.overlaps(other))
     }
 
-    /// Says, if asked to, that the launch goes this way, but for slots in which items may meet, each with the line of its
-    /// first index that tells nothing of where.
+    /// Says, if asked to, that the launch goes this way, but for slots in which items may meet.
     #[inline]
-    pub fn takes(&self, way: &'static str, meeting: &[(usize, u32)]) {
+    pub fn takes(&self, way: &'static str) {
         takes(self.kernel, way, || {
-            let said = meeting.iter().map(|(slot, line)| {
-                let name = self.uses[*slot].parameter;
+            let meeting = self.uses.iter().filter_map(|of| Some((of.parameter, of.meeting()?)));
+            let said = meeting.map(|(name, line)| {
                 format!("`{name}` by atomic words, since items may meet there: see the index in line {line}")
             });
             said.collect()
@@ -213,21 +236,20 @@ impl<'a> Launch<'a> {
     /// Says, if asked to, that the launch reaches all memory by atomic words: because of arguments that overlap or lie in
     /// pieces, or of slots in which items may meet.
     #[inline]
-    pub fn takes_words(&self, meeting: &[(usize, u32)]) {
+    pub fn takes_words(&self) {
         takes(self.kernel, "atomic words, each index compared", || {
-            let named = |slot: usize| format!("`{}`", self.uses[slot].parameter);
-            let slots = self.uses.iter().enumerate().filter(|(_, of)| of.kind != UseKind::Value);
+            let slots = self.uses.iter().enumerate().filter(|(_, of)| of.way.is_some());
             let mut why = Vec::new();
             for (slot, of) in slots {
-                let line = meeting.iter().find(|(at, _)| *at == slot).map(|(_, line)| line);
+                let name = of.parameter;
                 if !self.is_by_itself(slot) && of.writes() {
-                    why.push(format!("{} overlaps another argument", named(slot)));
+                    why.push(format!("`{name}` overlaps another argument"));
                 } else if !self.spans()[slot].is_contiguous() {
-                    why.push(format!("{} does not lie in one piece", named(slot)));
-                } else if let Some(line) = line {
-                    why.push(format!("items may meet in {}: see the index in line {line}", named(slot)));
+                    why.push(format!("`{name}` does not lie in one piece"));
+                } else if let Some(line) = of.meeting() {
+                    why.push(format!("items may meet in `{name}`: see the index in line {line}"));
                 } else if of.writes() {
-                    why.push(format!("in this launch items may meet in {}", named(slot)));
+                    why.push(format!("in this launch items may meet in `{name}`"));
                 }
             }
             why
@@ -242,7 +264,7 @@ impl<'a> Launch<'a> {
     /// A slot that is only read, as a plain slice, if nothing that the launch writes overlaps it.
     pub fn plain<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Plain<'a, T, D>> {
         let span = &self.spans()[slot];
-        assert_eq!(self.uses[slot].kind, UseKind::Read, "slot {slot} is not only read");
+        assert_eq!(self.uses[slot].way, Some(Way::Read), "slot {slot} is not only read");
         let mut written = self.spans().iter().zip(self.uses).filter(|(_, of)| of.writes());
         if !span.fits_slice::<T>() || watched() || written.any(|(other, _)| span.overlaps(other)) {
             return None;
@@ -271,7 +293,7 @@ impl<'a> Launch<'a> {
     /// If it is the items' own in this launch.
     pub fn shared<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Shared<'a, T, D> {
         let of = &self.uses[slot];
-        assert!(!matches!(of.kind, UseKind::Own) || !self.apart, "slot {slot} is the items' own");
+        assert!(of.way != Some(Way::Own) || !self.apart, "slot {slot} is the items' own");
         self.share(slot)
     }
 
@@ -293,13 +315,13 @@ impl<'a> Launch<'a> {
 
     /// Combines a value with the one in a slot, each of the numbers that it is made of atomically.
     pub fn reduce<T: DeviceCopy, N: DeviceCopy>(&self, slot: usize, value: T, combined: impl Fn(N, N) -> N) {
-        assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
+        assert!(self.uses[slot].is_shared(), "slot {slot} is not written");
         Elements::<T>::to_write(self.spans()[slot]).combine(0, value, combined);
     }
 
     /// A slot as atomics.
     pub fn atomics<T: AtomicElement, const D: usize>(&self, slot: usize) -> SharedAtomics<'a, T, D> {
-        assert_eq!(self.uses[slot].kind, UseKind::Write, "slot {slot} is not written");
+        assert!(self.uses[slot].is_shared(), "slot {slot} is not written");
         SharedAtomics::new(self.share(slot))
     }
 
@@ -377,11 +399,11 @@ impl<'a> Launch<'a> {
 
 /// What [`Launch::apart`] says.
 fn is_apart(block: &Block<'_>, uses: &[SlotUse]) -> bool {
-    let slots = || block.spans().iter().zip(uses).filter(|(_, of)| of.kind != UseKind::Value);
+    let slots = || block.spans().iter().zip(uses).filter(|(_, of)| of.way.is_some());
     let alone = |(at, (span, of)): (usize, (&Span<'_>, &SlotUse))| {
         let fits = span.is_contiguous() && span.as_ptr().addr().is_multiple_of(of.align);
         let others = slots().enumerate().filter(|(other, _)| *other != at);
-        fits && (of.kind == UseKind::Read || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
+        fits && (of.way == Some(Way::Read) || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
     };
     let dims = block.range().dims();
     // Along one dimension the slices are cut to the shortest.

@@ -2,15 +2,9 @@
 //! and rarely meant; with `WINDLASS_DEBUG=paths` how each reaches its memory, and what is in the way of a faster way.
 
 use std::collections::BTreeSet;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-static ASKED: LazyLock<String> = LazyLock::new(|| std::env::var("WINDLASS_DEBUG").unwrap_or_default());
-
-static WATCHED: LazyLock<bool> =
-    LazyLock::new(|| ASKED.split(',').any(|word| !word.is_empty() && word != "0" && word != "paths"));
-
-/// Whether kernels say how they reach their memory.
-static SHOWN: LazyLock<bool> = LazyLock::new(|| ASKED.split(',').any(|word| word == "paths"));
+use crate::asked::{paths, watched};
 
 /// Of which kernels it was said already that they take a way.
 static TAKEN: Mutex<BTreeSet<(&str, &str)>> = Mutex::new(BTreeSet::new());
@@ -18,16 +12,10 @@ static TAKEN: Mutex<BTreeSet<(&str, &str)>> = Mutex::new(BTreeSet::new());
 /// What was said already: once for each kernel, buffer and way.
 static SAID: Mutex<BTreeSet<(&str, &str, bool)>> = Mutex::new(BTreeSet::new());
 
-/// Whether kernels are watched. Then all their memory is reached through views that compare indices, and nothing as
-/// plain slices.
-pub(super) fn watched() -> bool {
-    *WATCHED
-}
-
 /// Says the first time that a kernel goes a way, and `why` it takes no faster one.
 #[inline]
 pub(super) fn takes(kernel: &'static str, way: &'static str, why: impl FnOnce() -> Vec<String>) {
-    if *SHOWN {
+    if paths() {
         say(kernel, way, &why());
     }
 }

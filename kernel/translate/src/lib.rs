@@ -6,6 +6,7 @@
 
 pub mod c;
 mod cache;
+mod compared;
 mod dump;
 mod error;
 mod fence;

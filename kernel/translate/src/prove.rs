@@ -46,7 +46,7 @@ struct Prover<'m> {
 }
 
 /// The function that promises what it is called with: nobody need look again whether it holds.
-const PROMISE: &str = "w_promised";
+pub(crate) const PROMISE: &str = "w_promised";
 
 /// Proves what can be proved in all entry points of a module.
 pub(crate) fn prove(module: &mut Module, info: &ModuleInfo, trusted: bool) {

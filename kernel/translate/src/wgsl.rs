@@ -4,6 +4,7 @@ use naga::back::pipeline_constants::process_overrides;
 use naga::front::wgsl::{Frontend, Options};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
+use crate::compared::{Branches, Comparison};
 use crate::error::TranslateError;
 use crate::fence::Fence;
 use crate::prove::prove;
@@ -13,6 +14,8 @@ use crate::prove::prove;
 pub struct Checked {
     pub(crate) module: naga::Module,
     pub(crate) info: ModuleInfo,
+    /// What is compared in loops, once that has been looked for.
+    compared: Vec<Comparison>,
 }
 
 /// What a compute kernel may ask of a device. Whether the device has it is asked elsewhere, by aspects.
@@ -47,7 +50,7 @@ impl Checked {
             .map_err(|error| TranslateError(error.emit_to_string(text)))?;
         let info =
             validator().validate(&module).map_err(|error| TranslateError(error.emit_to_string(text)))?;
-        Ok(Checked { module, info })
+        Ok(Checked { module, info, compared: Vec::new() })
     }
 
     /// The module itself.
@@ -93,7 +96,7 @@ impl Checked {
         let entry = (naga::ShaderStage::Compute, entry);
         let (module, info) = process_overrides(&self.module, &self.info, Some(entry), &constants)
             .map_err(|error| TranslateError(chain(&error)))?;
-        Ok(Checked { module: module.into_owned(), info: info.into_owned() })
+        Ok(Checked { module: module.into_owned(), info: info.into_owned(), compared: Vec::new() })
     }
 
     /// The module without what its overrides' values, or barriers that stand before others, make needless. Where the text is
@@ -115,9 +118,18 @@ impl Checked {
     /// assert!(statements(&checked.pruned(false).unwrap()) < before);
     /// ```
     pub fn pruned(self, trusted: bool) -> Result<Checked, TranslateError> {
-        let Checked { module, info } = self;
-        let checked = Checked { module, info: ModuleInfo::default() };
-        checked.changed(|module| prove(module, &info, trusted))
+        let Checked { module, info, compared } = self;
+        let branches = trusted.then(|| Branches::of(&module));
+        let checked = Checked { module, info: ModuleInfo::default(), compared };
+        let mut pruned = checked.changed(|module| prove(module, &info, trusted))?;
+        pruned.compared = branches.map_or(Vec::new(), |branches| branches.left_in_loops(&pruned.module));
+        Ok(pruned)
+    }
+
+    /// The accesses in loops whose indices are compared with the memory's length in each turn: the memory, and what the text says
+    /// there. Known of a trusted text that was [`Checked::pruned`]; `text` is the one that was parsed.
+    pub fn compared_in_loops(&self, text: &str) -> Vec<String> {
+        self.compared.iter().map(|comparison| comparison.shown(text)).collect()
     }
 }
 
@@ -133,11 +145,11 @@ impl Checked {
     }
 
     fn changed(self, change: impl FnOnce(&mut naga::Module)) -> Result<Checked, TranslateError> {
-        let mut module = self.module;
+        let Checked { mut module, compared, .. } = self;
         change(&mut module);
         let info =
             validator().validate(&module).map_err(|error| TranslateError(chain(&error.into_inner())))?;
-        Ok(Checked { module, info })
+        Ok(Checked { module, info, compared })
     }
 }
 

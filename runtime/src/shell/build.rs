@@ -8,12 +8,14 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use windlass_backend::{Aspect, AtomicOrders, BuiltKernel, Context as NativeContext, DeviceInfo};
-use windlass_kernel::{Kernel, KernelImage, Need, Slot};
+use windlass_kernel::shape::Shape;
+use windlass_kernel::{Kernel, KernelImage, Need, Slot, asked};
 use windlass_sync::cell::{EventCell, Registration};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::error::{Error, Result};
 use crate::shell::Inner;
+use crate::shell::form::Form;
 
 /// A kernel that is being built, or has been.
 #[derive(Debug)]
@@ -113,17 +115,29 @@ impl Builds {
             let name = kernel.name().to_owned();
             let made = match native.info().cold_calls_block {
                 true => {
+                    let (native, kernel, image) = (native.clone(), kernel.clone(), image.clone());
                     let build = move || futures_lite::future::block_on(native.build(device, &kernel, &image));
                     task.off_thread(build).await
                 }
                 false => native.build(device, &kernel, &image).await,
             };
+            if let Ok(built) = &made {
+                show(&kernel, &native.info().devices[device], &image, &**built);
+            }
             let made = made.map_err(|e| Error::backend(e, format!("building kernel `{name}`")));
             if let Some(woken) = result.cell.complete(made) {
                 woken.wake();
             }
         });
         Ok(built)
+    }
+}
+
+/// Says, if asked to, what a device has made of a kernel's text. What its native code does is said by that.
+fn show(kernel: &Kernel, device: &DeviceInfo, image: &KernelImage, built: &dyn BuiltKernel) {
+    if asked::paths() && image.body().is_none() {
+        let form = Form { shape: Shape::of(image), report: built.report() };
+        eprintln!("windlass: kernel `{}` on {}: {form} (said once)", kernel.name(), device.name);
     }
 }
 

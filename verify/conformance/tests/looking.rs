@@ -7,8 +7,9 @@ mod find;
 
 use std::fs;
 
+use futures_lite::future::block_on;
 use windlass::prelude::*;
-use windlass::{NdRange, Result};
+use windlass::{Bundle, NdRange, Result, Way};
 
 /// The neighbour of the first element is outside, and so is that of the last row.
 #[windlass::kernel]
@@ -54,6 +55,17 @@ fn reversed(from: &[u32], to: &mut [u32]) {
     to[i] = from[2 - i];
 }
 
+/// What a row reaches is compared before the loop, but not what `at` says.
+#[windlass::kernel]
+fn gathered(at: &[u32], from: &[u32], to: &mut [u32], n: u32) {
+    let i = global_id(0);
+    let mut sum = 0;
+    for k in 0..n {
+        sum += from[at[i * n + k]];
+    }
+    to[i] = sum;
+}
+
 /// Each place is outside for one item alone: a place is told of once, whichever group comes first.
 fn launch(queue: &Queue) -> Result<()> {
     let (from, to) = (Buffer::from(vec![5_u32, 0, 1]), Buffer::<u32>::new(4));
@@ -71,6 +83,12 @@ fn launch(queue: &Queue) -> Result<()> {
     assert_eq!(other.host_read().blocking_wait()?.to_vec(), [1, 2, 0, 1]);
     // Both arguments are one buffer, so nothing is plain.
     queue.submit(|cg| cg.parallel_for(3, reversed(cg.read(&other), cg.write(&other))))?;
+    let sums = Buffer::<u32>::new(2);
+    queue.submit(|cg| {
+        let (at, from) = (cg.read(&at), cg.read(&values));
+        cg.parallel_for(2, gathered(at, from, cg.overwrite(&sums), 1))
+    })?;
+    assert_eq!(sums.host_read().blocking_wait()?.to_vec(), [2, 2]);
     assert_eq!(to.host_read().blocking_wait()?.to_vec(), [0, 5, 0, 1]);
     assert_eq!(values.host_read().blocking_wait()?.to_vec(), [2, 2, 2]);
     assert_eq!(seen.host_read().blocking_wait()?.to_vec(), [2, 1, 0]);
@@ -112,6 +130,13 @@ fn what_is_asked_for_is_shown() -> Result<()> {
         assert!(said.contains(line), "`{line}` is not in:\n{said}");
     }
     assert!(!said.contains("reads element"), "nobody asked: {said}");
+    for device in [find::opencl(&Runtime::new()), find::wgpu(&Runtime::new())].into_iter().flatten() {
+        let start = format!("kernel `gathered` on {}: work-groups of ", device.info().name);
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains(&start)).collect();
+        let end =
+            "compared in each turn of a loop: `from_k`: `get_from_k(get_at_2(((i * n) + k)))` (said once)";
+        assert!(lines.iter().any(|line| line.ends_with(end)), "{lines:?} of:\n{said}");
+    }
     let folder = std::env::temp_dir().join(format!("windlass-dump-test-{}", std::process::id()));
     let said = child::run("WINDLASS_DUMP", &folder);
     assert!(!said.contains("kernel `shifted`"), "nobody asked: {said}");
@@ -131,5 +156,42 @@ fn what_is_asked_for_is_shown() -> Result<()> {
         }
     }
     fs::remove_dir_all(&folder).expect("the folder is ours");
+    Ok(())
+}
+
+#[test]
+fn kernels_are_explained() -> Result<()> {
+    let runtime = Runtime::new();
+    let kernels = [scattered::kernel(), gathered::kernel(), doubled::kernel(), shifted::kernel()];
+    let bundle = Bundle::new(kernels).over(NdRange { global: [4], local: [2] });
+    let queue = Queue::builder().device(Device::host()).blocking_build()?;
+    let explained = block_on(bundle.explain(&queue))?;
+    let ways = |at: usize| explained[at].parameters.iter().map(|(name, way)| (&**name, *way));
+    assert!(ways(0).eq([("at", Way::Read), ("values", Way::Meeting(Some(HEAD + 2)))]));
+    assert!(ways(1).eq([("at", Way::Read), ("from", Way::Read), ("to", Way::Own)]));
+    assert!(ways(2).eq([("values", Way::Own)]));
+    assert!(ways(3).eq([
+        ("from", Way::Read),
+        ("grid", Way::Read),
+        ("to", Way::Tested),
+        ("seen", Way::Atomics)
+    ]));
+    let said = explained[0].to_string();
+    assert!(said.ends_with(&format!("see the index in line {}", HEAD + 2)), "{said}");
+    for device in [find::opencl(&runtime), find::wgpu(&runtime)].into_iter().flatten() {
+        let is_opencl = device.backend().as_str() == "opencl";
+        let explained = block_on(bundle.explain(&Queue::builder().device(device).blocking_build()?))?;
+        for one in &explained {
+            assert!(one.parameters.is_empty() && !one.forms.is_empty(), "{one}");
+            for form in &one.forms {
+                let loops = &form.report.compared_in_loops;
+                assert_eq!(loops.is_empty(), one.kernel != "gathered", "{one}");
+                assert_eq!(form.report.local_memory.is_some(), is_opencl, "{one}");
+                assert_eq!(form.report.in_step.is_some(), is_opencl, "{one}");
+            }
+        }
+        let tile = explained[3].forms[0].report.local_memory;
+        assert!(tile.is_none_or(|bytes| bytes >= 8), "{}", explained[3]);
+    }
     Ok(())
 }

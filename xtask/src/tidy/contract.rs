@@ -28,6 +28,7 @@ const TOLD_BY_BACKENDS: &[&str] = &[
     "Failed",
     "ImageLimits",
     "KernelLimits",
+    "KernelReport",
     "LaneDepth",
     "Limits",
     "MemoryInfo",

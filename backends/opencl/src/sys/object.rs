@@ -15,7 +15,8 @@ use opencl3::event::{
     wait_for_events,
 };
 use opencl3::kernel::{
-    CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_NUM_ARGS, CL_KERNEL_WORK_GROUP_SIZE, create_kernel, get_kernel_data,
+    CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_NUM_ARGS, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
+    CL_KERNEL_PRIVATE_MEM_SIZE, CL_KERNEL_WORK_GROUP_SIZE, create_kernel, get_kernel_data,
     get_kernel_work_group_data, release_kernel, set_kernel_arg,
 };
 use opencl3::memory::{
@@ -176,14 +177,32 @@ impl Kernel {
 
     /// How many work-items of this kernel fit one work-group.
     pub(crate) fn work_group_items(&self, device: DeviceId) -> Result<usize> {
-        let bytes = get_kernel_work_group_data(self.0, device.0, CL_KERNEL_WORK_GROUP_SIZE);
-        Ok(named("clGetKernelWorkGroupInfo", bytes)?.try_into().map_or(0, usize::from_ne_bytes))
+        self.work_group_size(device, CL_KERNEL_WORK_GROUP_SIZE)
     }
 
     /// How many bytes of local memory a work-group of this kernel takes: what the kernel declares, and what its arguments have
     /// been set to. So this is the kernel's own share while no argument has been set.
     pub(crate) fn local_memory(&self, device: DeviceId) -> Result<usize> {
-        let bytes = get_kernel_work_group_data(self.0, device.0, CL_KERNEL_LOCAL_MEM_SIZE);
+        self.work_group_bytes(device, CL_KERNEL_LOCAL_MEM_SIZE)
+    }
+
+    /// How many bytes of memory a work-item has for itself, beside registers.
+    pub(crate) fn private_memory(&self, device: DeviceId) -> Result<usize> {
+        self.work_group_bytes(device, CL_KERNEL_PRIVATE_MEM_SIZE)
+    }
+
+    /// Of what a work-group's size is best a multiple.
+    pub(crate) fn preferred_multiple(&self, device: DeviceId) -> Result<usize> {
+        self.work_group_size(device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)
+    }
+
+    fn work_group_size(&self, device: DeviceId, what: cl_uint) -> Result<usize> {
+        let bytes = get_kernel_work_group_data(self.0, device.0, what);
+        Ok(named("clGetKernelWorkGroupInfo", bytes)?.try_into().map_or(0, usize::from_ne_bytes))
+    }
+
+    fn work_group_bytes(&self, device: DeviceId, what: cl_uint) -> Result<usize> {
+        let bytes = get_kernel_work_group_data(self.0, device.0, what);
         let bytes = named("clGetKernelWorkGroupInfo", bytes)?.try_into().map_or(0, cl_ulong::from_ne_bytes);
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }

@@ -44,7 +44,7 @@ enum Step<'m> {
 }
 
 /// What the functions of a group are made of.
-struct Grouped {
+struct Grouped<'s> {
     /// The variables that have a place for each item.
     kept: BTreeSet<VarId>,
     /// The local memory that the items fill first.
@@ -52,7 +52,7 @@ struct Grouped {
     /// Whether items may return before the end.
     returns: bool,
     /// Whether groups keep apart in what is written.
-    spread: Spread,
+    spread: &'s Spread,
     body: TokenStream,
 }
 
@@ -135,8 +135,7 @@ impl<'m> Rust<'m> {
     /// The function of a group, and that of a block of groups.
     pub(super) fn grouped(
         &self,
-        uses: &Uses,
-        differing: &Differing,
+        (uses, differing, spread): (&Uses, &Differing, &Spread),
         slots: &[usize],
         filled: BTreeMap<VarId, Fill>,
     ) -> TokenStream {
@@ -148,11 +147,9 @@ impl<'m> Rust<'m> {
         let derived = Derived::new(function, differing);
         let kept = self.kept(&regions, differing, &derived);
         let returns = regions.iter().flatten().any(|stmt| returns(stmt));
-        let outer = Rust { groups: true, ..self.clone() };
-        let spread = outer.spread(slots);
         let inner = Rust {
             in_loop: true,
-            apart: self.apart(uses, &spread),
+            apart: self.apart(uses, spread),
             kept: kept.clone(),
             alive: returns,
             values: function.reductions.iter().map(|reduction| reduction.param).collect(),
@@ -200,7 +197,7 @@ impl<'m> Rust<'m> {
     fn group_functions(
         &self,
         uses: &Uses,
-        Grouped { kept, filled, returns, spread, body }: &Grouped,
+        Grouped { kept, filled, returns, spread, body }: &Grouped<'_>,
         slots: &[usize],
     ) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
@@ -334,11 +331,10 @@ impl<'m> Rust<'m> {
             }
             #(#after)*
         };
-        let meeting = &spread.meeting;
         let fast = match plains.is_empty() {
             true => quote!(),
             false => quote!(if let (#(#patterns,)*) = (#(#plains,)*) {
-                launch.takes("plain slices, a group on a thread", &[#meeting]);
+                launch.takes("plain slices, a group on a thread");
                 #call;
                 return;
             }),
@@ -357,7 +353,7 @@ impl<'m> Rust<'m> {
                 #operators
                 #(#values)*
                 #fast
-                launch.takes_words(&[#meeting]);
+                launch.takes_words();
                 #(#shared)*
                 #call
             }

@@ -18,8 +18,8 @@ use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
 use crate::uses::{Elementwise, Uses, dims_asked, elementwise, position};
 
-/// Everything that runs kernel `at` on the host: functions, and a `fn run(&Launch)` over them. `slots` are the
-/// positions of the parameters in the launch.
+/// Everything that runs kernel `at` on the host: functions, and a `fn run(&Launch)` over them; and where its items reach in what
+/// they write. `slots` are the positions of the parameters in the launch.
 pub(crate) fn native(
     module: &Module,
     uses: &[Uses],
@@ -27,7 +27,7 @@ pub(crate) fn native(
     rt: &TokenStream,
     slots: &[usize],
     differing: &Differing,
-) -> TokenStream {
+) -> (TokenStream, Spread) {
     let written = &module.functions[at];
     let (function, nested) = match uses[at].groups {
         // An item that returns is not done with: its group is not over.
@@ -42,17 +42,14 @@ pub(crate) fn native(
             Rust::new(module, uses, function, rt).helper(helper)
         })
         .collect();
+    let spread = Rust { groups: uses[at].groups, ..rust.clone() }.spread(slots);
     if uses[at].groups {
-        let grouped = rust.grouped(&uses[at], differing, slots, fills(module, written));
-        return quote!(#(#helpers)* #grouped);
+        let grouped = rust.grouped((&uses[at], differing, &spread), slots, fills(module, written));
+        return (quote!(#(#helpers)* #grouped), spread);
     }
     let item = rust.item(&uses[at]);
-    let run = rust.run(&uses[at], differing, slots, usize::from(dims_asked(module, at)));
-    quote! {
-        #(#helpers)*
-        #item
-        #run
-    }
+    let run = rust.run((&uses[at], differing, &spread), slots, usize::from(dims_asked(module, at)));
+    (quote!(#(#helpers)* #item #run), spread)
 }
 
 /// The helpers that a function needs, directly or not.
@@ -165,7 +162,12 @@ impl<'m> Rust<'m> {
     }
 
     /// The function of a block of items: looks at the launch, and takes the fastest way that is right for it.
-    fn run(&self, uses: &Uses, differing: &Differing, slots: &[usize], dims: usize) -> TokenStream {
+    fn run(
+        &self,
+        (uses, differing, spread): (&Uses, &Differing, &Spread),
+        slots: &[usize],
+        dims: usize,
+    ) -> TokenStream {
         let (rt, function) = (self.rt, self.function);
         let values = function.params.iter().zip(slots).filter_map(|(&param, slot)| {
             let var = &function.vars[param];
@@ -183,9 +185,8 @@ impl<'m> Rust<'m> {
             1 => self.own_loop(&proof, differing, slots),
             _ => self.own_rows(&proof, differing, slots),
         });
-        let spread = self.spread(slots);
-        let shared = self.items(slots, &spread, None);
-        let plain = self.items(slots, &spread, Some((uses, differing, dims)));
+        let shared = self.items(slots, spread, None);
+        let plain = self.items(slots, spread, Some((uses, differing, dims)));
         let operators = self.operators();
         quote! {
             fn run(launch: &#rt::Launch<'_>) {
@@ -245,10 +246,9 @@ impl<'m> Rust<'m> {
                 #taken
             });
         };
-        let meeting = &spread.meeting;
         let said = match plain {
-            Some(_) => quote!(launch.takes("plain slices, each index compared", &[#meeting]);),
-            None => quote!(launch.takes_words(&[#meeting]);),
+            Some(_) => quote!(launch.takes("plain slices, each index compared");),
+            None => quote!(launch.takes_words();),
         };
         let items = match rows {
             Some(rows) => quote!(#rows #said #items),
@@ -275,12 +275,12 @@ impl<'m> Rust<'m> {
         let cells = self.apart(uses, spread);
         let (limits, stmts) = inner.limited_work(dims as u8);
         let RowCode { before, row, finds } = Rows { rust: &inner, differing, reduced, cells }.code(&stmts);
-        let (after, meeting) = (&reduced.after, &spread.meeting);
+        let after = &reduced.after;
         match finds {
             true => quote! {
                 if launch.dims() == #dims {
                     const D: usize = #dims;
-                    launch.takes("plain slices, row by row", &[#meeting]);
+                    launch.takes("plain slices, row by row");
                     #before
                     for row in launch.rows() {
                         let count = row.count() #limits;
@@ -332,7 +332,7 @@ impl<'m> Rust<'m> {
         quote! {
             if launch.apart(1) {
                 const D: usize = 1;
-                launch.takes("plain slices, each item at its own element", &[]);
+                launch.takes("plain slices, each item at its own element");
                 let (first, row) = (launch.first(), launch.line());
                 #(#views)*
                 let count = row.count() #(#lens)* #limits;

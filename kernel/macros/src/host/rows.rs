@@ -53,7 +53,7 @@ impl Rust<'_> {
         quote! {
             if launch.apart(#launch_dims) {
                 const D: usize = #launch_dims;
-                launch.takes("plain slices, each item at its own element", &[]);
+                launch.takes("plain slices, each item at its own element");
                 #(#views)*
                 #before
                 #same

@@ -30,11 +30,28 @@ struct Sum {
 
 /// What is known of where items reach in what is written.
 #[derive(Default)]
-pub(super) struct Spread {
+pub(crate) struct Spread {
     /// For each slice the test that no two items meet there, as code over the launch, if there is one.
     pub(super) tests: BTreeMap<VarId, TokenStream>,
-    /// The slots in which items may meet, each with the line of the first index that tells nothing.
-    pub(super) meeting: TokenStream,
+    /// The slices in which items may meet, each with where its first index stands that tells nothing.
+    meeting: BTreeMap<VarId, proc_macro2::Span>,
+    /// Whether the kernel's author promises that they do not meet.
+    promised: bool,
+}
+
+impl Spread {
+    /// How a slice in a buffer that is written is reached, where the kernel is not one of items at their own elements alone.
+    pub(crate) fn way(&self, var: VarId, rt: &TokenStream) -> TokenStream {
+        match self.meeting.get(&var) {
+            _ if self.promised => quote!(#rt::Way::Promised),
+            _ if self.tests.contains_key(&var) => quote!(#rt::Way::Tested),
+            Some(span) => {
+                let line = quote_spanned!(*span=> ::core::line!());
+                quote!(#rt::Way::Meeting(::core::option::Option::Some(#line)))
+            }
+            None => quote!(#rt::Way::Meeting(::core::option::Option::None)),
+        }
+    }
 }
 
 /// How the variables of loops go on: from where, by how much, and how often.
@@ -48,10 +65,10 @@ impl Rust<'_> {
     /// promise needs no test.
     pub(super) fn spread(&self, slots: &[usize]) -> Spread {
         if self.function.alone {
-            return Spread::default();
+            return Spread { promised: true, ..Spread::default() };
         }
         let counters = self.counters();
-        let mut lines: BTreeMap<VarId, proc_macro2::Span> = BTreeMap::new();
+        let mut meeting: BTreeMap<VarId, proc_macro2::Span> = BTreeMap::new();
         let mut sums: BTreeMap<VarId, Vec<Sum>> = BTreeMap::new();
         let mut unknown = BTreeSet::new();
         walk_block(&self.function.body, &mut |node| {
@@ -70,7 +87,7 @@ impl Rust<'_> {
                 ([index], true) => match self.sum(index, &counters) {
                     Some(sum) => sums.entry(var).or_default().push(sum),
                     None => {
-                        lines.entry(var).or_insert(index.span);
+                        meeting.entry(var).or_insert(index.span);
                         unknown.insert(var);
                     }
                 },
@@ -79,11 +96,7 @@ impl Rust<'_> {
         });
         let known = sums.into_iter().filter(|(var, _)| !unknown.contains(var));
         let tests = known.filter_map(|(var, sums)| Some((var, self.test(var, &sums, slots)?))).collect();
-        let meeting = self.function.params.iter().zip(slots).filter_map(|(param, slot)| {
-            let line = quote_spanned!(*lines.get(param)? => ::core::line!());
-            Some(quote!((#slot, #line)))
-        });
-        Spread { tests, meeting: quote!(#(#meeting),*) }
+        Spread { tests, meeting, promised: false }
     }
 
     /// The slices in buffers that the kernel writes, and that are plain memory where the launch lets them be.
