@@ -149,5 +149,7 @@ pub(crate) fn open(runtime: &Runtime, devices: &[Arc<DeviceData>], own: bool) ->
     let told = Arc::new(ContextLoss::new(runtime.inner()));
     let keys = devices.iter().map(|d| d.info.key.clone()).collect();
     let native = runtime.open_native(devices[0].at.0, ContextSpec::new(keys, told.clone()))?;
-    ContextShared::new(runtime.inner(), native, &told, devices, own)
+    let opened = ContextShared::new(runtime.inner(), native, &told, devices, own)?;
+    devices.iter().for_each(|device| runtime.probe(device));
+    Ok(opened)
 }

@@ -8,7 +8,7 @@ use windlass_kernel::Kernel;
 
 use crate::error::{Error, Kind, Result};
 use crate::runtime::Runtime;
-use crate::shell::devices::DeviceData;
+use crate::shell::devices::{DeviceData, Fault};
 
 /// A device that some backend offers. Cheap to clone.
 ///
@@ -106,6 +106,24 @@ impl Device {
     /// Everything that is known of it.
     pub fn info(&self) -> &DeviceInfo {
         &self.data.info
+    }
+
+    /// What it is known to get wrong without a word: looked for when the device is first opened, and nothing before. Each is also
+    /// a warning, by `tracing`.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// for fault in queue.device().faults() {
+    ///     println!("{} {fault}", queue.device().name());
+    /// }
+    /// assert!(Device::host().faults().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn faults(&self) -> &[Fault] {
+        self.data.faults.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether it has a feature.

@@ -29,6 +29,9 @@
 #![warn(missing_docs)]
 #![cfg_attr(not(feature = "host"), allow(dead_code, reason = "a build without backends has nothing to run"))]
 
+// The attribute of kernels names this crate.
+extern crate self as windlass;
+
 pub mod args;
 mod buffer;
 mod bundle;
@@ -42,6 +45,7 @@ mod host_access;
 mod host_task;
 mod host_view;
 pub mod interop;
+mod probes;
 mod queue;
 mod recording;
 mod runtime;
@@ -98,6 +102,7 @@ pub use host_view::{HostView, HostViewMut};
 pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot};
 pub use recording::Recording;
 pub use runtime::{Runtime, RuntimeBuilder, Stats};
+pub use shell::devices::Fault;
 pub use shell::form::Form;
 pub use shell::report::AsyncError;
 pub use shell::shutdown::Remaining;

@@ -21,6 +21,7 @@ use crate::context;
 use crate::device::{Device, DeviceFilter, Platform, Selector};
 use crate::error::stall::Stall;
 use crate::error::{Error, Kind, Result};
+use crate::probes::probe;
 use crate::shell::Inner;
 use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::shell::devices::DeviceData;
@@ -57,6 +58,8 @@ struct Shared {
     backends: Vec<BackendEntry>,
     filter: OnceLock<Result<Option<DeviceFilter>>>,
     inner: Arc<Inner>,
+    /// Whether devices are asked for faults when they are opened.
+    probes: bool,
 }
 
 /// A context that one thread opens, and others wait for.
@@ -270,6 +273,13 @@ impl Runtime {
         opened_or(opened, "opening a context")
     }
 
+    /// Looks for known faults of a device that has been opened, unless that was done before.
+    pub(crate) fn probe(&self, device: &DeviceData) {
+        if self.shared.probes {
+            probe(device, &self.shared.backends[device.at.0].backend);
+        }
+    }
+
     /// Has a backend make a context of a native object.
     pub(crate) fn adopt_native(
         &self,
@@ -473,6 +483,7 @@ impl BackendEntry {
                     at: (at, p),
                     platform: platform.name.clone(),
                     info: info.clone(),
+                    faults: OnceLock::new(),
                 })
             };
             let devices = platform.devices.iter().map(data).collect();

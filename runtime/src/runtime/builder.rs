@@ -31,6 +31,7 @@ pub struct RuntimeBuilder {
     manual: bool,
     stall_after: Option<Duration>,
     deadlocks: DeadlockPolicy,
+    unprobed: bool,
     handler: Option<Handler>,
     staging: StagingLimits,
 }
@@ -49,6 +50,24 @@ impl RuntimeBuilder {
     /// Adds a backend, or replaces the built-in one of the same name.
     pub fn backend(mut self, backend: impl Backend) -> Self {
         self.backends.push(Arc::new(backend));
+        self
+    }
+
+    /// The same for a backend that another runtime has, too.
+    pub(crate) fn shared_backend(mut self, backend: Arc<dyn Backend>) -> Self {
+        self.backends.push(backend);
+        self
+    }
+
+    /// Devices are not asked for [known faults](crate::Device::faults) when they are opened, which takes some hundred
+    /// milliseconds the first time in a process, on processors that have drivers.
+    ///
+    /// ```
+    /// let runtime = windlass::Runtime::builder().unprobed().build();
+    /// assert_eq!(runtime.stats().builds, 0);
+    /// ```
+    pub fn unprobed(mut self) -> Self {
+        self.unprobed = true;
         self
     }
 
@@ -148,6 +167,7 @@ impl RuntimeBuilder {
         let entry = BackendEntry::new;
         let shared = Shared {
             inner,
+            probes: !self.unprobed && !self.manual,
             backends: backends.into_iter().map(entry).collect(),
             contexts: Mutex::new(HashMap::new()),
             filter: OnceLock::new(),

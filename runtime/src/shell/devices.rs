@@ -1,8 +1,34 @@
 //! Devices as discovery found them.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use windlass_backend::{Aspect, BackendId, DeviceInfo, DeviceKey};
+
+/// Something that a device gets wrong without a word, found by a kernel whose results are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// All loops of a work-item together end after some ten thousand turns, and what follows computes with what there is.
+    /// Mesa's lavapipe does that after 65,535.
+    LoopsEnd,
+    /// Sums and products of floats are not rounded in the order in which they are written, so last digits are others than on
+    /// other devices. Mesa's lavapipe has that.
+    FloatsReordered,
+    /// Integers of 64 bits that are known when a kernel is compiled compare wrongly with ones made of 32 bits: `-63 < -92` is
+    /// true. Mesa's lavapipe has that.
+    WideComparisons,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::LoopsEnd => "ends the loops of a work-item before they are done",
+            Fault::FloatsReordered => "rounds sums of floats in another order than they are written",
+            Fault::WideComparisons => "compares integers of 64 bits wrongly",
+        })
+    }
+}
 
 /// A device as discovery found it.
 #[derive(Debug)]
@@ -12,6 +38,8 @@ pub(crate) struct DeviceData {
     pub(crate) at: (usize, usize),
     pub(crate) platform: String,
     pub(crate) info: DeviceInfo,
+    /// What it is known to get wrong, once it was opened.
+    pub(crate) faults: OnceLock<Vec<Fault>>,
 }
 
 impl DeviceData {
