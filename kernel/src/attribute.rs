@@ -1,6 +1,7 @@
 //! What `#[kernel]` makes a kernel of. Not for other uses.
 
 use crate::image::KernelInner;
+pub use crate::message::Message;
 use crate::native::{Launch, NativeKernel, SlotUse};
 pub use crate::shape::Shaping;
 use crate::{Kernel, KernelImage, Need, Override, Slot};
@@ -34,6 +35,8 @@ pub struct Parts {
     pub shaping: Shaping,
     /// Whether all loops of the text end, whatever it is called with.
     pub ends: bool,
+    /// What its items say by `debug!`: then its last slot is for that.
+    pub messages: &'static [Message],
 }
 
 /// The kernel that the attribute makes: text for devices and code for the host.
@@ -59,6 +62,7 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         needs: parts.needs.into(),
         overrides: parts.overrides.into(),
         shaping: Some(parts.shaping),
+        messages: parts.messages,
         original: None,
     })
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::message::Message;
 use crate::native::NativeKernel;
 use crate::shape::Shaping;
-use crate::{BadRange, Body, HostBody, Range};
+use crate::{BadRange, Body, HostBody, Range, slice_bytes};
 
 /// The language or binary form of a kernel image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,8 +20,10 @@ pub enum ImageFormat {
     SpirV,
     /// CUDA C++ text.
     CudaC,
-    /// PTX text.
+    /// PTX text, for NVIDIA's devices.
     Ptx,
+    /// What the compiler of one device has made, for that device.
+    Binary,
     /// A kernel that the device has built in; the entry point is its name.
     Builtin,
     /// A body for host devices.
@@ -93,6 +96,8 @@ pub struct KernelImage {
     ends: bool,
     overrides: Overrides,
     parameters: Option<Arc<[Parameter]>>,
+    /// The name of the only device that takes it.
+    device: Option<Arc<str>>,
 }
 
 /// Values for a text's overrides, by name.
@@ -134,6 +139,33 @@ impl KernelImage {
         Self::text(ImageFormat::OpenClC, entry, text)
     }
 
+    /// A kernel in PTX, for NVIDIA's devices under OpenCL. Its parameters are as those of [`KernelImage::opencl_c`].
+    ///
+    /// # Safety
+    /// As for [`KernelImage::opencl_c`].
+    pub unsafe fn ptx(entry: &str, text: &str) -> Self {
+        Self::text(ImageFormat::Ptx, entry, text)
+    }
+
+    /// A kernel in SPIR-V of the kernel flavour, for OpenCL devices that take it. Its parameters are as those of
+    /// [`KernelImage::opencl_c`].
+    ///
+    /// # Safety
+    /// As for [`KernelImage::opencl_c`].
+    pub unsafe fn spirv(entry: &str, words: &[u32]) -> Self {
+        Self::of_bytes(ImageFormat::SpirV, entry, slice_bytes(words))
+    }
+
+    /// A kernel as the compiler of the device with this name has made it, in whatever form the device's driver has (under OpenCL
+    /// `CL_PROGRAM_BINARIES`). Other devices do not take it, so a kernel may have several, and a text for all others. Its
+    /// parameters are as those of [`KernelImage::opencl_c`].
+    ///
+    /// # Safety
+    /// As for [`KernelImage::opencl_c`]; and the code is whole, since not every driver looks before it loads it.
+    pub unsafe fn binary(device: &str, entry: &str, code: &[u8]) -> Self {
+        KernelImage { device: Some(device.into()), ..Self::of_bytes(ImageFormat::Binary, entry, code) }
+    }
+
     /// A kernel that a device has built in, by its name there; it takes each slot's buffer by its start, unless
     /// [`KernelImage::with_parameters`] says otherwise.
     ///
@@ -173,15 +205,20 @@ impl KernelImage {
     }
 
     fn text(format: ImageFormat, entry: &str, text: &str) -> Self {
+        Self::of_bytes(format, entry, text.as_bytes())
+    }
+
+    fn of_bytes(format: ImageFormat, entry: &str, code: &[u8]) -> Self {
         KernelImage {
             format,
             entry: entry.into(),
-            code: text.as_bytes().into(),
+            code: code.into(),
             body: None,
             guarded: false,
             ends: false,
             overrides: Arc::new([]),
             parameters: None,
+            device: None,
         }
     }
 
@@ -316,6 +353,8 @@ pub(crate) struct KernelInner {
     pub(crate) needs: Box<[Need]>,
     pub(crate) overrides: Box<[Override]>,
     pub(crate) shaping: Option<Shaping>,
+    /// What its items say by `debug!`.
+    pub(crate) messages: &'static [Message],
     /// Of which kernel this is another form.
     pub(crate) original: Option<Kernel>,
 }
@@ -403,6 +442,7 @@ impl Kernel {
             needs: [].into(),
             overrides: [].into(),
             shaping: None,
+            messages: &[],
             original: None,
         })
     }
@@ -487,6 +527,11 @@ impl Kernel {
         }
     }
 
+    /// What its items say by `debug!`. Where there is anything, its last slot is for that, and launches bring the memory.
+    pub fn messages(&self) -> &'static [Message] {
+        self.inner.messages
+    }
+
     /// What the shape of its launches depends on, if its text leaves that open.
     pub fn shaping(&self) -> Option<Shaping> {
         self.inner.shaping
@@ -507,9 +552,12 @@ impl Kernel {
         &self.inner.images
     }
 
-    /// The first image in one of the formats that a device takes, in the device's order of preference.
-    pub fn image_for(&self, formats: &[ImageFormat]) -> Option<&KernelImage> {
-        formats.iter().find_map(|f| self.inner.images.iter().find(|i| i.format == *f))
+    /// The first image in one of the formats that a device takes, in the device's order of preference. Of those that are for one
+    /// device, the name decides.
+    pub fn image_for(&self, formats: &[ImageFormat], device: &str) -> Option<&KernelImage> {
+        let is_for = |image: &KernelImage| image.device.as_deref().is_none_or(|name| name == device);
+        let mut images = formats.iter().flat_map(|f| self.inner.images.iter().filter(|i| i.format == *f));
+        images.find(|image| is_for(image))
     }
 
     /// A number that is the same for clones and different for other live kernels: the key of a build cache, which

@@ -15,6 +15,7 @@ mod here;
 mod host;
 mod image;
 mod memory;
+pub mod message;
 #[doc(hidden)]
 pub mod native;
 mod range;

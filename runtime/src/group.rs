@@ -4,6 +4,7 @@ mod accessor;
 mod builder;
 mod kernel_call;
 mod launch;
+mod messages;
 pub(crate) mod shape;
 
 use std::cell::{Cell, RefCell};
@@ -23,6 +24,7 @@ pub(crate) use builder::Builder;
 pub use kernel_call::KernelCall;
 pub(crate) use kernel_call::build_values;
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
+pub(crate) use messages::Listener;
 
 use crate::buffer::{Buffer, Root};
 use crate::error::{BoxError, Error, Result};
@@ -248,6 +250,7 @@ impl<'g> CommandGroup<'g> {
         let range = range.range();
         let range = call.in_groups(range)?;
         let items = call.check(&range)?;
+        let call = self.listening(call);
         let planned = call.plan(&self.queue.inner, &self.queue.slot, range)?;
         match items {
             // The requirements stand, and there is nothing to run.

@@ -112,7 +112,7 @@ pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
     KernelReport, MemoryKind, Priority, TexelFormat, Unavailable,
 };
-pub use windlass_kernel::shape::Shape;
+pub use windlass_kernel::shape::Shape as LaunchShape;
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, Way, f16};
 /// Lets a struct live in device memory, having proved that it has no padding.
 ///

@@ -277,7 +277,11 @@ impl Queue {
         let mut builder = cg.builder.borrow_mut();
         builder.check(returned)?;
         builder.check_roots(&self.core.slot)?;
-        self.plan(cg.queue, &mut builder, &mut refund, at)
+        let planned = self.plan(cg.queue, &mut builder, &mut refund, at)?;
+        for listener in builder.listeners.drain(..) {
+            listener.listen(self)?;
+        }
+        Ok(planned)
     }
 
     fn plan(

@@ -30,7 +30,8 @@ fn row_149_kernels_say_what_they_are_and_a_bundle_builds_them_when_it_is_told_to
     let scale = bundle.get("scale").expect("it is in the module");
     assert_eq!((scale.overrides()[0].parameter, scale.slots().len()), ("times", 2));
     assert!(
-        scale.image_for(&[ImageFormat::Wgsl]).is_some() && scale.image_for(&[ImageFormat::OpenClC]).is_none()
+        scale.image_for(&[ImageFormat::Wgsl], "").is_some()
+            && scale.image_for(&[ImageFormat::OpenClC], "").is_none()
     );
     assert!(bundle.get("turn").is_none());
 

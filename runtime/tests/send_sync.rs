@@ -78,6 +78,12 @@ table! {
     // A group is filled by one thread.
     CommandGroup<'static>: send no unpin;
     Bundle: send sync unpin;
+    Explanation: send sync unpin;
+    Form: send sync unpin;
+    KernelReport: send sync unpin;
+    LaunchShape: send sync unpin;
+    Way: send sync unpin;
+    Fault: send sync unpin;
     KernelCall<'static>: send sync unpin;
     // Accessors go into host tasks, and from there to whatever thread polls them.
     Read<'static, u32>: send sync unpin;

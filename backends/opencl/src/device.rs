@@ -70,6 +70,9 @@ pub(crate) fn find() -> Result<Vec<Found>, Unavailable> {
 fn devices_of(platform: PlatformId) -> Found {
     let mut devices = platform.devices().unwrap_or_default();
     devices.retain(|d| version(&d.text(cl::CL_DEVICE_VERSION)) >= (1, 2));
+    // Buffers hold bytes as the host has them, and nothing turns them round on the way.
+    let little = u64::from(cfg!(target_endian = "little"));
+    devices.retain(|d| d.number(cl::CL_DEVICE_ENDIAN_LITTLE).is_none_or(|order| order == little));
     Found { platform, devices }
 }
 
@@ -96,11 +99,7 @@ fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
     let extensions = device.text(cl::CL_DEVICE_EXTENSIONS);
     let extensions: Vec<&str> = extensions.split_whitespace().collect();
     let aspects = aspects(device, &extensions);
-    let formats = if aspects.contains(&Aspect::BuiltinOnly) {
-        vec![ImageFormat::Builtin]
-    } else {
-        vec![ImageFormat::OpenClC, ImageFormat::Wgsl, ImageFormat::Builtin]
-    };
+    let formats = formats(device, &extensions, !aspects.contains(&Aspect::BuiltinOnly));
     let (orders, scopes) = atomics(device);
     let bytes = device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).filter(|bytes| *bytes > 0);
     let units = size(device, cl::CL_DEVICE_MAX_COMPUTE_UNITS).max(1);
@@ -112,6 +111,25 @@ fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
         .limits(limits(device))
         .formats(formats)
         .lanes(LANES, LANE_DEPTH)
+}
+
+/// The forms of kernels that a device takes, those first that were made for it.
+fn formats(device: DeviceId, extensions: &[&str], compiles: bool) -> Vec<ImageFormat> {
+    let mut formats = vec![ImageFormat::Binary];
+    if compiles {
+        formats.extend(is_nvidia(extensions).then_some(ImageFormat::Ptx));
+        let takes_words = device.text(cl::CL_DEVICE_IL_VERSION).contains("SPIR-V")
+            && version(&device.text(cl::CL_DEVICE_VERSION)) >= (2, 1);
+        formats.extend(takes_words.then_some(ImageFormat::SpirV));
+        formats.extend([ImageFormat::OpenClC, ImageFormat::Wgsl]);
+    }
+    formats.push(ImageFormat::Builtin);
+    formats
+}
+
+/// Whether NVIDIA's compiler stands behind a device with these extensions.
+pub(crate) fn is_nvidia(extensions: &[&str]) -> bool {
+    extensions.contains(&"cl_nv_compiler_options")
 }
 
 fn size(device: DeviceId, what: opencl3::types::cl_device_info) -> usize {

@@ -42,7 +42,7 @@ use windlass_sync::facade::{Mutex, lock};
 
 use crate::args::Bound;
 use crate::described_args;
-use crate::device::{is_gpu, local_memory, version};
+use crate::device::{is_gpu, is_nvidia, local_memory, version};
 use crate::error::unsupported;
 use crate::feeding::Feeding;
 use crate::sys::{self, Context, DeviceId, Program, Result};
@@ -132,12 +132,21 @@ impl Built {
         image: &KernelImage,
     ) -> std::result::Result<Self, BackendError> {
         match image.format() {
-            ImageFormat::OpenClC | ImageFormat::Builtin => {
+            ImageFormat::OpenClC
+            | ImageFormat::Builtin
+            | ImageFormat::SpirV
+            | ImageFormat::Ptx
+            | ImageFormat::Binary => {
                 let (parameters, how) = match described_args::parameters(kernel, image)? {
                     Some(described) => (described.len(), How::Described(described)),
                     None => (parameters(kernel.slots())?, How::Convention),
                 };
-                let source = (image.format() == ImageFormat::OpenClC).then(|| image.source());
+                let source = match image.format() {
+                    ImageFormat::OpenClC => Source::Text(image.source()),
+                    ImageFormat::SpirV => Source::Words(image.code()),
+                    ImageFormat::Builtin => Source::Builtin,
+                    _ => Source::Made(image.code()),
+                };
                 let code = Code { source, entry: image.entry(), options: c"" };
                 Self::compile(context, (device, id), kernel, code, parameters, how)
             }
@@ -145,7 +154,7 @@ impl Built {
                 let (text, calling, compared_in_loops) = wgsl_args::read(kernel, image, is_gpu(id))?;
                 let options =
                     options(text.fences.then(|| version(&id.text(CL_DEVICE_VERSION))), kernel.is_fast());
-                let code = Code { source: Some(&text.source), entry: &text.entry, options };
+                let code = Code { source: Source::Text(&text.source), entry: &text.entry, options };
                 let how = How::Translated(calling);
                 let built = Self::compile(context, (device, id), kernel, code, text.params.len(), how)?;
                 Ok(Built { compared_in_loops, ..built })
@@ -165,9 +174,8 @@ impl Built {
         let failed = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
         let name = CString::new(entry)
             .map_err(|_| failed(format!("`{}` is not a valid name for a kernel", entry.escape_debug())))?;
-        // Without a text, the kernel is built into the device.
         let (program, registers) = match source {
-            None => {
+            Source::Builtin => {
                 let program = context.program_of_builtins(id, &name).map_err(|failure| {
                     let why = BackendError::from(failure);
                     failed(format!("{} has no built-in kernel `{entry}`: {why}", id.text(CL_DEVICE_NAME)))
@@ -176,7 +184,15 @@ impl Built {
                 let _ = program.build(id, c"");
                 (program, None)
             }
-            Some(source) => {
+            Source::Words(code) | Source::Made(code) => {
+                let program = match source {
+                    Source::Words(_) => context.program_of_words(code)?,
+                    _ => context.program_of(id, code)?,
+                };
+                program.build(id, options).map_err(|failure| failed(log(&program, id, failure)))?;
+                (program, None)
+            }
+            Source::Text(source) => {
                 dump(kernel.name(), &id.text(CL_DEVICE_NAME), "cl", source);
                 built(context, id, source, options).map_err(|error| match error {
                     Unbuilt::Refused(log) => failed(log),
@@ -212,9 +228,21 @@ impl Built {
     }
 }
 
-/// What is compiled: a text, or nothing for a kernel that is built into the device.
+/// What a program is made of.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Text(&'a str),
+    /// SPIR-V.
+    Words(&'a [u8]),
+    /// What a compiler has made for the device.
+    Made(&'a [u8]),
+    /// The device has it.
+    Builtin,
+}
+
+/// What is compiled.
 struct Code<'a> {
-    source: Option<&'a str>,
+    source: Source<'a>,
     entry: &'a str,
     options: &'static CStr,
 }
@@ -264,7 +292,7 @@ fn built(
         }
     }
     let program = context.program(source).map_err(Unbuilt::Failed)?;
-    let is_nvidia = id.text(CL_DEVICE_EXTENSIONS).contains("cl_nv_compiler_options");
+    let is_nvidia = is_nvidia(&id.text(CL_DEVICE_EXTENSIONS).split_whitespace().collect::<Vec<_>>());
     let talking = if is_nvidia { &talkative(options) } else { options };
     program.build(id, talking).map_err(|failure| Unbuilt::Refused(log(&program, id, failure)))?;
     let registers = if is_nvidia { registers(&program.log(id)) } else { None };

@@ -19,7 +19,7 @@ impl Bare {
             return call;
         }
         let of = call.kernel();
-        let text = of.image_for(&[ImageFormat::Wgsl]).expect("an attribute's kernel has one");
+        let text = of.image_for(&[ImageFormat::Wgsl], "").expect("an attribute's kernel has one");
         let made = self.made.entry(text.source().into()).or_insert_with(|| {
             // SAFETY: these benches' kernels reach nothing outside, and their loops end.
             let bare = unsafe { KernelImage::guarded_wgsl(text.entry(), &without(text.source())).ending() };

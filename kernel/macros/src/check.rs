@@ -10,6 +10,7 @@ mod generic;
 mod helper;
 mod lent;
 mod loops;
+mod message;
 mod ordered;
 mod overload;
 mod place;

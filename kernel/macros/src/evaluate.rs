@@ -157,7 +157,12 @@ impl Machine<'_, '_> {
                 }
             }
             Kind::Block(block) => self.block(block, frame)?,
-            Kind::Id(..) | Kind::Atomic(..) | Kind::Subgroup(..) | Kind::Barrier | Kind::Fence(..) => {
+            Kind::Id(..)
+            | Kind::Atomic(..)
+            | Kind::Subgroup(..)
+            | Kind::Barrier
+            | Kind::Fence(..)
+            | Kind::Message(..) => {
                 return Err(unknown(span));
             }
         })

@@ -198,6 +198,7 @@ fn compile(
     let of_enums: HashMap<&proc_macro2::Ident, TokenStream> = of_enums.collect();
     (module.structs, module.enums) = structs.into_made();
     if errors.is_empty() {
+        crate::messages::lower(&mut module, &mut errors);
         crate::pieces::lower(&mut module);
         crate::tuples::lower(&mut module);
         crate::inline::helpers(&mut module, &mut errors);

@@ -6,6 +6,7 @@ use proc_macro2::{Ident, Span};
 
 use crate::builtin::{Id, Math, SubgroupOp};
 use crate::generic::Actual;
+use crate::messages::Message;
 use crate::order::{Order, Scope};
 use crate::origin::Origin;
 use crate::ty::Ty;
@@ -25,6 +26,8 @@ pub(crate) struct Module {
     pub(crate) functions: Vec<Function>,
     /// Which of the functions are kernels.
     pub(crate) kernels: Vec<usize>,
+    /// What its functions say by `debug!`.
+    pub(crate) messages: Vec<Message>,
 }
 
 #[derive(Debug)]
@@ -190,6 +193,8 @@ pub(crate) enum Kind {
     /// All items of a work-group wait for each other, and see each other's writes.
     Barrier,
     Fence(Order, Scope),
+    /// What an item says of itself, and the values in it; lowered before anybody else looks (`messages`).
+    Message(Box<Message>, Vec<Expr>),
 }
 
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ use quote::{format_ident, quote, quote_spanned};
 use crate::hir::{Function, May, Module, Reduction, Slice, Space, VarId, VarKind};
 use crate::host::{Spread, native, type_tokens};
 use crate::items::{Param, Signature};
+use crate::messages;
 use crate::order::Order;
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
@@ -69,6 +70,9 @@ impl Launched<'_> {
             })
             .chain(self.fixed_local())
             .collect();
+        // What it says has a slot of its own, which nobody passes.
+        let speaks = function.params.len() > signature.params.len();
+        let messages = if speaks { messages::tokens(self.module, &rt) } else { Vec::new() };
         let grouped = self.uses[self.at].groups;
         let (name, vis, attrs) = (&function.name, self.vis, self.attrs);
         let label = name.to_string();
@@ -137,6 +141,7 @@ impl Launched<'_> {
                             overrides: &[#(#built_with),*],
                             shaping: #rt::Shaping { dims: #dims, light: #light, reduces: #reduces, placed: #placed },
                             ends: #ends,
+                            messages: const { &[#(#messages),*] },
                             };
                             #made
                         });

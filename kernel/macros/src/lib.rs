@@ -28,6 +28,7 @@ mod items;
 mod launch;
 mod library;
 mod limits;
+mod messages;
 mod modules;
 mod options;
 mod order;

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::buffer::Root;
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
+use crate::group::Listener;
 use crate::shell::build::Built;
 use crate::shell::context::DeviceSlot;
 use crate::shell::event::EventInner;
@@ -36,6 +37,8 @@ pub(crate) struct Builder<'g> {
     pub(crate) outside: Vec<Outside>,
     pub(crate) keep_previous: bool,
     pub(crate) name: Option<Cow<'static, str>>,
+    /// Who is to say what its kernels' items say.
+    pub(crate) listeners: Vec<Listener>,
 }
 
 impl fmt::Debug for Builder<'_> {
@@ -73,6 +76,7 @@ impl<'g> Builder<'g> {
             () if !self.outside.is_empty() => Some("`after`"),
             () if self.keep_previous => Some("`on_cancel`"),
             () if self.name.is_some() => Some("`name`"),
+            () if !self.listeners.is_empty() => Some("a kernel with `debug!`"),
             () => None,
         }
     }

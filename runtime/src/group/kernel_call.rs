@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::Aspect;
+use windlass_kernel::message::WORDS;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _};
+use super::messages::say;
 use super::shape::{may_be_covered, shape};
 use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
@@ -164,8 +166,9 @@ impl<'g> KernelCall<'g> {
             return Err(error);
         }
         let name = self.kernel.name();
+        let mut words = vec![0_u32; if self.kernel.messages().is_empty() { 0 } else { WORDS }];
         let mut here = self.here.into_iter();
-        let mut args = SmallVec::<[Here<'g>; 4]>::new();
+        let mut args = SmallVec::<[Here<'_>; 4]>::new();
         for (at, arg) in self.args.into_iter().enumerate() {
             args.push(match arg {
                 KernelArg::Here => here.next().unwrap_or_else(|| unreachable!("each has its place")),
@@ -191,7 +194,13 @@ impl<'g> KernelCall<'g> {
                 self.local
             )));
         }
-        run_here(&self.kernel, &mut args, range.range()).map_err(|error| Error::invalid(error.to_string()))
+        if !words.is_empty() {
+            args.push(Here::write(&mut words));
+        }
+        let ran = run_here(&self.kernel, &mut args, range.range());
+        drop(args);
+        say(&self.kernel, &words);
+        ran.map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// The next argument: a plain value.

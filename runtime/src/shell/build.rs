@@ -144,7 +144,7 @@ fn show(kernel: &Kernel, device: &DeviceInfo, image: &KernelImage, built: &dyn B
 /// The image of a kernel that a device can run: one that it takes, if it has what the kernel needs.
 pub(crate) fn image_on<'k>(kernel: &'k Kernel, device: &DeviceInfo) -> Result<&'k KernelImage> {
     let (name, formats) = (kernel.name(), &device.formats);
-    let Some(image) = kernel.image_for(formats) else {
+    let Some(image) = kernel.image_for(formats, &device.name) else {
         let has: Vec<_> = kernel.images().iter().map(|image| image.format()).collect();
         return Err(Error::unsupported(format!(
             "kernel `{name}` has images in {has:?}, and {} takes {formats:?}",

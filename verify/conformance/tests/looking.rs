@@ -66,6 +66,124 @@ fn gathered(at: &[u32], from: &[u32], to: &mut [u32], n: u32) {
     to[i] = sum;
 }
 
+/// What says something, in a kernel and in its helpers.
+#[windlass::kernels]
+mod speaking {
+    fn half(x: u32) -> u32 {
+        if x % 2 == 1 {
+            debug!("{x} is odd");
+        }
+        x / 2
+    }
+
+    #[kernel]
+    pub fn halves(v: &mut [u32]) {
+        let i = global_id(0);
+        let before = v[i];
+        v[i] = half(before);
+        match i {
+            0 => {}
+            1 => debug!("{before} of {:?}: {:.2}, {:#x}", Vec2::new(i as f32, 0.5), -0.5, i64::MIN),
+            _ => debug!("{} {n}", v[i] > 1, n = -(i as i32)),
+        }
+    }
+
+    /// Every item says something before its group waits, and what it got after.
+    #[kernel]
+    pub fn passed_on(v: &mut [u32], #[local] tile: &mut [u32; 2]) {
+        tile[local_id(0)] = v[global_id(0)];
+        debug!("has {}", v[global_id(0)]);
+        barrier();
+        v[global_id(0)] = tile[1 - local_id(0)];
+        debug!("got {}", v[global_id(0)]);
+    }
+
+    #[kernel]
+    pub fn talking(v: &[u32]) {
+        debug!("{}", v[global_id(0)]);
+    }
+}
+
+/// What is said, in the order of the items.
+fn spoken(queue: &Queue) -> Result<()> {
+    let v = Buffer::from(vec![4_u32, 5, 7, 2]);
+    queue.submit(|cg| cg.parallel_for(4, speaking::halves(cg.read_write(&v))))?;
+    let range = NdRange { global: [4], local: [2] };
+    queue.submit(|cg| cg.parallel_for(range, speaking::passed_on(cg.read_write(&v))))?;
+    assert_eq!(v.host_read().blocking_wait()?[..], [2, 2, 1, 3]);
+    let many = Buffer::<u32>::new(100_000);
+    queue.submit(|cg| cg.parallel_for(many.len(), speaking::talking(cg.read(&many))))?;
+    block_on(queue.drained());
+    Ok(())
+}
+
+#[test]
+fn what_items_say_is_said() -> Result<()> {
+    if child::is_one() {
+        let runtime = Runtime::new();
+        for device in
+            [find::host(&runtime), find::opencl(&runtime), find::wgpu(&runtime)].into_iter().flatten()
+        {
+            eprintln!("== {}", device.name());
+            spoken(&Queue::builder().device(device).blocking_build()?)?;
+        }
+        let mut v = [4, 5, 7, 2];
+        eprintln!("== here");
+        speaking::halves(&mut v[..]).run_here(4)?;
+        assert_eq!(v, [2, 2, 3, 1]);
+        return Ok(());
+    }
+    let said = child::run("WINDLASS_DEBUG", "0");
+    let here = "verify/conformance/tests/looking.rs";
+    let sections: Vec<&str> = said.split("== ").skip(1).collect();
+    for section in &sections {
+        let lines = |kernel: &str| -> Vec<String> {
+            let of = format!("windlass: kernel `{kernel}`");
+            let own = section.lines().filter_map(|line| line.strip_prefix(&of));
+            let shown = |line: &str| {
+                // The line's number is another one in each version of this file.
+                let (before, after) = line.split_once(here).unwrap_or((line, ""));
+                format!(
+                    "{before}{}",
+                    after.trim_start_matches([':', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
+                )
+            };
+            let mut all: Vec<String> = own.map(shown).collect();
+            all.sort();
+            all
+        };
+        let expected = [
+            ", item 1,  5 is odd",
+            ", item 1,  5 of [1.0, 0.5]: -0.50, 0x8000000000000000",
+            ", item 2,  7 is odd",
+            ", item 2,  true -2",
+            ", item 3,  false -3",
+        ];
+        let mut found = lines("halves");
+        found.sort();
+        assert_eq!(found, expected, "{said}");
+        if section.starts_with("here") {
+            continue;
+        }
+        let expected: Vec<String> = [[2, 2], [2, 2], [3, 1], [1, 3]]
+            .iter()
+            .enumerate()
+            .flat_map(|(item, [has, got])| {
+                [format!(", item {item},  got {got}"), format!(", item {item},  has {has}")]
+            })
+            .collect();
+        assert_eq!(lines("passed_on"), expected, "{said}");
+        let (lost, talked): (Vec<String>, Vec<String>) =
+            lines("talking").into_iter().partition(|line| line.contains("has said too much"));
+        let [lost] = &lost[..] else { panic!("{lost:?}") };
+        let count = lost.split(": ").nth(1).and_then(|rest| rest.split(' ').next()).expect("it counts");
+        assert_eq!(count.parse::<usize>().expect("a number") + talked.len(), 100_000, "{lost}");
+        assert!(talked.len() > 20_000, "{}", talked.len());
+    }
+    assert!(sections.len() >= 2, "{said}");
+    Ok(())
+}
+
 /// Each place is outside for one item alone: a place is told of once, whichever group comes first.
 fn launch(queue: &Queue) -> Result<()> {
     let (from, to) = (Buffer::from(vec![5_u32, 0, 1]), Buffer::<u32>::new(4));

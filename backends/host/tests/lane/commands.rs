@@ -91,7 +91,7 @@ impl HostBody for Scale {
 fn scale(context: &dyn Context) -> Arc<dyn windlass_backend::BuiltKernel> {
     let slots = [Slot::Buffer(SlotAccess::Read), Slot::Value(4), Slot::Buffer(SlotAccess::ReadWrite)];
     let kernel = Kernel::new("scale", slots, [KernelImage::host(Arc::new(Scale))]);
-    let image = kernel.image_for(&context.info().devices[0].formats).expect("it has a host image");
+    let image = kernel.image_for(&context.info().devices[0].formats, "").expect("it has a host image");
     block_on(context.build(0, &kernel, image)).expect("a host body is built")
 }
 

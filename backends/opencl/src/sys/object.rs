@@ -24,8 +24,8 @@ use opencl3::memory::{
 };
 use opencl3::program::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, build_program, create_program_with_binary,
-    create_program_with_builtin_kernels, create_program_with_source, get_program_build_data,
-    get_program_info, release_program,
+    create_program_with_builtin_kernels, create_program_with_il, create_program_with_source,
+    get_program_build_data, get_program_info, release_program,
 };
 use opencl3::types::{
     CL_BLOCKING, cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event,
@@ -135,10 +135,15 @@ impl Context {
         named("clCreateProgramWithBuiltInKernels", program).map(Program)
     }
 
-    /// A program of what [`Program::code`] gave for this device.
+    /// A program in SPIR-V, on a device of OpenCL 2.1 or later.
+    pub(crate) fn program_of_words(&self, words: &[u8]) -> Result<Program> {
+        named("clCreateProgramWithIL", create_program_with_il(self.0, words)).map(Program)
+    }
+
+    /// A program of what [`Program::code`] gave for this device, or of what a program's author promises to be like that.
     pub(crate) fn program_of(&self, device: DeviceId, code: &[u8]) -> Result<Program> {
         // SAFETY: one device of the context and one binary for it. The driver itself refuses what it did not make; what
-        // it made is known by the cache's key and checksum.
+        // it made is known by the cache's key and checksum, or by the promise of `KernelImage::binary` or `ptx`.
         let program = unsafe { create_program_with_binary(self.0, &[device.0], &[code]) };
         named("clCreateProgramWithBinary", program).map(Program)
     }

@@ -4,6 +4,7 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 
 use super::Checker;
+use super::message::is_message;
 use crate::hir::{BinOp, Block, Expr, Kind, May, UnOp, VarKind};
 use crate::ty::{BOOL, Scalar, Ty, U32};
 
@@ -37,6 +38,7 @@ impl Checker<'_> {
             syn::Expr::Index(index) => self.index(index),
             syn::Expr::Call(call) => self.call(call),
             syn::Expr::MethodCall(call) => self.method(call),
+            syn::Expr::Macro(mac) if is_message(&mac.mac) => self.message(&mac.mac),
             syn::Expr::If(branch) => self.branch(branch),
             syn::Expr::Match(choice) => self.choice(choice),
             syn::Expr::Block(block) => {
@@ -451,7 +453,7 @@ fn refused(expr: &syn::Expr) -> &'static str {
         syn::Expr::Closure(_) => {
             "kernels have no closures; write a helper function in a `#[windlass::kernels] mod`"
         }
-        syn::Expr::Macro(_) => "kernels have no macros: nothing can be printed or aborted on a device",
+        syn::Expr::Macro(_) => "kernels have no macros but `debug!`: nothing can be aborted on a device",
         syn::Expr::Async(_) | syn::Expr::Await(_) => {
             "nothing is awaited inside a kernel; await the event of its group"
         }

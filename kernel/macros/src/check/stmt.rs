@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use syn::spanned::Spanned;
 
 use super::Checker;
+use super::message::is_message;
 use crate::hir::{Block, Expr, Kind, Stmt, VarKind};
 use crate::ty::{Guess, Ty};
 
@@ -38,9 +39,13 @@ impl Checker<'_> {
                     self.stmt_expr(expr, to);
                 }
             }
+            syn::Stmt::Macro(mac) if is_message(&mac.mac) => {
+                let said = self.message(&mac.mac);
+                to.stmts.push(Stmt::Expr(said));
+            }
             syn::Stmt::Macro(mac) => {
                 let name = mac.mac.path.get_ident().map(ToString::to_string).unwrap_or_default();
-                self.errors.at(mac.span(), format!("kernels have no macros, so no `{name}!`: nothing can be printed or aborted on a device"));
+                self.errors.at(mac.span(), format!("kernels have no macros, so no `{name}!`: nothing can be aborted on a device, and what is to be said is said by `debug!`"));
             }
         }
     }

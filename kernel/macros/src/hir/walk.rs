@@ -77,6 +77,7 @@ macro_rules! parts {
                     Kind::Element(_, list)
                     | Kind::Math(_, list)
                     | Kind::Subgroup(_, list)
+                    | Kind::Message(_, list)
                     | Kind::Struct(_, list)
                     | Kind::Array(list)
                     | Kind::Vector(list) => list.$iter().for_each(|e| each($Part::Expr(e))),

@@ -139,7 +139,7 @@ fn fences_stand_around_what_they_order() {
     use windlass_kernel_translate::c::{Bounds, Dialect, Machine, translate};
     use windlass_kernel_translate::wgsl::Checked;
     let kernel = last_one_sums::kernel();
-    let image = kernel.image_for(&[ImageFormat::Wgsl]).expect("it has a text");
+    let image = kernel.image_for(&[ImageFormat::Wgsl], "").expect("it has a text");
     let shape: Vec<_> =
         Shape::along(1, [64, 1, 1]).overrides().map(|(name, value)| (name.into(), value)).into();
     let checked =
