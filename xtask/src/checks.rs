@@ -186,13 +186,17 @@ fn cuda() -> Result<()> {
     test.env("WINDLASS_TEXTS", texts()).run()
 }
 
-/// The kernel language's tests with Intel's OpenCL runtime in PoCL's place. Random kernels run there in their own step.
+/// The kernel language's tests with Intel's OpenCL runtime in PoCL's place, and kernels in forms that were made ahead. Random kernels run there in their own step.
 /// It has halves; PoCL is the device of these tests that has none.
 pub(crate) fn intel() -> Result<()> {
     match wheels::intel() {
         Some(intel) => {
             let skipped = "-- --skip oclgrind:: --skip cuda:: --skip a_device_without_halves";
-            language().words(skipped).env(VENDORS, intel).run()
+            language().words(skipped).env(VENDORS, &intel).run()?;
+            // It is the one that takes SPIR-V; a built-in kernel that it does not have ends its process.
+            let native =
+                Process::cargo().words("test --workspace --all-features --test native").words(PROFILE);
+            native.words("-- a_kernel_in a_kernel_that_was").env(VENDORS, intel).run()
         }
         None if cfg!(target_arch = "x86_64") => Err("it is not there: `cargo xtask setup`".into()),
         None => {

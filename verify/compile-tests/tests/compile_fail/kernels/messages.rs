@@ -1,7 +1,5 @@
 //! What `debug!` does not say.
 
-use windlass::prelude::*;
-
 #[windlass::kernel]
 fn wide(x: &[f64]) {
     debug!("{}", x[0]);
