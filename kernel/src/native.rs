@@ -34,7 +34,7 @@ mod views;
 pub use crate::Way;
 pub use crate::memory::{AtomicOp, Order, fence};
 pub use bytemuck::{Pod, Zeroable};
-pub use groups::{Group, Local, cells, few_cells};
+pub use groups::{Few, Group, Local, cells, few_cells};
 pub use half::f16;
 pub(crate) use items::NativeKernel;
 pub use items::{Item, Launch, SlotUse};

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::ops::Deref;
 
 use super::items::{Item, Launch};
 use super::number::Zero;
@@ -105,10 +106,29 @@ pub fn cells<T: Zero>(len: usize) -> Vec<Cell<T>> {
     (0..len).map(|_| Cell::new(T::ZERO)).collect()
 }
 
-/// Places for so few values that they may lie on the stack, of which compilers know that nothing else is there.
+/// Places for so few values that they may lie on the stack, of which compilers know that nothing else is there. They begin with a
+/// line of the cache: loads of vectors that lie on two are slower.
+#[repr(align(64))]
+pub struct Few<T, const N: usize>([Cell<T>; N]);
+
+impl<T, const N: usize> Deref for Few<T, N> {
+    type Target = [Cell<T>];
+
+    fn deref(&self) -> &[Cell<T>] {
+        &self.0
+    }
+}
+
+impl<T, const N: usize> fmt::Debug for Few<T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Few").field("len", &N).finish_non_exhaustive()
+    }
+}
+
+/// Places for few values.
 #[inline(always)]
-pub fn few_cells<T: Zero, const N: usize>() -> [Cell<T>; N] {
-    [const { Cell::new(T::ZERO) }; N]
+pub fn few_cells<T: Zero, const N: usize>() -> Few<T, N> {
+    Few([const { Cell::new(T::ZERO) }; N])
 }
 
 /// Memory of a work-group.

@@ -23,7 +23,9 @@ fn devices_say_what_they_can_do() {
         let device = &info.devices[0];
         println!("{device:#?}");
         assert!(!device.name.is_empty() && !device.driver.is_empty());
-        assert_eq!(device.formats, [ImageFormat::OpenClC, ImageFormat::Wgsl, ImageFormat::Builtin]);
+        // Between the two stands what not all devices take: PTX and SPIR-V.
+        let always = [ImageFormat::OpenClC, ImageFormat::Wgsl, ImageFormat::Builtin];
+        assert!(device.formats.starts_with(&[ImageFormat::Binary]) && device.formats.ends_with(&always));
         assert_eq!(device.memory, MemoryIndex::Own(0));
         assert!(device.limits.allocation > 0 && Some(device.limits.allocation) <= device.memory_bytes);
         assert!(device.limits.bindings >= 8 && device.limits.work_group_items >= 1);
