@@ -14,6 +14,7 @@ mod lanes;
 mod lines;
 mod model;
 mod nested;
+mod pairs;
 mod reduce;
 mod rows;
 mod spans;

@@ -78,6 +78,18 @@ impl Group {
         last
     }
 
+    /// How many items it has.
+    #[inline]
+    pub fn items(&self) -> usize {
+        self.first.local_size.iter().map(|extent| *extent as usize).product()
+    }
+
+    /// How many items each of its rows has, in a launch of `D` dimensions.
+    #[inline]
+    pub fn row_items<const D: usize>(&self) -> usize {
+        self.first.local_size[D - 1] as usize
+    }
+
     /// The group's rows, in a launch of `D` dimensions.
     #[inline]
     pub fn rows<const D: usize>(&self) -> impl Iterator<Item = Row> {

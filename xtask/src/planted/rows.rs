@@ -12,9 +12,27 @@ const SPANS: &str = "kernel/macros/src/host/spans.rs";
 const SPREAD: &str = "kernel/src/native/spread.rs";
 const FILLS: &str = "kernel/macros/src/fills.rs";
 const PIECES: &str = "kernel/macros/src/pieces.rs";
+const PAIRS: &str = "kernel/macros/src/host/pairs.rs";
+const GROUPS: &str = "kernel/macros/src/host/groups.rs";
 const AFFINE: &str = "kernel/macros/src/host/affine.rs";
 
 const FAULTS: &[Fault] = &[
+    Fault("the second row of two is the first", PAIRS, "let pair = [row, next]", "let pair = [row, row]"),
+    Fault("rows in pairs go once more", PAIRS, "paired = next.at() + count;", "paired = next.at() - count;"),
+    Fault("a turn of four is left out", PAIRS, "four * 4 + within", "four * 4 + within % 3"),
+    Fault("turns in fours begin at 0", PAIRS, "let #name: u32 = #first +", "let #name: u32 ="),
+    Fault(
+        "a last row that is alone is left out",
+        GROUPS,
+        "if paired < group.items() ||",
+        "if paired == 0 ||",
+    ),
+    Fault(
+        "the ends of rows that went in pairs are left out",
+        GROUPS,
+        "|| group.row_items::<D>() % #rt::LANES > 0",
+        "|| group.row_items::<D>() == 0",
+    ),
     Fault(
         "a row has an item too many inside",
         LANES,

@@ -432,7 +432,7 @@ impl<'m> Regions<'_, 'm> {
         let bindings = self.derived.bindings(rust, &used.difference(&declared(stmts)).copied().collect());
         let body = stmts.iter().map(|stmt| rust.stmt(stmt));
         let fast = match rust.alive {
-            true => Fast { before: quote!(), row: quote!(let (from, count) = (0_usize, row.count());) },
+            true => Fast { row: quote!(let (from, count) = (0_usize, row.count());), ..Fast::default() },
             false => Region::new(rust, self.derived, self.differing).fast(stmts),
         };
         if rust.alive {
@@ -441,9 +441,8 @@ impl<'m> Regions<'_, 'm> {
                 continue;
             }));
         }
-        let Fast { before, row } = fast;
-        quote! {{
-            #before
+        let Fast { before, row, pairs } = fast;
+        let loops = quote! {
             for row in group.rows::<D>() {
                 #(#rows)*
                 #row
@@ -455,7 +454,18 @@ impl<'m> Regions<'_, 'm> {
                     #(#gives)*
                 }
             }
-        }}
+        };
+        match pairs {
+            // Nothing is left of most groups.
+            Some(pairs) => quote! {{
+                #before
+                #pairs
+                if paired < group.items() || group.row_items::<D>() % #rt::LANES > 0 {
+                    #loops
+                }
+            }},
+            None => quote!({ #before #loops }),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::ty::{Ty, U32};
 use crate::uniform::Differing;
 
 /// A region's code, in the order in which the lanes go through it.
-enum Piece<'m> {
+pub(super) enum Piece<'m> {
     Lane(Vec<&'m Stmt>),
     /// A name for something that is the same for all.
     Once(&'m Stmt),
@@ -35,6 +35,8 @@ struct Lanes {
     code: TokenStream,
     /// How many items it takes at least.
     least: TokenStream,
+    /// The same for two rows at a time.
+    pairs: Option<TokenStream>,
 }
 
 impl<'r, 'm> Region<'r, 'm> {
@@ -59,13 +61,12 @@ impl<'r, 'm> Region<'r, 'm> {
         }
         let rt = self.rust.rt;
         match (range, self.lanes(&body)) {
-            (Some(range), None) => Fast { before: quote!(), row: quote!(let (from, count, _) = #range;) },
+            (Some(range), None) => Fast { row: quote!(let (from, count, _) = #range;), ..Fast::default() },
             (None, None) => {
-                Fast { before: quote!(), row: quote!(let (from, count) = (0_usize, row.count());) }
+                Fast { row: quote!(let (from, count) = (0_usize, row.count());), ..Fast::default() }
             }
             // Where a condition takes some of a row's items away, each row has bounds of its own.
-            (Some(range), Some(Lanes { test, code, least })) => Fast {
-                before: quote!(),
+            (Some(range), Some(Lanes { test, code, least, .. })) => Fast {
                 row: quote! {
                     let (mut from, count, exact) = #range;
                     if exact && from + #least <= count {
@@ -75,14 +76,23 @@ impl<'r, 'm> Region<'r, 'm> {
                         #code
                     }
                 },
+                ..Fast::default()
             },
-            (None, Some(Lanes { test, code, .. })) => Fast {
+            (None, Some(Lanes { test, code, pairs, .. })) => Fast {
                 before: quote! {
                     let first = &group.first_item();
                     let last = &group.last_item();
                     #test
                 },
-                row: quote!(let (mut from, count) = (0_usize, row.count()); #code),
+                row: match pairs {
+                    None => quote!(let (mut from, count) = (0_usize, row.count()); #code),
+                    Some(_) => quote! {
+                        let count = row.count();
+                        let mut from = if row.at() < paired { count / #rt::LANES * #rt::LANES } else { 0 };
+                        #code
+                    },
+                },
+                pairs,
             },
         }
     }
@@ -148,7 +158,7 @@ impl<'r, 'm> Region<'r, 'm> {
                     from = count;
                 }
             };
-            return Some(Lanes { test, code, least: quote!(1) });
+            return Some(Lanes { test, code, least: quote!(1), pairs: None });
         }
         // Where no lane keeps anything from turn to turn, a loop is the outer one: the lanes then go through memory as it lies.
         let code = match (&pieces[..], side.is_empty()) {
@@ -180,11 +190,17 @@ impl<'r, 'm> Region<'r, 'm> {
             },
         };
         let code = quote!(if let Some((#(#alls,)*)) = together { #code });
-        Some(Lanes { test, code, least: quote!(#rt::LANES) })
+        let pairs = inner.pairs(&pieces, &side).map(|pairs| {
+            quote! {
+                let mut paired = 0_usize;
+                if let Some((#(#alls,)*)) = together { #pairs }
+            }
+        });
+        Some(Lanes { test, code, least: quote!(#rt::LANES), pairs })
     }
 
     /// The same region for another writer.
-    fn with<'n>(&self, rust: &'n Rust<'m>, spans: HashMap<*const Expr, Span>) -> Region<'n, 'm>
+    pub(super) fn with<'n>(&self, rust: &'n Rust<'m>, spans: HashMap<*const Expr, Span>) -> Region<'n, 'm>
     where
         'r: 'n,
     {
@@ -195,7 +211,7 @@ impl<'r, 'm> Region<'r, 'm> {
 
     /// What a loop of so many turns as its text says reaches in all of them, as far as each turn goes on by a number: the
     /// comparison of each turn's elements with it is one of numbers, which the compiler makes.
-    fn spans(&self, of: &Stmt, body: &[Piece<'m>]) -> (TokenStream, HashMap<*const Expr, Span>) {
+    pub(super) fn spans(&self, of: &Stmt, body: &[Piece<'m>]) -> (TokenStream, HashMap<*const Expr, Span>) {
         let (mut before, mut spans) = (TokenStream::new(), HashMap::new());
         let Stmt::For { var, from, to, inclusive: false, .. } = of else { return (before, spans) };
         if from.ty != U32 {
@@ -245,7 +261,7 @@ impl<'r, 'm> Region<'r, 'm> {
     }
 
     /// A loop over what is done at each of its turns.
-    fn turns(&self, of: &Stmt, turn: &TokenStream) -> TokenStream {
+    pub(super) fn turns(&self, of: &Stmt, turn: &TokenStream) -> TokenStream {
         let Stmt::For { var, from, to, inclusive, .. } = of else { return quote!() };
         let (name, from, to) = (self.rust.name(*var), self.rust.value(from), self.rust.value(to));
         match inclusive {
@@ -440,7 +456,7 @@ impl<'r, 'm> Region<'r, 'm> {
         }
     }
 
-    fn piece(&self, piece: &Piece<'m>) -> TokenStream {
+    pub(super) fn piece(&self, piece: &Piece<'m>) -> TokenStream {
         match piece {
             Piece::For(of, body) => {
                 let (before, spans) = self.spans(of, body);
@@ -543,16 +559,20 @@ impl<'r, 'm> Region<'r, 'm> {
 pub(super) fn changes_nothing(expr: &Expr) -> bool {
     let mut changes = false;
     crate::hir::walk(expr, &mut |node| {
-        changes |= match node {
-            Node::Stmt(Stmt::Assign(..))
-            | Node::Expr(Expr { kind: Kind::Atomic(..) | Kind::Fence(..), .. }) => true,
-            Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
-                !args.iter().all(|arg| matches!(arg, Arg::Value(_)))
-            }
-            _ => false,
-        };
+        changes |= matches!(node, Node::Stmt(Stmt::Assign(..))) || has_effect(node);
     });
     !changes
+}
+
+/// Whether an expression itself changes memory or order, or calls what may change its caller's variables or memory.
+pub(super) fn has_effect(node: Node<'_>) -> bool {
+    match node {
+        Node::Expr(Expr { kind: Kind::Atomic(..) | Kind::Fence(..), .. }) => true,
+        Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
+            !args.iter().all(|arg| matches!(arg, Arg::Value(_)))
+        }
+        _ => false,
+    }
 }
 
 /// The accesses to whole elements.
@@ -582,7 +602,7 @@ pub(super) fn declared(stmts: &[&Stmt]) -> BTreeSet<VarId> {
     found
 }
 
-fn lanes_name(rust: &Rust<'_>, var: VarId) -> Ident {
+pub(super) fn lanes_name(rust: &Rust<'_>, var: VarId) -> Ident {
     format_ident!("{}_lanes", rust.name(var))
 }
 

@@ -75,4 +75,6 @@ pub(super) struct Fast {
     pub(super) before: TokenStream,
     /// What stands in a row: `from` and `count` say for which items there is anything left to do.
     pub(super) row: TokenStream,
+    /// What goes through rows two at a time: `paired` is then behind those items that are done, but for each row's last ones.
+    pub(super) pairs: Option<TokenStream>,
 }

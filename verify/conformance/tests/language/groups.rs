@@ -79,6 +79,60 @@ fn tiles_sized_at_launch() {
     }
 }
 
+/// Sums over rows and columns of a tile, which the host makes for two rows at a time where there are two: by turns in fours, by others,
+/// and by as many as the launch says.
+#[windlass::kernel]
+fn crossed(n: u32, x: &[f32], sums: &mut [f32], #[local] tile: &mut [f32]) {
+    let width = local_size(1);
+    let y = local_id(0);
+    let c = local_id(1);
+    let at = global_id(0) * global_size(1) + global_id(1);
+    tile[y * width + c] = x[at];
+    let mut sum = 0.5;
+    barrier();
+    for k in 0..8 {
+        sum += tile[y * width + k] * tile[k * width + c];
+    }
+    barrier();
+    for k in 1..4 {
+        sum -= 2.0 * tile[k * width + c];
+    }
+    barrier();
+    for k in 0..n {
+        sum += tile[y * width + k];
+    }
+    sums[at] = sum;
+}
+
+#[test]
+fn rows_go_in_pairs_where_there_are_two() {
+    for [rows, columns] in [[2, 16], [3, 16], [1, 16], [4, 20], [5, 33], [16, 16], [2, 15], [7, 40]] {
+        let n = 2 * rows * columns;
+        let x: Vec<f32> = (0..n).map(|i| (i % 7) as f32 - 3.0).collect();
+        let mut expected = vec![0.0; n];
+        for (at, value) in expected.iter_mut().enumerate() {
+            // Two groups, one below the other.
+            let (first, inside) = (at / (rows * columns) * rows * columns, at % (rows * columns));
+            let tile = |row: usize, column: usize| {
+                let at = row * columns + column;
+                if at < rows * columns { x[first + at] } else { 0.0 }
+            };
+            let (y, c) = (inside / columns, inside % columns);
+            *value = 0.5 + (0..8).map(|k| tile(y, k) * tile(k, c)).sum::<f32>();
+            *value -= (1..4).map(|k| 2.0 * tile(k, c)).sum::<f32>();
+            *value += (0..5).map(|k| tile(y, k)).sum::<f32>();
+        }
+        everywhere(&expected, |queue| {
+            let (x, sums) = (Buffer::from(x.clone()), Buffer::<f32>::new(n));
+            let range = NdRange { global: [2 * rows, columns], local: [rows, columns] };
+            queue.submit(|cg| {
+                cg.parallel_for(range, crossed(5, cg.read(&x), cg.overwrite(&sums), rows * columns))
+            })?;
+            read(&sums)
+        });
+    }
+}
+
 #[windlass::kernel]
 fn positions(out: &mut [u32], counted: &[AtomicU32], #[local] seen: &[AtomicU32; 1]) {
     let at = (global_id(0) * global_size(1) + global_id(1)) * global_size(2) + global_id(2);
