@@ -157,7 +157,10 @@ impl Built {
                 let code = Code { source: Source::Text(&text.source), entry: &text.entry, options };
                 let how = How::Translated(calling);
                 let built = Self::compile(context, (device, id), kernel, code, text.params.len(), how)?;
-                Ok(Built { compared_in_loops, ..built })
+                // The text requires groups of this size, so it has been built for them. NVIDIA's driver speaks of a multiple of 32.
+                let required = text.work_group.iter().map(|extent| *extent as usize).product();
+                let work_group_items = built.work_group_items.max(required);
+                Ok(Built { compared_in_loops, work_group_items, ..built })
             }
             other => unsupported(format!("a {other:?} image on an OpenCL device")),
         }
