@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::hir::{Base, Block, Expr, Kind, Node, Stmt, VarId, walk_block, walk_stmt};
+use crate::hir::{Arg, Base, Block, Expr, Kind, Node, Stmt, VarId, walk, walk_block, walk_stmt};
 use crate::ty::Ty;
 
 /// Whether nothing behind the block is ever reached through its end.
@@ -115,4 +115,24 @@ pub(crate) fn used(stmt: &Stmt) -> BTreeSet<VarId> {
         _ => {}
     });
     found
+}
+
+/// Whether evaluating an expression changes nothing.
+pub(crate) fn changes_nothing(expr: &Expr) -> bool {
+    let mut changes = false;
+    walk(expr, &mut |node| {
+        changes |= matches!(node, Node::Stmt(Stmt::Assign(..))) || has_effect(node);
+    });
+    !changes
+}
+
+/// Whether an expression itself changes memory or order, or calls what may change its caller's variables or memory.
+pub(crate) fn has_effect(node: Node<'_>) -> bool {
+    match node {
+        Node::Expr(Expr { kind: Kind::Atomic(..) | Kind::Fence(..), .. }) => true,
+        Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
+            !args.iter().all(|arg| matches!(arg, Arg::Value(_)))
+        }
+        _ => false,
+    }
 }

@@ -13,10 +13,8 @@ use super::Rust;
 use super::affine::Affine;
 use super::derived::Derived;
 use super::model::{Fast, Region, Span, Window};
-use crate::flow::{jumps_anywhere, returns, used};
-use crate::hir::{
-    Arg, Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt,
-};
+use crate::flow::{changes_nothing, jumps_anywhere, returns, used};
+use crate::hir::{Base, BinOp, Expr, Kind, May, Node, Place, Slice, Space, Stmt, VarId, VarKind, walk_stmt};
 use crate::ty::{Ty, U32};
 use crate::uniform::Differing;
 
@@ -552,26 +550,6 @@ impl<'r, 'm> Region<'r, 'm> {
             }
         });
         self.derived.bindings(self.rust, &names)
-    }
-}
-
-/// Whether evaluating an expression changes nothing.
-pub(super) fn changes_nothing(expr: &Expr) -> bool {
-    let mut changes = false;
-    crate::hir::walk(expr, &mut |node| {
-        changes |= matches!(node, Node::Stmt(Stmt::Assign(..))) || has_effect(node);
-    });
-    !changes
-}
-
-/// Whether an expression itself changes memory or order, or calls what may change its caller's variables or memory.
-pub(super) fn has_effect(node: Node<'_>) -> bool {
-    match node {
-        Node::Expr(Expr { kind: Kind::Atomic(..) | Kind::Fence(..), .. }) => true,
-        Node::Expr(Expr { kind: Kind::Call(_, args), .. }) => {
-            !args.iter().all(|arg| matches!(arg, Arg::Value(_)))
-        }
-        _ => false,
     }
 }
 

@@ -13,11 +13,11 @@ use quote::{format_ident, quote};
 use super::Rust;
 use super::affine::Affine;
 use super::derived::Derived;
-use super::lanes::{changes_nothing, declared, elements};
+use super::lanes::{declared, elements};
 use super::model::{Region, Window};
 use super::reduce::Reduced;
 use crate::builtin::{Id, Math};
-use crate::flow::{jumps_anywhere, returns, used};
+use crate::flow::{changes_nothing, jumps_anywhere, returns, used};
 use crate::hir::{
     Base, BinOp, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk, walk_stmt,
 };

@@ -6,8 +6,9 @@ use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 
 use super::groups::cells_name;
-use super::lanes::{Piece, has_effect, lanes_name};
+use super::lanes::{Piece, lanes_name};
 use super::model::Region;
+use crate::flow::has_effect;
 use crate::hir::{Base, Node, Place, Stmt, VarId, walk_stmt};
 use crate::ty::{Ty, U32};
 
