@@ -48,6 +48,8 @@ pub(super) fn say(kernel: &Kernel, words: &[u32]) {
     let name = kernel.name();
     let is_heard = tracing::dispatcher::has_been_set();
     let (all, lost) = said(kernel.messages(), words);
+    // Written at once, so that nobody else's lines come between.
+    let mut lines = String::new();
     for Said { at: (file, line), item, text } in all {
         let item = match item {
             [one] => one.to_string(),
@@ -55,7 +57,9 @@ pub(super) fn say(kernel: &Kernel, words: &[u32]) {
         };
         match is_heard {
             true => tracing::debug!(target: "windlass::kernel", kernel = name, item, file, line, "{text}"),
-            false => eprintln!("windlass: kernel `{name}`, item {item}, {file}:{line}: {text}"),
+            false => {
+                lines.push_str(&format!("windlass: kernel `{name}`, item {item}, {file}:{line}: {text}\n"))
+            }
         }
     }
     match (lost, is_heard) {
@@ -63,8 +67,11 @@ pub(super) fn say(kernel: &Kernel, words: &[u32]) {
         (_, true) => {
             tracing::warn!(target: "windlass::kernel", kernel = name, lost, "a launch has said too much")
         }
-        (_, false) => {
-            eprintln!("windlass: kernel `{name}` has said too much in one launch: {lost} messages are lost")
-        }
+        (_, false) => lines.push_str(&format!(
+            "windlass: kernel `{name}` has said too much in one launch: {lost} messages are lost\n"
+        )),
+    }
+    if !lines.is_empty() {
+        eprint!("{lines}");
     }
 }
