@@ -31,11 +31,15 @@ pub struct Explanation {
 impl Explanation {
     pub(crate) fn new(kernel: &Kernel, device: &DeviceInfo) -> Result<Self> {
         let body = image_on(kernel, device)?.body();
-        let ways = body.into_iter().flat_map(windlass_kernel::Body::ways);
+        let mut ways = body.map_or(Vec::new(), windlass_kernel::Body::ways);
+        if !kernel.messages().is_empty() {
+            // The last one is for what its items say, and nobody passes it.
+            ways.pop();
+        }
         Ok(Explanation {
             kernel: kernel.name().into(),
             device: device.name.clone(),
-            parameters: ways.map(|(name, way)| (name.into(), way)).collect(),
+            parameters: ways.into_iter().map(|(name, way)| (name.into(), way)).collect(),
             forms: Vec::new(),
             is_native: body.is_some(),
         })

@@ -279,7 +279,10 @@ impl Queue {
         builder.check_roots(&self.core.slot)?;
         let planned = self.plan(cg.queue, &mut builder, &mut refund, at)?;
         for listener in builder.listeners.drain(..) {
-            listener.listen(self)?;
+            // The group has been taken, whatever becomes of what is said.
+            if let Err(error) = listener.listen(self) {
+                tracing::warn!(%error, "nobody hears what a kernel's items say");
+            }
         }
         Ok(planned)
     }

@@ -178,7 +178,8 @@ fn memory(module: &Module, function: &Function, pointer: Handle<Expression>) -> 
             Expression::GlobalVariable(global) if is_indexed => {
                 let global = &module.global_variables[global];
                 let counts = matches!(global.space, AddressSpace::Storage { .. } | AddressSpace::WorkGroup);
-                return global.name.clone().filter(|_| counts);
+                // What `debug!` says is no work of the kernel's.
+                return global.name.clone().filter(|name| counts && !name.starts_with("w_"));
             }
             _ => return None,
         }

@@ -280,7 +280,13 @@ fn what_is_asked_for_is_shown() -> Result<()> {
 #[test]
 fn kernels_are_explained() -> Result<()> {
     let runtime = Runtime::new();
-    let kernels = [scattered::kernel(), gathered::kernel(), doubled::kernel(), shifted::kernel()];
+    let kernels = [
+        scattered::kernel(),
+        gathered::kernel(),
+        doubled::kernel(),
+        shifted::kernel(),
+        speaking::halves::kernel(),
+    ];
     let bundle = Bundle::new(kernels).over(NdRange { global: [4], local: [2] });
     let queue = Queue::builder().device(Device::host()).blocking_build()?;
     let explained = block_on(bundle.explain(&queue))?;
@@ -294,6 +300,7 @@ fn kernels_are_explained() -> Result<()> {
         ("to", Way::Tested),
         ("seen", Way::Atomics)
     ]));
+    assert!(ways(4).map(|(name, _)| name).eq(["v"]));
     let said = explained[0].to_string();
     assert!(said.ends_with(&format!("see the index in line {}", HEAD + 2)), "{said}");
     for device in [find::opencl(&runtime), find::wgpu(&runtime)].into_iter().flatten() {
