@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::hir::{Arg, Base, Block, Expr, Kind, Node, Stmt, VarId, walk, walk_block, walk_stmt};
+use crate::hir::{Arg, Base, Block, Expr, Kind, Module, Node, Stmt, VarId, walk, walk_block, walk_stmt};
 use crate::ty::Ty;
 
 /// Whether nothing behind the block is ever reached through its end.
@@ -134,5 +134,23 @@ pub(crate) fn has_effect(node: Node<'_>) -> bool {
             !args.iter().all(|arg| matches!(arg, Arg::Value(_)))
         }
         _ => false,
+    }
+}
+
+/// The functions in which something of this kind stands, or in helpers that they call.
+pub(crate) fn functions_with(module: &Module, is_it: impl Fn(&Kind) -> bool) -> BTreeSet<usize> {
+    let mut found: BTreeSet<usize> = BTreeSet::new();
+    loop {
+        let before = found.len();
+        for (at, function) in module.functions.iter().enumerate() {
+            walk_block(&function.body, &mut |node| {
+                let Node::Expr(expr) = node else { return };
+                let calls_one = matches!(&expr.kind, Kind::Call(helper, _) if found.contains(helper));
+                found.extend((calls_one || is_it(&expr.kind)).then_some(at));
+            });
+        }
+        if found.len() == before {
+            return found;
+        }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::errors::Errors;
+use crate::flow::functions_with;
 use crate::hir::{
     Arg, Base, Block, Change, Expr, Function, Kind, Module, Node, PartMut, Place, Stmt, VarId, change_block,
     walk_block,
@@ -12,37 +13,13 @@ use crate::ty::Ty;
 
 /// Writes all of them out. Nobody calls them afterwards, and their own bodies are empty.
 pub(crate) fn helpers(module: &mut Module, errors: &mut Errors) {
-    let waiting = waiting(module);
+    let waiting = functions_with(module, |kind| matches!(kind, Kind::Barrier | Kind::Subgroup(..)));
     let (mut done, mut on_the_way) = (BTreeSet::new(), BTreeSet::new());
     for at in 0..module.functions.len() {
         write_out(module, at, &waiting, &mut done, &mut on_the_way, errors);
     }
     for at in waiting.into_iter().filter(|at| !module.kernels.contains(at)) {
         module.functions[at].body = Block::default();
-    }
-}
-
-/// Functions with barriers or operations of sub-groups, their own or those of helpers.
-fn waiting(module: &Module) -> BTreeSet<usize> {
-    let mut found: BTreeSet<usize> = BTreeSet::new();
-    loop {
-        let before = found.len();
-        for (at, function) in module.functions.iter().enumerate() {
-            walk_block(&function.body, &mut |node| {
-                if let Node::Expr(expr) = node
-                    && match &expr.kind {
-                        Kind::Barrier | Kind::Subgroup(..) => true,
-                        Kind::Call(helper, _) => found.contains(helper),
-                        _ => false,
-                    }
-                {
-                    found.insert(at);
-                }
-            });
-        }
-        if found.len() == before {
-            return found;
-        }
     }
 }
 

@@ -5,16 +5,15 @@
 //! room; then come the messages, each with its number and one more, the item's position and its values. So to devices there is
 //! nothing new in it.
 
-use std::collections::BTreeSet;
-
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
 use crate::builtin::{Id, Math};
 use crate::errors::Errors;
+use crate::flow::functions_with;
 use crate::hir::{
     Arg, AtomicOp, BinOp, Block, Change, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, Var,
-    VarId, VarKind, change_block, walk, walk_block,
+    VarId, VarKind, change_block, walk,
 };
 use crate::ty::{F32, Scalar, Ty, U32};
 use crate::uses::dims_asked;
@@ -93,7 +92,7 @@ fn words_of(ty: &Ty) -> usize {
 
 /// Turns all messages into what devices know. Afterwards `module.messages` are those that there are.
 pub(crate) fn lower(module: &mut Module, errors: &mut Errors) {
-    let speaking = speaking(module);
+    let speaking = functions_with(module, |kind| matches!(kind, Kind::Message(..)));
     let kernels = module.kernels.iter().filter(|at| speaking.contains(at));
     // More would make a launch one of more dimensions.
     let positions = kernels.map(|at| dims_asked(module, *at)).max().unwrap_or(1);
@@ -135,27 +134,6 @@ pub(crate) fn lower(module: &mut Module, errors: &mut Errors) {
                     );
                 }
             });
-        }
-    }
-}
-
-/// The functions that say something themselves, or call one that does.
-fn speaking(module: &Module) -> BTreeSet<usize> {
-    let mut found = BTreeSet::new();
-    loop {
-        let before = found.len();
-        for (at, function) in module.functions.iter().enumerate() {
-            walk_block(&function.body, &mut |node| {
-                let says = match node {
-                    Node::Expr(Expr { kind: Kind::Message(..), .. }) => true,
-                    Node::Expr(Expr { kind: Kind::Call(helper, _), .. }) => found.contains(helper),
-                    _ => false,
-                };
-                found.extend(says.then_some(at));
-            });
-        }
-        if found.len() == before {
-            return found;
         }
     }
 }
