@@ -8,6 +8,10 @@ use crate::{Range, RawSpan, Span};
 /// A contiguous run of a launch's work-items, in row-major order, handed to one worker together with the launch's
 /// memory.
 ///
+/// In a launch with work-groups its length and its start are multiples of their size, so that a body that works by
+/// groups may take it for as many groups, those of which that many come before, instead of the items. All blocks of a
+/// launch have to be read the same way.
+///
 /// Who has a block may run these items over that memory: it is made by a device, once for each run of items, and
 /// cannot be copied.
 #[derive(Debug)]

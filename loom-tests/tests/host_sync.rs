@@ -183,7 +183,7 @@ impl Blocks for Counts {
 /// Each block runs once; its effects are visible to the owner, who has the task for itself afterwards.
 fn owner(helpers: &Helpers<Counts>, blocks: usize) {
     let runs = Arc::new((0..blocks).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
-    let task = Arc::new(Task::new(Counts(runs.clone())));
+    let task = Arc::new(Task::new(Counts(runs.clone()), 2));
     assert!(helpers.run(&task).is_ok());
     assert_eq!(Arc::strong_count(&task), 1, "no helper holds the task");
     assert!(runs.iter().all(|r| r.load(Ordering::Relaxed) == 1), "{runs:?}");
@@ -196,7 +196,7 @@ fn an_owner_and_a_helper_run_each_block_once() {
         let helpers = Arc::new(Helpers::new());
         let helper = {
             let helpers = helpers.clone();
-            thread::spawn(move || helpers.help())
+            thread::spawn(move || helpers.help(1))
         };
         owner(&helpers, 2);
         helpers.close();
@@ -212,7 +212,7 @@ fn two_helpers_come_and_go() {
         let helpers = Arc::new(Helpers::new());
         let threads = [(), ()].map(|()| {
             let helpers = helpers.clone();
-            thread::spawn(move || helpers.help())
+            thread::spawn(move || helpers.help(1))
         });
         owner(&helpers, 3);
         helpers.close();
@@ -230,7 +230,7 @@ fn two_owners_share_a_helper() {
         let helpers = Arc::new(Helpers::new());
         let helper = {
             let helpers = helpers.clone();
-            thread::spawn(move || helpers.help())
+            thread::spawn(move || helpers.help(1))
         };
         let other = {
             let helpers = helpers.clone();

@@ -3,9 +3,12 @@
 //! A task is worked off even if no helper ever comes: the owner takes blocks too. So tasks whose blocks wait for
 //! another task's cannot starve that one, however few helpers there are.
 //!
-//! Blocks are given out by one atomic counter, which orders nothing. What orders is their lock: a helper enters a
+//! Blocks are given out by atomic counters, which order nothing. What orders is their lock: a helper enters a
 //! task and leaves it under the lock, and [`Helpers::run`] returns after it saw, under the lock, that all have left.
 //! By then no helper holds the task any more, so its body is dropped by its owner and at no other time.
+//!
+//! A task's blocks lie in sections, one for each thread that may come, and a thread begins with its own: so it works
+//! on neighbouring blocks, and, of tasks of one size, always on the same ones.
 
 use std::fmt;
 
@@ -22,44 +25,68 @@ pub trait Blocks: Send + Sync {
     fn run(&self, block: usize);
 }
 
-/// A body with the number of its next block. It is run once.
+/// A body, and which of its blocks have been taken. It is run once.
 pub struct Task<B> {
     body: B,
-    next: AtomicUsize,
+    /// At least one.
+    sections: Box<[Section]>,
     panic: Mutex<Option<Panicked>>,
 }
 
-impl<B: Blocks> Task<B> {
-    /// A task of which no block has run.
-    pub fn new(body: B) -> Self {
-        Task { body, next: AtomicUsize::new(0), panic: Mutex::new(None) }
-    }
+/// Blocks that one thread begins with.
+struct Section {
+    next: AtomicUsize,
+    end: usize,
+}
 
-    /// Takes blocks and runs them until none is left. After a panic none is.
-    fn work(&self) {
-        let count = self.body.count();
-        loop {
-            // Relaxed: the counter only makes sure that each block has one taker. Each thread goes beyond `count` by
-            // one at most, so it does not wrap.
-            let block = self.next.fetch_add(1, Ordering::Relaxed);
-            if block >= count {
-                return;
-            }
-            // A helper must survive the panic of a task, and the owner must not unwind while helpers are in the
-            // body. So the payload is kept, and the counter is moved to the end, which stops the others after
-            // their block.
-            if let Err(panic) = catch(|| self.body.run(block)) {
-                self.next.fetch_max(count, Ordering::Relaxed);
-                lock(&self.panic).get_or_insert(panic);
-            }
-        }
+impl Section {
+    /// A block that nobody else takes.
+    fn take(&self) -> Option<usize> {
+        // Relaxed: the counter only makes sure that each block has one taker. Each thread goes beyond the end by
+        // one at most, so it does not wrap.
+        let block = self.next.fetch_add(1, Ordering::Relaxed);
+        (block < self.end).then_some(block)
     }
 
     /// How many blocks have not been taken; a hint.
     fn left(&self) -> usize {
         // Relaxed: the counter only grows, so a stale value shows more blocks than there are. That costs a helper a
         // visit in vain, and never hides work.
-        self.body.count().saturating_sub(self.next.load(Ordering::Relaxed))
+        self.end.saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+}
+
+impl<B: Blocks> Task<B> {
+    /// A task of which no block has run, for so many threads.
+    pub fn new(body: B, threads: usize) -> Self {
+        let (count, threads) = (body.count(), threads.max(1));
+        // The first `count % threads` sections have a block more.
+        let first = |section: usize| count / threads * section + section.min(count % threads);
+        let section = |at| Section { next: AtomicUsize::new(first(at)), end: first(at + 1) };
+        Task { body, sections: (0..threads).map(section).collect(), panic: Mutex::new(None) }
+    }
+
+    /// Takes blocks, those of section `place` first, and runs them until none is left. After a panic none is.
+    fn work(&self, place: usize) {
+        let (before, from) = self.sections.split_at(place % self.sections.len());
+        for section in from.iter().chain(before) {
+            while let Some(block) = section.take() {
+                // A helper must survive the panic of a task, and the owner must not unwind while helpers are in the
+                // body. So the payload is kept, and the counters are moved to their ends, which stops the others after
+                // their block.
+                if let Err(panic) = catch(|| self.body.run(block)) {
+                    for section in &self.sections {
+                        section.next.fetch_max(section.end, Ordering::Relaxed);
+                    }
+                    lock(&self.panic).get_or_insert(panic);
+                }
+            }
+        }
+    }
+
+    /// How many blocks have not been taken; a hint.
+    fn left(&self) -> usize {
+        self.sections.iter().map(Section::left).sum()
     }
 }
 
@@ -109,7 +136,7 @@ impl<B: Blocks> Helpers<B> {
         if shared {
             self.offer(task);
         }
-        task.work();
+        task.work(0);
         if shared {
             self.take_back(task);
         }
@@ -148,15 +175,15 @@ impl<B: Blocks> Helpers<B> {
         state.offers.swap_remove(at);
     }
 
-    /// Helps until [`Helpers::close`].
-    pub fn help(&self) {
+    /// Helps until [`Helpers::close`], beginning with section `place` of each task; owners begin with the first one.
+    pub fn help(&self, place: usize) {
         let mut state = lock(&self.state);
         loop {
             if let Some((task, wakes)) = self.enter(&mut state) {
                 // After the lock is free: who is woken wants it at once.
                 drop(state);
                 (0..wakes).for_each(|_| self.offered.notify_one());
-                task.work();
+                task.work(place);
                 state = lock(&self.state);
                 self.leave(&mut state, task);
             } else if state.closed {
@@ -215,7 +242,7 @@ fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T>
 
 impl<B> fmt::Debug for Task<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task").field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("Task").field("sections", &self.sections.len()).finish_non_exhaustive()
     }
 }
 
@@ -249,14 +276,15 @@ mod tests {
     }
 
     fn counts(count: usize, bad: Option<usize>) -> Arc<Task<Counts>> {
-        Arc::new(Task::new(Counts { runs: (0..count).map(|_| AtomicUsize::new(0)).collect(), bad }))
+        Arc::new(Task::new(Counts { runs: (0..count).map(|_| AtomicUsize::new(0)).collect(), bad }, 3))
     }
 
     fn with_helpers(count: usize, owner: impl Fn(&Helpers<Counts>) + Sync) {
         let helpers = Helpers::new();
         thread::scope(|s| {
-            for _ in 0..count {
-                s.spawn(|| helpers.help());
+            for place in 0..count {
+                let helpers = &helpers;
+                s.spawn(move || helpers.help(place));
             }
             let owners = [s.spawn(|| owner(&helpers)), s.spawn(|| owner(&helpers))];
             let ended = owners.map(|o| o.join());

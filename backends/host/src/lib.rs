@@ -90,11 +90,13 @@ impl Host {
 
     /// Whether ranges are shared between threads: false on a machine with one core.
     ///
-    /// - A launch without work-groups is shared from 16,384 items on, in blocks of 4,096 items at least, four for
+    /// - A launch without work-groups is shared from 16,384 items on, in blocks of 4,096 items at least, sixteen for
     ///   each core at most.
-    /// - A launch with work-groups is cut where whole work-groups end; for work-groups `[1, 1, k]` that is after every
-    ///   `k` items. There are sixteen blocks for each core at most, and it is shared as soon as there are two. So a
-    ///   launch whose items are large pieces of work says so by work-groups of one item.
+    /// - A launch with work-groups is cut into whole numbers of them, sixteen blocks for each core at most, and is shared as
+    ///   soon as there are two. So a launch whose items are large pieces of work says so by work-groups of one item.
+    ///
+    /// Each thread begins with blocks that lie together, in launches of one size with the same ones, and then takes what
+    /// others have not come to.
     ///
     /// Everything else runs on the lane's worker as one block.
     pub fn shares_ranges(&self) -> bool {

@@ -193,7 +193,7 @@ impl HelperThreads {
     /// A launch that is shared with the helpers, in blocks of `step` items.
     pub(crate) fn share(&self, launch: HostLaunch, step: usize) -> Work {
         self.start();
-        Work::Shared(Arc::new(Task::new(Cut::new(launch, step))))
+        Work::Shared(Arc::new(Task::new(Cut::new(launch, step), self.cores)))
     }
 
     /// Starts the helpers. One that does not start is one that does not help.
@@ -203,7 +203,7 @@ impl HelperThreads {
         }
         for number in 1..self.cores {
             let tasks = self.tasks.clone();
-            let _ = spawn(format!("windlass-help-{number}"), move || tasks.help());
+            let _ = spawn(format!("windlass-help-{number}"), move || tasks.help(number));
         }
     }
 

@@ -11,10 +11,51 @@ pub(crate) enum Order {
 }
 
 /// Who sees it kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
+    Item,
     Group,
     Device,
+}
+
+impl Scope {
+    /// A sub-group is taken for its group, which is more than was asked. While a kernel runs nobody but its device reaches
+    /// what it reaches, so the system is the device.
+    fn of(name: &str) -> Option<Scope> {
+        Some(match name {
+            "item" => Scope::Item,
+            "sub_group" | "group" => Scope::Group,
+            "device" | "system" => Scope::Device,
+            _ => return None,
+        })
+    }
+}
+
+/// What an argument such as `Acquire` or `Acquire.group()` asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) order: Order,
+    /// None where none is named.
+    pub(crate) scope: Option<Scope>,
+}
+
+impl Promise {
+    pub(crate) fn of(argument: &syn::Expr) -> Option<Promise> {
+        let scoped = match argument {
+            syn::Expr::MethodCall(call) if call.args.is_empty() && call.turbofish.is_none() => {
+                (&*call.receiver, Some(Scope::of(&call.method.to_string())?))
+            }
+            other => (other, None),
+        };
+        Some(Promise { order: Order::of(scoped.0)?, scope: scoped.1 })
+    }
+
+    /// One that keeps both.
+    pub(crate) fn and(self, other: Promise) -> Promise {
+        // A scope that is not named is the widest.
+        let scope = self.scope.zip(other.scope).map(|(a, b)| a.max(b));
+        Promise { order: self.order.and(other.order), scope }
+    }
 }
 
 impl Order {
@@ -27,7 +68,7 @@ impl Order {
     ];
 
     /// The order that an argument names.
-    pub(crate) fn of(argument: &syn::Expr) -> Option<Order> {
+    fn of(argument: &syn::Expr) -> Option<Order> {
         let syn::Expr::Path(path) = argument else { return None };
         let name = path.path.segments.last()?.ident.to_string();
         Order::ALL.iter().find(|(known, ..)| *known == name).map(|(_, order, _)| *order)
@@ -35,6 +76,14 @@ impl Order {
 
     pub(crate) fn name(self) -> &'static str {
         Order::ALL.iter().find(|(_, order, _)| *order == self).map_or("", |(name, ..)| name)
+    }
+
+    /// The weakest order that is as strong as both.
+    fn and(self, other: Order) -> Order {
+        match (self, other) {
+            (Order::Acquire, Order::Release) | (Order::Release, Order::Acquire) => Order::AcqRel,
+            (a, b) => a.max(b),
+        }
     }
 
     /// What has to come before an atomic of this order that is relaxed itself: what the item did before stays before it.
@@ -60,6 +109,7 @@ impl Order {
 pub(crate) fn marker(order: Order, scope: Scope) -> String {
     let order = Order::ALL.iter().find(|(_, known, _)| *known == order).map_or("", |(.., name)| name);
     let scope = match scope {
+        Scope::Item => unreachable!("an order for the item alone needs no fence"),
         Scope::Group => "group",
         Scope::Device => "device",
     };

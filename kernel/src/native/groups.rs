@@ -42,7 +42,7 @@ impl Launch<'_> {
         let (size, local) = (self.numbered(self.range().extent()), self.group_sizes());
         let count = self.group_counts().map(|count| count as usize);
         let items = self.group_items().max(1);
-        // A block holds whole groups, and those before it hold the items before it.
+        // A block stands for as many groups as its items would fill, and so do those before it.
         let (at, end) = (self.first() / items, (self.first() + self.count()) / items);
         let mut group =
             [at / (count[1] * count[2]), at / count[2] % count[1], at % count[2]].map(|n| n as u32);

@@ -7,6 +7,7 @@ use windlass::prelude::*;
 use windlass::{Aspect, Result};
 
 use crate::cells::Cell;
+use crate::heard;
 use crate::plain::Plain;
 use crate::random::Random;
 
@@ -87,6 +88,7 @@ pub struct Case {
 /// Runs all kernels, or those that the program's arguments name, on all devices; says what disagrees, and ends the program
 /// with a failure if anything does.
 pub fn check_all(cases: &[Case]) {
+    heard::listen();
     let named: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |case: &&Case| named.is_empty() || named.iter().any(|name| name == case.name);
     let cases: Vec<&Case> = cases.iter().filter(wanted).collect();
@@ -116,7 +118,10 @@ pub fn check_all(cases: &[Case]) {
         let tolerance = if case.loose { 1e-3 } else { 1e-5 };
         if let Some(here) = case.here {
             let mut found = before.clone();
-            let what = match here(&mut found) {
+            heard::forget();
+            let ran = here(&mut found);
+            found.said = heard::all();
+            let what = match ran {
                 Ok(()) => difference(&expected, &found, tolerance),
                 Err(error) => Some(error.to_string()),
             };
@@ -170,7 +175,25 @@ fn inputs(seed: u64) -> Plain {
     let (quads, trios, reduced) = (vec![[1, 2, 3, 4]; SEEN], vec![[5, 6, 7]; SEEN], (11, 12, 13, [14, 15]));
     let cell = |at: usize| Cell { low: at as u8, side: -(at as i8), rest: [at as u16 * 1000, 9] };
     let cells = (0..SEEN).map(cell).collect();
-    Plain { a, b, x, s, t, out, uout, fout, acc, iacc, grid, gout, quads, trios, cells, reduced }
+    Plain {
+        a,
+        b,
+        x,
+        s,
+        t,
+        out,
+        uout,
+        fout,
+        acc,
+        iacc,
+        grid,
+        gout,
+        quads,
+        trios,
+        cells,
+        reduced,
+        said: Vec::new(),
+    }
 }
 
 fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
@@ -206,9 +229,12 @@ fn run(queue: &Queue, case: &Case, plain: &Plain) -> Result<Plain> {
         cg.copy(&cg.read(&Buffer::from(plain.uout.clone())), &cg.overwrite(&memory.uout))?;
         cg.copy(&cg.read(&Buffer::from(plain.fout.clone())), &cg.overwrite(&memory.fout))
     })?;
-    let event = queue.submit(|cg| (case.launch)(cg, &memory))?;
-    event.blocking_wait()?;
+    heard::forget();
+    queue.submit(|cg| (case.launch)(cg, &memory))?.blocking_wait()?;
+    // What was said is heard behind the launch.
+    queue.drained().blocking_wait()?;
     let mut found = plain.clone();
+    found.said = heard::all();
     found.out = inside(&roots.0, 77)?;
     found.uout = inside(&roots.1, 77)?;
     found.fout = inside(&roots.2, 77.0)?;
@@ -247,7 +273,9 @@ fn inside<T: DeviceCopy + PartialEq>(root: &Buffer<T>, before: T) -> Result<Vec<
 
 fn difference(expected: &Plain, found: &Plain, tolerance: f32) -> Option<String> {
     let floats = expected.fout.iter().zip(&found.fout).position(|(e, f)| !close(*e, *f, tolerance));
+    let said = || format!("it says {:?}, and should say {:?}", found.said, expected.said);
     first("out", &expected.out, &found.out)
+        .or_else(|| (expected.said != found.said).then(said))
         .or_else(|| first("uout", &expected.uout, &found.uout))
         .or_else(|| first("acc", &expected.acc, &found.acc))
         .or_else(|| first("iacc", &expected.iacc, &found.iacc))

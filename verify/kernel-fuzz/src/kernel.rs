@@ -34,6 +34,7 @@ pub(crate) struct Var {
 /// The writer of one kernel.
 #[derive(Debug)]
 pub(crate) struct Writer {
+    seed: u64,
     pub(crate) random: Random,
     pub(crate) vars: Vec<Var>,
     pub(crate) arrays: Vec<Var>,
@@ -162,6 +163,7 @@ impl Writer {
     fn new(seed: u64) -> Self {
         let var = |name: &str, ty| Var { name: name.into(), ty, mutable: false };
         Writer {
+            seed,
             random: Random::new(seed),
             vars: vec![var("g", Ty::U), var("s", Ty::I), var("t", Ty::U)],
             arrays: Vec::new(),
@@ -444,16 +446,42 @@ mod {name}_plain {{
 
     fn last(&mut self) -> Both {
         let (i, u, f) = (self.expr(Ty::I, 4), self.expr(Ty::U, 4), self.loose(3));
+        let (said, heard) = self.message();
         Both::new(
-            format!("out[g] = {};\nuout[g] = {};\nfout[g] = {};\n", i.kernel, u.kernel, f.kernel),
             format!(
-                "let w = {}; write(&mut m.out, g, w);\nlet w = {}; write(&mut m.uout, g, w);\nlet w = {}; write(&mut m.fout, g, \
-                 w);\n",
+                "let last = {};\nout[g] = last;\n{said}uout[g] = {};\nfout[g] = {};\n",
+                i.kernel, u.kernel, f.kernel
+            ),
+            format!(
+                "let last: i32 = {}; write(&mut m.out, g, last);\n{heard}let w = {}; write(&mut m.uout, g, w);\nlet w = {}; \
+                 write(&mut m.fout, g, w);\n",
                 i.plain, u.plain, f.plain
             ),
         )
     }
+
+    /// What some kernels' items say, and how it is heard.
+    fn message(&self) -> (String, String) {
+        // Random numbers of its own, so that the kernel is the same with a message and without.
+        let mut random = Random::new(self.seed ^ 0xdeb6);
+        if !random.once_in(12) {
+            return (String::new(), String::new());
+        }
+        let (item, words) = (random.below(64), random.pick(&MESSAGES));
+        (
+            format!("if g == {item} {{\ndebug!({words});\n}}\n"),
+            format!("if g == {item} {{ m.said.push(format!({words})); }}\n"),
+        )
+    }
 }
+
+/// What may be said at a kernel's end.
+const MESSAGES: [&str; 4] = [
+    r#""{} of {:?}", last, t"#,
+    r#""{last:>14}|{0:<#12x}|{s:+}", last ^ 5"#,
+    r#""{t:b} and {}, {{{last:010}}}", last > 3"#,
+    r#""{0:?} {1:X} {0}", Vec3::new(s, last, 7).y, t"#,
+];
 
 /// A program of `count` kernels, and a `main` that compares all of them on every device.
 pub fn program(seed: u64, count: usize) -> String {

@@ -6,6 +6,7 @@
 
 pub mod check;
 mod expr;
+mod heard;
 mod kernel;
 mod more;
 pub mod plain;

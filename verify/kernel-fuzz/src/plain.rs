@@ -95,6 +95,8 @@ pub struct Plain {
     pub cells: Vec<Cell>,
     /// What is reduced: a sum, a minimum, an exclusive or, and sums of two numbers.
     pub reduced: Own,
+    /// What its items have said.
+    pub said: Vec<String>,
 }
 
 /// What an item gives to the reductions.

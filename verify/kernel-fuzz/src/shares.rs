@@ -181,6 +181,7 @@ const CONSTRUCTS: &[(&str, &str)] = &[
     ("local_size", "local_size("),
     ("group_id", "group_id("),
     ("group_count", "group_count("),
+    ("message", "debug!("),
 ];
 
 /// How many of so many kernels have each construct; kernels are the first of their programs, from a seed on.

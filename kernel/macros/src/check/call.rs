@@ -9,7 +9,7 @@ use super::helper::{Called, Given};
 use super::ordered::Atomic;
 use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, find};
 use crate::hir::{AtomicOp, BinOp, Expr, Kind, May, VarId, VarKind};
-use crate::order::{Order, Scope};
+use crate::order::{Order, Promise, Scope};
 use crate::origin::LIBRARY;
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
 use crate::types::vector_width;
@@ -78,9 +78,13 @@ impl Checker<'_> {
     }
 
     fn fence(&mut self, scope: Scope, name: &str, span: Span, call: &syn::ExprCall) -> Expr {
-        match call.args.first().and_then(Order::of) {
-            Some(order) if order != Order::Relaxed && call.args.len() == 1 => {
-                Expr::new(Kind::Fence(order, scope), Ty::Unit, span)
+        match call.args.first().and_then(Promise::of) {
+            Some(Promise { scope: Some(Scope::Item), .. }) => {
+                self.error(span, "a fence for the item alone orders nothing: an item sees what it did itself")
+            }
+            Some(promise) if promise.order != Order::Relaxed && call.args.len() == 1 => {
+                let scope = promise.scope.map_or(scope, |asked| asked.min(scope));
+                Expr::new(Kind::Fence(promise.order, scope), Ty::Unit, span)
             }
             _ => self
                 .error(span, format!("`{name}` takes an order: `Acquire`, `Release`, `AcqRel` or `SeqCst`")),

@@ -8,7 +8,6 @@ use syn::spanned::Spanned;
 use super::Checker;
 use super::ordered::Atomic;
 use crate::hir::{AtomicOp, BinOp, Block, Expr, Kind, May, Stmt, VarId, VarKind};
-use crate::order::Order;
 use crate::ty::{BOOL, Ty};
 
 /// An exchange that has been made: what was to be there, and what was.
@@ -194,13 +193,9 @@ impl Checker<'_> {
             let value = self.expr_to(value, &ty);
             self.keep(value, &mut stmts)
         });
-        let order = self.order(AtomicOp::ExchangeIf, success);
-        if !matches!(Order::of(failure), Some(Order::Relaxed | Order::Acquire | Order::SeqCst)) {
-            self.errors.at(
-                failure.span(),
-                "an exchange that is not made is a load: `Relaxed`, `Acquire` or `SeqCst`",
-            );
-        }
+        // Fences stand around both ends of it, so they are those of the stronger one.
+        let made = self.order(AtomicOp::ExchangeIf, success);
+        let order = made.and(self.order(AtomicOp::Load, failure));
         let operands = [current, new].map(|var| Expr::new(Kind::Var(var), ty.clone(), span)).to_vec();
         let done = self.ordered(order, Atomic { op: AtomicOp::ExchangeIf, var, at, operands, span });
         let seen = self.keep(done, &mut stmts);

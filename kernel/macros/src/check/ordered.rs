@@ -5,7 +5,7 @@ use syn::spanned::Spanned;
 
 use super::Checker;
 use crate::hir::{AtomicOp, Block, Expr, Kind, Slice, Space, Stmt, Var, VarId, VarKind};
-use crate::order::{Order, Scope};
+use crate::order::{Order, Promise, Scope};
 use crate::ty::Ty;
 
 /// An atomic operation's parts.
@@ -17,9 +17,13 @@ pub(super) struct Atomic {
     pub(super) span: Span,
 }
 
+/// What may stand behind an order.
+const SCOPES: &str =
+    ", for the device or, as in `Relaxed.group()`, for `item`, `sub_group`, `group`, `device` or `system`";
+
 impl Checker<'_> {
-    /// The order that an operation is given, if it can have it.
-    pub(super) fn order(&mut self, op: AtomicOp, argument: &syn::Expr) -> Order {
+    /// The order that an operation is given, if it can have it, and for whom.
+    pub(super) fn order(&mut self, op: AtomicOp, argument: &syn::Expr) -> Promise {
         let (allowed, orders): (fn(Order) -> bool, _) = match op {
             AtomicOp::Load => (
                 |o| !matches!(o, Order::Release | Order::AcqRel),
@@ -31,25 +35,25 @@ impl Checker<'_> {
             ),
             _ => (|_| true, "the orders are `Relaxed`, `Acquire`, `Release`, `AcqRel` and `SeqCst`"),
         };
-        match Order::of(argument) {
-            Some(order) if allowed(order) => order,
+        match Promise::of(argument) {
+            Some(promise) if allowed(promise.order) => promise,
             _ => {
-                self.errors.at(argument.span(), orders);
-                Order::Relaxed
+                self.errors.at(argument.span(), format!("{orders}{SCOPES}"));
+                Promise { order: Order::Relaxed, scope: None }
             }
         }
     }
 
     /// The operation with its fences. Its operands are evaluated before the first one: what they read is read before.
-    pub(super) fn ordered(&mut self, order: Order, atomic: Atomic) -> Expr {
+    pub(super) fn ordered(&mut self, Promise { order, scope }: Promise, atomic: Atomic) -> Expr {
         let Atomic { op, var, at, operands, span } = atomic;
         let result = if op == AtomicOp::Store { Ty::Unit } else { self.vars[var].ty.clone() };
         let made = |at, operands| Expr::new(Kind::Atomic(op, var, at, operands), result.clone(), span);
-        if order == Order::Relaxed {
+        if order == Order::Relaxed || scope == Some(Scope::Item) {
             return made(at, operands);
         }
         let local = matches!(self.vars[var].kind, VarKind::Slice(Slice { space: Space::Local(_), .. }));
-        let scope = if local { Scope::Group } else { Scope::Device };
+        let scope = if local { Scope::Group } else { scope.unwrap_or(Scope::Device) };
         let fence = |order| Stmt::Expr(Expr::new(Kind::Fence(order, scope), Ty::Unit, span));
         let mut stmts = Vec::new();
         let mut kept = |list: Vec<Expr>, vars: &mut Vec<Var>| -> Vec<Expr> {

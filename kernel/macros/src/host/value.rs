@@ -17,7 +17,7 @@ impl Rust<'_> {
             Kind::Message(..) => unreachable!("messages are lowered"),
             Kind::Barrier => quote!(#rt::barrier(item)),
             // A group's items have one thread.
-            Kind::Fence(_, Scope::Group) => quote!(()),
+            Kind::Fence(_, Scope::Item | Scope::Group) => quote!(()),
             Kind::Fence(order, Scope::Device) => {
                 let order = format_ident!("{}", order.name());
                 quote!(#rt::fence(#rt::Order::#order))

@@ -63,6 +63,24 @@ fn strongest(x: &[u32], total: &[AtomicU32], out: &mut [u32], #[local] seen: &[A
     }
 }
 
+/// Each group's last item relies on what the group's others have written. What is said to the whole system is said to the
+/// device, and what is said to nobody else is a relaxed operation.
+#[windlass::kernel]
+fn last_of_group_sums(parts: &mut [u32], done: &[AtomicU32], sums: &mut [u32]) {
+    let (i, group) = (global_id(0), group_id(0));
+    parts[i] = i * 5 + 2;
+    fence(Release.group());
+    if done[group].fetch_add(1, Acquire.sub_group()) + 1 == local_size(0) {
+        let mut all = 0;
+        for k in 0..local_size(0) {
+            all += parts[group * local_size(0) + k];
+        }
+        sums[group] = all + done[group].load(Acquire.system()) * 0;
+        done[group].store(done[group].load(Relaxed.item()) + 1, Release.item());
+        done[group].compare_exchange(0, 9, Relaxed.group(), Acquire).is_ok();
+    }
+}
+
 fn has(queue: &Queue, orders: AtomicOrders) -> bool {
     queue.device().info().atomic_orders >= orders
 }
@@ -87,6 +105,26 @@ fn what_was_released_is_seen_by_who_acquires_it() {
             })?;
             assert_eq!(read(&sum)?, [expected], "by fences on {}", queue.device());
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_group_keeps_its_promises_to_itself() {
+    let acquires = |queue: &Queue| has(queue, AtomicOrders::AcquireRelease);
+    where_there_is("atomics that acquire and release in a group", acquires, |queue| {
+        let (items, local) = (1 << 12, 64);
+        let parts = Buffer::<u32>::new(items);
+        let (done, sums) = (Buffer::<u32>::new(items / local), Buffer::<u32>::new(items / local));
+        queue.submit(|cg| {
+            let args = (cg.read_write(&parts), cg.atomic(&done), cg.overwrite(&sums));
+            let range = NdRange { global: [items], local: [local] };
+            cg.parallel_for(range, last_of_group_sums(args.0, args.1, args.2))
+        })?;
+        let all: Vec<u32> = (0..items as u32).map(|i| i * 5 + 2).collect();
+        let expected: Vec<u32> = all.chunks(local).map(|group| group.iter().sum()).collect();
+        assert_eq!(read(&sums)?, expected, "on {}", queue.device());
+        assert!(read(&done)?.iter().all(|done| *done == local as u32 + 1), "on {}", queue.device());
         Ok(())
     });
 }
@@ -138,17 +176,18 @@ fn fences_stand_around_what_they_order() {
     use windlass_kernel::shape::Shape;
     use windlass_kernel_translate::c::{Bounds, Dialect, Machine, translate};
     use windlass_kernel_translate::wgsl::Checked;
-    let kernel = last_one_sums::kernel();
-    let image = kernel.image_for(&[ImageFormat::Wgsl], "").expect("it has a text");
-    let shape: Vec<_> =
-        Shape::along(1, [64, 1, 1]).overrides().map(|(name, value)| (name.into(), value)).into();
-    let checked =
-        Checked::parse(image.source()).and_then(|checked| checked.specialise(image.entry(), &shape));
-    let checked = checked.expect("the text is right");
-    let written = |dialect| {
-        translate(&checked, image.entry(), dialect, Bounds::Guarded, Machine::Gpu).expect("C has fences")
+    let written = |kernel: &windlass::image::Kernel, dialect| {
+        let image = kernel.image_for(&[ImageFormat::Wgsl], "").expect("it has a text");
+        let shape: Vec<_> =
+            Shape::along(1, [64, 1, 1]).overrides().map(|(name, value)| (name.into(), value)).into();
+        let checked =
+            Checked::parse(image.source()).and_then(|checked| checked.specialise(image.entry(), &shape));
+        let checked = checked.expect("the text is right");
+        translate(&checked, image.entry(), dialect, Bounds::Guarded, Machine::Gpu)
+            .expect("C has fences")
+            .source
     };
-    let c = written(Dialect::OpenClC).source;
+    let c = written(last_one_sums::kernel(), Dialect::OpenClC);
     let order = [
         "memory_order_release, memory_scope_device",
         "= fetch_add_done(",
@@ -156,5 +195,10 @@ fn fences_stand_around_what_they_order() {
     ];
     let at = order.map(|what| c.rfind(what).unwrap_or_else(|| panic!("no {what} in {c}")));
     assert!(at.is_sorted(), "{c}");
-    assert!(written(Dialect::CudaC).source.matches("__threadfence();").count() == 2);
+    let cuda = written(last_one_sums::kernel(), Dialect::CudaC);
+    assert_eq!(cuda.matches("__threadfence();").count(), 2, "{cuda}");
+    // Two for the group by name, and one each for the load of the system and for the exchange.
+    let c = written(last_of_group_sums::kernel(), Dialect::OpenClC);
+    let named = |scope: &str| c.matches(&format!("{scope})")).count();
+    assert_eq!([named("memory_scope_work_group"), named("memory_scope_device")], [2, 2], "{c}");
 }
