@@ -15,6 +15,12 @@ const C: &str = "kernel/translate/src/c/functions.rs";
 const LANES: &str = "kernel/src/native/lanes.rs";
 
 const FAULTS: &[Fault] = &[
+    Fault(
+        "what a message says lies one further",
+        "kernel/macros/src/messages.rs",
+        "number(at + 2, span)",
+        "number(at + 3, span)",
+    ),
     Fault("shifts are masked by one bit less", VALUE, "scalar.bits() - 1);", "scalar.bits() - 2);"),
     Fault(
         "exclusive or of truth values is equality",
