@@ -7,6 +7,7 @@
 //! | `dims` | 1 to 3: the launch goes along so many of the device's own dimensions, x being the launch's last one. 0: it is *folded*, all of its items being counted along x, which no device's limits for single dimensions can refuse |
 //! | `group_x`, `group_y`, `group_z` | the work-group's extents along the device's dimensions |
 //! | `covered` | every argument that the kernel reaches at its own position has an element for each work-item: these accesses are compared once, with the launch's extents |
+//! | `rows` | work-groups that are counted along one dimension may go on along a second one, since there are more than the device takes along one |
 //! | `each` | how many elements of the launch's first dimension one item takes, where the kernel has no work-groups of its own |
 //!
 //! In a launch of one dimension an item's elements are `group_x` apart, so that neighbours reach for neighbours; in others
@@ -39,6 +40,7 @@ pub struct Shape {
     each: u32,
     most: u32,
     covered: bool,
+    rows: bool,
 }
 
 /// As who asks how fast a kernel is wants it said, x first.
@@ -60,17 +62,17 @@ impl fmt::Display for Shape {
     }
 }
 
-const NAMES: [&str; 7] = ["dims", "group_x", "group_y", "group_z", "each", "most_groups", "covered"];
+const NAMES: [&str; 8] = ["dims", "group_x", "group_y", "group_z", "each", "most_groups", "covered", "rows"];
 
 impl Shape {
     /// All items counted along one dimension, in work-groups of so many.
     pub fn folded(group: u32) -> Self {
-        Shape { dims: 0, group: [group, 1, 1], each: 1, most: u32::MAX, covered: false }
+        Shape { dims: 0, group: [group, 1, 1], each: 1, most: u32::MAX, covered: false, rows: true }
     }
 
     /// The device's own dimensions, with work-groups of these extents, x first.
     pub fn along(dims: u8, group: [u32; 3]) -> Self {
-        Shape { dims, group, each: 1, most: u32::MAX, covered: false }
+        Shape { dims, group, each: 1, most: u32::MAX, covered: false, rows: true }
     }
 
     /// With so many elements for an item.
@@ -91,10 +93,16 @@ impl Shape {
         Shape { covered, ..self }
     }
 
+    /// Of launches with no more work-groups than the device takes along one dimension.
+    #[must_use]
+    pub fn in_one_row(self) -> Self {
+        Shape { rows: false, ..self }
+    }
+
     /// As values of overrides.
-    pub fn overrides(self) -> [(&'static str, f64); 7] {
-        let [x, y, z] = self.group;
-        let values = [u32::from(self.dims), x, y, z, self.each, self.most, u32::from(self.covered)];
+    pub fn overrides(self) -> [(&'static str, f64); NAMES.len()] {
+        let ([x, y, z], [covered, rows]) = (self.group, [self.covered, self.rows].map(u32::from));
+        let values = [u32::from(self.dims), x, y, z, self.each, self.most, covered, rows];
         std::array::from_fn(|at| (NAMES[at], f64::from(values[at])))
     }
 
@@ -104,9 +112,9 @@ impl Shape {
             let found = image.overrides().iter().find(|(known, _)| &**known == name)?;
             Some(found.1 as u32)
         };
-        let [dims, x, y, z, each, most, covered] = NAMES.map(value);
-        let (dims, group, covered) = (u8::try_from(dims?).ok()?, [x?, y?, z?], covered? != 0);
-        Some(Shape { dims, group, each: each?, most: most?, covered })
+        let [dims, x, y, z, each, most, covered, rows] = NAMES.map(value);
+        let (dims, group) = (u8::try_from(dims?).ok()?, [x?, y?, z?]);
+        Some(Shape { dims, group, each: each?, most: most?, covered: covered? != 0, rows: rows? != 0 })
     }
 
     /// The shape of a text's launches, whose entry point has this work-group size: that of the image, or, where that says

@@ -189,7 +189,7 @@ fn owner(helpers: &Helpers<Counts>, blocks: usize) {
     assert!(runs.iter().all(|r| r.load(Ordering::Relaxed) == 1), "{runs:?}");
 }
 
-/// Broken in `Task::work`, a load and a store for `fetch_add`: the assertion on `runs` does not hold.
+/// Broken in `Section::take`, a load and a store for `fetch_add`: the assertion on `runs` does not hold.
 #[test]
 fn an_owner_and_a_helper_run_each_block_once() {
     model(|| {

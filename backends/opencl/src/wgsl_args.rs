@@ -38,8 +38,8 @@ pub(crate) fn read(
     let mut checked = Checked::parse(image.source()).map_err(|error| refuse(error.to_string()))?;
     if checked.has_overrides() {
         // Work-groups are counted along one dimension here, so there are as many as the launch has.
-        let one_row = ("rows".into(), 0.0);
-        let values: Vec<_> = image.overrides().iter().cloned().chain([one_row]).collect();
+        let shaped = image.overrides().iter().filter(|(name, _)| &**name != "rows").cloned();
+        let values: Vec<_> = shaped.chain([("rows".into(), 0.0)]).collect();
         checked = checked.specialise(image.entry(), &values).map_err(|error| refuse(error.to_string()))?;
     }
     checked = checked.pruned(image.is_guarded()).map_err(|error| refuse(error.to_string()))?;

@@ -55,9 +55,12 @@ pub(crate) fn shape((grouped, shaping): (bool, Shaping), device: &DeviceInfo, ra
         let fits = shaping.dims == 1 || (group[0] <= 256 && group[1] <= 256 && group[2] <= 64);
         let few =
             range.extent().iter().zip(&local).all(|(whole, part)| whole / (*part).max(1) <= most_groups);
-        return match grouped && range.dims() == usize::from(shaping.dims) && fits && few {
-            true => Shape::along(shaping.dims, group.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX))),
-            false => folded(size),
+        let along =
+            || Shape::along(shaping.dims, group.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX)));
+        return match grouped && range.dims() == usize::from(shaping.dims) && fits {
+            true if few => along().in_one_row(),
+            true if shaping.dims == 1 => along(),
+            _ => folded(size),
         };
     }
     let along = spread(shaping, device);

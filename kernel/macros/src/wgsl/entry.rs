@@ -65,6 +65,14 @@ const GROUP_AT: &str = "        var group_at = group.x;
         if rows { group_at += group.y * groups.x; }
 ";
 
+/// The same of launches of one dimension in work-groups. The last row may have more than there are.
+const ROWS: &str = "        if rows {
+            group_id_0 += group.y * groups.x;
+            launch_id_0 = group_id_0 * group_x + place.x;
+            if group_id_0 >= block.size_0 / local_0 { return; }
+        }
+";
+
 impl Entry<'_> {
     fn head(&self) -> String {
         let mut positions = "
@@ -103,7 +111,7 @@ impl Entry<'_> {
             .collect();
         // The device's last dimension in use is the launch's first.
         let axes = &["x", "y", "z"][..usize::from(self.dims)];
-        let along: String = axes
+        let mut along: String = axes
             .iter()
             .rev()
             .enumerate()
@@ -115,6 +123,9 @@ impl Entry<'_> {
                 )
             })
             .collect();
+        if self.dims == 1 {
+            along.push_str(ROWS);
+        }
         // Launches are of whole groups.
         let global: String = (0..3)
             .map(|d| {

@@ -139,3 +139,39 @@ fn local_memory_is_bounded() {
         assert_eq!(read(&out).unwrap(), [3, 2, 1, 0, 7, 6, 5, 4]);
     }
 }
+
+#[windlass::kernel]
+fn turned_in_groups(x: &[u32], y: &mut [u32], sizes: &mut [u32], #[local] tile: &mut [u32; 4]) {
+    let l = local_id(0);
+    tile[l] = x[global_id(0)];
+    barrier();
+    y[global_id(0)] = tile[local_size(0) - 1 - l];
+    if l == 0 {
+        sizes[group_id(0)] = group_id(0) + group_count(0);
+    }
+}
+
+/// More groups than most devices take along one dimension, in rows of which the last is not full.
+#[test]
+fn a_launch_of_one_dimension_has_as_many_groups_as_it_likes() {
+    let groups = 70_001;
+    let x: Vec<u32> = (0..4 * groups as u32).collect();
+    let expected: Vec<u32> = x.chunks(4).flat_map(|group| group.iter().rev().copied()).collect();
+    let counted: Vec<u32> = (0..groups as u32).map(|group| group + groups as u32).collect();
+    for queue in queues() {
+        let (y, sizes) = (Buffer::<u32>::new(x.len()), Buffer::<u32>::new(groups));
+        let from = Buffer::from(x.clone());
+        let launch = |range| {
+            queue.submit(|cg| {
+                let call = turned_in_groups(cg.read(&from), cg.read_write(&y), cg.read_write(&sizes));
+                cg.parallel_for(range, call)
+            })
+        };
+        launch(NdRange { global: [x.len()], local: [4] }).expect("the launch is right");
+        assert_eq!(read(&y).expect("it ran"), expected, "on {}", queue.device());
+        assert_eq!(read(&sizes).expect("it ran"), counted, "on {}", queue.device());
+        // And few of them.
+        launch(NdRange { global: [8], local: [4] }).expect("the launch is right");
+        assert_eq!(read(&sizes).expect("it ran")[..3], [2, 3, counted[2]], "on {}", queue.device());
+    }
+}
