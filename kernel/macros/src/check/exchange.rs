@@ -8,6 +8,7 @@ use syn::spanned::Spanned;
 use super::Checker;
 use super::ordered::Atomic;
 use crate::hir::{AtomicOp, BinOp, Block, Expr, Kind, May, Stmt, VarId, VarKind};
+use crate::order::{Order, Promise};
 use crate::ty::{BOOL, Ty};
 
 /// An exchange that has been made: what was to be there, and what was.
@@ -193,9 +194,17 @@ impl Checker<'_> {
             let value = self.expr_to(value, &ty);
             self.keep(value, &mut stmts)
         });
-        // Fences stand around both ends of it, so they are those of the stronger one.
-        let made = self.order(AtomicOp::ExchangeIf, success);
-        let order = made.and(self.order(AtomicOp::Load, failure));
+        // Both ends of it lie between the same fences.
+        let mut order = self.order(AtomicOp::ExchangeIf, success);
+        match Promise::of(failure) {
+            Some(refused) if matches!(refused.order, Order::Relaxed | Order::Acquire | Order::SeqCst) => {
+                order = order.and(refused);
+            }
+            _ => self.errors.at(
+                failure.span(),
+                "an exchange that is not made is a load: `Relaxed`, `Acquire` or `SeqCst`",
+            ),
+        }
         let operands = [current, new].map(|var| Expr::new(Kind::Var(var), ty.clone(), span)).to_vec();
         let done = self.ordered(order, Atomic { op: AtomicOp::ExchangeIf, var, at, operands, span });
         let seen = self.keep(done, &mut stmts);

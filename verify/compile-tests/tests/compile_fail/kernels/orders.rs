@@ -55,4 +55,10 @@ fn exchanges(x: &[AtomicU32], f: &[AtomicF32], plain: &mut [u32], out: &mut [u32
     f[0].fetch_or(1.0, Relaxed);
 }
 
+#[windlass::kernel]
+fn for_whom(a: &[AtomicU32]) {
+    a[0].fetch_add(1, Relaxed.friends());
+    fence(AcqRel.item());
+}
+
 fn main() {}
