@@ -67,7 +67,7 @@ const NAMES: [&str; 8] = ["dims", "group_x", "group_y", "group_z", "each", "most
 impl Shape {
     /// All items counted along one dimension, in work-groups of so many.
     pub fn folded(group: u32) -> Self {
-        Shape { dims: 0, group: [group, 1, 1], each: 1, most: u32::MAX, covered: false, rows: true }
+        Shape::along(0, [group, 1, 1])
     }
 
     /// The device's own dimensions, with work-groups of these extents, x first.

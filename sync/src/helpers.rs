@@ -201,10 +201,11 @@ impl<B: Blocks> Helpers<B> {
     /// late to its own first block, and in a chain the last one would come when most of the work is done.
     fn enter(&self, state: &mut State<B>) -> Option<(Arc<Task<B>>, usize)> {
         let idle = state.idle;
-        let offer = state.offers.iter_mut().find(|o| o.task.left() > 0)?;
+        let mut counted = state.offers.iter_mut().map(|offer| (offer.task.left(), offer));
+        let (left, offer) = counted.find(|(left, _)| *left > 0)?;
         offer.helpers += 1;
         // One block is this helper's own.
-        let wakes = idle.min(offer.task.left().saturating_sub(1)).min(2);
+        let wakes = idle.min(left - 1).min(2);
         Some((offer.task.clone(), wakes))
     }
 
