@@ -1,6 +1,7 @@
 //! What is checked, and how.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::process::Process;
 use crate::steps::Steps;
@@ -99,6 +100,9 @@ fn kernels_on_the_host(count: u64, seed: u64) -> Result<()> {
 /// Kernels of one program, so that one build serves many.
 const KERNELS_EACH: u64 = 50;
 
+/// Fifty times what it takes where nothing else runs.
+const PROGRAM_MAY_TAKE: Duration = Duration::from_mins(5);
+
 /// What a program of random kernels found.
 pub(crate) enum Found {
     Nothing,
@@ -162,8 +166,16 @@ pub(crate) fn random_program(seed: u64) -> Result<Found> {
     let texts = texts();
     let _ = std::fs::remove_dir_all(&texts);
     let run = || Process::new(self::program()).env("WINDLASS_DUMP", &texts);
-    let agrees = run().run().is_ok();
-    let elsewhere = wheels::intel().is_none_or(|intel| run().env(VENDORS, intel).run().is_ok());
+    // A kernel that never ends is a disagreement, too.
+    let ends_well = |run: Process| match run.run_within(PROGRAM_MAY_TAKE) {
+        Ok(()) => true,
+        Err(why) => {
+            println!("{why}");
+            false
+        }
+    };
+    let agrees = ends_well(run());
+    let elsewhere = wheels::intel().is_none_or(|intel| ends_well(run().env(VENDORS, intel)));
     Ok(if agrees && elsewhere { Found::Nothing } else { Found::Disagreement })
 }
 

@@ -79,9 +79,23 @@ impl Process {
     /// How it ended, by its own number where it was not killed. Nothing if it took longer than it may: then it is
     /// killed. What it prints is not shown.
     pub(crate) fn quietly_within(mut self, time: Duration) -> Result<Option<i32>> {
+        self.command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.ended_within(time)
+    }
+
+    /// Runs it, and fails if it does or takes longer than it may.
+    pub(crate) fn run_within(mut self, time: Duration) -> Result<()> {
+        println!("$ {}", self.line);
+        match self.ended_within(time)? {
+            Some(0) => Ok(()),
+            Some(code) => Err(format!("`{}` failed with {code}", self.line)),
+            None => Err(format!("`{}` had not ended in {time:?}", self.line)),
+        }
+    }
+
+    fn ended_within(&mut self, time: Duration) -> Result<Option<i32>> {
         let failed = |line: &str, error: std::io::Error| format!("`{line}` could not be run: {error}");
-        let (out, err) = (Stdio::null(), Stdio::null());
-        let child = self.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        let child = self.command.stdin(Stdio::null()).spawn();
         let mut child = child.map_err(|error| failed(&self.line, error))?;
         let start = Instant::now();
         while start.elapsed() < time {

@@ -30,6 +30,7 @@ mod functions;
 mod math;
 mod names;
 mod program;
+mod settled;
 mod starts;
 mod subgroups;
 mod types;
@@ -216,6 +217,44 @@ mod tests {
         let c = written(text, Dialect::CudaC, Bounds::Clamped).source;
         let (zero, add) = (c.find("[w_i] = 0;").expect("zeroed"), c.find("atomicAdd").expect("added"));
         assert!(zero < add && c[zero..add].contains("__syncthreads();"), "{c}");
+    }
+
+    #[test]
+    fn only_loads_that_a_write_may_reach_are_volatile() {
+        let program = |between: &str, behind: &str| {
+            let text = format!(
+                "var<workgroup> sum: atomic<u32>;
+                @group(0) @binding(0) var<storage, read_write> v: array<u32, 4>;
+                fn now() -> u32 {{ return atomicLoad(&sum); }}
+                fn count() {{ atomicAdd(&sum, 1u); }}
+                @compute @workgroup_size(4) fn main() {{
+                    count();
+                    {between}
+                    v[0] = now();
+                    {behind}
+                }}"
+            );
+            written(&text, Dialect::OpenClC, Bounds::Guarded).source
+        };
+        let load = "*(volatile __local uint *)&(*sum)";
+        let plain = program("workgroupBarrier();", "");
+        assert!(!plain.contains(load), "{plain}");
+        let written_meanwhile = [
+            ("", ""),
+            ("if v[1] == 0u { workgroupBarrier(); }", ""),
+            ("storageBarrier();", "count();"),
+            ("workgroupBarrier();", "count();"),
+            ("workgroupBarrier();", "atomicStore(&sum, 2u);"),
+            ("workgroupBarrier();", "loop { atomicMax(&sum, 2u); if v[2] == 0u { break; } }"),
+            (
+                "workgroupBarrier(); v[1] = now(); workgroupBarrier();",
+                "workgroupBarrier(); v[2] = now(); count();",
+            ),
+        ];
+        for (between, behind) in written_meanwhile {
+            let c = program(between, behind);
+            assert!(c.contains(load), "{between} and {behind}: {c}");
+        }
     }
 
     #[test]

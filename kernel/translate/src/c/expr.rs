@@ -1,5 +1,6 @@
 //! Expressions: values, and places that pointers name.
 
+use naga::back::FunctionType;
 use naga::proc::index::{GuardedIndex, IndexableLength, access_needs_check};
 use naga::proc::{NameKey, TypeResolution};
 use naga::{
@@ -9,6 +10,7 @@ use naga::{
 use super::body::Body;
 use super::functions::{Op, Operand, call};
 use super::program::Program;
+use super::settled::memory_of;
 use super::types::CType;
 use super::{Bounds, Machine};
 use crate::error::{Outcome, refuse};
@@ -193,9 +195,17 @@ impl Body<'_, '_> {
     pub(super) fn load(&mut self, pointer: Handle<Expression>) -> Outcome<String> {
         let place = self.place(pointer)?;
         match self.pointer(pointer) {
-            Some((space, Some(scalar))) => self.program.atomic_load(space, scalar, &place),
+            Some((space, Some(scalar))) if !self.is_settled(pointer) => {
+                self.program.atomic_load(space, scalar, &place)
+            }
             _ => Ok(place),
         }
+    }
+
+    /// Whether nobody writes the memory that a place is in while this function runs.
+    fn is_settled(&self, place: Handle<Expression>) -> bool {
+        let FunctionType::Function(function) = self.ty else { return false };
+        memory_of(self.function, place).is_some_and(|of| self.program.settled.contains(&(function, of)))
     }
 
     /// What a pointer points to, as something that can be assigned to.
@@ -337,16 +347,9 @@ impl Body<'_, '_> {
     }
 
     /// The parameter that says how long the array at the end of a pointer's binding is.
-    fn length_of(&self, mut pointer: Handle<Expression>) -> Option<String> {
-        loop {
-            match self.function.expressions[pointer] {
-                Expression::GlobalVariable(global) => {
-                    return Some(format!("{}_len", self.program.names.of(NameKey::GlobalVariable(global))));
-                }
-                Expression::AccessIndex { base, .. } | Expression::Access { base, .. } => pointer = base,
-                _ => return None,
-            }
-        }
+    fn length_of(&self, pointer: Handle<Expression>) -> Option<String> {
+        let global = memory_of(self.function, pointer)?;
+        Some(format!("{}_len", self.program.names.of(NameKey::GlobalVariable(global))))
     }
 }
 

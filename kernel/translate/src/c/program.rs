@@ -10,6 +10,7 @@ use super::body::Body;
 use super::dialect::{Dialect, Position};
 use super::flat::Member;
 use super::names::Names;
+use super::settled::{Settled, settled};
 use super::starts::Starts;
 use super::types::CType;
 use super::{Bounds, Machine, Param, Translation};
@@ -56,6 +57,7 @@ pub(super) struct Program<'m> {
     needs: HashMap<Handle<Function>, BTreeSet<Member>>,
     /// The arguments whose pointers are moved to where their ranges start.
     pub(super) starts: Starts,
+    pub(super) settled: Settled,
     /// Whether lengths of arrays are asked for.
     lengths: bool,
 }
@@ -113,6 +115,7 @@ impl<'m> Program<'m> {
             flat,
             needs,
             starts,
+            settled: settled(module),
             lengths,
             names,
             extensions: String::new(),
