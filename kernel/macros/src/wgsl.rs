@@ -6,6 +6,7 @@
 mod atomics;
 mod clearing;
 mod entry;
+mod filled;
 mod hoist;
 mod loops;
 mod memory;

@@ -1,8 +1,9 @@
 //! Bodies and statements.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::clearing::Clearing;
+use super::filled::filled;
 use super::hoist::counting;
 use super::memory::{guarded, member};
 use super::packed::Packed;
@@ -21,6 +22,9 @@ pub(super) struct Body<'w, 'm> {
     pub(super) function: &'m Function,
     /// Names of variables that have one by now.
     pub(super) names: HashMap<VarId, String>,
+    /// Arrays whose first values nobody sees, and the lines that declare them.
+    filled: BTreeSet<VarId>,
+    opening: Vec<String>,
     /// Which memory a variable is.
     pub(super) memories: HashMap<VarId, usize>,
     pub(super) lines: Vec<String>,
@@ -121,13 +125,24 @@ impl<'w, 'm> Body<'w, 'm> {
         names: HashMap<VarId, String>,
         memories: HashMap<VarId, usize>,
     ) -> Self {
-        Body { writer, function, names, memories, lines: Vec::new(), level: 1, entry: false, reached: true }
+        Body {
+            writer,
+            function,
+            names,
+            filled: filled(function),
+            opening: Vec::new(),
+            memories,
+            lines: Vec::new(),
+            level: 1,
+            entry: false,
+            reached: true,
+        }
     }
 }
 
 impl<'m> Body<'_, 'm> {
     fn text(self) -> String {
-        self.lines.into_iter().map(|line| line + "\n").collect()
+        self.opening.into_iter().chain(self.lines).map(|line| line + "\n").collect()
     }
 
     pub(super) fn line(&mut self, text: impl AsRef<str>) {
@@ -232,6 +247,9 @@ impl<'m> Body<'_, 'm> {
         let shown = self.writer.ty(ty);
         self.names.insert(var, name.clone());
         match text {
+            Some(_) if self.filled.contains(&var) => {
+                self.opening.push(format!("    var {name}: {shown};"));
+            }
             // A value that never arrives.
             Some(_) if matches!(ty, Ty::Unit | Ty::Never | Ty::Error) => {}
             Some(value) if mutable || known || matches!(ty, Ty::Array(..) | Ty::Struct(_)) => {

@@ -245,3 +245,74 @@ fn what_only_some_fill_is_cleared() {
         |cg, range, out| cg.parallel_for(range, returned(cg.overwrite(out))),
     );
 }
+
+/// Arrays of an item whose first values are seen by nobody, by somebody in the first turn, behind the last element, beside
+/// what is written, and after a loop that is left early.
+#[windlass::kernel]
+fn turns(out: &mut [u32]) {
+    let i = global_id(0) as u32;
+    let mut sum = 0;
+    for turn in 0..3 {
+        let mut all = [7; 4];
+        for k in 0..4 {
+            all[k] = i + turn + k;
+        }
+        let mut some = [7; 4];
+        for k in 0..3 {
+            some[k] = turn;
+        }
+        let mut own = [7; 4];
+        for k in 0..4 {
+            own[k] = own[3 - k] + turn;
+        }
+        let mut left = [7; 4];
+        for k in 0..4 {
+            if k == turn {
+                break;
+            }
+            left[k] = 1;
+        }
+        let mut odd = [7; 4];
+        for k in 0..4 {
+            if (k + i) % 2 == 1 {
+                odd[k] = 2;
+            }
+        }
+        let mut rows = [[7; 2]; 3];
+        for k in 0..3 {
+            rows[k] = [k, i];
+        }
+        for k in 0..4 {
+            sum = sum * 3 + all[k] + some[k] + own[k] + left[k] + odd[k];
+        }
+        sum = sum * 3 + rows[turn][0] + rows[turn][1];
+    }
+    out[global_id(0)] = sum;
+}
+
+#[test]
+fn arrays_have_their_first_values_wherever_these_are_seen() {
+    let expected = |i: u32| {
+        let mut sum = 0_u32;
+        for turn in 0..3_u32 {
+            let mut own = [7_u32; 4];
+            for k in 0..4 {
+                own[k] = own[3 - k] + turn;
+            }
+            for k in 0..4_u32 {
+                let some = if k < 3 { turn } else { 7 };
+                let left = if k < turn { 1 } else { 7 };
+                let odd = if (k + i) % 2 == 1 { 2 } else { 7 };
+                sum = sum.wrapping_mul(3).wrapping_add(i + turn + k + some + own[k as usize] + left + odd);
+            }
+            sum = sum.wrapping_mul(3).wrapping_add(turn + i);
+        }
+        sum
+    };
+    let expected: Vec<u32> = (0..100).map(expected).collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<u32>::new(100);
+        queue.submit(|cg| cg.parallel_for(100, turns(cg.overwrite(&out))))?;
+        read(&out)
+    });
+}
