@@ -245,6 +245,11 @@ impl Writer {
                 "cg.read_write(&m.rsum), cg.read_write(&m.rmin), cg.read_write(&m.rxor), cg.read_write(&m.rpair)",
             ),
         };
+        // Several groups share what a launch of a line reduces.
+        let group = match self.shape {
+            Shape::Line if self.random.once_in(3) => "(group = [16])",
+            _ => "",
+        };
         let text = format!(
             "#[windlass::kernels]
 mod {name}_tools {{
@@ -268,7 +273,7 @@ mod {name} {{
         for i in 0..upto {{ if i % 3 == 1 {{ continue; }} sum += of[i]; }}
         sum
     }}
-    #[kernel]
+    #[kernel{group}]
     pub fn run(a: &[i32], b: &[u32], x: &[f32], s: i32, {spec}t: u32, out: &mut [i32], uout: &mut [u32], fout: &mut [f32], {params}{local}) {{
         {}{kernel}    }}
 }}

@@ -174,12 +174,15 @@ impl Writer {
 
     /// Methods of numbers that are written in the language itself.
     fn arithmetic(&mut self, ty: Ty, a: &Both, b: &Both, u: &Both) -> Both {
+        let small = self.random.once_in(2);
         let (kernel, plain) = match (self.random.below(9), ty) {
             (6.., _) => return self.narrow(ty, a, b, u),
             (0, _) => ("({0}).saturating_add({1})", "({0}).saturating_add({1})"),
             (1, _) => ("({0}).saturating_sub({1})", "({0}).saturating_sub({1})"),
             (2, _) => ("({0}).saturating_mul({1})", "({0}).saturating_mul({1})"),
             (3, _) => ("({0}).pow(({2}) % 6)", "({0}).wrapping_pow(({2}) % 6)"),
+            // Among small numbers are enough squares.
+            (4, Ty::U) if small => ("(({0}) % 26).isqrt()", "(({0}) % 26).isqrt()"),
             (4, Ty::U) => ("({0}).isqrt()", "({0}).isqrt()"),
             (_, Ty::U) => (
                 "(({0}).next_power_of_two() ^ ({0}).is_power_of_two() as u32)",
@@ -317,10 +320,16 @@ impl Writer {
         form(&text, &text, &[&body])
     }
 
-    /// Loops in each other, of which the inner one leaves the outer one or goes on with it.
+    /// Two or three loops in each other, of which the inner one leaves the outer one or goes on with it. What is counted
+    /// tells which way was gone.
     fn labelled(&mut self, depth: usize) -> Both {
-        let (label, i, k) = (self.fresh("l"), self.fresh("i"), self.fresh("k"));
+        let [label, i, k, n] = ["l", "i", "k", "n"].map(|like| self.fresh(like));
         let how = if self.random.once_in(2) { "break" } else { "continue" };
+        let (between, behind_it) = match self.random.once_in(2) {
+            true => ("for _ in 0..2_u32 {\n".to_string(), format!("{n} = ({n} * 7 + 1) % 1000;\n}}\n")),
+            false => Default::default(),
+        };
+        let stop = self.random.below(5);
         self.vars.push(Var { name: i.clone(), ty: Ty::U, mutable: false });
         let condition = self.expr(Ty::B, depth.min(2));
         let inner = self.stmts(1, depth - 1, true);
@@ -329,8 +338,12 @@ impl Writer {
         let behind = self.assign(1);
         self.vars = outer;
         self.vars.retain(|v| v.name != i);
+        let changed = self.vars.iter().find(|v| v.mutable && v.ty == Ty::U);
+        let seen = changed.map_or(String::new(), |var| format!("{} ^= {n};\n", var.name));
+        self.vars.push(Var { name: n.clone(), ty: Ty::U, mutable: true });
         let text = format!(
-            "'{label}: for {i} in 0..4_u32 {{\nlet mut {k}: u32 = 0;\nwhile {k} < 3 {{\n{k} += 1;\n{{1}}if {{0}} {{\n{how} '{label};\n}}\n}}\n{{2}}}}\n"
+            "let mut {n}: u32 = 0;\n'{label}: for {i} in 0..4_u32 {{\n{between}let mut {k}: u32 = 0;\nwhile {k} < 3 {{\n{k} += 1;\n\
+             {n} = ({n} * 5 + {i} + {k}) % 1000;\n{{1}}if ({{0}}) || {k} + {i} == {stop} {{\n{how} '{label};\n}}\n}}\n{behind_it}{{2}}}}\n{seen}"
         );
         form(&text, &text, &[&condition, &inner, &behind])
     }
