@@ -210,10 +210,10 @@ const FAULTS: &[Fault] = &[
         "scalar.bounds().1 * 2 + 1",
     ),
     Fault(
-        "small numbers lose their sign",
+        "small numbers keep more bits than they have",
         "kernel/macros/src/wgsl/packed.rs",
         r#"format!("(({text} << {bits}) >> {bits})")"#,
-        r#"format!("({text} & {bits})")"#,
+        r#"format!("({text} | {text})")"#,
     ),
     Fault(
         "local memory keeps an element of the group before",
