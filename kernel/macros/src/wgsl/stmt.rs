@@ -247,9 +247,7 @@ impl<'m> Body<'_, 'm> {
         let shown = self.writer.ty(ty);
         self.names.insert(var, name.clone());
         match text {
-            Some(_) if self.filled.contains(&var) => {
-                self.opening.push(format!("    var {name}: {shown};"));
-            }
+            Some(_) if self.filled.contains(&var) => self.opening.push(format!("    var {name}: {shown};")),
             // A value that never arrives.
             Some(_) if matches!(ty, Ty::Unit | Ty::Never | Ty::Error) => {}
             Some(value) if mutable || known || matches!(ty, Ty::Array(..) | Ty::Struct(_)) => {

@@ -25,7 +25,7 @@ pub(super) fn settled(module: &Module) -> Settled {
     let mut doing = HashMap::new();
     // What is called stands before.
     for (handle, function) in module.functions.iter() {
-        let own = of_block(module, function, &function.body, &doing);
+        let own = of_block(function, &function.body, &doing);
         doing.insert(handle, own);
     }
     let memories: Vec<_> = module
@@ -40,7 +40,7 @@ pub(super) fn settled(module: &Module) -> Settled {
         for between in entry.function.body.split_inclusive(waits_for_the_group) {
             let mut all = Doing::default();
             for statement in between {
-                all.add(module, &entry.function, statement, &doing);
+                all.add(&entry.function, statement, &doing);
             }
             settled.retain(|(called, memory)| !(all.calls.contains(called) && all.writes.contains(memory)));
         }
@@ -52,25 +52,14 @@ fn waits_for_the_group(statement: &Statement) -> bool {
     matches!(statement, Statement::ControlBarrier(barrier) if barrier.contains(Barrier::WORK_GROUP))
 }
 
-fn of_block(
-    module: &Module,
-    function: &Function,
-    block: &Block,
-    called: &HashMap<Handle<Function>, Doing>,
-) -> Doing {
+fn of_block(function: &Function, block: &Block, called: &HashMap<Handle<Function>, Doing>) -> Doing {
     let mut all = Doing::default();
-    block.iter().for_each(|statement| all.add(module, function, statement, called));
+    block.iter().for_each(|statement| all.add(function, statement, called));
     all
 }
 
 impl Doing {
-    fn add(
-        &mut self,
-        module: &Module,
-        function: &Function,
-        statement: &Statement,
-        called: &HashMap<Handle<Function>, Doing>,
-    ) {
+    fn add(&mut self, function: &Function, statement: &Statement, called: &HashMap<Handle<Function>, Doing>) {
         match statement {
             Statement::Store { pointer, .. } | Statement::Atomic { pointer, .. } => {
                 self.writes.extend(memory_of(function, *pointer));
@@ -87,7 +76,7 @@ impl Doing {
             _ => {}
         }
         for block in blocks_of(statement) {
-            block.iter().for_each(|statement| self.add(module, function, statement, called));
+            block.iter().for_each(|statement| self.add(function, statement, called));
         }
     }
 }
