@@ -1,9 +1,9 @@
 //! Where a group's own memory is only read.
 //!
-//! Loads of atomics are volatile in OpenCL C, so that a compiler makes each of them once and where it stands. A compiler that
-//! runs several items of a group at a time, as lanes of a vector, does not do so with a kernel that has such a load
-//! (Intel's runtime: a histogram takes 12.9 ms, and 9.6 without). Nothing is kept from it by a plain load where no item can
-//! write: the memory is one of the group's, and what the group does between two of its barriers has no write to it.
+//! Loads of atomics are volatile in OpenCL C, so that a compiler makes each of them once and where it stands. Some make
+//! slower code of a whole kernel for one of them (Intel's runtime: a histogram takes 12.9 ms, and 9.6 without). Nothing is
+//! kept from them by a plain load where no item can write: the memory is one of the group's, and what the group does
+//! between two of its barriers has no write to it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
