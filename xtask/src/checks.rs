@@ -100,7 +100,7 @@ fn kernels_on_the_host(count: u64, seed: u64) -> Result<()> {
 /// Kernels of one program, so that one build serves many.
 const KERNELS_EACH: u64 = 50;
 
-/// Fifty times what it takes where nothing else runs.
+/// A hundred times what it takes where nothing else runs (2.7 s).
 const PROGRAM_MAY_TAKE: Duration = Duration::from_mins(5);
 
 /// What a program of random kernels found.

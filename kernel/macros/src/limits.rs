@@ -217,7 +217,7 @@ fn made(function: &Function) -> Vec<(&Expr, bool)> {
                 found.push((expr, in_place.contains(&std::ptr::from_ref(expr))));
             }
         }
-        Node::Stmt(_) | Node::Place(_) => {}
+        Node::Block(_) | Node::Stmt(_) | Node::Place(_) => {}
     });
     found
 }

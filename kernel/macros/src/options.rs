@@ -99,7 +99,7 @@ impl Options {
                     Base::Element(var, at) => (*var, at, at.first().map_or(asked, |index| index.span)),
                     Base::Var(_) => return,
                 },
-                Node::Stmt(_) => return,
+                Node::Block(_) | Node::Stmt(_) => return,
             };
             if uses.written.contains(&var)
                 && (!own(at) || matches!(node, Node::Expr(Expr { kind: Kind::Atomic(..), .. })))

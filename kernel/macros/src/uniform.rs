@@ -278,7 +278,7 @@ impl Analysis<'_> {
                     Base::Var(var) => self.vars.contains(&var),
                     Base::Element(..) => true,
                 },
-                Node::Stmt(_) => false,
+                Node::Block(_) | Node::Stmt(_) => false,
             };
         });
         differs

@@ -106,7 +106,7 @@ fn of(
                 uses.read.insert(var);
             }
         }
-        Node::Stmt(_) => {}
+        Node::Block(_) | Node::Stmt(_) => {}
     });
     for reduction in &function.reductions {
         if let Kind::Call(helper, _) = reduction.combined.kind

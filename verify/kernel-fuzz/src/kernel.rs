@@ -245,7 +245,7 @@ impl Writer {
                 "cg.read_write(&m.rsum), cg.read_write(&m.rmin), cg.read_write(&m.rxor), cg.read_write(&m.rpair)",
             ),
         };
-        // Several groups share what a launch of a line reduces.
+        // A launch of a line has several groups, then.
         let group = match self.shape {
             Shape::Line if self.random.once_in(3) => "(group = [16])",
             _ => "",

@@ -174,7 +174,6 @@ impl Writer {
 
     /// Methods of numbers that are written in the language itself.
     fn arithmetic(&mut self, ty: Ty, a: &Both, b: &Both, u: &Both) -> Both {
-        let small = self.random.once_in(2);
         let (kernel, plain) = match (self.random.below(9), ty) {
             (6.., _) => return self.narrow(ty, a, b, u),
             (0, _) => ("({0}).saturating_add({1})", "({0}).saturating_add({1})"),
@@ -182,8 +181,9 @@ impl Writer {
             (2, _) => ("({0}).saturating_mul({1})", "({0}).saturating_mul({1})"),
             (3, _) => ("({0}).pow(({2}) % 6)", "({0}).wrapping_pow(({2}) % 6)"),
             // Among small numbers are enough squares.
-            (4, Ty::U) if small => ("(({0}) % 26).isqrt()", "(({0}) % 26).isqrt()"),
-            (4, Ty::U) => ("({0}).isqrt()", "({0}).isqrt()"),
+            (4, Ty::U) => {
+                ("(({0}).isqrt() ^ (({1}) % 26).isqrt())", "(({0}).isqrt() ^ (({1}) % 26).isqrt())")
+            }
             (_, Ty::U) => (
                 "(({0}).next_power_of_two() ^ ({0}).is_power_of_two() as u32)",
                 "(({0}).checked_next_power_of_two().unwrap_or(0) ^ ({0}).is_power_of_two() as u32)",

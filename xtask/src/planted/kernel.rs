@@ -125,10 +125,10 @@ const FAULTS: &[Fault] = &[
         "let first = group.{axis} * each;",
     ),
     Fault(
-        "a part of a reduction is a line too long",
+        "a part of a reduction starts a line too late",
         "kernel/macros/src/wgsl/entry.rs",
-        "let end = min(first + line, block.size_0);",
-        "let end = min(first + line + group_x, block.size_0);",
+        "let first = group_at * line;",
+        "let first = (group_at + 1u) * line;",
     ),
     Fault(
         "a third of the swizzle",

@@ -128,14 +128,16 @@ parts! {
 /// What a walk meets.
 #[derive(Clone, Copy)]
 pub(crate) enum Node<'a> {
+    Block(&'a Block),
     Expr(&'a Expr),
     Stmt(&'a Stmt),
     /// A place that is assigned to or changed.
     Place(&'a Place),
 }
 
-/// Calls `visit` for every statement, place and expression below a block, outer ones first.
+/// Calls `visit` for a block and every block, statement, place and expression below it, outer ones first.
 pub(crate) fn walk_block<'a>(block: &'a Block, visit: &mut dyn FnMut(Node<'a>)) {
+    visit(Node::Block(block));
     block.stmts.iter().for_each(|stmt| walk_stmt(stmt, visit));
     block.tail.iter().for_each(|tail| walk(tail, visit));
 }

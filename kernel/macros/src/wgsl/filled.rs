@@ -13,19 +13,11 @@ use crate::ty::Ty;
 
 /// The arrays of a function that are filled so.
 pub(super) fn filled(function: &Function) -> BTreeSet<VarId> {
-    let mut found = of_block(function, &function.body);
-    walk_block(&function.body, &mut |node| match node {
-        Node::Stmt(Stmt::While(_, body) | Stmt::Loop(body) | Stmt::For { body, .. }) => {
-            found.extend(of_block(function, body));
+    let mut found = BTreeSet::new();
+    walk_block(&function.body, &mut |node| {
+        if let Node::Block(block) = node {
+            found.extend(of_block(function, block));
         }
-        Node::Expr(Expr { kind: Kind::Block(body), .. }) => found.extend(of_block(function, body)),
-        Node::Expr(Expr { kind: Kind::If(_, yes, no), .. }) => {
-            found.extend([yes, no].into_iter().flat_map(|block| of_block(function, block)));
-        }
-        Node::Expr(Expr { kind: Kind::Match(_, arms), .. }) => {
-            found.extend(arms.iter().flat_map(|(_, block)| of_block(function, block)));
-        }
-        _ => {}
     });
     found
 }
@@ -60,7 +52,7 @@ fn fills(function: &Function, stmt: &Stmt, array: VarId) -> bool {
     let Stmt::For { var: counter, from, to, inclusive: false, body } = stmt else { return false };
     let Ty::Array(_, length) = &function.vars[array].ty else { return false };
     let all = matches!((&from.kind, &to.kind), (Kind::Int(0), Kind::Int(to)) if *to == i128::from(*length));
-    let mut left = function.vars[*counter].mutable;
+    let mut left = false;
     walk_block(body, &mut |node| {
         left |= matches!(node, Node::Stmt(Stmt::Break | Stmt::Continue | Stmt::Return(_)));
     });
@@ -69,7 +61,8 @@ fn fills(function: &Function, stmt: &Stmt, array: VarId) -> bool {
     let tail = body.tail.as_ref().is_some_and(|tail| reads(tail, array));
     let Some(Stmt::Assign(Place { base: Base::Var(_), path, .. }, None, value)) = only else { return false };
     let [Step::Index(Expr { kind: Kind::Var(at), .. }, _)] = &path[..] else { return false };
-    all && !left && none.is_none() && !tail && at == counter && !reads(value, array)
+    let turns = all && !left && !function.vars[*counter].mutable;
+    turns && none.is_none() && !tail && at == counter && !reads(value, array)
 }
 
 fn mentions(stmt: &Stmt, var: VarId) -> bool {
