@@ -62,17 +62,12 @@ fn idle_share(queue: &Queue, length: Duration) -> f64 {
     (cpu_time() - start.1).as_secs_f64() / start.0.elapsed().as_secs_f64()
 }
 
-/// User and system time of this process, from `/proc`; zero where there is none.
-fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<u64> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|f| f.parse().ok())
-        .collect();
-    Duration::from_millis(fields.iter().sum::<u64>() * 10)
+/// CPU time of this process's threads, from `/proc`; zero where there is none. Those that have ended do not count.
+pub(crate) fn cpu_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Duration::from_nanos(threads.filter_map(of).sum())
 }

@@ -4,7 +4,8 @@
 //! under `taskset`, because wake-ups on small virtual machines are bimodal; rows about bandwidth run on all of them.
 //! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone, and `--submissions`
 //! measures the cost of a submission again and again, and `--first-uses` that of groups on as many buffers, for a profiler to look at. `--transfers` moves data to and from the device
-//! that a program would get, and `--device` runs kernels on it beside the same ones in its own language.
+//! that a program would get, `--device` runs kernels on it beside the same ones in its own language, and `--native` measures
+//! launches, waits and copies there beside its driver by hand.
 
 mod bandwidth;
 mod busy;
@@ -12,6 +13,7 @@ mod device;
 mod forms;
 mod heap;
 mod kernels;
+mod native;
 mod null;
 mod programs;
 mod table;
@@ -58,6 +60,12 @@ fn main() -> ExitCode {
     if std::env::args().any(|a| a == "--device") {
         let mut table = Table::default();
         device::rows(&mut table, scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args().any(|a| a == "--native") {
+        let mut table = Table::default();
+        native::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }

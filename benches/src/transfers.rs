@@ -24,7 +24,7 @@ pub(crate) fn print(scale: usize) {
 }
 
 /// Nanoseconds of each.
-fn round(queue: &Queue, len: usize) -> [f64; 4] {
+pub(crate) fn round(queue: &Queue, len: usize) -> [f64; 4] {
     let wait = |event: windlass::Result<Event>| {
         event.and_then(|event| event.blocking_wait()).expect("nothing fails")
     };

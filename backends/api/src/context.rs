@@ -131,7 +131,7 @@ pub struct ContextInfo {
     /// The domain that it shares with other contexts of its backend; none if it is alone.
     pub domain: Option<DomainId>,
     /// [`LaneSink::passed`] is called where `feed`, `flush` and `arm` are allowed: never inside a driver's callback. Of
-    /// lanes with a waiter thread that goes without saying.
+    /// lanes with a thread of their own, a waiter or a poller, that goes without saying.
     pub feeds_from_sink: bool,
     /// [`Context::allocate`] may block, so it is called on a blocking pool.
     pub allocate_blocks: bool,

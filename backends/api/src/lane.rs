@@ -108,6 +108,9 @@ pub enum CompletionStrategy {
     /// A thread of the lane's own waits for it. Costs a thread for each lane, and suits drivers whose callbacks are late,
     /// or fail to come.
     Waiter,
+    /// A thread of the lane's own asks whether it has ended, at intervals that grow with the time it takes. Suits drivers whose
+    /// callbacks are late and that keep a processor busy while anyone waits.
+    Poller,
 }
 
 impl fmt::Display for CompletionStrategy {
@@ -115,6 +118,7 @@ impl fmt::Display for CompletionStrategy {
         f.write_str(match self {
             CompletionStrategy::Callback => "callback",
             CompletionStrategy::Waiter => "waiter thread",
+            CompletionStrategy::Poller => "poller",
         })
     }
 }

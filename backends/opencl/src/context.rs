@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, ClockSample, CompletionStrategy, Context, ContextInfo, DeviceInfo,
-    DeviceKey, DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject,
-    async_trait,
+    Allocation, BackendError, BuiltKernel, ClockSample, Context, ContextInfo, DeviceInfo, DeviceKey,
+    DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
 use crate::device::Found;
+use crate::driver::Driver;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
 use crate::memory::{Memory, Staging};
@@ -22,6 +22,7 @@ pub struct OpenClContext {
     native: Arc<sys::Context>,
     info: ContextInfo,
     devices: Vec<DeviceId>,
+    driver: Driver,
     /// One queue per device, apart from all lanes, to touch fresh memory and map staging.
     service: Vec<Arc<Queue>>,
     lanes: Arc<Lanes>,
@@ -53,8 +54,9 @@ impl OpenClContext {
             .iter()
             .map(|device| native.queue(*device).map(Arc::new))
             .collect::<sys::Result<Vec<_>>>()?;
-        let info = info(positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect());
-        Ok(OpenClContext { native: Arc::new(native), info, devices, service, lanes: Arc::default() })
+        let driver = found.driver();
+        let info = info(driver, positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect());
+        Ok(OpenClContext { native: Arc::new(native), info, devices, driver, service, lanes: Arc::default() })
     }
 
     /// Refuses a call on a context that was given up, before it reaches a driver that may never return from it.
@@ -63,7 +65,7 @@ impl OpenClContext {
     }
 }
 
-fn info(devices: Vec<DeviceInfo>) -> ContextInfo {
+fn info(driver: Driver, devices: Vec<DeviceInfo>) -> ContextInfo {
     // NVIDIA's driver performs a copy to or from pageable memory inside the enqueueing call; other drivers pin the memory
     // there, which blocks as well. The exception is a write of a few KiB, which NVIDIA's driver buffers and returns from at
     // once, even behind a running kernel.
@@ -71,7 +73,7 @@ fn info(devices: Vec<DeviceInfo>) -> ContextInfo {
     let (upload, download) = if across_a_bus { (4 << 10, 0) } else { (usize::MAX, usize::MAX) };
     let memories = vec![MemoryInfo::new(); devices.len()];
     ContextInfo::new(devices, memories)
-        .completions([CompletionStrategy::Callback, CompletionStrategy::Waiter])
+        .completions(driver.completions.iter().copied())
         .pageable_limits(upload, download)
 }
 
@@ -88,7 +90,7 @@ unsafe impl Context for OpenClContext {
         let device = self.devices[spec.device];
         let queue = if spec.timed { self.native.timed_queue(device) } else { self.native.queue(device) }?;
         let (context, lanes) = (Arc::clone(&self.native), Arc::clone(&self.lanes));
-        Ok(Arc::new(OpenClLane::open(context, lanes, queue, &spec, sink)))
+        Ok(Arc::new(OpenClLane::open(context, lanes, queue, self.driver, &spec, sink)))
     }
 
     fn allocate(

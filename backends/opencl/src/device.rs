@@ -5,20 +5,17 @@ use std::sync::{Mutex, PoisonError};
 use opencl3::device as cl;
 use opencl3::platform::platform::{CL_PLATFORM_NAME, CL_PLATFORM_VENDOR, CL_PLATFORM_VERSION};
 use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits, MemoryIndex,
-    Platform, Unavailable,
+    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, Limits, MemoryIndex, Platform,
+    Unavailable,
 };
 use windlass_kernel::ImageFormat;
 
+use crate::driver::Driver;
 use crate::error;
 use crate::sys::{self, DeviceId, PlatformId};
 
 /// How many lanes one device gets: enough for a copy beside a kernel.
 const LANES: usize = 2;
-
-/// How much a lane holds. NVIDIA's driver blocks the caller at the 341st command with an event, and each of ours has one; a
-/// box may take several native commands. Its callbacks are cheap to register, but each is one more event for it to watch.
-const LANE_DEPTH: LaneDepth = LaneDepth::new(256, 64);
 
 /// The parameter space that a buffer takes: an address and two numbers.
 const BUFFER_PARAMETER: usize = 24;
@@ -44,6 +41,12 @@ impl Found {
     /// The position of the device with this key.
     pub(crate) fn position(&self, key: &DeviceKey) -> Option<usize> {
         (0..self.devices.len()).find(|at| self.key(*at) == key.as_str())
+    }
+
+    /// What is known of it.
+    pub(crate) fn driver(&self) -> Driver {
+        let extensions = self.devices.first().map(|device| device.text(cl::CL_DEVICE_EXTENSIONS));
+        Driver::of(&extensions.unwrap_or_default().split_whitespace().collect::<Vec<_>>())
     }
 
     /// The device at a position, as plain data; it works on the memory with the given number.
@@ -110,7 +113,7 @@ fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
         .atomics(orders, scopes)
         .limits(limits(device))
         .formats(formats)
-        .lanes(LANES, LANE_DEPTH)
+        .lanes(LANES, Driver::of(&extensions).depth)
 }
 
 /// The forms of kernels that a device takes, those first that were made for it.

@@ -41,7 +41,7 @@ use crate::sys::Event;
 #[derive(Debug)]
 pub(crate) struct Enqueued {
     pub(crate) point: Point,
-    /// One for each native command, in order. Empty for a barrier without waits.
+    /// One for each native command, in order, or only the last one's where that shows the failures of those before. Empty for a barrier without waits.
     pub(crate) events: SmallVec<[Event; 1]>,
     /// Whether its times are to be told; its events know them then.
     pub(crate) timed: bool,
@@ -53,6 +53,11 @@ pub(crate) struct Enqueued {
 }
 
 impl Enqueued {
+    /// Whether its last command has ended, as far as the driver says. One that cannot say has lost the device.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.events.last().is_none_or(|event| !event.status().is_ok_and(|status| status > 0))
+    }
+
     /// Why the group failed, if it did. `lost` is the reason for commands that will never end.
     fn failure(&self, lost: Option<&BackendError>) -> Option<BackendError> {
         let status = |event: &Event| match event.status() {
@@ -67,9 +72,11 @@ impl Enqueued {
         self.events.iter().find_map(status).or_else(|| self.error.clone())
     }
 
-    /// What is to be told of it: that it failed, or, if that was asked for, when it ran.
-    fn note(&self, lost: Option<&BackendError>) -> Option<Note> {
-        match self.failure(lost) {
+    /// What is to be told of it: that it failed, or, if that was asked for, when it ran. If its commands are known to have ended
+    /// well, they are not asked.
+    fn note(&self, ended_well: bool, lost: Option<&BackendError>) -> Option<Note> {
+        let failure = if ended_well { self.error.clone() } else { self.failure(lost) };
+        match failure {
             Some(error) => Some(Failed::at(self.point, error).into()),
             None => self.times().map(Note::from),
         }
@@ -88,6 +95,8 @@ impl Enqueued {
 pub(crate) struct Progress {
     table: Mutex<Table>,
     completion: Arc<Completion>,
+    /// See [`Driver::fails_as_a_whole`](crate::driver::Driver::fails_as_a_whole).
+    fails_as_a_whole: bool,
 }
 
 #[derive(Default)]
@@ -110,8 +119,8 @@ impl Table {
 }
 
 impl Progress {
-    pub(crate) fn new(sink: Arc<dyn LaneSink>) -> Self {
-        Progress { table: Mutex::default(), completion: Completion::new(sink) }
+    pub(crate) fn new(sink: Arc<dyn LaneSink>, fails_as_a_whole: bool) -> Self {
+        Progress { table: Mutex::default(), completion: Completion::new(sink), fails_as_a_whole }
     }
 
     /// Records a group that was enqueued.
@@ -141,10 +150,7 @@ impl Progress {
         let end = table.up_to(point);
         let groups: SmallVec<[Arc<Enqueued>; 8]> = table.live.range(..end).cloned().collect();
         drop(table);
-        let runs = |group: &&Arc<Enqueued>| {
-            group.events.last().is_some_and(|event| event.status().is_ok_and(|status| status > 0))
-        };
-        groups.iter().find(runs).cloned()
+        groups.iter().find(|group| !group.has_ended()).cloned()
     }
 
     /// Whether something was fed at or above `point`.
@@ -194,7 +200,10 @@ impl Progress {
         let lost = table.lost.clone();
         drop(table);
         // Reading a status is a native call, so it happens on a copy of the list, without the lock.
-        let notes: Vec<Note> = groups.iter().filter_map(|g| g.note(lost.as_ref())).collect();
+        let last = groups.iter().rfind(|group| !group.events.is_empty());
+        let ended_well = self.fails_as_a_whole
+            && last.is_none_or(|group| group.events.last().is_none_or(|event| event.status() == Ok(0)));
+        let notes: Vec<Note> = groups.iter().filter_map(|g| g.note(ended_well, lost.as_ref())).collect();
         // This may be a callback. The table still holds these groups, so no event is released here.
         drop(groups);
         let table = &mut *lock(&self.table);
@@ -253,7 +262,7 @@ mod tests {
 
     fn lane<F: Fn(&Verdict) + Send + Sync + 'static>(during: F) -> (Arc<Sink<F>>, Progress) {
         let sink = Arc::new(Sink { during, verdicts: Mutex::default() });
-        (Arc::clone(&sink), Progress::new(sink))
+        (Arc::clone(&sink), Progress::new(sink, false))
     }
 
     /// A group that broke off before its first command, so that there is no event to ask.

@@ -20,6 +20,7 @@ use windlass_backend::{
 };
 use windlass_sync::facade::{Mutex, lock};
 
+use crate::driver::Driver;
 use crate::error::unsupported;
 use crate::event::{Enqueued, Progress};
 use crate::feeding::Feeding;
@@ -27,7 +28,7 @@ use crate::kernel;
 use crate::memory::{self, Transfer};
 use crate::native_call::Calling;
 use crate::sys::{Context, Event, Failure, Queue, Result, WaitList};
-use crate::waiter::Waiter;
+use crate::watcher::{Watcher, Way};
 
 /// The lanes of a context, by the numbers that waits use.
 #[derive(Default)]
@@ -66,14 +67,14 @@ impl Lanes {
 }
 
 /// A queue and its progress.
-struct Stream {
+pub(crate) struct Stream {
     queue: Queue,
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
 }
 
 impl Stream {
     /// Hands everything to the device, unless that was already done up to `point`.
-    fn flush(&self, point: Point) {
+    pub(crate) fn flush(&self, point: Point) {
         // `fed` is read before the native flush: what another thread feeds meanwhile may miss this flush, and is flushed by
         // its own.
         let Some(fed) = self.progress.unflushed(point) else { return };
@@ -104,8 +105,9 @@ pub(crate) struct OpenClLane {
     context: Arc<Context>,
     lanes: Arc<Lanes>,
     device: usize,
+    driver: Driver,
     /// `None` where completion is by the driver's callbacks.
-    waiter: Option<Waiter>,
+    watcher: Option<Watcher>,
 }
 
 impl OpenClLane {
@@ -113,13 +115,19 @@ impl OpenClLane {
         context: Arc<Context>,
         lanes: Arc<Lanes>,
         queue: Queue,
+        driver: Driver,
         spec: &LaneSpec,
         sink: Arc<dyn LaneSink>,
     ) -> Self {
-        let stream = Arc::new(Stream { queue, progress: Arc::new(Progress::new(sink)) });
+        let stream =
+            Arc::new(Stream { queue, progress: Arc::new(Progress::new(sink, driver.fails_as_a_whole)) });
         lanes.add(spec.number, &stream);
-        let waits = spec.completion == Some(CompletionStrategy::Waiter);
-        OpenClLane { stream, context, lanes, device: spec.device, waiter: waits.then(Waiter::new) }
+        let way = match spec.completion.unwrap_or(driver.completions[0]) {
+            CompletionStrategy::Waiter => Some(Way::Waiting),
+            CompletionStrategy::Poller => Some(Way::Asking),
+            _ => None,
+        };
+        OpenClLane { stream, context, lanes, device: spec.device, driver, watcher: way.map(Watcher::new) }
     }
 
     /// The groups of other lanes to wait for, with their queues flushed. Those that have ended are left out.
@@ -202,8 +210,11 @@ unsafe impl Lane for OpenClLane {
         if fed.is_ok() && feeding.events.is_empty() {
             fed = feeding.barrier().map_err(BackendError::from);
         }
-        let Feeding { events, sources, .. } = feeding;
+        let Feeding { mut events, sources, .. } = feeding;
         let error = fed.err();
+        if self.driver.fails_as_a_whole && !timed {
+            events.drain(..events.len().saturating_sub(1));
+        }
         // Nothing was enqueued, so the group was not fed, and the lane goes on without it.
         if events.is_empty()
             && let Some(error) = error
@@ -224,7 +235,9 @@ unsafe impl Lane for OpenClLane {
             return;
         }
         self.stream.progress.sweep();
-        self.stream.flush(Point(u64::MAX));
+        if !self.starts_unasked() {
+            self.stream.flush(Point(u64::MAX));
+        }
     }
 
     fn arm(&self, point: Point) {
@@ -253,18 +266,26 @@ impl OpenClLane {
             Some(_) if progress.lost().is_some() => progress.settle(point),
             Some(group) => {
                 // The event could never end while its command sits in an unflushed queue.
-                self.stream.flush(point);
+                if !self.starts_unasked() {
+                    self.stream.flush(point);
+                }
                 self.watch(last(&group), point);
             }
         }
     }
 
+    /// Whether to flush is left to the watcher, which does so where the device should have been done. A lane with work always has
+    /// an armed point.
+    fn starts_unasked(&self) -> bool {
+        self.driver.starts_unasked && self.watcher.as_ref().is_some_and(Watcher::flushes)
+    }
+
     /// Settles `point` once the event has ended.
     fn watch(&self, event: &Event, point: Point) {
-        let progress = Arc::clone(&self.stream.progress);
-        if self.waiter.as_ref().is_some_and(|waiter| waiter.watch(&progress, point)) {
+        if self.watcher.as_ref().is_some_and(|watcher| watcher.watch(&self.stream, point)) {
             return;
         }
+        let progress = Arc::clone(&self.stream.progress);
         // What has ended needs no callback. Oclgrind runs everything inside the flush, and never calls back for it.
         if event.status().is_ok_and(|status| status <= 0) {
             progress.settle(point);

@@ -19,6 +19,7 @@ mod args;
 mod context;
 mod described_args;
 mod device;
+mod driver;
 mod error;
 mod event;
 mod feeding;
@@ -28,7 +29,7 @@ mod memory;
 pub mod native;
 mod native_call;
 mod sys;
-mod waiter;
+mod watcher;
 mod wgsl_args;
 
 use std::sync::Arc;

@@ -131,11 +131,11 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The most bytes of a transfer through staging that go in one piece: 16 MiB unless said otherwise. A larger one is cut
-    /// into chunks of at most this size, so that one is on its way up while the next is on its way down.
+    /// The most bytes of a transfer through staging that go in one piece: 4 MiB unless said otherwise. A larger one is cut
+    /// into chunks of at most this size, so that one is on its way up while the next is on its way down, and several threads copy.
     ///
     /// ```
-    /// let runtime = windlass::Runtime::builder().staging_chunk(4 << 20).build();
+    /// let runtime = windlass::Runtime::builder().staging_chunk(1 << 20).build();
     /// assert_eq!(runtime.stats().staged_transfers, 0);
     /// ```
     pub fn staging_chunk(mut self, bytes: usize) -> Self {

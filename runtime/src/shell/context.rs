@@ -218,7 +218,9 @@ impl ContextShared {
         let info = self.native.info();
         let needs_its_staging =
             info.pageable_upload_limit < usize::MAX || info.pageable_download_limit < usize::MAX;
-        let may_feed = info.feeds_from_sink || kind.completion == Some(CompletionStrategy::Waiter);
+        let completion = kind.completion.or(info.completions.first().copied());
+        let own_thread = matches!(completion, Some(CompletionStrategy::Waiter | CompletionStrategy::Poller));
+        let may_feed = info.feeds_from_sink || own_thread;
         for &(lane, role) in lanes {
             let number = LaneNumber(lane.0);
             let mut spec =

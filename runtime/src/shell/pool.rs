@@ -24,7 +24,7 @@ pub(crate) struct StagingLimits {
 
 impl Default for StagingLimits {
     fn default() -> Self {
-        StagingLimits { bytes: 64 << 20, chunk: 16 << 20 }
+        StagingLimits { bytes: 64 << 20, chunk: 4 << 20 }
     }
 }
 

@@ -1,0 +1,48 @@
+//! What is known of drivers that no query tells, with the reason.
+
+use windlass_backend::{CompletionStrategy, LaneDepth};
+
+use crate::device::is_nvidia;
+
+/// How the lanes of a driver's devices are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Driver {
+    /// How they learn that their work has ended, the best way first.
+    pub(crate) completions: &'static [CompletionStrategy],
+    /// How much a lane holds.
+    pub(crate) depth: LaneDepth,
+    /// A command that fails takes its context with it, so that the event of any later command shows it: only a group's last
+    /// command needs one.
+    pub(crate) fails_as_a_whole: bool,
+    /// Commands start without a flush, which only costs time.
+    pub(crate) starts_unasked: bool,
+}
+
+use CompletionStrategy::{Callback, Poller, Waiter};
+
+/// PoCL and Intel's runtime call back within microseconds, on a thread that sleeps until then. A lane holds as much as on
+/// NVIDIA's devices, so that a group's way to the device does not depend on the driver.
+const PROMPT: Driver = Driver {
+    completions: &[Callback, Waiter, Poller],
+    depth: LaneDepth::new(256, 64),
+    fails_as_a_whole: false,
+    starts_unasked: false,
+};
+
+/// NVIDIA's driver keeps a processor busy for as long as an event with a callback is under way, calls back at ticks of 20 ms,
+/// and keeps one busy as well where a thread waits for an event. To ask for an event's status takes it a tenth of a
+/// microsecond. It blocks the caller at the 341st command with an event, or the 1,022nd without one. After a fault every call in the
+/// context fails. Its queues start what is enqueued (on Linux); a flush takes it a microsecond.
+const NVIDIA: Driver = Driver {
+    completions: &[Poller, Waiter, Callback],
+    depth: LaneDepth::new(256, 64),
+    fails_as_a_whole: true,
+    starts_unasked: true,
+};
+
+impl Driver {
+    /// The driver of a device with these extensions.
+    pub(crate) fn of(extensions: &[&str]) -> Self {
+        if is_nvidia(extensions) { NVIDIA } else { PROMPT }
+    }
+}

@@ -1,0 +1,247 @@
+//! The watcher: a thread that watches a lane's armed points, as an alternative to callbacks.
+//!
+//! It waits for them, or asks for them again and again, as [`Way`] says. While no point is armed it sleeps.
+//!
+//! The thread starts when a point is armed for the first time, and ends when its lane is dropped. It holds events, and its queue
+//! only for the time of a flush.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::{Arc, Condvar, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use windlass_backend::Point;
+use windlass_sync::facade::{Mutex, lock};
+
+use crate::event::Progress;
+use crate::lane::Stream;
+
+/// How a watcher learns that a group has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By waiting for its event. OpenCL can wait for all of a set of events, but not for any of them, and a thread that waited for a
+    /// late point directly could not notice that an early one is armed meanwhile. So it goes group by group: it waits for the
+    /// first group that has not ended, up to the last armed point, and then reports what has been passed.
+    Waiting,
+    /// By asking for the status of the first armed point's event, at the intervals of a [`Pace`].
+    Asking,
+}
+
+/// A lane's end of its watcher.
+pub(crate) struct Watcher {
+    shared: Arc<Shared>,
+    way: Way,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// The thread sleeps here while no point is armed.
+    armed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    armed: BTreeSet<Point>,
+    started: bool,
+    asleep: bool,
+    closed: bool,
+}
+
+impl Watcher {
+    pub(crate) fn new(way: Way) -> Self {
+        let shared = Arc::new(Shared { state: Mutex::default(), armed: Condvar::new() });
+        Watcher { shared, way }
+    }
+
+    /// Whether it sees to it that what it watches was flushed.
+    pub(crate) fn flushes(&self) -> bool {
+        self.way == Way::Asking
+    }
+
+    /// Has a point reported once it is passed. Returns false if the thread could not be started.
+    pub(crate) fn watch(&self, stream: &Arc<Stream>, point: Point) -> bool {
+        let mut state = lock(&self.shared.state);
+        if !state.started {
+            let (shared, way) = (Arc::clone(&self.shared), self.way);
+            let (progress, stream) = (Arc::clone(&stream.progress), Arc::downgrade(stream));
+            let thread = thread::Builder::new().name("windlass-opencl".into());
+            if thread.spawn(move || shared.run(&progress, &stream, way)).is_err() {
+                return false;
+            }
+            state.started = true;
+        }
+        state.armed.insert(point);
+        let asleep = state.asleep;
+        drop(state);
+        if asleep {
+            self.shared.armed.notify_one();
+        }
+        true
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        lock(&self.shared.state).closed = true;
+        self.shared.armed.notify_one();
+    }
+}
+
+impl Shared {
+    fn run(&self, progress: &Progress, stream: &Weak<Stream>, way: Way) {
+        let mut pace = Pace::start();
+        while let Some((first, last)) = self.armed(progress, way) {
+            let passed = match way {
+                Way::Waiting => Some(wait(progress, last)),
+                Way::Asking => self.ask(progress, stream, first, &pace),
+            };
+            let Some(passed) = passed else { continue };
+            if let Some(point) = self.take_due(passed) {
+                progress.settle(point);
+            }
+            pace = Pace::start();
+        }
+    }
+
+    /// The first and the last armed point. While none is, looks out for one for a moment, so that who feeds one group after
+    /// another need not wake this thread for each, and then sleeps. `None` once the lane was dropped.
+    fn armed(&self, progress: &Progress, way: Way) -> Option<(Point, Point)> {
+        let found = |state: &State| Some((*state.armed.first()?, *state.armed.last()?));
+        let since = Instant::now();
+        loop {
+            let state = lock(&self.state);
+            if state.closed {
+                return None;
+            }
+            if let Some(points) = found(&state) {
+                return Some(points);
+            }
+            drop(state);
+            if way == Way::Waiting || since.elapsed() >= Pace::UNPAUSED {
+                break;
+            }
+            Pace::spin(Pace::BRIEFLY);
+        }
+        // This thread is ours and not the driver's, so it may release what it has retired. It does so when nobody is waiting for
+        // anything, since drivers make those who enqueue wait meanwhile.
+        progress.sweep();
+        let mut state = lock(&self.state);
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(points) = found(&state) {
+                return Some(points);
+            }
+            state.asleep = true;
+            state = self.armed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.asleep = false;
+        }
+    }
+
+    /// Asks whether the first armed point has been passed, at this pace. If so, says up to which armed point all have been: one
+    /// report then covers them. A point below the first may be armed meanwhile, so one call sleeps only once.
+    fn ask(&self, progress: &Progress, stream: &Weak<Stream>, first: Point, pace: &Pace) -> Option<Point> {
+        if let Some(group) = progress.group_at(first) {
+            while !group.has_ended() {
+                if pace.rest(progress.has_fed(Point(first.0 + 1))) {
+                    // By now the work should run, even if the driver is one that starts it without being asked to.
+                    if let Some(stream) = stream.upgrade() {
+                        stream.flush(first);
+                    }
+                    return None;
+                }
+            }
+        }
+        let mut passed = first;
+        while let Some(next) = self.armed_after(passed) {
+            if progress.group_at(next).is_some_and(|group| !group.has_ended()) {
+                break;
+            }
+            passed = next;
+        }
+        Some(passed)
+    }
+
+    fn armed_after(&self, point: Point) -> Option<Point> {
+        lock(&self.state).armed.range((Bound::Excluded(point), Bound::Unbounded)).next().copied()
+    }
+
+    /// Takes all armed points up to `passed`, and returns the last: one report covers them all.
+    fn take_due(&self, passed: Point) -> Option<Point> {
+        let mut state = lock(&self.state);
+        let later = state.armed.split_off(&Point(passed.0 + 1));
+        std::mem::replace(&mut state.armed, later).pop_last()
+    }
+}
+
+/// Waits for the first group up to a point that has not ended, and returns what has been passed then.
+fn wait(progress: &Progress, last: Point) -> Point {
+    let Some(group) = progress.first_under_way(last) else { return last };
+    if let Some(event) = group.events.last() {
+        // A failed wait means that the command failed, which `settle` reads from its status.
+        let _ = event.wait();
+    }
+    group.point
+}
+
+/// How often a thread asks. At first it does not sleep in between, since what is short ends within that time and a thread that sleeps is
+/// late by tens of microseconds; then it does, for a part of the time that it has taken so far. So a group is noticed late by
+/// that part of its time at most, and what takes long costs next to nothing.
+///
+/// A driver makes those who enqueue wait while it answers. So where more has been fed behind the group, and the device does not run dry, the
+/// thread asks less often.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    since: Instant,
+}
+
+impl Pace {
+    const UNPAUSED: Duration = Duration::from_micros(30);
+    /// Between two questions while more was fed.
+    const BUSY: Duration = Duration::from_micros(4);
+    /// Between two looks that cost nobody anything.
+    const BRIEFLY: Duration = Duration::from_nanos(200);
+    const PART: u32 = 16;
+    const SHORTEST: Duration = Duration::from_micros(20);
+    const LONGEST: Duration = Duration::from_millis(4);
+
+    fn start() -> Self {
+        Pace { since: Instant::now() }
+    }
+
+    /// How long to sleep after so much time.
+    fn pause(taken: Duration) -> Option<Duration> {
+        (taken >= Self::UNPAUSED).then(|| (taken / Self::PART).clamp(Self::SHORTEST, Self::LONGEST))
+    }
+
+    /// Lets some time pass before the next question, and returns whether that was a sleep.
+    fn rest(&self, is_busy: bool) -> bool {
+        match Self::pause(self.since.elapsed()) {
+            Some(pause) => thread::sleep(pause),
+            None if is_busy => Self::spin(Self::BUSY),
+            None => std::hint::spin_loop(),
+        }
+        Self::pause(self.since.elapsed()).is_some()
+    }
+
+    fn spin(long: Duration) {
+        let since = Instant::now();
+        while since.elapsed() < long {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_with_the_time_taken() {
+        let pause = |micros| Pace::pause(Duration::from_micros(micros)).map(|pause| pause.as_micros());
+        assert_eq!(pause(29), None);
+        assert_eq!([30, 1_600, 500_000].map(pause), [Some(20), Some(100), Some(4_000)]);
+    }
+}

@@ -1,0 +1,302 @@
+//! What launches, waits and copies cost on a device, beside its driver by hand.
+
+mod cl;
+
+use std::time::{Duration, Instant};
+
+use windlass::KernelCall;
+use windlass::image::Kernel;
+use windlass::prelude::*;
+
+use crate::busy::cpu_time;
+use crate::table::{Table, alternate, median};
+use cl::{Raw, Way};
+
+/// Launches in a row.
+const LAUNCHES: usize = 10_000;
+/// Launches that are awaited one by one.
+const ROUNDS: usize = 1_000;
+
+/// Takes as long as it is told.
+#[windlass::kernel]
+fn spin(v: &mut [u32], turns: u32) {
+    if global_id(0) == 0 {
+        let mut x = v[0];
+        for _ in 0..turns {
+            x = x * 1664525 + 1013904223;
+        }
+        v[0] = x;
+    }
+}
+
+/// How many turns of a kernel take so long, by how long some take.
+fn turns(long: Duration, taken: impl Fn(u32) -> Duration) -> u32 {
+    let (few, many) = (100_000, 1_100_000);
+    let least = |turns| (0..5).map(|_| taken(turns)).min().unwrap_or_default();
+    let (first, second) = (least(few), least(many));
+    let per_turn = second.saturating_sub(first).as_secs_f64() / f64::from(many - few);
+    (long.as_secs_f64() / per_turn) as u32
+}
+
+/// All rows, on the device that a program would get; or those that are named: `launches`, `waits`, `tasks`, `transfers`.
+pub(crate) fn rows(table: &mut Table, scale: usize) {
+    let queue = Queue::blocking_new().expect("there is a device");
+    println!("on {}:", queue.device());
+    let is_opencl = queue.device().backend().to_string() == "opencl";
+    let raw = is_opencl.then(|| Raw::open(queue.device().name())).flatten();
+    let raw = raw.as_ref();
+    let ours = Ours { queue, number: Buffer::from(vec![0]), by_hand: raw.map(|_| cl::kernel()) };
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let wanted = |what: &str| named.is_empty() || named.iter().any(|name| name == what);
+    if wanted("launches") {
+        ours.launches(table, raw, scale);
+    }
+    if wanted("waits") {
+        ours.waits(table, raw, scale);
+    }
+    if wanted("tasks") {
+        ours.many(table);
+    }
+    if wanted("transfers") {
+        ours.transfers(table, raw, scale);
+    }
+}
+
+/// The device with Windlass on it.
+struct Ours {
+    queue: Queue,
+    number: Buffer<u32>,
+    /// The same kernel as is launched by hand, where there is one.
+    by_hand: Option<Kernel>,
+}
+
+impl Ours {
+    fn spin(&self, turns: u32) -> Event {
+        let group = self.queue.submit(|cg| {
+            let number = cg.read_write(&self.number);
+            match &self.by_hand {
+                Some(kernel) => cg.parallel_for(1, KernelCall::new(kernel).buffer(number).value(turns)),
+                None => cg.parallel_for(1, spin(number, turns)),
+            }
+        });
+        group.expect("nothing to refuse")
+    }
+
+    async fn awaited(&self, turns: u32) -> Duration {
+        let start = Instant::now();
+        self.spin(turns).await.expect("nothing fails");
+        start.elapsed()
+    }
+
+    fn turns(&self, long: Duration) -> u32 {
+        turns(long, |turns| futures::executor::block_on(self.awaited(turns)))
+    }
+
+    fn chain(&self, n: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..n {
+            self.spin(0);
+        }
+        futures::executor::block_on(self.queue.drained());
+        start.elapsed().as_nanos() as f64 / n as f64
+    }
+
+    fn launches(&self, table: &mut Table, raw: Option<&Raw>, scale: usize) {
+        self.chain(100);
+        let times = scale.max(3);
+        match raw {
+            Some(raw) => {
+                let (ours, base) = alternate(times, || self.chain(LAUNCHES), || raw.launches(LAUNCHES));
+                table.cost("a launch, of 10,000 in a chain", ours, Some(base), "raw + 0.5 us");
+                let bare = median((0..times).map(|_| raw.launches_without_events(LAUNCHES)).collect());
+                table.cost("the same by hand without events", bare, Some(base), "");
+            }
+            None => {
+                let ours = median((0..times).map(|_| self.chain(LAUNCHES)).collect());
+                table.cost("a launch, of 10,000 in a chain", ours, None, "");
+            }
+        }
+    }
+
+    fn waits(&self, table: &mut Table, raw: Option<&Raw>, scale: usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("threads can be started");
+        for (what, long, rounds) in
+            [("nothing", 0, ROUNDS), ("0.2 ms", 200, 200), ("0.64 ms", 640, 100), ("2 ms", 2_000, 50)]
+        {
+            let long = Duration::from_micros(long);
+            let turns = if long.is_zero() { 0 } else { self.turns(long) };
+            let ours = || {
+                runtime.block_on(async {
+                    let mut all = Vec::new();
+                    for _ in 0..rounds {
+                        all.push(self.awaited(turns).await.as_nanos() as f64);
+                    }
+                    all
+                })
+            };
+            let ours: Vec<f64> = (0..scale.max(2)).flat_map(|_| ours()).collect();
+            let base = raw.map(|raw| {
+                let turns = if long.is_zero() { 0 } else { raw.turns(long) };
+                let by = |way| {
+                    Quantiles::of((0..rounds).map(|_| raw.awaited(turns, way).as_nanos() as f64).collect())
+                };
+                (by(Way::Finish), by(Way::Callback))
+            });
+            let ours = Quantiles::of(ours);
+            let text = base.map_or(String::new(), |(finish, callback)| {
+                format!("`clFinish` {finish}, callback {callback}")
+            });
+            let ratio =
+                base.map_or(String::new(), |(a, b)| format!("{:.2}x", ours.half / a.half.min(b.half)));
+            table.text(
+                &format!("submit → awaited, a kernel of {what}, p50 (p99)"),
+                ours.to_string(),
+                text,
+                ratio,
+                "≤ 1.15x",
+            );
+        }
+        let turns = self.turns(Duration::from_millis(500));
+        let start = (Instant::now(), cpu_time());
+        runtime.block_on(self.awaited(turns));
+        let share = (cpu_time() - start.1).as_secs_f64() / start.0.elapsed().as_secs_f64();
+        let what = format!("CPU while a kernel of {:?} is awaited", start.0.elapsed());
+        table.text(&what, format!("{:.1} %", share * 100.0), "".into(), "".into(), "≤ 2 %");
+        runtime.block_on(async {
+            // After a time without work, too.
+            let mut all = Vec::new();
+            for _ in 0..200 {
+                tokio::task::yield_now().await;
+                std::thread::sleep(Duration::from_millis(2));
+                all.push(self.awaited(0).await.as_nanos() as f64);
+            }
+            table.text(
+                "submit → awaited after 2 ms without work",
+                Quantiles::of(all).to_string(),
+                "".into(),
+                "".into(),
+                "≤ 1.15x",
+            );
+        });
+    }
+
+    /// A thousand tasks of one thread, each with a group of a millisecond.
+    fn many(&self, table: &mut Table) {
+        let turns = self.turns(Duration::from_millis(1));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("threads can be started");
+        let local = tokio::task::LocalSet::new();
+        let mut longest = Duration::ZERO;
+        let mut late = Duration::ZERO;
+        let begun = Instant::now();
+        local.block_on(&runtime, async {
+            let (ended, mut all_ended) = tokio::sync::oneshot::channel::<()>();
+            let submits = async {
+                let groups = (0..1_000).map(|_| async {
+                    let start = Instant::now();
+                    let event = self.spin(turns);
+                    let taken = start.elapsed();
+                    event.await.expect("nothing fails");
+                    taken
+                });
+                longest = futures::future::join_all(groups).await.into_iter().max().unwrap_or_default();
+                let _ = ended.send(());
+            };
+            let timer = async {
+                while all_ended.try_recv().is_err() {
+                    let start = Instant::now();
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    late = late.max(start.elapsed().saturating_sub(Duration::from_millis(5)));
+                }
+            };
+            futures::future::join(submits, timer).await;
+        });
+        let what = format!(
+            "1,000 groups of 1 ms from 1,000 tasks of one thread ({:.2?}): longest `submit`",
+            begun.elapsed()
+        );
+        table.text(&what, format!("{longest:.1?}"), "".into(), "".into(), "< 1 ms");
+        table.text(
+            "the same: a timer is late by at most",
+            format!("{late:.1?}"),
+            "".into(),
+            "".into(),
+            "≤ 4 ms",
+        );
+    }
+
+    fn transfers(&self, table: &mut Table, raw: Option<&Raw>, scale: usize) {
+        let times = 2 * scale + 1;
+        let gigabytes = |bytes: usize, ns: f64| format!("{:.1} GB/s", bytes as f64 / ns);
+        for (what, bytes) in [("16 MiB", 16 << 20), ("256 MiB", 256 << 20)] {
+            let all: Vec<_> = (0..times).map(|_| crate::transfers::round(&self.queue, bytes / 4)).collect();
+            let of = |which: usize| median(all.iter().map(|of| of[which]).collect());
+            let base = raw.map(|raw| {
+                let memory = raw.memory(bytes);
+                let mut vec = vec![1_u8; bytes];
+                let of = |mut one: Box<dyn FnMut() -> f64 + '_>| median((0..times).map(|_| one()).collect());
+                let pinned = [of(Box::new(|| memory.up())), of(Box::new(|| memory.down()))];
+                let pageable = [true, false].map(|up| of(Box::new(|| memory.pageable(&mut vec, up))));
+                (pinned, pageable)
+            });
+            for (way, which, at) in
+                [("up from a `Vec`", 0, 0), ("up again", 3, 0), ("down", 1, 1), ("down again", 2, 1)]
+            {
+                let text = base.map_or(String::new(), |(pinned, pageable)| {
+                    format!(
+                        "pinned {}, pageable {}",
+                        gigabytes(bytes, pinned[at]),
+                        gigabytes(bytes, pageable[at])
+                    )
+                });
+                let ratio =
+                    base.map_or(String::new(), |(pinned, _)| format!("{:.2}x", pinned[at] / of(which)));
+                table.text(&format!("{what} {way}"), gigabytes(bytes, of(which)), text, ratio, "≥ 35 GB/s");
+            }
+        }
+        let small = Buffer::<u32>::new(1024);
+        let fresh = || {
+            let filled =
+                self.queue.submit(|cg| cg.fill(&cg.overwrite(&small), 2)).expect("nothing to refuse");
+            filled.blocking_wait().expect("nothing fails");
+            let start = Instant::now();
+            drop(futures::executor::block_on(small.host_read()).expect("nothing fails"));
+            start.elapsed().as_nanos() as f64
+        };
+        let ours = Quantiles::of((0..ROUNDS).map(|_| fresh()).collect());
+        let base = raw.map(|raw| {
+            let memory = raw.memory(4096);
+            let mut vec = vec![1_u8; 4096];
+            let read = |_| {
+                raw.launches(1);
+                memory.pageable(&mut vec, false)
+            };
+            Quantiles::of((0..ROUNDS).map(read).collect())
+        });
+        let text = base.map_or(String::new(), |base| base.to_string());
+        let ratio = base.map_or(String::new(), |base| format!("{:.2}x", ours.half / base.half));
+        table.text("4 KiB of fresh data, awaited, p50 (p99)", ours.to_string(), text, ratio, "≤ 15 us");
+    }
+}
+
+/// What half and nearly all of the measurements do not exceed, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Quantiles {
+    half: f64,
+    most: f64,
+}
+
+impl Quantiles {
+    fn of(mut all: Vec<f64>) -> Self {
+        all.sort_by(f64::total_cmp);
+        Quantiles { half: all[all.len() / 2], most: all[all.len() * 99 / 100] }
+    }
+}
+
+impl std::fmt::Display for Quantiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1} us ({:.0})", self.half / 1e3, self.most / 1e3)
+    }
+}
