@@ -208,7 +208,7 @@ fn a_crashed_kernel_is_a_lost_device() {
         return skipped(&"no discrete GPU, and elsewhere a kernel that crashes ends the process");
     }
     let mut crashed = 0;
-    for completion in [CompletionStrategy::Callback, CompletionStrategy::Waiter] {
+    for completion in [CompletionStrategy::Callback, CompletionStrategy::Waiter, CompletionStrategy::Poller] {
         let child = std::process::Command::new(std::env::current_exe().expect("the test has a path"))
             .args(["--exact", "completion::alone_with_a_crash", "--nocapture"])
             .env(CHILD, completion.to_string())
