@@ -41,7 +41,8 @@ use crate::sys::Event;
 #[derive(Debug)]
 pub(crate) struct Enqueued {
     pub(crate) point: Point,
-    /// One for each native command, in order, or only the last one's where that shows the failures of those before. Empty for a barrier without waits.
+    /// One for each native command, in order, or only the last one's where that shows the failures of those before. Empty for a
+    /// barrier without waits.
     pub(crate) events: SmallVec<[Event; 1]>,
     /// Whether its times are to be told; its events know them then.
     pub(crate) timed: bool,
@@ -200,9 +201,8 @@ impl Progress {
         let lost = table.lost.clone();
         drop(table);
         // Reading a status is a native call, so it happens on a copy of the list, without the lock.
-        let last = groups.iter().rfind(|group| !group.events.is_empty());
-        let ended_well = self.fails_as_a_whole
-            && last.is_none_or(|group| group.events.last().is_none_or(|event| event.status() == Ok(0)));
+        let last = groups.iter().rev().find_map(|group| group.events.last());
+        let ended_well = self.fails_as_a_whole && last.is_none_or(|event| event.status() == Ok(0));
         let notes: Vec<Note> = groups.iter().filter_map(|g| g.note(ended_well, lost.as_ref())).collect();
         // This may be a callback. The table still holds these groups, so no event is released here.
         drop(groups);

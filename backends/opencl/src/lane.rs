@@ -264,27 +264,27 @@ impl OpenClLane {
             None => progress.settle(point),
             // A lost device's events may never end, so there is nothing to watch.
             Some(_) if progress.lost().is_some() => progress.settle(point),
-            Some(group) => {
-                // The event could never end while its command sits in an unflushed queue.
-                if !self.starts_unasked() {
-                    self.stream.flush(point);
-                }
-                self.watch(last(&group), point);
-            }
+            Some(group) => self.watch(last(&group), point),
         }
     }
 
-    /// Whether to flush is left to the watcher, which does so where the device should have been done. A lane with work always has
-    /// an armed point.
+    /// Whether flushing is left to the watcher, which does it when an armed point is not passed soon, in case that the driver
+    /// does not start work unasked here. The runtime keeps a point armed on every lane with work.
     fn starts_unasked(&self) -> bool {
         self.driver.starts_unasked && self.watcher.as_ref().is_some_and(Watcher::flushes)
     }
 
     /// Settles `point` once the event has ended.
     fn watch(&self, event: &Event, point: Point) {
+        // The event could never end while its command sits in an unflushed queue.
+        if !self.starts_unasked() {
+            self.stream.flush(point);
+        }
         if self.watcher.as_ref().is_some_and(|watcher| watcher.watch(&self.stream, point)) {
             return;
         }
+        // There is no watcher, or its thread could not be started.
+        self.stream.flush(point);
         let progress = Arc::clone(&self.stream.progress);
         // What has ended needs no callback. Oclgrind runs everything inside the flush, and never calls back for it.
         if event.status().is_ok_and(|status| status <= 0) {
