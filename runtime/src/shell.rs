@@ -224,6 +224,7 @@ impl Inner {
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
+        engine.set_pinned_most(staging.chunk.saturating_mul(pool::PINNED_CHUNKS));
         let state = State {
             engine,
             lanes: Vec::new(),

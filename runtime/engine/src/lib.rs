@@ -209,6 +209,7 @@ pub struct Engine<S: Shell> {
     kept: Vec<unused::Kept<S::Memory>>,
     /// The most bytes of one staged transfer that go in one piece.
     staging_chunk: usize,
+    pinned_most: usize,
     /// The most bytes of a copy that goes where it is read.
     small_copy: usize,
     record: Option<Box<Record>>,
@@ -249,6 +250,7 @@ impl<S: Shell> Engine<S> {
             closing: Vec::new(),
             kept: Vec::new(),
             staging_chunk: usize::MAX,
+            pinned_most: usize::MAX,
             small_copy: 64 << 10,
             record: None,
         }
@@ -257,6 +259,13 @@ impl<S: Shell> Engine<S> {
     /// Staged transfers of more than this many bytes are cut into chunks of at most this many.
     pub fn set_staging_chunk(&mut self, bytes: usize) {
         self.staging_chunk = bytes;
+        self.pinned_most = bytes;
+    }
+
+    /// The heap's allocation of a root is pinned if the root has at most this many bytes: as many as a chunk, unless said
+    /// otherwise after that.
+    pub fn set_pinned_most(&mut self, bytes: usize) {
+        self.pinned_most = bytes;
     }
 
     /// Copies of up to this many bytes into a device's memory go to the lanes of their readers, even if there

@@ -65,19 +65,16 @@ impl<S: Shell> Root<S> {
     }
 }
 
-/// How many chunks of staging a root may have for its allocation on the heap to be pinned.
-const PINNED_CHUNKS: usize = 4;
-
 impl<S: Shell> Engine<S> {
     /// If a root comes to the heap for the first time, from a memory whose copies block, its allocation there is
-    /// pinned, so that they do not, now or later. More than [`PINNED_CHUNKS`] is not worth it: pinning that
+    /// pinned, so that they do not, now or later. A [large](Engine::set_pinned_most) root is not worth it: pinning that
     /// much takes longer than an additional copy.
     pub(super) fn pin_heap(&mut self, root: RootId, moves: &[(Box3, MemoryId)]) {
         let Some((bounds, from)) = moves.first() else { return };
         let source = self.memories[from.0 as usize].traits;
         let entry = &mut self.roots[root];
         let there = entry.slots.iter().any(|(memory, _)| *memory == HEAP);
-        let is_small = entry.bytes <= self.staging_chunk.saturating_mul(PINNED_CHUNKS);
+        let is_small = entry.bytes <= self.pinned_most;
         let bytes = bounds.volume() * entry.unit;
         if !there && is_small && !source.addressable && bytes > source.download_limit {
             let arriving = moves.iter().map(|(bounds, _)| *bounds).collect();

@@ -22,6 +22,9 @@ pub(crate) struct StagingLimits {
     pub(crate) chunk: usize,
 }
 
+/// How many chunks a buffer may have for its memory on the host to be pinned: to pin more takes longer than a second copy.
+pub(super) const PINNED_CHUNKS: usize = 4;
+
 impl Default for StagingLimits {
     fn default() -> Self {
         StagingLimits { bytes: 64 << 20, chunk: 4 << 20 }
