@@ -106,6 +106,9 @@ pub(crate) struct OpenClLane {
     lanes: Arc<Lanes>,
     device: usize,
     driver: Driver,
+    /// Flushing is left to the watcher, which does it when an armed point is not passed soon, in case that the driver does not
+    /// start work unasked here. The runtime keeps a point armed on every lane with work.
+    watcher_flushes: bool,
     /// `None` where completion is by the driver's callbacks.
     watcher: Option<Watcher>,
 }
@@ -127,7 +130,9 @@ impl OpenClLane {
             CompletionStrategy::Poller => Some(Way::Asking),
             _ => None,
         };
-        OpenClLane { stream, context, lanes, device: spec.device, driver, watcher: way.map(Watcher::new) }
+        let watcher_flushes = driver.starts_unasked && way == Some(Way::Asking);
+        let (device, watcher) = (spec.device, way.map(Watcher::new));
+        OpenClLane { stream, context, lanes, device, driver, watcher_flushes, watcher }
     }
 
     /// The groups of other lanes to wait for, with their queues flushed. Those that have ended are left out.
@@ -235,7 +240,7 @@ unsafe impl Lane for OpenClLane {
             return;
         }
         self.stream.progress.sweep();
-        if !self.starts_unasked() {
+        if !self.watcher_flushes {
             self.stream.flush(Point(u64::MAX));
         }
     }
@@ -268,16 +273,10 @@ impl OpenClLane {
         }
     }
 
-    /// Whether flushing is left to the watcher, which does it when an armed point is not passed soon, in case that the driver
-    /// does not start work unasked here. The runtime keeps a point armed on every lane with work.
-    fn starts_unasked(&self) -> bool {
-        self.driver.starts_unasked && self.watcher.as_ref().is_some_and(Watcher::flushes)
-    }
-
     /// Settles `point` once the event has ended.
     fn watch(&self, event: &Event, point: Point) {
         // The event could never end while its command sits in an unflushed queue.
-        if !self.starts_unasked() {
+        if !self.watcher_flushes {
             self.stream.flush(point);
         }
         if self.watcher.as_ref().is_some_and(|watcher| watcher.watch(&self.stream, point)) {

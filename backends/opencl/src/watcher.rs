@@ -54,11 +54,6 @@ impl Watcher {
         Watcher { shared, way }
     }
 
-    /// Whether it sees to it that what it watches was flushed.
-    pub(crate) fn flushes(&self) -> bool {
-        self.way == Way::Asking
-    }
-
     /// Has a point reported once it is passed. Returns false if the thread could not be started.
     pub(crate) fn watch(&self, stream: &Arc<Stream>, point: Point) -> bool {
         let mut state = lock(&self.shared.state);
@@ -107,36 +102,32 @@ impl Shared {
     /// The first and the last armed point. While none is, looks out for one for a moment, so that who feeds one group after
     /// another need not wake this thread for each, and then sleeps. `None` once the lane was dropped.
     fn armed(&self, progress: &Progress, way: Way) -> Option<(Point, Point)> {
-        let found = |state: &State| Some((*state.armed.first()?, *state.armed.last()?));
         let since = Instant::now();
-        loop {
-            let state = lock(&self.state);
-            if state.closed {
-                return None;
-            }
-            if let Some(points) = found(&state) {
-                return Some(points);
-            }
-            drop(state);
-            if way == Way::Waiting || since.elapsed() >= Pace::UNPAUSED {
-                break;
-            }
-            Pace::spin(Pace::BRIEFLY);
-        }
-        // This thread is ours and not the driver's, so it may release what it has retired. It does so when nobody is waiting for
-        // anything, since drivers make those who enqueue wait meanwhile.
-        progress.sweep();
+        let mut swept = false;
         let mut state = lock(&self.state);
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(points) = found(&state) {
-                return Some(points);
+            if let (Some(first), Some(last)) = (state.armed.first(), state.armed.last()) {
+                return Some((*first, *last));
             }
-            state.asleep = true;
-            state = self.armed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.asleep = false;
+            if way == Way::Asking && since.elapsed() < Pace::UNPAUSED {
+                drop(state);
+                Pace::spin(Pace::BRIEFLY);
+                state = lock(&self.state);
+            } else if !swept {
+                // This thread is ours and not the driver's, so it may release what it has retired. It does so when nobody waits for
+                // anything, since drivers make those who enqueue wait meanwhile.
+                drop(state);
+                progress.sweep();
+                swept = true;
+                state = lock(&self.state);
+            } else {
+                state.asleep = true;
+                state = self.armed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.asleep = false;
+            }
         }
     }
 

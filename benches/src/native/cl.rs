@@ -256,58 +256,34 @@ pub(super) struct Memory<'r> {
 impl Memory<'_> {
     /// Nanoseconds for a copy to the device out of pinned memory.
     pub(super) fn up(&self) -> f64 {
-        let start = Instant::now();
-        // SAFETY: both have so many bytes, and the copy is waited for.
-        let code = unsafe {
-            (self.raw.api.write)(
-                self.raw.queue,
-                self.device,
-                FALSE,
-                0,
-                self.bytes,
-                self.address,
-                0,
-                null(),
-                null_mut(),
-            )
-        };
-        assert_eq!(code, 0, "the copy is taken");
-        self.raw.finish();
-        start.elapsed().as_nanos() as f64
+        // SAFETY: the driver mapped so many bytes there.
+        unsafe { self.copy(self.address, true) }
     }
 
     /// The same the other way.
     pub(super) fn down(&self) -> f64 {
-        let start = Instant::now();
         // SAFETY: as above.
-        let code = unsafe {
-            (self.raw.api.read)(
-                self.raw.queue,
-                self.device,
-                TRUE,
-                0,
-                self.bytes,
-                self.address,
-                0,
-                null(),
-                null_mut(),
-            )
-        };
-        assert_eq!(code, 0, "the copy is taken");
-        start.elapsed().as_nanos() as f64
+        unsafe { self.copy(self.address, false) }
     }
 
     /// The same to and from memory that the driver does not know.
     pub(super) fn pageable(&self, memory: &mut [u8], up: bool) -> f64 {
         assert_eq!(memory.len(), self.bytes, "the copy is of all bytes");
+        // SAFETY: the slice has so many bytes, and is borrowed alone.
+        unsafe { self.copy(memory.as_mut_ptr().cast(), up) }
+    }
+
+    /// # Safety
+    /// The host's memory has so many bytes as this, and nobody else uses them.
+    unsafe fn copy(&self, host: *mut c_void, up: bool) -> f64 {
+        let (api, queue, bytes) = (&self.raw.api, self.raw.queue, self.bytes);
         let start = Instant::now();
-        let (api, queue, at) = (&self.raw.api, self.raw.queue, memory.as_mut_ptr().cast());
-        // SAFETY: both have so many bytes, and the copy is waited for.
+        // SAFETY: both have so many bytes, as the caller promises of the host's, and the copy is waited for.
         let code = unsafe {
             if up {
-                (api.write)(queue, self.device, TRUE, 0, self.bytes, at, 0, null(), null_mut())
+                (api.write)(queue, self.device, FALSE, 0, bytes, host, 0, null(), null_mut())
             } else {
-                (api.read)(queue, self.device, TRUE, 0, self.bytes, at, 0, null(), null_mut())
+                (api.read)(queue, self.device, TRUE, 0, bytes, host, 0, null(), null_mut())
             }
         };
         assert_eq!(code, 0, "the copy is taken");

@@ -209,6 +209,7 @@ pub struct Engine<S: Shell> {
     kept: Vec<unused::Kept<S::Memory>>,
     /// The most bytes of one staged transfer that go in one piece.
     staging_chunk: usize,
+    /// The most bytes of a root whose allocation on the heap is pinned.
     pinned_most: usize,
     /// The most bytes of a copy that goes where it is read.
     small_copy: usize,
@@ -259,11 +260,9 @@ impl<S: Shell> Engine<S> {
     /// Staged transfers of more than this many bytes are cut into chunks of at most this many.
     pub fn set_staging_chunk(&mut self, bytes: usize) {
         self.staging_chunk = bytes;
-        self.pinned_most = bytes;
     }
 
-    /// The heap's allocation of a root is pinned if the root has at most this many bytes: as many as a chunk, unless said
-    /// otherwise after that.
+    /// The heap's allocation of a root may be pinned if the root has at most this many bytes.
     pub fn set_pinned_most(&mut self, bytes: usize) {
         self.pinned_most = bytes;
     }

@@ -437,6 +437,7 @@ impl Program {
         engine.set_small_copy(self.small_copy);
         if let Some(chunk) = self.chunk {
             engine.set_staging_chunk(chunk);
+            engine.set_pinned_most(chunk);
         }
         let domains: Vec<_> = (0..self.contexts.max(1)).map(|_| engine.add_domain()).collect();
         for context in 0..self.contexts {

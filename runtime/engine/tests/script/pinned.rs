@@ -5,6 +5,7 @@ use super::*;
 /// A device whose copies to other memory block, and its memory.
 fn pinning_device(s: &mut Script) -> (DeviceId, MemoryId) {
     s.engine.set_staging_chunk(1 << 20);
+    s.engine.set_pinned_most(1 << 20);
     let domain = s.engine.add_domain();
     let context = s.engine.add_context(domain);
     let traits = MemoryTraits { addressable: false, download_limit: 0, ..MemoryTraits::heap() };
