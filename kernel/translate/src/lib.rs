@@ -11,6 +11,7 @@ mod dump;
 mod error;
 mod fence;
 mod float_add;
+mod immediate;
 mod packed;
 mod prove;
 mod statements;

@@ -7,6 +7,7 @@ use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, 
 use crate::compared::{Branches, Comparison};
 use crate::error::TranslateError;
 use crate::fence::Fence;
+use crate::immediate;
 use crate::prove::prove;
 
 /// A module that was checked, with what the check found out about it.
@@ -142,6 +143,33 @@ impl Checked {
     /// The module with reads that make no branches, for GPUs.
     pub fn unbranched(self) -> Result<Checked, TranslateError> {
         self.changed(crate::unbranched::unbranch)
+    }
+
+    /// The module with the uniform at `binding` of group 0 as immediate data, and how many bytes these are, which a launch hands
+    /// over beside its commands; the module as it is where the uniform is missing, of more than `most` bytes, or of a type that
+    /// immediate data cannot have.
+    ///
+    /// ```
+    /// use windlass_kernel_translate::wgsl::Checked;
+    /// let text = "
+    ///     @group(0) @binding(0) var<uniform> v: vec3u;
+    ///     @compute @workgroup_size(64) fn main() { _ = v.x; }";
+    /// let checked = Checked::parse(text).unwrap();
+    /// let (checked, none) = checked.with_immediates(0, 8);
+    /// assert_eq!(none, None);
+    /// let (checked, bytes) = checked.with_immediates(0, 128);
+    /// assert_eq!(bytes, Some(12));
+    /// assert_eq!(checked.with_immediates(0, 128).1, None, "it is no uniform any more");
+    /// ```
+    pub fn with_immediates(self, binding: u32, most: u32) -> (Checked, Option<u32>) {
+        let found = immediate::uniform(&self.module, binding).filter(|(_, bytes)| *bytes <= most);
+        let Some((uniform, bytes)) = found else { return (self, None) };
+        let mut module = self.module.clone();
+        immediate::make(&mut module, uniform);
+        match validator().validate(&module) {
+            Ok(info) => (Checked { module, info, ..self }, Some(bytes)),
+            Err(_) => (self, None),
+        }
     }
 
     fn changed(self, change: impl FnOnce(&mut naga::Module)) -> Result<Checked, TranslateError> {
