@@ -13,10 +13,11 @@ use windlass_kernel_translate::dump;
 use crate::error::{Faults, failed, unsupported};
 use crate::gpu::Gpu;
 use crate::lane::WgpuLane;
-use crate::memory::{DeviceMemory, padded};
+use crate::memory::{BufferMemory, padded};
 use crate::process_exit::Native;
+use crate::stage::Spare;
 use crate::submit::Worker;
-use crate::{device, kernel, process_exit};
+use crate::{device, kernel, ops, pinned, process_exit};
 
 /// A wgpu device, opened. Behind `dyn Context`, this is what a downcast through `Any` finds.
 pub struct WgpuContext {
@@ -45,7 +46,7 @@ impl WgpuContext {
         let faults = Faults::watch(&device, sink);
         let (device, queue) = (Native::new(device), Native::new(queue));
         let is_real = info.kind.is_gpu();
-        let gpu = Arc::new(Gpu { device, queue, limits, is_real, faults });
+        let gpu = Arc::new(Gpu { device, queue, limits, is_real, faults, spare: Spare::default() });
         Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu })
     }
 
@@ -66,6 +67,8 @@ fn context_info(device: DeviceInfo) -> ContextInfo {
     // `passed` runs on our waiter thread, or inside the runtime's own call of `arm`. Allocating takes well under a millisecond,
     // even while another thread waits for the device. Without `truly_waits`: `build` compiles inside its one poll.
     ContextInfo::new(vec![device.memory(MemoryIndex::Own(0))], vec![memory])
+        // What is copied to staging and from it here is copied by the one thread that submits, or that waits.
+        .pageable_limits(ops::LIGHT, ops::LIGHT)
         .completions([CompletionStrategy::Waiter])
         .feeds_from_sink()
         .allocates_at_once()
@@ -78,7 +81,7 @@ impl fmt::Debug for WgpuContext {
 }
 
 // SAFETY: memory is a buffer of wgpu's, zeroed by it, of the requested size, and without a host address; staging is
-// `HostMemory`. Lanes work on what their commands name: see `WgpuLane`.
+// `HostMemory`, or a buffer that is mapped for as long as it lives. Lanes work on what their commands name: see `WgpuLane`.
 #[async_trait]
 unsafe impl Context for WgpuContext {
     fn info(&self) -> &ContextInfo {
@@ -106,7 +109,7 @@ unsafe impl Context for WgpuContext {
             return unsupported(format!("an allocation of {bytes} bytes on a device that allows {most}"));
         }
         let created =
-            self.gpu.guarded("Device::create_buffer", || Ok(DeviceMemory::create(&self.gpu.device, bytes)));
+            self.gpu.guarded("Device::create_buffer", || Ok(BufferMemory::create(&self.gpu.device, bytes)));
         match created {
             Ok(memory) => Ok(Arc::new(memory)),
             Err(BackendError::OutOfMemory { .. }) => Err(BackendError::OutOfMemory { bytes }),
@@ -116,7 +119,11 @@ unsafe impl Context for WgpuContext {
 
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {
         self.worker.check_open()?;
-        Ok(Arc::new(HostMemory::zeroed(bytes)?))
+        match pinned::allocate(&self.gpu, bytes) {
+            // Of such memory there may be less than of the host's.
+            Err(BackendError::OutOfMemory { .. }) => Ok(Arc::new(HostMemory::zeroed(bytes)?)),
+            made => Ok(Arc::new(made?)),
+        }
     }
 
     async fn build(

@@ -90,6 +90,7 @@ pub(crate) fn features(adapter: &wgpu::Adapter) -> Features {
         | Features::SHADER_FLOAT32_ATOMIC
         | Features::SUBGROUP
         | Features::SUBGROUP_BARRIER
+        | Features::IMMEDIATES
         | Features::PIPELINE_CACHE;
     adapter.features() & wanted
 }

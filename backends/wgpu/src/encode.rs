@@ -1,165 +1,158 @@
-//! Encoding: operations to wgpu commands, with one encoder for each group.
-
-use std::sync::mpsc;
+//! Encoding: operations to wgpu's commands.
 
 use windlass_backend::{BackendError, Region};
 
 use crate::gpu::Gpu;
-use crate::memory::{DeviceBox, HostBox, padded};
-use crate::ops::{Op, Ops};
-use crate::process_exit;
-use crate::stage::Stage;
+use crate::launch::Recorder;
+use crate::memory::{BufferBox, HostBox, padded};
+use crate::ops::Op;
+use crate::stage::{Piece, Stage};
 
 /// At most this many bytes of a repeated pattern are made on the host; a longer fill copies them several times.
 const FILL_CHUNK: usize = 256 << 10;
 
-/// A read-back: bytes in a staging buffer, which wgpu maps when the submission has ended, bound for host memory.
+/// A read-back: bytes in a piece of staging memory, bound for host memory.
 #[derive(Debug)]
 pub(crate) struct Download {
-    staging: wgpu::Buffer,
+    from: Piece,
     stride: usize,
     to: HostBox,
-    /// Whether mapping succeeded, once wgpu has called back.
-    mapped: mpsc::Receiver<bool>,
 }
 
 impl Download {
-    /// The host memory that will be written.
-    pub(crate) fn to(&self) -> &HostBox {
-        &self.to
-    }
-
     /// Moves the bytes into host memory, after their submission has ended and before its points are reported.
-    ///
-    /// Whichever thread polls first sees the submission's end and runs its callbacks. That may be the submitter, inside
-    /// `Queue::submit`, and our own wait may return before it has called back. So this waits for the callback.
-    ///
-    /// A callback may also be dropped without a call, if the poll that was to run it panicked (see `event::poll`). The buffer
-    /// is mapped then; if not, asking for the view fails below.
-    pub(crate) fn finish(self, gpu: &Gpu) -> Result<(), String> {
-        let mapped = loop {
-            match self.mapped.recv_timeout(process_exit::SLICE) {
-                Ok(mapped) => break mapped,
-                Err(mpsc::RecvTimeoutError::Disconnected) => break true,
-                Err(mpsc::RecvTimeoutError::Timeout) if gpu.faults.lost().is_none() => {}
-                Err(mpsc::RecvTimeoutError::Timeout) => break false,
-            }
-        };
-        if !mapped {
-            return Err("the staging buffer of a read-back could not be mapped".into());
-        }
-        let view = self.staging.slice(..).get_mapped_range().map_err(|e| e.to_string())?;
-        self.to.write_rows(&view, self.stride);
-        Ok(())
+    pub(crate) fn finish(&self) {
+        self.to.write_rows(self.from.read(), self.stride);
     }
 }
 
-/// Encodes one group. To be called under error scopes. If it fails, nothing of the group runs.
-pub(crate) fn group(
+/// Operations as commands.
+pub(crate) struct Encoded {
+    pub(crate) commands: wgpu::CommandBuffer,
+    pub(crate) downloads: Vec<Download>,
+}
+
+/// Encodes operations, of one group or of many. To be called under error scopes. If it fails, nothing of them runs.
+pub(crate) fn encode<'o>(
     gpu: &Gpu,
     stage: &mut Stage,
-    ops: Ops,
-) -> Result<(wgpu::CommandBuffer, Vec<Download>), BackendError> {
-    let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    ops: impl Iterator<Item = &'o Op>,
+) -> Result<Encoded, BackendError> {
+    let mut to = Encoding {
+        gpu,
+        stage,
+        encoder: gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()),
+        shown: Vec::new(),
+    };
     let mut downloads = Vec::new();
-    let mut ops = ops.into_iter().peekable();
+    let mut recorder = Recorder::default();
+    let mut ops = ops.peekable();
     while let Some(op) = ops.next() {
         match op {
             Op::Launch(first) => {
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                first.record(gpu, stage, &mut pass)?;
+                let mut pass = to.encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                recorder.record(gpu, to.stage, &mut pass, first)?;
                 // Consecutive launches share a pass, since a pass costs more than a launch. wgpu orders them inside it.
                 while let Some(Op::Launch(next)) = ops.next_if(|op| matches!(op, Op::Launch(_))) {
-                    next.record(gpu, stage, &mut pass)?;
+                    recorder.record(gpu, to.stage, &mut pass, next)?;
                 }
+                recorder.end_pass();
             }
-            Op::Upload(from, to) => upload(gpu, stage, &mut encoder, &from, &to)?,
-            Op::Download(from, to) => downloads.push(download(gpu, &mut encoder, &from, to)),
-            Op::Move(from, to) => shift(gpu, &mut encoder, &from, &to),
-            Op::Fill(to, pattern) => fill(gpu, stage, &mut encoder, &to, &pattern)?,
+            Op::Upload(from, target) => to.upload(from, target)?,
+            Op::Download(from, target) => downloads.push(to.download(from, target)?),
+            Op::Move(from, target) => to.shift(from, target),
+            Op::Fill(target, pattern) => to.fill(target, pattern)?,
         }
     }
-    Ok((encoder.finish(), downloads))
+    to.show();
+    Ok(Encoded { commands: to.encoder.finish(), downloads })
 }
 
-/// Host memory is read while encoding, before the group runs: the runtime keeps it unchanged until the point is passed.
-fn upload(
-    gpu: &Gpu,
-    stage: &mut Stage,
-    encoder: &mut wgpu::CommandEncoder,
-    from: &HostBox,
-    to: &DeviceBox,
-) -> Result<(), BackendError> {
-    let packed = packed(to.region);
-    let mut piece = stage.uploads.piece(&gpu.device, packed.end())?;
-    let mut at = 0;
-    from.read_rows(|row| {
-        piece.write(at, row);
-        at += packed.row_pitch;
-    });
-    let mut staged = packed;
-    staged.offset = piece.offset as usize;
-    copy(encoder, (&piece.buffer, staged), (&to.buffer, to.region));
-    Ok(())
+/// What is being encoded.
+struct Encoding<'a> {
+    gpu: &'a Gpu,
+    stage: &'a mut Stage,
+    encoder: wgpu::CommandEncoder,
+    /// Buffers of the host's memory that are written.
+    shown: Vec<wgpu::Buffer>,
 }
 
-fn download(gpu: &Gpu, encoder: &mut wgpu::CommandEncoder, from: &DeviceBox, to: HostBox) -> Download {
-    let packed = packed(from.region);
-    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-    let staging = scratch(gpu, packed.end(), usage);
-    copy(encoder, (&from.buffer, from.region), (&staging, packed));
-    let (outcome, mapped) = mpsc::channel();
-    encoder.map_buffer_on_submit(&staging, wgpu::MapMode::Read, .., move |result| {
-        // The receiver is gone if the batch failed to be submitted.
-        let _ = outcome.send(result.is_ok());
-    });
-    Download { staging, stride: packed.row_pitch, to, mapped }
-}
-
-/// wgpu refuses copies within one buffer, so those go through a scratch buffer.
-fn shift(gpu: &Gpu, encoder: &mut wgpu::CommandEncoder, from: &DeviceBox, to: &DeviceBox) {
-    if from.buffer != to.buffer {
-        return copy(encoder, (&from.buffer, from.region), (&to.buffer, to.region));
+impl Encoding<'_> {
+    /// Host memory is read while encoding, before the group runs: the runtime keeps it unchanged until the point is passed.
+    fn upload(&mut self, from: &HostBox, to: &BufferBox) -> Result<(), BackendError> {
+        let packed = packed(to.region);
+        let mut piece = self.stage.up.piece(&self.gpu.device, &self.gpu.spare, packed.end())?;
+        let mut at = 0;
+        from.read_rows(|row| {
+            piece.write(at, row);
+            at += packed.row_pitch;
+        });
+        copy(&mut self.encoder, (&piece.buffer, staged(packed, &piece)), (&to.buffer, to.region));
+        Ok(())
     }
-    let packed = packed(from.region);
-    let between = scratch(gpu, packed.end(), wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST);
-    copy(encoder, (&from.buffer, from.region), (&between, packed));
-    copy(encoder, (&between, packed), (&to.buffer, to.region));
-}
 
-fn fill(
-    gpu: &Gpu,
-    stage: &mut Stage,
-    encoder: &mut wgpu::CommandEncoder,
-    to: &DeviceBox,
-    pattern: &[u8],
-) -> Result<(), BackendError> {
-    let row = padded(to.region.width);
-    if pattern.iter().all(|byte| *byte == 0) {
+    fn download(&mut self, from: &BufferBox, to: &HostBox) -> Result<Download, BackendError> {
+        let packed = packed(from.region);
+        let piece = self.stage.down.piece(&self.gpu.device, &self.gpu.spare, packed.end())?;
+        copy(&mut self.encoder, (&from.buffer, from.region), (&piece.buffer, staged(packed, &piece)));
+        self.shown.push(piece.buffer.clone());
+        Ok(Download { from: piece, stride: packed.row_pitch, to: to.clone() })
+    }
+
+    /// wgpu refuses copies within one buffer, so those go through a scratch buffer.
+    fn shift(&mut self, from: &BufferBox, to: &BufferBox) {
+        if to.addresses().is_some() {
+            self.shown.push(to.buffer.clone());
+        }
+        if from.buffer != to.buffer {
+            return copy(&mut self.encoder, (&from.buffer, from.region), (&to.buffer, to.region));
+        }
+        let packed = packed(from.region);
+        let between = scratch(self.gpu, packed.end());
+        copy(&mut self.encoder, (&from.buffer, from.region), (&between, packed));
+        copy(&mut self.encoder, (&between, packed), (&to.buffer, to.region));
+    }
+
+    fn fill(&mut self, to: &BufferBox, pattern: &[u8]) -> Result<(), BackendError> {
+        let row = padded(to.region.width);
+        if to.addresses().is_some() {
+            self.shown.push(to.buffer.clone());
+        }
+        if pattern.iter().all(|byte| *byte == 0) {
+            for offset in to.region.row_offsets() {
+                self.encoder.clear_buffer(&to.buffer, offset as u64, Some(row as u64));
+            }
+            return Ok(());
+        }
+        // A chunk holds whole patterns and whole words, so that the next one continues where it ends.
+        let unit = pattern.len() * padding_free(pattern.len());
+        let chunk = row.min(unit * (FILL_CHUNK / unit).max(1));
+        let mut piece = self.stage.up.piece(&self.gpu.device, &self.gpu.spare, chunk)?;
+        let bytes: Vec<u8> = pattern.iter().copied().cycle().take(chunk).collect();
+        piece.write(0, &bytes);
         for offset in to.region.row_offsets() {
-            encoder.clear_buffer(&to.buffer, offset as u64, Some(row as u64));
+            for at in (0..row).step_by(chunk) {
+                let (from, size) = ((&piece.buffer, piece.offset), chunk.min(row - at) as u64);
+                self.encoder.copy_buffer_to_buffer(from.0, from.1, &to.buffer, (offset + at) as u64, size);
+            }
         }
-        return Ok(());
+        Ok(())
     }
-    // A chunk holds whole patterns and whole words, so that the next one continues where it ends.
-    let unit = pattern.len() * padding_free(pattern.len());
-    let chunk = row.min(unit * (FILL_CHUNK / unit).max(1));
-    let mut piece = stage.uploads.piece(&gpu.device, chunk)?;
-    let bytes: Vec<u8> = pattern.iter().copied().cycle().take(chunk).collect();
-    piece.write(0, &bytes);
-    for offset in to.region.row_offsets() {
-        for at in (0..row).step_by(chunk) {
-            let size = chunk.min(row - at) as u64;
-            encoder.copy_buffer_to_buffer(
-                &piece.buffer,
-                piece.offset,
-                &to.buffer,
-                (offset + at) as u64,
-                size,
-            );
+
+    /// Makes what was written to host memory visible there: by Vulkan's rules the end of a submission alone does not. wgpu puts
+    /// this barrier only before its own mappings.
+    fn show(&mut self) {
+        let state = wgpu::BufferUses::MAP_READ;
+        let shown = self.shown.iter().map(|buffer| wgpu::BufferTransition { buffer, state });
+        if !self.shown.is_empty() {
+            self.encoder.transition_resources(shown, std::iter::empty());
         }
     }
-    Ok(())
+}
+
+/// Where a piece has what is packed.
+fn staged(packed: Region, piece: &Piece) -> Region {
+    Region { offset: piece.offset as usize, ..packed }
 }
 
 /// How often a pattern of this length must be repeated to end at a word.
@@ -196,7 +189,8 @@ fn copy(
     }
 }
 
-fn scratch(gpu: &Gpu, bytes: usize, usage: wgpu::BufferUsages) -> wgpu::Buffer {
+fn scratch(gpu: &Gpu, bytes: usize) -> wgpu::Buffer {
     let size = bytes as u64;
+    let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
     gpu.device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false })
 }

@@ -1,19 +1,26 @@
 //! Completion: from the end of a submission to verdicts.
 
+use std::hint;
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use windlass_backend::{BackendError, Completion, Failed, Note, Point};
 use windlass_sync::panics::catch;
 
+use crate::encode::Download;
 use crate::error::failed;
 use crate::flight::{End, Flight};
 use crate::gpu::Gpu;
 use crate::inbox::Inbox;
 use crate::process_exit;
 
-/// The waiter thread: settles batches, oldest first, until the submitter has ended.
+/// How long the waiter asks without a pause whether a batch has ended, and how long it looks for the next one. To wake a thread that
+/// sleeps takes as long. Only where it is not the processor's own cores that it keeps busy.
+const SPIN: Duration = Duration::from_micros(40);
+
+/// The waiter thread: settles batches, oldest first, until nothing is submitted any more.
 pub(crate) fn wait(gpu: &Gpu, inbox: &Inbox, flights: &mpsc::Receiver<Flight>) {
-    for flight in flights {
+    while let Some(flight) = next(gpu, flights) {
         let ends = settle(gpu, flight);
         // Before the reports: the submitter can hand over the next batch, and the device does not idle meanwhile.
         inbox.finished();
@@ -21,27 +28,43 @@ pub(crate) fn wait(gpu: &Gpu, inbox: &Inbox, flights: &mpsc::Receiver<Flight>) {
     }
 }
 
+/// The next batch, for which the thread lingers before it sleeps.
+fn next(gpu: &Gpu, flights: &mpsc::Receiver<Flight>) -> Option<Flight> {
+    let lingering = spin(gpu, || flights.try_recv().ok());
+    lingering.or_else(|| flights.recv().ok())
+}
+
+/// Asks again and again, for a while.
+fn spin<T>(gpu: &Gpu, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    if !gpu.is_real {
+        return None;
+    }
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            None if begun.elapsed() < SPIN => hint::spin_loop(),
+            answer => return answer,
+        }
+    }
+}
+
 /// Blocks until a batch has ended, completes its read-backs, and finds out which groups failed.
-fn settle(gpu: &Gpu, Flight { index, mut ends, downloads }: Flight) -> Vec<End> {
+fn settle(gpu: &Gpu, Flight { index, mut ends, downloads, stage }: Flight) -> Vec<End> {
     let ended = index.and_then(|index| index.map_or(Ok(()), |index| wait_for(gpu, index)));
     let _inside = process_exit::enter();
-    // Whether something failed in a way that a lost device would explain.
-    let mut doubtful = ended.is_err();
-    match ended {
+    match &ended {
         Ok(()) => {
-            for (at, download) in downloads {
-                if let Err(why) = download.finish(gpu) {
-                    doubtful = true;
-                    ends[at].error.get_or_insert(failed("Buffer::map_async", why));
-                }
-            }
+            downloads.iter().for_each(Download::finish);
+            drop(downloads);
+            gpu.spare.take_back(stage);
         }
+        // The device may still use its staging, which goes with the submission.
         Err(error) => ends.iter_mut().for_each(|end| {
             end.error.get_or_insert(error.clone());
         }),
     }
     if ends.iter().any(|end| end.error.is_some()) {
-        look_for_loss(gpu, doubtful);
+        look_for_loss(gpu, ended.is_err());
     }
     if let Some(error) = gpu.faults.lost() {
         // wgpu silently drops what is submitted to a lost device, so even groups that seem to have succeeded may not have run.
@@ -58,6 +81,16 @@ fn settle(gpu: &Gpu, Flight { index, mut ends, downloads }: Flight) -> Vec<End> 
 /// Blocks until a submission has ended. It waits in slices, and leaves the driver between them, so that an exit of the process
 /// is not held up.
 fn wait_for(gpu: &Gpu, index: wgpu::SubmissionIndex) -> Result<(), BackendError> {
+    // Whether the queue is empty can be asked for less than whether this submission has ended, and without the panic that waiting
+    // may meet (see `poll`). Where another is behind it there is no hurry: the device has work.
+    let emptied = spin(gpu, || match poll(gpu, wgpu::PollType::Poll) {
+        Ok(Ok(wgpu::PollStatus::QueueEmpty)) => Some(Ok(())),
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
+    });
+    if let Some(ended) = emptied {
+        return ended;
+    }
     loop {
         let wait = wgpu::PollType::Wait {
             submission_index: Some(index.clone()),
@@ -84,8 +117,7 @@ fn look_for_loss(gpu: &Gpu, doubtful: bool) {
 /// It also panics when a wait has just timed out, the submission ends at that moment, and another thread's poll (each
 /// `Queue::submit` has one) settles it first: a "this should never be hit" of wgpu's compares the old state of the fence with
 /// the new state of the queue. That panic is spurious. It is fixed in the release after 30.0.1, with which this can be removed
-/// (see the crate's documentation). The callbacks that this poll had collected are dropped. Only read-backs have any, and
-/// `Download::finish` handles that.
+/// (see the crate's documentation). There are no callbacks that it could lose.
 fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu::PollError>, BackendError> {
     let _inside = process_exit::enter();
     catch(|| gpu.device.poll(how)).or_else(|panic| {

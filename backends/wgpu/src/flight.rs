@@ -1,10 +1,11 @@
-//! A batch in flight, as plain data from the submitter to the waiter.
+//! A batch in flight, as plain data from whoever submits it to the waiter.
 
 use std::sync::Arc;
 
 use windlass_backend::{BackendError, Completion, Point};
 
 use crate::encode::Download;
+use crate::stage::Stage;
 
 /// The end of one group.
 pub(crate) struct End {
@@ -20,6 +21,8 @@ pub(crate) struct Flight {
     pub(crate) index: Result<Option<wgpu::SubmissionIndex>, BackendError>,
     /// The groups, in order.
     pub(crate) ends: Vec<End>,
-    /// What it reads back, each with the position of its group in `ends`.
-    pub(crate) downloads: Vec<(usize, Download)>,
+    /// What it reads back.
+    pub(crate) downloads: Vec<Download>,
+    /// Its staging memory.
+    pub(crate) stage: Stage,
 }

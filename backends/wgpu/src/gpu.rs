@@ -6,6 +6,7 @@ use windlass_backend::BackendError;
 
 use crate::error::{Faults, guarded};
 use crate::process_exit::Native;
+use crate::stage::Spare;
 
 /// An open device with its queue.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Gpu {
     /// Whether it is a GPU, and not a CPU that acts as one.
     pub(crate) is_real: bool,
     pub(crate) faults: Arc<Faults>,
+    /// Staging for later batches.
+    pub(crate) spare: Spare,
 }
 
 impl Gpu {

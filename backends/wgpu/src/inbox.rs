@@ -1,4 +1,4 @@
-//! What passes between a device's lanes, its submitter and its waiter.
+//! What passes between a device's lanes, whoever submits, and its waiter.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use windlass_backend::{BackendError, Completion, Point};
 use windlass_sync::facade::{Condvar, Mutex, MutexGuard, lock};
 
-use crate::ops::Ops;
+use crate::ops::{Op, Ops};
 
 /// One batch to run, and one to follow it without a gap. What is fed meanwhile makes up the next.
 const IN_FLIGHT: u64 = 2;
@@ -28,8 +28,8 @@ pub(crate) enum Ending {
     Abandoned,
 }
 
-/// The queue from the lanes to the submitter, and the count of batches between submitter and waiter. Only the submitter ever
-/// waits here, so one notification reaches it.
+/// The queue from the lanes to whoever submits, and the count of batches between that one and the waiter. Only the submitter's
+/// thread ever waits here, so one notification reaches it.
 #[derive(Default)]
 pub(crate) struct Inbox {
     line: Mutex<Line>,
@@ -41,6 +41,8 @@ struct Line {
     jobs: VecDeque<Job>,
     /// Whether the jobs are to be submitted; until then a run of feeds gathers without waking the submitter.
     flushed: bool,
+    /// Whether somebody is submitting what was taken, so that nothing behind it may be.
+    taken: bool,
     ending: Option<Ending>,
     /// Batches handed to the waiter, and batches it has finished.
     submitted: u64,
@@ -58,8 +60,21 @@ impl Line {
     fn ready(&self) -> bool {
         // What was fed before an ending is still submitted, in its turn; only then does `next` return `None`.
         let wanted = self.ending.is_some() || self.flushed && !self.jobs.is_empty();
-        wanted && (self.jobs.is_empty() || self.submitted - self.finished < IN_FLIGHT)
+        wanted && !self.taken && (self.jobs.is_empty() || self.submitted - self.finished < IN_FLIGHT)
     }
+
+    /// Everything that is waiting, for the one who calls.
+    fn take(&mut self) -> Taken {
+        (self.flushed, self.taken) = (false, true);
+        Taken { jobs: mem::take(&mut self.jobs), finished: self.finished }
+    }
+}
+
+/// Jobs to be submitted, by the one who has taken them, and nobody else until [`Inbox::handed_over`].
+pub(crate) struct Taken {
+    pub(crate) jobs: VecDeque<Job>,
+    /// How many batches had been finished.
+    pub(crate) finished: u64,
 }
 
 impl Inbox {
@@ -75,12 +90,32 @@ impl Inbox {
         lock(&self.line).check_open()
     }
 
-    pub(crate) fn flush(&self) {
+    /// Lets what was pushed be submitted: by the caller, who is handed it, if that takes next to no time, because the device has
+    /// nothing to do and there is little; else by the submitter.
+    ///
+    /// An idle device is so given its work one wake-up of a thread earlier. A busy one is left to the submitter, since there a
+    /// submission may block until the last one has ended, and since what gathers meanwhile is submitted for less.
+    pub(crate) fn flush(&self) -> Option<Taken> {
         let mut line = lock(&self.line);
-        if !line.jobs.is_empty() {
-            line.flushed = true;
-            self.moved.notify_one();
+        if line.jobs.is_empty() {
+            return None;
         }
+        line.flushed = true;
+        let is_idle = line.submitted == line.finished && line.ending.is_none();
+        if is_idle && line.ready() && is_little(&line.jobs) {
+            return Some(line.take());
+        }
+        self.wake_if_ready(&line);
+        None
+    }
+
+    /// What was taken has been submitted, but for what is given back: the submitter goes on with it.
+    pub(crate) fn handed_over(&self, rest: VecDeque<Job>) {
+        let mut line = lock(&self.line);
+        line.taken = false;
+        line.flushed |= !rest.is_empty();
+        rest.into_iter().rev().for_each(|job| line.jobs.push_front(job));
+        self.wake_if_ready(&line);
     }
 
     /// Takes nothing more; only the first ending counts.
@@ -100,17 +135,20 @@ impl Inbox {
 
     /// A batch has left the device.
     pub(crate) fn finished(&self) {
-        lock(&self.line).finished += 1;
-        self.moved.notify_one();
+        let mut line = lock(&self.line);
+        line.finished += 1;
+        // The submitter may also wait for all of them.
+        if line.submitted == line.finished {
+            self.moved.notify_one();
+        } else {
+            self.wake_if_ready(&line);
+        }
     }
 
-    /// Waits until there are jobs and the device has room for them, and takes them all, with the number of batches finished so
-    /// far; `None` at the end.
-    pub(crate) fn next(&self) -> Option<(VecDeque<Job>, u64)> {
+    /// Waits until there are jobs and the device has room for them, and takes them all; `None` at the end.
+    pub(crate) fn next(&self) -> Option<Taken> {
         let mut line = self.wait_until(Line::ready);
-        line.flushed = false;
-        let jobs = mem::take(&mut line.jobs);
-        if jobs.is_empty() { None } else { Some((jobs, line.finished)) }
+        (!line.jobs.is_empty()).then(|| line.take())
     }
 
     /// Waits until every batch has been finished.
@@ -118,8 +156,23 @@ impl Inbox {
         drop(self.wait_until(|line| line.submitted == line.finished));
     }
 
+    /// To wake it for nothing would cost every feed of a busy device a call to the system.
+    fn wake_if_ready(&self, line: &Line) {
+        if line.ready() {
+            self.moved.notify_one();
+        }
+    }
+
     fn wait_until(&self, condition: impl Fn(&Line) -> bool) -> MutexGuard<'_, Line> {
         let line = lock(&self.line);
         self.moved.wait_while(line, |line| !condition(line)).unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many operations are little.
+const LITTLE: usize = 16;
+
+fn is_little(jobs: &VecDeque<Job>) -> bool {
+    let ops = jobs.iter().flat_map(|job| &job.ops);
+    jobs.len() <= LITTLE && ops.clone().take(LITTLE + 1).count() <= LITTLE && ops.clone().all(Op::is_light)
 }

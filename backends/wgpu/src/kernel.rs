@@ -1,6 +1,7 @@
 //! Kernels: what WGSL text must look like, and how a launch binds its arguments.
 //!
-//! The convention is [`windlass_kernel::block`]'s.
+//! The convention is [`windlass_kernel::block`]'s. A block that is small enough, as nearly all are, becomes immediate data in the
+//! module: it stands among the commands, and needs neither a buffer nor a binding.
 //!
 //! # Two arguments on one allocation
 //!
@@ -43,6 +44,8 @@ pub(crate) struct Built {
     pub(crate) slots: Box<[Slot]>,
     image: KernelImage,
     module: naga::Module,
+    /// Of how many bytes the block is, if a launch hands it over as immediate data; else it is in a uniform buffer.
+    immediates: Option<u32>,
     pub(crate) shape: Shape,
     /// Whether launches name their work-groups.
     pub(crate) grouped: bool,
@@ -56,6 +59,8 @@ pub(crate) struct Built {
 pub(crate) struct Pipeline {
     pub(crate) layout: Native<wgpu::BindGroupLayout>,
     pub(crate) pipeline: Native<wgpu::ComputePipeline>,
+    /// The bytes of its immediate data, if that is how it takes the block.
+    pub(crate) immediates: Option<u32>,
 }
 
 /// Builds a kernel, or says what is wrong with its text.
@@ -78,15 +83,16 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
     if gpu.is_real && image.is_guarded() {
         checked = checked.unbranched().map_err(|e| refuse(e.to_string()))?;
     }
+    let accesses = accesses(gpu, kernel)?;
+    let (checked, immediates) = checked.with_immediates(accesses.len() as u32, most_immediates(gpu));
     let module = checked.module().clone();
     let work_group = work_group(&module, image.entry()).map_err(refuse)?;
     let shape = Shape::of_text(image, work_group).map_err(refuse)?;
-    let accesses = accesses(gpu, kernel)?;
     let source = wgpu::ShaderSource::Naga(Cow::Owned(module.clone()));
     let declared = gpu
         .guarded("Device::create_compute_pipeline", || {
             let cached = CacheEntry::open(gpu, image, "declared");
-            Ok(pipeline(gpu, source, image, &accesses, cached))
+            Ok(pipeline(gpu, source, image, &accesses, immediates, cached))
         })
         .map_err(|error| if error.is_lost() { error } else { refuse(error.to_string()) })?;
     Ok(WgpuKernel(Arc::new(Built {
@@ -94,12 +100,19 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
         slots: kernel.slots().into(),
         image: image.clone(),
         module,
+        immediates,
         shape,
         grouped: kernel.is_grouped(),
         compared_in_loops: checked.compared_in_loops(image.source()),
         declared,
         shared: OnceLock::new(),
     })))
+}
+
+/// How many bytes of immediate data a launch may have: what the device takes, as far as wgpu counts.
+fn most_immediates(gpu: &Gpu) -> u32 {
+    let counted = 256;
+    gpu.limits.max_immediate_size.min(counted)
 }
 
 /// The access of each buffer slot.
@@ -142,6 +155,7 @@ fn pipeline(
     source: wgpu::ShaderSource<'_>,
     image: &KernelImage,
     accesses: &[SlotAccess],
+    immediates: Option<u32>,
     cached: Option<CacheEntry>,
 ) -> Pipeline {
     let entry = image.entry();
@@ -151,7 +165,8 @@ fn pipeline(
     let module = unsafe { gpu.device.create_shader_module_trusted(descriptor, checks(image)) };
     let storage =
         |access: &SlotAccess| wgpu::BufferBindingType::Storage { read_only: *access == SlotAccess::Read };
-    let types = accesses.iter().map(storage).chain([wgpu::BufferBindingType::Uniform]);
+    let block = immediates.is_none().then_some(wgpu::BufferBindingType::Uniform);
+    let types = accesses.iter().map(storage).chain(block);
     let entries: Vec<_> = types.zip(0..).map(|(ty, binding)| layout_entry(binding, ty)).collect();
     let layout = gpu
         .device
@@ -159,7 +174,7 @@ fn pipeline(
     let whole = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
         label: None,
         bind_group_layouts: &[Some(&layout)],
-        immediate_size: 0,
+        immediate_size: immediates.unwrap_or(0),
     });
     let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: Some(entry),
@@ -175,7 +190,7 @@ fn pipeline(
     if let Some(entry) = cached {
         entry.store();
     }
-    Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
+    Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline), immediates }
 }
 
 /// What wgpu has to add to a text: nothing that its author has promised. Integer divisions are always checked, since
@@ -197,6 +212,11 @@ fn layout_entry(binding: u32, ty: wgpu::BufferBindingType) -> wgpu::BindGroupLay
 }
 
 impl Built {
+    /// How many bytes of its block a launch hands over as immediate data, if it does.
+    pub(crate) fn immediates(&self) -> Option<u32> {
+        self.immediates
+    }
+
     /// The pipeline as the text declares it, or, if `shared`, the one for arguments that share an allocation. To be called under
     /// error scopes.
     pub(crate) fn pipeline(&self, gpu: &Gpu, shared: bool) -> &Pipeline {
@@ -213,7 +233,8 @@ impl Built {
             let buffers = self.slots.iter().filter(|slot| matches!(slot, Slot::Buffer(_))).count();
             let source = wgpu::ShaderSource::Naga(Cow::Owned(module));
             let cached = CacheEntry::open(gpu, &self.image, "shared");
-            pipeline(gpu, source, &self.image, &vec![SlotAccess::ReadWrite; buffers], cached)
+            let accesses = vec![SlotAccess::ReadWrite; buffers];
+            pipeline(gpu, source, &self.image, &accesses, self.immediates, cached)
         })
     }
 }

@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch, Region};
 use windlass_kernel::{Range, Slot, SlotAccess, block};
 
-use crate::error::{failed, unsupported};
+use crate::error::unsupported;
 use crate::gpu::Gpu;
 use crate::kernel::{Built, Pipeline, WgpuKernel};
-use crate::memory::{DeviceMemory, padded};
+use crate::memory::{BufferMemory, padded};
 use crate::stage::Stage;
 
 /// A launch whose arguments were checked and laid out.
@@ -26,7 +26,7 @@ pub(crate) struct Dispatch {
 }
 
 /// The part of a buffer that one argument covers.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Binding {
     buffer: wgpu::Buffer,
     access: SlotAccess,
@@ -55,7 +55,7 @@ impl Dispatch {
         for (slot, arg) in kernel.slots.iter().zip(launch.args) {
             match (slot, arg) {
                 (Slot::Buffer(access), Arg::Buffer(arg)) => {
-                    let Some(memory) = DeviceMemory::of(arg.memory) else {
+                    let Some(memory) = BufferMemory::of(arg.memory) else {
                         return unsupported("a kernel argument that is not in the device's memory");
                     };
                     bindings.push(Binding::new(gpu, memory, arg.region, arg.element, *access)?);
@@ -68,44 +68,106 @@ impl Dispatch {
         }
         Ok(Dispatch {
             shared: mixed(&bindings),
-            parameters: parameters(gpu, &bindings, launch.range, &values)?,
+            parameters: parameters(gpu, kernel, &bindings, launch.range, &values)?,
             groups: groups(gpu, launch.range, kernel)?,
             kernel: Arc::clone(kernel),
             bindings,
         })
     }
 
-    /// Records the launch.
-    pub(crate) fn record(
-        &self,
-        gpu: &Gpu,
-        stage: &mut Stage,
-        pass: &mut wgpu::ComputePass<'_>,
-    ) -> Result<(), BackendError> {
-        let mut piece = stage.arguments.piece(&gpu.device, self.parameters.len())?;
-        piece.write(0, &self.parameters);
-        let Some(size) = NonZeroU64::new(self.parameters.len() as u64) else {
-            return Err(failed("Device::create_bind_group", "a launch without parameters"));
-        };
-        let parameters = (&piece.buffer, piece.offset, size);
-        let buffers = self.bindings.iter().map(|b| (&b.buffer, b.start, b.size)).chain([parameters]);
-        let entries: SmallVec<[_; 8]> = buffers.zip(0..).map(|(part, at)| bind_entry(at, part)).collect();
-        let Pipeline { layout, pipeline } = self.kernel.pipeline(gpu, self.shared);
-        let descriptor = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
-        let group = gpu.device.create_bind_group(&descriptor);
-        pass.set_pipeline(pipeline);
-        pass.set_bind_group(0, &group, &[]);
-        let [x, y, z] = self.groups;
-        pass.dispatch_workgroups(x, y, z);
-        Ok(())
+    /// Whether another launch binds the same, but for its parameters.
+    fn binds_as(&self, other: &Dispatch) -> bool {
+        self.shared == other.shared
+            && Arc::ptr_eq(&self.kernel, &other.kernel)
+            && self.bindings.iter().zip(&other.bindings).all(|(a, b)| a.part() == b.part())
     }
 }
 
-fn bind_entry(
-    binding: u32,
-    (buffer, offset, size): (&wgpu::Buffer, u64, NonZeroU64),
-) -> wgpu::BindGroupEntry<'_> {
-    let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: Some(size) });
+/// The launches of one encoder. Those that bind the same share a group of bindings, which costs more than all else of a launch;
+/// the last few are looked at.
+#[derive(Default)]
+pub(crate) struct Recorder<'o> {
+    bound: Vec<(&'o Dispatch, wgpu::BindGroup)>,
+    /// The launch whose pipeline and bindings are set in the pass.
+    set: Option<&'o Dispatch>,
+}
+
+/// How many groups of bindings are looked at.
+const LOOKED_AT: usize = 8;
+
+impl<'o> Recorder<'o> {
+    /// Nothing is set in the next pass.
+    pub(crate) fn end_pass(&mut self) {
+        self.set = None;
+    }
+
+    /// Records a launch.
+    pub(crate) fn record(
+        &mut self,
+        gpu: &Gpu,
+        stage: &mut Stage,
+        pass: &mut wgpu::ComputePass<'_>,
+        launch: &'o Dispatch,
+    ) -> Result<(), BackendError> {
+        let Pipeline { layout, pipeline, immediates } = launch.kernel.pipeline(gpu, launch.shared);
+        let is_set = immediates.is_some() && self.set.is_some_and(|set| set.binds_as(launch));
+        if !is_set {
+            pass.set_pipeline(pipeline);
+        }
+        match immediates {
+            Some(bytes) => {
+                if !is_set {
+                    pass.set_bind_group(0, &self.bindings(gpu, layout, launch), &[]);
+                }
+                pass.set_immediates(0, launch.parameters.get(..*bytes as usize).unwrap_or_default());
+            }
+            None => {
+                let bytes = &launch.parameters;
+                let mut piece = stage.arguments.piece(&gpu.device, &gpu.spare, bytes.len())?;
+                piece.write(0, bytes);
+                let part = (&piece.buffer, piece.offset, NonZeroU64::new(bytes.len() as u64));
+                pass.set_bind_group(0, &bind(gpu, layout, launch, Some(part)), &[]);
+            }
+        }
+        self.set = Some(launch);
+        let [x, y, z] = launch.groups;
+        pass.dispatch_workgroups(x, y, z);
+        Ok(())
+    }
+
+    fn bindings(
+        &mut self,
+        gpu: &Gpu,
+        layout: &wgpu::BindGroupLayout,
+        launch: &'o Dispatch,
+    ) -> wgpu::BindGroup {
+        let known = self.bound.iter().rev().take(LOOKED_AT).find(|(other, _)| other.binds_as(launch));
+        if let Some((_, group)) = known {
+            return group.clone();
+        }
+        let group = bind(gpu, layout, launch, None);
+        self.bound.push((launch, group.clone()));
+        group
+    }
+}
+
+/// A buffer's part.
+type Part<'a> = (&'a wgpu::Buffer, u64, Option<NonZeroU64>);
+
+/// The buffers of a launch, and behind them what holds its parameters.
+fn bind(
+    gpu: &Gpu,
+    layout: &wgpu::BindGroupLayout,
+    launch: &Dispatch,
+    parameters: Option<Part<'_>>,
+) -> wgpu::BindGroup {
+    let parts = launch.bindings.iter().map(Binding::part).chain(parameters);
+    let entries: SmallVec<[_; 8]> = parts.zip(0..).map(|(part, at)| bind_entry(at, part)).collect();
+    gpu.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
+}
+
+fn bind_entry(binding: u32, (buffer, offset, size): Part<'_>) -> wgpu::BindGroupEntry<'_> {
+    let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size });
     wgpu::BindGroupEntry { binding, resource }
 }
 
@@ -115,9 +177,13 @@ fn mixed(bindings: &[Binding]) -> bool {
 }
 
 impl Binding {
+    fn part(&self) -> Part<'_> {
+        (&self.buffer, self.start, Some(self.size))
+    }
+
     fn new(
         gpu: &Gpu,
-        memory: &DeviceMemory,
+        memory: &BufferMemory,
         region: Region,
         element: usize,
         access: SlotAccess,
@@ -169,9 +235,10 @@ fn words(number: usize) -> Result<u32, BackendError> {
     block::count(number).or_else(|error| unsupported(error.to_string()))
 }
 
-/// The uniform buffer's bytes.
+/// The block's bytes, as many at least as the kernel shows of it.
 fn parameters(
     gpu: &Gpu,
+    kernel: &Built,
     bindings: &[Binding],
     range: Range,
     values: &[&[u8]],
@@ -182,6 +249,15 @@ fn parameters(
     let most = gpu.limits.max_uniform_buffer_binding_size;
     if bytes.len() as u64 > most {
         return unsupported(format!("{} bytes of plain values, the device takes {most}", bytes.len()));
+    }
+    if let Some(shown) = kernel.immediates()
+        && bytes.len() < shown as usize
+    {
+        return unsupported(format!(
+            "kernel `{}` reads {shown} bytes of parameters, and its slots have {}",
+            kernel.name,
+            bytes.len()
+        ));
     }
     Ok(bytes)
 }

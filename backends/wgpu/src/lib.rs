@@ -45,6 +45,7 @@ mod lane;
 mod launch;
 mod memory;
 mod ops;
+mod pinned;
 mod pipeline_cache;
 mod process_exit;
 mod stage;

@@ -1,4 +1,4 @@
-//! Device memory, and boxes of device and host memory as owned values that outlive `feed`.
+//! Buffers, and boxes of them and of host memory as owned values that outlive `feed`.
 
 use std::any::Any;
 use std::ops::Range;
@@ -18,15 +18,23 @@ pub(crate) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD)
 }
 
-/// An allocation in device memory: a buffer, up to three bytes larger than was asked for.
+/// A buffer of wgpu's, up to three bytes larger than was asked for: in the device's memory, or in the host's where the device
+/// reaches it ([`crate::pinned`]).
 #[derive(Debug)]
-pub(crate) struct DeviceMemory {
+pub(crate) struct BufferMemory {
     buffer: Native<wgpu::Buffer>,
     bytes: usize,
+    /// Where the host has it.
+    host: Option<NonNull<u8>>,
 }
 
-impl DeviceMemory {
-    /// Creates the buffer. wgpu gives zeros for what was never written.
+// SAFETY: the pointer is an address, of memory that may be used from any thread, and that the buffer keeps mapped.
+unsafe impl Send for BufferMemory {}
+// SAFETY: as above; who reads and writes behind the address keeps to the backend contract.
+unsafe impl Sync for BufferMemory {}
+
+impl BufferMemory {
+    /// Creates a buffer in the device's memory. wgpu gives zeros for what was never written.
     pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Self {
         let buffer = device.create_buffer(&wgpu::BufferDescriptor {
             label: None,
@@ -34,7 +42,16 @@ impl DeviceMemory {
             usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        DeviceMemory { buffer: Native::new(buffer), bytes }
+        BufferMemory { buffer: Native::new(buffer), bytes, host: None }
+    }
+
+    /// A buffer that the host has at an address.
+    ///
+    /// # Safety
+    ///
+    /// The buffer's memory, of at least `bytes` bytes, is at `host` for as long as the buffer lives.
+    pub(crate) unsafe fn at(buffer: wgpu::Buffer, bytes: usize, host: NonNull<u8>) -> Self {
+        BufferMemory { buffer: Native::new(buffer), bytes, host: Some(host) }
     }
 
     /// The memory behind an allocation; `None` if it is not of this backend.
@@ -45,25 +62,34 @@ impl DeviceMemory {
     pub(crate) fn buffer(&self) -> &wgpu::Buffer {
         &self.buffer
     }
+
+    pub(crate) fn host(&self) -> Option<NonNull<u8>> {
+        self.host
+    }
 }
 
-// SAFETY: it shows the host no memory.
-unsafe impl Allocation for DeviceMemory {
+// SAFETY: the buffer keeps its memory mapped at the host's address, if it has one, for as long as this lives.
+unsafe impl Allocation for BufferMemory {
     fn bytes(&self) -> usize {
         self.bytes
     }
 
     fn host_ptr(&self) -> Option<NonNull<u8>> {
-        None
+        self.host
     }
 }
 
-/// A box of a device buffer. wgpu itself keeps the buffer for as long as a submission uses it.
+/// A box of a buffer. wgpu itself keeps the buffer for as long as a submission uses it.
 #[derive(Clone, Debug)]
-pub(crate) struct DeviceBox {
+pub(crate) struct BufferBox {
     pub(crate) buffer: wgpu::Buffer,
     pub(crate) region: Region,
+    /// Where the host has the buffer.
+    host: Option<NonNull<u8>>,
 }
+
+// SAFETY: the pointer is an address, of memory that may be used from any thread.
+unsafe impl Send for BufferBox {}
 
 /// Whether a box of device memory is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +98,9 @@ pub(crate) enum Use {
     Write,
 }
 
-impl DeviceBox {
+impl BufferBox {
     /// The box, if wgpu can copy it by whole words without changing anything outside.
-    pub(crate) fn new(memory: &DeviceMemory, region: Region, how: Use) -> Result<Self, BackendError> {
+    pub(crate) fn new(memory: &BufferMemory, region: Region, how: Use) -> Result<Self, BackendError> {
         inside(memory, region)?;
         let rows = region.rows * region.slices;
         let steps = (rows > 1 && !region.row_pitch.is_multiple_of(WORD))
@@ -88,7 +114,12 @@ impl DeviceBox {
         if how == Use::Write && ragged && (rows > 1 || region.end() != memory.bytes) {
             return unsupported(format!("rows of {region:?} end inside a word of {WORD} bytes"));
         }
-        Ok(DeviceBox { buffer: memory.buffer.clone(), region })
+        Ok(BufferBox { buffer: memory.buffer.clone(), region, host: memory.host })
+    }
+
+    /// Where the host has it, from the first to the last byte, gaps between rows included.
+    pub(crate) fn addresses(&self) -> Option<Range<usize>> {
+        Some(addresses(self.host?, self.region))
     }
 }
 
@@ -101,7 +132,7 @@ fn inside(memory: &dyn Allocation, region: Region) -> Result<(), BackendError> {
 }
 
 /// A box of host memory, to be read or written on our own threads before its point is passed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HostBox {
     start: NonNull<u8>,
     region: Region,
@@ -138,16 +169,20 @@ impl HostBox {
             let row = &row[..self.region.width];
             // SAFETY: `new` checked that every row lies inside the allocation. The runtime keeps it alive and touches
             // no byte of the box until the point is passed, which is reported after this call. `row` is memory of a
-            // wgpu mapping, hence another allocation.
+            // batch's staging, hence another allocation.
             unsafe { ptr::copy_nonoverlapping(row.as_ptr(), self.start.as_ptr().add(offset), row.len()) };
         }
     }
 
     /// The addresses from the first to the last byte, gaps between rows included.
     pub(crate) fn addresses(&self) -> Range<usize> {
-        let start = self.start.addr().get();
-        start + self.region.offset..start + self.region.end()
+        addresses(self.start, self.region)
     }
+}
+
+fn addresses(start: NonNull<u8>, region: Region) -> Range<usize> {
+    let start = start.addr().get();
+    start + region.offset..start + region.end()
 }
 
 /// Whether two ranges of addresses overlap.

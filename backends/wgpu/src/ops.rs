@@ -8,19 +8,84 @@ use windlass_backend::{BackendError, Command, CopyBox, Fill, Region};
 use crate::error::unsupported;
 use crate::gpu::Gpu;
 use crate::launch::Dispatch;
-use crate::memory::{DeviceBox, DeviceMemory, HostBox, Use, overlap};
+use crate::memory::{BufferBox, BufferMemory, HostBox, Use, overlap};
+
+/// How many bytes it takes next to no time to copy.
+pub(crate) const LIGHT: usize = 64 << 10;
 
 /// A checked command that owns all it needs, except for host memory, which the runtime keeps alive.
 #[derive(Debug)]
 pub(crate) enum Op {
     Launch(Box<Dispatch>),
-    /// From host memory.
-    Upload(HostBox, DeviceBox),
-    /// To host memory.
-    Download(DeviceBox, HostBox),
-    /// Inside the device.
-    Move(DeviceBox, DeviceBox),
-    Fill(DeviceBox, Box<[u8]>),
+    /// From host memory, by way of staging, to which the submitter copies.
+    Upload(HostBox, BufferBox),
+    /// To host memory, by way of staging, from which the waiter copies.
+    Download(BufferBox, HostBox),
+    /// By the device alone. Either may be memory of the host that the device reaches.
+    Move(BufferBox, BufferBox),
+    Fill(BufferBox, Box<[u8]>),
+}
+
+/// Who touches host memory: a thread of the host, when a batch is encoded or has ended, or the device in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Host,
+    Device,
+}
+
+/// Host memory that an operation reads or writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Touched {
+    pub(crate) addresses: Range<usize>,
+    pub(crate) by: By,
+}
+
+impl Touched {
+    fn by(by: By, addresses: Range<usize>) -> Option<Self> {
+        Some(Touched { addresses, by })
+    }
+
+    /// Whether a batch that touches this may not be encoded before `written`, of an earlier group, is in place. What the device
+    /// does is in the order of the queue; the host's reads come before all of it, and its writes after.
+    fn waits_for(&self, written: &Touched) -> bool {
+        (self.by, written.by) != (By::Device, By::Device) && overlap(&self.addresses, &written.addresses)
+    }
+}
+
+impl Op {
+    /// The host memory that it reads.
+    fn read(&self) -> Option<Touched> {
+        match self {
+            Op::Upload(from, _) => Touched::by(By::Host, from.addresses()),
+            Op::Move(from, _) => Touched::by(By::Device, from.addresses()?),
+            Op::Launch(_) | Op::Download(..) | Op::Fill(..) => None,
+        }
+    }
+
+    /// The host memory that it writes.
+    pub(crate) fn written(&self) -> Option<Touched> {
+        match self {
+            Op::Download(_, to) => Touched::by(By::Host, to.addresses()),
+            Op::Move(_, to) | Op::Fill(to, _) => Touched::by(By::Device, to.addresses()?),
+            Op::Launch(_) | Op::Upload(..) => None,
+        }
+    }
+
+    /// Whether it touches host memory in a way that has to wait for what is to be written.
+    pub(crate) fn waits_for(&self, written: &Touched) -> bool {
+        [self.read(), self.written()].iter().flatten().any(|touched| touched.waits_for(written))
+    }
+
+    /// Whether to encode it takes next to no time.
+    pub(crate) fn is_light(&self) -> bool {
+        match self {
+            Op::Launch(_) => true,
+            Op::Move(_, to) => to.region.is_contiguous(),
+            Op::Fill(to, pattern) => to.region.is_contiguous() && pattern.iter().all(|byte| *byte == 0),
+            Op::Upload(from, _) => from.addresses().len() <= LIGHT,
+            Op::Download(from, _) => from.region.is_contiguous(),
+        }
+    }
 }
 
 /// The operations of one group; commands on no bytes are left out.
@@ -42,18 +107,15 @@ pub(crate) fn pack(gpu: &Gpu, commands: SmallVec<[Command<'_>; 1]>) -> Result<Op
     Ok(ops)
 }
 
-/// Refuses a group that writes host memory and then reads it. Host memory is read before a submission starts, and written
-/// after it has ended, so within one group, which is part of one submission, the read would come too early.
+/// Refuses a group that touches host memory which it has written before, unless the device does both. A group is part of one
+/// submission, before which the host reads, and after which it writes.
 fn in_order(ops: &[Op]) -> Result<(), BackendError> {
-    let mut written: SmallVec<[Range<usize>; 1]> = SmallVec::new();
+    let mut written: SmallVec<[Touched; 1]> = SmallVec::new();
     for op in ops {
-        match op {
-            Op::Download(_, host) => written.push(host.addresses()),
-            Op::Upload(host, _) if written.iter().any(|w| overlap(w, &host.addresses())) => {
-                return unsupported("host memory that one group first writes and then reads");
-            }
-            _ => {}
+        if written.iter().any(|written| op.waits_for(written)) {
+            return unsupported("host memory that one group first writes and then uses");
         }
+        written.extend(op.written());
     }
     Ok(())
 }
@@ -67,14 +129,40 @@ fn pack_copy(copy: &CopyBox<'_>) -> Result<Option<Op>, BackendError> {
         return Ok(None);
     }
     let (from, to) = joined(from, to);
-    Ok(Some(match (DeviceMemory::of(copy.from), DeviceMemory::of(copy.to)) {
+    match (BufferMemory::of(copy.from), BufferMemory::of(copy.to)) {
         (Some(a), Some(b)) => {
-            Op::Move(DeviceBox::new(a, from, Use::Read)?, DeviceBox::new(b, to, Use::Write)?)
+            let boxes = BufferBox::new(a, from, Use::Read)
+                .and_then(|from| BufferBox::new(b, to, Use::Write).map(|to| (from, to)));
+            match (boxes, a.host(), b.host()) {
+                (Ok((from, to)), ..) => Ok(Some(Op::Move(from, to))),
+                // What the device cannot copy by whole words, the host can, as far as it is the host's.
+                (Err(_), Some(_), None) => upload(copy, from, b, to),
+                (Err(_), None, Some(_)) => download(a, from, copy, to),
+                (Err(error), ..) => Err(error),
+            }
         }
-        (Some(a), None) => Op::Download(DeviceBox::new(a, from, Use::Read)?, HostBox::new(copy.to, to)?),
-        (None, Some(b)) => Op::Upload(HostBox::new(copy.from, from)?, DeviceBox::new(b, to, Use::Write)?),
-        (None, None) => return unsupported("a copy from host memory to host memory on a wgpu lane"),
-    }))
+        (Some(a), None) => download(a, from, copy, to),
+        (None, Some(b)) => upload(copy, from, b, to),
+        (None, None) => unsupported("a copy from host memory to host memory on a wgpu lane"),
+    }
+}
+
+fn upload(
+    copy: &CopyBox<'_>,
+    from: Region,
+    memory: &BufferMemory,
+    to: Region,
+) -> Result<Option<Op>, BackendError> {
+    Ok(Some(Op::Upload(HostBox::new(copy.from, from)?, BufferBox::new(memory, to, Use::Write)?)))
+}
+
+fn download(
+    memory: &BufferMemory,
+    from: Region,
+    copy: &CopyBox<'_>,
+    to: Region,
+) -> Result<Option<Op>, BackendError> {
+    Ok(Some(Op::Download(BufferBox::new(memory, from, Use::Read)?, HostBox::new(copy.to, to)?)))
 }
 
 fn pack_fill(fill: &Fill<'_>) -> Result<Option<Op>, BackendError> {
@@ -82,7 +170,7 @@ fn pack_fill(fill: &Fill<'_>) -> Result<Option<Op>, BackendError> {
     if region.bytes() == 0 {
         return Ok(None);
     }
-    let Some(memory) = DeviceMemory::of(fill.memory) else {
+    let Some(memory) = BufferMemory::of(fill.memory) else {
         return unsupported("a fill of memory that is not the lane's own");
     };
     if fill.pattern.is_empty() || !region.width.is_multiple_of(fill.pattern.len()) {
@@ -93,7 +181,7 @@ fn pack_fill(fill: &Fill<'_>) -> Result<Option<Op>, BackendError> {
         ));
     }
     let (region, _) = joined(region, region);
-    Ok(Some(Op::Fill(DeviceBox::new(memory, region, Use::Write)?, fill.pattern.into())))
+    Ok(Some(Op::Fill(BufferBox::new(memory, region, Use::Write)?, fill.pattern.into())))
 }
 
 /// Both boxes as lines, if neither has gaps: one native copy instead of one for each row.

@@ -1,8 +1,7 @@
-//! The submitter: from the lanes' feeds to batches on the device's queue.
+//! Submitting: from the lanes' feeds to batches on the device's queue.
 
 use std::collections::VecDeque;
 use std::mem;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 
@@ -14,9 +13,8 @@ use crate::error::failed;
 use crate::event::wait;
 use crate::flight::{End, Flight};
 use crate::gpu::Gpu;
-use crate::inbox::{Ending, Inbox, Job};
-use crate::memory::overlap;
-use crate::ops::{Op, Ops};
+use crate::inbox::{Ending, Inbox, Job, Taken};
+use crate::ops::{Op, Touched};
 use crate::stage::Stage;
 
 /// A device's two threads, seen from the lanes.
@@ -25,45 +23,48 @@ use crate::stage::Stage;
 /// crash (NVIDIA's does, nearly every time). A thread that is never joined may run into the exit, so it must not be the one:
 /// threads that `close` joins release the device, and abandoned ones leak it.
 pub(crate) struct Worker {
-    gpu: Arc<Gpu>,
-    inbox: Arc<Inbox>,
+    submitter: Arc<Submitter>,
     started: OnceLock<Result<(), BackendError>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Worker {
     pub(crate) fn new(gpu: Arc<Gpu>) -> Arc<Self> {
-        Arc::new(Worker { gpu, inbox: Arc::default(), started: OnceLock::new(), threads: Mutex::default() })
+        let submitter = Arc::new(Submitter { gpu, inbox: Inbox::default(), outbox: Mutex::default() });
+        Arc::new(Worker { submitter, started: OnceLock::new(), threads: Mutex::default() })
     }
 
     /// Queues a group, and starts the threads if it is the first.
     pub(crate) fn push(&self, job: Job) -> Result<(), BackendError> {
         self.started.get_or_init(|| self.start()).clone()?;
-        self.inbox.push(job)
+        self.submitter.inbox.push(job)
     }
 
     /// Refuses everything once the context was closed or given up.
     pub(crate) fn check_open(&self) -> Result<(), BackendError> {
-        self.inbox.check_open()
+        self.submitter.inbox.check_open()
     }
 
-    /// Lets the submitter take what was pushed.
+    /// Lets what was pushed be submitted, here or by the submitter's thread.
     pub(crate) fn flush(&self) {
-        self.inbox.flush();
+        if let Some(taken) = self.submitter.inbox.flush() {
+            self.submitter.turn(taken, Patience::None);
+        }
     }
 
     /// Gives the threads up: nothing waits for them from here on.
     pub(crate) fn abandon(&self) {
-        self.inbox.close(Ending::Abandoned);
+        self.submitter.inbox.close(Ending::Abandoned);
     }
 
     /// Lets the threads finish what was fed, and joins them, unless they were given up. If a sink calls this, on one of these
     /// very threads, they are not joined either.
     pub(crate) fn close(&self) {
+        let inbox = &self.submitter.inbox;
         let threads = mem::take(&mut *lock(&self.threads));
         let own = threads.iter().any(|t| t.thread().id() == thread::current().id());
-        self.inbox.close(if own { Ending::Abandoned } else { Ending::Joined });
-        if self.inbox.ending() == Some(Ending::Joined) {
+        inbox.close(if own { Ending::Abandoned } else { Ending::Joined });
+        if inbox.ending() == Some(Ending::Joined) {
             // An `Err` is a thread that panicked; it has ended too.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }
@@ -71,20 +72,17 @@ impl Worker {
 
     fn start(&self) -> Result<(), BackendError> {
         let (send, flights) = mpsc::channel();
-        self.spawn("wl-wgpu-wait", move |gpu, inbox| wait(gpu, inbox, &flights))?;
-        self.spawn("wl-wgpu-submit", move |gpu, inbox| submit(gpu, inbox, &send))
+        lock(&self.submitter.outbox).flights = Some(send);
+        self.spawn("wl-wgpu-wait", move |submitter| wait(&submitter.gpu, &submitter.inbox, &flights))?;
+        self.spawn("wl-wgpu-submit", Submitter::run)
     }
 
-    fn spawn(
-        &self,
-        name: &str,
-        work: impl FnOnce(&Gpu, &Inbox) + Send + 'static,
-    ) -> Result<(), BackendError> {
-        let (gpu, inbox) = (Arc::clone(&self.gpu), Arc::clone(&self.inbox));
+    fn spawn(&self, name: &str, work: impl FnOnce(&Submitter) + Send + 'static) -> Result<(), BackendError> {
+        let submitter = Arc::clone(&self.submitter);
         let body = move || {
-            work(&gpu, &inbox);
-            if inbox.ending() != Some(Ending::Joined) {
-                mem::forget(gpu);
+            work(&submitter);
+            if submitter.inbox.ending() != Some(Ending::Joined) {
+                mem::forget(submitter);
             }
         };
         let thread = thread::Builder::new().name(name.into()).spawn(body);
@@ -96,67 +94,87 @@ impl Worker {
 impl Drop for Worker {
     /// Does not join: the device may never finish.
     fn drop(&mut self) {
-        self.inbox.close(Ending::Abandoned);
+        self.submitter.inbox.close(Ending::Abandoned);
     }
 }
 
-/// The submitter thread.
-fn submit(gpu: &Gpu, inbox: &Inbox, flights: &mpsc::Sender<Flight>) {
-    let mut submitter = Submitter { gpu, inbox, flights, submitted: 0, written: Vec::new() };
-    while let Some((jobs, finished)) = inbox.next() {
-        submitter.written.retain(|(batch, _)| *batch >= finished);
-        submitter.turn(jobs);
-    }
+/// What submits: its own thread, or one that feeds an idle device. The inbox lets one at a time have something to submit.
+pub(crate) struct Submitter {
+    gpu: Arc<Gpu>,
+    inbox: Inbox,
+    outbox: Mutex<Outbox>,
 }
 
-struct Submitter<'a> {
-    gpu: &'a Gpu,
-    inbox: &'a Inbox,
-    flights: &'a mpsc::Sender<Flight>,
+#[derive(Default)]
+struct Outbox {
+    /// To the waiter, which ends with it; until the first group was fed there is none.
+    flights: Option<mpsc::Sender<Flight>>,
     /// Batches so far, which is also the number of the one that is being made.
     submitted: u64,
     /// Host memory that unfinished batches will write, with the batch's number.
-    written: Vec<(u64, Range<usize>)>,
+    written: Vec<(u64, Touched)>,
 }
 
-impl Submitter<'_> {
-    fn turn(&mut self, jobs: VecDeque<Job>) {
-        let mut batch = Batch::new(self.gpu);
-        for job in jobs {
-            if self.reads_what_is_to_be_written(&job.ops) {
-                // Host memory is read while encoding, and written when a batch has ended. So submit what there is, and wait
-                // until it has written, before this group is encoded.
-                self.launch(mem::replace(&mut batch, Batch::new(self.gpu)));
-                self.inbox.idle();
-                self.written.clear();
-            }
-            let read_back = batch.downloads.len();
-            batch.add(self.gpu, job);
-            let new = batch.downloads[read_back..].iter();
-            self.written.extend(new.map(|(_, download)| (self.submitted, download.to().addresses())));
+/// Whether who submits may wait until the device has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    None,
+    Unlimited,
+}
+
+impl Submitter {
+    /// The submitter's thread.
+    fn run(&self) {
+        while let Some(taken) = self.inbox.next() {
+            self.turn(taken, Patience::Unlimited);
         }
-        self.launch(batch);
+        lock(&self.outbox).flights = None;
     }
 
-    fn reads_what_is_to_be_written(&self, ops: &Ops) -> bool {
-        !self.written.is_empty()
-            && ops.iter().any(|op| match op {
-                Op::Upload(from, _) => self.written.iter().any(|(_, w)| overlap(w, &from.addresses())),
-                _ => false,
-            })
+    /// Submits what was taken, as one batch, or as several where host memory has to be written before the next is encoded.
+    /// Without patience, the rest is given back then.
+    fn turn(&self, Taken { mut jobs, finished }: Taken, patience: Patience) {
+        let outbox = &mut *lock(&self.outbox);
+        outbox.written.retain(|(batch, _)| *batch >= finished);
+        while !jobs.is_empty() {
+            let together = outbox.gather(&jobs);
+            if together == 0 && patience == Patience::None {
+                break;
+            }
+            if together == 0 {
+                self.inbox.idle();
+                outbox.written.clear();
+                continue;
+            }
+            let batch = jobs.drain(..together).collect();
+            self.launch(batch, outbox);
+        }
+        self.inbox.handed_over(jobs);
     }
 
     /// Submits a batch and hands it to the waiter.
-    fn launch(&mut self, batch: Batch) {
-        if batch.ends.is_empty() {
-            return;
-        }
-        let flight = batch.submit(self.gpu);
+    fn launch(&self, jobs: Vec<Job>, outbox: &mut Outbox) {
+        let flight = Batch::encode(&self.gpu, jobs).submit(&self.gpu);
         // Counted before it is sent, or the waiter could finish a batch that was never submitted.
         self.inbox.submitted();
-        self.submitted += 1;
-        // The waiter ends after this thread, so the receiver is still there.
-        let _ = self.flights.send(flight);
+        outbox.submitted += 1;
+        // The waiter ends after the submitter's thread, which is the last to submit.
+        let _ = outbox.flights.as_ref().map(|flights| flights.send(flight));
+    }
+}
+
+impl Outbox {
+    /// How many of the jobs, from the first on, make up the next batch: those before the first that uses host memory which an
+    /// unfinished batch or they themselves will write.
+    fn gather(&mut self, jobs: &VecDeque<Job>) -> usize {
+        for (at, job) in jobs.iter().enumerate() {
+            let waits = |op: &Op| self.written.iter().any(|(_, written)| op.waits_for(written));
+            if !self.written.is_empty() && job.ops.iter().any(waits) {
+                return at;
+            }
+            self.written.extend(job.ops.iter().filter_map(Op::written).map(|w| (self.submitted, w)));
+        }
+        jobs.len()
     }
 }
 
@@ -165,42 +183,49 @@ struct Batch {
     stage: Stage,
     commands: Vec<wgpu::CommandBuffer>,
     ends: Vec<End>,
-    downloads: Vec<(usize, Download)>,
+    downloads: Vec<Download>,
 }
 
 impl Batch {
-    fn new(gpu: &Gpu) -> Self {
-        Batch {
-            stage: Stage::new(&gpu.limits),
-            commands: Vec::new(),
-            ends: Vec::new(),
-            downloads: Vec::new(),
+    /// Encodes groups, all with one encoder. If that fails, each gets its own, so that the error belongs to one, and the others
+    /// run.
+    fn encode(gpu: &Gpu, jobs: Vec<Job>) -> Batch {
+        let (mut ends, mut ops) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+        for Job { completion, point, ops: of_job } in jobs {
+            ends.push(End { completion, point, error: None });
+            ops.push(of_job);
         }
+        let mut batch =
+            Batch { stage: Stage::new(&gpu.limits), commands: Vec::new(), ends, downloads: Vec::new() };
+        let together = batch.add(gpu, ops.iter().flatten());
+        match together {
+            Ok(()) => {}
+            Err(error) if ops.len() == 1 => batch.ends[0].error = Some(error),
+            Err(_) => {
+                for (at, ops) in ops.iter().enumerate() {
+                    batch.ends[at].error = batch.add(gpu, ops.iter()).err();
+                }
+            }
+        }
+        batch
     }
 
-    /// Encodes a group. If that fails, the group still takes its place among the ends, and the others are unaffected.
-    fn add(&mut self, gpu: &Gpu, Job { completion, point, ops }: Job) {
-        let error = if ops.is_empty() { None } else { self.encode(gpu, ops).err() };
-        self.ends.push(End { completion, point, error });
-    }
-
-    fn encode(&mut self, gpu: &Gpu, ops: Ops) -> Result<(), BackendError> {
+    fn add<'o>(&mut self, gpu: &Gpu, ops: impl Iterator<Item = &'o Op>) -> Result<(), BackendError> {
+        let mut ops = ops.peekable();
+        if ops.peek().is_none() {
+            return Ok(());
+        }
         let stage = &mut self.stage;
-        let (commands, downloads) =
-            gpu.guarded("CommandEncoder::finish", || encode::group(gpu, stage, ops))?;
-        self.commands.push(commands);
-        let at = self.ends.len();
-        self.downloads.extend(downloads.into_iter().map(|download| (at, download)));
+        let encoded = gpu.guarded("CommandEncoder::finish", || encode::encode(gpu, stage, ops))?;
+        self.commands.push(encoded.commands);
+        self.downloads.extend(encoded.downloads);
         Ok(())
     }
 
     fn submit(self, gpu: &Gpu) -> Flight {
         let Batch { stage, commands, ends, downloads } = self;
-        let index = gpu.guarded("Queue::submit", || {
-            stage.arguments.close();
-            stage.uploads.close();
-            Ok((!commands.is_empty()).then(|| gpu.queue.submit(commands)))
-        });
-        Flight { index, ends, downloads }
+        let index =
+            gpu.guarded("Queue::submit", || Ok((!commands.is_empty()).then(|| gpu.queue.submit(commands))));
+        Flight { index, ends, downloads, stage }
     }
 }
