@@ -4,10 +4,12 @@ use std::any::Any;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 
 use windlass_backend::{Allocation, BackendError, Region};
 
 use crate::error::unsupported;
+use crate::pinned::Raw;
 use crate::process_exit::Native;
 
 /// wgpu copies whole words.
@@ -22,16 +24,11 @@ pub(crate) fn padded(bytes: usize) -> usize {
 /// reaches it ([`crate::pinned`]).
 #[derive(Debug)]
 pub(crate) struct BufferMemory {
+    /// What the host has of it. Before the buffer, which keeps the device alive until this is gone.
+    mapped: Option<Native<Arc<Raw>>>,
     buffer: Native<wgpu::Buffer>,
     bytes: usize,
-    /// Where the host has it.
-    host: Option<NonNull<u8>>,
 }
-
-// SAFETY: the pointer is an address, of memory that may be used from any thread, and that the buffer keeps mapped.
-unsafe impl Send for BufferMemory {}
-// SAFETY: as above; who reads and writes behind the address keeps to the backend contract.
-unsafe impl Sync for BufferMemory {}
 
 impl BufferMemory {
     /// Creates a buffer in the device's memory. wgpu gives zeros for what was never written.
@@ -42,16 +39,12 @@ impl BufferMemory {
             usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        BufferMemory { buffer: Native::new(buffer), bytes, host: None }
+        BufferMemory { mapped: None, buffer: Native::new(buffer), bytes }
     }
 
-    /// A buffer that the host has at an address.
-    ///
-    /// # Safety
-    ///
-    /// The buffer's memory, of at least `bytes` bytes, is at `host` for as long as the buffer lives.
-    pub(crate) unsafe fn at(buffer: wgpu::Buffer, bytes: usize, host: NonNull<u8>) -> Self {
-        BufferMemory { buffer: Native::new(buffer), bytes, host: Some(host) }
+    /// A buffer that the host has, too.
+    pub(crate) fn mapped(buffer: wgpu::Buffer, bytes: usize, mapped: Arc<Raw>) -> Self {
+        BufferMemory { mapped: Some(Native::new(mapped)), buffer: Native::new(buffer), bytes }
     }
 
     /// The memory behind an allocation; `None` if it is not of this backend.
@@ -63,19 +56,20 @@ impl BufferMemory {
         &self.buffer
     }
 
+    /// Where the host has it.
     pub(crate) fn host(&self) -> Option<NonNull<u8>> {
-        self.host
+        self.mapped.as_ref().map(|mapped| mapped.host())
     }
 }
 
-// SAFETY: the buffer keeps its memory mapped at the host's address, if it has one, for as long as this lives.
+// SAFETY: the memory stays mapped at the host's address, if it has one, for as long as this lives.
 unsafe impl Allocation for BufferMemory {
     fn bytes(&self) -> usize {
         self.bytes
     }
 
     fn host_ptr(&self) -> Option<NonNull<u8>> {
-        self.host
+        self.host()
     }
 }
 
@@ -114,7 +108,7 @@ impl BufferBox {
         if how == Use::Write && ragged && (rows > 1 || region.end() != memory.bytes) {
             return unsupported(format!("rows of {region:?} end inside a word of {WORD} bytes"));
         }
-        Ok(BufferBox { buffer: memory.buffer.clone(), region, host: memory.host })
+        Ok(BufferBox { buffer: memory.buffer.clone(), region, host: memory.host() })
     }
 
     /// Where the host has it, from the first to the last byte, gaps between rows included.

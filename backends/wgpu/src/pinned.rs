@@ -2,13 +2,19 @@
 //! there of buffers.
 //!
 //! wgpu's own mapped buffers are the device's or the host's in turn, and each turn is a call and a callback. So this memory is
-//! made with Vulkan's own calls, and wgpu is handed the buffer, as one that it does not map. Two things are ours then. Writes by the
-//! host before a submission are visible to it by Vulkan's rules. What a submission wrote is visible to the host only behind a
-//! barrier, which the encoder adds (`encode::show`).
+//! made with Vulkan's own calls, and wgpu is handed the buffer, as one that it neither maps nor frees. Then two things are ours:
+//!
+//! - **Visibility.** What the host writes before a submission is visible to it by Vulkan's rules. What a submission wrote is visible
+//!   to the host only behind a barrier, which the encoder adds (`encode::show`).
+//! - **Lifetime.** When a device is lost or destroyed, wgpu destroys all its buffers at once, whoever still has one. Host code may be
+//!   reading this memory at that moment. So it has two owners, [`BufferMemory`] and wgpu's buffer, and the last one to go
+//!   frees it: wgpu's keeps it for as long as a submission uses it, and ours for as long as there is a pointer to it.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use ash::vk;
+use wgpu::hal;
 use wgpu::hal::api::Vulkan;
 use windlass_backend::BackendError;
 
@@ -25,73 +31,92 @@ pub(crate) fn allocate(gpu: &Gpu, bytes: usize) -> Result<BufferMemory, BackendE
 pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Result<BufferMemory, BackendError> {
     let size = padded(bytes.max(1)) as u64;
     // SAFETY: nothing of the device is destroyed through its handle.
-    let hal = unsafe { device.as_hal::<Vulkan>() };
-    let Some(hal) = hal else { return Err(failed("Device::as_hal", "it is no Vulkan device")) };
-    let made = Raw::create(&hal, size).map_err(|code| match code {
+    let native = unsafe { device.as_hal::<Vulkan>() };
+    let Some(native) = native else { return Err(failed("Device::as_hal", "it is no Vulkan device")) };
+    let made = Raw::create(&native, size).map_err(|code| match code {
         vk::Result::ERROR_OUT_OF_HOST_MEMORY
         | vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
         | vk::Result::ERROR_MEMORY_MAP_FAILED
         | vk::Result::ERROR_TOO_MANY_OBJECTS => BackendError::OutOfMemory { bytes },
         other => failed("vkAllocateMemory", format!("{other:?}")),
     })?;
-    drop(hal);
-    // SAFETY: buffer and memory were made by this device, belong to nobody else, and are of this size.
+    drop(native);
+    let made = Arc::new(made);
+    let kept = Arc::clone(&made);
+    // SAFETY: the buffer was made by this device, and is destroyed only when this callback, which wgpu drops with its buffer, and
+    // `BufferMemory` are gone.
     let buffer =
-        unsafe { wgpu::hal::vulkan::Buffer::from_raw_managed(made.buffer, made.memory, 0, made.size) };
+        unsafe { hal::vulkan::Buffer::from_raw_externally_owned(made.buffer, Box::new(move || drop(kept))) };
     let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::UNIFORM;
     let about = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
     // SAFETY: it is this device's buffer, of this size and for these uses. What it holds is defined by nobody, and the runtime
     // takes it for that.
     let buffer = unsafe { device.create_buffer_from_hal::<Vulkan>(buffer, &about) };
-    // SAFETY: the memory is mapped whole, until it is freed, which the buffer does at its end.
-    Ok(unsafe { BufferMemory::at(buffer, bytes, made.host) })
+    Ok(BufferMemory::mapped(buffer, bytes, made))
 }
 
-/// A buffer with memory of its own, mapped.
-struct Raw {
+/// A buffer with memory of its own, of at least the size that was asked for, mapped. To be dropped while its device lives, which
+/// any buffer of wgpu's on the device sees to.
+#[derive(Debug)]
+pub(crate) struct Raw {
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
-    size: u64,
     host: NonNull<u8>,
+    device: vk::Device,
+    destroy_buffer: vk::PFN_vkDestroyBuffer,
+    free_memory: vk::PFN_vkFreeMemory,
+}
+
+// SAFETY: handles and an address are plain values, and Vulkan's objects may be used from any thread.
+unsafe impl Send for Raw {}
+// SAFETY: as above; to share it gives out the address alone.
+unsafe impl Sync for Raw {}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // SAFETY: both were made by the device, which lives, and this was the last owner. To free memory unmaps it.
+        unsafe {
+            (self.destroy_buffer)(self.device, self.buffer, ptr::null());
+            (self.free_memory)(self.device, self.memory, ptr::null());
+        }
+    }
 }
 
 impl Raw {
-    fn create(hal: &wgpu::hal::vulkan::Device, size: u64) -> Result<Self, vk::Result> {
+    pub(crate) fn host(&self) -> NonNull<u8> {
+        self.host
+    }
+
+    fn create(hal: &hal::vulkan::Device, size: u64) -> Result<Self, vk::Result> {
         let device = hal.raw_device();
         let usage = vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST
             | vk::BufferUsageFlags::UNIFORM_BUFFER;
         let about = vk::BufferCreateInfo::default().size(size).usage(usage);
-        // SAFETY: the description is valid, and the device lives.
-        let buffer = unsafe { device.create_buffer(&about, None) }?;
-        // SAFETY: the buffer is this device's.
-        let needs = unsafe { device.get_buffer_memory_requirements(buffer) };
-        let memory = Self::memory(hal, needs).inspect_err(|_| {
-            // SAFETY: nothing uses the buffer, which was made above.
-            unsafe { device.destroy_buffer(buffer, None) }
-        })?;
-        let bound = || {
-            // SAFETY: the memory is as large as the buffer needs and of a kind that it takes, and bound to nothing else.
-            unsafe { device.bind_buffer_memory(buffer, memory, 0) }?;
-            // SAFETY: the memory is of a kind that the host reaches, and is not mapped.
-            unsafe { device.map_memory(memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) }
+        // Complete from the start, so that whatever fails below is undone by its drop: to destroy nothing is allowed.
+        let mut raw = Raw {
+            buffer: vk::Buffer::null(),
+            memory: vk::DeviceMemory::null(),
+            host: NonNull::dangling(),
+            device: device.handle(),
+            destroy_buffer: device.fp_v1_0().destroy_buffer,
+            free_memory: device.fp_v1_0().free_memory,
         };
-        let host = bound().and_then(|at| NonNull::new(at.cast()).ok_or(vk::Result::ERROR_MEMORY_MAP_FAILED));
-        match host {
-            Ok(host) => Ok(Raw { buffer, memory, size: needs.size, host }),
-            Err(code) => {
-                // SAFETY: nothing uses either of them; both were made above.
-                unsafe {
-                    device.destroy_buffer(buffer, None);
-                    device.free_memory(memory, None);
-                }
-                Err(code)
-            }
-        }
+        // SAFETY: the description is valid, and the device lives.
+        raw.buffer = unsafe { device.create_buffer(&about, None) }?;
+        // SAFETY: the buffer is this device's.
+        let needs = unsafe { device.get_buffer_memory_requirements(raw.buffer) };
+        raw.memory = Self::memory(hal, needs)?;
+        // SAFETY: the memory is as large as the buffer needs and of a kind that it takes, and bound to nothing else.
+        unsafe { device.bind_buffer_memory(raw.buffer, raw.memory, 0) }?;
+        // SAFETY: the memory is of a kind that the host reaches, and is not mapped.
+        let at = unsafe { device.map_memory(raw.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) }?;
+        raw.host = NonNull::new(at.cast()).ok_or(vk::Result::ERROR_MEMORY_MAP_FAILED)?;
+        Ok(raw)
     }
 
     fn memory(
-        hal: &wgpu::hal::vulkan::Device,
+        hal: &hal::vulkan::Device,
         needs: vk::MemoryRequirements,
     ) -> Result<vk::DeviceMemory, vk::Result> {
         let instance = hal.shared_instance().raw_instance();

@@ -4,6 +4,8 @@
 
 #[path = "thin/lab.rs"]
 mod lab;
+#[path = "thin/staged.rs"]
+mod staged;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,14 +13,14 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
-    Arg, Backend, BackendError, BufferArg, Command, ContextSpec, DeviceKey, DeviceKind, Fill, Group,
-    HostMemory, LaneNumber, LaneSpec, MemoryIndex, MemoryObject, Point, Region,
+    Allocation, Arg, Backend, BackendError, BufferArg, Command, ContextSpec, DeviceKey, DeviceKind, Fill,
+    Group, HostMemory, LaneNumber, LaneSpec, MemoryIndex, MemoryObject, Point, Region,
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
 use windlass_kernel::{Kernel, KernelImage, LaunchRange, NdRange, Range, Slot, Word};
 use windlass_wgpu::{Wgpu, WgpuContext};
 
-use lab::{Sink, copy, count, lab, launch, line, open, saxpy, slow, words};
+use lab::{Lab, Sink, copy, count, lab, launch, line, open, saxpy, slow, words};
 
 #[test]
 fn devices_say_what_they_are() {
