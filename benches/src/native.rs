@@ -1,6 +1,8 @@
 //! What launches, waits and copies cost on a device, beside its driver by hand.
 
 mod cl;
+#[cfg(feature = "wgpu")]
+mod vk;
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +12,14 @@ use windlass::prelude::*;
 
 use crate::busy::cpu_time;
 use crate::table::{Table, alternate, median};
-use cl::{Raw, Way};
 
 /// Launches in a row.
 const LAUNCHES: usize = 10_000;
 /// Launches that are awaited one by one.
 const ROUNDS: usize = 1_000;
+
+/// A time without work, after which a device, and the threads that watch it, may have gone to sleep.
+const IDLE: Duration = Duration::from_millis(2);
 
 /// Takes as long as it is told.
 #[windlass::kernel]
@@ -38,14 +42,49 @@ fn turns(long: Duration, taken: impl Fn(u32) -> Duration) -> u32 {
     (long.as_secs_f64() / per_turn) as u32
 }
 
+/// A device's driver, with nothing between. Ways are numbered, and the first is the one to be compared with, but of waits the
+/// best is.
+trait ByHand {
+    /// Ways of launching many in a row.
+    fn chains(&self) -> &[&str];
+
+    /// Nanoseconds for each of so many.
+    fn chain(&self, way: usize, n: usize) -> f64;
+
+    /// Ways of waiting for a launch.
+    fn waits(&self) -> &[&str];
+
+    /// From a launch until a thread goes on behind it.
+    fn awaited(&self, way: usize, turns: u32) -> Duration;
+
+    /// Ways of copying.
+    fn copies(&self) -> &[&str];
+
+    /// Nanoseconds for a copy up, and for one down: the medians of so many.
+    fn copied(&self, way: usize, bytes: usize, times: usize) -> [f64; 2];
+
+    /// Nanoseconds for each of some reads of 4 KiB that have just been written.
+    fn reads(&self, times: usize) -> Vec<f64>;
+}
+
+fn by_hand(queue: &Queue) -> Option<Box<dyn ByHand>> {
+    match queue.device().backend().to_string().as_str() {
+        "opencl" => cl::Raw::open(queue.device().name()).map(|raw| Box::new(raw) as _),
+        #[cfg(feature = "wgpu")]
+        "wgpu" => vk::Raw::open(queue.device().name()).map(|raw| Box::new(raw) as _),
+        _ => None,
+    }
+}
+
 /// All rows, on the device that a program would get; or those that are named: `launches`, `waits`, `tasks`, `transfers`.
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     let queue = Queue::blocking_new().expect("there is a device");
     println!("on {}:", queue.device());
+    let raw = by_hand(&queue);
+    let raw = raw.as_deref();
     let is_opencl = queue.device().backend().to_string() == "opencl";
-    let raw = is_opencl.then(|| Raw::open(queue.device().name())).flatten();
-    let raw = raw.as_ref();
-    let ours = Ours { queue, number: Buffer::from(vec![0]), by_hand: raw.map(|_| cl::kernel()) };
+    let by_hand = is_opencl.then(cl::kernel);
+    let ours = Ours { queue, number: Buffer::from(vec![0]), by_hand };
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let wanted = |what: &str| named.is_empty() || named.iter().any(|name| name == what);
     if wanted("launches") {
@@ -101,24 +140,22 @@ impl Ours {
         start.elapsed().as_nanos() as f64 / n as f64
     }
 
-    fn launches(&self, table: &mut Table, raw: Option<&Raw>, scale: usize) {
+    fn launches(&self, table: &mut Table, raw: Option<&dyn ByHand>, scale: usize) {
         self.chain(100);
         let times = scale.max(3);
-        match raw {
-            Some(raw) => {
-                let (ours, base) = alternate(times, || self.chain(LAUNCHES), || raw.launches(LAUNCHES));
-                table.cost("a launch, of 10,000 in a chain", ours, Some(base), "raw + 0.5 us");
-                let bare = median((0..times).map(|_| raw.launches_without_events(LAUNCHES)).collect());
-                table.cost("the same by hand without events", bare, Some(base), "");
-            }
-            None => {
-                let ours = median((0..times).map(|_| self.chain(LAUNCHES)).collect());
-                table.cost("a launch, of 10,000 in a chain", ours, None, "");
-            }
+        let Some(raw) = raw else {
+            let ours = median((0..times).map(|_| self.chain(LAUNCHES)).collect());
+            return table.cost("a launch, of 10,000 in a chain", ours, None, "");
+        };
+        let (ours, base) = alternate(times, || self.chain(LAUNCHES), || raw.chain(0, LAUNCHES));
+        table.cost("a launch, of 10,000 in a chain", ours, Some(base), "raw + 0.5 us; wgpu 1.2x");
+        for (way, name) in raw.chains().iter().enumerate() {
+            let by_hand = median((0..times).map(|_| raw.chain(way, LAUNCHES)).collect());
+            table.cost(&format!("the same by hand, {name}"), by_hand, Some(base), "");
         }
     }
 
-    fn waits(&self, table: &mut Table, raw: Option<&Raw>, scale: usize) {
+    fn waits(&self, table: &mut Table, raw: Option<&dyn ByHand>, scale: usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("threads can be started");
         for (what, long, rounds) in
             [("nothing", 0, ROUNDS), ("0.2 ms", 200, 200), ("0.64 ms", 640, 100), ("2 ms", 2_000, 50)]
@@ -135,24 +172,16 @@ impl Ours {
                 })
             };
             let ours: Vec<f64> = (0..scale.max(2)).flat_map(|_| ours()).collect();
-            let base = raw.map(|raw| {
-                let turns = if long.is_zero() { 0 } else { raw.turns(long) };
-                let by = |way| {
-                    Quantiles::of((0..rounds).map(|_| raw.awaited(turns, way).as_nanos() as f64).collect())
-                };
-                (by(Way::Finish), by(Way::Callback))
-            });
             let ours = Quantiles::of(ours);
-            let text = base.map_or(String::new(), |(finish, callback)| {
-                format!("`clFinish` {finish}, callback {callback}")
+            let base = Base::of(raw, rounds, Duration::ZERO, |raw| match long.is_zero() {
+                true => 0,
+                false => by_hand_turns(raw, long),
             });
-            let ratio =
-                base.map_or(String::new(), |(a, b)| format!("{:.2}x", ours.half / a.half.min(b.half)));
             table.text(
                 &format!("submit → awaited, a kernel of {what}, p50 (p99)"),
                 ours.to_string(),
-                text,
-                ratio,
+                base.text(),
+                base.ratio(ours),
                 "≤ 1.15x",
             );
         }
@@ -167,14 +196,15 @@ impl Ours {
             let mut all = Vec::new();
             for _ in 0..200 {
                 tokio::task::yield_now().await;
-                std::thread::sleep(Duration::from_millis(2));
+                std::thread::sleep(IDLE);
                 all.push(self.awaited(0).await.as_nanos() as f64);
             }
+            let (ours, base) = (Quantiles::of(all), Base::of(raw, 200, IDLE, |_| 0));
             table.text(
                 "submit → awaited after 2 ms without work",
-                Quantiles::of(all).to_string(),
-                "".into(),
-                "".into(),
+                ours.to_string(),
+                base.text(),
+                base.ratio(ours),
                 "≤ 1.15x",
             );
         });
@@ -227,32 +257,25 @@ impl Ours {
         );
     }
 
-    fn transfers(&self, table: &mut Table, raw: Option<&Raw>, scale: usize) {
+    fn transfers(&self, table: &mut Table, raw: Option<&dyn ByHand>, scale: usize) {
         let times = 2 * scale + 1;
         let gigabytes = |bytes: usize, ns: f64| format!("{:.1} GB/s", bytes as f64 / ns);
         for (what, bytes) in [("16 MiB", 16 << 20), ("256 MiB", 256 << 20)] {
             let all: Vec<_> = (0..times).map(|_| crate::transfers::round(&self.queue, bytes / 4)).collect();
             let of = |which: usize| median(all.iter().map(|of| of[which]).collect());
             let base = raw.map(|raw| {
-                let memory = raw.memory(bytes);
-                let mut vec = vec![1_u8; bytes];
-                let of = |mut one: Box<dyn FnMut() -> f64 + '_>| median((0..times).map(|_| one()).collect());
-                let pinned = [of(Box::new(|| memory.up())), of(Box::new(|| memory.down()))];
-                let pageable = [true, false].map(|up| of(Box::new(|| memory.pageable(&mut vec, up))));
-                (pinned, pageable)
+                let way = |way| raw.copied(way, bytes, times);
+                (0..raw.copies().len()).map(way).collect::<Vec<_>>()
             });
             for (way, which, at) in
                 [("up from a `Vec`", 0, 0), ("up again", 3, 0), ("down", 1, 1), ("down again", 2, 1)]
             {
-                let text = base.map_or(String::new(), |(pinned, pageable)| {
-                    format!(
-                        "pinned {}, pageable {}",
-                        gigabytes(bytes, pinned[at]),
-                        gigabytes(bytes, pageable[at])
-                    )
-                });
+                let names = raw.map_or(&[][..], |raw| raw.copies());
+                let each = names.iter().zip(base.iter().flatten());
+                let each = each.map(|(name, ns)| format!("{name} {}", gigabytes(bytes, ns[at])));
+                let text = each.collect::<Vec<_>>().join(", ");
                 let ratio =
-                    base.map_or(String::new(), |(pinned, _)| format!("{:.2}x", pinned[at] / of(which)));
+                    base.as_ref().map_or(String::new(), |all| format!("{:.2}x", all[0][at] / of(which)));
                 table.text(&format!("{what} {way}"), gigabytes(bytes, of(which)), text, ratio, "≥ 35 GB/s");
             }
         }
@@ -266,18 +289,48 @@ impl Ours {
             start.elapsed().as_nanos() as f64
         };
         let ours = Quantiles::of((0..ROUNDS).map(|_| fresh()).collect());
-        let base = raw.map(|raw| {
-            let memory = raw.memory(4096);
-            let mut vec = vec![1_u8; 4096];
-            let read = |_| {
-                raw.launches(1);
-                memory.pageable(&mut vec, false)
-            };
-            Quantiles::of((0..ROUNDS).map(read).collect())
-        });
+        let base = raw.map(|raw| Quantiles::of(raw.reads(ROUNDS)));
         let text = base.map_or(String::new(), |base| base.to_string());
         let ratio = base.map_or(String::new(), |base| format!("{:.2}x", ours.half / base.half));
         table.text("4 KiB of fresh data, awaited, p50 (p99)", ours.to_string(), text, ratio, "≤ 15 us");
+    }
+}
+
+/// How many turns of the kernel by hand take so long.
+fn by_hand_turns(raw: &dyn ByHand, long: Duration) -> u32 {
+    turns(long, |turns| raw.awaited(0, turns))
+}
+
+/// Every way of waiting by hand, with what it took.
+struct Base(Vec<(String, Quantiles)>);
+
+impl Base {
+    fn of(
+        raw: Option<&dyn ByHand>,
+        rounds: usize,
+        idle: Duration,
+        turns: impl Fn(&dyn ByHand) -> u32,
+    ) -> Self {
+        let Some(raw) = raw else { return Base(Vec::new()) };
+        let turns = turns(raw);
+        let by = |way| {
+            let one = |_| {
+                std::thread::sleep(idle);
+                raw.awaited(way, turns).as_nanos() as f64
+            };
+            Quantiles::of((0..rounds).map(one).collect())
+        };
+        Base(raw.waits().iter().enumerate().map(|(way, name)| ((*name).to_owned(), by(way))).collect())
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().map(|(name, taken)| format!("{name} {taken}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Ours beside the best of them.
+    fn ratio(&self, ours: Quantiles) -> String {
+        let best = self.0.iter().map(|(_, taken)| taken.half).min_by(f64::total_cmp);
+        best.map_or(String::new(), |best| format!("{:.2}x", ours.half / best))
     }
 }
 

@@ -9,7 +9,7 @@ use windlass_sync::panics::catch;
 
 use crate::encode::Download;
 use crate::error::failed;
-use crate::flight::{End, Flight};
+use crate::flight::{End, Flight, Notice};
 use crate::gpu::Gpu;
 use crate::inbox::Inbox;
 use crate::process_exit;
@@ -19,8 +19,8 @@ use crate::process_exit;
 const SPIN: Duration = Duration::from_micros(40);
 
 /// The waiter thread: settles batches, oldest first, until nothing is submitted any more.
-pub(crate) fn wait(gpu: &Gpu, inbox: &Inbox, flights: &mpsc::Receiver<Flight>) {
-    while let Some(flight) = next(gpu, flights) {
+pub(crate) fn wait(gpu: &Gpu, inbox: &Inbox, notices: &mpsc::Receiver<Notice>) {
+    while let Some(flight) = next(gpu, notices) {
         let ends = settle(gpu, flight);
         // Before the reports: the submitter can hand over the next batch, and the device does not idle meanwhile.
         inbox.finished();
@@ -29,9 +29,14 @@ pub(crate) fn wait(gpu: &Gpu, inbox: &Inbox, flights: &mpsc::Receiver<Flight>) {
 }
 
 /// The next batch, for which the thread lingers before it sleeps.
-fn next(gpu: &Gpu, flights: &mpsc::Receiver<Flight>) -> Option<Flight> {
-    let lingering = spin(gpu, || flights.try_recv().ok());
-    lingering.or_else(|| flights.recv().ok())
+fn next(gpu: &Gpu, notices: &mpsc::Receiver<Notice>) -> Option<Flight> {
+    loop {
+        let lingering = spin(gpu, || notices.try_recv().ok());
+        match lingering.or_else(|| notices.recv().ok())? {
+            Notice::Soon => {}
+            Notice::Flight(flight) => return Some(*flight),
+        }
+    }
 }
 
 /// Asks again and again, for a while.

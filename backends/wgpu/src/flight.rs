@@ -26,3 +26,10 @@ pub(crate) struct Flight {
     /// Its staging memory.
     pub(crate) stage: Stage,
 }
+
+/// What the waiter is told.
+pub(crate) enum Notice {
+    /// A batch is being encoded: a thread that sleeps may take as long to wake up.
+    Soon,
+    Flight(Box<Flight>),
+}

@@ -43,6 +43,8 @@ struct Line {
     flushed: bool,
     /// Whether somebody is submitting what was taken, so that nothing behind it may be.
     taken: bool,
+    /// Whether the submitter was woken for what is here.
+    called: bool,
     ending: Option<Ending>,
     /// Batches handed to the waiter, and batches it has finished.
     submitted: u64,
@@ -101,11 +103,12 @@ impl Inbox {
             return None;
         }
         line.flushed = true;
-        let is_idle = line.submitted == line.finished && line.ending.is_none();
+        // Whoever feeds one group after another would else be faster than the submitter, and submit each by itself.
+        let is_idle = line.submitted == line.finished && line.ending.is_none() && !line.called;
         if is_idle && line.ready() && is_little(&line.jobs) {
             return Some(line.take());
         }
-        self.wake_if_ready(&line);
+        self.wake_if_ready(&mut line);
         None
     }
 
@@ -115,7 +118,7 @@ impl Inbox {
         line.taken = false;
         line.flushed |= !rest.is_empty();
         rest.into_iter().rev().for_each(|job| line.jobs.push_front(job));
-        self.wake_if_ready(&line);
+        self.wake_if_ready(&mut line);
     }
 
     /// Takes nothing more; only the first ending counts.
@@ -141,13 +144,14 @@ impl Inbox {
         if line.submitted == line.finished {
             self.moved.notify_one();
         } else {
-            self.wake_if_ready(&line);
+            self.wake_if_ready(&mut line);
         }
     }
 
     /// Waits until there are jobs and the device has room for them, and takes them all; `None` at the end.
     pub(crate) fn next(&self) -> Option<Taken> {
         let mut line = self.wait_until(Line::ready);
+        line.called = false;
         (!line.jobs.is_empty()).then(|| line.take())
     }
 
@@ -157,8 +161,9 @@ impl Inbox {
     }
 
     /// To wake it for nothing would cost every feed of a busy device a call to the system.
-    fn wake_if_ready(&self, line: &Line) {
+    fn wake_if_ready(&self, line: &mut Line) {
         if line.ready() {
+            line.called = true;
             self.moved.notify_one();
         }
     }

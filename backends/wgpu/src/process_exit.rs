@@ -22,8 +22,8 @@ use windlass_sync::facade::{Condvar, Mutex, lock};
 /// The longest that an exit is held up. Waits release the door far more often; this is for a driver that blocks in some other call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long one wait for the device may last before it releases the door.
-pub(crate) const SLICE: Duration = Duration::from_millis(50);
+/// How long one wait for the device may last before it releases the door. NVIDIA's driver spins for a millisecond at the start of each.
+pub(crate) const SLICE: Duration = Duration::from_millis(200);
 
 static DOOR: Mutex<Door> = Mutex::new(Door { inside: 0, exiting: None });
 static LEFT: Condvar = Condvar::new();

@@ -11,7 +11,7 @@ use windlass_sync::facade::{Mutex, lock};
 use crate::encode::{self, Download};
 use crate::error::failed;
 use crate::event::wait;
-use crate::flight::{End, Flight};
+use crate::flight::{End, Flight, Notice};
 use crate::gpu::Gpu;
 use crate::inbox::{Ending, Inbox, Job, Taken};
 use crate::ops::{Op, Touched};
@@ -71,9 +71,9 @@ impl Worker {
     }
 
     fn start(&self) -> Result<(), BackendError> {
-        let (send, flights) = mpsc::channel();
-        lock(&self.submitter.outbox).flights = Some(send);
-        self.spawn("wl-wgpu-wait", move |submitter| wait(&submitter.gpu, &submitter.inbox, &flights))?;
+        let (send, notices) = mpsc::channel();
+        lock(&self.submitter.outbox).waiter = Some(send);
+        self.spawn("wl-wgpu-wait", move |submitter| wait(&submitter.gpu, &submitter.inbox, &notices))?;
         self.spawn("wl-wgpu-submit", Submitter::run)
     }
 
@@ -108,7 +108,7 @@ pub(crate) struct Submitter {
 #[derive(Default)]
 struct Outbox {
     /// To the waiter, which ends with it; until the first group was fed there is none.
-    flights: Option<mpsc::Sender<Flight>>,
+    waiter: Option<mpsc::Sender<Notice>>,
     /// Batches so far, which is also the number of the one that is being made.
     submitted: u64,
     /// Host memory that unfinished batches will write, with the batch's number.
@@ -128,13 +128,17 @@ impl Submitter {
         while let Some(taken) = self.inbox.next() {
             self.turn(taken, Patience::Unlimited);
         }
-        lock(&self.outbox).flights = None;
+        lock(&self.outbox).waiter = None;
     }
 
     /// Submits what was taken, as one batch, or as several where host memory has to be written before the next is encoded.
     /// Without patience, the rest is given back then.
     fn turn(&self, Taken { mut jobs, finished }: Taken, patience: Patience) {
         let outbox = &mut *lock(&self.outbox);
+        if patience == Patience::None {
+            // The device is idle, so the waiter may be asleep.
+            outbox.tell(Notice::Soon);
+        }
         outbox.written.retain(|(batch, _)| *batch >= finished);
         while !jobs.is_empty() {
             let together = outbox.gather(&jobs);
@@ -158,12 +162,18 @@ impl Submitter {
         // Counted before it is sent, or the waiter could finish a batch that was never submitted.
         self.inbox.submitted();
         outbox.submitted += 1;
-        // The waiter ends after the submitter's thread, which is the last to submit.
-        let _ = outbox.flights.as_ref().map(|flights| flights.send(flight));
+        outbox.tell(Notice::Flight(Box::new(flight)));
     }
 }
 
 impl Outbox {
+    /// The waiter ends after the submitter's thread, which is the last to submit, so it hears everything.
+    fn tell(&self, notice: Notice) {
+        if let Some(waiter) = &self.waiter {
+            let _ = waiter.send(notice);
+        }
+    }
+
     /// How many of the jobs, from the first on, make up the next batch: those before the first that uses host memory which an
     /// unfinished batch or they themselves will write.
     fn gather(&mut self, jobs: &VecDeque<Job>) -> usize {

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use libloading::Library;
 use windlass::image::{Kernel, KernelImage, Parameter, Slot, SlotAccess};
 
+use super::ByHand;
+use crate::table::median;
+
 type Handle = *mut c_void;
 
 /// A kernel that takes as long as it is told.
@@ -83,13 +86,6 @@ pub(super) struct Raw {
     ended: (Box<Sender<()>>, std::sync::mpsc::Receiver<()>),
 }
 
-/// How a launch is waited for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
-    Finish,
-    Callback,
-}
-
 const TRUE: u32 = 1;
 const FALSE: u32 = 0;
 const READ_WRITE: u64 = 1;
@@ -138,62 +134,29 @@ impl Raw {
         unsafe { (self.api.release_event)(event) };
     }
 
-    /// Nanoseconds for each of so many launches in a row, an event with each.
-    pub(super) fn launches(&self, n: usize) -> f64 {
-        let start = Instant::now();
-        for _ in 0..n {
-            self.release(self.launch(0));
-        }
-        self.finish();
-        start.elapsed().as_nanos() as f64 / n as f64
+    fn launch_without_event(&self) {
+        let turns = 0_u32;
+        // SAFETY: as in `launch`; no event is asked for.
+        let code = unsafe {
+            (self.api.set_arg)(self.kernel, 0, size_of::<Handle>(), (&raw const self.number).cast())
+                | (self.api.set_arg)(self.kernel, 1, 4, (&raw const turns).cast())
+                | (self.api.launch)(self.queue, self.kernel, 1, null(), &1, &1, 0, null(), null_mut())
+        };
+        assert_eq!(code, 0, "the launch is taken");
     }
 
-    /// The same without any events.
-    pub(super) fn launches_without_events(&self, n: usize) -> f64 {
-        let start = Instant::now();
-        for _ in 0..n {
-            let turns = 0_u32;
-            // SAFETY: as in `launch`; no event is asked for.
-            let code = unsafe {
-                (self.api.set_arg)(self.kernel, 0, size_of::<Handle>(), (&raw const self.number).cast())
-                    | (self.api.set_arg)(self.kernel, 1, 4, (&raw const turns).cast())
-                    | (self.api.launch)(self.queue, self.kernel, 1, null(), &1, &1, 0, null(), null_mut())
-            };
-            assert_eq!(code, 0, "the launch is taken");
-        }
-        self.finish();
-        start.elapsed().as_nanos() as f64 / n as f64
-    }
-
-    /// From a launch until this thread goes on behind it.
-    pub(super) fn awaited(&self, turns: u32, way: Way) -> Duration {
-        let start = Instant::now();
-        let event = self.launch(turns);
-        match way {
-            Way::Finish => self.finish(),
-            Way::Callback => {
-                let tell: *const Sender<()> = &*self.ended.0;
-                // SAFETY: the sender outlives the callback, which is waited for below.
-                let code = unsafe {
-                    (self.api.when_ended)(event, 0, tell_once, tell.cast_mut().cast())
-                        | (self.api.flush)(self.queue)
-                };
-                assert_eq!(code, 0, "the driver takes a callback");
-                self.ended.1.recv().expect("the sender is there");
-            }
-        }
-        let taken = start.elapsed();
-        self.release(event);
-        taken
-    }
-
-    /// How many turns the kernel takes for so long a time.
-    pub(super) fn turns(&self, long: Duration) -> u32 {
-        super::turns(long, |turns| self.awaited(turns, Way::Finish))
+    fn called_back(&self, event: Handle) {
+        let tell: *const Sender<()> = &*self.ended.0;
+        // SAFETY: the sender outlives the callback, which is waited for below.
+        let code = unsafe {
+            (self.api.when_ended)(event, 0, tell_once, tell.cast_mut().cast()) | (self.api.flush)(self.queue)
+        };
+        assert_eq!(code, 0, "the driver takes a callback");
+        self.ended.1.recv().expect("the sender is there");
     }
 
     /// Memory for transfers.
-    pub(super) fn memory(&self, bytes: usize) -> Memory<'_> {
+    fn memory(&self, bytes: usize) -> Memory<'_> {
         let mut code = [0; 3];
         // SAFETY: no host memory is handed over, and the mapping is waited for.
         unsafe {
@@ -209,6 +172,67 @@ impl Raw {
             std::ptr::write_bytes(address.cast::<u8>(), 1, bytes);
             Memory { raw: self, device, address, bytes }
         }
+    }
+}
+
+impl ByHand for Raw {
+    fn chains(&self) -> &[&str] {
+        &["an event with each", "without events"]
+    }
+
+    fn chain(&self, way: usize, n: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..n {
+            match way {
+                0 => self.release(self.launch(0)),
+                _ => self.launch_without_event(),
+            }
+        }
+        self.finish();
+        start.elapsed().as_nanos() as f64 / n as f64
+    }
+
+    fn waits(&self) -> &[&str] {
+        &["`clFinish`", "callback"]
+    }
+
+    fn awaited(&self, way: usize, turns: u32) -> Duration {
+        let start = Instant::now();
+        let event = self.launch(turns);
+        match way {
+            0 => self.finish(),
+            _ => self.called_back(event),
+        }
+        let taken = start.elapsed();
+        self.release(event);
+        taken
+    }
+
+    fn copies(&self) -> &[&str] {
+        &["pinned", "pageable"]
+    }
+
+    fn copied(&self, way: usize, bytes: usize, times: usize) -> [f64; 2] {
+        let memory = self.memory(bytes);
+        let mut vec = vec![1_u8; bytes];
+        [true, false].map(|up| {
+            let mut one = || match (way, up) {
+                (0, true) => memory.up(),
+                (0, false) => memory.down(),
+                _ => memory.pageable(&mut vec, up),
+            };
+            median((0..times).map(|_| one()).collect())
+        })
+    }
+
+    fn reads(&self, times: usize) -> Vec<f64> {
+        let memory = self.memory(4096);
+        let mut vec = vec![1_u8; 4096];
+        let mut read = |_| {
+            self.chain(0, 1);
+            memory.pageable(&mut vec, false)
+        };
+        (0..times).map(&mut read).collect()
     }
 }
 
@@ -246,7 +270,7 @@ extern "C" fn tell_once(_: Handle, _: i32, tell: *mut c_void) {
 }
 
 /// Memory of the device, and as much that the driver has pinned for the host.
-pub(super) struct Memory<'r> {
+struct Memory<'r> {
     raw: &'r Raw,
     device: Handle,
     address: *mut c_void,
@@ -255,19 +279,19 @@ pub(super) struct Memory<'r> {
 
 impl Memory<'_> {
     /// Nanoseconds for a copy to the device out of pinned memory.
-    pub(super) fn up(&self) -> f64 {
+    fn up(&self) -> f64 {
         // SAFETY: the driver mapped so many bytes there.
         unsafe { self.copy(self.address, true) }
     }
 
     /// The same the other way.
-    pub(super) fn down(&self) -> f64 {
+    fn down(&self) -> f64 {
         // SAFETY: as above.
         unsafe { self.copy(self.address, false) }
     }
 
     /// The same to and from memory that the driver does not know.
-    pub(super) fn pageable(&self, memory: &mut [u8], up: bool) -> f64 {
+    fn pageable(&self, memory: &mut [u8], up: bool) -> f64 {
         assert_eq!(memory.len(), self.bytes, "the copy is of all bytes");
         // SAFETY: the slice has so many bytes, and is borrowed alone.
         unsafe { self.copy(memory.as_mut_ptr().cast(), up) }
