@@ -196,8 +196,6 @@ pub(crate) struct LaneShell {
     pub(crate) staging: Arc<Pool>,
     /// Copies of its context with other host memory than this staging would block.
     needs_its_staging: bool,
-    /// It has to ask its driver, and hurries where somebody waits.
-    hurries: bool,
     /// Its device's.
     pub(crate) blank: Arc<Blank>,
 }

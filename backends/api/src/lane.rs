@@ -141,19 +141,6 @@ impl Wait {
     }
 }
 
-/// Whether a lane is to say that a group's point was passed, and how soon it has to notice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Report {
-    /// It is not, unless the point is armed.
-    #[default]
-    No,
-    /// It is, and nobody waits for that: what depends on it are memory, room for more work, and errors that nobody has asked for.
-    /// A lane that has to ask its driver may ask seldom. If somebody comes to wait, the point is armed.
-    Unhurried,
-    /// It is, as if the point were armed right after the call.
-    Prompt,
-}
-
 /// What is fed at one point.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -164,9 +151,9 @@ pub struct Group<'a> {
     pub waits: &'a [Wait],
     /// What to do, in this order. A group without commands is a barrier.
     pub commands: SmallVec<[Command<'a>; 1]>,
-    /// Whether its point is to be reported once it is passed. Some drivers have to be told when the work is handed over; to arm it
-    /// later may cost them another native command.
-    pub report: Report,
+    /// Its point is to be reported once it is passed, as if it were armed right after this call. Some drivers have to be told
+    /// when the work is handed over; to arm it later may cost them another native command.
+    pub report: bool,
     /// The verdict that covers its point is to say when it started and ended. Only for devices with
     /// [`Aspect::Profiling`](crate::Aspect::Profiling).
     pub timed: bool,
@@ -175,11 +162,11 @@ pub struct Group<'a> {
 impl<'a> Group<'a> {
     /// A group that is neither reported nor timed.
     pub fn new(point: Point, waits: &'a [Wait], commands: SmallVec<[Command<'a>; 1]>) -> Self {
-        Group { point, waits, commands, report: Report::No, timed: false }
+        Group { point, waits, commands, report: false, timed: false }
     }
 
     /// Whether its point is to be reported.
-    pub fn report(self, report: Report) -> Self {
+    pub fn report(self, report: bool) -> Self {
         Group { report, ..self }
     }
 
@@ -292,11 +279,6 @@ pub unsafe trait Lane: Any + Send + Sync {
 
     /// Asks for a call of [`LaneSink::passed`] once `point`, which has been fed, is passed.
     fn arm(&self, point: Point);
-
-    /// The same for a report that nobody waits for: see [`Report::Unhurried`].
-    fn arm_unhurried(&self, point: Point) {
-        self.arm(point);
-    }
 }
 
 impl fmt::Debug for dyn Lane {

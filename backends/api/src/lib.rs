@@ -146,7 +146,7 @@ pub use error::{BackendError, Unavailable};
 pub use interop::{NativeApi, NativeCall, NativeCode};
 pub use lane::{
     CompletionStrategy, Failed, Group, Lane, LaneNumber, LaneRole, LaneSink, LaneSpec, Point, Priority,
-    Report, Timed, Verdict, Wait,
+    Timed, Verdict, Wait,
 };
 pub use memory::{
     Allocation, Contents, HostAccess, HostMemory, ImageLimits, ImageShape, MemoryInfo, MemoryKind,

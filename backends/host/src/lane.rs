@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    BackendError, Command, Completion, Group, Head, Lane, LaneNumber, LaneSink, Point, Report, Wait,
+    BackendError, Command, Completion, Group, Head, Lane, LaneNumber, LaneSink, Point, Wait,
 };
 use windlass_sync::facade::{Mutex, lock};
 
@@ -113,7 +113,7 @@ unsafe impl Lane for HostLane {
             job.work.push(self.work(command)?);
         }
         self.start()?;
-        if group.report != Report::No {
+        if group.report {
             // Before the worker can pass it, so that it is the worker who tells.
             self.completion.arm(point);
         }

@@ -16,8 +16,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    BackendError, Command, CompletionStrategy, Group, Lane, LaneNumber, LaneSink, LaneSpec, Point, Report,
-    Wait,
+    BackendError, Command, CompletionStrategy, Group, Lane, LaneNumber, LaneSink, LaneSpec, Point, Wait,
 };
 use windlass_sync::facade::{Mutex, lock};
 
@@ -230,8 +229,8 @@ unsafe impl Lane for OpenClLane {
         // What was enqueued cannot be taken back, so a group that broke off in the middle counts as fed, and is reported as
         // failed once its commands have ended.
         progress.fed(Enqueued { point, events, timed, error, sources });
-        if report != Report::No {
-            self.report(point, report);
+        if report {
+            self.report(point);
         }
         Ok(())
     }
@@ -247,16 +246,6 @@ unsafe impl Lane for OpenClLane {
     }
 
     fn arm(&self, point: Point) {
-        self.arm_as(point, Report::Prompt);
-    }
-
-    fn arm_unhurried(&self, point: Point) {
-        self.arm_as(point, Report::Unhurried);
-    }
-}
-
-impl OpenClLane {
-    fn arm_as(&self, point: Point, report: Report) {
         if self.lanes.is_given_up() {
             return;
         }
@@ -265,12 +254,14 @@ impl OpenClLane {
         // The table cannot tell a point that was never fed from one that has been passed. Reporting the former would tell the
         // runtime that memory is free while commands still use it.
         if progress.has_fed(point) {
-            self.report(point, report);
+            self.report(point);
         }
     }
+}
 
+impl OpenClLane {
     /// Has `point`, which was fed, reported once it is passed.
-    fn report(&self, point: Point, report: Report) {
+    fn report(&self, point: Point) {
         let progress = &self.stream.progress;
         progress.arm(point);
         match progress.group_at(point) {
@@ -278,17 +269,17 @@ impl OpenClLane {
             None => progress.settle(point),
             // A lost device's events may never end, so there is nothing to watch.
             Some(_) if progress.lost().is_some() => progress.settle(point),
-            Some(group) => self.watch(last(&group), point, report),
+            Some(group) => self.watch(last(&group), point),
         }
     }
 
     /// Settles `point` once the event has ended.
-    fn watch(&self, event: &Event, point: Point, report: Report) {
+    fn watch(&self, event: &Event, point: Point) {
         // The event could never end while its command sits in an unflushed queue.
         if !self.watcher_flushes {
             self.stream.flush(point);
         }
-        if self.watcher.as_ref().is_some_and(|watcher| watcher.watch(&self.stream, point, report)) {
+        if self.watcher.as_ref().is_some_and(|watcher| watcher.watch(&self.stream, point)) {
             return;
         }
         // There is no watcher, or its thread could not be started.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_backend::{Point, Report};
+use windlass_backend::Point;
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::event::Progress;
@@ -36,15 +36,13 @@ pub(crate) struct Watcher {
 
 struct Shared {
     state: Mutex<State>,
-    /// The thread sleeps here while no point is armed, and while nobody waits for one that is.
+    /// The thread sleeps here while no point is armed.
     armed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     armed: BTreeSet<Point>,
-    /// The last armed point for whose report somebody waits.
-    hurried: Option<Point>,
     started: bool,
     asleep: bool,
     closed: bool,
@@ -57,7 +55,7 @@ impl Watcher {
     }
 
     /// Has a point reported once it is passed. Returns false if the thread could not be started.
-    pub(crate) fn watch(&self, stream: &Arc<Stream>, point: Point, report: Report) -> bool {
+    pub(crate) fn watch(&self, stream: &Arc<Stream>, point: Point) -> bool {
         let mut state = lock(&self.shared.state);
         if !state.started {
             let (shared, way) = (Arc::clone(&self.shared), self.way);
@@ -69,9 +67,6 @@ impl Watcher {
             state.started = true;
         }
         state.armed.insert(point);
-        if report == Report::Prompt {
-            state.hurried = state.hurried.max(Some(point));
-        }
         let asleep = state.asleep;
         drop(state);
         if asleep {
@@ -94,7 +89,7 @@ impl Shared {
         while let Some((first, last)) = self.armed(progress, way) {
             let passed = match way {
                 Way::Waiting => Some(wait(progress, last)),
-                Way::Asking => self.ask(progress, stream, first, &mut pace),
+                Way::Asking => self.ask(progress, stream, first, &pace),
             };
             let Some(passed) = passed else { continue };
             if let Some(point) = self.take_due(passed) {
@@ -138,20 +133,10 @@ impl Shared {
 
     /// Asks whether the first armed point has been passed, at this pace. If so, says up to which armed point all have been: one
     /// report then covers them. A point below the first may be armed meanwhile, so one call sleeps only once.
-    fn ask(
-        &self,
-        progress: &Progress,
-        stream: &Weak<Stream>,
-        first: Point,
-        pace: &mut Pace,
-    ) -> Option<Point> {
+    fn ask(&self, progress: &Progress, stream: &Weak<Stream>, first: Point, pace: &Pace) -> Option<Point> {
         if let Some(group) = progress.group_at(first) {
             while !group.has_ended() {
-                let slept = match self.is_hurried() {
-                    true => pace.rest(progress.has_fed(Point(first.0 + 1))),
-                    false => self.dawdle(pace),
-                };
-                if slept {
+                if pace.rest(progress.has_fed(Point(first.0 + 1))) {
                     // By now the work should run, even if the driver is one that starts it without being asked to.
                     if let Some(stream) = stream.upgrade() {
                         stream.flush(first);
@@ -170,41 +155,6 @@ impl Shared {
         Some(passed)
     }
 
-    /// Whether somebody waits for the report of an armed point.
-    fn is_hurried(&self) -> bool {
-        lock(&self.state).hurried.is_some()
-    }
-
-    /// Lets more time pass before the next question, and returns whether the thread slept. If somebody comes to wait, it asks at once,
-    /// and at the pace of a group that was just fed.
-    fn dawdle(&self, pace: &mut Pace) -> bool {
-        let pause = pace.pause_now();
-        match pause {
-            None => {
-                let since = Instant::now();
-                while since.elapsed() < Pace::UNHURRIED && !self.is_hurried() {
-                    Pace::spin(Pace::BRIEFLY);
-                }
-            }
-            Some(pause) => self.sleep(pause),
-        }
-        if self.is_hurried() {
-            *pace = Pace::start();
-        }
-        pause.is_some()
-    }
-
-    /// Sleeps until a point is armed, or so much time has passed.
-    fn sleep(&self, pause: Duration) {
-        let mut state = lock(&self.state);
-        if state.hurried.is_none() && !state.closed {
-            state.asleep = true;
-            let (mut state, _) =
-                self.armed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
-            state.asleep = false;
-        }
-    }
-
     fn armed_after(&self, point: Point) -> Option<Point> {
         lock(&self.state).armed.range((Bound::Excluded(point), Bound::Unbounded)).next().copied()
     }
@@ -213,7 +163,6 @@ impl Shared {
     fn take_due(&self, passed: Point) -> Option<Point> {
         let mut state = lock(&self.state);
         let later = state.armed.split_off(&Point(passed.0 + 1));
-        state.hurried = state.hurried.filter(|point| *point > passed);
         std::mem::replace(&mut state.armed, later).pop_last()
     }
 }
@@ -233,8 +182,7 @@ fn wait(progress: &Progress, last: Point) -> Point {
 /// that part of its time at most, and what takes long costs next to nothing.
 ///
 /// A driver makes those who enqueue wait while it answers. So where more has been fed behind the group, and the device does not run dry, the
-/// thread asks less often; and much less where nobody waits for the answer ([`Report::Unhurried`]), so that one report covers many
-/// groups.
+/// thread asks less often.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     since: Instant,
@@ -244,10 +192,8 @@ impl Pace {
     const UNPAUSED: Duration = Duration::from_micros(30);
     /// Between two questions while more was fed.
     const BUSY: Duration = Duration::from_micros(4);
-    /// Between two questions while nobody waits.
-    const UNHURRIED: Duration = Duration::from_micros(50);
     /// Between two looks that cost nobody anything.
-    const BRIEFLY: Duration = Duration::from_nanos(500);
+    const BRIEFLY: Duration = Duration::from_nanos(200);
     const PART: u32 = 16;
     const SHORTEST: Duration = Duration::from_micros(20);
     const LONGEST: Duration = Duration::from_millis(4);
@@ -261,18 +207,14 @@ impl Pace {
         (taken >= Self::UNPAUSED).then(|| (taken / Self::PART).clamp(Self::SHORTEST, Self::LONGEST))
     }
 
-    fn pause_now(&self) -> Option<Duration> {
-        Self::pause(self.since.elapsed())
-    }
-
     /// Lets some time pass before the next question, and returns whether that was a sleep.
     fn rest(&self, is_busy: bool) -> bool {
-        match self.pause_now() {
+        match Self::pause(self.since.elapsed()) {
             Some(pause) => thread::sleep(pause),
             None if is_busy => Self::spin(Self::BUSY),
             None => std::hint::spin_loop(),
         }
-        self.pause_now().is_some()
+        Self::pause(self.since.elapsed()).is_some()
     }
 
     fn spin(long: Duration) {

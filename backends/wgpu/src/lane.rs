@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_backend::{BackendError, Completion, Group, Lane, LaneSink, Point, Report};
+use windlass_backend::{BackendError, Completion, Group, Lane, LaneSink, Point};
 
 use crate::gpu::Gpu;
 use crate::inbox::Job;
@@ -33,7 +33,7 @@ unsafe impl Lane for WgpuLane {
             return Err(lost);
         }
         let ops = ops::pack(&self.gpu, group.commands)?;
-        if group.report != Report::No {
+        if group.report {
             // Before the push, or the waiter could pass the point first. If the push is refused, the runtime feeds a barrier at
             // this point, and the arming holds for that.
             self.completion.arm(group.point);

@@ -100,18 +100,13 @@ impl Lane {
         self.in_flight.get_mut(usize::try_from(point.checked_sub(first)?).ok()?)
     }
 
-    /// Makes the group at a point report to who waits for it, if it does not yet and there is room for one more report. Says
-    /// whether the point is to be armed: also where it reports, but nobody was known to wait.
+    /// Makes the group at a point report, if it does not yet and there is room for one more report. Says whether
+    /// the point is to be armed.
     fn ask(&mut self, point: u64) -> bool {
         let room = self.reports < self.depth.reports;
         let Some(flight) = self.flight(point) else { return false };
-        match flight.report {
-            Report::Yes => return false,
-            Report::Sentinel => {
-                flight.report = Report::Yes;
-                return true;
-            }
-            Report::No | Report::Owed => {}
+        if flight.report == Report::Yes {
+            return false;
         }
         flight.report = if room { Report::Yes } else { Report::Owed };
         self.reports += u32::from(room);
@@ -216,11 +211,7 @@ impl<S: Shell> Engine<S> {
         if report && own {
             lane.sentinel = point;
         }
-        let how = match report {
-            true if wanted => Report::Yes,
-            true => Report::Sentinel,
-            false => Report::No,
-        };
+        let how = if report { Report::Yes } else { Report::No };
         lane.in_flight.push_back(Flight { point, node, weight, report: how });
         let entry = &mut self.nodes[node];
         // Not `Fed` yet: the point must not be named to other lanes, nor armed, before the native call has been
@@ -366,7 +357,7 @@ impl<S: Shell> Engine<S> {
         while let Some(flight) = self.lane(lane).in_flight.pop_front_if(|flight| flight.point <= upto) {
             let entry = self.lane(lane);
             entry.weight -= flight.weight;
-            entry.reports -= u32::from(flight.report.is_out());
+            entry.reports -= u32::from(flight.report == Report::Yes);
             let Flight { point, node: id, .. } = flight;
             // Before `finish`: what settles without a failure counts as done.
             if let Some(cause) = failure(point) {
@@ -418,14 +409,10 @@ impl<S: Shell> Engine<S> {
             false => lane.in_flight.len() / 2,
         };
         let Some(&Flight { point, node, report, .. }) = lane.in_flight.get(at) else { return };
-        if report.is_out() {
+        if report == Report::Yes {
             lane.sentinel = point;
         } else if lane.ask(point) {
             lane.sentinel = point;
-            if let Some(flight) = lane.flight(point) {
-                // An owed report is one that somebody waits for.
-                flight.report = if report == Report::No { Report::Sentinel } else { Report::Yes };
-            }
             turn.sentinels.push((id, point, node));
         }
         // Otherwise the budget of reports is used up: the next of them to arrive comes back here.

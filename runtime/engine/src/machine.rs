@@ -123,17 +123,8 @@ pub(super) enum Report {
     No,
     /// It has been asked to, when the budget of reports was used up.
     Owed,
-    /// It does, for the lane's own sake: nobody waits for it.
-    Sentinel,
-    /// It does, and somebody waits for it.
+    /// It does.
     Yes,
-}
-
-impl Report {
-    /// Whether it takes from the lane's budget.
-    pub(super) fn is_out(self) -> bool {
-        matches!(self, Report::Sentinel | Report::Yes)
-    }
 }
 
 impl<S: Shell> Engine<S> {

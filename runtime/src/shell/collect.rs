@@ -4,10 +4,9 @@
 use std::hint::cold_path;
 use std::sync::Arc;
 
-use windlass_backend::{BackendError, Report, Verdict};
+use windlass_backend::{BackendError, Verdict};
 use windlass_sync::combining::Combiner;
 
-use super::feed::Arm;
 use super::waking::Woken;
 use super::work::Work;
 use super::{Commands, Effects, Message, Signal, State, Windlass};
@@ -262,18 +261,15 @@ impl State {
     fn collect_points(&mut self, effects: &mut Effects) {
         let Turn { arm, sentinels, .. } = &mut effects.turn;
         for (lane, point, node) in sentinels.drain(..) {
-            let lane = self.lane(lane).clone();
-            // The lane will report this group, so its waiters need not ask, unless it is in no hurry.
-            if !lane.hurries
-                && let Some(Work::Group(event)) = self.engine.work_mut(node)
-            {
+            // The lane will report this group, so its waiters need not ask.
+            if let Some(Work::Group(event)) = self.engine.work_mut(node) {
                 event.mark_armed();
             }
             self.counters.armed += 1;
-            effects.arm.push(Arm { lane, point, report: Report::Unhurried });
+            effects.arm.push((self.lane(lane).clone(), point));
         }
         for (lane, point) in arm.drain(..) {
-            effects.arm.push(Arm { lane: self.lane(lane).clone(), point, report: Report::Prompt });
+            effects.arm.push((self.lane(lane).clone(), point));
         }
         // To arm is a native call: where none is made, `start_futures` leaves these to the executor.
         effects.more_than_native |= effects.native_elsewhere;

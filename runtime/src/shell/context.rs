@@ -221,7 +221,6 @@ impl ContextShared {
         let completion = kind.completion.or(info.completions.first().copied());
         let own_thread = matches!(completion, Some(CompletionStrategy::Waiter | CompletionStrategy::Poller));
         let may_feed = info.feeds_from_sink || own_thread;
-        let hurries = completion == Some(CompletionStrategy::Poller);
         for &(lane, role) in lanes {
             let number = LaneNumber(lane.0);
             let mut spec =
@@ -231,8 +230,7 @@ impl ContextShared {
             let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
-            let shell =
-                LaneShell { id: lane, native, context, number, staging, needs_its_staging, hurries, blank };
+            let shell = LaneShell { id: lane, native, context, number, staging, needs_its_staging, blank };
             inner.set_lane(shell, effects);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, BackendError, Point, Region, Report, Wait};
+use windlass_backend::{Allocation, BackendError, Point, Region, Wait};
 use windlass_sync::panics::{Panicked, catch};
 
 use super::native::feed_one;
@@ -11,7 +11,7 @@ use super::waking::catch_foreign;
 use super::work::Work;
 use super::{Commands, Effects, Inner, LaneShell, State, native_lane, sink};
 use crate::error::{Cause, Error};
-use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, Popped, RootId, Step, Transfer};
+use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
 
 /// How many groups a thread feeds before it leaves the rest to the executor: enough for a full native depth, and a
 /// bound on what a submitter does for others.
@@ -28,7 +28,7 @@ pub(super) struct ToFeed {
     pub(super) waits: SmallVec<[Wait; 1]>,
     pub(super) job: Job,
     pub(super) memory: SmallVec<[(RootId, MemoryId, Arc<dyn Allocation>); 2]>,
-    pub(super) report: Report,
+    pub(super) report: bool,
     pub(super) timed: bool,
 }
 
@@ -110,18 +110,14 @@ impl State {
         {
             let entry = batch.next();
             (entry.node, entry.point) = (Some(popped.node), Point(popped.point));
-            entry.report = match popped {
-                Popped { report: false, .. } => Report::No,
-                Popped { sentinel: true, .. } => Report::Unhurried,
-                _ => Report::Prompt,
-            };
+            entry.report = popped.report;
             self.native_args(entry, popped.node, popped.live);
-            self.counters.armed += u64::from(popped.sentinel);
-            // Its verdict comes unasked, so that no waiter has to leave a `Message::Want`, except for a lane that is in no hurry.
-            let comes_soon = entry.report == Report::Prompt
-                || entry.report == Report::Unhurried && !native_lane(&self.lanes, lane).hurries;
-            if comes_soon && let Some(Work::Group(event)) = self.engine.work_mut(popped.node) {
-                event.mark_armed();
+            if popped.report {
+                self.counters.armed += u64::from(popped.sentinel);
+                // Its verdict comes unasked, so that no waiter has to leave a `Message::Want`.
+                if let Some(Work::Group(event)) = self.engine.work_mut(popped.node) {
+                    event.mark_armed();
+                }
             }
         }
         self.counters.fed += (batch.used - before) as u64;
@@ -216,16 +212,20 @@ impl Inner {
     }
 
     /// Leaves lanes to be fed, and points to be armed, to the executor.
-    pub(super) fn feed_elsewhere(self: &Arc<Self>, lanes: Vec<LaneId>, arm: SmallVec<[Arm; 1]>) {
+    pub(super) fn feed_elsewhere(
+        self: &Arc<Self>,
+        lanes: Vec<LaneId>,
+        arm: SmallVec<[(Arc<LaneShell>, u64); 1]>,
+    ) {
         let inner = self.clone();
         self.gates.spawn(async move {
-            for arm in arm {
-                if let Some(cause) = arm.make() {
-                    inner.enter(|state, turn| state.lose_lane(arm.lane.id, cause, turn));
+            for (lane, point) in arm {
+                if let Some(cause) = arm_one(&lane, point) {
+                    inner.enter(|state, turn| state.lose_lane(lane.id, cause, turn));
                 }
             }
             // Ready says no more than that a look is due: `collect_lanes` takes the token if it is free and there
-            // is something to feed. Without any lane the turn is taken for what arming may have left as a
+            // is something to feed. Without any lane the turn is taken for what `arm_one` may have left as a
             // message.
             inner.enter(|_, turn| turn.ready_lanes.extend(lanes));
         });
@@ -248,27 +248,10 @@ fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) ->
     dead
 }
 
-/// A point that a lane is to report, which it was fed before.
-#[derive(Debug)]
-pub(super) struct Arm {
-    pub(super) lane: Arc<LaneShell>,
-    pub(super) point: u64,
-    /// How.
-    pub(super) report: Report,
-}
-
-impl Arm {
-    /// Makes the native call; says why the lane will never report, if so.
-    pub(super) fn make(&self) -> Option<Cause> {
-        let (lane, point) = (&self.lane.native, Point(self.point));
-        let armed = sink::defer_reports(|| {
-            catch(|| match self.report {
-                Report::Unhurried => lane.arm_unhurried(point),
-                Report::No | Report::Prompt => lane.arm(point),
-            })
-        });
-        armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
-    }
+/// Has a lane report a point; says why it never will, if so.
+pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
+    let armed = sink::defer_reports(|| catch(|| lane.native.arm(Point(point))));
+    armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
 }
 
 /// A lane that panicked where it cannot refuse: it is not known what has become of what it was fed.

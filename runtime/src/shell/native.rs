@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, Command, CopyBox, Fill, Group, HostCode,
     HostLaunch, ImageArg, ImageShape, Keeps, Launch, NativeCall, NativeCode, Node, Part, Point, Region,
-    Report, Sequence, Texels, Wait,
+    Sequence, Texels, Wait,
 };
 use windlass_kernel::{RawSpan, Slot, SlotAccess};
 use windlass_sync::panics::catch;
@@ -30,7 +30,7 @@ struct Place<'a> {
     lane: &'a LaneShell,
     point: Point,
     waits: &'a [Wait],
-    report: Report,
+    report: bool,
     timed: bool,
 }
 

@@ -19,7 +19,7 @@ use futures_lite::future::block_on;
 use windlass::{Buffer, Context, Queue, Runtime};
 use windlass_backend::{
     Backend, BackendError, Command, ContextSink, ContextSpec, DeviceKey, Group, LaneNumber, LaneSink,
-    LaneSpec, Launch, MemoryIndex, MemoryObject, Point, Report, Verdict,
+    LaneSpec, Launch, MemoryIndex, MemoryObject, Point, Verdict,
 };
 use windlass_conformance::programs::{World, run as run_programs};
 use windlass_conformance::{Kernels, PATIENCE, Subject, run};
@@ -152,7 +152,7 @@ fn an_abandoned_example_reports_nothing_and_takes_nothing() {
     let lane = context.open_lane(LaneSpec::new(0, LaneNumber(0)), sink).expect("a lane opens");
     // SAFETY: no group here names memory.
     let feed = |point, commands| unsafe {
-        lane.feed(Group::new(Point(point), &[], commands).report(Report::Prompt).timed(true))
+        lane.feed(Group::new(Point(point), &[], commands).report(true).timed(true))
     };
     feed(1, Default::default()).expect("a barrier is taken");
     let verdict = heard.recv_timeout(PATIENCE).expect("it is reported");

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
-use windlass_backend::{
-    Allocation, BackendError, Command, Group, Lane, LaneRole, LaneSpec, Point, Priority, Report,
-};
+use windlass_backend::{Allocation, BackendError, Command, Group, Lane, LaneRole, LaneSpec, Point, Priority};
 
 use crate::kernel::{Job, Refused, names_of};
 use crate::machine::{self, Machine, Shared, Unreported, Uses};
@@ -39,7 +37,7 @@ impl FaultyLane {
         if held > 0 && held + more > lane.depth.commands {
             return Err(format!("{more} commands beside {held}, and the depth is {}", lane.depth.commands));
         }
-        if group.report != Report::No && lane.reports() >= lane.depth.reports {
+        if group.report && lane.reports() >= lane.depth.reports {
             return Err(format!("more than {} groups that report", lane.depth.reports));
         }
         let computes = |c: &Command<'_>| !matches!(c, Command::Copy(_) | Command::Fill(_));
@@ -134,7 +132,7 @@ impl FaultyLane {
             timed,
         });
         lane.unreported.push_back(Unreported { point: point.0, weight, uses });
-        if report != Report::No {
+        if report {
             lane.armed.push(point.0);
         }
         let (depth, reports) = (lane.unreported.iter().map(|u| u.weight).sum(), lane.reports());
@@ -149,7 +147,7 @@ impl FaultyLane {
         audit.peer_waits += peer_waits;
         audit.on_copy_lanes += u64::from(role == LaneRole::Copy);
         audit.on_urgent_lanes += u64::from(priority == Priority::High);
-        audit.fed_to_report += u64::from(report != Report::No);
+        audit.fed_to_report += u64::from(report);
         audit.deepest = audit.deepest.max(depth);
         audit.most_reports = audit.most_reports.max(reports);
         drop(machine);

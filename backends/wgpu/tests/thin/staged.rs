@@ -2,11 +2,18 @@
 
 use super::*;
 
-/// What the host has of an allocation.
-fn bytes(memory: &dyn Allocation) -> &mut [u8] {
+/// What the host sees in an allocation.
+fn bytes(memory: &dyn Allocation) -> Vec<u8> {
     let start = memory.host_ptr().expect("the host reaches it");
-    // SAFETY: the memory has so many bytes, and each test uses them alone, when no command does.
-    unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), memory.bytes()) }
+    // SAFETY: the memory has so many bytes, and each test reads them when no command uses them.
+    unsafe { std::slice::from_raw_parts(start.as_ptr(), memory.bytes()) }.to_vec()
+}
+
+/// Writes the same byte everywhere.
+fn write(memory: &dyn Allocation, byte: u8) {
+    let start = memory.host_ptr().expect("the host reaches it");
+    // SAFETY: the memory has so many bytes, and each test writes them when no command uses them.
+    unsafe { start.as_ptr().write_bytes(byte, memory.bytes()) }
 }
 
 #[test]
@@ -14,8 +21,8 @@ fn staging_goes_both_ways_without_a_stop() {
     let Some(lab) = lab() else { return };
     let (up, down) = (staging(&lab, 4096), staging(&lab, 4096));
     let (first, second) = (lab.allocate(4096), lab.allocate(4096));
-    bytes(&*up).fill(3);
-    bytes(&*down).fill(0);
+    write(&*up, 3);
+    write(&*down, 0);
     for command in [line(&*up, &*first), line(&*first, &*down), line(&*down, &*second)] {
         lab.feed(smallvec![command]).expect("a copy by the device");
     }
@@ -32,7 +39,7 @@ fn odd_places_in_staging_are_copied_in_order() {
     let Some(lab) = lab() else { return };
     let between = staging(&lab, 64);
     let (from, to) = (lab.upload(&(0..64).collect::<Vec<u8>>()), lab.allocate(8));
-    bytes(&*between).fill(0);
+    write(&*between, 0);
     lab.feed(smallvec![line(&*from, &*between)]).expect("by the device");
     let odd = copy((&*between, Region::line(13, 8)), (&*to, Region::line(0, 8)));
     lab.feed(smallvec![odd]).expect("by the host, behind it");
@@ -49,14 +56,14 @@ fn odd_places_in_staging_are_copied_in_order() {
 fn the_host_keeps_staging_of_a_lost_device() {
     let Some(lab) = lab() else { return };
     let (staging, device) = (staging(&lab, 1 << 20), lab.allocate(1 << 20));
-    bytes(&*staging).fill(5);
+    write(&*staging, 5);
     lab.run(smallvec![line(&*staging, &*device)]).expect("a copy");
     let native = (&*lab.context as &dyn Any).downcast_ref::<WgpuContext>().expect("its own context");
     native.device().destroy();
     assert!(lab.run(smallvec![line(&*device, &*staging)]).is_err_and(|error| error.is_lost()));
     assert!(lab.context.allocate_staging(64).is_err_and(|error| error.is_lost()));
     assert_eq!(bytes(&*staging)[..4], [5; 4]);
-    bytes(&*staging).fill(6);
+    write(&*staging, 6);
 }
 
 /// Immediate data takes no more than some 128 bytes.

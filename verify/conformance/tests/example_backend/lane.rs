@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-use windlass_backend::{BackendError, Completion, Failed, Group, Lane, LaneSink, Note, Point, Report, Timed};
+use windlass_backend::{BackendError, Completion, Failed, Group, Lane, LaneSink, Note, Point, Timed};
 
 use crate::device::{ContextState, Device};
 use crate::work::Work;
@@ -51,7 +51,7 @@ unsafe impl Lane for ExampleLane {
         // `group.waits` are over when the thread gets here: it works in the order of feeding, and they were fed before.
         let work = group.commands.into_iter().map(Work::new).collect::<Result<_, _>>()?;
         let (context, completion) = (self.context.clone(), self.completion.clone());
-        if group.report != Report::No {
+        if group.report {
             completion.arm(group.point);
         }
         let job = Job { context, completion, point: group.point, timed: group.timed, work };
