@@ -10,11 +10,15 @@
 //! own, started at the first feed and joined by `close`:
 //!
 //! 1. `feed` checks a group and packs it into owned operations (`ops`) on the caller's thread, without native calls.
-//! 2. The submitter (`submit`) takes everything that is waiting (`inbox`), encodes (`encode`) each group separately, so that
-//!    an error belongs to one point, and submits them all at once. At most two submissions are in flight: on an idle device
-//!    a group is submitted immediately, and under load batches grow by themselves.
-//! 3. The waiter (`event`) blocks until the oldest submission has ended, moves what it read back into host memory, and
-//!    tells the lane's completion, which reports the armed points.
+//! 2. The submitter (`submit`) takes everything that is waiting (`inbox`), encodes it with one encoder (`encode`), and submits it at
+//!    once. Launches that follow each other share a pass, and those of the same buffers a group of bindings. If that fails, each
+//!    group is encoded again by itself, so that an error belongs to one point. At most two submissions are in flight, so under
+//!    load batches grow by themselves. A device that has nothing to do is given a few groups by the thread that feeds them.
+//! 3. The waiter (`event`) waits until the oldest submission has ended, moves what it read back into host memory, and
+//!    tells the lane's completion, which reports the armed points. On GPUs it asks for a moment before it sleeps.
+//!
+//! Staging is memory of the host that the device reaches, mapped for as long as it lives (`pinned`): copies with it are the
+//! device's alone. What comes from other memory of the host, or goes there, is copied once more, by the threads above.
 //!
 //! **Invariant:** nothing here calls `Buffer::destroy`. It would wait for a lock that a blocked `Device::poll` holds, and
 //! block every encoder meanwhile. Dropping a buffer does neither.
