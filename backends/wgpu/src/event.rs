@@ -87,7 +87,7 @@ fn settle(gpu: &Gpu, Flight { index, mut ends, downloads, stage }: Flight) -> Ve
 /// is not held up.
 fn wait_for(gpu: &Gpu, index: wgpu::SubmissionIndex) -> Result<(), BackendError> {
     // Whether the queue is empty can be asked for less than whether this submission has ended, and without the panic that waiting
-    // may meet (see `poll`). Where another is behind it there is no hurry: the device has work.
+    // may meet (see `poll`). Where another is behind it this finds nothing: then the device has work, and there is no hurry.
     let emptied = spin(gpu, || match poll(gpu, wgpu::PollType::Poll) {
         Ok(Ok(wgpu::PollStatus::QueueEmpty)) => Some(Ok(())),
         Ok(_) => None,

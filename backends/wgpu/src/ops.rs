@@ -45,10 +45,8 @@ impl Touched {
         Some(Touched { addresses, by })
     }
 
-    /// Whether a batch that touches this may not be encoded before `written`, of an earlier group, is in place. What the device
-    /// does is in the order of the queue; the host's reads come before all of it, and its writes after.
-    fn waits_for(&self, written: &Touched) -> bool {
-        (self.by, written.by) != (By::Device, By::Device) && overlap(&self.addresses, &written.addresses)
+    fn meets(&self, other: &Touched) -> bool {
+        overlap(&self.addresses, &other.addresses)
     }
 }
 
@@ -71,9 +69,16 @@ impl Op {
         }
     }
 
-    /// Whether it touches host memory in a way that has to wait for what is to be written.
+    /// Whether it may not be encoded before `written`, of an earlier operation, is in place. What the device does is in the order of
+    /// the queue. The host reads before all of that, and writes behind it, in the order of the operations.
     pub(crate) fn waits_for(&self, written: &Touched) -> bool {
-        [self.read(), self.written()].iter().flatten().any(|touched| touched.waits_for(written))
+        let read = self
+            .read()
+            .is_some_and(|read| read.meets(written) && (read.by, written.by) != (By::Device, By::Device));
+        let overtakes = self
+            .written()
+            .is_some_and(|own| own.meets(written) && (own.by, written.by) == (By::Device, By::Host));
+        read || overtakes
     }
 
     /// Whether to encode it takes next to no time.
