@@ -101,7 +101,7 @@ impl Encoding<'_> {
 
     /// wgpu refuses copies within one buffer, so those go through a scratch buffer.
     fn shift(&mut self, from: &BufferBox, to: &BufferBox) {
-        if to.addresses().is_some() {
+        if to.addresses.is_some() {
             self.shown.push(to.buffer.clone());
         }
         if from.buffer != to.buffer {
@@ -115,7 +115,7 @@ impl Encoding<'_> {
 
     fn fill(&mut self, to: &BufferBox, pattern: &[u8]) -> Result<(), BackendError> {
         let row = padded(to.region.width);
-        if to.addresses().is_some() {
+        if to.addresses.is_some() {
             self.shown.push(to.buffer.clone());
         }
         if pattern.iter().all(|byte| *byte == 0) {
@@ -132,8 +132,8 @@ impl Encoding<'_> {
         piece.write(0, &bytes);
         for offset in to.region.row_offsets() {
             for at in (0..row).step_by(chunk) {
-                let (from, size) = ((&piece.buffer, piece.offset), chunk.min(row - at) as u64);
-                self.encoder.copy_buffer_to_buffer(from.0, from.1, &to.buffer, (offset + at) as u64, size);
+                let (target, size) = ((offset + at) as u64, chunk.min(row - at) as u64);
+                self.encoder.copy_buffer_to_buffer(&piece.buffer, piece.offset, &to.buffer, target, size);
             }
         }
         Ok(())

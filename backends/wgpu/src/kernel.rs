@@ -45,7 +45,7 @@ pub(crate) struct Built {
     image: KernelImage,
     module: naga::Module,
     /// Of how many bytes the block is, if a launch hands it over as immediate data; else it is in a uniform buffer.
-    immediates: Option<u32>,
+    pub(crate) immediates: Option<u32>,
     pub(crate) shape: Shape,
     /// Whether launches name their work-groups.
     pub(crate) grouped: bool,
@@ -59,8 +59,6 @@ pub(crate) struct Built {
 pub(crate) struct Pipeline {
     pub(crate) layout: Native<wgpu::BindGroupLayout>,
     pub(crate) pipeline: Native<wgpu::ComputePipeline>,
-    /// The bytes of its immediate data, if that is how it takes the block.
-    pub(crate) immediates: Option<u32>,
 }
 
 /// Builds a kernel, or says what is wrong with its text.
@@ -190,7 +188,7 @@ fn pipeline(
     if let Some(entry) = cached {
         entry.store();
     }
-    Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline), immediates }
+    Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
 }
 
 /// What wgpu has to add to a text: nothing that its author has promised. Integer divisions are always checked, since
@@ -212,11 +210,6 @@ fn layout_entry(binding: u32, ty: wgpu::BufferBindingType) -> wgpu::BindGroupLay
 }
 
 impl Built {
-    /// How many bytes of its block a launch hands over as immediate data, if it does.
-    pub(crate) fn immediates(&self) -> Option<u32> {
-        self.immediates
-    }
-
     /// The pipeline as the text declares it, or, if `shared`, the one for arguments that share an allocation. To be called under
     /// error scopes.
     pub(crate) fn pipeline(&self, gpu: &Gpu, shared: bool) -> &Pipeline {

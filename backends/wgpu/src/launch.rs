@@ -26,7 +26,7 @@ pub(crate) struct Dispatch {
 }
 
 /// The part of a buffer that one argument covers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Binding {
     buffer: wgpu::Buffer,
     access: SlotAccess,
@@ -109,7 +109,8 @@ impl<'o> Recorder<'o> {
         pass: &mut wgpu::ComputePass<'_>,
         launch: &'o Dispatch,
     ) -> Result<(), BackendError> {
-        let Pipeline { layout, pipeline, immediates } = launch.kernel.pipeline(gpu, launch.shared);
+        let Pipeline { layout, pipeline } = launch.kernel.pipeline(gpu, launch.shared);
+        let immediates = launch.kernel.immediates;
         let is_set = immediates.is_some() && self.set.is_some_and(|set| set.binds_as(launch));
         if !is_set {
             pass.set_pipeline(pipeline);
@@ -119,7 +120,7 @@ impl<'o> Recorder<'o> {
                 if !is_set {
                     pass.set_bind_group(0, &self.bindings(gpu, layout, launch), &[]);
                 }
-                pass.set_immediates(0, launch.parameters.get(..*bytes as usize).unwrap_or_default());
+                pass.set_immediates(0, launch.parameters.get(..bytes as usize).unwrap_or_default());
             }
             None => {
                 let bytes = &launch.parameters;
@@ -250,7 +251,7 @@ fn parameters(
     if bytes.len() as u64 > most {
         return unsupported(format!("{} bytes of plain values, the device takes {most}", bytes.len()));
     }
-    if let Some(shown) = kernel.immediates()
+    if let Some(shown) = kernel.immediates
         && bytes.len() < shown as usize
     {
         return unsupported(format!(

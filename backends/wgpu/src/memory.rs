@@ -55,11 +55,6 @@ impl BufferMemory {
     pub(crate) fn buffer(&self) -> &wgpu::Buffer {
         &self.buffer
     }
-
-    /// Where the host has it.
-    pub(crate) fn host(&self) -> Option<NonNull<u8>> {
-        self.mapped.as_ref().map(|mapped| mapped.host())
-    }
 }
 
 // SAFETY: the memory stays mapped at the host's address, if it has one, for as long as this lives.
@@ -69,7 +64,7 @@ unsafe impl Allocation for BufferMemory {
     }
 
     fn host_ptr(&self) -> Option<NonNull<u8>> {
-        self.host()
+        self.mapped.as_ref().map(|mapped| mapped.host())
     }
 }
 
@@ -78,12 +73,9 @@ unsafe impl Allocation for BufferMemory {
 pub(crate) struct BufferBox {
     pub(crate) buffer: wgpu::Buffer,
     pub(crate) region: Region,
-    /// Where the host has the buffer.
-    host: Option<NonNull<u8>>,
+    /// Where the host has it, from the first to the last byte, gaps between rows included.
+    pub(crate) addresses: Option<Range<usize>>,
 }
-
-// SAFETY: the pointer is an address, of memory that may be used from any thread.
-unsafe impl Send for BufferBox {}
 
 /// Whether a box of device memory is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,12 +100,8 @@ impl BufferBox {
         if how == Use::Write && ragged && (rows > 1 || region.end() != memory.bytes) {
             return unsupported(format!("rows of {region:?} end inside a word of {WORD} bytes"));
         }
-        Ok(BufferBox { buffer: memory.buffer.clone(), region, host: memory.host() })
-    }
-
-    /// Where the host has it, from the first to the last byte, gaps between rows included.
-    pub(crate) fn addresses(&self) -> Option<Range<usize>> {
-        Some(addresses(self.host?, self.region))
+        let addresses = memory.host_ptr().map(|host| addresses(host, region));
+        Ok(BufferBox { buffer: memory.buffer.clone(), region, addresses })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use smallvec::SmallVec;
-use windlass_backend::{BackendError, Command, CopyBox, Fill, Region};
+use windlass_backend::{Allocation, BackendError, Command, CopyBox, Fill, Region};
 
 use crate::error::unsupported;
 use crate::gpu::Gpu;
@@ -55,7 +55,7 @@ impl Op {
     fn read(&self) -> Option<Touched> {
         match self {
             Op::Upload(from, _) => Touched::by(By::Host, from.addresses()),
-            Op::Move(from, _) => Touched::by(By::Device, from.addresses()?),
+            Op::Move(from, _) => Touched::by(By::Device, from.addresses.clone()?),
             Op::Launch(_) | Op::Download(..) | Op::Fill(..) => None,
         }
     }
@@ -64,7 +64,7 @@ impl Op {
     pub(crate) fn written(&self) -> Option<Touched> {
         match self {
             Op::Download(_, to) => Touched::by(By::Host, to.addresses()),
-            Op::Move(_, to) | Op::Fill(to, _) => Touched::by(By::Device, to.addresses()?),
+            Op::Move(_, to) | Op::Fill(to, _) => Touched::by(By::Device, to.addresses.clone()?),
             Op::Launch(_) | Op::Upload(..) => None,
         }
     }
@@ -138,7 +138,7 @@ fn pack_copy(copy: &CopyBox<'_>) -> Result<Option<Op>, BackendError> {
         (Some(a), Some(b)) => {
             let boxes = BufferBox::new(a, from, Use::Read)
                 .and_then(|from| BufferBox::new(b, to, Use::Write).map(|to| (from, to)));
-            match (boxes, a.host(), b.host()) {
+            match (boxes, a.host_ptr(), b.host_ptr()) {
                 (Ok((from, to)), ..) => Ok(Some(Op::Move(from, to))),
                 // What the device cannot copy by whole words, the host can, as far as it is the host's.
                 (Err(_), Some(_), None) => upload(copy, from, b, to),

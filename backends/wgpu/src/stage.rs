@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::slice;
 
-use windlass_backend::BackendError;
+use windlass_backend::{Allocation, BackendError};
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::memory::BufferMemory;
@@ -128,7 +128,7 @@ impl Arena {
         let Some(chunk) = self.chunks.last_mut() else {
             unreachable!("a chunk was pushed if there was none")
         };
-        let Some(start) = chunk.memory.host() else { unreachable!("chunks are mapped") };
+        let Some(start) = chunk.memory.host_ptr() else { unreachable!("chunks are mapped") };
         let offset = chunk.used;
         chunk.used = (offset + bytes).next_multiple_of(self.align);
         // SAFETY: the piece ends inside the chunk.
