@@ -15,7 +15,6 @@ use crate::gpu::Gpu;
 use crate::lane::WgpuLane;
 use crate::memory::{BufferMemory, padded};
 use crate::process_exit::Native;
-use crate::stage::Spare;
 use crate::submit::Worker;
 use crate::{device, kernel, ops, pinned, process_exit};
 
@@ -46,7 +45,8 @@ impl WgpuContext {
         let faults = Faults::watch(&device, sink);
         let (device, queue) = (Native::new(device), Native::new(queue));
         let is_real = info.kind.is_gpu();
-        let gpu = Arc::new(Gpu { device, queue, limits, is_real, faults, spare: Spare::default() });
+        let (bytes, spare) = Default::default();
+        let gpu = Arc::new(Gpu { device, queue, limits, is_real, faults, bytes, spare });
         Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu })
     }
 

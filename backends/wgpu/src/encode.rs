@@ -2,6 +2,7 @@
 
 use windlass_backend::{BackendError, Region};
 
+use crate::bytes::{self, Source};
 use crate::gpu::Gpu;
 use crate::launch::Recorder;
 use crate::memory::{BufferBox, HostBox, padded};
@@ -60,7 +61,7 @@ pub(crate) fn encode<'o>(
             }
             Op::Upload(from, target) => to.upload(from, target)?,
             Op::Download(from, target) => downloads.push(to.download(from, target)?),
-            Op::Move(from, target) => to.shift(from, target),
+            Op::Move(from, target) => to.shift(from, target)?,
             Op::Fill(target, pattern) => to.fill(target, pattern)?,
         }
     }
@@ -87,30 +88,53 @@ impl Encoding<'_> {
             piece.write(at, row);
             at += packed.row_pitch;
         });
-        copy(&mut self.encoder, (&piece.buffer, staged(packed, &piece)), (&to.buffer, to.region));
-        Ok(())
+        self.copy(Place::of_piece(&piece, packed), Place::of(to))
     }
 
     fn download(&mut self, from: &BufferBox, to: &HostBox) -> Result<Download, BackendError> {
         let packed = packed(from.region);
         let piece = self.stage.down.piece(&self.gpu.device, &self.gpu.spare, packed.end())?;
-        copy(&mut self.encoder, (&from.buffer, from.region), (&piece.buffer, staged(packed, &piece)));
+        self.copy(Place::of(from), Place::of_piece(&piece, packed))?;
         self.shown.push(piece.buffer.clone());
         Ok(Download { from: piece, stride: packed.row_pitch, to: to.clone() })
     }
 
     /// wgpu refuses copies within one buffer, so those go through a scratch buffer.
-    fn shift(&mut self, from: &BufferBox, to: &BufferBox) {
+    fn shift(&mut self, from: &BufferBox, to: &BufferBox) -> Result<(), BackendError> {
         if to.addresses.is_some() {
             self.shown.push(to.buffer.clone());
         }
         if from.buffer != to.buffer {
-            return copy(&mut self.encoder, (&from.buffer, from.region), (&to.buffer, to.region));
+            return self.copy(Place::of(from), Place::of(to));
         }
         let packed = packed(from.region);
         let between = scratch(self.gpu, packed.end());
-        copy(&mut self.encoder, (&from.buffer, from.region), (&between, packed));
-        copy(&mut self.encoder, (&between, packed), (&to.buffer, to.region));
+        let between = Place { buffer: &between, region: packed, is_whole: true };
+        self.copy(Place::of(from), between)?;
+        self.copy(between, Place::of(to))
+    }
+
+    /// Copies between two buffers: row by row, or, where those are not of whole words, byte by byte. A ragged row of whole words
+    /// takes the bytes behind it along.
+    fn copy(&mut self, from: Place<'_>, to: Place<'_>) -> Result<(), BackendError> {
+        if from.is_whole && to.is_whole {
+            let size = padded(from.region.width) as u64;
+            for (source, target) in from.region.row_offsets().zip(to.region.row_offsets()) {
+                self.encoder.copy_buffer_to_buffer(
+                    from.buffer,
+                    source as u64,
+                    to.buffer,
+                    target as u64,
+                    size,
+                );
+            }
+            return Ok(());
+        }
+        // What is packed has rows that are padded.
+        let width = from.region.width.min(to.region.width);
+        let [source, target] = [from.region, to.region].map(|region| Region { width, ..region });
+        let source = (from.buffer, Source::Box(source));
+        bytes::merge(self.gpu, self.stage, &mut self.encoder, source, (to.buffer, target))
     }
 
     fn fill(&mut self, to: &BufferBox, pattern: &[u8]) -> Result<(), BackendError> {
@@ -118,11 +142,18 @@ impl Encoding<'_> {
         if to.addresses.is_some() {
             self.shown.push(to.buffer.clone());
         }
-        if pattern.iter().all(|byte| *byte == 0) {
+        if to.is_whole && pattern.iter().all(|byte| *byte == 0) {
             for offset in to.region.row_offsets() {
                 self.encoder.clear_buffer(&to.buffer, offset as u64, Some(row as u64));
             }
             return Ok(());
+        }
+        if !to.is_whole {
+            let mut piece = self.stage.up.piece(&self.gpu.device, &self.gpu.spare, padded(pattern.len()))?;
+            piece.write(0, pattern);
+            let pattern = Source::Pattern { offset: piece.offset as usize, bytes: pattern.len() };
+            let source = (&piece.buffer, pattern);
+            return bytes::merge(self.gpu, self.stage, &mut self.encoder, source, (&to.buffer, to.region));
         }
         // A chunk holds whole patterns and whole words, so that the next one continues where it ends.
         let unit = pattern.len() * padding_free(pattern.len());
@@ -150,9 +181,24 @@ impl Encoding<'_> {
     }
 }
 
-/// Where a piece has what is packed.
-fn staged(packed: Region, piece: &Piece) -> Region {
-    Region { offset: piece.offset as usize, ..packed }
+/// Where a copy reads or writes.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    buffer: &'a wgpu::Buffer,
+    region: Region,
+    is_whole: bool,
+}
+
+impl<'a> Place<'a> {
+    fn of(boxed: &'a BufferBox) -> Self {
+        Place { buffer: &boxed.buffer, region: boxed.region, is_whole: boxed.is_whole }
+    }
+
+    /// What is packed into a piece.
+    fn of_piece(piece: &'a Piece, packed: Region) -> Self {
+        let region = Region { offset: piece.offset as usize, ..packed };
+        Place { buffer: &piece.buffer, region, is_whole: true }
+    }
 }
 
 /// How often a pattern of this length must be repeated to end at a word.
@@ -177,20 +223,8 @@ fn packed(region: Region) -> Region {
     }
 }
 
-/// Copies row by row. wgpu copies whole words, so a ragged row takes the bytes behind it along.
-fn copy(
-    encoder: &mut wgpu::CommandEncoder,
-    (from, from_region): (&wgpu::Buffer, Region),
-    (to, to_region): (&wgpu::Buffer, Region),
-) {
-    let size = padded(from_region.width) as u64;
-    for (source, target) in from_region.row_offsets().zip(to_region.row_offsets()) {
-        encoder.copy_buffer_to_buffer(from, source as u64, to, target as u64, size);
-    }
-}
-
 fn scratch(gpu: &Gpu, bytes: usize) -> wgpu::Buffer {
     let size = bytes as u64;
-    let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
     gpu.device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false })
 }

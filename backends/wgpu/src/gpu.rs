@@ -1,10 +1,11 @@
 //! The open device, shared by all parts of the backend.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use windlass_backend::BackendError;
 
 use crate::error::{Faults, guarded};
+use crate::kernel::Pipeline;
 use crate::process_exit::Native;
 use crate::stage::Spare;
 
@@ -17,6 +18,8 @@ pub(crate) struct Gpu {
     /// Whether it is a GPU, and not a CPU that acts as one.
     pub(crate) is_real: bool,
     pub(crate) faults: Arc<Faults>,
+    /// Copies bytes; built when it is first needed.
+    pub(crate) bytes: OnceLock<Pipeline>,
     /// Staging for later batches.
     pub(crate) spare: Spare,
 }

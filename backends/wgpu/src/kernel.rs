@@ -146,8 +146,7 @@ fn work_group(module: &naga::Module, entry: &str) -> Result<[u32; 3], String> {
     }
 }
 
-/// Creates the pipeline, under the caller's error scopes. The layout is ours, since one derived from the text would
-/// lack the bindings that the kernel does not use.
+/// Creates the pipeline, under the caller's error scopes.
 fn pipeline(
     gpu: &Gpu,
     source: wgpu::ShaderSource<'_>,
@@ -156,39 +155,74 @@ fn pipeline(
     immediates: Option<u32>,
     cached: Option<CacheEntry>,
 ) -> Pipeline {
-    let entry = image.entry();
-    let descriptor = wgpu::ShaderModuleDescriptor { label: Some(entry), source };
+    let descriptor = wgpu::ShaderModuleDescriptor { label: Some(image.entry()), source };
     // SAFETY: what is not checked here is what the image's author has promised, and ray queries and meshes, of which no
     // kernel has any.
     let module = unsafe { gpu.device.create_shader_module_trusted(descriptor, checks(image)) };
-    let storage =
-        |access: &SlotAccess| wgpu::BufferBindingType::Storage { read_only: *access == SlotAccess::Read };
     let block = immediates.is_none().then_some(wgpu::BufferBindingType::Uniform);
-    let types = accesses.iter().map(storage).chain(block);
-    let entries: Vec<_> = types.zip(0..).map(|(ty, binding)| layout_entry(binding, ty)).collect();
-    let layout = gpu
-        .device
-        .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
-    let whole = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-        label: None,
-        bind_group_layouts: &[Some(&layout)],
-        immediate_size: immediates.unwrap_or(0),
-    });
-    let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-        label: Some(entry),
-        layout: Some(&whole),
+    let types = accesses.iter().map(|access| storage(*access)).chain(block);
+    let making = Making {
         module: &module,
-        entry_point: Some(entry),
-        compilation_options: wgpu::PipelineCompilationOptions {
-            zero_initialize_workgroup_memory: !image.is_guarded(),
-            ..Default::default()
-        },
+        entry: image.entry(),
+        immediates: immediates.unwrap_or(0),
+        clears: !image.is_guarded(),
         cache: cached.as_ref().map(CacheEntry::native),
-    });
+    };
+    let pipeline = making.pipeline(gpu, types);
     if let Some(entry) = cached {
         entry.store();
     }
-    Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
+    pipeline
+}
+
+fn storage(access: SlotAccess) -> wgpu::BufferBindingType {
+    wgpu::BufferBindingType::Storage { read_only: access == SlotAccess::Read }
+}
+
+/// A pipeline of a text of our own, whose bindings are buffers with these accesses, and behind them a uniform one. To be called under
+/// error scopes.
+pub(crate) fn own_pipeline(gpu: &Gpu, text: &str, entry: &str, accesses: &[SlotAccess]) -> Pipeline {
+    let source = wgpu::ShaderSource::Wgsl(text.into());
+    let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: Some(entry), source });
+    let types = accesses.iter().map(|access| storage(*access)).chain([wgpu::BufferBindingType::Uniform]);
+    Making { module: &module, entry, immediates: 0, clears: true, cache: None }.pipeline(gpu, types)
+}
+
+/// What a pipeline is made of, beside its bindings.
+struct Making<'a> {
+    module: &'a wgpu::ShaderModule,
+    entry: &'a str,
+    immediates: u32,
+    /// Whether its local memory is zeroed first.
+    clears: bool,
+    cache: Option<&'a wgpu::PipelineCache>,
+}
+
+impl Making<'_> {
+    /// The layout is ours, since one derived from the text would lack the bindings that the kernel does not use.
+    fn pipeline(self, gpu: &Gpu, types: impl Iterator<Item = wgpu::BufferBindingType>) -> Pipeline {
+        let entries: Vec<_> = types.zip(0..).map(|(ty, binding)| layout_entry(binding, ty)).collect();
+        let layout = gpu
+            .device
+            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+        let whole = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: self.immediates,
+        });
+        let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(self.entry),
+            layout: Some(&whole),
+            module: self.module,
+            entry_point: Some(self.entry),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: self.clears,
+                ..Default::default()
+            },
+            cache: self.cache,
+        });
+        Pipeline { layout: Native::new(layout), pipeline: Native::new(pipeline) }
+    }
 }
 
 /// What wgpu has to add to a text: nothing that its author has promised. Integer divisions are always checked, since

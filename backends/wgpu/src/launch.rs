@@ -75,11 +75,16 @@ impl Dispatch {
         })
     }
 
+    /// What its buffers bind.
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.bindings.iter().map(Binding::part)
+    }
+
     /// Whether another launch binds the same, but for its parameters.
     fn binds_as(&self, other: &Dispatch) -> bool {
         self.shared == other.shared
             && Arc::ptr_eq(&self.kernel, &other.kernel)
-            && self.bindings.iter().zip(&other.bindings).all(|(a, b)| a.part() == b.part())
+            && self.parts().eq(other.parts())
     }
 }
 
@@ -126,8 +131,8 @@ impl<'o> Recorder<'o> {
                 let bytes = &launch.parameters;
                 let mut piece = stage.arguments.piece(&gpu.device, &gpu.spare, bytes.len())?;
                 piece.write(0, bytes);
-                let part = (&piece.buffer, piece.offset, NonZeroU64::new(bytes.len() as u64));
-                pass.set_bind_group(0, &bind(gpu, layout, launch, Some(part)), &[]);
+                let block = (&piece.buffer, piece.offset, NonZeroU64::new(bytes.len() as u64));
+                pass.set_bind_group(0, &bind(gpu, layout, launch.parts().chain([block])), &[]);
             }
         }
         self.set = Some(launch);
@@ -146,23 +151,21 @@ impl<'o> Recorder<'o> {
         if let Some((_, group)) = known {
             return group.clone();
         }
-        let group = bind(gpu, layout, launch, None);
+        let group = bind(gpu, layout, launch.parts());
         self.bound.push((launch, group.clone()));
         group
     }
 }
 
 /// A buffer's part.
-type Part<'a> = (&'a wgpu::Buffer, u64, Option<NonZeroU64>);
+pub(crate) type Part<'a> = (&'a wgpu::Buffer, u64, Option<NonZeroU64>);
 
-/// The buffers of a launch, and behind them what holds its parameters.
-fn bind(
+/// A group of these bindings, in order.
+pub(crate) fn bind<'a>(
     gpu: &Gpu,
     layout: &wgpu::BindGroupLayout,
-    launch: &Dispatch,
-    parameters: Option<Part<'_>>,
+    parts: impl Iterator<Item = Part<'a>>,
 ) -> wgpu::BindGroup {
-    let parts = launch.bindings.iter().map(Binding::part).chain(parameters);
     let entries: SmallVec<[_; 8]> = parts.zip(0..).map(|(part, at)| bind_entry(at, part)).collect();
     gpu.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
 }

@@ -36,6 +36,7 @@
 //! [`kernel`] describes what kernels must look like.
 #![warn(missing_docs)]
 
+mod bytes;
 mod context;
 mod device;
 mod encode;

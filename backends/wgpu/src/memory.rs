@@ -73,6 +73,8 @@ unsafe impl Allocation for BufferMemory {
 pub(crate) struct BufferBox {
     pub(crate) buffer: wgpu::Buffer,
     pub(crate) region: Region,
+    /// Whether wgpu can copy it by whole words without changing anything outside.
+    pub(crate) is_whole: bool,
     /// Where the host has it, from the first to the last byte, gaps between rows included.
     pub(crate) addresses: Option<Range<usize>>,
 }
@@ -85,24 +87,26 @@ pub(crate) enum Use {
 }
 
 impl BufferBox {
-    /// The box, if wgpu can copy it by whole words without changing anything outside.
     pub(crate) fn new(memory: &BufferMemory, region: Region, how: Use) -> Result<Self, BackendError> {
         inside(memory, region)?;
-        let rows = region.rows * region.slices;
-        let steps = (rows > 1 && !region.row_pitch.is_multiple_of(WORD))
-            || (region.slices > 1 && !region.slice_pitch.is_multiple_of(WORD));
-        if steps || !region.offset.is_multiple_of(WORD) {
-            return unsupported(format!("rows of {region:?} do not start at multiples of {WORD} bytes"));
-        }
-        // The last word of a ragged row includes bytes that are not the row's. That is harmless when they are only read, or when
-        // they are the buffer's own padding.
-        let ragged = !region.width.is_multiple_of(WORD);
-        if how == Use::Write && ragged && (rows > 1 || region.end() != memory.bytes) {
-            return unsupported(format!("rows of {region:?} end inside a word of {WORD} bytes"));
-        }
         let addresses = memory.host_ptr().map(|host| addresses(host, region));
-        Ok(BufferBox { buffer: memory.buffer.clone(), region, addresses })
+        let is_whole = is_whole(region, memory.bytes, how);
+        Ok(BufferBox { buffer: memory.buffer.clone(), region, is_whole, addresses })
     }
+}
+
+/// Whether wgpu copies a box of a buffer of so many bytes by whole words, and changes nothing outside.
+fn is_whole(region: Region, bytes: usize, how: Use) -> bool {
+    let rows = region.rows * region.slices;
+    let steps = (rows > 1 && !region.row_pitch.is_multiple_of(WORD))
+        || (region.slices > 1 && !region.slice_pitch.is_multiple_of(WORD));
+    if steps || !region.offset.is_multiple_of(WORD) {
+        return false;
+    }
+    // The last word of a ragged row includes bytes that are not the row's. That is harmless when they are only read, or when
+    // they are the buffer's own padding.
+    let ragged = !region.width.is_multiple_of(WORD);
+    !ragged || how == Use::Read || (rows == 1 && region.end() == bytes)
 }
 
 /// Refuses regions outside their allocation, which would be a breach of the contract, instead of passing them on.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use smallvec::SmallVec;
-use windlass_backend::{Allocation, BackendError, Command, CopyBox, Fill, Region};
+use windlass_backend::{BackendError, Command, CopyBox, Fill, Region};
 
 use crate::error::unsupported;
 use crate::gpu::Gpu;
@@ -136,14 +136,12 @@ fn pack_copy(copy: &CopyBox<'_>) -> Result<Option<Op>, BackendError> {
     let (from, to) = joined(from, to);
     match (BufferMemory::of(copy.from), BufferMemory::of(copy.to)) {
         (Some(a), Some(b)) => {
-            let boxes = BufferBox::new(a, from, Use::Read)
-                .and_then(|from| BufferBox::new(b, to, Use::Write).map(|to| (from, to)));
-            match (boxes, a.host_ptr(), b.host_ptr()) {
-                (Ok((from, to)), ..) => Ok(Some(Op::Move(from, to))),
-                // What the device cannot copy by whole words, the host can, as far as it is the host's.
-                (Err(_), Some(_), None) => upload(copy, from, b, to),
-                (Err(_), None, Some(_)) => download(a, from, copy, to),
-                (Err(error), ..) => Err(error),
+            let (source, target) = (BufferBox::new(a, from, Use::Read)?, BufferBox::new(b, to, Use::Write)?);
+            // Bytes are merged into words (see `bytes`), and the host may be writing others of the same words in its own memory.
+            let merges = !(source.is_whole && target.is_whole);
+            match target.addresses {
+                Some(_) if merges => download(a, from, copy, to),
+                _ => Ok(Some(Op::Move(source, target))),
             }
         }
         (Some(a), None) => download(a, from, copy, to),
@@ -186,7 +184,13 @@ fn pack_fill(fill: &Fill<'_>) -> Result<Option<Op>, BackendError> {
         ));
     }
     let (region, _) = joined(region, region);
-    Ok(Some(Op::Fill(BufferBox::new(memory, region, Use::Write)?, fill.pattern.into())))
+    let target = BufferBox::new(memory, region, Use::Write)?;
+    if !target.is_whole && target.addresses.is_some() {
+        return unsupported(format!(
+            "a fill of parts of words, {region:?}, in memory that is the host's too"
+        ));
+    }
+    Ok(Some(Op::Fill(target, fill.pattern.into())))
 }
 
 /// Both boxes as lines, if neither has gaps: one native copy instead of one for each row.

@@ -47,7 +47,10 @@ pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Result<BufferMemory
     // `BufferMemory` are gone.
     let buffer =
         unsafe { hal::vulkan::Buffer::from_raw_externally_owned(made.buffer, Box::new(move || drop(kept))) };
-    let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::UNIFORM;
+    let usage = wgpu::BufferUsages::COPY_SRC
+        | wgpu::BufferUsages::COPY_DST
+        | wgpu::BufferUsages::UNIFORM
+        | wgpu::BufferUsages::STORAGE;
     let about = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
     // SAFETY: it is this device's buffer, of this size and for these uses. What it holds is defined by nobody, and the runtime
     // takes it for that.
@@ -91,7 +94,8 @@ impl Raw {
         let device = hal.raw_device();
         let usage = vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST
-            | vk::BufferUsageFlags::UNIFORM_BUFFER;
+            | vk::BufferUsageFlags::UNIFORM_BUFFER
+            | vk::BufferUsageFlags::STORAGE_BUFFER;
         let about = vk::BufferCreateInfo::default().size(size).usage(usage);
         // Complete from the start, so that whatever fails below is undone by its drop: to destroy nothing is allowed.
         let mut raw = Raw {

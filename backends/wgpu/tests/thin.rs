@@ -68,10 +68,25 @@ fn copied(from: &[u8], from_region: Region, to: &[u8], to_region: Region) -> Vec
 #[test]
 fn boxes_go_to_their_places_in_every_direction() {
     let Some(lab) = lab() else { return };
+    let boxed = |offset, row_pitch, slice_pitch| Region {
+        offset,
+        width: 12,
+        rows: 3,
+        slices: 4,
+        row_pitch,
+        slice_pitch,
+    };
+    boxes_go(&lab, boxed(20, 40, 200), boxed(8, 16, 64));
+    // Words of the target that belong to two rows, and to nothing of the box but one byte.
+    boxes_go(&lab, boxed(21, 43, 203), boxed(11, 13, 41));
+    boxes_go(&lab, boxed(20, 40, 200), boxed(8, 12, 39));
+    boxes_go(&lab, Region::line(13, 1), Region::line(1031, 1));
+    boxes_go(&lab, Region::line(301, 2002), Region::line(1030, 2002));
+}
+
+fn boxes_go(lab: &Lab, a: Region, b: Region) {
     let source: Vec<u8> = (0..4096_u32).map(|i| (i * 7 + 1) as u8).collect();
     let target = vec![0xEE_u8; 4096];
-    let a = Region { offset: 20, width: 12, rows: 3, slices: 4, row_pitch: 40, slice_pitch: 200 };
-    let b = Region { offset: 8, width: 12, rows: 3, slices: 4, row_pitch: 16, slice_pitch: 64 };
     let expected = copied(&source, a, &target, b);
 
     let (from, to) = (HostMemory::from_vec(source.clone()), lab.upload(&target));
@@ -96,10 +111,8 @@ fn what_cannot_be_copied_is_refused_and_the_lane_goes_on() {
     let Some(lab) = lab() else { return };
     let memory = lab.upload(&[0_u8; 64]);
     let host = HostMemory::zeroed(64).expect("64 bytes");
-    let narrow = |offset, width| Region { offset, width, rows: 2, slices: 1, row_pitch: 16, slice_pitch: 0 };
     let refused = [
-        copy((&host, Region::line(0, 4)), (&*memory, Region::line(2, 4))),
-        copy((&host, narrow(0, 6)), (&*memory, narrow(0, 6))),
+        copy((&host, Region::line(0, 8)), (&*memory, Region::line(57, 8))),
         copy((&host, Region::line(0, 8)), (&*memory, Region::line(60, 8))),
         copy((&host, Region::line(60, 8)), (&*memory, Region::line(0, 8))),
         copy((&host, Region::line(0, 8)), (&*memory, Region::line(0, 4))),
@@ -135,6 +148,15 @@ fn fills_repeat_their_pattern() {
     for row in [4, 16, 32, 44] {
         assert_eq!(block[row..row + 8], [5, 6, 7, 8, 5, 6, 7, 8]);
         assert_eq!(block[row + 8], 0xAA);
+    }
+    let odd = Region { offset: 5, width: 6, rows: 2, slices: 2, row_pitch: 7, slice_pitch: 23 };
+    for pattern in [&[1, 2, 3][..], &[0]] {
+        let filled = fill(64, odd, pattern);
+        let mut expected = [0xAA_u8; 64];
+        for row in odd.row_offsets() {
+            (0..6).for_each(|i| expected[row + i] = pattern[i % pattern.len()]);
+        }
+        assert_eq!(filled, expected);
     }
     let long = fill(3 << 20, Region::line(0, 3 << 20), &[1, 2, 3]);
     assert!(long.chunks(3).all(|c| c == [1, 2, 3]), "longer than what is repeated on the host");

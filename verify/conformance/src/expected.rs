@@ -26,7 +26,6 @@ pub fn of(name: &str) -> &'static [(&'static str, &'static str)] {
         "wgpu" => &[
             ("kernel_on_a_part_of_a_grid", NO_PITCHES),
             ("kernel_fails_while_it_runs", "WGSL has no way to fail"),
-            ("odd_bytes_by_commands", "wgpu copies and fills whole words"),
             (MEETINGS[0], NO_MEETING),
             (MEETINGS[1], NO_MEETING),
             (MEETINGS[2], NO_MEETING),
