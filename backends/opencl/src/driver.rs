@@ -1,8 +1,10 @@
 //! What is known of drivers that no query tells, with the reason.
 
+use opencl3::device::CL_DEVICE_EXTENSIONS;
 use windlass_backend::{CompletionStrategy, LaneDepth};
 
 use crate::device::is_nvidia;
+use crate::sys::DeviceId;
 
 /// How the lanes of a driver's devices are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(crate) struct Driver {
     pub(crate) fails_as_a_whole: bool,
     /// Commands start without a flush, which only costs time.
     pub(crate) starts_unasked: bool,
+    /// A launch that leaves the size of its groups open costs more than one that names it.
+    pub(crate) takes_long_to_choose: bool,
 }
 
 use CompletionStrategy::{Callback, Poller, Waiter};
@@ -27,20 +31,28 @@ const PROMPT: Driver = Driver {
     depth: LaneDepth::new(256, 64),
     fails_as_a_whole: false,
     starts_unasked: false,
+    takes_long_to_choose: false,
 };
 
 /// NVIDIA's driver keeps a processor busy for as long as an event with a callback is under way, calls back at ticks of 20 ms,
 /// and keeps one busy as well where a thread waits for an event. To ask for an event's status takes it a tenth of a
 /// microsecond. It blocks the caller at the 341st command with an event, or the 1,022nd without one. After a fault every call in the
-/// context fails. Its queues start what is enqueued (on Linux); a flush takes it a microsecond.
+/// context fails. Its queues start what is enqueued (on Linux); a flush takes it a microsecond. To choose the size of a launch's groups
+/// takes it six, each time.
 const NVIDIA: Driver = Driver {
     completions: &[Poller, Waiter, Callback],
     depth: LaneDepth::new(256, 64),
     fails_as_a_whole: true,
     starts_unasked: true,
+    takes_long_to_choose: true,
 };
 
 impl Driver {
+    /// The driver of this device.
+    pub(crate) fn of_device(id: DeviceId) -> Self {
+        Self::of(&id.text(CL_DEVICE_EXTENSIONS).split_whitespace().collect::<Vec<_>>())
+    }
+
     /// The driver of a device with these extensions.
     pub(crate) fn of(extensions: &[&str]) -> Self {
         if is_nvidia(extensions) { NVIDIA } else { PROMPT }

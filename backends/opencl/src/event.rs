@@ -16,6 +16,14 @@
 //!
 //! The queue is in-order, so the callback for one command proves that everything before it has ended.
 //!
+//! # Groups that do not tell
+//!
+//! An event makes a launch dearer by a third on NVIDIA's driver, whose later events show earlier failures. So where many quick
+//! groups are in flight, most go without one ([`Progress::wants_event`]). Such a group is not in the table. The next event speaks for
+//! it: it ends later, by the time of a few groups, and if it fails, they all count as failed. If someone asks about a point behind
+//! the last event, a marker is enqueued that speaks for everything so far ([`Stream::ender`](crate::lane::Stream::ender)). It
+//! makes the asker wait for no group that might wait for the asker: what is in a queue waits for nothing that is not.
+//!
 //! # Locks
 //!
 //! The table's lock is never held across a native call or a call of the sink. Drivers may run a callback on a thread inside a
@@ -30,8 +38,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use windlass_backend::{BackendError, Completion, Failed, LaneSink, Note, Point, Timed};
 use windlass_sync::facade::{Mutex, lock};
 
@@ -41,6 +50,8 @@ use crate::sys::Event;
 #[derive(Debug)]
 pub(crate) struct Enqueued {
     pub(crate) point: Point,
+    /// The first point that its last event speaks for: its own, or that of a group before it without an event.
+    pub(crate) first: Point,
     /// One for each native command, in order, or only the last one's where that shows the failures of those before. Empty for a
     /// barrier without waits.
     pub(crate) events: SmallVec<[Event; 1]>,
@@ -54,12 +65,16 @@ pub(crate) struct Enqueued {
 }
 
 impl Enqueued {
+    pub(crate) fn new(point: Point, events: SmallVec<[Event; 1]>) -> Self {
+        Enqueued { point, first: point, events, timed: false, error: None, sources: Vec::new() }
+    }
+
     /// Whether its last command has ended, as far as the driver says. One that cannot say has lost the device.
     pub(crate) fn has_ended(&self) -> bool {
         self.events.last().is_none_or(|event| !event.status().is_ok_and(|status| status > 0))
     }
 
-    /// Why the group failed, if it did. `lost` is the reason for commands that will never end.
+    /// Why one of its commands failed, if one did. `lost` is the reason for commands that will never end.
     fn failure(&self, lost: Option<&BackendError>) -> Option<BackendError> {
         let status = |event: &Event| match event.status() {
             Ok(code) if code < 0 => Some(crate::error::command(code)),
@@ -70,16 +85,17 @@ impl Enqueued {
             // The event is live and the query valid, so the driver must have lost the device behind it.
             Err(failure) => Some(crate::error::lost(failure)),
         };
-        self.events.iter().find_map(status).or_else(|| self.error.clone())
+        self.events.iter().find_map(status)
     }
 
     /// What is to be told of it: that it failed, or, if that was asked for, when it ran. If its commands are known to have ended
     /// well, they are not asked.
     fn note(&self, ended_well: bool, lost: Option<&BackendError>) -> Option<Note> {
-        let failure = if ended_well { self.error.clone() } else { self.failure(lost) };
-        match failure {
-            Some(error) => Some(Failed::at(self.point, error).into()),
-            None => self.times().map(Note::from),
+        let failure = if ended_well { None } else { self.failure(lost) };
+        match (failure, &self.error) {
+            (Some(error), _) => Some(Failed::run(self.first, self.point, error).into()),
+            (None, Some(error)) => Some(Failed::at(self.point, error.clone()).into()),
+            (None, None) => self.times().map(Note::from),
         }
     }
 
@@ -100,7 +116,13 @@ pub(crate) struct Progress {
     fails_as_a_whole: bool,
 }
 
-#[derive(Default)]
+/// How many groups may go without an event between two that have one.
+const UNTOLD: usize = 7;
+/// How many groups have to be in flight for that.
+const MANY: u64 = 16;
+/// How long a group may take, by what the last report covered.
+const QUICK: Duration = Duration::from_micros(20);
+
 struct Table {
     /// Groups whose statuses have not been read, in the order of their points.
     live: VecDeque<Arc<Enqueued>>,
@@ -109,26 +131,125 @@ struct Table {
     /// The last point that was fed, and the last that was flushed to the device.
     fed: Option<Point>,
     flushed: Option<Point>,
+    /// The first of the groups since the last event, and how many there are.
+    untold: Option<(Point, usize)>,
+    /// The last point whose status was read, and when.
+    retired: (Point, Instant),
+    /// Whether groups have been quick lately.
+    is_quick: bool,
     /// Why nothing more will end.
     lost: Option<BackendError>,
 }
 
 impl Table {
+    fn new() -> Self {
+        Table {
+            live: VecDeque::new(),
+            spent: Vec::new(),
+            fed: None,
+            flushed: None,
+            untold: None,
+            retired: (Point(0), Instant::now()),
+            is_quick: false,
+            lost: None,
+        }
+    }
+
     fn up_to(&self, point: Point) -> usize {
         self.live.partition_point(|g| g.point <= point)
     }
+
+    /// Everything up to `point` has ended by now.
+    fn note_pace(&mut self, point: Point) {
+        let (last, since) = self.retired;
+        let groups = u32::try_from(point.0.saturating_sub(last.0)).unwrap_or(u32::MAX);
+        self.is_quick = groups > 0 && since.elapsed() < QUICK.saturating_mul(groups);
+        self.retired = (point, Instant::now());
+    }
+
+    /// What tells that `point`, which was fed, has been passed.
+    fn teller(&self, point: Point) -> Teller {
+        let tells = |g: &&Arc<Enqueued>| !g.events.is_empty();
+        let end = self.up_to(point);
+        match self.live.range(end..).find(tells) {
+            Some(next) if next.first <= point => return Teller::Group(Arc::clone(next)),
+            None if self.untold.is_some_and(|(first, _)| first <= point) => return Teller::Nothing,
+            _ => {}
+        }
+        let before = self.live.range(..end).rev().find(tells);
+        before.map_or(Teller::Passed, |group| Teller::Group(Arc::clone(group)))
+    }
+
+    /// Puts a group with an event at its place. It speaks for those without one before it.
+    fn insert(&mut self, group: Enqueued) -> Arc<Enqueued> {
+        let point = group.point;
+        let spoken_for = self.untold.filter(|(first, _)| !group.events.is_empty() && *first <= point);
+        let first = spoken_for.map_or(group.first, |(first, _)| first.min(group.first));
+        if spoken_for.is_some() {
+            self.untold = (self.fed > Some(point)).then(|| (Point(point.0 + 1), 1));
+        }
+        let group = Arc::new(Enqueued { first, ..group });
+        self.live.insert(self.up_to(point), Arc::clone(&group));
+        group
+    }
+}
+
+/// What tells that a point has been passed.
+#[derive(Debug)]
+pub(crate) enum Teller {
+    /// It has been, as far as anything was enqueued for it.
+    Passed,
+    /// The group's last event.
+    Group(Arc<Enqueued>),
+    /// No event does.
+    Nothing,
 }
 
 impl Progress {
     pub(crate) fn new(sink: Arc<dyn LaneSink>, fails_as_a_whole: bool) -> Self {
-        Progress { table: Mutex::default(), completion: Completion::new(sink), fails_as_a_whole }
+        Progress { table: Mutex::new(Table::new()), completion: Completion::new(sink), fails_as_a_whole }
     }
 
     /// Records a group that was enqueued.
     pub(crate) fn fed(&self, group: Enqueued) {
         let mut table = lock(&self.table);
         table.fed = Some(group.point);
-        table.live.push_back(Arc::new(group));
+        table.insert(group);
+    }
+
+    /// Records a group that was enqueued without an event.
+    pub(crate) fn fed_untold(&self, point: Point) {
+        let mut table = lock(&self.table);
+        table.fed = Some(point);
+        let (first, count) = table.untold.unwrap_or((point, 0));
+        table.untold = Some((first, count + 1));
+    }
+
+    /// Whether the next group needs an event of its own. It goes without one where that saves most and costs least: among many
+    /// quick ones in flight, so that whoever asks about it waits but a little longer than for all those before it.
+    pub(crate) fn wants_event(&self) -> bool {
+        let passed = self.completion.passed();
+        let table = lock(&self.table);
+        let in_flight = table.fed.map_or(0, |fed| fed.0.saturating_sub(passed.0));
+        let untold = table.untold.map_or(0, |(_, count)| count);
+        !table.is_quick || in_flight < MANY || untold >= UNTOLD
+    }
+
+    /// What tells that `point`, which was fed, has been passed, and the last point that was fed.
+    pub(crate) fn teller(&self, point: Point) -> (Teller, Point) {
+        let table = lock(&self.table);
+        (table.teller(point), table.fed.unwrap_or(point))
+    }
+
+    /// Records an event that ends after everything up to `upto`, and returns the group with the event that tells of `point`.
+    pub(crate) fn marked(&self, point: Point, upto: Point, event: Event) -> Option<Arc<Enqueued>> {
+        let mut table = lock(&self.table);
+        match table.teller(point) {
+            Teller::Passed => None,
+            // Somebody else was faster.
+            Teller::Group(group) => Some(group),
+            Teller::Nothing => Some(table.insert(Enqueued::new(upto, smallvec![event]))),
+        }
     }
 
     /// Why nothing more may be fed, if so.
@@ -136,7 +257,7 @@ impl Progress {
         lock(&self.table).lost.clone()
     }
 
-    /// The group whose last event ends when `point` is passed; `None` if there is no such group, because all up to `point` have
+    /// The last group with an event up to `point`, one that was armed; `None` if there is no such group, because all up to `point` have
     /// been read, or are barriers.
     pub(crate) fn group_at(&self, point: Point) -> Option<Arc<Enqueued>> {
         let table = lock(&self.table);
@@ -216,6 +337,7 @@ impl Progress {
         }
         let end = table.up_to(point);
         table.spent.extend(table.live.drain(..end));
+        table.note_pace(point);
         notes
     }
 
@@ -268,7 +390,7 @@ mod tests {
     /// A group that broke off before its first command, so that there is no event to ask.
     fn feed(progress: &Progress, point: u64, error: Option<BackendError>) {
         let point = Point(point);
-        progress.fed(Enqueued { point, events: SmallVec::new(), timed: false, error, sources: Vec::new() });
+        progress.fed(Enqueued { error, ..Enqueued::new(point, SmallVec::new()) });
     }
 
     fn report(progress: &Progress, point: u64) {

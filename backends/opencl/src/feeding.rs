@@ -9,7 +9,11 @@ pub(crate) struct Feeding<'a> {
     queue: &'a Queue,
     /// What the next native command waits for.
     waits: WaitList<'a>,
-    /// One for each native command so far.
+    /// Whether the next launch has to tell when it has ended. What is not a launch always does.
+    pub(crate) is_told: bool,
+    /// How many native commands there are so far.
+    pub(crate) commands: usize,
+    /// One for each of them, but for launches that do not tell.
     pub(crate) events: SmallVec<[Event; 1]>,
     /// Host memory that the commands read.
     pub(crate) sources: Vec<Vec<u8>>,
@@ -18,7 +22,7 @@ pub(crate) struct Feeding<'a> {
 impl<'a> Feeding<'a> {
     /// An empty group behind these events.
     pub(crate) fn new(queue: &'a Queue, waits: WaitList<'a>) -> Self {
-        Feeding { queue, waits, events: SmallVec::new(), sources: Vec::new() }
+        Feeding { queue, waits, is_told: true, commands: 0, events: SmallVec::new(), sources: Vec::new() }
     }
 
     /// Enqueues one native command. The first one carries the group's waits; the queue is in-order, so those after it need none.
@@ -28,9 +32,24 @@ impl<'a> Feeding<'a> {
     ) -> Result<()> {
         // If this fails, the waits stay for the next command: nothing that is enqueued may run ahead of them.
         let event = command(self.queue, &self.waits)?;
-        self.waits.clear();
         self.events.push(event);
+        self.took_one();
         Ok(())
+    }
+
+    /// The same for a command without an event.
+    pub(crate) fn enqueue_untold(
+        &mut self,
+        command: impl FnOnce(&Queue, &WaitList<'_>) -> Result<()>,
+    ) -> Result<()> {
+        command(self.queue, &self.waits)?;
+        self.took_one();
+        Ok(())
+    }
+
+    fn took_one(&mut self) {
+        self.waits.clear();
+        self.commands += 1;
     }
 
     /// Keeps host memory, which a command is to read, until the group has ended.

@@ -43,9 +43,11 @@ use windlass_sync::facade::{Mutex, lock};
 use crate::args::Bound;
 use crate::described_args;
 use crate::device::{is_gpu, is_nvidia, local_memory, version};
+use crate::driver::Driver;
 use crate::error::unsupported;
 use crate::feeding::Feeding;
-use crate::sys::{self, Context, DeviceId, Program, Result};
+use crate::group_size;
+use crate::sys::{self, Context, DeviceId, Extents, Program, Result};
 use crate::wgsl_args::{self, Calling};
 
 /// A kernel for one device of a context.
@@ -59,6 +61,8 @@ pub(crate) struct Built {
     calling: How,
     /// How many work-items of this kernel fit one work-group.
     work_group_items: usize,
+    /// Whether a launch that leaves its groups open is to name their size.
+    names_groups: bool,
     local_memory: LocalMemory,
     registers: Option<usize>,
     compared_in_loops: Vec<String>,
@@ -216,6 +220,7 @@ impl Built {
         }
         Ok(Built {
             work_group_items: native.work_group_items(id)?,
+            names_groups: Driver::of_device(id).takes_long_to_choose && native.required_group(id)? == [0; 3],
             // No argument has been set yet, so this is what the kernel declares itself.
             local_memory: LocalMemory { device: local_memory(id), own: native.local_memory(id)? },
             kernel: Mutex::new(native),
@@ -390,18 +395,27 @@ impl<'a> Launching<'a> {
             return Err(BackendError::Unsupported(what));
         }
         let global = innermost_first(&launch.range, launch.range.extent());
+        let local = local.or_else(|| match built.names_groups {
+            true => group_size::fitting(&global, built.work_group_items),
+            false => None,
+        });
         Ok(Launching { built, args, global, local })
     }
 
     pub(crate) fn enqueue(&self, feeding: &mut Feeding<'_>) -> Result<()> {
-        feeding.enqueue(|queue, waits| {
-            let mut kernel = lock(&self.built.kernel);
-            let mut at = 0;
-            self.args.iter().try_for_each(|arg| arg.set(&mut kernel, &mut at))?;
-            // SAFETY: the kernel stays inside the memory of its arguments, as was promised when the image was made
-            // (`KernelImage::opencl_c`); `Bound::new` checked the arguments against their allocations.
-            unsafe { queue.launch(&kernel, &self.global, self.local.as_deref(), waits) }
-        })
+        let mut kernel = lock(&self.built.kernel);
+        let mut at = 0;
+        self.args.iter().try_for_each(|arg| arg.set(&mut kernel, &mut at))?;
+        let extents = Extents { global: &self.global, local: self.local.as_deref() };
+        // The kernel stays inside the memory of its arguments, as was promised when the image was made
+        // (`KernelImage::opencl_c`); `Bound::new` checked the arguments against their allocations.
+        if feeding.is_told {
+            // SAFETY: as was said.
+            feeding.enqueue(|queue, waits| unsafe { queue.launch(&kernel, extents, waits) })
+        } else {
+            // SAFETY: as was said.
+            feeding.enqueue_untold(|queue, waits| unsafe { queue.launch_untold(&kernel, extents, waits) })
+        }
     }
 }
 

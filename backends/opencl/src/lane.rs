@@ -22,7 +22,7 @@ use windlass_sync::facade::{Mutex, lock};
 
 use crate::driver::Driver;
 use crate::error::unsupported;
-use crate::event::{Enqueued, Progress};
+use crate::event::{Enqueued, Progress, Teller};
 use crate::feeding::Feeding;
 use crate::kernel;
 use crate::memory::{self, Transfer};
@@ -84,6 +84,23 @@ impl Stream {
         }
     }
 
+    /// The group whose last event ends when `point`, which was fed, is passed, or some groups later; `None` if it has been.
+    pub(crate) fn ender(&self, point: Point) -> Option<Arc<Enqueued>> {
+        // Read before the marker is enqueued: what another thread feeds meanwhile may be in front of it or behind it.
+        let (teller, fed) = self.progress.teller(point);
+        match teller {
+            Teller::Passed => None,
+            Teller::Group(group) => Some(group),
+            Teller::Nothing => match self.queue.marker(&WaitList::default()) {
+                Ok(event) => self.progress.marked(point, fed, event),
+                Err(failure) => {
+                    self.flush_by_force(fed, failure);
+                    None
+                }
+            },
+        }
+    }
+
     /// A queue that cannot be flushed most likely belongs to a lost device. But its commands may use host memory, which the
     /// runtime frees once they are reported. So before reporting a loss, make sure that none of them still runs, even if that
     /// means waiting.
@@ -140,7 +157,7 @@ impl OpenClLane {
         let mut groups = SmallVec::new();
         for wait in waits {
             let Some(stream) = self.lanes.get(wait.lane) else { continue };
-            let Some(group) = stream.progress.group_at(wait.point) else { continue };
+            let Some(group) = stream.ender(wait.point) else { continue };
             // An event that has failed is below zero. It must not enter the wait list: the driver would fail the waiting command.
             if last(&group).status()? > 0 {
                 stream.flush(group.point);
@@ -211,24 +228,37 @@ unsafe impl Lane for OpenClLane {
         let mut list = WaitList::default();
         awaited.iter().for_each(|group| list.push(last(group)));
         let mut feeding = Feeding::new(&self.stream.queue, list);
-        let mut fed = steps.iter_mut().try_for_each(|step| step.enqueue(self, &mut feeding));
-        if fed.is_ok() && feeding.events.is_empty() {
+        let last_tells = self.driver.fails_as_a_whole && !timed;
+        let is_told = report || !last_tells || progress.wants_event();
+        let mut left = steps.len();
+        let mut fed = steps.iter_mut().try_for_each(|step| {
+            left -= 1;
+            feeding.is_told = is_told && (left == 0 || !last_tells);
+            step.enqueue(self, &mut feeding)
+        });
+        if fed.is_ok() && feeding.commands == 0 {
             fed = feeding.barrier().map_err(BackendError::from);
         }
-        let Feeding { mut events, sources, .. } = feeding;
-        let error = fed.err();
-        if self.driver.fails_as_a_whole && !timed {
+        // Nothing was enqueued, so the group was not fed, and the lane goes on without it.
+        if feeding.commands == 0 && fed.is_err() {
+            return fed;
+        }
+        if fed.is_err() && feeding.events.is_empty() && feeding.enqueue(Queue::marker).is_err() {
+            // It blocks, but to count as ended what may be running would be worse.
+            let _ = self.stream.queue.finish();
+        }
+        let Feeding { mut events, sources, commands, .. } = feeding;
+        if last_tells {
             events.drain(..events.len().saturating_sub(1));
         }
-        // Nothing was enqueued, so the group was not fed, and the lane goes on without it.
-        if events.is_empty()
-            && let Some(error) = error
-        {
-            return Err(error);
+        if fed.is_ok() && commands > 0 && events.is_empty() {
+            progress.fed_untold(point);
+        } else {
+            // What was enqueued cannot be taken back, so a group that broke off in the middle counts as fed, and is reported as
+            // failed once its commands have ended.
+            let error = fed.err();
+            progress.fed(Enqueued { timed, error, sources, ..Enqueued::new(point, events) });
         }
-        // What was enqueued cannot be taken back, so a group that broke off in the middle counts as fed, and is reported as
-        // failed once its commands have ended.
-        progress.fed(Enqueued { point, events, timed, error, sources });
         if report {
             self.report(point);
         }
@@ -263,13 +293,16 @@ impl OpenClLane {
     /// Has `point`, which was fed, reported once it is passed.
     fn report(&self, point: Point) {
         let progress = &self.stream.progress;
-        progress.arm(point);
-        match progress.group_at(point) {
+        let ender = self.stream.ender(point);
+        // A report of what comes after covers it, too.
+        let upto = ender.as_ref().map_or(point, |group| group.point.max(point));
+        progress.arm(upto);
+        match ender {
             // Everything up to the point has been read, or is a barrier without a native command: the point is passed.
             None => progress.settle(point),
             // A lost device's events may never end, so there is nothing to watch.
-            Some(_) if progress.lost().is_some() => progress.settle(point),
-            Some(group) => self.watch(last(&group), point),
+            Some(_) if progress.lost().is_some() => progress.settle(upto),
+            Some(group) => self.watch(last(&group), upto),
         }
     }
 

@@ -23,6 +23,7 @@ mod driver;
 mod error;
 mod event;
 mod feeding;
+mod group_size;
 mod kernel;
 mod lane;
 mod memory;

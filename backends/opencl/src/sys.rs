@@ -14,7 +14,7 @@ use opencl3::device::{CL_DEVICE_TYPE_ALL, get_device_data, get_device_ids};
 use opencl3::platform::platform as native_platform;
 use opencl3::types::{cl_device_id, cl_device_info, cl_int, cl_platform_id};
 
-pub(crate) use command::{Grid, Rect, WaitList};
+pub(crate) use command::{Extents, Grid, Rect, WaitList};
 pub(crate) use object::{Buffer, Context, Event, Kernel, Mapped, Program, Queue};
 
 /// A native call that failed, and its code.

@@ -4,10 +4,11 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use opencl3::command_queue as cl;
+use opencl3::error_codes::{CL_SUCCESS, DLOPEN_FUNCTION_NOT_AVAILABLE, DLOPEN_RUNTIME_LOAD_FAILED};
 use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_uint};
 use smallvec::SmallVec;
 
-use super::{Buffer, Event, Kernel, Queue, Result};
+use super::{Buffer, Event, Failure, Kernel, Queue, Result};
 
 /// Events that must have ended before a command starts.
 #[derive(Debug, Default)]
@@ -56,9 +57,30 @@ pub(crate) struct Rect {
     pub(crate) to: Grid,
 }
 
+/// What a launch covers, innermost first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extents<'a> {
+    pub(crate) global: &'a [usize],
+    /// A work-group's; `None` leaves them to the driver.
+    pub(crate) local: Option<&'a [usize]>,
+}
+
+impl Extents<'_> {
+    /// As the native calls take them: how many, and where they stand.
+    fn parts(self) -> (cl_uint, *const usize, *const usize) {
+        let local = self.local.map_or(ptr::null(), |local| {
+            assert_eq!(local.len(), self.global.len(), "a work-group has the range's dimensions");
+            local.as_ptr()
+        });
+        (self.global.len() as cl_uint, self.global.as_ptr(), local)
+    }
+}
+
+const LAUNCH: &str = "clEnqueueNDRangeKernel";
+
 /// Calls one of the API's enqueueing functions with this queue and these waits, and takes over the event.
 macro_rules! enqueue {
-    ($name:literal, $waits:ident, $function:ident($($arg:expr),* $(,)?)) => {{
+    ($name:expr, $waits:ident, $function:ident($($arg:expr),* $(,)?)) => {{
         let (count, list) = $waits.parts();
         Event::owned($name, cl::$function($($arg,)* count, list))
     }};
@@ -258,24 +280,41 @@ impl Queue {
     pub(crate) unsafe fn launch(
         &self,
         kernel: &Kernel,
-        global: &[usize],
-        local: Option<&[usize]>,
+        extents: Extents<'_>,
         waits: &WaitList<'_>,
     ) -> Result<Event> {
-        let local = local.map_or(ptr::null(), |local| {
-            assert_eq!(local.len(), global.len(), "a work-group has the range's dimensions");
-            local.as_ptr()
-        });
-        let dims = global.len() as cl_uint;
+        let (dims, global, local) = extents.parts();
         let (queue, kernel, offset) = (self.0, kernel.0, ptr::null());
         // SAFETY: the handles are live, both arrays have `dims` entries and outlive the call; the driver checks the
         // extents, the caller answers for what the kernel does.
         unsafe {
-            enqueue!(
-                "clEnqueueNDRangeKernel",
-                waits,
-                enqueue_nd_range_kernel(queue, kernel, dims, offset, global.as_ptr(), local)
-            )
+            enqueue!(LAUNCH, waits, enqueue_nd_range_kernel(queue, kernel, dims, offset, global, local))
+        }
+    }
+
+    /// The same without an event, which opencl3 has no call for.
+    ///
+    /// # Safety
+    /// As for [`Queue::launch`].
+    pub(crate) unsafe fn launch_untold(
+        &self,
+        kernel: &Kernel,
+        extents: Extents<'_>,
+        waits: &WaitList<'_>,
+    ) -> Result<()> {
+        let (dims, global, local) = extents.parts();
+        let (queue, kernel, offset) = (self.0, kernel.0, ptr::null());
+        let (count, list) = waits.parts();
+        let Ok(library) = cl3::load_library() else {
+            return Err(Failure { call: LAUNCH, code: DLOPEN_RUNTIME_LOAD_FAILED });
+        };
+        // As in `launch`, and no event is asked for. The wrapper of the library takes any call for a safe one.
+        let none = ptr::null_mut();
+        let code =
+            library.clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, count, list, none);
+        match code.unwrap_or(DLOPEN_FUNCTION_NOT_AVAILABLE) {
+            CL_SUCCESS => Ok(()),
+            code => Err(Failure { call: LAUNCH, code }),
         }
     }
 

@@ -15,9 +15,9 @@ use opencl3::event::{
     wait_for_events,
 };
 use opencl3::kernel::{
-    CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_NUM_ARGS, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
-    CL_KERNEL_PRIVATE_MEM_SIZE, CL_KERNEL_WORK_GROUP_SIZE, create_kernel, get_kernel_data,
-    get_kernel_work_group_data, release_kernel, set_kernel_arg,
+    CL_KERNEL_COMPILE_WORK_GROUP_SIZE, CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_NUM_ARGS,
+    CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, CL_KERNEL_PRIVATE_MEM_SIZE, CL_KERNEL_WORK_GROUP_SIZE,
+    create_kernel, get_kernel_data, get_kernel_work_group_data, release_kernel, set_kernel_arg,
 };
 use opencl3::memory::{
     CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, create_buffer, release_mem_object,
@@ -199,6 +199,14 @@ impl Kernel {
     /// Of what a work-group's size is best a multiple.
     pub(crate) fn preferred_multiple(&self, device: DeviceId) -> Result<usize> {
         self.work_group_size(device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)
+    }
+
+    /// The extents that the kernel requires its work-groups to have; zeros where it requires none.
+    pub(crate) fn required_group(&self, device: DeviceId) -> Result<[usize; 3]> {
+        let bytes = get_kernel_work_group_data(self.0, device.0, CL_KERNEL_COMPILE_WORK_GROUP_SIZE);
+        let bytes = named("clGetKernelWorkGroupInfo", bytes)?;
+        let (extents, _) = bytes.as_chunks();
+        Ok(extents.try_into().map_or([0; 3], |extents: [_; 3]| extents.map(usize::from_ne_bytes)))
     }
 
     fn work_group_size(&self, device: DeviceId, what: cl_uint) -> Result<usize> {
