@@ -19,7 +19,7 @@
 //! # Groups that do not tell
 //!
 //! An event makes a launch dearer by a third on NVIDIA's driver, whose later events show earlier failures. So where many quick
-//! groups are in flight, most go without one ([`Progress::wants_event`]). Such a group is not in the table. The next event speaks for
+//! groups are in flight, most go without one ([`Progress::begin`]). Such a group is not in the table. The next event speaks for
 //! it: it ends later, by the time of a few groups, and if it fails, they all count as failed. If someone asks about a point behind
 //! the last event, a marker is enqueued that speaks for everything so far ([`Stream::ender`](crate::lane::Stream::ender)). It
 //! makes the asker wait for no group that might wait for the asker: what is in a queue waits for nothing that is not.
@@ -225,14 +225,10 @@ impl Progress {
         table.untold = Some((first, count + 1));
     }
 
-    /// Whether the next group needs an event of its own. It goes without one where that saves most and costs least: among many
-    /// quick ones in flight, so that whoever asks about it waits but a little longer than for all those before it.
-    pub(crate) fn wants_event(&self) -> bool {
+    /// How many groups have been fed and not settled.
+    pub(crate) fn in_flight(&self) -> u64 {
         let passed = self.completion.passed();
-        let table = lock(&self.table);
-        let in_flight = table.fed.map_or(0, |fed| fed.0.saturating_sub(passed.0));
-        let untold = table.untold.map_or(0, |(_, count)| count);
-        !table.is_quick || in_flight < MANY || untold >= UNTOLD
+        lock(&self.table).fed.map_or(0, |fed| fed.0.saturating_sub(passed.0))
     }
 
     /// What tells that `point`, which was fed, has been passed, and the last point that was fed.
@@ -255,6 +251,22 @@ impl Progress {
     /// Why nothing more may be fed, if so.
     pub(crate) fn lost(&self) -> Option<BackendError> {
         lock(&self.table).lost.clone()
+    }
+
+    /// Before a group is enqueued: drops what was retired, refuses the group on a lost lane, and says whether it needs an event of its
+    /// own. It goes without one where that saves most and costs least: among many quick ones in flight, so that whoever asks
+    /// about it waits but a little longer than for all those before it.
+    pub(crate) fn begin(&self) -> Result<bool, BackendError> {
+        let in_flight = self.in_flight();
+        let mut table = lock(&self.table);
+        let spent = std::mem::take(&mut table.spent);
+        let lost = table.lost.clone();
+        let untold = table.untold.map_or(0, |(_, count)| count);
+        let wants_event = !table.is_quick || in_flight < MANY || untold >= UNTOLD;
+        drop(table);
+        // As in `sweep`.
+        drop(spent);
+        lost.map_or(Ok(wants_event), Err)
     }
 
     /// The last group with an event up to `point`, one that was armed; `None` if there is no such group, because all up to `point` have
@@ -458,6 +470,76 @@ mod tests {
         feed(&progress, 6, None);
         assert_eq!(progress.unflushed(Point(5)), None);
         assert_eq!(progress.unflushed(Point(u64::MAX)), Some(Point(6)));
+    }
+
+    /// A group whose event no driver knows: to ask about it fails, as it does on a lost device.
+    fn tells(progress: &Progress, point: u64) {
+        progress.fed(Enqueued::new(Point(point), smallvec![Event::unknown()]));
+    }
+
+    fn teller(progress: &Progress, point: u64) -> Option<(u64, u64)> {
+        match progress.teller(Point(point)).0 {
+            Teller::Passed => None,
+            Teller::Group(group) => Some((group.first.0, group.point.0)),
+            Teller::Nothing => Some((0, 0)),
+        }
+    }
+
+    #[test]
+    fn the_next_event_speaks_for_those_without_one() {
+        let (sink, progress) = lane(|_| ());
+        tells(&progress, 1);
+        (2..=4).for_each(|point| progress.fed_untold(Point(point)));
+        assert_eq!(teller(&progress, 1), Some((1, 1)));
+        assert_eq!(teller(&progress, 3), Some((0, 0)), "nothing speaks for it yet");
+        tells(&progress, 5);
+        feed(&progress, 6, None);
+        progress.fed_untold(Point(7));
+        assert_eq!(teller(&progress, 2), Some((2, 5)));
+        assert_eq!(teller(&progress, 6), Some((2, 5)), "a barrier adds nothing");
+        assert_eq!(teller(&progress, 7), Some((0, 0)));
+        progress.settle(Point(1));
+        report(&progress, 5);
+        let verdicts = lock(&sink.verdicts);
+        let failed: Vec<_> = verdicts[0].failed.iter().map(|f| (f.first.0, f.last.0)).collect();
+        assert_eq!((verdicts.len(), failed), (1, vec![(1, 5)]), "with its event all of them have failed");
+    }
+
+    #[test]
+    fn a_marker_speaks_for_what_was_fed_before_it() {
+        let (_, progress) = lane(|_| ());
+        (1..=3).for_each(|point| progress.fed_untold(Point(point)));
+        let marked = |point, upto| progress.marked(Point(point), Point(upto), Event::unknown());
+        // Meanwhile another thread has fed one more.
+        progress.fed_untold(Point(4));
+        assert!(marked(2, 3).is_some_and(|group| (group.first.0, group.point.0) == (1, 3)));
+        assert_eq!(teller(&progress, 4), Some((0, 0)));
+        assert!(marked(1, 4).is_some_and(|group| group.point.0 == 3), "somebody else's is there already");
+        tells(&progress, 5);
+        assert_eq!(teller(&progress, 4), Some((4, 5)));
+        // As above, but the other thread's group has an event, which is in front of the marker in the table.
+        progress.fed_untold(Point(6));
+        tells(&progress, 7);
+        assert!(marked(6, 6).is_some_and(|group| (group.first.0, group.point.0) == (6, 7)));
+    }
+
+    #[test]
+    fn groups_go_without_an_event_only_among_many_quick_ones() {
+        let (_, progress) = lane(|_| ());
+        let wants = || progress.begin().expect("it is not lost");
+        (1..=100).for_each(|point| feed(&progress, point, None));
+        assert!(wants(), "nothing is known of its pace");
+        report(&progress, 100);
+        lock(&progress.table).is_quick = true;
+        assert!(wants(), "few are in flight");
+        (101..=100 + MANY).for_each(|point| tells(&progress, point));
+        assert!(!wants());
+        (0..UNTOLD as u64).for_each(|more| progress.fed_untold(Point(200 + more)));
+        assert!(wants());
+        tells(&progress, 300);
+        assert!(!wants());
+        lock(&progress.table).is_quick = false;
+        assert!(wants());
     }
 
     #[test]

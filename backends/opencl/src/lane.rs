@@ -217,8 +217,8 @@ unsafe impl Lane for OpenClLane {
     unsafe fn feed(&self, group: Group<'_>) -> std::result::Result<(), BackendError> {
         let Group { point, waits, commands, report, timed, .. } = group;
         let progress = &self.stream.progress;
-        progress.sweep();
-        if let Some(lost) = progress.lost().or_else(|| self.lanes.lost()) {
+        let wants_event = progress.begin()?;
+        if let Some(lost) = self.lanes.lost() {
             return Err(lost);
         }
         // All commands are checked before the first native call, so that a refusal leaves nothing enqueued.
@@ -229,7 +229,7 @@ unsafe impl Lane for OpenClLane {
         awaited.iter().for_each(|group| list.push(last(group)));
         let mut feeding = Feeding::new(&self.stream.queue, list);
         let last_tells = self.driver.fails_as_a_whole && !timed;
-        let is_told = report || !last_tells || progress.wants_event();
+        let is_told = report || !last_tells || wants_event;
         let mut left = steps.len();
         let mut fed = steps.iter_mut().try_for_each(|step| {
             left -= 1;

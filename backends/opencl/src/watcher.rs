@@ -191,7 +191,7 @@ struct Pace {
 impl Pace {
     const UNPAUSED: Duration = Duration::from_micros(30);
     /// Between two questions while more was fed.
-    const BUSY: Duration = Duration::from_micros(4);
+    const BUSY: Duration = Duration::from_micros(40);
     /// Between two looks that cost nobody anything.
     const BRIEFLY: Duration = Duration::from_nanos(200);
     const PART: u32 = 16;
