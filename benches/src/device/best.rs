@@ -5,14 +5,14 @@
 pub(super) fn saxpy(a: f32, x: &[Vec4<f32>], y: &mut [Vec4<f32>]) {
     let i = global_id(0);
     if i < y.len() {
-        y[i] = x[i] * a + y[i];
+        y[i] = x[i].mul_add(Vec4::splat(a), y[i]);
     }
 }
 
 #[windlass::kernel]
 pub(super) fn triad(c: &mut [Vec4<f32>], a: &[Vec4<f32>], b: &[Vec4<f32>]) {
     let i = global_id(0);
-    c[i] = a[i] + b[i] * 3.0;
+    c[i] = b[i].mul_add(Vec4::splat(3.0), a[i]);
 }
 
 /// Rows and columns that a group of 16 x 16 items makes.

@@ -4,6 +4,7 @@ use naga::{BinaryOperator, MathFunction, Scalar, ScalarKind, UnaryOperator, Vect
 
 use super::Machine;
 use super::dialect::Dialect;
+use super::math::exact_name;
 use super::program::Program;
 use super::types::{CType, axes, short};
 use crate::error::{Outcome, refuse};
@@ -52,7 +53,8 @@ impl Program<'_> {
     }
 
     /// The operation as the language has it for its own vectors, where that means the same: with floats, and with unsigned integers,
-    /// which wrap. Its results are of its operands' type, so comparisons are not among them.
+    /// which wrap. Its results are of its operands' type, so comparisons are not among them. Of the functions it is those with one
+    /// right result: compilers take them for one instruction, and do not see that in four of them.
     fn vector_operation(
         &self,
         op: Op,
@@ -71,6 +73,11 @@ impl Program<'_> {
             )
             | (Op::Binary(op @ B::Divide), [(a, _), (b, _)], ScalarKind::Float) => {
                 Some(format!("({a} {} {b})", naga::back::binary_operation_str(op)))
+            }
+            (Op::Math(fun), operands, ScalarKind::Float) => {
+                let name = exact_name(fun)?;
+                let are_vectors = operands.iter().all(|(_, ty)| *ty == CType::Vector(size, scalar));
+                are_vectors.then(|| call(name, operands.iter().map(|(text, _)| text.as_str())))
             }
             _ => None,
         }

@@ -328,15 +328,30 @@ impl Program<'_> {
     }
 }
 
+/// Functions of floats whose result is exact, or rounded from the exact one.
+pub(super) fn exact_name(fun: M) -> Option<&'static str> {
+    Some(match fun {
+        M::Abs => "fabs",
+        M::Min => "fmin",
+        M::Max => "fmax",
+        M::Ceil => "ceil",
+        M::Floor => "floor",
+        M::Round => "rint",
+        M::Trunc => "trunc",
+        M::Fma => "fma",
+        _ => return None,
+    })
+}
+
 /// Functions with one name in WGSL's sense and C's.
 fn same_name(fun: M, kind: ScalarKind) -> Option<&'static str> {
     if kind != ScalarKind::Float {
         return None;
     }
+    if let Some(name) = exact_name(fun) {
+        return Some(name);
+    }
     Some(match fun {
-        M::Abs => "fabs",
-        M::Min => "fmin",
-        M::Max => "fmax",
         M::Cos => "cos",
         M::Cosh => "cosh",
         M::Sin => "sin",
@@ -350,16 +365,11 @@ fn same_name(fun: M, kind: ScalarKind) -> Option<&'static str> {
         M::Asinh => "asinh",
         M::Acosh => "acosh",
         M::Atanh => "atanh",
-        M::Ceil => "ceil",
-        M::Floor => "floor",
-        M::Round => "rint",
-        M::Trunc => "trunc",
         M::Exp => "exp",
         M::Exp2 => "exp2",
         M::Log => "log",
         M::Log2 => "log2",
         M::Pow => "pow",
-        M::Fma => "fma",
         M::Sqrt => "sqrt",
         M::InverseSqrt => "rsqrt",
         _ => return None,

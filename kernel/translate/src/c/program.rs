@@ -468,22 +468,29 @@ impl<'m> Program<'m> {
                 (other, _) => return refuse(format!("an entry point's argument from {other:?}")),
             };
             let _ = writeln!(text, "    const {ty} {name} = {value};");
-            if let Some(naga::Binding::BuiltIn(BuiltIn::GlobalInvocationId)) = argument.binding {
-                text.push_str(&self.positions_fit());
+            match argument.binding {
+                Some(naga::Binding::BuiltIn(BuiltIn::GlobalInvocationId)) => {
+                    text.push_str(&self.at_most("get_global_id", [u32::MAX; 3]));
+                }
+                Some(naga::Binding::BuiltIn(BuiltIn::LocalInvocationId)) => {
+                    text.push_str(&self.at_most("get_local_id", work_group.map(|size| size - 1)));
+                }
+                _ => {}
             }
         }
         Ok(text)
     }
 
-    /// Says that positions in the launch have 32 bits, which nobody launches more of. Positions are `size_t` in OpenCL C: from this
-    /// the compilers of processors see that an index made of one moves by one from item to item, and do not gather elements one by one.
-    fn positions_fit(&mut self) -> String {
+    /// Says how far positions go: in a launch 32 bits, of which nobody launches more, and in a group as far as its size. Positions are
+    /// `size_t` in OpenCL C: from this the compilers of processors see that an index made of one moves by one from item to item, and do
+    /// not gather elements one by one.
+    fn at_most(&mut self, position: &str, last: [u32; 3]) -> String {
         if (self.dialect, self.bounds, self.machine) != (Dialect::OpenClC, Bounds::Guarded, Machine::Cpu) {
             return String::new();
         }
         self.extend(ASSUME);
-        let fits = |dim| format!("W_ASSUME(get_global_id({dim}) <= 0xffffffffUL);");
-        format!("    {}\n", [0, 1, 2].map(fits).join(" "))
+        let fits = |(dim, last)| format!("W_ASSUME({position}({dim}) <= {last:#x}UL);");
+        format!("    {}\n", (0..3).zip(last).map(fits).collect::<Vec<_>>().join(" "))
     }
 
     fn built_in(&mut self, built_in: BuiltIn, work_group: [u32; 3]) -> Outcome<String> {
