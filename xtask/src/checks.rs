@@ -268,5 +268,9 @@ pub(crate) fn oracle(rest: &[String]) -> Result<()> {
 fn random_programs(count: u64) -> Result<()> {
     // All members, although few have an oracle: other features of shared dependencies would be another build.
     let tests = Process::cargo().words("test --workspace --all-features --lib --tests").words(PROFILE);
-    tests.words("-- --nocapture random_programs").env("WINDLASS_ORACLE", count.to_string()).run()
+    let tests = tests.words("-- --nocapture random_programs").env("WINDLASS_ORACLE", count.to_string());
+    match wheels::both() {
+        Some(both) => tests.env(VENDORS, both).run(),
+        None => tests.run(),
+    }
 }

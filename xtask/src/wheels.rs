@@ -22,6 +22,12 @@ const NVRTC: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
 /// Where Debian's `oclgrind` has its OpenCL library.
 const OCLGRIND: &str = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
 
+/// PoCL's OpenCL library, which the linker finds.
+const POCL: &str = "libpocl.so.2";
+
+/// The folder with PoCL and Intel's runtime.
+const BOTH: &str = "pocl-and-intel";
+
 /// Whether Oclgrind is there.
 pub(crate) fn oclgrind() -> bool {
     Path::new(OCLGRIND).exists()
@@ -71,6 +77,9 @@ pub(crate) fn install() -> Result<()> {
     }
     if cfg!(target_arch = "x86_64") {
         vendor("intel", &library())?;
+        // Beside PoCL, where programs are to be on both.
+        note(&Path::new(&vendors(BOTH)).join("intel.icd"), &library())?;
+        note(&Path::new(&vendors(BOTH)).join("pocl.icd"), Path::new(POCL))?;
     }
     if oclgrind() {
         vendor("oclgrind", Path::new(OCLGRIND))?;
@@ -103,6 +112,11 @@ fn vendors(name: &str) -> String {
 pub(crate) fn vendor_of(name: &str) -> Option<String> {
     let folder = vendors(name);
     Path::new(&folder).join(format!("{name}.icd")).exists().then_some(folder)
+}
+
+/// The folder that has PoCL and Intel's runtime, if that was installed.
+pub(crate) fn both() -> Option<String> {
+    intel().map(|_| vendors(BOTH))
 }
 
 /// The folder that has Intel's runtime, if that was installed.
