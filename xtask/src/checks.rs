@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::process::Process;
 use crate::steps::Steps;
-use crate::{Result, drivers, oclgrind, planted, tidy, tools, watched, wheels};
+use crate::{Result, drivers, oclgrind, planted, tidy, tools, validation, watched, wheels};
 
 /// The profile of all checks: optimised, so that the oracle's counts are affordable, and with debug assertions. One
 /// profile for all of them means that every dependency is compiled once.
@@ -63,6 +63,7 @@ fn tests(steps: &mut Steps) {
     steps.step("random kernels", || kernels(KERNELS, 1));
     steps.step("random kernels as CUDA C++", cuda);
     steps.step("the kernel language on Intel's runtime", intel);
+    steps.step("wgpu under Vulkan's validation layer", || validation::validation(&[]));
     steps.step("loom models", loom);
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::process::Process;
-use crate::{Result, wheels};
+use crate::{Result, validation, wheels};
 
 /// One thing that has to be there.
 struct Need {
@@ -14,7 +14,7 @@ struct Need {
     is_there: fn() -> bool,
 }
 
-const NEEDS: [Need; 6] = [
+const NEEDS: [Need; 7] = [
     Need {
         what: "OpenCL loader (libOpenCL.so.1)",
         package: "ocl-icd-libopencl1",
@@ -34,6 +34,11 @@ const NEEDS: [Need; 6] = [
         what: "lavapipe, Vulkan on the CPU",
         package: "mesa-vulkan-drivers",
         is_there: || listed(&["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"], "lvp"),
+    },
+    Need {
+        what: "Vulkan's validation layer",
+        package: "vulkan-validationlayers",
+        is_there: validation::is_there,
     },
     Need { what: "Oclgrind, which watches kernels' memory", package: "oclgrind", is_there: wheels::oclgrind },
     Need {

@@ -11,6 +11,7 @@ mod process;
 mod steps;
 pub mod tidy;
 mod tools;
+mod validation;
 mod watched;
 mod wheels;
 
@@ -32,6 +33,7 @@ usage: cargo xtask <command>
   oracle [N]  N random programs (1,000,000 unless said) through each oracle, optimised
   kernels [N [SEED [host]]]  N random kernels (20,000 unless said) on every device, in programs of 50, from a seed on, or on the host alone
   intel       the kernel language's tests on Intel's OpenCL runtime, in place of PoCL
+  validation [all]  the wgpu backend's tests under Vulkan's validation layer; all: the kernel language's, too
   corpus DIR  how many of a folder's WGSL texts can be translated to OpenCL C and CUDA C++, and compile
   planted engine [WORDS]  faults planted into a copy of the engine: whether its oracle finds each, at its seed
   planted kernel [WORDS]  faults planted into the kernel macro and the writer of C: whether random kernels find each
@@ -53,6 +55,7 @@ pub fn run(command: &str, rest: &[String]) -> Result<()> {
         "oracle" => checks::oracle(rest),
         "kernels" => checks::random_kernels(rest),
         "intel" => checks::intel(),
+        "validation" => validation::validation(rest),
         "corpus" => checks::corpus(rest),
         "planted" => planted::planted(rest),
         "bench" => checks::bench(rest),

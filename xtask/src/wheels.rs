@@ -33,7 +33,8 @@ pub(crate) fn oclgrind() -> bool {
     Path::new(OCLGRIND).exists()
 }
 
-fn drivers() -> PathBuf {
+/// Where what is downloaded lies.
+pub(crate) fn drivers() -> PathBuf {
     crate::root().join(".drivers")
 }
 
