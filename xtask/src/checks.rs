@@ -59,12 +59,14 @@ fn tests(steps: &mut Steps) {
         Process::cargo().words("test --workspace --all-features --no-fail-fast").words(PROFILE).run()
     });
     steps.step("oracle", || random_programs(ORACLE));
-    steps.step("faults planted into the engine, some", planted::sample);
+    steps.step("faults planted into the engine, some", planted::sample_of_engine);
     steps.step("random kernels", || kernels(KERNELS, 1));
     steps.step("random kernels as CUDA C++", cuda);
     steps.step("the kernel language on Intel's runtime", intel);
     steps.step("wgpu under Vulkan's validation layer", || validation::validation(&[]));
     steps.step("loom models", loom);
+    // Last, since what is built with a fault has to be built again without.
+    steps.step("faults planted into kernels, some", planted::sample_of_kernels);
 }
 
 /// `kernels [N [SEED [host]]]`.

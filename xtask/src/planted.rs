@@ -9,7 +9,8 @@ use std::fs;
 
 use crate::Result;
 
-pub(crate) use engine::sample;
+pub(crate) use engine::sample as sample_of_engine;
+pub(crate) use kernel::sample as sample_of_kernels;
 
 /// `planted engine|kernel|memory|rows [WORDS]`: those faults whose description has these words.
 pub(crate) fn planted(rest: &[String]) -> Result<()> {
