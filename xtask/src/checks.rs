@@ -40,6 +40,8 @@ pub(crate) fn ci() -> Result<()> {
         doc.words(PROFILE).env("RUSTDOCFLAGS", "-D warnings").run()
     });
     tests(&mut steps);
+    // Not before, since what is built with a fault has to be built again without.
+    steps.step("faults planted into kernels, some", planted::sample_of_kernels);
     steps.step("unsafe code, with memory watched", watched::sanitize);
     steps.step("unsafe code in Miri, where that is installed", watched::miri_if_installed);
     steps.finish()
@@ -65,8 +67,6 @@ fn tests(steps: &mut Steps) {
     steps.step("the kernel language on Intel's runtime", intel);
     steps.step("wgpu under Vulkan's validation layer", || validation::validation(&[]));
     steps.step("loom models", loom);
-    // Last, since what is built with a fault has to be built again without.
-    steps.step("faults planted into kernels, some", planted::sample_of_kernels);
 }
 
 /// `kernels [N [SEED [host]]]`.
