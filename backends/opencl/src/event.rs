@@ -167,6 +167,20 @@ impl Table {
         self.retired = (point, Instant::now());
     }
 
+    /// Forgets the groups up to `point` that no event speaks for. That none was needed means that the queue was finished, or that the
+    /// device is lost, and they with it.
+    fn retire_untold(&mut self, point: Point) -> Option<Note> {
+        let (first, _) = self.untold.filter(|(first, _)| *first <= point)?;
+        self.speak_for_untold(point);
+        let lost = self.lost.clone()?;
+        Some(Failed::run(first, point, lost).into())
+    }
+
+    /// Those without an event up to `point` are spoken for, or over.
+    fn speak_for_untold(&mut self, point: Point) {
+        self.untold = (self.fed > Some(point)).then(|| (Point(point.0 + 1), 1));
+    }
+
     /// What tells that `point`, which was fed, has been passed.
     fn teller(&self, point: Point) -> Teller {
         let tells = |g: &&Arc<Enqueued>| !g.events.is_empty();
@@ -186,7 +200,7 @@ impl Table {
         let spoken_for = self.untold.filter(|(first, _)| !group.events.is_empty() && *first <= point);
         let first = spoken_for.map_or(group.first, |(first, _)| first.min(group.first));
         if spoken_for.is_some() {
-            self.untold = (self.fed > Some(point)).then(|| (Point(point.0 + 1), 1));
+            self.speak_for_untold(point);
         }
         let group = Arc::new(Enqueued { first, ..group });
         self.live.insert(self.up_to(point), Arc::clone(&group));
@@ -225,12 +239,6 @@ impl Progress {
         table.untold = Some((first, count + 1));
     }
 
-    /// How many groups have been fed and not settled.
-    pub(crate) fn in_flight(&self) -> u64 {
-        let passed = self.completion.passed();
-        lock(&self.table).fed.map_or(0, |fed| fed.0.saturating_sub(passed.0))
-    }
-
     /// What tells that `point`, which was fed, has been passed, and the last point that was fed.
     pub(crate) fn teller(&self, point: Point) -> (Teller, Point) {
         let table = lock(&self.table);
@@ -244,7 +252,11 @@ impl Progress {
             Teller::Passed => None,
             // Somebody else was faster.
             Teller::Group(group) => Some(group),
-            Teller::Nothing => Some(table.insert(Enqueued::new(upto, smallvec![event]))),
+            Teller::Nothing => {
+                // What was flushed is not the marker.
+                table.flushed = None;
+                Some(table.insert(Enqueued::new(upto, smallvec![event])))
+            }
         }
     }
 
@@ -257,8 +269,9 @@ impl Progress {
     /// own. It goes without one where that saves most and costs least: among many quick ones in flight, so that whoever asks
     /// about it waits but a little longer than for all those before it.
     pub(crate) fn begin(&self) -> Result<bool, BackendError> {
-        let in_flight = self.in_flight();
+        let passed = self.completion.passed();
         let mut table = lock(&self.table);
+        let in_flight = table.fed.map_or(0, |fed| fed.0.saturating_sub(passed.0));
         let spent = std::mem::take(&mut table.spent);
         let lost = table.lost.clone();
         let untold = table.untold.map_or(0, |(_, count)| count);
@@ -336,7 +349,7 @@ impl Progress {
         // Reading a status is a native call, so it happens on a copy of the list, without the lock.
         let last = groups.iter().rev().find_map(|group| group.events.last());
         let ended_well = self.fails_as_a_whole && last.is_none_or(|event| event.status() == Ok(0));
-        let notes: Vec<Note> = groups.iter().filter_map(|g| g.note(ended_well, lost.as_ref())).collect();
+        let mut notes: Vec<Note> = groups.iter().filter_map(|g| g.note(ended_well, lost.as_ref())).collect();
         // This may be a callback. The table still holds these groups, so no event is released here.
         drop(groups);
         let table = &mut *lock(&self.table);
@@ -347,6 +360,7 @@ impl Progress {
         if let Some(lost) = notes.iter().find_map(lost) {
             table.lost = Some(lost);
         }
+        notes.extend(table.retire_untold(point));
         let end = table.up_to(point);
         table.spent.extend(table.live.drain(..end));
         table.note_pace(point);
@@ -362,7 +376,8 @@ impl Progress {
 
     /// Whether the status of every fed group has been read.
     pub(crate) fn is_idle(&self) -> bool {
-        lock(&self.table).live.is_empty()
+        let table = lock(&self.table);
+        table.live.is_empty() && table.untold.is_none()
     }
 
     /// Forgets every group. Not for callbacks, and not while a command still reads a group's memory.
@@ -521,6 +536,19 @@ mod tests {
         progress.fed_untold(Point(6));
         tells(&progress, 7);
         assert!(marked(6, 6).is_some_and(|group| (group.first.0, group.point.0) == (6, 7)));
+    }
+
+    /// When nothing was said of those behind the last event, they were reported as having ended well.
+    #[test]
+    fn groups_that_no_event_speaks_for_are_lost_with_their_device() {
+        let (sink, progress) = lane(|_| ());
+        (1..=3).for_each(|point| progress.fed_untold(Point(point)));
+        assert!(!progress.is_idle());
+        progress.arm(Point(3));
+        progress.lose(BackendError::Lost("the test took it".into()));
+        let failed: Vec<_> = lock(&sink.verdicts)[0].failed.iter().map(|f| (f.first.0, f.last.0)).collect();
+        assert_eq!(failed, [(1, 3)]);
+        assert!(progress.is_idle());
     }
 
     #[test]

@@ -24,8 +24,8 @@ const GROUP: usize = 64;
 
 const TEXT: &str = include_str!("bytes.wgsl");
 
-/// The kernel.
-pub(crate) fn pipeline(gpu: &Gpu) -> Pipeline {
+/// The kernel, under the caller's error scopes.
+fn build(gpu: &Gpu) -> Pipeline {
     own_pipeline(gpu, TEXT, "merge", &[SlotAccess::Read, SlotAccess::ReadWrite])
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn merge(
     let most = bindable.saturating_sub(align + padded(1));
     let mut jobs = Vec::new();
     divide(from, to, most, &mut |from, to| jobs.push(Job::new(from, to, align)));
-    let Pipeline { layout, pipeline } = gpu.bytes.get_or_init(|| self::pipeline(gpu));
+    let Pipeline { layout, pipeline } = gpu.bytes.get_or_init(|| build(gpu));
     let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
     pass.set_pipeline(pipeline);
     for job in jobs {
