@@ -197,6 +197,9 @@ const CHILD: &str = "WINDLASS_TEST_CRASH";
 const CRASH: &str = "
 __kernel void crash(__global uint *v, ulong v_at, ulong v_len) { v[v_at + (1ul << 44)] = 1; }";
 
+const QUICK: &str = "
+__kernel void quick(__global uint *v, ulong v_at, ulong v_len) { v[v_at] += 1; }";
+
 /// In processes of their own, since a crash takes other contexts of the process with it. It needs a GPU: a processor's driver
 /// runs kernels in this process, which would end with them. Without one the test says loudly that nothing was tested, and
 /// where `WINDLASS_REQUIRE_GPU` is set, it fails.
@@ -239,15 +242,24 @@ fn alone_with_a_crash() {
         let (memory, region) = (rig.memory(64), Region::line(0, 64));
         let access = SlotAccess::ReadWrite;
         let args = [Arg::Buffer(BufferArg::new(&*memory, region, 4, access, Word::B4))];
-        a.feed(1, &[], launch(&*built, 1.range(), &args)).expect("it is fed");
-        a.feed(2, &[], fill(&*memory, region, &[1])).expect("it is fed");
-        b.feed(1, &[wait(0, 2)], fill(&*memory, region, &[1])).expect("it is fed");
+        // Quick ones around it, of which most go without an event where that saves time.
+        let quick = rig.build(&kernel("quick", &slots, QUICK)).expect("it builds");
+        let feed = |point| a.feed(point, &[], launch(&*quick, 1.range(), &args));
+        (1..=200).try_for_each(feed).expect("they are fed");
+        a.finish(200);
+        (201..=300).try_for_each(feed).expect("they are fed");
+        a.feed(301, &[], launch(&*built, 1.range(), &args)).expect("it is fed");
+        // Behind it the driver may refuse some already.
+        let last = (302..320).take_while(|point| feed(*point).is_ok()).last().unwrap_or(301);
+        b.feed(1, &[wait(0, last)], fill(&*memory, region, &[1])).expect("it is fed");
         b.finish(1);
-        a.finish(2);
-        assert_eq!(a.sink.failed()[0].first, Point(1));
-        let failed = [a.sink.failed(), b.sink.failed()].concat();
-        assert!(failed.iter().all(|f| f.error.is_lost()), "{failed:?}");
-        let fed = a.feed(3, &[], fill(&*memory, region, &[1]));
+        a.finish(last);
+        let (failed, others) = (a.sink.failed(), b.sink.failed());
+        assert!(failed[0].first > Point(200), "what had been reported was well: {failed:?}");
+        let all = |point| failed.iter().any(|f| f.first <= Point(point) && Point(point) <= f.last);
+        assert!((301..=last).all(all), "none of those up to {last} may have ended well: {failed:?}");
+        assert!(failed.iter().chain(&others).all(|f| f.error.is_lost()), "{failed:?}, {others:?}");
+        let fed = a.feed(400, &[], fill(&*memory, region, &[1]));
         assert!(fed.as_ref().is_err_and(|e| e.is_lost()), "{fed:?}");
         println!("{CRASHED} {}", rig.name);
     }
