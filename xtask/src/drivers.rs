@@ -73,8 +73,9 @@ fn system() -> Result<()> {
     if Process::new("apt-get").args(["--version"]).output().is_none() {
         let names: Vec<&str> = missing.iter().map(|need| need.what).collect();
         return Err(format!(
-            "please install: {}\n(Fedora: `dnf install ocl-icd pocl vulkan-loader mesa-vulkan-drivers`; Arch: `pacman -S \
-             ocl-icd pocl vulkan-icd-loader vulkan-swrast python`; Oclgrind is in Debian. Windlass itself builds and runs without them.)",
+            "please install: {}\n(Fedora: `dnf install ocl-icd pocl vulkan-loader mesa-vulkan-drivers \
+             vulkan-validation-layers`; Arch: `pacman -S ocl-icd pocl vulkan-icd-loader vulkan-swrast \
+             vulkan-validation-layers python`; Oclgrind is in Debian. Windlass itself builds and runs without them.)",
             names.join("; ")
         ));
     }
