@@ -13,6 +13,8 @@ pub(crate) struct Feeding<'a> {
     pub(crate) is_told: bool,
     /// How many native commands there are so far.
     pub(crate) commands: usize,
+    /// Whether the last of them tells.
+    pub(crate) ends_told: bool,
     /// One for each of them, but for launches that do not tell.
     pub(crate) events: SmallVec<[Event; 1]>,
     /// Host memory that the commands read.
@@ -22,7 +24,15 @@ pub(crate) struct Feeding<'a> {
 impl<'a> Feeding<'a> {
     /// An empty group behind these events.
     pub(crate) fn new(queue: &'a Queue, waits: WaitList<'a>) -> Self {
-        Feeding { queue, waits, is_told: true, commands: 0, events: SmallVec::new(), sources: Vec::new() }
+        Feeding {
+            queue,
+            waits,
+            is_told: true,
+            commands: 0,
+            ends_told: false,
+            events: SmallVec::new(),
+            sources: Vec::new(),
+        }
     }
 
     /// Enqueues one native command. The first one carries the group's waits; the queue is in-order, so those after it need none.
@@ -33,7 +43,7 @@ impl<'a> Feeding<'a> {
         // If this fails, the waits stay for the next command: nothing that is enqueued may run ahead of them.
         let event = command(self.queue, &self.waits)?;
         self.events.push(event);
-        self.took_one();
+        self.took_one(true);
         Ok(())
     }
 
@@ -43,13 +53,14 @@ impl<'a> Feeding<'a> {
         command: impl FnOnce(&Queue, &WaitList<'_>) -> Result<()>,
     ) -> Result<()> {
         command(self.queue, &self.waits)?;
-        self.took_one();
+        self.took_one(false);
         Ok(())
     }
 
-    fn took_one(&mut self) {
+    fn took_one(&mut self, tells: bool) {
         self.waits.clear();
         self.commands += 1;
+        self.ends_told = tells;
     }
 
     /// Keeps host memory, which a command is to read, until the group has ended.

@@ -229,7 +229,8 @@ unsafe impl Lane for OpenClLane {
         awaited.iter().for_each(|group| list.push(last(group)));
         let mut feeding = Feeding::new(&self.stream.queue, list);
         let last_tells = self.driver.fails_as_a_whole && !timed;
-        let is_told = report || !last_tells || wants_event;
+        // Of several commands the last one tells, since the memory of those before it is kept until then.
+        let is_told = report || !last_tells || wants_event || steps.len() > 1;
         let mut left = steps.len();
         let mut fed = steps.iter_mut().try_for_each(|step| {
             left -= 1;
@@ -243,7 +244,9 @@ unsafe impl Lane for OpenClLane {
         if feeding.commands == 0 && fed.is_err() {
             return fed;
         }
-        if fed.is_err() && feeding.events.is_empty() && feeding.enqueue(Queue::marker).is_err() {
+        // It broke off behind a launch that does not tell, or the commands behind such a one turned out to be empty.
+        let lacks_end = feeding.commands > 0 && !feeding.ends_told && (is_told || fed.is_err());
+        if lacks_end && feeding.enqueue(Queue::marker).is_err() {
             // It blocks, but to count as ended what may be running would be worse.
             let _ = self.stream.queue.finish();
         }
