@@ -229,7 +229,7 @@ pub(super) fn plant(words: &str) -> Result<()> {
 }
 
 /// One in the macro and one in the writer of C: enough to see that faults are found at all.
-const SAMPLE: [&str; 2] = ["a loop reaches its end", "remainders are quotients"];
+const SAMPLE: [&str; 2] = ["a loop reaches its end", "right shifts of C bring in zeros"];
 
 /// Plants some of the faults.
 pub(crate) fn sample() -> Result<()> {
