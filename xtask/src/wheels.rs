@@ -77,13 +77,13 @@ pub(crate) fn install() -> Result<()> {
         );
     }
     if cfg!(target_arch = "x86_64") {
-        vendor("intel", &library())?;
+        vendor("intel", "intel", &library())?;
         // Beside PoCL, where programs are to be on both.
-        note(&Path::new(&vendors(BOTH)).join("intel.icd"), &library())?;
-        note(&Path::new(&vendors(BOTH)).join("pocl.icd"), Path::new(POCL))?;
+        vendor(BOTH, "intel", &library())?;
+        vendor(BOTH, "pocl", Path::new(POCL))?;
     }
     if oclgrind() {
-        vendor("oclgrind", Path::new(OCLGRIND))?;
+        vendor("oclgrind", "oclgrind", Path::new(OCLGRIND))?;
     }
     match nvrtc() {
         Some(path) => note(&drivers().join("nvrtc.txt"), &path),
@@ -103,7 +103,7 @@ fn nvrtc() -> Option<PathBuf> {
     versions.map(|version| version.path().join(inside)).find(|path| path.exists())
 }
 
-/// A folder for `OCL_ICD_VENDORS` with one OpenCL platform in it. The slash at its end is what tells the loader that it
+/// A folder for `OCL_ICD_VENDORS` with OpenCL platforms in it. The slash at its end is what tells the loader that it
 /// is a folder.
 fn vendors(name: &str) -> String {
     format!("{}/", drivers().join("icd").join(name).display())
@@ -125,8 +125,9 @@ pub(crate) fn intel() -> Option<String> {
     vendor_of("intel")
 }
 
-fn vendor(name: &str, library: &Path) -> Result<()> {
-    note(&Path::new(&vendors(name)).join(format!("{name}.icd")), library)
+/// Puts a platform into a folder.
+fn vendor(folder: &str, name: &str, library: &Path) -> Result<()> {
+    note(&Path::new(&vendors(folder)).join(format!("{name}.icd")), library)
 }
 
 /// Writes a path to a file.

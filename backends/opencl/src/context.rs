@@ -141,7 +141,7 @@ unsafe impl Context for OpenClContext {
         image: &KernelImage,
     ) -> Result<Arc<dyn BuiltKernel>, BackendError> {
         self.check_in_use()?;
-        let built = Built::new(&self.native, (device, self.devices[device]), kernel, image)?;
+        let built = Built::new(&self.native, self.driver, (device, self.devices[device]), kernel, image)?;
         Ok(Arc::new(built))
     }
 }

@@ -1,10 +1,8 @@
 //! What is known of drivers that no query tells, with the reason.
 
-use opencl3::device::CL_DEVICE_EXTENSIONS;
 use windlass_backend::{CompletionStrategy, LaneDepth};
 
 use crate::device::is_nvidia;
-use crate::sys::DeviceId;
 
 /// How the lanes of a driver's devices are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +46,6 @@ const NVIDIA: Driver = Driver {
 };
 
 impl Driver {
-    /// The driver of this device.
-    pub(crate) fn of_device(id: DeviceId) -> Self {
-        Self::of(&id.text(CL_DEVICE_EXTENSIONS).split_whitespace().collect::<Vec<_>>())
-    }
-
     /// The driver of a device with these extensions.
     pub(crate) fn of(extensions: &[&str]) -> Self {
         if is_nvidia(extensions) { NVIDIA } else { PROMPT }

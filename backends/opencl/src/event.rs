@@ -183,15 +183,17 @@ impl Table {
 
     /// What tells that `point`, which was fed, has been passed.
     fn teller(&self, point: Point) -> Teller {
-        let tells = |g: &&Arc<Enqueued>| !g.events.is_empty();
-        let end = self.up_to(point);
-        match self.live.range(end..).find(tells) {
+        match self.live.range(self.up_to(point)..).find(|g| !g.events.is_empty()) {
             Some(next) if next.first <= point => return Teller::Group(Arc::clone(next)),
             None if self.untold.is_some_and(|(first, _)| first <= point) => return Teller::Nothing,
             _ => {}
         }
-        let before = self.live.range(..end).rev().find(tells);
-        before.map_or(Teller::Passed, |group| Teller::Group(Arc::clone(group)))
+        self.last_with_event(point).map_or(Teller::Passed, Teller::Group)
+    }
+
+    /// The last group with an event up to `point`.
+    fn last_with_event(&self, point: Point) -> Option<Arc<Enqueued>> {
+        self.live.range(..self.up_to(point)).rev().find(|g| !g.events.is_empty()).cloned()
     }
 
     /// Puts a group with an event at its place. It speaks for those without one before it.
@@ -285,9 +287,7 @@ impl Progress {
     /// The last group with an event up to `point`, one that was armed; `None` if there is no such group, because all up to `point` have
     /// been read, or are barriers.
     pub(crate) fn group_at(&self, point: Point) -> Option<Arc<Enqueued>> {
-        let table = lock(&self.table);
-        let end = table.up_to(point);
-        table.live.range(..end).rev().find(|g| !g.events.is_empty()).cloned()
+        lock(&self.table).last_with_event(point)
     }
 
     /// The first group up to `point` whose last event has not ended, as far as the driver says. Not for callbacks, since it may

@@ -131,6 +131,7 @@ impl Built {
     /// Compiles an image for the device at this position. Blocks for as long as the compiler takes.
     pub(crate) fn new(
         context: &Arc<Context>,
+        driver: Driver,
         (device, id): (usize, DeviceId),
         kernel: &Kernel,
         image: &KernelImage,
@@ -152,7 +153,7 @@ impl Built {
                     _ => Source::Made(image.code()),
                 };
                 let code = Code { source, entry: image.entry(), options: c"" };
-                Self::compile(context, (device, id), kernel, code, parameters, how)
+                Self::compile(context, driver, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
                 let (text, calling, compared_in_loops) = wgsl_args::read(kernel, image, is_gpu(id))?;
@@ -160,7 +161,8 @@ impl Built {
                     options(text.fences.then(|| version(&id.text(CL_DEVICE_VERSION))), kernel.is_fast());
                 let code = Code { source: Source::Text(&text.source), entry: &text.entry, options };
                 let how = How::Translated(calling);
-                let built = Self::compile(context, (device, id), kernel, code, text.params.len(), how)?;
+                let built =
+                    Self::compile(context, driver, (device, id), kernel, code, text.params.len(), how)?;
                 // The text requires groups of this size, so it has been built for them. NVIDIA's driver speaks of a multiple of 32.
                 let required = text.work_group.iter().map(|extent| *extent as usize).product();
                 let work_group_items = built.work_group_items.max(required);
@@ -172,6 +174,7 @@ impl Built {
 
     fn compile(
         context: &Arc<Context>,
+        driver: Driver,
         (device, id): (usize, DeviceId),
         kernel: &Kernel,
         Code { source, entry, options }: Code<'_>,
@@ -220,7 +223,7 @@ impl Built {
         }
         Ok(Built {
             work_group_items: native.work_group_items(id)?,
-            names_groups: Driver::of_device(id).takes_long_to_choose && native.required_group(id)? == [0; 3],
+            names_groups: driver.takes_long_to_choose && native.required_group(id)? == [0; 3],
             // No argument has been set yet, so this is what the kernel declares itself.
             local_memory: LocalMemory { device: local_memory(id), own: native.local_memory(id)? },
             kernel: Mutex::new(native),

@@ -13,7 +13,7 @@ use windlass_kernel::SlotAccess;
 use crate::gpu::Gpu;
 use crate::kernel::{Pipeline, own_pipeline};
 use crate::launch::bind;
-use crate::memory::padded;
+use crate::memory::{WORD, padded};
 use crate::stage::Stage;
 
 /// No binding is larger, so that the kernel counts bytes in 32 bits, whatever the device takes.
@@ -49,7 +49,7 @@ pub(crate) fn merge(
     let align = gpu.limits.min_storage_buffer_offset_alignment as usize;
     let bindable = usize::try_from(gpu.limits.max_storage_buffer_binding_size).unwrap_or(MOST).min(MOST);
     // The binding starts up to an alignment earlier, and ends up to a word later.
-    let most = bindable.saturating_sub(align + padded(1));
+    let most = bindable.saturating_sub(align + WORD);
     let mut jobs = Vec::new();
     divide(from, to, most, &mut |from, to| jobs.push(Job::new(from, to, align)));
     let Pipeline { layout, pipeline } = gpu.bytes.get_or_init(|| build(gpu));
@@ -88,7 +88,7 @@ impl Job {
         let bound = |offset: usize, end: usize| [offset / align * align, padded(end)];
         let (source, target) = (bound(offset, end), bound(to.offset, to.end()));
         let start = to.offset - target[0];
-        let [first, last] = [start / 4, padded(to.end() - target[0]) / 4];
+        let [first, last] = [start / WORD, (target[1] - target[0]) / WORD];
         let [to_row, to_slice] = steps(to);
         let parameters = [
             [first, last, to.width, to.rows],

@@ -13,7 +13,7 @@ use crate::pinned::Raw;
 use crate::process_exit::Native;
 
 /// wgpu copies whole words.
-const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
+pub(crate) const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
 
 /// Bytes rounded up to the words that wgpu copies.
 pub(crate) fn padded(bytes: usize) -> usize {

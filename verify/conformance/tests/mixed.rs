@@ -7,13 +7,14 @@ use windlass::{Buffer, Context, Device, KernelCall, Queue, Runtime};
 use windlass_conformance::Kernels;
 use windlass_conformance::programs::{World, run};
 
+fn open(device: Device) -> Queue {
+    let builder = Queue::builder().device(device).handler(|_| {});
+    builder.blocking_build().expect("a device that was just listed opens")
+}
+
 /// A queue on each backend's device, where the drivers are there.
 fn queues(runtime: &Runtime) -> Option<[Queue; 3]> {
     let (opencl, wgpu) = (find::opencl(runtime)?, find::wgpu(runtime)?);
-    let open = |device| {
-        let builder = Queue::builder().device(device).handler(|_| {});
-        builder.blocking_build().expect("a device that was just listed opens")
-    };
     Some([open(runtime.host().expect("the host is built in")), open(opencl), open(wgpu)])
 }
 
@@ -120,7 +121,6 @@ fn random_programs_on_all() {
     // Of OpenCL there may be more: Intel's runtime, or a GPU beside PoCL.
     let all = futures::executor::block_on(runtime.devices()).expect("they were just listed");
     let is_another = |d: &Device| d.backend().as_str() == "opencl" && d != opencl.device();
-    let open = |d: Device| Queue::builder().device(d).handler(|_| {}).blocking_build().expect("it opens");
     let more: Vec<Queue> = all.into_iter().filter(is_another).map(open).collect();
     let own = Context::blocking_open(&[runtime.host().expect("the host is built in")])
         .expect("a host context opens");
