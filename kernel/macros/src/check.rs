@@ -18,6 +18,7 @@ mod ranges;
 mod reduce;
 mod stmt;
 mod tuple;
+mod variants;
 
 use std::collections::HashMap;
 
@@ -27,6 +28,7 @@ use generic::{OPEN, Open};
 pub(crate) use helper::MOST_FUNCTIONS;
 use loops::Loops;
 
+use crate::apart::Apart;
 use crate::errors::Errors;
 use crate::functions::{Functions, Instance};
 use crate::generic::{Bound, Generic};
@@ -120,12 +122,25 @@ impl<'a> Checker<'a> {
         self.result = signature.result.clone();
         let mut reductions = self.reductions(signature);
         self.scopes.push(HashMap::new());
-        let mut params = Vec::new();
+        let (mut params, mut named, mut apart) = (Vec::new(), Vec::new(), Vec::new());
         for param in &signature.params {
-            params.push(self.bind(param.name.clone(), param.ty.clone(), param.mutable, param.kind.clone()));
+            let first = params.len();
+            if let Some(Apart { parts, .. }) = &param.apart {
+                for part in parts {
+                    let name = param.name.to_string();
+                    let name = name.trim_start_matches("r#");
+                    params.push(self.nameless(name, part.ty.clone(), false, param.name.span()));
+                }
+            }
+            let var = self.bind(param.name.clone(), param.ty.clone(), param.mutable, param.kind.clone());
+            named.push(var);
+            match param.apart {
+                Some(_) => apart.push((var, first..params.len())),
+                None => params.push(var),
+            }
         }
         let of = |role: fn(&Role) -> bool| {
-            signature.params.iter().zip(&params).filter(move |(p, _)| role(&p.role)).map(|(_, &var)| var)
+            signature.params.iter().zip(&named).filter(move |(p, _)| role(&p.role)).map(|(_, &var)| var)
         };
         let specs = of(|role| matches!(role, Role::Spec)).collect();
         for (reduction, param) in reductions.iter_mut().zip(of(|role| matches!(role, Role::Reduce(_)))) {
@@ -149,7 +164,8 @@ impl<'a> Checker<'a> {
         if self.result == Ty::Unit {
             crate::flow::tail_to_stmt(&mut body_block);
         }
-        Function {
+        let structs = self.around.structs;
+        let mut function = Function {
             name: signature.name.clone(),
             params,
             vars: self.vars,
@@ -160,7 +176,15 @@ impl<'a> Checker<'a> {
             alone: signature.alone,
             group: Vec::new(),
             fast: false,
+        };
+        for (var, parts) in apart.into_iter().rev() {
+            let span = function.vars[var].name.span();
+            let of = |var: VarId| Expr::new(Kind::Var(var), function.vars[var].ty.clone(), span);
+            let mut parts = function.params[parts].iter().map(|part| of(*part));
+            let value = crate::apart::whole(&function.vars[var].ty, &mut parts, structs, &of(var));
+            crate::apart::put_together(&mut function, var, value);
         }
+        function
     }
 
     /// A generic length is a constant in the body.

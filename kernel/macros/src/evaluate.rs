@@ -87,6 +87,7 @@ impl Machine<'_, '_> {
         let known = |value: Option<Value>| value.ok_or_else(|| unknown(span));
         Ok(match &expr.kind {
             Kind::Unit => Value::Unit,
+            Kind::Zero => self.zero(&expr.ty),
             Kind::Bool(value) => Value::Bool(*value),
             Kind::Int(value) => Value::Int(*value),
             Kind::Float(value) => math::rounded(*value, &expr.ty),
@@ -314,7 +315,13 @@ impl Machine<'_, '_> {
         match ty {
             Ty::Scalar(scalar) if scalar.is_float() => Value::Float(0.0),
             Ty::Scalar(scalar) if scalar.is_int() => Value::Int(0),
-            Ty::Enum(_) => Value::Int(0),
+            Ty::Enum(_) | Ty::Option(_) => match self.around.structs.variants(ty) {
+                Some(variants) => {
+                    let parts = crate::enums::parts(&variants);
+                    Value::Parts(parts.iter().map(|ty| self.zero(ty)).collect())
+                }
+                None => Value::Int(0),
+            },
             Ty::Scalar(_) => Value::Bool(false),
             Ty::Vector(width, of) => Value::Parts(vec![self.zero(of); usize::from(*width)]),
             Ty::Array(of, len) => Value::Parts(vec![self.zero(of); *len as usize]),

@@ -1,6 +1,5 @@
 //! The attributes: from their items to what stands in their place.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use proc_macro2::TokenStream;
@@ -96,7 +95,10 @@ pub(super) fn module(
                 #[allow(dead_code, reason = "helpers, which are written anew, may be all that used it")]
                 #types
             )*
-            #(#structs)*
+            #(
+                #[allow(dead_code, reason = "kernels may be all that uses these")]
+                #structs
+            )*
             #(
                 #[allow(dead_code, reason = "kernels may be all that makes these")]
                 #enums
@@ -191,11 +193,12 @@ fn compile(
     }
     let kernels: Vec<Kernel<'_>> = all_kernels(items, &functions);
     module.kernels = kernels.iter().map(|kernel| kernel.at).collect();
-    // In kernels these are numbers, and the rest of the program knows the enum.
-    let of_enums = items.consts.iter().filter(|item| outside::names_enum(&item.ty, &structs));
-    let of_enums =
-        of_enums.map(|item| (&item.ident, outside::constant_of_enum(item, &module.consts, &structs)));
-    let of_enums: HashMap<&proc_macro2::Ident, TokenStream> = of_enums.collect();
+    // In kernels these have other types than the rest of the program sees.
+    let other: Vec<Option<TokenStream>> = items
+        .consts
+        .iter()
+        .map(|item| outside::formless(item, is_computed(item), &module.consts, &structs, &mut errors))
+        .collect();
     (module.structs, module.enums) = structs.into_made();
     if errors.is_empty() {
         crate::messages::lower(&mut module, &mut errors);
@@ -232,8 +235,9 @@ fn compile(
     }
     let plain = items.structs.iter().map(|item| outside::zero(item, root));
     let mut made: Vec<TokenStream> = plain.collect();
-    made.extend(items.consts.iter().filter_map(|item| match of_enums.get(&item.ident) {
-        Some(tokens) => Some(tokens.clone()),
+    made.extend(items.enums.iter().map(|item| outside::zero_of_enum(item, root)));
+    made.extend(items.consts.iter().zip(other).filter_map(|(item, other)| match other {
+        Some(tokens) => Some(tokens),
         None => outside::constant(item, &module, root),
     }));
     for Kernel { at, item, instance } in &kernels {
@@ -301,6 +305,7 @@ fn all_structs<'a>(all: &[Of<'_, 'a>], consts: &[Const], errors: &mut Errors) ->
         }
         items.structs.iter().for_each(|item| copyable(&item.attrs, &item.ident, errors));
     }
+    structs.data_of_enums(errors);
     structs
 }
 

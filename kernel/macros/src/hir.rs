@@ -5,6 +5,7 @@ mod walk;
 use proc_macro2::{Ident, Span};
 
 use crate::builtin::{Id, Math, SubgroupOp};
+use crate::enums::Enum;
 use crate::generic::Actual;
 use crate::messages::Message;
 use crate::order::{Order, Scope};
@@ -20,8 +21,8 @@ pub(crate) type VarId = usize;
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     pub(crate) structs: Vec<Struct>,
-    /// What the enums are called, which are numbers here.
-    pub(crate) enums: Vec<Ident>,
+    /// Which are numbers and structs once all types are known.
+    pub(crate) enums: Vec<Enum>,
     pub(crate) consts: Vec<Const>,
     pub(crate) functions: Vec<Function>,
     /// Which of the functions are kernels.
@@ -37,7 +38,7 @@ pub(crate) struct Struct {
     /// Which generic struct it is of, and what stands for that one's parameters.
     pub(crate) template: Option<usize>,
     pub(crate) actuals: Vec<Actual>,
-    /// It is a tuple: nobody wrote it, and its fields have numbers.
+    /// It is a tuple on the host: nobody wrote it, or not with the fields that it has here, and these have numbers.
     pub(crate) is_tuple: bool,
 }
 
@@ -156,6 +157,8 @@ pub(crate) struct Expr {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Unit,
+    /// What reading outside gives; literals once all types are known (`tuples`).
+    Zero,
     Bool(bool),
     Int(i128),
     Float(f64),

@@ -3,9 +3,9 @@
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
+use crate::apart::{Apart, MOST_PARTS};
 use crate::errors::Errors;
 use crate::hir::{May, Slice, Space, VarKind};
-use crate::structs::NO_ENUMS;
 use crate::ty::{Scalar, Ty};
 use crate::types::Types;
 
@@ -27,11 +27,11 @@ pub(crate) struct Param {
     pub(crate) mutable: bool,
     pub(crate) kind: VarKind,
     pub(crate) role: Role,
+    /// A kernel's value that crosses in parts.
+    pub(crate) apart: Option<Apart>,
     /// The type as it was written, for errors of the compiler that speak about it.
     pub(crate) span: Span,
 }
-
-const NO_TUPLES: &str = "tuples have no fixed form in memory, and a launch passes none; make a struct with `#[derive(DeviceCopy)]`";
 
 /// What an attribute makes of a parameter.
 #[derive(Debug)]
@@ -87,7 +87,8 @@ impl Types<'_, '_> {
         let (by_reference, mutable) = (receiver.reference.is_some(), receiver.mutability.is_some());
         let kind = if by_reference && mutable { VarKind::Ref } else { VarKind::Value };
         let name = Ident::new("self", span);
-        Some(Param { name, ty, mutable: mutable && !by_reference, kind, role: Role::Plain, span })
+        let role = Role::Plain;
+        Some(Param { name, ty, mutable: mutable && !by_reference, kind, role, apart: None, span })
     }
 
     pub(crate) fn param(&self, typed: &syn::PatType, kernel: bool, errors: &mut Errors) -> Option<Param> {
@@ -123,12 +124,6 @@ impl Types<'_, '_> {
                     );
                 }
                 let read = self.read(ty, errors);
-                if kernel && !matches!(read, Ty::Enum(_)) && self.structs.has_enum(&read) {
-                    errors.at(ty.span(), NO_ENUMS);
-                }
-                if kernel && self.structs.has_tuple(&read) {
-                    errors.at(ty.span(), NO_TUPLES);
-                }
                 (read, VarKind::Value)
             }
         };
@@ -151,14 +146,34 @@ impl Types<'_, '_> {
                 "a kernel's parameter knows the attributes `#[local]`, `#[spec]` and `#[reduce(…)]`",
             );
         }
+        let apart = match kernel && kind == VarKind::Value {
+            true => self.apart(&pattern.ident, &ty, &typed.ty, errors),
+            false => None,
+        };
         Some(Param {
             name: pattern.ident.clone(),
+            apart,
             ty,
             mutable: pattern.mutability.is_some(),
             kind,
             role,
             span: typed.ty.span(),
         })
+    }
+
+    /// The parts of a kernel's value, if it has no form by which it could cross as a whole.
+    fn apart(&self, name: &Ident, ty: &Ty, written: &syn::Type, errors: &mut Errors) -> Option<Apart> {
+        self.structs.formless(ty)?;
+        let parts = crate::apart::parts(ty, quote::quote!(#name), self.structs);
+        if parts.len() > MOST_PARTS {
+            let message = format!(
+                "a launch would pass this in {} parts, and passes {MOST_PARTS} at most; put it into a buffer",
+                parts.len()
+            );
+            errors.at(written.span(), message);
+            return None;
+        }
+        Some(Apart { written: written.clone(), parts })
     }
 
     /// A parameter behind a reference.
@@ -225,12 +240,8 @@ impl Types<'_, '_> {
             errors.at(ty.span(), "`bool` has no fixed form in memory; use `u32`, zero or not");
             return Ty::Error;
         }
-        if self.structs.has_enum(&read) {
-            errors.at(ty.span(), NO_ENUMS);
-            return Ty::Error;
-        }
-        if self.structs.has_tuple(&read) {
-            errors.at(ty.span(), NO_TUPLES);
+        if let Some(message) = self.structs.formless(&read) {
+            errors.at(ty.span(), message);
             return Ty::Error;
         }
         read

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
+use crate::apart::Apart;
 use crate::hir::{Function, May, Module, Reduction, Slice, Space, VarId, VarKind};
 use crate::host::{Spread, native, type_tokens};
 use crate::items::{Param, Signature};
@@ -52,26 +53,35 @@ impl Launched<'_> {
         let (native, spread) = native(self.module, self.uses, self.at, &rt, &self.slots(), self.differing);
         crate::dump::dump(&function.name.to_string(), &native);
         let (slots, uses) = (self.slot_values(), self.slot_uses(&rt, &spread));
-        let passed = || {
-            let all = function.params.iter().zip(&signature.params);
-            all.filter(|&(&param, _)| !is_fixed_local(&function.vars[param].kind))
-        };
-        let params = passed().map(|(&param, written)| {
-            let (name, ty) = (&written.name, self.argument_type(param, written));
-            quote!(#name: #ty)
-        });
-        let arguments: Vec<TokenStream> = passed()
-            .map(|(&param, written)| match written.ty {
-                Ty::Enum(_) => {
-                    let name = &written.name;
-                    quote!(.value(#name as i32))
+        let (mut params, mut arguments, mut first) = (Vec::new(), Vec::new(), 0);
+        for written in &signature.params {
+            let (name, param) = (&written.name, function.params[first]);
+            let ty = match &written.apart {
+                Some(Apart { written, parts }) => {
+                    first += parts.len();
+                    arguments.extend(parts.iter().map(|part| passed(&part.ty, &part.value)));
+                    quote!(#written)
                 }
-                _ => self.argument(param, &written.name, overrides.get(&param)),
-            })
-            .chain(self.fixed_local())
-            .collect();
+                None => {
+                    first += 1;
+                    if is_fixed_local(&function.vars[param].kind) {
+                        continue;
+                    }
+                    arguments.push(self.argument(param, name, overrides.get(&param)));
+                    self.argument_type(param, written)
+                }
+            };
+            params.push(quote!(#name: #ty));
+        }
+        arguments.extend(self.fixed_local());
+        let zero = format_ident!("{}", crate::apart::ZERO);
+        let is_apart = signature.params.iter().any(|written| written.apart.is_some());
+        let zero = is_apart.then(|| quote! {
+            #[allow(unused_imports, reason = "not all values that are taken apart have parts that may not be there")]
+            use #root::__private::Zero as #zero;
+        });
         // What it says has a slot of its own, which nobody passes.
-        let speaks = function.params.len() > signature.params.len();
+        let speaks = function.params.len() > first;
         let messages = if speaks { messages::tokens(self.module, &rt) } else { Vec::new() };
         let grouped = self.uses[self.at].groups;
         let (name, vis, attrs) = (&function.name, self.vis, self.attrs);
@@ -108,6 +118,7 @@ impl Launched<'_> {
             #promise
             #[allow(clippy::too_many_arguments)]
             #vis #keyword fn #name<'g>(#(#params),*) -> #root::KernelCall<'g> {
+                #zero
                 #root::KernelCall::new(#name::kernel())#(#arguments)*
             }
 
@@ -280,10 +291,6 @@ impl Launched<'_> {
     /// that the compiler points there.
     fn argument_type(&self, param: VarId, written: &Param) -> TokenStream {
         let (root, span) = (self.root, written.span);
-        if let Ty::Enum(at) = written.ty {
-            let name = &self.module.enums[at];
-            return quote_spanned!(span=> #name);
-        }
         let var = &self.function().vars[param];
         let ty = type_tokens(self.module, &quote!(#root::__private), &var.ty);
         if var.kind == VarKind::Ref {
@@ -328,12 +335,7 @@ impl Launched<'_> {
                 _ => quote!(.spec_argument(#key, #name, f64::from(#name))),
             };
         }
-        let VarKind::Slice(slice) = &var.kind else {
-            return match var.ty {
-                Ty::Scalar(Scalar::Bool) => quote!(.value(u32::from(#name))),
-                _ => quote!(.value(#name)),
-            };
-        };
+        let VarKind::Slice(slice) = &var.kind else { return passed(&var.ty, &quote!(#name)) };
         if slice.space != Space::Global {
             let ty = self.value_type(&var.ty);
             return quote!(.local_argument::<#ty>(#built_with, #name));
@@ -345,6 +347,14 @@ impl Launched<'_> {
             1 => quote!(.argument(#argument)),
             _ => quote!(.view_argument::<#dims>(#argument)),
         }
+    }
+}
+
+/// A value as the launch takes it.
+fn passed(ty: &Ty, value: &TokenStream) -> TokenStream {
+    match ty {
+        Ty::Scalar(Scalar::Bool) => quote!(.value(u32::from(#value))),
+        _ => quote!(.value(#value)),
     }
 }
 

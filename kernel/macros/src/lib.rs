@@ -7,6 +7,7 @@
 //!
 //! The crate `windlass` gives these out; see there for examples.
 
+mod apart;
 mod builtin;
 mod check;
 mod conditional;

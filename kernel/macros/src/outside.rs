@@ -2,19 +2,13 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::spanned::Spanned;
 
+use crate::errors::Errors;
 use crate::functions::last_name;
 use crate::hir::{Const, Expr, Kind, Module};
-use crate::structs::{StructName, Structs};
+use crate::structs::Structs;
 use crate::ty::Ty;
-
-/// Whether an enum's name stands in a type.
-pub(crate) fn names_enum(ty: &syn::Type, structs: &Structs<'_>) -> bool {
-    match ty {
-        syn::Type::Array(array) => names_enum(&array.elem, structs),
-        ty => last_name(ty).is_some_and(|name| matches!(structs.find(name, 0), Some(StructName::Enum(_)))),
-    }
-}
 
 /// A constant as the rest of the program sees it: of the type and the value that it has in kernels.
 pub(crate) fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Option<TokenStream> {
@@ -32,18 +26,40 @@ pub(crate) fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStrea
     })
 }
 
-/// The same of enums and arrays of them.
-pub(crate) fn constant_of_enum(
+/// The same where kernels know the value by a type of their own: none where they do not.
+pub(crate) fn formless(
     item: &syn::ItemConst,
+    is_computed: bool,
     consts: &[Const],
     structs: &Structs<'_>,
-) -> TokenStream {
-    let (attrs, vis, name, ty) = (&item.attrs, &item.vis, &item.ident, &item.ty);
-    let value = consts.iter().find(|c| c.name == item.ident).map(|c| variants(&c.value, structs));
-    quote! {
+    errors: &mut Errors,
+) -> Option<TokenStream> {
+    let constant = consts.iter().find(|c| c.name == item.ident)?;
+    structs.formless(&constant.ty)?;
+    let (attrs, vis, name, ty, written) = (&item.attrs, &item.vis, &item.ident, &item.ty, &item.expr);
+    let value = match (numbers(&constant.ty, structs), is_computed) {
+        (true, _) => variants(&constant.value, structs),
+        (false, false) => quote!(#written),
+        (false, true) if matches!(vis, syn::Visibility::Inherited) => return Some(TokenStream::new()),
+        (false, true) => {
+            errors.at(ty.span(), "what a function computes is seen outside of kernels if it is made of numbers, plain enums and structs; \
+                                  leave `pub` away");
+            return None;
+        }
+    };
+    Some(quote! {
         #(#attrs)*
         #[allow(dead_code, reason = "kernels have its value")]
         #vis const #name: #ty = #value;
+    })
+}
+
+/// Whether a type is an enum that is a number in kernels, or an array of such.
+fn numbers(ty: &Ty, structs: &Structs<'_>) -> bool {
+    match ty {
+        Ty::Array(of, _) => numbers(of, structs),
+        Ty::Enum(at) => !structs.choice(*at).has_data(),
+        _ => false,
     }
 }
 
@@ -51,8 +67,8 @@ fn variants(value: &Expr, structs: &Structs<'_>) -> TokenStream {
     match (&value.kind, &value.ty) {
         (Kind::Int(number), Ty::Enum(at)) => {
             let of = structs.choice(*at);
-            let (name, variant) = (&of.name, of.variants.iter().find(|(_, known)| known == number));
-            let variant = variant.map(|(variant, _)| variant);
+            let (name, variant) = (&of.name, of.variants.iter().find(|known| known.number == *number));
+            let variant = variant.map(|variant| &variant.name);
             quote!(#name::#variant)
         }
         (Kind::Array(list), _) => {
@@ -64,6 +80,20 @@ fn variants(value: &Expr, structs: &Structs<'_>) -> TokenStream {
             quote!([#of; #len])
         }
         _ => TokenStream::new(),
+    }
+}
+
+/// The value that reading outside gives: of an enum the first one, of which nobody hears in kernels.
+pub(crate) fn zero_of_enum(item: &syn::ItemEnum, root: &TokenStream) -> TokenStream {
+    let name = &item.ident;
+    let Some(syn::Variant { ident: first, fields, .. }) = item.variants.first() else {
+        return TokenStream::new();
+    };
+    let zeros = fields.members().map(|field| quote!(#field: #root::__private::Zero::ZERO));
+    quote! {
+        impl #root::__private::Zero for #name {
+            const ZERO: Self = #name::#first { #(#zeros),* };
+        }
     }
 }
 

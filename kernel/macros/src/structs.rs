@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 
-use crate::enums::Enum;
+use crate::enums::{Enum, Variant};
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{Const, Kind, Struct};
@@ -14,8 +14,10 @@ use crate::origin::{Origin, meant};
 use crate::ty::Ty;
 use crate::types::Types;
 
-pub(crate) const NO_ENUMS: &str =
+const NO_ENUMS: &str =
     "an enum has no fixed form in memory; keep its number, `kind as u32`, in a `u32` there";
+const NO_DATA: &str = "an `Option` or an enum with data has no fixed form in memory; keep a number there that says what it is, and the data beside it";
+const NO_TUPLES: &str = "tuples have no fixed form in memory; make a struct with `#[derive(DeviceCopy)]`";
 
 /// All of them. A generic struct is a struct of its own for each set of arguments that it is used with.
 #[derive(Debug, Default)]
@@ -25,6 +27,8 @@ pub(crate) struct Structs<'a> {
     plain: RefCell<Vec<(usize, Origin)>>,
     templates: Vec<Template<'a>>,
     enums: Vec<Enum>,
+    /// Each as it was written.
+    written_enums: Vec<&'a syn::ItemEnum>,
     /// `type Name = …;`
     aliases: Vec<(&'a syn::ItemType, Origin)>,
     /// Integer constants, for lengths.
@@ -84,8 +88,68 @@ impl<'a> Structs<'a> {
         self.templates.push(Template { item, generics, origin });
     }
 
-    pub(crate) fn enumerate(&mut self, item: &syn::ItemEnum, origin: Origin, errors: &mut Errors) {
+    pub(crate) fn enumerate(&mut self, item: &'a syn::ItemEnum, origin: Origin, errors: &mut Errors) {
         self.enums.push(Enum::read(item, origin, errors));
+        self.written_enums.push(item);
+    }
+
+    /// Reads what the variants of the enums hold, once all structs are there.
+    pub(crate) fn data_of_enums(&mut self, errors: &mut Errors) {
+        for at in 0..self.enums.len() {
+            let home = self.enums[at].origin.home;
+            let length = |name: &Ident| self.length(name, home);
+            let types =
+                Types { structs: self, length: &length, bound: &Bound::default(), sizes: false, home };
+            let written = self.written_enums[at].variants.iter();
+            let found = written
+                .map(|variant| variant.fields.iter().map(|field| types.read(&field.ty, errors)).collect());
+            let found: Vec<Vec<Ty>> = found.collect();
+            for (variant, types) in self.enums[at].variants.iter_mut().zip(found) {
+                variant.fields.iter_mut().zip(types).for_each(|((_, ty), found)| *ty = found);
+            }
+        }
+        for at in 0..self.enums.len() {
+            if self.holds_itself(&Ty::Enum(at), &mut Vec::new()) {
+                let of = &mut self.enums[at];
+                errors.at(of.name.span(), format!("`{}` holds itself, and would have no end", of.name));
+                // Who walks through types from here on comes to an end.
+                of.variants.iter_mut().for_each(|variant| variant.fields.clear());
+            }
+        }
+    }
+
+    /// Whether a type has itself as a part.
+    fn holds_itself(&self, ty: &Ty, open: &mut Vec<Ty>) -> bool {
+        if open.contains(ty) {
+            return true;
+        }
+        open.push(ty.clone());
+        let found = self.parts_of(ty).iter().any(|part| self.holds_itself(part, open));
+        open.pop();
+        found
+    }
+
+    /// The types of which a value of this one is made.
+    fn parts_of(&self, ty: &Ty) -> Vec<Ty> {
+        match ty {
+            Ty::Array(of, _) | Ty::Option(of) => vec![(**of).clone()],
+            Ty::Tuple(parts) => parts.clone(),
+            Ty::Struct(at) => self.fields_of(*at).into_iter().map(|(_, ty)| ty).collect(),
+            Ty::Enum(at) => {
+                let fields = self.enums[*at].variants.iter().flat_map(|variant| &variant.fields);
+                fields.map(|(_, ty)| ty.clone()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What a type that is one of several things can be: an `Option`, or an enum with data.
+    pub(crate) fn variants(&self, ty: &Ty) -> Option<Vec<Variant>> {
+        match ty {
+            Ty::Option(of) => Some(crate::enums::option((**of).clone(), Span::call_site()).to_vec()),
+            Ty::Enum(at) if self.enums[*at].has_data() => Some(self.enums[*at].variants.clone()),
+            _ => None,
+        }
     }
 
     /// An enum by its number.
@@ -124,9 +188,6 @@ impl<'a> Structs<'a> {
         let syn::Fields::Named(named) = &item.fields else { return Vec::new() };
         let field = |field: &syn::Field| {
             let ty = types.read(&field.ty, errors);
-            if self.has_enum(&ty) {
-                errors.at(field.ty.span(), NO_ENUMS);
-            }
             Some((field.ident.clone()?, ty))
         };
         named.named.iter().filter_map(field).collect()
@@ -183,26 +244,21 @@ impl<'a> Structs<'a> {
         });
         let fields = self.fields(item, &Bound::of(generics, &actuals), origin.home, errors);
         self.made.borrow_mut()[at].fields = fields;
+        if self.holds_itself(&Ty::Struct(at), &mut Vec::new()) {
+            errors.at(item.ident.span(), format!("`{}` holds itself, and would have no end", item.ident));
+            self.made.borrow_mut()[at].fields.clear();
+        }
         at
     }
 
-    /// Whether there is a tuple in a type.
-    pub(crate) fn has_tuple(&self, ty: &Ty) -> bool {
+    /// Why a type has no form that memory and the values of a launch can have, where that is so.
+    pub(crate) fn formless(&self, ty: &Ty) -> Option<&'static str> {
         match ty {
-            Ty::Tuple(_) => true,
-            Ty::Array(of, _) => self.has_tuple(of),
-            Ty::Struct(at) => self.fields_of(*at).iter().any(|(_, ty)| self.has_tuple(ty)),
-            _ => false,
-        }
-    }
-
-    /// Whether there is an enum in a type.
-    pub(crate) fn has_enum(&self, ty: &Ty) -> bool {
-        match ty {
-            Ty::Enum(_) => true,
-            Ty::Array(of, _) => self.has_enum(of),
-            Ty::Tuple(parts) => parts.iter().any(|ty| self.has_enum(ty)),
-            _ => false,
+            Ty::Option(_) => Some(NO_DATA),
+            Ty::Enum(at) if self.enums[*at].has_data() => Some(NO_DATA),
+            Ty::Enum(_) => Some(NO_ENUMS),
+            Ty::Tuple(_) => Some(NO_TUPLES),
+            ty => self.parts_of(ty).iter().find_map(|part| self.formless(part)),
         }
     }
 
@@ -238,9 +294,8 @@ impl<'a> Structs<'a> {
         if actuals.is_empty() { name.to_string() } else { format!("{name}<{}>", actuals.join(", ")) }
     }
 
-    /// The structs, and what the enums are called.
-    pub(crate) fn into_made(self) -> (Vec<Struct>, Vec<Ident>) {
-        (self.made.into_inner(), self.enums.into_iter().map(|of| of.name).collect())
+    pub(crate) fn into_made(self) -> (Vec<Struct>, Vec<Enum>) {
+        (self.made.into_inner(), self.enums)
     }
 }
 

@@ -123,10 +123,12 @@ pub(crate) enum Ty {
     Vector(u8, Box<Ty>),
     Array(Box<Ty>, u32),
     Struct(usize),
-    /// Until all types are known; then it is `i32` (`enums`).
+    /// Until all types are known; then it is `i32`, or with data a struct that nobody wrote (`tuples`).
     Enum(usize),
-    /// Until all types are known; then it is a struct that nobody wrote (`tuples`).
+    /// Until all types are known; then it is such a struct.
     Tuple(Vec<Ty>),
+    /// Likewise: a number, which is 1 where there is something, and what there is.
+    Option(Box<Ty>),
     /// Not known yet.
     Var(usize),
 }
@@ -187,6 +189,7 @@ impl Infer {
             Ty::Vector(n, of) => Ty::Vector(*n, Box::new(self.shallow(of))),
             Ty::Array(of, len) => Ty::Array(Box::new(self.shallow(of)), *len),
             Ty::Tuple(parts) => Ty::Tuple(parts.iter().map(|part| self.shallow(part)).collect()),
+            Ty::Option(of) => Ty::Option(Box::new(self.shallow(of))),
             other => other.clone(),
         }
     }
@@ -243,6 +246,7 @@ impl Infer {
             }
             (Ty::Vector(n, x), Ty::Vector(m, y)) => n == m && self.unify(x, y),
             (Ty::Array(x, n), Ty::Array(y, m)) => n == m && self.unify(x, y),
+            (Ty::Option(x), Ty::Option(y)) => self.unify(x, y),
             (Ty::Tuple(x), Ty::Tuple(y)) => {
                 x.len() == y.len() && x.iter().zip(y).fold(true, |all, (x, y)| self.unify(x, y) && all)
             }
@@ -260,6 +264,7 @@ impl Infer {
             },
             Ty::Vector(n, of) => Some(Ty::Vector(n, Box::new(self.resolve(&of)?))),
             Ty::Array(of, len) => Some(Ty::Array(Box::new(self.resolve(&of)?), len)),
+            Ty::Option(of) => Some(Ty::Option(Box::new(self.resolve(&of)?))),
             Ty::Tuple(parts) => {
                 parts.iter().map(|part| self.resolve(part)).collect::<Option<_>>().map(Ty::Tuple)
             }
@@ -284,6 +289,7 @@ impl fmt::Display for Shown<'_> {
                 let parts = parts.iter().map(|part| Shown(part, infer, structs).to_string());
                 write!(f, "({})", parts.collect::<Vec<_>>().join(", "))
             }
+            Ty::Option(of) => write!(f, "Option<{}>", Shown(&of, infer, structs)),
             Ty::Enum(at) => write!(f, "{}", structs.choice(at).name),
             Ty::Struct(at) => f.write_str(&structs.show(at, &|ty| Shown(ty, infer, structs).to_string())),
             var @ Ty::Var(_) => f.write_str(match infer.guess(&var) {

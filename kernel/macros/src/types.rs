@@ -117,6 +117,18 @@ impl Types<'_, '_> {
         if let Some(scalar) = Scalar::from_name(&name) {
             return Ty::Scalar(scalar);
         }
+        if let ("Option", syn::PathArguments::AngleBracketed(of)) = (name.as_str(), &last.arguments)
+            && let (Some(syn::GenericArgument::Type(of)), 1) = (of.args.first(), of.args.len())
+        {
+            return match self.read(of, errors) {
+                Ty::Error => Ty::Error,
+                Ty::Unit => {
+                    errors.at(path.span(), "an `Option` of nothing is a `bool`");
+                    Ty::Error
+                }
+                of => Ty::Option(Box::new(of)),
+            };
+        }
         if name == "usize" && self.sizes {
             return Ty::Scalar(Scalar::U32);
         }
@@ -262,7 +274,7 @@ fn unknown_type(name: &str) -> String {
         }
         "char" | "str" | "String" => format!("kernels have no text, so no `{name}`"),
         "Vec" => "a kernel cannot allocate; use an array `[T; N]`, or a vector of numbers `Vec3<f32>`".into(),
-        "Box" | "Rc" | "Arc" | "Option" | "Result" | "HashMap" => {
+        "Box" | "Rc" | "Arc" | "Result" | "HashMap" => {
             format!(
                 "`{name}` does not exist in kernels, which have numbers, vectors, arrays and structs of them"
             )
@@ -270,6 +282,7 @@ fn unknown_type(name: &str) -> String {
         "AtomicU32" | "AtomicI32" | "AtomicU64" | "AtomicI64" | "AtomicF32" => {
             format!("atomics are elements of a parameter: `&[{name}]`")
         }
+        "Option" => "say what may be there: `Option<f32>`".into(),
         "View" => "a view is a parameter: `&View<f32, 2>` or `&mut View<f32, 2>`".into(),
         _ => format!(
             "there is no type `{name}` here; structs for kernels stand in the same `#[windlass::kernels] mod`"

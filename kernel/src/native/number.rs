@@ -25,6 +25,10 @@ impl<T: Zero, const N: usize> Zero for [T; N] {
     const ZERO: [T; N] = [T::ZERO; N];
 }
 
+impl<T: Copy> Zero for Option<T> {
+    const ZERO: Option<T> = None;
+}
+
 impl Zero for () {
     const ZERO: () = ();
 }

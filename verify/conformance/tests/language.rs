@@ -59,3 +59,5 @@ mod small;
 mod find;
 #[path = "language/subgroups.rs"]
 mod subgroups;
+#[path = "language/variants.rs"]
+mod variants;

@@ -1,6 +1,5 @@
 //! Literals, names, and values that are made of others.
 
-use proc_macro2::Span;
 use syn::spanned::Spanned;
 
 use super::{Checker, Named};
@@ -71,6 +70,7 @@ impl Checker<'_> {
                     };
                     Expr::new(kind, constant.ty.clone(), span)
                 }
+                None if name == "None" => self.none(span),
                 None if self.around.functions.find(&name, self.origin.home).is_some() => {
                     self.error(span, format!("`{name}` is a function, and kernels have no function values; call it"))
                 }
@@ -117,14 +117,6 @@ impl Checker<'_> {
         }
     }
 
-    fn variant(&mut self, at: usize, name: &str, span: Span) -> Expr {
-        let of = self.around.structs.choice(at);
-        match of.variant(name) {
-            Some(number) => Expr::new(Kind::Int(number), Ty::Enum(at), span),
-            None => self.error(span, format!("`{}` has no variant `{name}`", of.name)),
-        }
-    }
-
     /// A scalar type by its name, or by that of a generic parameter that stands for one.
     fn scalar_named(&self, name: &str) -> Option<Scalar> {
         match self.bound.types.get(name) {
@@ -142,7 +134,13 @@ impl Checker<'_> {
         if let Some(token) = &made.dot2_token {
             return self.error(token.span(), "kernels name every field; there is no `..`");
         }
-        let Some(last) = made.path.segments.last().filter(|_| made.path.segments.len() == 1) else {
+        let segments = &made.path.segments;
+        if let (2, Some(StructName::Enum(at)), Some(last)) =
+            (segments.len(), self.owner_named(&made.path), segments.last())
+        {
+            return self.variant_fields(at, &last.ident.to_string(), made);
+        }
+        let Some(last) = segments.last().filter(|_| segments.len() == 1) else {
             return self.error(span, "a struct for kernels goes by its plain name");
         };
         if let Some(width) = vector_width(&last.ident.to_string()) {

@@ -11,8 +11,11 @@ use crate::builtin::{Domain, FROM_BITS, Gives, Id, Math, Method, SubgroupOp, fin
 use crate::hir::{AtomicOp, BinOp, Expr, Kind, May, VarId, VarKind};
 use crate::order::{Order, Promise, Scope};
 use crate::origin::LIBRARY;
+use crate::structs::StructName;
 use crate::ty::{BOOL, F32, Guess, I32, Scalar, Ty, U32};
 use crate::types::vector_width;
+
+const UNKNOWN_PATH: &str = "a kernel calls helpers of its own `kernels` module, by their plain names";
 
 impl Checker<'_> {
     pub(super) fn call(&mut self, call: &syn::ExprCall) -> Expr {
@@ -35,10 +38,17 @@ impl Checker<'_> {
             [.., of, name] if Scalar::from_name(of).is_some() && find(name).is_some() => {
                 self.error(span, format!("write it as a method: `x.{name}(…)`"))
             }
-            [_, name] if self.owner_named(&path.path).is_some() => {
-                self.associated(name, span, &path.path, call)
-            }
-            _ => self.error(span, "a kernel calls helpers of its own `kernels` module, by their plain names"),
+            [_, name] => match self.owner_named(&path.path) {
+                Some(owner) => {
+                    let made = match owner {
+                        StructName::Enum(at) => self.variant_call(at, name, call),
+                        _ => None,
+                    };
+                    made.unwrap_or_else(|| self.associated(name, span, &path.path, call))
+                }
+                None => self.error(span, UNKNOWN_PATH),
+            },
+            _ => self.error(span, UNKNOWN_PATH),
         }
     }
 
@@ -56,6 +66,7 @@ impl Checker<'_> {
             return self.relative(*by, span, call);
         }
         match name {
+            "Some" => self.some(call),
             "barrier" => {
                 if let Some(extra) = call.args.first() {
                     self.errors.at(
@@ -211,6 +222,9 @@ impl Checker<'_> {
             return receiver;
         }
         let ty = self.infer.shallow(&receiver.ty);
+        if let Ty::Option(inner) = &ty {
+            return self.option_method(receiver, inner, call);
+        }
         if let Some(owner) = self.around.structs.owner(&ty) {
             return self.struct_method(owner, receiver, call);
         }

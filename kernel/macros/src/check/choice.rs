@@ -7,6 +7,7 @@ use syn::spanned::Spanned;
 use super::exchange::exchange;
 use super::ranges::integers;
 use super::{Checker, Named};
+use crate::enums::Variant;
 use crate::hir::{Block, Expr, Kind, Stmt, VarKind};
 use crate::ty::{BOOL, Scalar, Ty};
 
@@ -21,8 +22,12 @@ impl Checker<'_> {
         if self.infer.shallow(&ty) == BOOL {
             return self.either_way(of, choice);
         }
-        // An arm that gives the value a name is for all others, and the value is found once.
         let mut before = Vec::new();
+        let of = match self.chosen(of, &mut before) {
+            Ok(of) => return self.variants_match(of, before, choice),
+            Err(of) => of,
+        };
+        // An arm that gives the value a name is for all others, and the value is found once.
         let names = choice.arms.iter().any(|arm| self.named_rest(&arm.pat).is_some());
         let of = match names {
             true => {
@@ -34,8 +39,7 @@ impl Checker<'_> {
         let choices = match self.infer.shallow(&ty) {
             Ty::Enum(at) => Some(at),
             _ => {
-                let message =
-                    "a kernel's `match` is on integers, `bool` and enums, and this is `{}`; use `if`";
+                let message = "a kernel's `match` is on integers, `bool`, enums and `Option`s, and this is `{}`; use `if`";
                 self.demand(&ty, of.span, Scalar::is_int, message);
                 None
             }
@@ -77,9 +81,10 @@ impl Checker<'_> {
         }
         if let (false, Some(at)) = (rest, choices) {
             let of = self.around.structs.choice(at);
-            let left = |(_, number): &&(_, i128)| !arms.iter().any(|(values, _)| values.contains(number));
-            if let Some((variant, _)) = of.variants.iter().find(left) {
-                return self.error(span, format!("`{}::{variant}` has no arm", of.name));
+            let is_left =
+                |variant: &&Variant| !arms.iter().any(|(values, _)| values.contains(&variant.number));
+            if let Some(Variant { name, .. }) = of.variants.iter().find(is_left) {
+                return self.error(span, format!("`{}::{name}` has no arm", of.name));
             }
             // All others are what is left for the last one.
             arms.last_mut().into_iter().for_each(|(values, _)| values.clear());
@@ -88,16 +93,7 @@ impl Checker<'_> {
         }
         let blocks: Vec<&Block> = arms.iter().map(|(_, block)| block).collect();
         let common = self.common(&blocks, span);
-        let made = Expr::new(Kind::Match(Box::new(of), arms), common.clone(), span);
-        if before.is_empty() {
-            return made;
-        }
-        let mut block = Block { stmts: before, tail: None };
-        match self.infer.shallow(&common) {
-            Ty::Unit | Ty::Never => block.stmts.push(Stmt::Expr(made)),
-            _ => block.tail = Some(Box::new(made)),
-        }
-        Expr::new(Kind::Block(block), common, span)
+        self.behind(before, Expr::new(Kind::Match(Box::new(of), arms), common, span))
     }
 
     /// The name that a pattern gives to whatever comes.

@@ -127,13 +127,7 @@ impl Checker<'_> {
     fn either(&mut self, made: Made, ok: Block, err: Block, span: Span) -> Expr {
         let ty = self.common(&[&ok, &err], span);
         let condition = self.compared(&made, BinOp::Eq);
-        let tail = Expr::new(Kind::If(Box::new(condition), ok, err), ty.clone(), span);
-        let mut block = Block { stmts: made.stmts, tail: None };
-        match self.infer.shallow(&ty) {
-            Ty::Unit | Ty::Never => block.stmts.push(Stmt::Expr(tail)),
-            _ => block.tail = Some(Box::new(tail)),
-        }
-        Expr::new(Kind::Block(block), ty, span)
+        self.behind(made.stmts, Expr::new(Kind::If(Box::new(condition), ok, err), ty, span))
     }
 
     /// A block in which the pattern's name is what was there.

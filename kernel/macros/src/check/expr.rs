@@ -57,6 +57,7 @@ impl Checker<'_> {
             syn::Expr::Repeat(repeat) => self.repeat(repeat),
             syn::Expr::Tuple(tuple) if tuple.elems.is_empty() => Expr::new(Kind::Unit, Ty::Unit, span),
             syn::Expr::Tuple(tuple) => self.tuple(tuple),
+            syn::Expr::Try(asked) => self.or_return(asked),
             syn::Expr::Return(_)
             | syn::Expr::Break(_)
             | syn::Expr::Continue(_)
@@ -163,6 +164,15 @@ impl Checker<'_> {
             }
             return Expr::new(Kind::Binary(op, Box::new(left), Box::new(right)), ty, span);
         }
+        if self.around.structs.variants(&l).is_some() {
+            let (sign, shown) = (op.sign(), self.show(&l));
+            return self.error(
+                span,
+                format!(
+                    "`{sign}` takes numbers, and this is `{shown}`; take it apart by `match` or `if let`"
+                ),
+            );
+        }
         if let Ty::Enum(_) = l {
             self.expect(&r, &l, right.span);
             if !matches!(op, BinOp::Eq | BinOp::Ne) {
@@ -227,7 +237,7 @@ impl Checker<'_> {
             Ty::Scalar(Scalar::Bool) => {
                 self.error(span, "numbers do not become `bool` by `as`; write `x != 0`")
             }
-            Ty::Scalar(to_scalar) if to_scalar.is_int() && is_enum(&self.infer.shallow(&inner.ty)) => {
+            Ty::Scalar(to_scalar) if to_scalar.is_int() && self.is_plain_enum(&inner.ty) => {
                 Expr::new(Kind::Cast(Box::new(inner)), to, span)
             }
             Ty::Scalar(_) => {
@@ -243,6 +253,11 @@ impl Checker<'_> {
                 self.error(span, format!("`as` converts between scalars, and `{to}` is none"))
             }
         }
+    }
+
+    /// Whether it is an enum without data, which is a number.
+    fn is_plain_enum(&self, ty: &Ty) -> bool {
+        matches!(self.infer.shallow(ty), Ty::Enum(at) if !self.around.structs.choice(at).has_data())
     }
 
     fn field(&mut self, field: &syn::ExprField) -> Expr {
@@ -335,10 +350,7 @@ impl Checker<'_> {
             if let Some(call) = super::exchange::exchange(&pattern.expr) {
                 return self.exchange_if_let(call, &pattern.pat, branch);
             }
-            return self.error(
-                pattern.let_token.span,
-                "`if let` asks whether an exchange was made, and kernels have nothing else to take apart",
-            );
+            return self.if_let(pattern, branch);
         }
         let condition = self.expr_to(&branch.cond, &BOOL);
         let yes = self.block(&branch.then_branch);
@@ -391,10 +403,6 @@ pub(super) fn block_ty(block: &Block) -> Ty {
         None if crate::flow::diverges(block) => Ty::Never,
         None => Ty::Unit,
     }
-}
-
-fn is_enum(ty: &Ty) -> bool {
-    matches!(ty, Ty::Enum(_))
 }
 
 fn splat(n: u8, value: Expr) -> Expr {
@@ -459,9 +467,8 @@ fn refused(expr: &syn::Expr) -> &'static str {
         }
         syn::Expr::Reference(_) => "references are made for a helper's `&mut` parameters and slices only",
         syn::Expr::Range(_) => "a range stands in a `for`, and in what a helper is given: `&x[a..b]`",
-        syn::Expr::Try(_) => "kernels have no `Result` and no `?`",
         syn::Expr::Unsafe(_) => "kernels need no such promise; leave the word away",
-        syn::Expr::Let(_) => "kernels have no patterns in conditions",
+        syn::Expr::Let(_) => "a pattern in a condition stands there alone",
         _ => "this is no part of the kernel language; see docs/kernels.md",
     }
 }

@@ -190,6 +190,11 @@ impl<'a> Checker<'a> {
                             self.fit(written, of, generics, bound);
                         }
                     }
+                    Ty::Option(of) if name == "Option" => {
+                        if let Some(syn::GenericArgument::Type(written)) = written.args.first() {
+                            self.fit(written, of, generics, bound);
+                        }
+                    }
                     Ty::Struct(at) => self.fit_struct(last, written, *at, generics, bound),
                     _ => {}
                 }

@@ -49,14 +49,11 @@ impl Checker<'_> {
         match expr {
             syn::Expr::While(repeat) => {
                 if let syn::Expr::Let(pattern) = &*repeat.cond {
-                    let Some(call) = exchange(&pattern.expr) else {
-                        return self.errors.at(
-                            pattern.let_token.span,
-                            "`while let` asks whether an exchange was made, and kernels have nothing else to take apart",
-                        );
-                    };
                     self.label(repeat.label.as_ref());
-                    inner.stmts.extend(self.exchange_while_let(call, &pattern.pat, &repeat.body));
+                    inner.stmts.extend(match exchange(&pattern.expr) {
+                        Some(call) => self.exchange_while_let(call, &pattern.pat, &repeat.body),
+                        None => self.while_let(pattern, &repeat.body),
+                    });
                     self.loops.next = None;
                     return self.go_on(inner, expr.span(), to);
                 }

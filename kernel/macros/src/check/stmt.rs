@@ -71,18 +71,14 @@ impl Checker<'_> {
             syn::Pat::Type(typed) => (&*typed.pat, Some(self.read_type(&typed.ty))),
             other => (other, None),
         };
-        let init = match &local.init {
-            Some(init) => {
-                if let Some((token, _)) = &init.diverge {
-                    self.errors.at(token.span, "kernels have no `let … else`");
-                }
-                Some(match &declared {
-                    Some(ty) => self.expr_to(&init.expr, ty),
-                    None => self.expr(&init.expr),
-                })
-            }
-            None => None,
-        };
+        let init = local.init.as_ref().map(|init| match &declared {
+            Some(ty) => self.expr_to(&init.expr, ty),
+            None => self.expr(&init.expr),
+        });
+        if let (Some(init), Some(syn::LocalInit { diverge: Some((_, otherwise)), .. })) = (&init, &local.init)
+        {
+            return self.let_else(pattern, init.clone(), otherwise, to);
+        }
         let ty = match (&declared, &init) {
             (Some(ty), _) => ty.clone(),
             (None, Some(init)) => init.ty.clone(),

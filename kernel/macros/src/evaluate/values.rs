@@ -64,6 +64,10 @@ impl Value {
             (Value::Parts(parts), Ty::Array(of, _)) => Kind::Array(all(parts, of)?),
             (Value::Parts(parts), Ty::Vector(_, of)) => Kind::Vector(all(parts, of)?),
             (Value::Parts(parts), Ty::Tuple(types)) => Kind::Struct(TUPLE, fields(parts, &mut types.iter())?),
+            (Value::Parts(parts), Ty::Option(_) | Ty::Enum(_)) => {
+                let variants = structs.variants(ty).unwrap_or_default();
+                Kind::Struct(TUPLE, fields(parts, &mut crate::enums::parts(&variants).iter())?)
+            }
             (Value::Parts(parts), Ty::Struct(at)) => {
                 let types = structs.fields_of(*at);
                 Kind::Struct(*at, fields(parts, &mut types.iter().map(|(_, ty)| ty))?)

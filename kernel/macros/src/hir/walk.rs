@@ -60,7 +60,7 @@ macro_rules! parts {
             pub(crate) fn $parts<'a>(&'a $($mut)? self, each: &mut dyn FnMut($Part<'a>)) {
                 let Expr { kind, .. } = self;
                 match kind {
-                    Kind::Unit | Kind::Barrier | Kind::Fence(..) => {}
+                    Kind::Unit | Kind::Zero | Kind::Barrier | Kind::Fence(..) => {}
                     Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Const(_) => {}
                     Kind::Var(_) | Kind::Len(..) | Kind::Id(..) => {}
                     Kind::Unary(_, a)

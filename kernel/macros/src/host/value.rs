@@ -14,7 +14,7 @@ impl Rust<'_> {
         let rt = self.rt;
         match &expr.kind {
             Kind::Unit => quote!(()),
-            Kind::Message(..) => unreachable!("messages are lowered"),
+            Kind::Message(..) | Kind::Zero => unreachable!("these are lowered"),
             Kind::Barrier => quote!(#rt::barrier(item)),
             // A group's items have one thread.
             Kind::Fence(_, Scope::Item | Scope::Group) => quote!(()),

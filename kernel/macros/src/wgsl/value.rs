@@ -149,7 +149,7 @@ impl<'m> Body<'_, 'm> {
         let scalar = expr.ty.scalar().unwrap_or(Scalar::U32);
         match &expr.kind {
             Kind::Unit | Kind::Barrier | Kind::Fence(..) => String::new(),
-            Kind::Message(..) => unreachable!("messages are lowered"),
+            Kind::Message(..) | Kind::Zero => unreachable!("these are lowered"),
             Kind::Bool(value) => value.to_string(),
             Kind::Int(value) => match scalar.is_float() {
                 true => self.writer.float(scalar, *value as f64),

@@ -1,0 +1,517 @@
+//! Values that are one of several things: `Option`s and enums with data. Each is a number that says which one it is, and what all of them
+//! hold, of which the others' parts are zero.
+
+use std::collections::HashMap;
+
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+
+use super::expr::block_ty;
+use super::{Checker, Named};
+use crate::enums::Variant;
+use crate::hir::{BinOp, Block, Expr, Kind, Stmt, VarKind};
+use crate::structs::StructName;
+use crate::tuples::TUPLE;
+use crate::ty::{BOOL, Guess, I32, Ty};
+
+/// A value that has been found, and what it can be.
+pub(super) struct Choice {
+    /// The variable that it is kept in.
+    value: Expr,
+    variants: Vec<Variant>,
+}
+
+/// What an arm is for.
+enum Case {
+    /// These variants, and what the only one binds.
+    Of(Vec<Variant>, Vec<(syn::Pat, Expr)>),
+    /// All that is left, by a name where there is one.
+    Rest(Option<syn::PatIdent>),
+}
+
+/// Why a condition's pattern is refused.
+const TAKES_ALL: &str = "this takes everything, whatever the value is: write `let`";
+
+impl Checker<'_> {
+    /// What a type can be, if it is one of several things.
+    fn variants_of(&self, ty: &Ty) -> Option<Vec<Variant>> {
+        self.around.structs.variants(&self.infer.shallow(ty))
+    }
+
+    /// `Some(value)`.
+    pub(super) fn some(&mut self, call: &syn::ExprCall) -> Expr {
+        let span = call.func.span();
+        let Some(value) = call.args.first().filter(|_| call.args.len() == 1) else {
+            return self.error(span, "`Some` takes one value");
+        };
+        let value = self.expr(value);
+        if self.infer.shallow(&value.ty) == Ty::Unit {
+            return self.error(value.span, "this has no value to be kept");
+        }
+        let ty = Ty::Option(Box::new(value.ty.clone()));
+        Expr::new(Kind::Struct(TUPLE, vec![number(1, span), value]), ty, span)
+    }
+
+    /// `None`.
+    pub(super) fn none(&mut self, span: Span) -> Expr {
+        let of = self.infer.fresh(Guess::Any);
+        let nothing = Expr::new(Kind::Zero, of.clone(), span);
+        let parts = vec![number(0, span), nothing];
+        Expr::new(Kind::Struct(TUPLE, parts), Ty::Option(Box::new(of)), span)
+    }
+
+    /// A variant of an enum by its name, without its data.
+    pub(super) fn variant(&mut self, at: usize, name: &str, span: Span) -> Expr {
+        let of = self.around.structs.choice(at);
+        match of.variant(name) {
+            Some(variant) if !of.has_data() => Expr::new(Kind::Int(variant.number), Ty::Enum(at), span),
+            Some(variant) if variant.fields.is_empty() => self.variant_with(at, variant, Vec::new(), span),
+            Some(variant) => {
+                let shown = shown(variant);
+                self.error(span, format!("it has data: `{}::{shown}`", of.name))
+            }
+            None => self.error(span, format!("`{}` has no variant `{name}`", of.name)),
+        }
+    }
+
+    /// `Enum::Variant(values)`; none where the enum has no such variant.
+    pub(super) fn variant_call(&mut self, at: usize, name: &str, call: &syn::ExprCall) -> Option<Expr> {
+        let variant = self.around.structs.choice(at).variant(name)?;
+        let (span, fields) = (call.func.span(), &variant.fields);
+        if fields.len() != call.args.len() || fields.iter().any(|(name, _)| name.is_some()) {
+            return Some(self.error(span, format!("this variant is written `{}`", shown(variant))));
+        }
+        let values = call.args.iter().zip(fields).map(|(value, (_, ty))| self.expr_to(value, ty)).collect();
+        Some(self.variant_with(at, variant, values, span))
+    }
+
+    /// `Enum::Variant { field: value }`.
+    pub(super) fn variant_fields(&mut self, at: usize, name: &str, made: &syn::ExprStruct) -> Expr {
+        let span = made.path.span();
+        let Some(variant) = self.around.structs.choice(at).variant(name) else {
+            return self.variant(at, name, span);
+        };
+        let mut values: Vec<Option<Expr>> = variant.fields.iter().map(|_| None).collect();
+        for field in &made.fields {
+            match field_of(variant, &field.member) {
+                Some(place) => values[place] = Some(self.expr_to(&field.expr, &variant.fields[place].1)),
+                None => self
+                    .errors
+                    .at(field.member.span(), format!("this variant is written `{}`", shown(variant))),
+            }
+        }
+        if values.iter().any(Option::is_none) {
+            return self.error(span, format!("a field is missing: `{}`", shown(variant)));
+        }
+        self.variant_with(at, variant, values.into_iter().flatten().collect(), span)
+    }
+
+    fn variant_with(&mut self, at: usize, variant: &Variant, values: Vec<Expr>, span: Span) -> Expr {
+        let types = crate::enums::parts(&self.around.structs.choice(at).variants);
+        let mut parts: Vec<Expr> = types.into_iter().map(|ty| Expr::new(Kind::Zero, ty, span)).collect();
+        parts[0] = number(variant.number, span);
+        for (field, value) in values.into_iter().enumerate() {
+            parts[variant.place(field)] = value;
+        }
+        Expr::new(Kind::Struct(TUPLE, parts), Ty::Enum(at), span)
+    }
+
+    /// A value that is one of several things, kept in a variable; the value itself where it is none.
+    pub(super) fn chosen(&mut self, value: Expr, to: &mut Vec<Stmt>) -> Result<Choice, Expr> {
+        match self.variants_of(&value.ty) {
+            Some(variants) => {
+                let (ty, span) = (value.ty.clone(), value.span);
+                let kept = self.keep(value, to);
+                Ok(Choice { value: Expr::new(Kind::Var(kept), ty, span), variants })
+            }
+            None => Err(value),
+        }
+    }
+
+    /// `match` on such a value.
+    pub(super) fn variants_match(&mut self, of: Choice, before: Vec<Stmt>, choice: &syn::ExprMatch) -> Expr {
+        let span = choice.match_token.span;
+        let mut left = of.variants.clone();
+        let mut arms: Vec<(Vec<i128>, Block)> = Vec::new();
+        for arm in &choice.arms {
+            if let Some((token, _)) = &arm.guard {
+                self.errors.at(token.span, "a kernel's `match` has no guards; put an `if` into the arm");
+            }
+            let Some(case) = self.case(&arm.pat, &of) else { continue };
+            let mut numbers: Vec<i128> = match &case {
+                Case::Of(variants, _) => variants.iter().map(|variant| variant.number).collect(),
+                Case::Rest(_) => left.iter().map(|variant| variant.number).collect(),
+            };
+            numbers.retain(|number| left.iter().any(|variant| variant.number == *number));
+            if numbers.is_empty() {
+                self.errors.at(arm.pat.span(), "nothing gets here: all of it has an arm already");
+            }
+            left.retain(|variant| !numbers.contains(&variant.number));
+            let block = self.case_block(case, &of, |checker| checker.arm(&arm.body));
+            arms.push((numbers, block));
+        }
+        if let Some(variant) = left.first() {
+            return self.error(span, format!("`{}` has no arm", shown(variant)));
+        }
+        let blocks: Vec<&Block> = arms.iter().map(|(_, block)| block).collect();
+        let ty = self.common(&blocks, span);
+        let Some((_, last)) = arms.pop() else { return self.error(span, "this `match` has no arms") };
+        let made = match &arms[..] {
+            [] => Kind::Block(last),
+            [(numbers, first)] if numbers.len() == 1 => {
+                Kind::If(Box::new(is_number(&of.value, numbers[0])), first.clone(), last)
+            }
+            _ => {
+                arms.push((Vec::new(), last));
+                Kind::Match(Box::new(tag(&of.value)), arms)
+            }
+        };
+        self.behind(before, Expr::new(made, ty, span))
+    }
+
+    /// `if let pattern = value`.
+    pub(super) fn if_let(&mut self, pattern: &syn::ExprLet, branch: &syn::ExprIf) -> Expr {
+        let span = branch.if_token.span;
+        let mut before = Vec::new();
+        let Some((of, case)) = self.asked(&pattern.pat, &pattern.expr, &mut before) else {
+            return Expr::new(Kind::Unit, Ty::Error, span);
+        };
+        let condition = self.is_case(&case, &of);
+        let yes = self.case_block(case, &of, |checker| checker.block(&branch.then_branch));
+        let no = self.otherwise(branch);
+        let ty = self.common(&[&yes, &no], span);
+        if branch.else_branch.is_none() && !matches!(ty, Ty::Unit | Ty::Never | Ty::Error) {
+            return self.error(span, "an `if` that has a value needs an `else`");
+        }
+        self.behind(before, Expr::new(Kind::If(Box::new(condition), yes, no), ty, span))
+    }
+
+    /// `while let pattern = value`.
+    pub(super) fn while_let(&mut self, pattern: &syn::ExprLet, body: &syn::Block) -> Option<Stmt> {
+        let span = pattern.let_token.span;
+        let mut turn = Vec::new();
+        let (of, case) = self.asked(&pattern.pat, &pattern.expr, &mut turn)?;
+        let condition = self.is_case(&case, &of);
+        let yes = self.case_block(case, &of, |checker| checker.body(body));
+        let no = Block { stmts: vec![Stmt::Break], tail: None };
+        let either = Kind::If(Box::new(condition), yes, no);
+        turn.push(Stmt::Expr(Expr::new(either, Ty::Unit, span)));
+        Some(Stmt::Loop(Block { stmts: turn, tail: None }))
+    }
+
+    /// `let pattern = value else { … };`
+    pub(super) fn let_else(
+        &mut self,
+        pattern: &syn::Pat,
+        value: Expr,
+        otherwise: &syn::Expr,
+        to: &mut Block,
+    ) {
+        let (span, mut before) = (value.span, Vec::new());
+        let case = match self.chosen(value, &mut before) {
+            Ok(of) => self.case(pattern, &of).map(|case| (of, case)),
+            Err(value) => {
+                let shown = self.show(&value.ty);
+                self.errors
+                    .at(span, format!("`let … else` takes `Option`s and enums apart, and this is `{shown}`"));
+                None
+            }
+        };
+        let (Some((of, case)), syn::Expr::Block(otherwise)) = (case, otherwise) else {
+            return self.bind_for_nothing(pattern);
+        };
+        if let Case::Rest(_) = case {
+            self.errors.at(pattern.span(), TAKES_ALL);
+        }
+        to.stmts.append(&mut before);
+        let condition = self.is_case(&case, &of);
+        let leaves = self.block(&otherwise.block);
+        if !matches!(self.infer.shallow(&block_ty(&leaves)), Ty::Never | Ty::Error) {
+            self.errors
+                .at(otherwise.span(), "the `else` of a `let` leaves: by `return`, `break` or `continue`");
+        }
+        let asked = Kind::If(Box::new(condition), Block::default(), leaves);
+        to.stmts.push(Stmt::Expr(Expr::new(asked, Ty::Unit, span)));
+        self.bind_case(case, &of, to);
+    }
+
+    /// `value?`, which returns `None` where there is nothing.
+    pub(super) fn or_return(&mut self, asked: &syn::ExprTry) -> Expr {
+        let span = asked.question_token.span();
+        let value = self.expr(&asked.expr);
+        let mut stmts = Vec::new();
+        let of = match self.chosen(value, &mut stmts) {
+            Ok(of) if matches!(self.infer.shallow(&of.value.ty), Ty::Option(_)) => of,
+            Ok(Choice { value, .. }) | Err(value) => {
+                let shown = self.show(&value.ty);
+                return match value.ty {
+                    Ty::Error => value,
+                    _ => self.error(span, format!("`?` is for an `Option`, and this is `{shown}`")),
+                };
+            }
+        };
+        if !matches!(self.infer.shallow(&self.result.clone()), Ty::Option(_)) {
+            return self.error(span, "`?` returns `None`, and this function returns no `Option`");
+        }
+        let nothing = self.none(span);
+        let result = self.result.clone();
+        self.expect(&nothing.ty.clone(), &result, span);
+        let leaves = Block { stmts: vec![Stmt::Return(Some(nothing))], tail: None };
+        let missing = Kind::If(Box::new(is_number(&of.value, 0)), leaves, Block::default());
+        stmts.push(Stmt::Expr(Expr::new(missing, Ty::Unit, span)));
+        let found = part(&of.value, &of.variants[1], 0);
+        let ty = found.ty.clone();
+        Expr::new(Kind::Block(Block { stmts, tail: Some(Box::new(found)) }), ty, span)
+    }
+
+    /// What an `Option` is asked.
+    pub(super) fn option_method(&mut self, of: Expr, inner: &Ty, call: &syn::ExprMethodCall) -> Expr {
+        let (span, name) = (call.method.span(), call.method.to_string());
+        let args: Vec<&syn::Expr> = call.args.iter().collect();
+        let ty = of.ty.clone();
+        match (name.as_str(), &args[..]) {
+            ("is_some", []) => is_number(&of, 1),
+            ("is_none", []) => is_number(&of, 0),
+            ("unwrap_or" | "or", [other]) => {
+                let wanted = if name == "or" { ty } else { inner.clone() };
+                let mut stmts = Vec::new();
+                let [of, other] = [of, self.expr_to(other, &wanted)].map(|value| {
+                    let (ty, span) = (value.ty.clone(), value.span);
+                    Expr::new(Kind::Var(self.keep(value, &mut stmts)), ty, span)
+                });
+                let found = if name == "or" { of.clone() } else { Expr::new(Kind::Field(Box::new(of.clone()), 1), wanted.clone(), span) };
+                let value = |value| Block { stmts: Vec::new(), tail: Some(Box::new(value)) };
+                let either = Kind::If(Box::new(is_number(&of, 1)), value(found), value(other));
+                self.behind(stmts, Expr::new(either, wanted, span))
+            }
+            // Where there is nothing, that part is zero.
+            ("unwrap_or_default", []) => Expr::new(Kind::Field(Box::new(of), 1), inner.clone(), span),
+            ("unwrap" | "expect", _) => self.error(span, format!("nothing can be aborted on a device, so `{name}` does not exist; `unwrap_or`, `if let` or `let … else`")),
+            _ => self.error(span, format!("an `Option` has no method `{name}` in kernels; it has `is_some`, `is_none`, `unwrap_or`, `unwrap_or_default` and `or`, and `if let` and `match` take it apart")),
+        }
+    }
+
+    /// The value that a condition takes apart, and the case that it asks for.
+    fn asked(
+        &mut self,
+        pattern: &syn::Pat,
+        value: &syn::Expr,
+        before: &mut Vec<Stmt>,
+    ) -> Option<(Choice, Case)> {
+        let value = self.expr(value);
+        let (span, ty) = (value.span, value.ty.clone());
+        match self.chosen(value, before) {
+            Ok(of) => match self.case(pattern, &of)? {
+                Case::Rest(_) => {
+                    self.errors.at(pattern.span(), TAKES_ALL);
+                    None
+                }
+                case => Some((of, case)),
+            },
+            Err(_) => {
+                if self.infer.shallow(&ty) != Ty::Error {
+                    let shown = self.show(&ty);
+                    self.errors.at(span, format!("this pattern is for `Option`s, enums with data and exchanges, and this is `{shown}`; use `==` or `match`"));
+                }
+                None
+            }
+        }
+    }
+
+    /// What a pattern takes, and what it binds.
+    fn case(&mut self, pattern: &syn::Pat, of: &Choice) -> Option<Case> {
+        let one = |variant: &Variant, binds| Some(Case::Of(vec![variant.clone()], binds));
+        match pattern {
+            syn::Pat::Wild(_) => Some(Case::Rest(None)),
+            syn::Pat::Paren(inner) => self.case(&inner.pat, of),
+            syn::Pat::Reference(inner) => self.case(&inner.pat, of),
+            syn::Pat::Or(or) => {
+                let mut all = Vec::new();
+                for case in &or.cases {
+                    match self.case(case, of)? {
+                        Case::Of(variants, binds) if binds.is_empty() => all.extend(variants),
+                        Case::Of(..) => {
+                            self.errors
+                                .at(case.span(), "a pattern that binds names stands alone in a kernel's arm");
+                            return None;
+                        }
+                        rest => return Some(rest),
+                    }
+                }
+                Some(Case::Of(all, Vec::new()))
+            }
+            syn::Pat::Ident(name) if name.subpat.is_none() && name.by_ref.is_none() => {
+                let is_none =
+                    name.ident == "None" && matches!(self.infer.shallow(&of.value.ty), Ty::Option(_));
+                match is_none {
+                    true => one(&of.variants[0], Vec::new()),
+                    false if matches!(self.look_up(&name.ident.to_string()), Some(Named::Const(_))) => {
+                        self.errors.at(
+                            name.ident.span(),
+                            "a constant is no pattern here; name what the value can be",
+                        );
+                        None
+                    }
+                    false => Some(Case::Rest(Some(name.clone()))),
+                }
+            }
+            syn::Pat::Path(path) => {
+                let variant = self.variant_named(&path.path, of)?;
+                match variant.fields.is_empty() {
+                    true => one(&variant, Vec::new()),
+                    false => self.wrong_pattern(pattern, &variant),
+                }
+            }
+            syn::Pat::TupleStruct(parts) => {
+                let variant = self.variant_named(&parts.path, of)?;
+                let is_unnamed = variant.fields.iter().all(|(name, _)| name.is_none());
+                let count = variant.fields.len();
+                match parts.elems.first() {
+                    Some(syn::Pat::Rest(_)) if parts.elems.len() == 1 && is_unnamed => {
+                        return one(&variant, Vec::new());
+                    }
+                    _ if count == parts.elems.len() && is_unnamed => {}
+                    _ => return self.wrong_pattern(pattern, &variant),
+                }
+                let values = (0..count).map(|field| part(&of.value, &variant, field));
+                let binds = parts.elems.iter().cloned().zip(values);
+                one(&variant, binds.filter(|(pattern, _)| !matches!(pattern, syn::Pat::Wild(_))).collect())
+            }
+            syn::Pat::Struct(parts) => {
+                let variant = self.variant_named(&parts.path, of)?;
+                let mut binds = Vec::new();
+                for field in &parts.fields {
+                    let Some(place) = field_of(&variant, &field.member) else {
+                        return self.wrong_pattern(pattern, &variant);
+                    };
+                    binds.push(((*field.pat).clone(), part(&of.value, &variant, place)));
+                }
+                if parts.rest.is_none() && parts.fields.len() < variant.fields.len() {
+                    self.errors.at(parts.path.span(), "name all fields, or write `..` for the others");
+                }
+                one(&variant, binds)
+            }
+            other => {
+                self.errors.at(
+                    other.span(),
+                    "a pattern here is what the value can be, with names for what it holds, or `_`",
+                );
+                None
+            }
+        }
+    }
+
+    fn wrong_pattern(&mut self, pattern: &syn::Pat, variant: &Variant) -> Option<Case> {
+        self.errors.at(pattern.span(), format!("this variant is written `{}`", shown(variant)));
+        None
+    }
+
+    /// The variant that a pattern's path names.
+    fn variant_named(&mut self, path: &syn::Path, of: &Choice) -> Option<Variant> {
+        let (ty, name) = (self.infer.shallow(&of.value.ty), &path.segments.last()?.ident);
+        let is_its = match (&ty, path.segments.len()) {
+            (Ty::Option(_), 1) => true,
+            (Ty::Enum(at), 2) => self.owner_named(path) == Some(StructName::Enum(*at)),
+            _ => false,
+        };
+        let found = of.variants.iter().find(|variant| is_its && variant.name == *name);
+        if found.is_none() {
+            let shown = self.show(&ty);
+            self.errors.at(path.span(), format!("`{shown}` is never this"));
+        }
+        found.cloned()
+    }
+
+    fn is_case(&mut self, case: &Case, of: &Choice) -> Expr {
+        let span = of.value.span;
+        let numbers = match case {
+            Case::Of(variants, _) => variants.iter().map(|variant| variant.number).collect(),
+            Case::Rest(_) => Vec::new(),
+        };
+        let asked = numbers.into_iter().map(|number| is_number(&of.value, number));
+        let either = asked.reduce(|a, b| Expr::new(Kind::Logic(false, Box::new(a), Box::new(b)), BOOL, span));
+        either.unwrap_or_else(|| Expr::new(Kind::Bool(true), BOOL, span))
+    }
+
+    /// A block in which the case's names are bound.
+    fn case_block(&mut self, case: Case, of: &Choice, block: impl FnOnce(&mut Self) -> Block) -> Block {
+        self.scopes.push(HashMap::new());
+        let mut made = Block::default();
+        self.bind_case(case, of, &mut made);
+        let inner = block(self);
+        self.scopes.pop();
+        made.stmts.extend(inner.stmts);
+        made.tail = inner.tail;
+        made
+    }
+
+    fn bind_case(&mut self, case: Case, of: &Choice, to: &mut Block) {
+        match case {
+            Case::Of(_, binds) => {
+                binds.into_iter().for_each(|(pattern, value)| self.bind_pattern(&pattern, value, to));
+            }
+            Case::Rest(Some(name)) => {
+                let ty = of.value.ty.clone();
+                let var = self.bind(name.ident, ty, name.mutability.is_some(), VarKind::Value);
+                to.stmts.push(Stmt::Let(var, Some(of.value.clone())));
+            }
+            Case::Rest(None) => {}
+        }
+    }
+
+    /// A value that is found behind some statements.
+    pub(super) fn behind(&mut self, before: Vec<Stmt>, value: Expr) -> Expr {
+        if before.is_empty() {
+            return value;
+        }
+        let (ty, span) = (value.ty.clone(), value.span);
+        let mut block = Block { stmts: before, tail: None };
+        match self.infer.shallow(&ty) {
+            Ty::Unit | Ty::Never => block.stmts.push(Stmt::Expr(value)),
+            _ => block.tail = Some(Box::new(value)),
+        }
+        Expr::new(Kind::Block(block), ty, span)
+    }
+}
+
+fn number(value: i128, span: Span) -> Expr {
+    Expr::new(Kind::Int(value), I32, span)
+}
+
+/// The number that says what a value is.
+fn tag(of: &Expr) -> Expr {
+    Expr::new(Kind::Field(Box::new(of.clone()), 0), I32, of.span)
+}
+
+fn is_number(of: &Expr, value: i128) -> Expr {
+    let (tag, value) = (Box::new(tag(of)), Box::new(number(value, of.span)));
+    Expr::new(Kind::Binary(BinOp::Eq, tag, value), BOOL, of.span)
+}
+
+/// What a variant holds, of a value that is it.
+fn part(of: &Expr, variant: &Variant, field: usize) -> Expr {
+    Expr::new(
+        Kind::Field(Box::new(of.clone()), variant.place(field)),
+        variant.fields[field].1.clone(),
+        of.span,
+    )
+}
+
+fn field_of(variant: &Variant, member: &syn::Member) -> Option<usize> {
+    match member {
+        syn::Member::Named(name) => variant.fields.iter().position(|(of, _)| of.as_ref() == Some(name)),
+        syn::Member::Unnamed(_) => None,
+    }
+}
+
+/// A variant as it is written.
+fn shown(variant: &Variant) -> String {
+    let name = &variant.name;
+    let names: Vec<String> =
+        variant.fields.iter().filter_map(|(name, _)| Some(name.as_ref()?.to_string())).collect();
+    match (variant.fields.len(), names.is_empty()) {
+        (0, _) => name.to_string(),
+        (count, true) => format!("{name}({})", vec!["…"; count].join(", ")),
+        _ => format!("{name} {{ {} }}", names.join(", ")),
+    }
+}
