@@ -121,12 +121,12 @@ pub(super) fn is_kernel(attr: &syn::Attribute) -> bool {
 
 /// What stands in a module.
 #[derive(Default)]
-struct Items<'a> {
+pub(super) struct Items<'a> {
     functions: Vec<&'a syn::ItemFn>,
     impls: Vec<&'a syn::ItemImpl>,
     structs: Vec<&'a syn::ItemStruct>,
     enums: Vec<&'a syn::ItemEnum>,
-    consts: Vec<&'a syn::ItemConst>,
+    pub(super) consts: Vec<&'a syn::ItemConst>,
     types: Vec<&'a syn::ItemType>,
     others: Vec<&'a syn::ItemUse>,
 }
@@ -176,7 +176,8 @@ fn compile(
     let is_length = |item: &syn::ItemConst| !is_computed(item) && is_integer(&item.ty);
     let is_plain = |item: &syn::ItemConst| !is_computed(item) && !is_integer(&item.ty);
     constants(&all, &is_length, &none, &nothing, &mut module.consts, &mut errors);
-    let structs = all_structs(&all, &module.consts, &mut errors);
+    let lengths = crate::lengths::found(&all, &module.consts, &is_computed, &|item| asked(item).is_some());
+    let structs = all_structs(&all, &lengths, &mut errors);
     constants(&all, &is_plain, &structs, &nothing, &mut module.consts, &mut errors);
     let functions = all_functions(&all, &|item| asked(item).is_some(), &structs, &mut errors);
     constants(&all, &is_computed, &structs, &functions, &mut module.consts, &mut errors);
@@ -258,15 +259,15 @@ struct Kernel<'a> {
 }
 
 /// The items of a module, which of the modules it is, and whether the first of them names it.
-type Of<'i, 'a> = (&'i Items<'a>, usize, bool);
+pub(super) type Of<'i, 'a> = (&'i Items<'a>, usize, bool);
 
 /// Where an item stands.
-fn origin(home: usize, is_named: bool, vis: &syn::Visibility) -> Origin {
+pub(super) fn origin(home: usize, is_named: bool, vis: &syn::Visibility) -> Origin {
     Origin { home, is_open: is_named && !matches!(vis, syn::Visibility::Inherited) }
 }
 
 /// Checks the constants that `which` says.
-fn constants(
+pub(super) fn constants(
     all: &[Of<'_, '_>],
     which: &dyn Fn(&syn::ItemConst) -> bool,
     structs: &Structs<'_>,
@@ -284,7 +285,7 @@ fn constants(
     }
 }
 
-fn all_structs<'a>(all: &[Of<'_, 'a>], consts: &[Const], errors: &mut Errors) -> Structs<'a> {
+pub(super) fn all_structs<'a>(all: &[Of<'_, 'a>], consts: &[Const], errors: &mut Errors) -> Structs<'a> {
     let mut structs = Structs::new(consts);
     for (items, home, is_named) in all.iter().rev() {
         for item in &items.types {
@@ -310,7 +311,7 @@ fn all_structs<'a>(all: &[Of<'_, 'a>], consts: &[Const], errors: &mut Errors) ->
 }
 
 /// All functions, of which those that are not generic have their numbers.
-fn all_functions<'a>(
+pub(super) fn all_functions<'a>(
     all: &[Of<'_, 'a>],
     is_kernel: &dyn Fn(&syn::ItemFn) -> bool,
     structs: &Structs<'_>,
@@ -343,7 +344,7 @@ fn all_kernels<'a>(items: &Items<'a>, functions: &Functions<'_>) -> Vec<Kernel<'
     kernels.map(|(at, instance)| Kernel { at, item: items.functions[instance.source], instance }).collect()
 }
 
-fn is_integer(ty: &syn::Type) -> bool {
+pub(super) fn is_integer(ty: &syn::Type) -> bool {
     let syn::Type::Path(path) = ty else { return false };
     let name = path.path.get_ident().map(ToString::to_string).unwrap_or_default();
     name == "usize" || crate::ty::Scalar::from_name(&name).is_some_and(crate::ty::Scalar::is_int)

@@ -27,6 +27,7 @@ mod host;
 mod inline;
 mod items;
 mod launch;
+mod lengths;
 mod library;
 mod limits;
 mod messages;

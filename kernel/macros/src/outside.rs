@@ -34,16 +34,15 @@ pub(crate) fn formless(
     structs: &Structs<'_>,
     errors: &mut Errors,
 ) -> Option<TokenStream> {
-    let constant = consts.iter().find(|c| c.name == item.ident)?;
-    structs.formless(&constant.ty)?;
+    let constant = consts.iter().find(|c| c.name == item.ident).filter(|c| structs.has_enum(&c.ty))?;
     let (attrs, vis, name, ty, written) = (&item.attrs, &item.vis, &item.ident, &item.ty, &item.expr);
     let value = match (numbers(&constant.ty, structs), is_computed) {
         (true, _) => variants(&constant.value, structs),
         (false, false) => quote!(#written),
         (false, true) if matches!(vis, syn::Visibility::Inherited) => return Some(TokenStream::new()),
         (false, true) => {
-            errors.at(ty.span(), "what a function computes is seen outside of kernels if it is made of numbers, plain enums and structs; \
-                                  leave `pub` away");
+            let message = "the rest of the program sees no `Option` or enum with data that a function computes; leave `pub` away";
+            errors.at(ty.span(), message);
             return None;
         }
     };

@@ -1,7 +1,7 @@
 //! Structs of a `kernels` module, and other names of types.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
@@ -109,7 +109,7 @@ impl<'a> Structs<'a> {
             }
         }
         for at in 0..self.enums.len() {
-            if self.holds_itself(&Ty::Enum(at), &mut Vec::new()) {
+            if self.holds_itself(&Ty::Enum(at)) {
                 let of = &mut self.enums[at];
                 errors.at(of.name.span(), format!("`{}` holds itself, and would have no end", of.name));
                 // Who walks through types from here on comes to an end.
@@ -119,14 +119,18 @@ impl<'a> Structs<'a> {
     }
 
     /// Whether a type has itself as a part.
-    fn holds_itself(&self, ty: &Ty, open: &mut Vec<Ty>) -> bool {
-        if open.contains(ty) {
-            return true;
+    fn holds_itself(&self, ty: &Ty) -> bool {
+        self.parts_of(ty).iter().any(|part| {
+            self.find_part(part, &mut HashSet::new(), &|part| (part == ty).then_some(())).is_some()
+        })
+    }
+
+    /// What is found of a type or of something that it is made of. A part that comes up in many places is looked at once.
+    fn find_part<T>(&self, ty: &Ty, seen: &mut HashSet<Ty>, found: &dyn Fn(&Ty) -> Option<T>) -> Option<T> {
+        if !seen.insert(ty.clone()) {
+            return None;
         }
-        open.push(ty.clone());
-        let found = self.parts_of(ty).iter().any(|part| self.holds_itself(part, open));
-        open.pop();
-        found
+        found(ty).or_else(|| self.parts_of(ty).iter().find_map(|part| self.find_part(part, seen, found)))
     }
 
     /// The types of which a value of this one is made.
@@ -244,22 +248,28 @@ impl<'a> Structs<'a> {
         });
         let fields = self.fields(item, &Bound::of(generics, &actuals), origin.home, errors);
         self.made.borrow_mut()[at].fields = fields;
-        if self.holds_itself(&Ty::Struct(at), &mut Vec::new()) {
+        if self.holds_itself(&Ty::Struct(at)) {
             errors.at(item.ident.span(), format!("`{}` holds itself, and would have no end", item.ident));
             self.made.borrow_mut()[at].fields.clear();
         }
         at
     }
 
+    /// Whether there is an enum or an `Option` in a type.
+    pub(crate) fn has_enum(&self, ty: &Ty) -> bool {
+        let is_one = |part: &Ty| matches!(part, Ty::Enum(_) | Ty::Option(_)).then_some(());
+        self.find_part(ty, &mut HashSet::new(), &is_one).is_some()
+    }
+
     /// Why a type has no form that memory and the values of a launch can have, where that is so.
     pub(crate) fn formless(&self, ty: &Ty) -> Option<&'static str> {
-        match ty {
+        self.find_part(ty, &mut HashSet::new(), &|part| match part {
             Ty::Option(_) => Some(NO_DATA),
             Ty::Enum(at) if self.enums[*at].has_data() => Some(NO_DATA),
             Ty::Enum(_) => Some(NO_ENUMS),
             Ty::Tuple(_) => Some(NO_TUPLES),
-            ty => self.parts_of(ty).iter().find_map(|part| self.formless(part)),
-        }
+            _ => None,
+        })
     }
 
     /// Which generic struct this one is of, and with which arguments.

@@ -1,6 +1,8 @@
 //! Tuples, `Option`s and enums with data become structs that nobody wrote, and other enums numbers, once all types are known. So does
 //! nothing at all become literals.
 
+use std::collections::HashSet;
+
 use quote::format_ident;
 
 use crate::enums::{self, Enum};
@@ -16,9 +18,9 @@ pub(crate) fn lower(module: &mut Module) {
     let enums = std::mem::take(&mut module.enums);
     let mut types = Types { structs: std::mem::take(&mut module.structs), enums: &enums };
     // What holds enums as they were written is a struct of other fields here.
-    for at in 0..types.structs.len() {
-        types.structs[at].is_tuple |= types.holds_enum(&Ty::Struct(at));
-    }
+    let holding: Vec<bool> =
+        (0..types.structs.len()).map(|at| types.holds_enum(&Ty::Struct(at), &mut HashSet::new())).collect();
+    types.structs.iter_mut().zip(holding).for_each(|(of, holds)| of.is_tuple |= holds);
     for at in 0..types.structs.len() {
         let mut fields = std::mem::take(&mut types.structs[at].fields);
         fields.iter_mut().for_each(|(_, ty)| types.whole(ty));
@@ -85,13 +87,15 @@ impl Types<'_> {
         }
     }
 
-    /// Whether there is an enum or an `Option` in a type that has not been replaced yet.
-    fn holds_enum(&self, ty: &Ty) -> bool {
+    /// Whether there is an enum or an `Option` in a type that has not been replaced yet. A struct is looked at once.
+    fn holds_enum(&self, ty: &Ty, seen: &mut HashSet<usize>) -> bool {
         match ty {
             Ty::Enum(_) | Ty::Option(_) => true,
-            Ty::Array(of, _) => self.holds_enum(of),
-            Ty::Tuple(parts) => parts.iter().any(|part| self.holds_enum(part)),
-            Ty::Struct(at) => self.structs[*at].fields.iter().any(|(_, ty)| self.holds_enum(ty)),
+            Ty::Array(of, _) => self.holds_enum(of, seen),
+            Ty::Tuple(parts) => parts.iter().any(|part| self.holds_enum(part, seen)),
+            Ty::Struct(at) if seen.insert(*at) => {
+                self.structs[*at].fields.iter().any(|(_, ty)| self.holds_enum(ty, seen))
+            }
             _ => false,
         }
     }

@@ -34,8 +34,7 @@ impl Types<'_, '_> {
                     None => {
                         errors.at(
                             array.len.span(),
-                            "an array's length is an integer literal or a constant, and not zero (outside of bodies none that a function \
-                             computes)",
+                            "an array's length is an integer literal or a constant, and not zero",
                         );
                         Ty::Error
                     }

@@ -3,6 +3,7 @@
 use crate::expr::Both;
 use crate::random::Random;
 use crate::sharing::{ITEMS, PLAIN_ITEMS, PLAIN_TOOLS, TOOLS};
+use crate::variants;
 
 /// A type of variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +266,7 @@ mod {name} {{
     const ODDS: [i32; 3] = [-7, 1 << 20, 3];
     #[derive(Clone, Copy)]
     pub struct Pair {{ low: i32, high: u32, rest: Row }}
-{ITEMS}    fn mix(p: i32, q: u32) -> i32 {{ {} }}
+{ITEMS}{}    fn mix(p: i32, q: u32) -> i32 {{ {} }}
     fn join(p: u32, q: u32) -> u32 {{ p ^ q }}
     fn bump(v: &mut i32, by: i32) {{ *v += by; *v = *v ^ 5; }}
     fn total(of: &[u32], upto: u32) -> u32 {{
@@ -274,7 +275,7 @@ mod {name} {{
         sum
     }}
     #[kernel{group}]
-    pub fn run(a: &[i32], b: &[u32], x: &[f32], s: i32, {spec}t: u32, out: &mut [i32], uout: &mut [u32], fout: &mut [f32], {params}{local}) {{
+    pub fn run(a: &[i32], b: &[u32], x: &[f32], s: i32, {spec}t: u32, {}, out: &mut [i32], uout: &mut [u32], fout: &mut [f32], {params}{local}) {{
         {}{kernel}    }}
 }}
 mod {name}_plain {{
@@ -284,7 +285,7 @@ mod {name}_plain {{
     const ODDS: [i32; 3] = [-7, 1 << 20, 3];
     #[derive(Clone, Copy)]
     struct Pair {{ low: i32, high: u32, rest: [i32; 3] }}
-{PLAIN_TOOLS}{PLAIN_ITEMS}    fn mix(p: i32, q: u32) -> i32 {{ {} }}
+{PLAIN_TOOLS}{PLAIN_ITEMS}{}    fn mix(p: i32, q: u32) -> i32 {{ {} }}
     fn bump(v: &mut i32, by: i32) {{ *v = v.wrapping_add(by); *v ^= 5; }}
     fn total(of: &[u32], upto: u32) -> u32 {{
         let mut sum = 0_u32;
@@ -293,8 +294,11 @@ mod {name}_plain {{
     }}
 {plain}}}
 ",
+            variants::ITEMS,
             mix.kernel,
+            variants::PARAMETER,
             self.shape.place(),
+            variants::PLAIN_ITEMS,
             mix.plain
         );
         let Needs { wide, compared, double, half, loose } = self.needs;
@@ -312,15 +316,17 @@ mod {name}_plain {{
         };
         let here = slices.map_or("None".to_string(), |slices| {
             format!(
-                "Some(|p| {{ {before}{name}::run(&p.a[..], &p.b[..], &p.x[..], p.s, p.t, &mut p.out[..], &mut p.uout[..], \
-                 &mut p.fout[..], {slices}{local_args}).run_here({range})?;{after} Ok(()) }})"
+                "Some(|p| {{ {before}{name}::run(&p.a[..], &p.b[..], &p.x[..], p.s, p.t, {}, &mut p.out[..], &mut p.uout[..], \
+                 &mut p.fout[..], {slices}{local_args}).run_here({range})?;{after} Ok(()) }})",
+                variants::argument(name, "p")
             )
         });
         let case = format!(
             "        Case {{ seed: {seed}, name: \"{name}\", wide: {wide}, compared: {compared}, double: {double}, half: {half}, loose: {loose}, launch: |cg, m| \
-             cg.parallel_for({range}, {name}::run(cg.read(&m.a), cg.read(&m.b), cg.read(&m.x), m.s, m.t, \
+             cg.parallel_for({range}, {name}::run(cg.read(&m.a), cg.read(&m.b), cg.read(&m.x), m.s, m.t, {}, \
              cg.read_write(&m.out), cg.read_write(&m.uout), cg.read_write(&m.fout), {args}{local_args})), here: {here}, plain: \
-             {name}_plain::run }},\n"
+             {name}_plain::run }},\n",
+            variants::argument(name, "m")
         );
         (text, case)
     }
@@ -330,7 +336,7 @@ mod {name}_plain {{
         let last = self.last();
         let plain = format!(
             "    fn item(g: u32, m: &mut Plain, r: &mut Own) {{
-        let (s, t) = (m.s, m.t);
+        let (s, t, more) = (m.s, m.t, given(m.s, m.t));
 {}{}    }}
     pub fn run(m: &mut Plain) {{ for g in 0..64 {{ let mut r = NOTHING; item(g, m, &mut r); m.fold(r); }} }}
 ",
@@ -367,7 +373,7 @@ mod {name}_plain {{
         );
         let plain = format!(
             "    fn left(g: u32, m: &Plain, count: &mut [u32; 4]) -> i32 {{
-        let (s, t) = (m.s, m.t);
+        let (s, t, more) = (m.s, m.t, given(m.s, m.t));
 {}        let left = {};
         let at = ({}) % 5;
         let sum = read(count, at).wrapping_add({});
@@ -375,7 +381,7 @@ mod {name}_plain {{
         left
     }}
     fn item(g: u32, m: &mut Plain, r: &mut Own, near: i32, wave: i32, all: i32, counted: u32) {{
-        let (s, t) = (m.s, m.t);
+        let (s, t, more) = (m.s, m.t, given(m.s, m.t));
 {}{}{}    }}
     fn stage(tile: &[i32], near: &[i32], t: u32) -> Vec<i32> {{
         let mut tile = tile.to_vec();

@@ -14,6 +14,7 @@ mod random;
 pub mod shares;
 mod sharing;
 mod stmt;
+mod variants;
 
 pub use kernel::program;
 

@@ -120,7 +120,8 @@ impl Writer {
         if self.in_helper {
             return self.arithmetic(ty, &a, &b, &u);
         }
-        match (self.random.below(8), ty) {
+        match (self.random.below(10), ty) {
+            (8 | 9, Ty::I) => self.variant(depth - 1),
             (6, Ty::U) => form(
                 "folded(&b[({0}) % 60..({1}) % 90], {2})",
                 "folded(part(&m.b, ({0}) % 60, ({1}) % 90), {2})",
@@ -230,9 +231,10 @@ impl Writer {
 
     /// A statement about something shared, or a loop of another kind.
     pub(crate) fn shared_stmt(&mut self, depth: usize, in_loop: bool) -> Both {
-        match self.random.below(11) {
+        match self.random.below(13) {
             8 | 9 => self.lent(),
             0 | 10 => self.method(depth),
+            11 | 12 => self.while_some(depth, in_loop),
             1 if depth > 1 => self.each(depth),
             2 | 3 if depth > 1 => self.labelled(depth),
             4 if depth > 1 => self.another_way(depth),

@@ -164,7 +164,11 @@ impl Checker<'_> {
     fn refuse_pattern(&mut self, pattern: &syn::Pat, ty: &Ty, span: Span) {
         if *ty != Ty::Error {
             let shown = self.show(ty);
-            self.errors.at(span, format!("this pattern does not take `{shown}` apart; names, tuples, fields and the elements of an array are bound"));
+            let advice = match self.around.structs.variants(ty) {
+                Some(_) => "`let … else`, `if let` and `match` ask which one it is",
+                None => "names, tuples, fields and the elements of an array are bound",
+            };
+            self.errors.at(span, format!("this pattern does not take `{shown}` apart; {advice}"));
         }
         self.bind_for_nothing(pattern);
     }

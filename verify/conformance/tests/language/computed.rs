@@ -83,6 +83,36 @@ mod computed {
         i32::MIN + by
     }
 
+    const ROUNDS: u32 = rounds(20);
+    const WIDER: u32 = wider(Row { all: [1; ROUNDS] });
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Row {
+        pub all: [u32; ROUNDS as usize],
+    }
+
+    const fn wider(row: Row) -> u32 {
+        row.all.len() + row.all[1]
+    }
+
+    fn total(of: [u32; WIDER]) -> u32 {
+        let mut sum = of.len() * 1000;
+        for value in of {
+            sum += value;
+        }
+        sum
+    }
+
+    #[kernel]
+    pub(crate) fn lengths(out: &mut [u32], #[local] tile: &mut [u32; WIDER]) {
+        let l = local_id(0);
+        tile[l] = l;
+        tile[WIDER - 1] = 50;
+        barrier();
+        let row = Row { all: [tile[l]; ROUNDS] };
+        out[global_id(0)] = total([row.all[ROUNDS - 1]; WIDER]) + tile[WIDER - 1] + tile[WIDER];
+    }
+
     #[windlass::kernel]
     pub fn crc(bytes: &[u8], out: &mut [u32]) {
         let i = global_id(0);
@@ -145,6 +175,17 @@ fn constants_of_all_kinds_are_computed() {
     everywhere(&expected, |queue| {
         let out = Buffer::<i64>::new(12);
         queue.submit(|cg| cg.parallel_for(12, computed::several(cg.overwrite(&out))))?;
+        read(&out)
+    });
+}
+
+#[test]
+fn computed_lengths_stand_in_structs_and_signatures() {
+    let expected: Vec<u32> = (0..8).map(|i| 6050 + i % 4 * 6).collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<u32>::new(8);
+        let range = windlass::NdRange { global: [8], local: [4] };
+        queue.submit(|cg| cg.parallel_for(range, computed::lengths(cg.overwrite(&out))))?;
         read(&out)
     });
 }

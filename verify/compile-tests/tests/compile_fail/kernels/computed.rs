@@ -10,10 +10,16 @@ mod kernels {
     const WHERE: u32 = placed();
     const HUGE: f32 = overflowed();
     const WRONG: f32 = counted(3);
-    const LENGTH: u32 = counted(4);
+    const LENGTH: u32 = held_in(4);
 
+    #[derive(Clone, Copy)]
     struct Held {
         all: [u32; LENGTH],
+    }
+
+    const fn held_in(x: u32) -> u32 {
+        let held = Held { all: [x; 3] };
+        held.all[0]
     }
 
     fn twice(x: u32) -> u32 {

@@ -6,12 +6,12 @@ mod data {
     enum Shape {
         Round(f32),
         Square { side: f32 },
-        Huge = 5_000_000_000,
+        Numbered = 5,
     }
 
     #[derive(Clone, Copy)]
-    struct Drawn {
-        shape: Shape,
+    enum Plain {
+        Huge = 5_000_000_000,
     }
 }
 

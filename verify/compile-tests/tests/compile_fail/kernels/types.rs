@@ -20,12 +20,12 @@ fn text(name: &str, out: &mut [u32]) {
 }
 
 #[windlass::kernel]
-fn option(x: Option<u32>, out: &mut [u32]) {
+fn option(x: &[Option<u32>], out: &mut [u32]) {
     out[0] = 1;
 }
 
 #[windlass::kernel]
-fn pair(x: (u32, u32), out: &mut [u32]) {
+fn result(x: Result<u32, u32>, out: &mut [u32]) {
     out[0] = 1;
 }
 
