@@ -115,13 +115,15 @@ pub(crate) const PLAIN_ITEMS: &str = "    #[derive(Clone, Copy, PartialEq)]
 impl Writer {
     /// A value by something that is shared.
     pub(crate) fn shared(&mut self, ty: Ty, depth: usize) -> Both {
+        if ty == Ty::I && self.random.once_in(4) {
+            return self.variant(depth - 1);
+        }
         let (a, b) = (self.expr(ty, depth - 1), self.expr(ty, depth - 1));
         let u = self.expr(Ty::U, depth - 1);
         if self.in_helper {
             return self.arithmetic(ty, &a, &b, &u);
         }
-        match (self.random.below(10), ty) {
-            (8 | 9, Ty::I) => self.variant(depth - 1),
+        match (self.random.below(8), ty) {
             (6, Ty::U) => form(
                 "folded(&b[({0}) % 60..({1}) % 90], {2})",
                 "folded(part(&m.b, ({0}) % 60, ({1}) % 90), {2})",

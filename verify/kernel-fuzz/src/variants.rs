@@ -37,7 +37,7 @@ pub(crate) const PLAIN_ITEMS: &str = "    #[derive(Clone, Copy)]
     }
     fn over(of: i32, least: i32) -> Option<i32> { (of % 7 > least - 5).then(|| of.wrapping_sub(least)) }
     fn found(of: i32, by: u32) -> Option<i32> { over(of, 3).filter(|_| by % 3 != 1).map(|high| high ^ by as i32) }
-    fn given(s: i32, t: u32) -> (Option<i32>, Form) {
+    pub fn given(s: i32, t: u32) -> (Option<i32>, Form) {
         (found(s, t), if s < 0 { Form::Flat(s) } else { Form::Deep { by: t, at: Some(s) } })
     }
 ";
