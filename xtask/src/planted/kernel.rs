@@ -57,6 +57,18 @@ const FAULTS: &[Fault] = &[
         "Kind::Var(made.current), ty.clone(), name",
     ),
     Fault(
+        "a question mark leaves with what there is",
+        "kernel/macros/src/check/variants.rs",
+        "Kind::If(Box::new(is_number(&of.value, 0)), leaves, Block::default())",
+        "Kind::If(Box::new(is_number(&of.value, 1)), leaves, Block::default())",
+    ),
+    Fault(
+        "a parameter's Option is never there",
+        "kernel/macros/src/apart.rs",
+        "quote!(#path { .. } => #number)",
+        "quote!(#path { .. } => #number * 0)",
+    ),
+    Fault(
         "negative indices come back from the other end",
         "kernel/macros/src/check/place.rs",
         "Math::Max, vec![value, outside]",
