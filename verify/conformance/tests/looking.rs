@@ -277,6 +277,14 @@ fn what_is_asked_for_is_shown() -> Result<()> {
     Ok(())
 }
 
+#[windlass::kernel]
+fn parted(shape: (u32, u32), start: Option<u32>, x: &[f32], y: &mut [f32]) {
+    let i = global_id(0);
+    if let Some(start) = start {
+        y[i * shape.0 + shape.1 + start] = x[i];
+    }
+}
+
 #[test]
 fn kernels_are_explained() -> Result<()> {
     let runtime = Runtime::new();
@@ -286,6 +294,7 @@ fn kernels_are_explained() -> Result<()> {
         doubled::kernel(),
         shifted::kernel(),
         speaking::halves::kernel(),
+        parted::kernel(),
     ];
     let bundle = Bundle::new(kernels).over(NdRange { global: [4], local: [2] });
     let queue = Queue::builder().device(Device::host()).blocking_build()?;
@@ -301,6 +310,9 @@ fn kernels_are_explained() -> Result<()> {
         ("seen", Way::Atomics)
     ]));
     assert!(ways(4).map(|(name, _)| name).eq(["v"]));
+    // Parts of what a launch takes apart are numbers of the launch like others.
+    let parted: Vec<_> = ways(5).collect();
+    assert_eq!(parted, [("x", Way::Read), ("y", Way::Tested)]);
     let said = explained[0].to_string();
     assert!(said.ends_with(&format!("see the index in line {}", HEAD + 2)), "{said}");
     for device in [find::opencl(&runtime), find::wgpu(&runtime)].into_iter().flatten() {

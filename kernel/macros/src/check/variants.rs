@@ -119,13 +119,23 @@ impl Checker<'_> {
     /// A value that is one of several things, kept in a variable; the value itself where it is none.
     pub(super) fn chosen(&mut self, value: Expr, to: &mut Vec<Stmt>) -> Result<Choice, Expr> {
         match self.variants_of(&value.ty) {
-            Some(variants) => {
-                let (ty, span) = (value.ty.clone(), value.span);
-                let kept = self.keep(value, to);
-                Ok(Choice { value: Expr::new(Kind::Var(kept), ty, span), variants })
-            }
+            Some(variants) => Ok(Choice { value: self.found_once(value, to), variants }),
             None => Err(value),
         }
+    }
+
+    /// A value that may be asked for several times: in a variable, unless it is one that stays as it is.
+    fn found_once(&mut self, value: Expr, to: &mut Vec<Stmt>) -> Expr {
+        let is_kept = match value.kind {
+            Kind::Var(var) => !self.vars[var].mutable && self.vars[var].kind == VarKind::Value,
+            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) => true,
+            _ => false,
+        };
+        if is_kept {
+            return value;
+        }
+        let (ty, span) = (value.ty.clone(), value.span);
+        Expr::new(Kind::Var(self.keep(value, to)), ty, span)
     }
 
     /// `match` on such a value.
@@ -275,10 +285,8 @@ impl Checker<'_> {
             ("unwrap_or" | "or", [other]) => {
                 let wanted = if name == "or" { ty } else { inner.clone() };
                 let mut stmts = Vec::new();
-                let [of, other] = [of, self.expr_to(other, &wanted)].map(|value| {
-                    let (ty, span) = (value.ty.clone(), value.span);
-                    Expr::new(Kind::Var(self.keep(value, &mut stmts)), ty, span)
-                });
+                let other = self.expr_to(other, &wanted);
+                let [of, other] = [of, other].map(|value| self.found_once(value, &mut stmts));
                 let found = if name == "or" { of.clone() } else { Expr::new(Kind::Field(Box::new(of.clone()), 1), wanted.clone(), span) };
                 let value = |value| Block { stmts: Vec::new(), tail: Some(Box::new(value)) };
                 let either = Kind::If(Box::new(is_number(&of, 1)), value(found), value(other));
