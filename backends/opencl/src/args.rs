@@ -1,6 +1,6 @@
 //! Kernel arguments in the form that the native calls take.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Region};
@@ -62,18 +62,18 @@ impl<'a> Bound<'a> {
     }
 
     /// Sets the argument's parameters, starting with number `at`, and advances `at` past them.
-    pub(crate) fn set(&self, kernel: &mut Kernel, at: &mut usize) -> Result<()> {
+    pub(crate) fn set(&self, kernel: &mut Called, at: &mut usize) -> Result<()> {
         let first = *at;
         match self {
             Bound::Buffer { memory, offset, len } => {
                 *at += 3;
-                kernel.set_buffer(first, memory.buffer())?;
+                kernel.set_buffer(first, memory)?;
                 kernel.set_value(first + 1, &offset.to_ne_bytes())?;
                 kernel.set_value(first + 2, &len.to_ne_bytes())
             }
             Bound::Memory(memory) => {
                 *at += 1;
-                kernel.set_buffer(first, memory.buffer())
+                kernel.set_buffer(first, memory)
             }
             Bound::Value(bytes) => {
                 *at += 1;
@@ -84,6 +84,61 @@ impl<'a> Bound<'a> {
                 kernel.set_local(first, *bytes)
             }
         }
+    }
+}
+
+/// A native kernel, of which a launch sets only the parameters that differ from the last one's.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) native: Kernel,
+    /// What each parameter was set to.
+    held: Vec<Held>,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// Nothing, or something that was refused.
+    Nothing,
+    /// A buffer that was alive then. A handle would not tell it from a later one, which may get the same.
+    Buffer(Weak<()>),
+    Value(SmallVec<[u8; 16]>),
+    Local(usize),
+}
+
+impl Called {
+    /// A kernel with so many parameters, none of which has been set.
+    pub(crate) fn new(native: Kernel, parameters: usize) -> Self {
+        Called { native, held: (0..parameters).map(|_| Held::Nothing).collect() }
+    }
+
+    fn set_buffer(&mut self, at: usize, memory: &Memory) -> Result<()> {
+        if matches!(&self.held[at], Held::Buffer(held) if held.as_ptr() == Arc::as_ptr(memory.identity())) {
+            return Ok(());
+        }
+        self.held[at] = Held::Nothing;
+        self.native.set_buffer(at, memory.buffer())?;
+        self.held[at] = Held::Buffer(Arc::downgrade(memory.identity()));
+        Ok(())
+    }
+
+    fn set_value(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        if matches!(&self.held[at], Held::Value(held) if held[..] == *bytes) {
+            return Ok(());
+        }
+        self.held[at] = Held::Nothing;
+        self.native.set_value(at, bytes)?;
+        self.held[at] = Held::Value(SmallVec::from_slice(bytes));
+        Ok(())
+    }
+
+    fn set_local(&mut self, at: usize, bytes: usize) -> Result<()> {
+        if matches!(self.held[at], Held::Local(held) if held == bytes) {
+            return Ok(());
+        }
+        self.held[at] = Held::Nothing;
+        self.native.set_local(at, bytes)?;
+        self.held[at] = Held::Local(bytes);
+        Ok(())
     }
 }
 

@@ -40,7 +40,7 @@ use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot};
 use windlass_kernel_translate::{Cache, dump};
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::args::Bound;
+use crate::args::{Bound, Called};
 use crate::described_args;
 use crate::device::{is_gpu, is_nvidia, local_memory, version};
 use crate::driver::Driver;
@@ -55,7 +55,7 @@ use crate::wgsl_args::{self, Calling};
 pub(crate) struct Built {
     /// Locked from setting the first argument to enqueueing, since the native kernel holds the arguments and two lanes may
     /// launch it at once. The sink does not take this lock, so a driver may call back meanwhile.
-    kernel: Mutex<sys::Kernel>,
+    kernel: Mutex<Called>,
     name: String,
     slots: Box<[Slot]>,
     calling: How,
@@ -73,7 +73,7 @@ pub(crate) struct Built {
 
 impl BuiltKernel for Built {
     fn report(&self) -> KernelReport {
-        let native = lock(&self.kernel);
+        let native = &lock(&self.kernel).native;
         let mut report = KernelReport::default();
         report.local_memory = Some(self.local_memory.own);
         report.private_memory = native.private_memory(self.id).ok();
@@ -226,7 +226,7 @@ impl Built {
             names_groups: driver.takes_long_to_choose && native.required_group(id)? == [0; 3],
             // No argument has been set yet, so this is what the kernel declares itself.
             local_memory: LocalMemory { device: local_memory(id), own: native.local_memory(id)? },
-            kernel: Mutex::new(native),
+            kernel: Mutex::new(Called::new(native, parameters)),
             name: kernel.name().into(),
             slots: kernel.slots().into(),
             calling,
@@ -414,10 +414,11 @@ impl<'a> Launching<'a> {
         // (`KernelImage::opencl_c`); `Bound::new` checked the arguments against their allocations.
         if feeding.is_told {
             // SAFETY: as was said.
-            feeding.enqueue(|queue, waits| unsafe { queue.launch(&kernel, extents, waits) })
+            feeding.enqueue(|queue, waits| unsafe { queue.launch(&kernel.native, extents, waits) })
         } else {
             // SAFETY: as was said.
-            feeding.enqueue_untold(|queue, waits| unsafe { queue.launch_untold(&kernel, extents, waits) })
+            feeding
+                .enqueue_untold(|queue, waits| unsafe { queue.launch_untold(&kernel.native, extents, waits) })
         }
     }
 }

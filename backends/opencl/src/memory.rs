@@ -25,6 +25,8 @@ pub struct Memory {
     bytes: usize,
     /// The size as the driver knows it, rounded up.
     size: usize,
+    /// By which it is known also once it is gone.
+    identity: Arc<()>,
     context: Arc<Context>,
 }
 
@@ -38,11 +40,15 @@ impl Memory {
     ) -> std::result::Result<Self, BackendError> {
         let size = bytes.checked_next_multiple_of(GRANULE).ok_or(BackendError::OutOfMemory { bytes })?;
         let buffer = touched_buffer(context, queue, size).map_err(|f| error::allocation(f, bytes))?;
-        Ok(Memory { buffer, bytes, size, context: Arc::clone(context) })
+        Ok(Memory { buffer, bytes, size, identity: Arc::default(), context: Arc::clone(context) })
     }
 
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.buffer
+    }
+
+    pub(crate) fn identity(&self) -> &Arc<()> {
+        &self.identity
     }
 
     fn size(&self) -> usize {
