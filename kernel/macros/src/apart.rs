@@ -1,6 +1,8 @@
 //! Values that a launch takes apart: tuples, enums, `Option`s and structs that hold such have no form that all devices share, so their
 //! parts cross by themselves, as parameters that nobody wrote.
 
+use std::ops::Range;
+
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 
@@ -95,12 +97,7 @@ fn of_variants(ty: &Ty, variants: &[Variant], value: &TokenStream, structs: &Str
 }
 
 /// The value that parts make together.
-pub(crate) fn whole(
-    ty: &Ty,
-    parts: &mut dyn Iterator<Item = Expr>,
-    structs: &Structs<'_>,
-    at: &Expr,
-) -> Expr {
+fn whole(ty: &Ty, parts: &mut dyn Iterator<Item = Expr>, structs: &Structs<'_>, at: &Expr) -> Expr {
     let mut all =
         |types: Vec<Ty>| -> Vec<Expr> { types.iter().map(|ty| whole(ty, parts, structs, at)).collect() };
     let kind = match ty {
@@ -119,10 +116,20 @@ pub(crate) fn whole(
 }
 
 /// Puts a value that was taken apart together at the beginning of a body; where only its parts are asked for, these stand there.
-pub(crate) fn put_together(function: &mut Function, var: VarId, value: Expr) {
+pub(crate) fn put_together(function: &mut Function, var: VarId, parts: Range<usize>, structs: &Structs<'_>) {
+    let span = function.vars[var].name.span();
+    let of = |var: VarId| Expr::new(Kind::Var(var), function.vars[var].ty.clone(), span);
+    let mut parts = function.params[parts].iter().map(|part| of(*part));
+    let value = whole(&function.vars[var].ty, &mut parts, structs, &of(var));
     if !function.vars[var].mutable {
         change_block(&mut function.body, &mut |node| {
             let Change::Expr(expr) = node else { return };
+            // An enum without data is its only part.
+            if let (Kind::Var(asked), Kind::Var(_)) = (&expr.kind, &value.kind)
+                && *asked == var
+            {
+                *expr = value.clone();
+            }
             let Kind::Field(of, at) = &mut expr.kind else { return };
             if let Kind::Var(asked) = of.kind
                 && asked == var

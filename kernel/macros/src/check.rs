@@ -3,6 +3,7 @@
 
 mod atom;
 mod call;
+mod cases;
 mod choice;
 mod exchange;
 mod expr;
@@ -21,19 +22,20 @@ mod tuple;
 mod variants;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use proc_macro2::{Ident, Span};
+use syn::ext::IdentExt;
 
 use generic::{OPEN, Open};
 pub(crate) use helper::MOST_FUNCTIONS;
 use loops::Loops;
 
-use crate::apart::Apart;
 use crate::errors::Errors;
 use crate::functions::{Functions, Instance};
 use crate::generic::{Bound, Generic};
 use crate::hir::{Change, Const, Expr, Function, Kind, Node, Var, VarId, VarKind, change_block, walk_block};
-use crate::items::Role;
+use crate::items::{Role, Signature};
 use crate::origin::{Origin, meant};
 use crate::structs::Structs;
 use crate::ty::{Infer, Scalar, Shown, Ty};
@@ -52,6 +54,17 @@ pub(crate) struct Around<'a> {
 enum Named {
     Var(VarId),
     Const(usize),
+}
+
+/// The parameters of a function.
+#[derive(Default)]
+struct Params {
+    /// What is passed at a call.
+    passed: Vec<VarId>,
+    /// What the body names.
+    named: Vec<VarId>,
+    /// Those of the latter of which parts are passed, and which these are.
+    apart: Vec<(VarId, Range<usize>)>,
 }
 
 /// A demand on a type that may not be known yet.
@@ -122,23 +135,7 @@ impl<'a> Checker<'a> {
         self.result = signature.result.clone();
         let mut reductions = self.reductions(signature);
         self.scopes.push(HashMap::new());
-        let (mut params, mut named, mut apart) = (Vec::new(), Vec::new(), Vec::new());
-        for param in &signature.params {
-            let first = params.len();
-            if let Some(Apart { parts, .. }) = &param.apart {
-                for part in parts {
-                    let name = param.name.to_string();
-                    let name = name.trim_start_matches("r#");
-                    params.push(self.nameless(name, part.ty.clone(), false, param.name.span()));
-                }
-            }
-            let var = self.bind(param.name.clone(), param.ty.clone(), param.mutable, param.kind.clone());
-            named.push(var);
-            match param.apart {
-                Some(_) => apart.push((var, first..params.len())),
-                None => params.push(var),
-            }
-        }
+        let Params { passed, named, apart } = self.bind_params(signature);
         let of = |role: fn(&Role) -> bool| {
             signature.params.iter().zip(&named).filter(move |(p, _)| role(&p.role)).map(|(_, &var)| var)
         };
@@ -167,7 +164,7 @@ impl<'a> Checker<'a> {
         let structs = self.around.structs;
         let mut function = Function {
             name: signature.name.clone(),
-            params,
+            params: passed,
             vars: self.vars,
             result: signature.result.clone(),
             body: body_block,
@@ -178,13 +175,28 @@ impl<'a> Checker<'a> {
             fast: false,
         };
         for (var, parts) in apart.into_iter().rev() {
-            let span = function.vars[var].name.span();
-            let of = |var: VarId| Expr::new(Kind::Var(var), function.vars[var].ty.clone(), span);
-            let mut parts = function.params[parts].iter().map(|part| of(*part));
-            let value = crate::apart::whole(&function.vars[var].ty, &mut parts, structs, &of(var));
-            crate::apart::put_together(&mut function, var, value);
+            crate::apart::put_together(&mut function, var, parts, structs);
         }
         function
+    }
+
+    /// Binds a function's parameters; of a value that is taken apart also its parts, which nothing in the body can name.
+    fn bind_params(&mut self, signature: &Signature) -> Params {
+        let mut all = Params::default();
+        for param in &signature.params {
+            let first = all.passed.len();
+            for part in param.apart.iter().flat_map(|apart| &apart.parts) {
+                let name = param.name.unraw().to_string();
+                all.passed.push(self.nameless(&name, part.ty.clone(), false, param.name.span()));
+            }
+            let var = self.bind(param.name.clone(), param.ty.clone(), param.mutable, param.kind.clone());
+            all.named.push(var);
+            match param.apart {
+                Some(_) => all.apart.push((var, first..all.passed.len())),
+                None => all.passed.push(var),
+            }
+        }
+        all
     }
 
     /// A generic length is a constant in the body.
