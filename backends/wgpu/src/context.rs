@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, CompletionStrategy, Contents, Context, ContextInfo, ContextSink,
-    DeviceInfo, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
+    Allocation, Aspect, BackendError, BuiltKernel, ClockSample, CompletionStrategy, Contents, Context,
+    ContextInfo, ContextSink, DeviceInfo, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo,
+    MemoryObject, async_trait,
 };
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_kernel_translate::dump;
@@ -16,13 +17,15 @@ use crate::lane::WgpuLane;
 use crate::memory::{BufferMemory, padded};
 use crate::process_exit::Native;
 use crate::submit::Worker;
-use crate::{device, kernel, ops, pinned, process_exit};
+use crate::{device, kernel, ops, pinned, process_exit, times};
 
 /// A wgpu device, opened. Behind `dyn Context`, this is what a downcast through `Any` finds.
 pub struct WgpuContext {
     info: ContextInfo,
     gpu: Arc<Gpu>,
     worker: Arc<Worker>,
+    /// Both clocks when it was opened: later the device might be busy, and nothing else tells what its clock says.
+    clock: Option<ClockSample>,
 }
 
 impl WgpuContext {
@@ -47,7 +50,8 @@ impl WgpuContext {
         let is_real = info.kind.is_gpu();
         let (bytes, spare) = Default::default();
         let gpu = Arc::new(Gpu { device, queue, limits, is_real, faults, bytes, spare });
-        Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu })
+        let clock = info.has(Aspect::Profiling).then(|| times::sample(&gpu).ok()).flatten();
+        Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu, clock })
     }
 
     /// The native device. Work submitted to it directly is unknown to the lanes; do not `destroy` it or its buffers.
@@ -124,6 +128,10 @@ unsafe impl Context for WgpuContext {
             Err(BackendError::OutOfMemory { .. }) => Ok(Arc::new(HostMemory::zeroed(bytes)?)),
             made => Ok(Arc::new(made?)),
         }
+    }
+
+    fn clock(&self, _device: usize) -> Option<ClockSample> {
+        self.clock
     }
 
     async fn build(

@@ -79,6 +79,9 @@ fn key(about: &wgpu::AdapterInfo, before: &[DeviceInfo]) -> String {
     format!("{place}/{same}")
 }
 
+/// What it takes to tell when groups run.
+const TIMESTAMPS: Features = Features::TIMESTAMP_QUERY.union(Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
+
 /// The optional features that this backend uses, as far as the device has them.
 pub(crate) fn features(adapter: &wgpu::Adapter) -> Features {
     let wanted = Features::SHADER_F16
@@ -91,7 +94,8 @@ pub(crate) fn features(adapter: &wgpu::Adapter) -> Features {
         | Features::SUBGROUP
         | Features::SUBGROUP_BARRIER
         | Features::IMMEDIATES
-        | Features::PIPELINE_CACHE;
+        | Features::PIPELINE_CACHE
+        | TIMESTAMPS;
     adapter.features() & wanted
 }
 
@@ -126,6 +130,7 @@ fn aspects(features: Features) -> Vec<Aspect> {
         (Features::SHADER_INT64, Aspect::Int64),
         (Features::SHADER_INT64_ATOMIC_ALL_OPS, Aspect::Atomic64),
         (Features::SUBGROUP.union(Features::SUBGROUP_BARRIER), Aspect::Subgroups),
+        (TIMESTAMPS, Aspect::Profiling),
     ];
     let has = table.into_iter().filter(|(feature, _)| features.contains(*feature));
     has.map(|(_, aspect)| aspect).collect()

@@ -4,10 +4,11 @@ use windlass_backend::{BackendError, Region};
 
 use crate::bytes::{self, Source};
 use crate::gpu::Gpu;
-use crate::launch::Recorder;
+use crate::launch::{Dispatch, Recorder};
 use crate::memory::{BufferBox, HostBox, padded};
 use crate::ops::Op;
 use crate::stage::{Piece, Stage};
+use crate::times::Stamps;
 
 /// At most this many bytes of a repeated pattern are made on the host; a longer fill copies them several times.
 const FILL_CHUNK: usize = 256 << 10;
@@ -27,18 +28,39 @@ impl Download {
     }
 }
 
+/// What is encoded.
+#[derive(Clone, Copy)]
+pub(crate) enum Item<'o> {
+    Op(&'o Op),
+    /// The device is to write its clock down.
+    Stamp,
+}
+
+impl<'o> Item<'o> {
+    fn launch(self) -> Option<&'o Dispatch> {
+        match self {
+            Item::Op(Op::Launch(launch)) => Some(launch),
+            _ => None,
+        }
+    }
+}
+
 /// Operations as commands.
 pub(crate) struct Encoded {
     pub(crate) commands: wgpu::CommandBuffer,
     pub(crate) downloads: Vec<Download>,
+    /// Where the values of the clock come to, if there are some.
+    pub(crate) stamps: Option<Piece>,
 }
 
 /// Encodes operations, of one group or of many. To be called under error scopes. If it fails, nothing of them runs.
 pub(crate) fn encode<'o>(
     gpu: &Gpu,
     stage: &mut Stage,
-    ops: impl Iterator<Item = &'o Op>,
+    items: impl Iterator<Item = Item<'o>> + Clone,
 ) -> Result<Encoded, BackendError> {
+    let stamps = items.clone().filter(|item| matches!(item, Item::Stamp)).count();
+    let mut stamps = Stamps::new(&gpu.device, stamps);
     let mut to = Encoding {
         gpu,
         stage,
@@ -47,14 +69,21 @@ pub(crate) fn encode<'o>(
     };
     let mut downloads = Vec::new();
     let mut recorder = Recorder::default();
-    let mut ops = ops.peekable();
-    while let Some(op) = ops.next() {
+    let mut items = items.peekable();
+    while let Some(item) = items.next() {
+        let op = match item {
+            Item::Op(op) => op,
+            Item::Stamp => {
+                stamps.iter_mut().for_each(|stamps| stamps.take(&mut to.encoder));
+                continue;
+            }
+        };
         match op {
             Op::Launch(first) => {
                 let mut pass = to.encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 recorder.record(gpu, to.stage, &mut pass, first)?;
                 // Consecutive launches share a pass, since a pass costs more than a launch. wgpu orders them inside it.
-                while let Some(Op::Launch(next)) = ops.next_if(|op| matches!(op, Op::Launch(_))) {
+                while let Some(next) = items.next_if(|item| item.launch().is_some()).and_then(Item::launch) {
                     recorder.record(gpu, to.stage, &mut pass, next)?;
                 }
                 recorder.end_pass();
@@ -65,8 +94,13 @@ pub(crate) fn encode<'o>(
             Op::Fill(target, pattern) => to.fill(target, pattern)?,
         }
     }
+    let stamps = match stamps {
+        Some(stamps) => Some(stamps.read_back(gpu, to.stage, &mut to.encoder)?),
+        None => None,
+    };
+    to.shown.extend(stamps.as_ref().map(|piece| piece.buffer.clone()));
     to.show();
-    Ok(Encoded { commands: to.encoder.finish(), downloads })
+    Ok(Encoded { commands: to.encoder.finish(), downloads, stamps })
 }
 
 /// What is being encoded.

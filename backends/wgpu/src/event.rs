@@ -4,7 +4,7 @@ use std::hint;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use windlass_backend::{BackendError, Completion, Failed, Note, Point};
+use windlass_backend::{BackendError, Completion, Failed, Note, Point, Timed};
 use windlass_sync::panics::catch;
 
 use crate::encode::Download;
@@ -54,13 +54,16 @@ fn spin<T>(gpu: &Gpu, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
 }
 
 /// Blocks until a batch has ended, completes its read-backs, and finds out which groups failed.
-fn settle(gpu: &Gpu, Flight { index, mut ends, downloads, stage }: Flight) -> Vec<End> {
+fn settle(gpu: &Gpu, Flight { index, mut ends, downloads, times, stage }: Flight) -> Vec<End> {
     let ended = index.and_then(|index| index.map_or(Ok(()), |index| wait_for(gpu, index)));
     let _inside = process_exit::enter();
     match &ended {
         Ok(()) => {
             downloads.iter().for_each(Download::finish);
             drop(downloads);
+            let found = times.iter().flat_map(|times| times.all(gpu));
+            found.for_each(|(at, times)| ends[at].times = Some(times));
+            drop(times);
             gpu.spare.take_back(stage);
         }
         // The device may still use its staging, which goes with the submission.
@@ -123,7 +126,10 @@ fn look_for_loss(gpu: &Gpu, doubtful: bool) {
 /// `Queue::submit` has one) settles it first: a "this should never be hit" of wgpu's compares the old state of the fence with
 /// the new state of the queue. That panic is spurious. It is fixed in the release after 30.0.1, with which this can be removed
 /// (see the crate's documentation). There are no callbacks that it could lose.
-fn poll(gpu: &Gpu, how: wgpu::PollType) -> Result<Result<wgpu::PollStatus, wgpu::PollError>, BackendError> {
+pub(crate) fn poll(
+    gpu: &Gpu,
+    how: wgpu::PollType,
+) -> Result<Result<wgpu::PollStatus, wgpu::PollError>, BackendError> {
     let _inside = process_exit::enter();
     catch(|| gpu.device.poll(how)).or_else(|panic| {
         if overtaken(panic.message()) {
@@ -146,8 +152,11 @@ fn tell(ends: Vec<End>) {
     for of_lane in ends.chunk_by(same) {
         let [.., last] = of_lane else { continue };
         let notes = |upto: Point| {
-            let failed = |end: &End| Some(Failed::at(end.point, end.error.clone()?));
-            of_lane.iter().filter(|end| end.point <= upto).filter_map(failed).map(Note::from).collect()
+            let note = |end: &End| match (&end.error, end.times) {
+                (Some(error), _) => Some(Failed::at(end.point, error.clone()).into()),
+                (None, times) => times.map(|[started, ended]| Timed::new(end.point, started, ended).into()),
+            };
+            of_lane.iter().filter(|end| end.point <= upto).filter_map(note).collect::<Vec<Note>>()
         };
         let completion: &Completion = &last.completion;
         completion.settle(last.point, notes);

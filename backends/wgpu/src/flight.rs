@@ -6,6 +6,7 @@ use windlass_backend::{BackendError, Completion, Point};
 
 use crate::encode::Download;
 use crate::stage::Stage;
+use crate::times::Times;
 
 /// The end of one group.
 pub(crate) struct End {
@@ -13,6 +14,8 @@ pub(crate) struct End {
     pub(crate) point: Point,
     /// Why it failed, if that is known yet.
     pub(crate) error: Option<BackendError>,
+    /// When it started and ended, if that was asked for and is known by now.
+    pub(crate) times: Option<[u64; 2]>,
 }
 
 /// A batch that was submitted to the device, or failed to be.
@@ -23,6 +26,8 @@ pub(crate) struct Flight {
     pub(crate) ends: Vec<End>,
     /// What it reads back.
     pub(crate) downloads: Vec<Download>,
+    /// When its groups ran.
+    pub(crate) times: Vec<Times>,
     /// Its staging memory.
     pub(crate) stage: Stage,
 }

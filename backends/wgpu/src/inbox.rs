@@ -16,6 +16,7 @@ const IN_FLIGHT: u64 = 2;
 pub(crate) struct Job {
     pub(crate) completion: Arc<Completion>,
     pub(crate) point: Point,
+    pub(crate) timed: bool,
     pub(crate) ops: Ops,
 }
 

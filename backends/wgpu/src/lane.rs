@@ -38,7 +38,8 @@ unsafe impl Lane for WgpuLane {
             // this point, and the arming holds for that.
             self.completion.arm(group.point);
         }
-        self.worker.push(Job { completion: Arc::clone(&self.completion), point: group.point, ops })
+        let (completion, point, timed) = (Arc::clone(&self.completion), group.point, group.timed);
+        self.worker.push(Job { completion, point, timed, ops })
     }
 
     fn flush(&self) {

@@ -55,6 +55,7 @@ mod pipeline_cache;
 mod process_exit;
 mod stage;
 mod submit;
+mod times;
 
 use std::fmt;
 use std::sync::Arc;

@@ -8,14 +8,15 @@ use std::thread::{self, JoinHandle};
 use windlass_backend::BackendError;
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::encode::{self, Download};
+use crate::encode::{self, Download, Item};
 use crate::error::failed;
 use crate::event::wait;
 use crate::flight::{End, Flight, Notice};
 use crate::gpu::Gpu;
 use crate::inbox::{Ending, Inbox, Job, Taken};
-use crate::ops::{Op, Touched};
+use crate::ops::{self, Op, Touched};
 use crate::stage::Stage;
+use crate::times::Times;
 
 /// A device's two threads, seen from the lanes.
 ///
@@ -188,54 +189,73 @@ impl Outbox {
     }
 }
 
+/// A group's operations, and whether it is to be timed.
+struct Ops {
+    ops: ops::Ops,
+    timed: bool,
+}
+
+impl Ops {
+    fn items(&self) -> impl Iterator<Item = Item<'_>> + Clone {
+        let stamp = self.timed.then_some(Item::Stamp);
+        stamp.into_iter().chain(self.ops.iter().map(Item::Op)).chain(stamp)
+    }
+}
+
 /// Groups that are submitted at once.
 struct Batch {
     stage: Stage,
     commands: Vec<wgpu::CommandBuffer>,
     ends: Vec<End>,
     downloads: Vec<Download>,
+    times: Vec<Times>,
 }
 
 impl Batch {
     /// Encodes groups, all with one encoder. If that fails, each gets its own, so that the error belongs to one, and the others
     /// run.
     fn encode(gpu: &Gpu, jobs: Vec<Job>) -> Batch {
-        let (mut ends, mut ops) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
-        for Job { completion, point, ops: of_job } in jobs {
-            ends.push(End { completion, point, error: None });
-            ops.push(of_job);
+        let (mut ends, mut all) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+        for Job { completion, point, timed, ops } in jobs {
+            ends.push(End { completion, point, error: None, times: None });
+            // A group without work runs at no time.
+            let timed = timed && !ops.is_empty();
+            all.push(Ops { ops, timed });
         }
-        let mut batch =
-            Batch { stage: Stage::new(&gpu.limits), commands: Vec::new(), ends, downloads: Vec::new() };
-        let together = batch.add(gpu, ops.iter().flatten());
+        let (stage, commands) = (Stage::new(&gpu.limits), Vec::new());
+        let mut batch = Batch { stage, commands, ends, downloads: Vec::new(), times: Vec::new() };
+        let together = batch.add(gpu, 0, &all);
         match together {
             Ok(()) => {}
-            Err(error) if ops.len() == 1 => batch.ends[0].error = Some(error),
+            Err(error) if all.len() == 1 => batch.ends[0].error = Some(error),
             Err(_) => {
-                for (at, ops) in ops.iter().enumerate() {
-                    batch.ends[at].error = batch.add(gpu, ops.iter()).err();
+                for (at, ops) in all.chunks(1).enumerate() {
+                    batch.ends[at].error = batch.add(gpu, at, ops).err();
                 }
             }
         }
         batch
     }
 
-    fn add<'o>(&mut self, gpu: &Gpu, ops: impl Iterator<Item = &'o Op>) -> Result<(), BackendError> {
-        let mut ops = ops.peekable();
-        if ops.peek().is_none() {
+    /// Encodes groups, of which the first is at this place in the batch.
+    fn add(&mut self, gpu: &Gpu, first: usize, groups: &[Ops]) -> Result<(), BackendError> {
+        let items = groups.iter().flat_map(Ops::items);
+        if items.clone().next().is_none() {
             return Ok(());
         }
         let stage = &mut self.stage;
-        let encoded = gpu.guarded("CommandEncoder::finish", || encode::encode(gpu, stage, ops))?;
+        let encoded = gpu.guarded("CommandEncoder::finish", || encode::encode(gpu, stage, items))?;
         self.commands.push(encoded.commands);
         self.downloads.extend(encoded.downloads);
+        let timed = groups.iter().zip(first..).filter(|(group, _)| group.timed).map(|(_, at)| at);
+        self.times.extend(encoded.stamps.map(|from| Times { from, ends: timed.collect() }));
         Ok(())
     }
 
     fn submit(self, gpu: &Gpu) -> Flight {
-        let Batch { stage, commands, ends, downloads } = self;
+        let Batch { stage, commands, ends, downloads, times } = self;
         let index =
             gpu.guarded("Queue::submit", || Ok((!commands.is_empty()).then(|| gpu.queue.submit(commands))));
-        Flight { index, ends, downloads, stage }
+        Flight { index, ends, downloads, times, stage }
     }
 }

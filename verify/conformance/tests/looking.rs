@@ -330,3 +330,50 @@ fn kernels_are_explained() -> Result<()> {
     }
     Ok(())
 }
+
+/// Turns a crank so often that it takes a while.
+#[windlass::kernel]
+fn cranked(turns: u32, values: &mut [u32]) {
+    let mut value = values[global_id(0)];
+    for _ in 0..turns {
+        value = value * 1_664_525 + 1_013_904_223;
+    }
+    values[global_id(0)] = value;
+}
+
+/// Times are of the device's clock, told by the host's: in order, and inside the time in which the groups were submitted and awaited.
+#[test]
+fn groups_are_timed() -> Result<()> {
+    // The clocks are compared once, when a device or a queue is opened, and go at paces of their own.
+    let apart = std::time::Duration::from_millis(5);
+    let runtime = Runtime::new();
+    for device in [find::host(&runtime), find::opencl(&runtime), find::wgpu(&runtime)].into_iter().flatten() {
+        if !device.has(Aspect::Profiling) {
+            find::missing(&format!("{device}, whose driver does not time"));
+            continue;
+        }
+        let queue = Queue::builder().device(device.clone()).profiling().blocking_build()?;
+        let (x, y) = (Buffer::<u32>::new(1 << 12), Buffer::<u32>::new(1 << 12));
+        let before = std::time::Instant::now();
+        let crank =
+            |turns, of| queue.submit(|cg| cg.parallel_for(1 << 12, cranked(turns, cg.read_write(of))));
+        let copy = queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y)));
+        let events = [crank(1, &x)?, copy?, crank(20_000, &y)?, crank(3, &y)?];
+        for event in &events {
+            block_on(event.clone())?;
+        }
+        let after = std::time::Instant::now();
+        let profiles = events.each_ref().map(|event| event.profile().expect("its queue profiles"));
+        for profile in &profiles {
+            assert!(profile.started <= profile.ended, "{device}: {profiles:?}");
+            assert!(
+                before <= profile.started + apart && profile.ended <= after + apart,
+                "{device}: {profiles:?}"
+            );
+        }
+        // What needs the result of another does not start before that has ended.
+        assert!(profiles[2].ended <= profiles[3].started, "{device}: {profiles:?}");
+        assert!(profiles[2].duration() >= profiles[3].duration(), "{device}: {profiles:?}");
+    }
+    Ok(())
+}

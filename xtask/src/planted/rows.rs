@@ -147,7 +147,12 @@ const FAULTS: &[Fault] = &[
         "all.splice(start..start + part.len(), part);",
         "let _ = (all, start, part);",
     ),
-    Fault("a variant is two behind the one before", "kernel/macros/src/enums.rs", "last + 1", "last + 2"),
+    Fault(
+        "a variant is two behind the one before",
+        "kernel/macros/src/enums.rs",
+        "last.number + 1",
+        "last.number + 2",
+    ),
 ];
 
 /// Plants each fault, and takes it out again.
