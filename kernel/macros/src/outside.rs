@@ -10,9 +10,14 @@ use crate::hir::{Const, Expr, Kind, Module};
 use crate::structs::Structs;
 use crate::ty::Ty;
 
+/// The module's own constant: those that it uses may have some of the same name.
+fn of_module<'c>(item: &syn::ItemConst, consts: &'c [Const]) -> Option<&'c Const> {
+    consts.iter().find(|c| c.name == item.ident && c.origin.home == 0)
+}
+
 /// A constant as the rest of the program sees it: of the type and the value that it has in kernels.
 pub(crate) fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStream) -> Option<TokenStream> {
-    let constant = module.consts.iter().find(|c| c.name == item.ident)?;
+    let constant = of_module(item, &module.consts)?;
     let (attrs, vis, name) = (&item.attrs, &item.vis, &item.ident);
     let (mut ty, mut value) = crate::host::constant(module, &quote!(#root::__private), constant);
     // Of this type there are none in kernels, and lengths of arrays outside are.
@@ -34,7 +39,7 @@ pub(crate) fn formless(
     structs: &Structs<'_>,
     errors: &mut Errors,
 ) -> Option<TokenStream> {
-    let constant = consts.iter().find(|c| c.name == item.ident).filter(|c| structs.has_enum(&c.ty))?;
+    let constant = of_module(item, consts).filter(|c| structs.has_enum(&c.ty))?;
     let (attrs, vis, name, ty, written) = (&item.attrs, &item.vis, &item.ident, &item.ty, &item.expr);
     let value = match (numbers(&constant.ty, structs), is_computed) {
         (true, _) => variants(&constant.value, structs),

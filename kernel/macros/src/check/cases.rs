@@ -56,13 +56,16 @@ impl Checker<'_> {
     /// `match` on such a value.
     pub(super) fn variants_match(&mut self, of: Choice, before: Vec<Stmt>, choice: &syn::ExprMatch) -> Expr {
         let span = choice.match_token.span;
-        let mut left = of.variants.clone();
+        let (mut left, mut is_refused) = (of.variants.clone(), false);
         let mut arms: Vec<(Vec<i128>, Block)> = Vec::new();
         for arm in &choice.arms {
             if let Some((token, _)) = &arm.guard {
                 self.errors.at(token.span, "a kernel's `match` has no guards; put an `if` into the arm");
             }
-            let Some(case) = self.case(&arm.pat, &of) else { continue };
+            let Some(case) = self.case(&arm.pat, &of) else {
+                is_refused = true;
+                continue;
+            };
             let mut numbers: Vec<i128> = match &case {
                 Case::Of(variants, _) => variants.iter().map(|variant| variant.number).collect(),
                 Case::Rest(_) => left.iter().map(|variant| variant.number).collect(),
@@ -74,6 +77,9 @@ impl Checker<'_> {
             left.retain(|variant| !numbers.contains(&variant.number));
             let block = self.case_block(case, &of, |checker| checker.arm(&arm.body));
             arms.push((numbers, block));
+        }
+        if is_refused {
+            return Expr::new(Kind::Unit, Ty::Error, span);
         }
         if let Some(variant) = left.first() {
             return self.error(span, format!("`{}` has no arm", shown(variant)));
@@ -98,7 +104,8 @@ impl Checker<'_> {
     pub(super) fn if_let(&mut self, pattern: &syn::ExprLet, branch: &syn::ExprIf) -> Expr {
         let span = branch.if_token.span;
         let mut before = Vec::new();
-        let Some((of, case)) = self.asked(&pattern.pat, &pattern.expr, &mut before) else {
+        let value = self.expr(&pattern.expr);
+        let Some((of, case)) = self.asked(&pattern.pat, value, &mut before) else {
             return Expr::new(Kind::Unit, Ty::Error, span);
         };
         let condition = self.is_case(&case, &of);
@@ -115,7 +122,8 @@ impl Checker<'_> {
     pub(super) fn while_let(&mut self, pattern: &syn::ExprLet, body: &syn::Block) -> Option<Stmt> {
         let span = pattern.let_token.span;
         let mut turn = Vec::new();
-        let (of, case) = self.asked(&pattern.pat, &pattern.expr, &mut turn)?;
+        let value = self.expr(&pattern.expr);
+        let (of, case) = self.asked(&pattern.pat, value, &mut turn)?;
         let condition = self.is_case(&case, &of);
         let yes = self.case_block(case, &of, |checker| checker.body(body));
         let no = Block { stmts: vec![Stmt::Break], tail: None };
@@ -133,21 +141,11 @@ impl Checker<'_> {
         to: &mut Block,
     ) {
         let (span, mut before) = (value.span, Vec::new());
-        let case = match self.chosen(value, &mut before) {
-            Ok(of) => self.case(pattern, &of).map(|case| (of, case)),
-            Err(value) => {
-                let shown = self.show(&value.ty);
-                self.errors
-                    .at(span, format!("`let … else` takes `Option`s and enums apart, and this is `{shown}`"));
-                None
-            }
-        };
-        let (Some((of, case)), syn::Expr::Block(otherwise)) = (case, otherwise) else {
+        let (Some((of, case)), syn::Expr::Block(otherwise)) =
+            (self.asked(pattern, value, &mut before), otherwise)
+        else {
             return self.bind_for_nothing(pattern);
         };
-        if let Case::Rest(_) = case {
-            self.errors.at(pattern.span(), TAKES_ALL);
-        }
         to.stmts.append(&mut before);
         let condition = self.is_case(&case, &of);
         let leaves = self.block(&otherwise.block);
@@ -160,30 +158,24 @@ impl Checker<'_> {
         self.bind_case(case, &of, to);
     }
 
-    /// The value that a condition takes apart, and the case that it asks for.
-    fn asked(
-        &mut self,
-        pattern: &syn::Pat,
-        value: &syn::Expr,
-        before: &mut Vec<Stmt>,
-    ) -> Option<(Choice, Case)> {
-        let value = self.expr(value);
-        let (span, ty) = (value.span, value.ty.clone());
-        match self.chosen(value, before) {
-            Ok(of) => match self.case(pattern, &of)? {
-                Case::Rest(_) => {
-                    self.errors.at(pattern.span(), TAKES_ALL);
-                    None
-                }
-                case => Some((of, case)),
-            },
-            Err(_) => {
+    /// A value that a pattern asks, and the case that it asks for.
+    fn asked(&mut self, pattern: &syn::Pat, value: Expr, before: &mut Vec<Stmt>) -> Option<(Choice, Case)> {
+        let of = match self.chosen(value, before) {
+            Ok(of) => of,
+            Err(Expr { ty, span, .. }) => {
                 if self.infer.shallow(&ty) != Ty::Error {
                     let shown = self.show(&ty);
                     self.errors.at(span, format!("this pattern is for `Option`s, enums with data and exchanges, and this is `{shown}`; use `==` or `match`"));
                 }
+                return None;
+            }
+        };
+        match self.case(pattern, &of)? {
+            Case::Rest(_) => {
+                self.errors.at(pattern.span(), TAKES_ALL);
                 None
             }
+            case => Some((of, case)),
         }
     }
 

@@ -189,3 +189,33 @@ fn computed_lengths_stand_in_structs_and_signatures() {
         read(&out)
     });
 }
+
+#[windlass::kernels]
+mod near {
+    pub const SIZE: u32 = 3;
+
+    pub fn size() -> u32 {
+        SIZE
+    }
+}
+
+#[windlass::kernels]
+mod far {
+    #[kernels]
+    use super::near::*;
+
+    pub const SIZE: u32 = 5;
+
+    #[kernel]
+    pub(crate) fn run(out: &mut [u32]) {
+        out[global_id(0)] = SIZE * 10 + size();
+    }
+}
+
+#[test]
+fn a_modules_constant_is_its_own_outside() {
+    assert_eq!((near::SIZE, far::SIZE), (3, 5));
+    let mut out = [0; 1];
+    far::run(&mut out[..]).run_here(1).expect("it runs");
+    assert_eq!(out, [53]);
+}

@@ -64,7 +64,7 @@ mod used {
             Shape::Circle(radius, _) => radius,
             Shape::Box { width, depth } => width,
             Some(x) => x,
-            _ => 0.0,
+            Shape::Nothing => 0.0,
         };
         out[2] = match maybe {
             Some(3) => 1.0,
