@@ -53,13 +53,14 @@ pub(crate) struct Encoded {
     pub(crate) stamps: Option<Piece>,
 }
 
-/// Encodes operations, of one group or of many. To be called under error scopes. If it fails, nothing of them runs.
+/// Encodes operations, of one group or of many, among which the clock is written down so many times. To be called under error scopes. If
+/// it fails, nothing of them runs.
 pub(crate) fn encode<'o>(
     gpu: &Gpu,
     stage: &mut Stage,
-    items: impl Iterator<Item = Item<'o>> + Clone,
+    items: impl Iterator<Item = Item<'o>>,
+    stamps: usize,
 ) -> Result<Encoded, BackendError> {
-    let stamps = items.clone().filter(|item| matches!(item, Item::Stamp)).count();
     let mut stamps = Stamps::new(&gpu.device, stamps);
     let mut to = Encoding {
         gpu,

@@ -196,7 +196,7 @@ struct Ops {
 }
 
 impl Ops {
-    fn items(&self) -> impl Iterator<Item = Item<'_>> + Clone {
+    fn items(&self) -> impl Iterator<Item = Item<'_>> {
         let stamp = self.timed.then_some(Item::Stamp);
         stamp.into_iter().chain(self.ops.iter().map(Item::Op)).chain(stamp)
     }
@@ -239,16 +239,17 @@ impl Batch {
 
     /// Encodes groups, of which the first is at this place in the batch.
     fn add(&mut self, gpu: &Gpu, first: usize, groups: &[Ops]) -> Result<(), BackendError> {
-        let items = groups.iter().flat_map(Ops::items);
-        if items.clone().next().is_none() {
+        let mut items = groups.iter().flat_map(Ops::items).peekable();
+        if items.peek().is_none() {
             return Ok(());
         }
-        let stage = &mut self.stage;
-        let encoded = gpu.guarded("CommandEncoder::finish", || encode::encode(gpu, stage, items))?;
+        let timed = groups.iter().zip(first..).filter(|(group, _)| group.timed).map(|(_, at)| at);
+        let timed: Vec<usize> = timed.collect();
+        let (stage, stamps) = (&mut self.stage, 2 * timed.len());
+        let encoded = gpu.guarded("CommandEncoder::finish", || encode::encode(gpu, stage, items, stamps))?;
         self.commands.push(encoded.commands);
         self.downloads.extend(encoded.downloads);
-        let timed = groups.iter().zip(first..).filter(|(group, _)| group.timed).map(|(_, at)| at);
-        self.times.extend(encoded.stamps.map(|from| Times { from, ends: timed.collect() }));
+        self.times.extend(encoded.stamps.map(|from| Times { from, ends: timed }));
         Ok(())
     }
 

@@ -90,7 +90,7 @@ fn nanoseconds(ticks: u64, period: f32) -> u64 {
 pub(crate) fn sample(gpu: &Gpu) -> Result<ClockSample, BackendError> {
     let mut stage = Stage::new(&gpu.limits);
     let encoded = gpu.guarded("CommandEncoder::finish", || {
-        encode::encode(gpu, &mut stage, [Item::Stamp, Item::Stamp].into_iter())
+        encode::encode(gpu, &mut stage, [Item::Stamp, Item::Stamp].into_iter(), 2)
     })?;
     let before = Instant::now();
     gpu.guarded("Queue::submit", || Ok(gpu.queue.submit([encoded.commands])))?;

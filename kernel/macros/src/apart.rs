@@ -34,6 +34,20 @@ pub(crate) struct Part {
 /// The name by which a launch function knows what is zero of any type.
 pub(crate) const ZERO: &str = "__Zero";
 
+/// How many parts a value has: counted before they are made, since an array may have any number of them.
+pub(crate) fn count(ty: &Ty, structs: &Structs<'_>) -> usize {
+    if structs.formless(ty).is_none() {
+        return 1;
+    }
+    let inner = structs.parts_of(ty).iter().map(|part| count(part, structs)).fold(0, usize::saturating_add);
+    match ty {
+        Ty::Array(_, len) => inner.saturating_mul(*len as usize),
+        // The number that says what it is.
+        Ty::Enum(_) | Ty::Option(_) => inner.saturating_add(1),
+        _ => inner,
+    }
+}
+
 /// The parts of a value, which is found by `value`; a type that crosses as it is has one.
 pub(crate) fn parts(ty: &Ty, value: TokenStream, structs: &Structs<'_>) -> Vec<Part> {
     let all = |of: &mut dyn Iterator<Item = (Ty, TokenStream)>| -> Vec<Part> {

@@ -164,15 +164,15 @@ impl Types<'_, '_> {
     /// The parts of a kernel's value, if it has no form by which it could cross as a whole.
     fn apart(&self, name: &Ident, ty: &Ty, written: &syn::Type, errors: &mut Errors) -> Option<Apart> {
         self.structs.formless(ty)?;
-        let parts = crate::apart::parts(ty, quote::quote!(#name), self.structs);
-        if parts.len() > MOST_PARTS {
+        let count = crate::apart::count(ty, self.structs);
+        if count > MOST_PARTS {
             let message = format!(
-                "a launch would pass this in {} parts, and passes {MOST_PARTS} at most; put it into a buffer",
-                parts.len()
+                "a launch would pass this in {count} parts, and passes {MOST_PARTS} at most; put it into a buffer"
             );
             errors.at(written.span(), message);
             return None;
         }
+        let parts = crate::apart::parts(ty, quote::quote!(#name), self.structs);
         Some(Apart { written: written.clone(), parts })
     }
 

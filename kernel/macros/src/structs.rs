@@ -134,7 +134,7 @@ impl<'a> Structs<'a> {
     }
 
     /// The types of which a value of this one is made.
-    fn parts_of(&self, ty: &Ty) -> Vec<Ty> {
+    pub(crate) fn parts_of(&self, ty: &Ty) -> Vec<Ty> {
         match ty {
             Ty::Array(of, _) | Ty::Option(of) => vec![(**of).clone()],
             Ty::Tuple(parts) => parts.clone(),

@@ -40,7 +40,7 @@ mod used {
     }
 
     #[kernel]
-    fn stored(drawn: &[Drawn], maybe: &mut [Option<u32>], many: [Option<[Drawn; 5]>; 5]) {}
+    fn stored(drawn: &[Drawn], maybe: &mut [Option<u32>], many: [Option<[Drawn; 5]>; 100_000_000]) {}
 
     #[kernel]
     fn made(out: &mut [f32]) {
