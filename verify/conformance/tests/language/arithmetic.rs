@@ -333,6 +333,63 @@ fn what_saturates_and_what_rounds_down() {
 }
 
 #[windlass::kernel]
+fn small_products(out: &mut [i32]) {
+    let i = global_id(0);
+    let (x, y) = (i as u8, (i >> 8) as u8);
+    out[i] = (x as i8).saturating_mul(y as i8) as i32 * 1000 + x.saturating_mul(y) as i32;
+}
+
+#[test]
+fn all_small_products_saturate() {
+    let one = |i: u32| {
+        let (x, y) = (i as u8, (i >> 8) as u8);
+        i32::from((x as i8).saturating_mul(y as i8)) * 1000 + i32::from(x.saturating_mul(y))
+    };
+    let expected: Vec<i32> = (0..1 << 16).map(one).collect();
+    everywhere(&expected, |queue| {
+        let out = Buffer::<i32>::new(1 << 16);
+        queue.submit(|cg| cg.parallel_for(1 << 16, small_products(cg.overwrite(&out))))?;
+        read(&out)
+    });
+}
+
+/// With divisions of 64 bits beside products of 32: of both together NVIDIA's compiler for Vulkan made nothing while a product
+/// was divided to see whether it fits.
+#[windlass::kernel]
+fn wide_products(a: &[i64], b: &[i64], out: &mut View<i64, 2>) {
+    let i = global_id(0);
+    let (x, y) = (a[i], b[i]);
+    out[i][0] = x.saturating_mul(y);
+    out[i][1] = (x as u64).saturating_mul(y as u64) as i64;
+    let rest = ((x as i32 as i64 - 77) % ((y as u32 & 31) as i64 + 1)) as i32;
+    out[i][2] = rest.saturating_mul((x as i32).saturating_add(y as i32)) as i64;
+}
+
+#[test]
+fn wide_products_saturate() {
+    let half = 1 << 32;
+    let corners =
+        [0, 1, -1, 2, -2, half - 1, half, -half, half / 2, -half / 2, i64::MAX, i64::MIN, i64::MIN + 1];
+    let pairs: Vec<(i64, i64)> = corners.iter().flat_map(|a| corners.iter().map(move |b| (*a, *b))).collect();
+    let one = |(x, y): (i64, i64)| {
+        let rest = ((i64::from(x as i32) - 77) % (i64::from(y as u32 & 31) + 1)) as i32;
+        let product = rest.saturating_mul((x as i32).saturating_add(y as i32));
+        [x.saturating_mul(y), (x as u64).saturating_mul(y as u64) as i64, i64::from(product)]
+    };
+    let expected: Vec<i64> = pairs.iter().copied().flat_map(one).collect();
+    let n = pairs.len();
+    everywhere(&expected, |queue| {
+        if !queue.device().info().has(Aspect::Int64) {
+            return Ok(expected.clone());
+        }
+        let (a, b): (Vec<i64>, Vec<i64>) = pairs.iter().copied().unzip();
+        let (a, b, out) = (Buffer::from(a), Buffer::from(b), Buffer::<i64, 2>::new([n, 3]));
+        queue.submit(|cg| cg.parallel_for(n, wide_products(cg.read(&a), cg.read(&b), cg.overwrite(&out))))?;
+        read(&out)
+    });
+}
+
+#[windlass::kernel]
 fn powers(x: &[f32], out: &mut View<f32, 2>) {
     let i = global_id(0);
     let (sine, cosine) = x[i].sin_cos();
