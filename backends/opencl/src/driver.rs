@@ -18,6 +18,8 @@ pub(crate) struct Driver {
     pub(crate) starts_unasked: bool,
     /// A launch that leaves the size of its groups open costs more than one that names it.
     pub(crate) takes_long_to_choose: bool,
+    /// Its compiler must not recognise negations of integers.
+    pub(crate) loses_negations: bool,
 }
 
 use CompletionStrategy::{Callback, Poller, Waiter};
@@ -30,19 +32,22 @@ const PROMPT: Driver = Driver {
     fails_as_a_whole: false,
     starts_unasked: false,
     takes_long_to_choose: false,
+    loses_negations: false,
 };
 
 /// NVIDIA's driver keeps a processor busy for as long as an event with a callback is under way, calls back at ticks of 20 ms,
 /// and keeps one busy as well where a thread waits for an event. To ask for an event's status takes it a tenth of a
 /// microsecond. It blocks the caller at the 341st command with an event, or the 1,022nd without one. After a fault every call in the
 /// context fails. Its queues start what is enqueued (on Linux); a flush takes it a microsecond. To choose the size of a launch's groups
-/// takes it six, each time.
+/// takes it six, each time. The largest (or least) of three integers of which one is a negated one is wrong on an H100 (driver
+/// 580, `max(y, max(x, -s))`): what it takes is the number before it was negated.
 const NVIDIA: Driver = Driver {
     completions: &[Poller, Waiter, Callback],
     depth: LaneDepth::new(256, 64),
     fails_as_a_whole: true,
     starts_unasked: true,
     takes_long_to_choose: true,
+    loses_negations: true,
 };
 
 impl Driver {

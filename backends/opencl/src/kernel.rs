@@ -156,7 +156,7 @@ impl Built {
                 Self::compile(context, driver, (device, id), kernel, code, parameters, how)
             }
             ImageFormat::Wgsl => {
-                let (text, calling, compared_in_loops) = wgsl_args::read(kernel, image, is_gpu(id))?;
+                let (text, calling, compared_in_loops) = wgsl_args::read(kernel, image, driver, is_gpu(id))?;
                 let options =
                     options(text.fences.then(|| version(&id.text(CL_DEVICE_VERSION))), kernel.is_fast());
                 let code = Code { source: Source::Text(&text.source), entry: &text.entry, options };

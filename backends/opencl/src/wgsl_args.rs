@@ -9,6 +9,7 @@ use windlass_kernel_translate::c::{Bounds, Dialect, Machine, Param, Translation,
 use windlass_kernel_translate::wgsl::Checked;
 
 use crate::args::{Bound, elements};
+use crate::driver::Driver;
 use crate::error::unsupported;
 
 /// How a translated kernel is called.
@@ -24,6 +25,7 @@ pub(crate) struct Calling {
 pub(crate) fn read(
     kernel: &Kernel,
     image: &KernelImage,
+    driver: Driver,
     gpu: bool,
 ) -> Result<(Translation, Calling, Vec<String>), BackendError> {
     let refuse = |log: String| BackendError::Build { kernel: kernel.name().into(), log };
@@ -45,6 +47,9 @@ pub(crate) fn read(
     checked = checked.pruned(image.is_guarded()).map_err(|error| refuse(error.to_string()))?;
     if gpu && image.is_guarded() {
         checked = checked.unbranched().map_err(|error| refuse(error.to_string()))?;
+    }
+    if driver.loses_negations && image.is_guarded() {
+        checked = checked.with_hidden_negations().map_err(|error| refuse(error.to_string()))?;
     }
     let bounds = if image.is_guarded() { Bounds::Guarded } else { Bounds::Clamped };
     let machine = if gpu { Machine::Gpu } else { Machine::Cpu };

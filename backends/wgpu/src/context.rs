@@ -48,8 +48,9 @@ impl WgpuContext {
         let faults = Faults::watch(&device, sink);
         let (device, queue) = (Native::new(device), Native::new(queue));
         let is_real = info.kind.is_gpu();
+        let loses_negations = adapter.get_info().driver == "NVIDIA";
         let (bytes, spare) = Default::default();
-        let gpu = Arc::new(Gpu { device, queue, limits, is_real, faults, bytes, spare });
+        let gpu = Arc::new(Gpu { device, queue, limits, is_real, loses_negations, faults, bytes, spare });
         let clock = info.has(Aspect::Profiling).then(|| times::sample(&gpu).ok()).flatten();
         Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu, clock })
     }

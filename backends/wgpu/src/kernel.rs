@@ -81,6 +81,9 @@ pub(crate) fn build(gpu: &Gpu, kernel: &Kernel, image: &KernelImage) -> Result<W
     if gpu.is_real && image.is_guarded() {
         checked = checked.unbranched().map_err(|e| refuse(e.to_string()))?;
     }
+    if gpu.loses_negations && image.is_guarded() {
+        checked = checked.with_hidden_negations().map_err(|e| refuse(e.to_string()))?;
+    }
     let accesses = accesses(gpu, kernel)?;
     let (checked, immediates) = checked.with_immediates(accesses.len() as u32, most_immediates(gpu));
     let module = checked.module().clone();

@@ -12,6 +12,7 @@ mod error;
 mod fence;
 mod float_add;
 mod immediate;
+mod negated;
 mod packed;
 mod prove;
 mod statements;

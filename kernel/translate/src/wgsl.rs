@@ -145,6 +145,26 @@ impl Checked {
         self.changed(crate::unbranched::unbranch)
     }
 
+    /// The module with negations of integers that a device's compiler does not recognise as such: for compilers that lose some. Only
+    /// modules whose uniform `block` has the launch's extents are changed.
+    ///
+    /// ```
+    /// use windlass_kernel_translate::wgsl::Checked;
+    /// let text = "
+    ///     struct Block { size_0: u32, size_1: u32, size_2: u32 }
+    ///     @group(0) @binding(0) var<storage, read_write> v: array<i32>;
+    ///     @group(0) @binding(1) var<uniform> block: Block;
+    ///     @compute @workgroup_size(64) fn main() { v[0] = max(v[1], max(v[2], -v[3])); }";
+    /// let checked = Checked::parse(text).unwrap();
+    /// assert_eq!(checked.module().functions.len(), 0);
+    /// assert_eq!(checked.with_hidden_negations().unwrap().module().functions.len(), 1);
+    /// ```
+    pub fn with_hidden_negations(self) -> Result<Checked, TranslateError> {
+        let Checked { module, info, compared } = self;
+        let checked = Checked { module, info: ModuleInfo::default(), compared };
+        checked.changed(|module| crate::negated::hide(module, &info))
+    }
+
     /// The module with the uniform at `binding` of group 0 as immediate data, and how many bytes these are, which a launch hands
     /// over beside its commands; the module as it is where the uniform is missing, of more than `most` bytes, or of a type that
     /// immediate data cannot have.

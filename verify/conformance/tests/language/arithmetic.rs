@@ -390,6 +390,57 @@ fn wide_products_saturate() {
 }
 
 #[windlass::kernel]
+fn of_three(x: &[i32], y: &[i32], s: i32, out: &mut View<i32, 2>, both: &mut [Vec2<i32>]) {
+    let i = global_id(0);
+    out[i][0] = y[i].max(x[i].max(-s));
+    out[i][1] = y[i].min(x[i].max(66).min(0 - s));
+    out[i][2] = (-x[i]).max(-y[i]).max(s);
+    out[i][3] = y[i].max(x[i].max(s * -1));
+    out[i][4] = (y[i] as u32).max((x[i] as u32).max(0 - s as u32)) as i32;
+    out[i][5] = y[i].max(x[i].max(-s.abs()));
+    out[i][6] = y[i].max(x[i].max(!s));
+    let z = Vec2::new(s, x[i]);
+    both[i] = Vec2::splat(y[i]).max(Vec2::new(x[i], 7).max(-z));
+}
+
+/// An H100's compilers take a number for its negated one in such places, in OpenCL and in Vulkan.
+#[test]
+fn the_largest_of_three_may_be_a_negated_number() {
+    let numbers = [0, 1, -1, 5, -5, 70, -70, 1 << 20, -(1 << 20), i32::MAX, i32::MIN + 1];
+    let pairs: Vec<(i32, i32)> = numbers.iter().flat_map(|x| numbers.iter().map(move |y| (*x, *y))).collect();
+    for s in [5, -5, 70, -70, 1 << 20, -(1 << 20), 1_234_567_891, -1_234_567_891] {
+        let one = |(x, y): (i32, i32)| {
+            let unsigned = (y as u32).max((x as u32).max((s as u32).wrapping_neg()));
+            let least = y.min(x.max(66).min(-s));
+            [
+                y.max(x.max(-s)),
+                least,
+                (-x).max(-y).max(s),
+                y.max(x.max(-s)),
+                unsigned as i32,
+                y.max(x.max(-s.abs())),
+                y.max(x.max(!s)),
+            ]
+        };
+        let both = |(x, y): (i32, i32)| [y.max(x.max(-s)), y.max(7.max(-x))];
+        let pairs = pairs.iter().copied();
+        let expected: Vec<i32> = pairs.clone().flat_map(one).chain(pairs.clone().flat_map(both)).collect();
+        everywhere(&expected, |queue| {
+            let (x, y): (Vec<i32>, Vec<i32>) = pairs.clone().unzip();
+            let n = x.len();
+            let (x, y, out) = (Buffer::from(x), Buffer::from(y), Buffer::<i32, 2>::new([n, 7]));
+            let both = Buffer::<Vec2<i32>>::new(n);
+            queue.submit(|cg| {
+                let (x, y) = (cg.read(&x), cg.read(&y));
+                cg.parallel_for(n, of_three(x, y, s, cg.overwrite(&out), cg.overwrite(&both)))
+            })?;
+            let both = read(&both)?.into_iter().flat_map(|of| [of.x, of.y]);
+            Ok(read(&out)?.into_iter().chain(both).collect())
+        });
+    }
+}
+
+#[windlass::kernel]
 fn powers(x: &[f32], out: &mut View<f32, 2>) {
     let i = global_id(0);
     let (sine, cosine) = x[i].sin_cos();

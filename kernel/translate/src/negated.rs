@@ -1,0 +1,228 @@
+//! Negations of integers that a device's compiler does not recognise, for one that loses them.
+//!
+//! Each becomes a subtraction from a zero that the launch gives. It is made of the launch's three extents, of which no
+//! compiler knows that they are not all of 32 bits. The subtraction is a function in front of all others, for every type that
+//! is negated: the IR has an expression only behind those that it is made of, so nothing can be put before one but a call.
+
+use std::collections::HashMap;
+
+use naga::valid::{FunctionInfo, ModuleInfo};
+use naga::{
+    Arena, BinaryOperator, Block, Expression, Function, FunctionArgument, FunctionResult, GlobalVariable,
+    Handle, Literal, Module, Range, Scalar, ScalarKind, Span, Statement, Type, TypeInner, UnaryOperator,
+};
+
+use crate::statements::blocks_in;
+
+/// Rewrites a module of `#[kernel]`, whose uniform has the launch's extents. Any other stays as it is.
+pub(crate) fn hide(module: &mut Module, info: &ModuleInfo) {
+    let Some(extents) = Extents::of(module) else { return };
+    let found = |function: &Function, about: &FunctionInfo| negations(module, function, about);
+    let of_functions: Vec<Vec<Negation>> =
+        module.functions.iter().map(|(handle, function)| found(function, &info[handle])).collect();
+    let entries = module.entry_points.iter().enumerate();
+    let of_entries: Vec<Vec<Negation>> =
+        entries.map(|(at, entry)| found(&entry.function, info.get_entry_point(at))).collect();
+
+    let mut functions = Arena::new();
+    let mut made = HashMap::new();
+    for negation in of_functions.iter().chain(&of_entries).flatten() {
+        made.entry(negation.of.clone()).or_insert_with(|| {
+            let function = extents.subtraction(&mut module.types, &negation.of);
+            functions.append(function, Span::UNDEFINED)
+        });
+    }
+    if made.is_empty() {
+        return;
+    }
+    let mut old = std::mem::take(&mut module.functions);
+    let mut moved = HashMap::new();
+    for ((handle, mut function, span), negations) in old.drain().zip(&of_functions) {
+        rewrite(&mut function, negations, &made, &moved);
+        moved.insert(handle, functions.append(function, span));
+    }
+    module.functions = functions;
+    for (entry, negations) in module.entry_points.iter_mut().zip(&of_entries) {
+        rewrite(&mut entry.function, negations, &made, &moved);
+    }
+}
+
+/// A negation: where it is, what it negates, and of what type that is.
+struct Negation {
+    at: Handle<Expression>,
+    operand: Handle<Expression>,
+    of: TypeInner,
+}
+
+/// The negations of a function of which the compiler does not know the outcome, by whichever name: compilers see through
+/// subtractions from zero and products with minus one.
+fn negations(module: &Module, function: &Function, info: &FunctionInfo) -> Vec<Negation> {
+    let all = &function.expressions;
+    let operand = |expression: &Expression| match *expression {
+        Expression::Unary { op: UnaryOperator::Negate, expr } => Some(expr),
+        Expression::Binary { op: BinaryOperator::Subtract, left, right } if is_known(all, left, 0) => {
+            Some(right)
+        }
+        Expression::Binary { op: BinaryOperator::Multiply, left, right } => match () {
+            () if is_known(all, left, -1) => Some(right),
+            () if is_known(all, right, -1) => Some(left),
+            () => None,
+        },
+        _ => None,
+    };
+    let negation = |(at, expression): (Handle<Expression>, &Expression)| {
+        let operand = operand(expression)?;
+        let of = info[at].ty.inner_with(&module.types);
+        let is_word = of.scalar().is_some_and(|scalar| {
+            matches!(scalar.kind, ScalarKind::Sint | ScalarKind::Uint) && scalar.width == 4
+        });
+        let is_one = is_word && matches!(of, TypeInner::Scalar(_) | TypeInner::Vector { .. });
+        (is_one && !is_constant(all, operand)).then(|| Negation { at, operand, of: of.clone() })
+    };
+    all.iter().filter_map(negation).collect()
+}
+
+/// Whether an expression is this number, or a vector of it.
+fn is_known(all: &Arena<Expression>, expression: Handle<Expression>, number: i32) -> bool {
+    match &all[expression] {
+        Expression::Literal(Literal::I32(value)) => *value == number,
+        Expression::Literal(Literal::U32(value)) => *value == number as u32,
+        Expression::ZeroValue(_) => number == 0,
+        Expression::Splat { value, .. } => is_known(all, *value, number),
+        Expression::Compose { components, .. } => components.iter().all(|of| is_known(all, *of, number)),
+        _ => false,
+    }
+}
+
+fn is_constant(all: &Arena<Expression>, expression: Handle<Expression>) -> bool {
+    match &all[expression] {
+        Expression::Literal(_) | Expression::Constant(_) | Expression::ZeroValue(_) => true,
+        Expression::Splat { value, .. } => is_constant(all, *value),
+        Expression::Compose { components, .. } => components.iter().all(|of| is_constant(all, *of)),
+        _ => false,
+    }
+}
+
+/// Makes a function's negations calls, and all its calls ones of the functions at their new places.
+fn rewrite(
+    function: &mut Function,
+    negations: &[Negation],
+    made: &HashMap<TypeInner, Handle<Function>>,
+    moved: &HashMap<Handle<Function>, Handle<Function>>,
+) {
+    for (_, expression) in function.expressions.iter_mut() {
+        if let Expression::CallResult(called) = expression {
+            *called = moved[called];
+        }
+    }
+    let mut calls = HashMap::new();
+    for Negation { at, operand, of } in negations {
+        function.expressions[*at] = Expression::CallResult(made[of]);
+        let call = Statement::Call { function: made[of], arguments: vec![*operand], result: Some(*at) };
+        calls.insert(*at, call);
+    }
+    rewrite_block(&mut function.body, &calls, moved);
+}
+
+fn rewrite_block(
+    block: &mut Block,
+    calls: &HashMap<Handle<Expression>, Statement>,
+    moved: &HashMap<Handle<Function>, Handle<Function>>,
+) {
+    let old = std::mem::replace(block, Block::with_capacity(block.len()));
+    for (mut statement, span) in old.span_into_iter() {
+        if let Statement::Emit(range) = &statement {
+            emit(block, range, span, calls);
+            continue;
+        }
+        if let Statement::Call { function, .. } = &mut statement {
+            *function = moved[function];
+        }
+        for inner in blocks_in(&mut statement) {
+            rewrite_block(inner, calls, moved);
+        }
+        block.push(statement, span);
+    }
+}
+
+/// What a statement computes, with calls at the places of those that it computed between others.
+fn emit(
+    block: &mut Block,
+    range: &Range<Expression>,
+    span: Span,
+    calls: &HashMap<Handle<Expression>, Statement>,
+) {
+    let mut computed: Option<(Handle<Expression>, Handle<Expression>)> = None;
+    let push = |block: &mut Block, computed: Option<(_, _)>| {
+        if let Some((first, last)) = computed {
+            block.push(Statement::Emit(Range::new_from_bounds(first, last)), span);
+        }
+    };
+    for at in range.clone() {
+        if let Some(call) = calls.get(&at) {
+            push(block, computed.take());
+            block.push(call.clone(), span);
+        } else {
+            computed = Some((computed.map_or(at, |(first, _)| first), at));
+        }
+    }
+    push(block, computed);
+}
+
+/// The launch's extents, in the uniform that the text has for what it is given.
+struct Extents {
+    uniform: Handle<GlobalVariable>,
+    members: [u32; 3],
+}
+
+impl Extents {
+    fn of(module: &Module) -> Option<Self> {
+        let (uniform, global) =
+            module.global_variables.iter().find(|(_, global)| global.name.as_deref() == Some("block"))?;
+        let TypeInner::Struct { members, .. } = &module.types[global.ty].inner else { return None };
+        let member = |name: &str| {
+            let at = members.iter().position(|member| member.name.as_deref() == Some(name))?;
+            let of = &module.types[members[at].ty].inner;
+            (*of == TypeInner::Scalar(Scalar::U32)).then_some(at as u32)
+        };
+        Some(Extents { uniform, members: [member("size_0")?, member("size_1")?, member("size_2")?] })
+    }
+
+    /// A function that subtracts a number, or a vector, from zero.
+    fn subtraction(&self, types: &mut naga::UniqueArena<Type>, of: &TypeInner) -> Function {
+        let ty = types.insert(Type { name: None, inner: of.clone() }, Span::UNDEFINED);
+        let mut expressions = Arena::new();
+        let mut append = |expression| expressions.append(expression, Span::UNDEFINED);
+        let operand = append(Expression::FunctionArgument(0));
+        let uniform = append(Expression::GlobalVariable(self.uniform));
+        let top = append(Expression::Literal(Literal::U32(31)));
+        let mut first = None;
+        let [x, y, z] = self.members.map(|index| {
+            let pointer = append(Expression::AccessIndex { base: uniform, index });
+            first = first.or(Some(pointer));
+            append(Expression::Load { pointer })
+        });
+        // As many items as would make this another number than zero no launch has.
+        let both = append(Expression::Binary { op: BinaryOperator::And, left: x, right: y });
+        let all = append(Expression::Binary { op: BinaryOperator::And, left: both, right: z });
+        let mut zero = append(Expression::Binary { op: BinaryOperator::ShiftRight, left: all, right: top });
+        if of.scalar() == Some(Scalar::I32) {
+            zero = append(Expression::As { expr: zero, kind: ScalarKind::Sint, convert: Some(4) });
+        }
+        if let TypeInner::Vector { size, .. } = *of {
+            zero = append(Expression::Splat { size, value: zero });
+        }
+        let result = append(Expression::Binary { op: BinaryOperator::Subtract, left: zero, right: operand });
+        let mut body = Block::new();
+        body.push(Statement::Emit(Range::new_from_bounds(first.unwrap_or(result), result)), Span::UNDEFINED);
+        body.push(Statement::Return { value: Some(result) }, Span::UNDEFINED);
+        Function {
+            name: Some("w_negated".into()),
+            arguments: vec![FunctionArgument { name: Some("x".into()), ty, binding: None }],
+            result: Some(FunctionResult { ty, binding: None }),
+            expressions,
+            body,
+            ..Function::default()
+        }
+    }
+}
