@@ -19,6 +19,7 @@ pub use all::AllEvents;
 use crate::error::{Error, Kind, Result};
 use crate::shell::NativeCalls;
 use crate::shell::event::EventInner;
+use crate::shell::look::Looking;
 use windlass_engine::Cancelled;
 
 /// A submitted group, as a future: it resolves when the group has ended, and everything it read was well.
@@ -39,7 +40,18 @@ use windlass_engine::Cancelled;
 pub struct Event {
     pub(crate) inner: Arc<EventInner>,
     registration: Registration,
+    look: Look,
     done: bool,
+}
+
+/// Whether its waiter looks by itself ([`look`](crate::shell::look)).
+#[derive(Debug, Default)]
+enum Look {
+    /// It has not been asked whether it may.
+    #[default]
+    Due,
+    On(Looking),
+    Over,
 }
 
 /// How far a group has come.
@@ -88,7 +100,7 @@ pub enum CancelOutcome {
 
 impl Event {
     pub(crate) fn new(inner: Arc<EventInner>) -> Self {
-        Event { inner, registration: Registration::default(), done: false }
+        Event { inner, registration: Registration::default(), look: Look::Due, done: false }
     }
 
     /// How far the group has come, without waiting.
@@ -227,6 +239,23 @@ impl Event {
         events.into_iter().map(Into::into).collect()
     }
 
+    /// Looks by itself whether the group has ended, if it is one to do so, and the time for it is not over.
+    fn looks(&mut self) -> bool {
+        if let Look::Due = self.look
+            && let Some(long) = self.inner.queue.waiters_look()
+            && self.inner.cell.get().is_none()
+        {
+            self.inner.want();
+            self.look = self.inner.inner().looking(self.inner.node, long).map_or(Look::Over, Look::On);
+        }
+        let Look::On(looking) = &self.look else { return false };
+        let looks = looking.look(self.inner.inner());
+        if !looks {
+            self.look = Look::Over;
+        }
+        looks
+    }
+
     fn returned(&self, result: Result<()>) -> Result<()> {
         if result.is_err() {
             self.inner.mark_observed();
@@ -240,6 +269,15 @@ impl Future for Event {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
+        if this.looks() {
+            let Some(result) = this.inner.cell.get() else {
+                // Not registered: whoever completes the event has nobody to wake.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            };
+            this.done = true;
+            return Poll::Ready(this.returned(result));
+        }
         match this.inner.cell.poll(&mut this.registration, cx.waker()) {
             Polled::Ready(result) => {
                 this.done = true;

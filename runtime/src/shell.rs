@@ -23,6 +23,7 @@ pub(crate) mod form;
 pub(crate) mod host_side;
 mod in_use;
 pub(crate) mod limits;
+pub(crate) mod look;
 pub(crate) mod memory;
 pub(crate) mod native;
 pub(crate) mod outside;

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use windlass_kernel::{Kernel, KernelImage};
@@ -143,6 +143,9 @@ pub struct ContextInfo {
     pub pageable_upload_limit: usize,
     /// The same for copies from there into such memory.
     pub pageable_download_limit: usize,
+    /// For how long a waiter looks by itself whether its group has ended ([`Lane::look`](crate::Lane::look)), before it sleeps and is woken: for
+    /// devices on which what is short has ended before a thread that reports it could have woken anybody.
+    pub waiters_look: Duration,
 }
 
 impl ContextInfo {
@@ -159,7 +162,13 @@ impl ContextInfo {
             cold_calls_block: true,
             pageable_upload_limit: usize::MAX,
             pageable_download_limit: usize::MAX,
+            waiters_look: Duration::ZERO,
         }
+    }
+
+    /// Waiters look by themselves for so long, before they sleep.
+    pub fn waiters_look(self, long: Duration) -> Self {
+        ContextInfo { waiters_look: long, ..self }
     }
 
     /// How lanes can learn that their work has ended, the best way first.

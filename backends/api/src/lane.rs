@@ -279,6 +279,11 @@ pub unsafe trait Lane: Any + Send + Sync {
 
     /// Asks for a call of [`LaneSink::passed`] once `point`, which has been fed, is passed.
     fn arm(&self, point: Point);
+
+    /// A waiter looks whether `point`, which has been fed, is passed by now: if so, that is reported in this very call. It is
+    /// called over and over for the time of [`ContextInfo::waiters_look`](crate::ContextInfo::waiters_look), and on the threads of a
+    /// program's executor: it asks the driver once at most, and neither waits nor flushes.
+    fn look(&self, _point: Point) {}
 }
 
 impl fmt::Debug for dyn Lane {

@@ -75,6 +75,7 @@ fn info(driver: Driver, devices: Vec<DeviceInfo>) -> ContextInfo {
     ContextInfo::new(devices, memories)
         .completions(driver.completions.iter().copied())
         .pageable_limits(upload, download)
+        .waiters_look(driver.waiters_look)
 }
 
 // SAFETY: memory is a buffer of the driver's, of the requested size and without a host address; staging is a mapping by the

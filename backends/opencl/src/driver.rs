@@ -1,5 +1,7 @@
 //! What is known of drivers that no query tells, with the reason.
 
+use std::time::Duration;
+
 use windlass_backend::{CompletionStrategy, LaneDepth};
 
 use crate::device::is_nvidia;
@@ -20,6 +22,8 @@ pub(crate) struct Driver {
     pub(crate) takes_long_to_choose: bool,
     /// Its compiler must not recognise negations of integers.
     pub(crate) loses_negations: bool,
+    /// For how long waiters look by themselves: what ends within that time they need not be woken for.
+    pub(crate) waiters_look: Duration,
 }
 
 use CompletionStrategy::{Callback, Poller, Waiter};
@@ -33,6 +37,7 @@ const PROMPT: Driver = Driver {
     starts_unasked: false,
     takes_long_to_choose: false,
     loses_negations: false,
+    waiters_look: Duration::ZERO,
 };
 
 /// NVIDIA's driver keeps a processor busy for as long as an event with a callback is under way, calls back at ticks of 20 ms,
@@ -48,6 +53,8 @@ const NVIDIA: Driver = Driver {
     starts_unasked: true,
     takes_long_to_choose: true,
     loses_negations: true,
+    // A launch behind an idle while ends after 35 us.
+    waiters_look: Duration::from_micros(50),
 };
 
 impl Driver {

@@ -29,6 +29,9 @@ struct Newcomer {
     realm: Realm,
 }
 
+/// How many nodes a lane may have under way besides one that counts as alone there.
+const FEW: usize = 4;
+
 impl<S: Shell> Engine<S> {
     /// Links a new node behind everything in `preds`, and queues it if nothing holds it back.
     pub(super) fn attach(&mut self, id: NodeId, preds: &mut Preds, gates: u32, turn: &mut Turn<S>) {
@@ -257,6 +260,16 @@ impl<S: Shell> Engine<S> {
             State::Passed => self.want_inputs(id, turn),
             // It has no point to arm yet: `pop` and `confirm` look at the flag.
             _ => {}
+        }
+    }
+
+    /// Where a node is under way, if it has been fed to a lane that has little to do besides.
+    pub fn alone_on(&self, id: NodeId) -> Option<(LaneId, u64)> {
+        match self.nodes.get(id)?.state {
+            State::Fed(lane, point) if self.lanes[lane.0 as usize].in_flight.len() <= FEW => {
+                Some((lane, point))
+            }
+            _ => None,
         }
     }
 

@@ -255,7 +255,7 @@ pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
 }
 
 /// A lane that panicked where it cannot refuse: it is not known what has become of what it was fed.
-fn dead_lane(panic: &Panicked, doing: &str) -> Cause {
+pub(super) fn dead_lane(panic: &Panicked, doing: &str) -> Cause {
     let error = BackendError::Lost(format!("its lane panicked: {panic}"));
     Cause(Error::backend(error, doing))
 }

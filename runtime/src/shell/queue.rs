@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use windlass_backend::ClockSample;
 use windlass_sync::account::{Account, Generation};
@@ -34,6 +35,11 @@ impl fmt::Debug for QueueCore {
 }
 
 impl QueueCore {
+    /// For how long the waiters of its groups look by themselves, if at all.
+    pub(crate) fn waiters_look(&self) -> Option<Duration> {
+        Some(self.slot.context.native.info().waiters_look).filter(|long| !long.is_zero())
+    }
+
     pub(crate) fn new(
         inner: Arc<Inner>,
         slot: Arc<DeviceSlot>,

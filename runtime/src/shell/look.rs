@@ -1,0 +1,58 @@
+//! Waiters that look before they sleep.
+//!
+//! A thread that reports the end of a group has to wake the thread that waits for it, which takes longer than what is short
+//! takes on some devices. There a waiter with little before it asks the lane by itself, for a moment: each time that it is
+//! polled, and it asks its executor to be polled again, behind whatever else there is to do. So its thread never sleeps,
+//! and nobody has to wake it; and no task is held up for longer than it takes to ask a driver once.
+//!
+//! The report comes as any other: whichever thread asks first gives it. The groups that can go on then are fed by the
+//! executor, as behind any poll ([`NativeCalls::Elsewhere`](super::NativeCalls)).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_backend::Point;
+use windlass_engine::NodeId;
+use windlass_sync::panics::catch;
+
+use super::feed::dead_lane;
+use super::{Inner, LaneShell, sink};
+
+/// What a waiter looks at, and until when.
+#[derive(Debug)]
+pub(crate) struct Looking {
+    lane: Arc<LaneShell>,
+    point: Point,
+    until: Instant,
+}
+
+impl Looking {
+    /// Asks the lane, unless the time for that is over; says whether it was not.
+    pub(crate) fn look(&self, inner: &Arc<Inner>) -> bool {
+        if Instant::now() >= self.until {
+            return false;
+        }
+        let asked = sink::defer_reports(|| catch(|| self.lane.native.look(self.point)));
+        if let Err(panic) = asked {
+            let cause = dead_lane(&panic, "looking at a lane");
+            inner.enter_without_native_calls(|state, turn| state.lose_lane(self.lane.id, cause, turn));
+        }
+        // The lane reported from inside the call, where no more was done than to leave a message.
+        if sink::take_left_messages() {
+            inner.enter_without_native_calls(|_, _| {});
+        }
+        true
+    }
+}
+
+impl Inner {
+    /// What the waiter for a node may look at for so long, if there is little before it.
+    pub(crate) fn looking(self: &Arc<Self>, node: NodeId, long: Duration) -> Option<Looking> {
+        let found = self.enter_without_native_calls(|state, _| {
+            let (lane, point) = state.engine.alone_on(node)?;
+            Some((state.lanes[lane.0 as usize].clone()?, Point(point)))
+        });
+        let (lane, point) = found?;
+        Some(Looking { lane, point, until: Instant::now() + long })
+    }
+}
