@@ -123,6 +123,9 @@ const MANY: u64 = 16;
 /// How long a group may take, by what the last report covered.
 const QUICK: Duration = Duration::from_micros(20);
 
+/// Between two looks of a waiter not more than this passes.
+const LOOKED: Duration = Duration::from_micros(5);
+
 struct Table {
     /// Groups whose statuses have not been read, in the order of their points.
     live: VecDeque<Arc<Enqueued>>,
@@ -137,6 +140,8 @@ struct Table {
     retired: (Point, Instant),
     /// Whether groups have been quick lately.
     is_quick: bool,
+    /// When a waiter looked last.
+    looked: Option<Instant>,
     /// Why nothing more will end.
     lost: Option<BackendError>,
 }
@@ -151,6 +156,7 @@ impl Table {
             untold: None,
             retired: (Point(0), Instant::now()),
             is_quick: false,
+            looked: None,
             lost: None,
         }
     }
@@ -298,6 +304,25 @@ impl Progress {
         let groups: SmallVec<[Arc<Enqueued>; 8]> = table.live.range(..end).cloned().collect();
         drop(table);
         groups.iter().find(|group| !group.has_ended()).cloned()
+    }
+
+    /// A waiter looks: settles what it looks at, if that has been passed.
+    pub(crate) fn look(&self, point: Point) {
+        let mut table = lock(&self.table);
+        table.looked = Some(Instant::now());
+        let teller = table.teller(point);
+        drop(table);
+        if let Teller::Group(group) = teller
+            && group.has_ended()
+        {
+            // Its event may speak for the point, and then is what shows a failure.
+            self.settle(group.point.max(point));
+        }
+    }
+
+    /// Whether a waiter looks, over and over, so that nobody else need ask.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        lock(&self.table).looked.is_some_and(|when| when.elapsed() < LOOKED)
     }
 
     /// Whether something was fed at or above `point`.
