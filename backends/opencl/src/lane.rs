@@ -21,8 +21,9 @@ use windlass_backend::{
 use windlass_sync::facade::{Mutex, lock};
 
 use crate::driver::Driver;
+use crate::enqueued::Enqueued;
 use crate::error::unsupported;
-use crate::event::{Enqueued, Progress, Teller};
+use crate::event::{Progress, Teller};
 use crate::feeding::Feeding;
 use crate::kernel;
 use crate::memory::{self, Transfer};

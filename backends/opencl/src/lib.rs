@@ -20,6 +20,7 @@ mod context;
 mod described_args;
 mod device;
 mod driver;
+mod enqueued;
 mod error;
 mod event;
 mod feeding;

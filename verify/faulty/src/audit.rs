@@ -29,6 +29,8 @@ pub struct Audit {
     pub flushes: u64,
     /// Calls of `arm`.
     pub arms: u64,
+    /// Calls of `look`.
+    pub looks: u64,
     /// Calls of `allocate` and `allocate_staging`.
     pub allocates: u64,
     /// Calls of `trim`.

@@ -1,5 +1,7 @@
 //! What the devices are like.
 
+use std::time::Duration;
+
 use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendId, CompletionStrategy, Contents, ContextInfo, DeviceInfo,
     DeviceKey, DeviceKind, DomainId, HostAccess, ImageLimits, LaneDepth, Limits, MemoryIndex, MemoryInfo,
@@ -49,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) aspects: Vec<Aspect>,
     pub(crate) limits: Limits,
     pub(crate) truly_waits: bool,
+    /// For how long waiters look by themselves.
+    pub(crate) waiters_look: Duration,
 }
 
 /// The images that memory with images holds.
@@ -86,6 +90,7 @@ impl Default for FaultyBuilder {
             aspects: Vec::new(),
             limits: Limits::default(),
             truly_waits: false,
+            waiters_look: Duration::ZERO,
         };
         FaultyBuilder { config }
     }
@@ -184,7 +189,7 @@ impl FaultyBuilder {
 
     /// Two GPUs as CUDA shows them: streams of 1,021 commands of which 56 may report, copy engines, one domain with direct
     /// copies, stream-ordered memory with any contents, images, pinned and managed memory, pointers, a clock, priorities, graphs,
-    /// native code; uploads of up to 64 KiB out of pageable memory return at once, downloads into it never do, and frees of pinned
+    /// native code; waiters look for 50 us; uploads of up to 64 KiB out of pageable memory return at once, downloads into it never do, and frees of pinned
     /// memory, builds and pinning block while a kernel runs.
     pub fn like_cuda(self) -> Self {
         let limits = Limits::default().work_group(1024, 48 << 10);
@@ -195,6 +200,7 @@ impl FaultyBuilder {
             .depths(1021, 56)
             .one_domain()
             .reports_by_callback()
+            .waiters_look(Duration::from_micros(50))
             .pageable_limits(64 << 10, 0)
             .limits(limits)
             .reaches(MemoryKind::Host, HostAccess::Coherent)
@@ -207,6 +213,12 @@ impl FaultyBuilder {
             .aspect(Aspect::Priorities)
             .aspect(Aspect::Sequences)
             .aspect(Aspect::NativeCode)
+    }
+
+    /// Waiters look by themselves for so long.
+    pub fn waiters_look(mut self, long: Duration) -> Self {
+        self.config.waiters_look = long;
+        self
     }
 
     /// Runs what it is fed at once, on the thread that feeds it: a device that needs no control.
@@ -308,7 +320,8 @@ impl Config {
         memories.push(MemoryInfo::new().fresh(self.fresh).host(HostAccess::Coherent));
         let mut info = ContextInfo::new(infos, memories)
             .completions([CompletionStrategy::Callback, CompletionStrategy::Waiter])
-            .pageable_limits(self.pageable.0, self.pageable.1);
+            .pageable_limits(self.pageable.0, self.pageable.1)
+            .waiters_look(self.waiters_look);
         if self.one_domain {
             info = info.domain(DomainId(7));
         }

@@ -216,6 +216,25 @@ unsafe impl Lane for FaultyLane {
         assert!(!panics, "a scripted panic in arm");
         self.shared.after_call();
     }
+
+    fn look(&self, point: Point) {
+        let mut machine = self.shared.lock();
+        machine.audit.looks += 1;
+        let panics = machine.script.panics_now(Call::Look);
+        let context = &machine.contexts[self.context];
+        let (lost, abandoned) = (context.lost.is_some(), context.abandoned);
+        let lane = &machine.lanes[self.at];
+        let was_fed = point.0 <= lane.fed;
+        let is_over = lane.done >= point.0 && lane.reported < point.0 && !abandoned;
+        drop(machine);
+        if !was_fed && !lost {
+            self.shared.breach(format!("{point:?} was looked at, and never fed"));
+        }
+        assert!(!panics, "a scripted panic in look");
+        if is_over {
+            self.shared.report(self.at);
+        }
+    }
 }
 
 impl Drop for FaultyLane {

@@ -38,6 +38,8 @@ pub enum Call {
     Flush,
     /// `Lane::arm`.
     Arm,
+    /// `Lane::look`.
+    Look,
     /// `Context::allocate`.
     Allocate,
     /// `Context::allocate_staging`.

@@ -22,6 +22,8 @@ mod homes;
 mod interop;
 #[path = "scenarios/limits.rs"]
 mod limits;
+#[path = "scenarios/look.rs"]
+mod look;
 #[path = "scenarios/loss.rs"]
 mod loss;
 #[path = "scenarios/memories.rs"]

@@ -1,6 +1,7 @@
 //! Verdicts: when they come, and what they cover.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 use windlass_backend::{
@@ -9,7 +10,7 @@ use windlass_backend::{
 };
 use windlass_kernel::{LaunchRange, Slot, SlotAccess, Word};
 
-use crate::rig::{Line, Rig, bytes_of, copy, fill, kernel, launch, rigs, skipped, words};
+use crate::rig::{Line, PATIENCE, Rig, bytes_of, copy, fill, kernel, launch, rigs, skipped, words};
 
 /// A kernel that takes a while: each round needs the one before.
 const CHURN: &str = "
@@ -94,6 +95,28 @@ fn arming_after_completion_reports_too() {
         }
         let reported: Vec<_> = line.sink.verdicts().iter().map(|v| v.upto).collect();
         assert_eq!(reported, [Point(1), Point(2), Point(3)]);
+    }
+}
+
+/// Whatever else would report it, and nothing was asked to.
+#[test]
+fn a_look_reports_what_has_been_passed() {
+    for rig in rigs() {
+        let (line, memory, region) = (rig.line(0), rig.memory(64), Region::line(0, 64));
+        for point in 1..=3 {
+            line.feed(point, &[], fill(&*memory, region, &[1])).expect("it is fed");
+        }
+        line.lane.flush();
+        let begun = Instant::now();
+        while line.sink.verdicts().is_empty() {
+            assert!(begun.elapsed() < PATIENCE, "on {}: it has ended, and no look finds out", rig.name);
+            line.lane.look(Point(2));
+        }
+        assert!(line.sink.verdicts()[0].upto >= Point(2) && line.sink.failed().is_empty(), "on {}", rig.name);
+        let told = line.sink.verdicts().len();
+        line.lane.look(Point(2));
+        assert_eq!(line.sink.verdicts().len(), told, "on {}: once is enough", rig.name);
+        line.finish(3);
     }
 }
 

@@ -16,7 +16,7 @@ use windlass_kernel::{Kernel, KernelImage, Range, Slot};
 use windlass_opencl::OpenCl;
 
 /// Far longer than anything here takes, so that a lost verdict is an error and not a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A sink that keeps all verdicts.
 #[derive(Debug, Default)]
