@@ -241,15 +241,19 @@ impl Event {
 
     /// Looks by itself whether the group has ended, if it is one to do so, and the time for it is not over.
     fn looks(&mut self) -> bool {
-        if let Look::Due = self.look
-            && let Some(long) = self.inner.queue.waiters_look()
-            && self.inner.cell.get().is_none()
-        {
-            self.inner.want();
-            self.look = self.inner.inner().looking(self.inner.node, long).map_or(Look::Over, Look::On);
+        if let Look::Over = self.look {
+            return false;
         }
-        let Look::On(looking) = &self.look else { return false };
-        let looks = looking.look(self.inner.inner());
+        let inner = &self.inner;
+        let Some(long) = inner.queue.waiters_look().filter(|_| inner.cell.get().is_none()) else {
+            self.look = Look::Over;
+            return false;
+        };
+        if let Look::Due = self.look {
+            inner.want();
+            self.look = inner.inner().looking(inner.node, long).map_or(Look::Over, Look::On);
+        }
+        let looks = matches!(&self.look, Look::On(looking) if looking.look(inner.inner()));
         if !looks {
             self.look = Look::Over;
         }

@@ -47,6 +47,8 @@
 //! - [`Lane::arm`] asks later for one call of [`LaneSink::passed`] as soon as the given point, which was fed, has been passed (at
 //!   once, if it has been). Each armed point gets a call, or is covered by a later point's call. Nothing is reported
 //!   unless it was armed, except at the backend's own liking.
+//! - [`Lane::look`] asks whether a point has been passed by now, and reports it then and there if so. Only waiters of contexts with
+//!   [`ContextInfo::waiters_look`] call it, over and over for that time; a lane that has nothing to say to it need not have it.
 //! - A [`Verdict`] covers all points up to its own. It names every failure among those not covered by an earlier
 //!   verdict of that lane. Where a driver shows failure only per command, keep each command's event until its status
 //!   was read.

@@ -293,7 +293,9 @@ unsafe impl Lane for OpenClLane {
     }
 
     fn look(&self, point: Point) {
-        self.stream.progress.look(point);
+        if !self.lanes.is_given_up() {
+            self.stream.progress.look(point);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ struct Newcomer {
     realm: Realm,
 }
 
-/// How many nodes a lane may have under way besides one that counts as alone there.
+/// Of no more nodes than these under way on a lane each counts as alone there.
 const FEW: usize = 4;
 
 impl<S: Shell> Engine<S> {

@@ -8,7 +8,7 @@
 //! The report comes as any other: whichever thread asks first gives it. The groups that can go on then are fed by the
 //! executor, as behind any poll ([`NativeCalls::Elsewhere`](super::NativeCalls)).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use windlass_backend::Point;
@@ -21,7 +21,8 @@ use super::{Inner, LaneShell, sink};
 /// What a waiter looks at, and until when.
 #[derive(Debug)]
 pub(crate) struct Looking {
-    lane: Arc<LaneShell>,
+    /// Not kept: an event may outlive the lanes of its device, which are closed with their context.
+    lane: Weak<LaneShell>,
     point: Point,
     until: Instant,
 }
@@ -29,13 +30,11 @@ pub(crate) struct Looking {
 impl Looking {
     /// Asks the lane, unless the time for that is over; says whether it was not.
     pub(crate) fn look(&self, inner: &Arc<Inner>) -> bool {
-        if Instant::now() >= self.until {
-            return false;
-        }
-        let asked = sink::defer_reports(|| catch(|| self.lane.native.look(self.point)));
+        let Some(lane) = self.lane.upgrade().filter(|_| Instant::now() < self.until) else { return false };
+        let asked = sink::defer_reports(|| catch(|| lane.native.look(self.point)));
         if let Err(panic) = asked {
             let cause = dead_lane(&panic, "looking at a lane");
-            inner.enter_without_native_calls(|state, turn| state.lose_lane(self.lane.id, cause, turn));
+            inner.enter_without_native_calls(|state, turn| state.lose_lane(lane.id, cause, turn));
         }
         // The lane reported from inside the call, where no more was done than to leave a message.
         if sink::take_left_messages() {
@@ -50,7 +49,7 @@ impl Inner {
     pub(crate) fn looking(self: &Arc<Self>, node: NodeId, long: Duration) -> Option<Looking> {
         let found = self.enter_without_native_calls(|state, _| {
             let (lane, point) = state.engine.alone_on(node)?;
-            Some((state.lanes[lane.0 as usize].clone()?, Point(point)))
+            Some((Arc::downgrade(state.lanes[lane.0 as usize].as_ref()?), Point(point)))
         });
         let (lane, point) = found?;
         Some(Looking { lane, point, until: Instant::now() + long })
