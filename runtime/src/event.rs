@@ -45,10 +45,9 @@ pub struct Event {
 }
 
 /// Whether its waiter looks by itself ([`look`](crate::shell::look)).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Look {
     /// It has not been asked whether it may.
-    #[default]
     Due,
     On(Looking),
     Over,

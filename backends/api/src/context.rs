@@ -143,7 +143,7 @@ pub struct ContextInfo {
     pub pageable_upload_limit: usize,
     /// The same for copies from there into such memory.
     pub pageable_download_limit: usize,
-    /// For how long a waiter looks by itself whether its group has ended ([`Lane::look`](crate::Lane::look)), before it sleeps and is woken: for
+    /// For how long a waiter looks by itself whether its group has ended ([`Lane::look`]), before it sleeps and is woken: for
     /// devices on which what is short has ended before a thread that reports it could have woken anybody.
     pub waiters_look: Duration,
 }
