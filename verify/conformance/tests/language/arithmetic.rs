@@ -353,8 +353,8 @@ fn all_small_products_saturate() {
     });
 }
 
-/// With divisions of 64 bits beside products of 32: of both together NVIDIA's compiler for Vulkan made nothing while a product
-/// was divided to see whether it fits.
+/// With divisions of 64 bits beside products of 32: of some kernels with both NVIDIA's compiler for Vulkan made nothing while a
+/// product was divided to see whether it fits.
 #[windlass::kernel]
 fn wide_products(a: &[i64], b: &[i64], out: &mut View<i64, 2>) {
     let i = global_id(0);
