@@ -20,7 +20,7 @@ pub(crate) struct Driver {
     pub(crate) starts_unasked: bool,
     /// A launch that leaves the size of its groups open costs more than one that names it.
     pub(crate) takes_long_to_choose: bool,
-    /// Its compiler must not recognise negations of integers.
+    /// Its compiler must not recognise negations and complements of integers.
     pub(crate) loses_negations: bool,
     /// For how long waiters look by themselves: what ends within that time they need not be woken for.
     pub(crate) waiters_look: Duration,
@@ -39,6 +39,9 @@ const PROMPT: Driver = Driver {
     loses_negations: false,
     waiters_look: Duration::ZERO,
 };
+
+/// Intel's compiler gets the largest (or least) of three integers wrong of which one is a complement, `max(y, max(x, ~s))`.
+const INTEL: Driver = Driver { loses_negations: true, ..PROMPT };
 
 /// NVIDIA's driver keeps a processor busy for as long as an event with a callback is under way, calls back at ticks of 20 ms,
 /// and keeps one busy as well where a thread waits for an event. To ask for an event's status takes it a tenth of a
@@ -60,6 +63,10 @@ const NVIDIA: Driver = Driver {
 impl Driver {
     /// The driver of a device with these extensions.
     pub(crate) fn of(extensions: &[&str]) -> Self {
-        if is_nvidia(extensions) { NVIDIA } else { PROMPT }
+        match () {
+            () if is_nvidia(extensions) => NVIDIA,
+            () if extensions.iter().any(|name| name.starts_with("cl_intel_")) => INTEL,
+            () => PROMPT,
+        }
     }
 }

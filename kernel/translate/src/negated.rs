@@ -1,8 +1,9 @@
-//! Negations of integers that a device's compiler does not recognise, for one that loses them.
+//! Negations and complements of integers that a device's compiler does not recognise, for one that loses them.
 //!
-//! Each becomes a subtraction from a zero that the launch gives. It is made of the launch's three extents, of which no
-//! compiler knows that they are not all of 32 bits. The subtraction is a function in front of all others, for every type that
-//! is negated: the IR has an expression only behind those that it is made of, so nothing can be put before one but a call.
+//! A negation becomes a subtraction from a zero that the launch gives, and a complement an exclusive or with one less than that. The
+//! zero is made of the launch's three extents, of which no compiler knows that they are not all of 32 bits. Either is a function
+//! in front of all others, for every type of operands: the IR has an expression only behind those that it is made of, so
+//! nothing can be put before one but a call.
 
 use std::collections::HashMap;
 
@@ -27,8 +28,8 @@ pub(crate) fn hide(module: &mut Module, info: &ModuleInfo) {
     let mut functions = Arena::new();
     let mut made = HashMap::new();
     for negation in of_functions.iter().chain(&of_entries).flatten() {
-        made.entry(negation.of.clone()).or_insert_with(|| {
-            let function = extents.subtraction(&mut module.types, &negation.of);
+        made.entry(negation.what()).or_insert_with(|| {
+            let function = extents.function(&mut module.types, negation);
             functions.append(function, Span::UNDEFINED)
         });
     }
@@ -47,37 +48,62 @@ pub(crate) fn hide(module: &mut Module, info: &ModuleInfo) {
     }
 }
 
-/// A negation: where it is, what it negates, and of what type that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Way {
+    Negated,
+    Complement,
+}
+
+/// What is done with which type.
+type What = (Way, TypeInner);
+
+/// A negation or a complement: where it is, what it is made of, and of what type that is.
 struct Negation {
     at: Handle<Expression>,
     operand: Handle<Expression>,
+    way: Way,
     of: TypeInner,
 }
 
-/// The negations of a function of which the compiler does not know the outcome, by whichever name: compilers see through
+impl Negation {
+    fn what(&self) -> What {
+        (self.way, self.of.clone())
+    }
+}
+
+/// Those of a function of which the compiler does not know the outcome, by whichever name: compilers see through
 /// subtractions from zero and products with minus one.
 fn negations(module: &Module, function: &Function, info: &FunctionInfo) -> Vec<Negation> {
     let all = &function.expressions;
-    let operand = |expression: &Expression| match *expression {
-        Expression::Unary { op: UnaryOperator::Negate, expr } => Some(expr),
-        Expression::Binary { op: BinaryOperator::Subtract, left, right } if is_known(all, left, 0) => {
-            Some(right)
-        }
-        Expression::Binary { op: BinaryOperator::Multiply, left, right } => match () {
-            () if is_known(all, left, -1) => Some(right),
-            () if is_known(all, right, -1) => Some(left),
-            () => None,
-        },
-        _ => None,
+    let beside = |left, right, number| match () {
+        () if is_known(all, left, number) => Some(right),
+        () if is_known(all, right, number) => Some(left),
+        () => None,
+    };
+    let operand = |expression: &Expression| {
+        use BinaryOperator as B;
+        let (way, operand) = match *expression {
+            Expression::Unary { op: UnaryOperator::Negate, expr } => (Way::Negated, Some(expr)),
+            Expression::Unary { op: UnaryOperator::BitwiseNot, expr } => (Way::Complement, Some(expr)),
+            Expression::Binary { op: B::Subtract, left, right } => {
+                (Way::Negated, is_known(all, left, 0).then_some(right))
+            }
+            Expression::Binary { op: B::Multiply, left, right } => (Way::Negated, beside(left, right, -1)),
+            Expression::Binary { op: B::ExclusiveOr, left, right } => {
+                (Way::Complement, beside(left, right, -1))
+            }
+            _ => return None,
+        };
+        Some((way, operand?))
     };
     let negation = |(at, expression): (Handle<Expression>, &Expression)| {
-        let operand = operand(expression)?;
+        let (way, operand) = operand(expression)?;
         let of = info[at].ty.inner_with(&module.types);
         let is_word = of.scalar().is_some_and(|scalar| {
             matches!(scalar.kind, ScalarKind::Sint | ScalarKind::Uint) && scalar.width == 4
         });
         let is_one = is_word && matches!(of, TypeInner::Scalar(_) | TypeInner::Vector { .. });
-        (is_one && !is_constant(all, operand)).then(|| Negation { at, operand, of: of.clone() })
+        (is_one && !is_constant(all, operand)).then(|| Negation { at, operand, way, of: of.clone() })
     };
     all.iter().filter_map(negation).collect()
 }
@@ -107,7 +133,7 @@ fn is_constant(all: &Arena<Expression>, expression: Handle<Expression>) -> bool 
 fn rewrite(
     function: &mut Function,
     negations: &[Negation],
-    made: &HashMap<TypeInner, Handle<Function>>,
+    made: &HashMap<What, Handle<Function>>,
     moved: &HashMap<Handle<Function>, Handle<Function>>,
 ) {
     for (_, expression) in function.expressions.iter_mut() {
@@ -116,10 +142,11 @@ fn rewrite(
         }
     }
     let mut calls = HashMap::new();
-    for Negation { at, operand, of } in negations {
-        function.expressions[*at] = Expression::CallResult(made[of]);
-        let call = Statement::Call { function: made[of], arguments: vec![*operand], result: Some(*at) };
-        calls.insert(*at, call);
+    for negation in negations {
+        let (at, called) = (negation.at, made[&negation.what()]);
+        function.expressions[at] = Expression::CallResult(called);
+        let arguments = vec![negation.operand];
+        calls.insert(at, Statement::Call { function: called, arguments, result: Some(at) });
     }
     rewrite_block(&mut function.body, &calls, moved);
 }
@@ -188,14 +215,17 @@ impl Extents {
         Some(Extents { uniform, members: [member("size_0")?, member("size_1")?, member("size_2")?] })
     }
 
-    /// A function that subtracts a number, or a vector, from zero.
-    fn subtraction(&self, types: &mut naga::UniqueArena<Type>, of: &TypeInner) -> Function {
+    /// A function that makes the negation, or the complement, of a number or a vector.
+    fn function(&self, types: &mut naga::UniqueArena<Type>, negation: &Negation) -> Function {
+        let Negation { way, of, .. } = negation;
+        let is_signed = of.scalar() == Some(Scalar::I32);
         let ty = types.insert(Type { name: None, inner: of.clone() }, Span::UNDEFINED);
         let mut expressions = Arena::new();
         let mut append = |expression| expressions.append(expression, Span::UNDEFINED);
         let operand = append(Expression::FunctionArgument(0));
         let uniform = append(Expression::GlobalVariable(self.uniform));
         let top = append(Expression::Literal(Literal::U32(31)));
+        let one = append(Expression::Literal(if is_signed { Literal::I32(1) } else { Literal::U32(1) }));
         let mut first = None;
         let [x, y, z] = self.members.map(|index| {
             let pointer = append(Expression::AccessIndex { base: uniform, index });
@@ -205,19 +235,24 @@ impl Extents {
         // As many items as would make this another number than zero no launch has.
         let both = append(Expression::Binary { op: BinaryOperator::And, left: x, right: y });
         let all = append(Expression::Binary { op: BinaryOperator::And, left: both, right: z });
-        let mut zero = append(Expression::Binary { op: BinaryOperator::ShiftRight, left: all, right: top });
-        if of.scalar() == Some(Scalar::I32) {
-            zero = append(Expression::As { expr: zero, kind: ScalarKind::Sint, convert: Some(4) });
+        let mut left = append(Expression::Binary { op: BinaryOperator::ShiftRight, left: all, right: top });
+        if is_signed {
+            left = append(Expression::As { expr: left, kind: ScalarKind::Sint, convert: Some(4) });
+        }
+        let mut op = BinaryOperator::Subtract;
+        if *way == Way::Complement {
+            left = append(Expression::Binary { op, left, right: one });
+            op = BinaryOperator::ExclusiveOr;
         }
         if let TypeInner::Vector { size, .. } = *of {
-            zero = append(Expression::Splat { size, value: zero });
+            left = append(Expression::Splat { size, value: left });
         }
-        let result = append(Expression::Binary { op: BinaryOperator::Subtract, left: zero, right: operand });
+        let result = append(Expression::Binary { op, left, right: operand });
         let mut body = Block::new();
         body.push(Statement::Emit(Range::new_from_bounds(first.unwrap_or(result), result)), Span::UNDEFINED);
         body.push(Statement::Return { value: Some(result) }, Span::UNDEFINED);
         Function {
-            name: Some("w_negated".into()),
+            name: Some(if *way == Way::Negated { "w_negated" } else { "w_complement" }.into()),
             arguments: vec![FunctionArgument { name: Some("x".into()), ty, binding: None }],
             result: Some(FunctionResult { ty, binding: None }),
             expressions,

@@ -145,7 +145,7 @@ impl Checked {
         self.changed(crate::unbranched::unbranch)
     }
 
-    /// The module with negations of integers that a device's compiler does not recognise as such: for compilers that lose some. Only
+    /// The module with negations and complements of integers that a device's compiler does not recognise as such: for compilers that lose some. Only
     /// modules whose uniform `block` has the launch's extents are changed.
     ///
     /// ```
