@@ -185,7 +185,7 @@ fn has_passed(progress: &Progress, point: Point, pace: &Pace) -> bool {
     true
 }
 
-/// Has this thread's sleeps end in time: Linux lets them take 50 us longer, by which a group of 0.2 ms would end a third later.
+/// Has this thread's sleeps end in time: Linux lets them take 50 us longer, by which one of 0.2 ms would be a fifth late.
 fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));

@@ -103,7 +103,14 @@ fn negations(module: &Module, function: &Function, info: &FunctionInfo) -> Vec<N
             matches!(scalar.kind, ScalarKind::Sint | ScalarKind::Uint) && scalar.width == 4
         });
         let is_one = is_word && matches!(of, TypeInner::Scalar(_) | TypeInner::Vector { .. });
-        (is_one && !is_constant(all, operand)).then(|| Negation { at, operand, way, of: of.clone() })
+        // A known vector times a number is none of a number.
+        let is_whole = info[operand].ty.inner_with(&module.types) == of;
+        (is_one && is_whole && !is_constant(all, operand)).then(|| Negation {
+            at,
+            operand,
+            way,
+            of: of.clone(),
+        })
     };
     all.iter().filter_map(negation).collect()
 }
@@ -259,5 +266,36 @@ impl Extents {
             body,
             ..Function::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::wgsl::Checked;
+
+    /// How many functions a text has that ends so, once its negations and complements are hidden.
+    fn functions(expression: &str) -> usize {
+        let text = format!(
+            "struct Block {{ size_0: u32, size_1: u32, size_2: u32 }}
+            @group(0) @binding(0) var<storage, read_write> v: array<vec2<i32>>;
+            @group(0) @binding(1) var<uniform> block: Block;
+            @compute @workgroup_size(64) fn main() {{ v[0] = {expression}; }}"
+        );
+        let checked = Checked::parse(&text).expect("the text is right");
+        checked.with_hidden_negations().expect("it stays right").module().functions.len()
+    }
+
+    #[test]
+    fn what_is_negated_by_any_name_is_hidden() {
+        let hidden = ["-v[1]", "vec2(0i) - v[1]", "v[1] * -1i", "vec2(-1i) * v[1]", "~v[1]", "vec2(-v[1].x)"];
+        hidden.into_iter().for_each(|expression| assert_eq!(functions(expression), 1, "{expression}"));
+        assert_eq!(functions("~v[1] - -v[2]"), 2);
+    }
+
+    /// Seen to fail, with a text that is wrong, while a number was taken for the vector that it is multiplied to.
+    #[test]
+    fn what_is_known_or_no_negation_stays() {
+        let others = ["v[1] - v[2]", "vec2(-1i) * v[1].x", "-vec2(3i)", "vec2(1i) - v[1]"];
+        others.into_iter().for_each(|expression| assert_eq!(functions(expression), 0, "{expression}"));
     }
 }
