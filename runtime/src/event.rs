@@ -19,7 +19,7 @@ pub use all::AllEvents;
 use crate::error::{Error, Kind, Result};
 use crate::shell::NativeCalls;
 use crate::shell::event::EventInner;
-use crate::shell::look::Looking;
+use crate::shell::look::Look;
 use windlass_engine::Cancelled;
 
 /// A submitted group, as a future: it resolves when the group has ended, and everything it read was well.
@@ -42,15 +42,6 @@ pub struct Event {
     registration: Registration,
     look: Look,
     done: bool,
-}
-
-/// Whether its waiter looks by itself ([`look`](crate::shell::look)).
-#[derive(Debug)]
-enum Look {
-    /// It has not been asked whether it may.
-    Due,
-    On(Looking),
-    Over,
 }
 
 /// How far a group has come.
@@ -240,23 +231,15 @@ impl Event {
 
     /// Looks by itself whether the group has ended, if it is one to do so, and the time for it is not over.
     fn looks(&mut self) -> bool {
-        if let Look::Over = self.look {
-            return false;
-        }
         let inner = &self.inner;
-        let Some(long) = inner.queue.waiters_look().filter(|_| inner.cell.get().is_none()) else {
-            self.look = Look::Over;
+        if self.look.is_over() || inner.cell.get().is_some() {
             return false;
-        };
-        if let Look::Due = self.look {
+        }
+        self.look.again(inner.inner(), || {
+            let long = inner.queue.waiters_look()?;
             inner.want();
-            self.look = inner.inner().looking(inner.node, long).map_or(Look::Over, Look::On);
-        }
-        let looks = matches!(&self.look, Look::On(looking) if looking.look(inner.inner()));
-        if !looks {
-            self.look = Look::Over;
-        }
-        looks
+            inner.inner().looking(inner.node, long)
+        })
     }
 
     fn returned(&self, result: Result<()>) -> Result<()> {

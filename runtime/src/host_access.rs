@@ -7,6 +7,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::DeviceCopy;
@@ -15,10 +16,11 @@ use windlass_sync::cell::Registration;
 use crate::buffer::{Buffer, Early};
 use crate::error::{Error, Result};
 use crate::host_view::Held;
-use crate::shell::Inner;
 use crate::shell::host_side::GuardCell;
+use crate::shell::look::Look;
 use crate::shell::memory::heap;
 use crate::shell::work::Work;
+use crate::shell::{Inner, NativeCalls};
 use windlass_engine::{GuardPlan, Mode, NodeId, RootId};
 
 /// A guard's place in the order, given back when this is dropped.
@@ -37,6 +39,8 @@ struct Ordered {
     node: NodeId,
     root: RootId,
     guard: Arc<GuardCell>,
+    /// For how long its waiter looks by itself.
+    looks: Option<Duration>,
 }
 
 impl Place {
@@ -45,6 +49,12 @@ impl Place {
             Place::Bound(place) => &place.guard,
             Place::Early(early) => early.guard(),
         }
+    }
+
+    /// Looks whether what it waits for has been copied, if this is one to do so.
+    fn looks(&self, look: &mut Look) -> bool {
+        let Place::Bound(Ordered { inner, node, guard, looks: Some(long), .. }) = self else { return false };
+        !look.is_over() && guard.cell.get().is_none() && look.again(inner, || inner.looking(*node, *long))
     }
 }
 
@@ -66,12 +76,13 @@ struct Acquire<T, const D: usize> {
     mode: Mode,
     at: &'static Location<'static>,
     place: Option<Place>,
+    look: Look,
     registration: Registration,
 }
 
 impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
     fn new(buffer: Buffer<T, D>, mode: Mode, at: &'static Location<'static>) -> Self {
-        Acquire { buffer, mode, at, place: None, registration: Registration::default() }
+        Acquire { buffer, mode, at, place: None, look: Look::Due, registration: Registration::default() }
     }
 
     fn take_place(&self) -> Result<Place> {
@@ -89,14 +100,17 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let guard = Arc::new(GuardCell::new(self.at));
         let (bounds, mode) = self.buffer.guarded(&binding, self.mode);
         let mut spare = self.spare();
-        let node = inner.enter_without_native_calls(|state, turn| {
+        let looks = (self.mode != Mode::Overwrite).then(|| inner.readers_look(binding.root)).flatten();
+        // Who looks asks for the copy here, too: otherwise another thread had to be woken for that.
+        let calls = if looks.is_some() { NativeCalls::Few } else { NativeCalls::Elsewhere };
+        let node = inner.enter_with(calls, |state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
             let plan = GuardPlan { root: binding.root, bounds, mode, work };
             Ok::<_, Error>(state.engine.plan_guard(plan, &mut spare, turn))
         })?;
         inner.watch.start(inner);
-        Ok(Place::Bound(Ordered { inner: inner.clone(), node, root: binding.root, guard }))
+        Ok(Place::Bound(Ordered { inner: inner.clone(), node, root: binding.root, guard, looks }))
     }
 
     /// Memory for the host's copy, in case that there is none yet and nobody else uses the buffer: then nothing has to be
@@ -116,6 +130,11 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
             }
         }
         let Some(place) = &self.place else { return Poll::Pending };
+        if place.looks(&mut self.look) && place.guard().cell.get().is_none() {
+            // Not registered: who grants the memory has nobody to wake.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         std::task::ready!(place.guard().cell.poll_simply(&mut self.registration, cx))?;
         let memory = place.guard().take_memory();
         let span = memory.as_deref().and_then(|m| self.buffer.span(m));

@@ -341,6 +341,26 @@ unsafe impl Sync for HostMemory {}
 /// Fresh memory starts on a cache line, which suits every element type and every vector width.
 const ALIGN: usize = 64;
 
+/// From how many bytes on memory is asked to come in huge pages.
+const LARGE: usize = 8 << 20;
+
+/// Has the system back large memory with huge pages, if it likes: who touches it for the first time waits for each page, and
+/// several threads that do wait for each other.
+fn ask_for_huge_pages(start: NonNull<u8>, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= LARGE && !cfg!(miri) {
+        use rustix::mm::{Advice, madvise};
+        const PAGE: usize = 2 << 20;
+        let ahead = start.addr().get().wrapping_neg() % PAGE;
+        let whole = (bytes - ahead) / PAGE * PAGE;
+        // SAFETY: these pages lie inside the allocation that begins there and has so many bytes, `LARGE` being more than a page;
+        // the advice changes nothing that is in them. A kernel without such pages refuses it.
+        let _ = unsafe { madvise(start.add(ahead).as_ptr().cast(), whole, Advice::LinuxHugepage) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes, LARGE);
+}
+
 /// The alignment that `malloc` guarantees. Asking for more bypasses `calloc`, which gets zeroed pages for free.
 ///
 /// Who watches memory is asked for all of it: in the room to be aligned in, an access behind the end would not be seen.
@@ -361,6 +381,7 @@ impl HostMemory {
         // SAFETY: the base is a multiple of `MALLOC_ALIGN`, so the next multiple of `ALIGN` is at most `ALIGN - MALLOC_ALIGN` bytes on,
         // which is how many the allocation has beyond `bytes`.
         let start = unsafe { base.add(ahead) };
+        ask_for_huge_pages(start, bytes);
         Ok(HostMemory { start, bytes, base, layout })
     }
 

@@ -263,12 +263,15 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// Where a node is under way, if it has been fed to a lane that has little to do besides.
+    /// Where a node is under way, if it has been fed to a lane that has little to do besides. A guard is nowhere, but
+    /// what it waits for is: the last of what it reads, most often its only copy.
     pub fn alone_on(&self, id: NodeId) -> Option<(LaneId, u64)> {
-        match self.nodes.get(id)?.state {
+        let node = self.nodes.get(id)?;
+        match node.state {
             State::Fed(lane, point) if self.lanes[lane.0 as usize].in_flight.len() <= FEW => {
                 Some((lane, point))
             }
+            State::Gated if node.is_guard => node.reads.iter().rev().find_map(|read| self.alone_on(*read)),
             _ => None,
         }
     }

@@ -193,6 +193,11 @@ impl<S: Shell> Engine<S> {
         self.roots.get(root)?.allocation(memory)
     }
 
+    /// The memories that have an allocation of a root, or are to have one.
+    pub fn memories_with(&self, root: RootId) -> impl Iterator<Item = MemoryId> {
+        self.roots.get(root).into_iter().flat_map(|root| root.slots.iter().map(|(memory, _)| *memory))
+    }
+
     /// A root's extent in its units, the bytes of a unit, and the bytes of all.
     pub fn shape(&self, root: RootId) -> Option<(Box3, usize, usize)> {
         self.roots.get(root).map(|r| (r.extent, r.unit, r.bytes))

@@ -250,7 +250,7 @@ impl State {
                 // with room, until the first has been fed.
                 effects.more.push(lane);
             } else if self.engine.hold_lane(lane) {
-                self.pop_batch(lane, &mut effects.batch);
+                self.pop_batch(lane, effects);
                 effects.lane = Some(self.lane(lane).clone());
             }
         }

@@ -22,8 +22,14 @@ use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NativeCalls {
     Here,
+    /// At most [`FEW`] groups are fed: in a `poll` that asks for a copy, which is a submission, and then
+    /// [looks](super::look) whether it has been made.
+    Few,
     Elsewhere,
 }
+
+/// A copy, and what may have to be done before it.
+const FEW: usize = 2;
 
 /// The engine's turn, and what the shell's own tables add to it.
 #[derive(Debug)]
@@ -36,7 +42,7 @@ pub(crate) struct Effects {
     pub(super) fed: Vec<Fed<Cause>>,
     /// This thread is feeding a lane, and takes no other.
     pub(super) is_feeding: bool,
-    /// How many groups this thread has fed since it came.
+    /// How many groups this thread has fed since it came, and how many it was not to feed.
     pub(super) share: usize,
     /// Lanes to look at once that one is done.
     pub(super) more: SmallVec<[LaneId; 2]>,
@@ -290,7 +296,6 @@ thread_local! {
 /// Puts [`NOTHING_NATIVE`] back at the end of a scope.
 struct Restore {
     before: bool,
-    now: bool,
 }
 
 impl Restore {
@@ -300,9 +305,9 @@ impl Restore {
         let before = NOTHING_NATIVE.try_with(Cell::get).unwrap_or(false);
         // An entry from within can forbid native calls, but not allow them again: a waker that a driver's callback
         // runs may submit, and would make a driver call from inside that driver's callback.
-        let now = before || calls == NativeCalls::Elsewhere;
+        let now = before || calls != NativeCalls::Here;
         let _ = NOTHING_NATIVE.try_with(|inside| inside.set(now));
-        Restore { before, now }
+        Restore { before }
     }
 }
 
@@ -355,8 +360,8 @@ impl Effects {
         // Taken out, not borrowed: wakers and destructors that `perform` runs may enter again, while these lists
         // are being drained.
         let mut effects = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
-        effects.native_elsewhere = restore.now;
-        effects.share = 0;
+        effects.native_elsewhere = restore.before || calls == NativeCalls::Elsewhere;
+        effects.share = if calls == NativeCalls::Few { MAX_FED_AT_ONCE - FEW } else { 0 };
         Scratch { effects: Some(effects), _restore: restore }
     }
 
@@ -375,7 +380,12 @@ impl Effects {
     /// verdicts make room meanwhile. Otherwise a submitter could be kept feeding for other threads for as long as
     /// those submit.
     pub(super) fn has_done_its_share(&self) -> bool {
-        self.share >= MAX_FED_AT_ONCE
+        self.left_of_its_share() == 0
+    }
+
+    /// How many groups this thread may still feed.
+    pub(super) fn left_of_its_share(&self) -> usize {
+        MAX_FED_AT_ONCE.saturating_sub(self.share)
     }
 }
 
@@ -389,7 +399,13 @@ mod tests {
     fn who_comes_back_from_inside_a_callback_makes_no_native_call() {
         Effects::with(NativeCalls::Elsewhere, |outer| {
             assert!(outer.native_elsewhere);
-            Effects::with(NativeCalls::Here, |inner| assert!(inner.native_elsewhere));
+            for calls in [NativeCalls::Here, NativeCalls::Few] {
+                Effects::with(calls, |inner| assert!(inner.native_elsewhere));
+            }
+        });
+        Effects::with(NativeCalls::Few, |outer| {
+            assert!(!outer.native_elsewhere);
+            Effects::with(NativeCalls::Here, |inner| assert!(inner.native_elsewhere, "a waker in a poll"));
         });
         Effects::with(NativeCalls::Here, |after| assert!(!after.native_elsewhere));
     }

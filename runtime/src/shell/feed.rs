@@ -101,11 +101,13 @@ pub(super) struct Move {
 
 impl State {
     /// Takes groups for the holder of the lane's token, with their commands and memory.
-    pub(super) fn pop_batch(&mut self, lane: LaneId, batch: &mut Batch) {
+    pub(super) fn pop_batch(&mut self, lane: LaneId, effects: &mut Effects) {
+        let most = BATCH.min(effects.left_of_its_share());
+        let batch = &mut effects.batch;
         let before = batch.used;
         // `pop` gives each its point, and points are consecutive: from here on every entry has to be fed, in this
         // order, and confirmed, before the token goes back.
-        while batch.used < BATCH
+        while batch.used < most
             && let Some(popped) = self.engine.pop(lane)
         {
             let entry = batch.next();
@@ -190,7 +192,7 @@ impl Inner {
                     state.lose_lane(lane.id, cause, &mut effects.turn);
                 }
                 if !effects.has_done_its_share() && state.engine.can_pop(lane.id) {
-                    state.pop_batch(lane.id, &mut effects.batch);
+                    state.pop_batch(lane.id, effects);
                 }
                 // Nothing popped, and the token goes back in the same turn. A group listed earlier has been
                 // popped, and one listed later finds the token free. Between two turns it could be listed while

@@ -12,11 +12,38 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use windlass_backend::Point;
-use windlass_engine::NodeId;
+use windlass_engine::{NodeId, RootId};
 use windlass_sync::panics::catch;
 
 use super::feed::dead_lane;
 use super::{Inner, LaneShell, sink};
+
+/// Whether a waiter looks by itself.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// It has not been asked whether it may.
+    Due,
+    On(Looking),
+    Over,
+}
+
+impl Look {
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, Look::Over)
+    }
+
+    /// Looks, if it is one to do so and the time for it is not over; `first` says what at, the first time.
+    pub(crate) fn again(&mut self, inner: &Arc<Inner>, first: impl FnOnce() -> Option<Looking>) -> bool {
+        if let Look::Due = self {
+            *self = first().map_or(Look::Over, Look::On);
+        }
+        let looks = matches!(self, Look::On(looking) if looking.look(inner));
+        if !looks {
+            *self = Look::Over;
+        }
+        looks
+    }
+}
 
 /// What a waiter looks at, and until when.
 #[derive(Debug)]
@@ -45,6 +72,15 @@ impl Looking {
 }
 
 impl Inner {
+    /// For how long who waits for a copy of a root looks by itself, if at all: what is said where it lies.
+    pub(crate) fn readers_look(self: &Arc<Self>, root: RootId) -> Option<Duration> {
+        self.enter_without_native_calls(|state, _| {
+            let contexts = state.engine.memories_with(root).filter_map(|memory| state.memories.get(&memory));
+            let longest = contexts.map(|memory| memory.context.info().waiters_look).max();
+            longest.filter(|long| !long.is_zero())
+        })
+    }
+
     /// What the waiter for a node may look at for so long, if there is little before it.
     pub(crate) fn looking(self: &Arc<Self>, node: NodeId, long: Duration) -> Option<Looking> {
         let found = self.enter_without_native_calls(|state, _| {

@@ -37,8 +37,11 @@ pub struct Audit {
     pub trims: u64,
     /// Calls of `build`.
     pub builds: u64,
-    /// Calls of all kinds that were made inside [`inside_poll`].
+    /// Calls of all kinds that were made inside [`inside_poll`], but for looks and what is counted next.
     pub calls_in_poll: u64,
+    /// Calls of `feed`, `flush` and `arm` that were made inside [`inside_poll`] on lanes of contexts whose waiters look: who waits for
+    /// a copy there asks for it by itself.
+    pub lane_calls_in_poll: u64,
     /// Groups that were run, or failed when their turn came.
     pub ran: u64,
     /// Verdicts that were given.

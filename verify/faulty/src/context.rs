@@ -50,7 +50,9 @@ impl FaultyContext {
         let domain = info.domain;
         machine.may_block();
         let pageable = (info.pageable_upload_limit, info.pageable_download_limit);
-        let state = ContextState { lost: None, closed: false, abandoned: false, domain, pageable, sink };
+        let waiters_look = !info.waiters_look.is_zero();
+        let (lost, closed, abandoned) = (None, false, false);
+        let state = ContextState { lost, closed, abandoned, domain, pageable, waiters_look, sink };
         machine.contexts.push(state);
         machine.audit.contexts += 1;
         drop(machine);

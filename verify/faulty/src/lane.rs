@@ -86,7 +86,7 @@ impl FaultyLane {
 
     fn take(&self, group: Group<'_>) -> Result<(), BackendError> {
         let mut machine = self.shared.lock();
-        machine.called();
+        machine.called_lane(self.context);
         machine.audit.feeds += 1;
         if let Err(what) = self.check(&machine, &group) {
             drop(machine);
@@ -185,7 +185,7 @@ unsafe impl Lane for FaultyLane {
 
     fn flush(&self) {
         let mut machine = self.shared.lock();
-        machine.called();
+        machine.called_lane(self.context);
         machine.audit.flushes += 1;
         let panics = machine.script.panics_now(Call::Flush);
         let lane = &mut machine.lanes[self.at];
@@ -197,7 +197,7 @@ unsafe impl Lane for FaultyLane {
 
     fn arm(&self, point: Point) {
         let mut machine = self.shared.lock();
-        machine.called();
+        machine.called_lane(self.context);
         machine.audit.arms += 1;
         let panics = machine.script.panics_now(Call::Arm);
         let lost = machine.contexts[self.context].lost.is_some() || machine.script.all_feeds.is_some();

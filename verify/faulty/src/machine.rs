@@ -44,6 +44,8 @@ pub(crate) struct ContextState {
     pub(crate) domain: Option<DomainId>,
     /// Most bytes of a copy from and to foreign host memory that do not block.
     pub(crate) pageable: (usize, usize),
+    /// Whether waiters look by themselves.
+    pub(crate) waiters_look: bool,
     pub(crate) sink: Arc<dyn ContextSink>,
 }
 
@@ -151,6 +153,14 @@ impl Machine {
     /// Counts a native call.
     pub(crate) fn called(&mut self) {
         self.audit.calls_in_poll += u64::from(is_inside_poll());
+    }
+
+    /// Counts a native call on a lane of a context.
+    pub(crate) fn called_lane(&mut self, context: usize) {
+        match self.contexts[context].waiters_look {
+            true => self.audit.lane_calls_in_poll += u64::from(is_inside_poll()),
+            false => self.called(),
+        }
     }
 
     /// The lane that a wait of a context's lane names: one of the same context, or of its domain.

@@ -35,9 +35,9 @@ impl Wake for Task {
 }
 
 impl Task {
-    fn poll(self: &Arc<Self>, event: &mut Event) -> Poll<windlass::Result<()>> {
+    fn poll<F: Future + Unpin>(self: &Arc<Self>, future: &mut F) -> Poll<F::Output> {
         let waker = Waker::from(self.clone());
-        Pin::new(event).poll(&mut Context::from_waker(&waker))
+        Pin::new(future).poll(&mut Context::from_waker(&waker))
     }
 
     fn woken(&self) -> usize {
@@ -129,5 +129,48 @@ fn a_lane_that_panics_when_looked_at_is_lost() {
     let Poll::Ready(Err(error)) = task.poll(&mut event) else { panic!("the lane is lost") };
     assert!(error.is_device_lost() && error.to_string().contains("looking at a lane"), "{error}");
     drop((event, queue, x));
+    rig.end();
+}
+
+/// Seen to fail with readers that do not look, and with copies that are left to another thread.
+#[test]
+fn who_reads_asks_for_the_copy_and_looks() {
+    let (rig, queue, x) = rig(LONG);
+    drop(step(&queue, &x, 3));
+    rig.settle();
+    rig.control.delay_verdicts(true);
+    let (task, before) = (Arc::<Task>::default(), rig.control.audit().feeds);
+    let mut read = x.host_read();
+    assert!(task.poll(&mut read).is_pending());
+    assert_eq!(
+        (rig.control.audit().feeds - before, task.woken()),
+        (1, 1),
+        "the copy has been fed in the poll"
+    );
+    while rig.control.run_one() {}
+    let Poll::Ready(Ok(values)) = task.poll(&mut read) else { panic!("it finds out by itself") };
+    assert_eq!((&values[..], task.woken()), (&[stepped(1, [0, 3]); 8][..], 1));
+    rig.control.delay_verdicts(false);
+    drop((read, values, queue, x));
+    rig.end();
+}
+
+/// Copies of what four groups have written that may each still fail are four. Seen to fail with a poll that feeds as much
+/// as a submission does.
+#[test]
+fn a_poll_feeds_little() {
+    let (rig, queue, x) = rig(LONG);
+    rig.control.delay_verdicts(true);
+    for at in 0..4 {
+        drop(step(&queue, &x.range(2 * at..2 * at + 2), 3));
+    }
+    let (task, before) = (Arc::<Task>::default(), rig.control.audit().feeds);
+    let mut read = x.host_read();
+    assert!(task.poll(&mut read).is_pending());
+    assert_eq!(rig.control.audit().feeds - before, 2);
+    rig.control.delay_verdicts(false);
+    assert_eq!(rig.finish(read).expect("nothing fails")[..], [stepped(1, [0, 3]); 8]);
+    assert_eq!(rig.control.audit().feeds - before, 4);
+    drop((queue, x));
     rig.end();
 }
