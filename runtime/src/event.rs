@@ -237,7 +237,6 @@ impl Event {
         }
         self.look.again(inner.inner(), || {
             let long = inner.queue.waiters_look()?;
-            inner.want();
             inner.inner().looking(inner.node, long)
         })
     }

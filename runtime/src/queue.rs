@@ -24,7 +24,7 @@ use crate::runtime::Runtime;
 use crate::shell::build::Built;
 use crate::shell::context::DeviceSlot;
 use crate::shell::event::{EventInner, Note};
-use crate::shell::queue::QueueCore;
+use crate::shell::queue::{Hurry, QueueCore};
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
 use crate::shell::{Effects, Inner, NativeCalls, Signal};
@@ -253,7 +253,7 @@ impl Queue {
     /// # futures::executor::block_on(f()).unwrap();
     /// ```
     pub fn drained(&self) -> Drained {
-        Drained { core: self.core.clone(), watch: Watch::default() }
+        Drained { core: self.core.clone(), watch: Watch::default(), hurry: Hurry::default() }
     }
 
     /// How many of the groups submitted to this queue have not ended.
@@ -397,6 +397,7 @@ impl Drop for Refund<'_> {
 pub struct Drained {
     core: Arc<QueueCore>,
     watch: Watch,
+    hurry: Hurry,
 }
 
 impl Drained {
@@ -425,12 +426,18 @@ impl Future for Drained {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
         let this = self.get_mut();
-        this.core.account.poll_drained(&mut this.watch, cx.waker())
+        let polled = this.core.account.poll_drained(&mut this.watch, cx.waker());
+        match polled {
+            Poll::Ready(()) => this.hurry.end(&this.core),
+            Poll::Pending => this.hurry.begin(&this.core),
+        }
+        polled
     }
 }
 
 impl Drop for Drained {
     fn drop(&mut self) {
+        self.hurry.end(&self.core);
         self.core.account.unwatch(&mut self.watch);
     }
 }

@@ -62,7 +62,7 @@ pub(crate) use effects::{Effects, NativeCalls};
 use memory::heap;
 use pool::{Pool, StagingCount, StagingLimits};
 use windlass_engine::{
-    ContextId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
+    ContextId, DeviceId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
 };
 use work::{Planned, Work};
 
@@ -104,6 +104,8 @@ pub(crate) enum Message {
     Want(NodeId),
     /// A context tells that it is lost.
     Lost(ContextId, Cause),
+    /// Somebody waits for what a device has under way as a whole, or does no more.
+    Hurry(DeviceId, bool),
 }
 
 /// What is kept under the lock.

@@ -146,6 +146,9 @@ pub struct ContextInfo {
     /// For how long a waiter looks by itself whether its group has ended ([`Lane::look`]), before it sleeps and is woken: for
     /// devices on which what is short has ended before a thread that reports it could have woken anybody.
     pub waiters_look: Duration,
+    /// Its lanes tell points that somebody waits for from those that they report for their own sake, which they do at leisure: for
+    /// drivers that make who enqueues wait while they are asked. What comes to be waited for later is armed then.
+    pub reports_at_leisure: bool,
 }
 
 impl ContextInfo {
@@ -163,7 +166,13 @@ impl ContextInfo {
             pageable_upload_limit: usize::MAX,
             pageable_download_limit: usize::MAX,
             waiters_look: Duration::ZERO,
+            reports_at_leisure: false,
         }
+    }
+
+    /// Its lanes report at leisure what nobody waits for.
+    pub fn reports_at_leisure(self) -> Self {
+        ContextInfo { reports_at_leisure: true, ..self }
     }
 
     /// Waiters look by themselves for so long, before they sleep.

@@ -154,6 +154,9 @@ pub struct Group<'a> {
     /// Its point is to be reported once it is passed, as if it were armed right after this call. Some drivers have to be told
     /// when the work is handed over; to arm it later may cost them another native command.
     pub report: bool,
+    /// Nobody waits for that report yet: it may come later by some tenths of a millisecond, unless its point is armed meanwhile. Only
+    /// in contexts with [`ContextInfo::reports_at_leisure`](crate::ContextInfo::reports_at_leisure).
+    pub at_leisure: bool,
     /// The verdict that covers its point is to say when it started and ended. Only for devices with
     /// [`Aspect::Profiling`](crate::Aspect::Profiling).
     pub timed: bool,
@@ -162,12 +165,17 @@ pub struct Group<'a> {
 impl<'a> Group<'a> {
     /// A group that is neither reported nor timed.
     pub fn new(point: Point, waits: &'a [Wait], commands: SmallVec<[Command<'a>; 1]>) -> Self {
-        Group { point, waits, commands, report: false, timed: false }
+        Group { point, waits, commands, report: false, at_leisure: false, timed: false }
     }
 
     /// Whether its point is to be reported.
     pub fn report(self, report: bool) -> Self {
         Group { report, ..self }
+    }
+
+    /// Whether the report may take its time.
+    pub fn at_leisure(self, at_leisure: bool) -> Self {
+        Group { at_leisure, ..self }
     }
 
     /// Whether its times are to be told.
@@ -279,6 +287,13 @@ pub unsafe trait Lane: Any + Send + Sync {
 
     /// Asks for a call of [`LaneSink::passed`] once `point`, which has been fed, is passed.
     fn arm(&self, point: Point);
+
+    /// As [`Lane::arm`], for a point that nobody waits for yet: the report may come later by some tenths of a millisecond, unless the
+    /// point is armed meanwhile. Called only in contexts with
+    /// [`ContextInfo::reports_at_leisure`](crate::ContextInfo::reports_at_leisure).
+    fn arm_at_leisure(&self, point: Point) {
+        self.arm(point);
+    }
 
     /// A waiter looks whether `point`, which has been fed, is passed by now: if so, that is reported in this very call. It is
     /// called over and over for the time of [`ContextInfo::waiters_look`](crate::ContextInfo::waiters_look), and on the threads of a

@@ -72,10 +72,11 @@ fn info(driver: Driver, devices: Vec<DeviceInfo>) -> ContextInfo {
     let across_a_bus = devices.iter().any(|d| d.kind == DeviceKind::DiscreteGpu);
     let (upload, download) = if across_a_bus { (4 << 10, 0) } else { (usize::MAX, usize::MAX) };
     let memories = vec![MemoryInfo::new(); devices.len()];
-    ContextInfo::new(devices, memories)
+    let info = ContextInfo::new(devices, memories)
         .completions(driver.completions.iter().copied())
         .pageable_limits(upload, download)
-        .waiters_look(driver.waiters_look)
+        .waiters_look(driver.waiters_look);
+    if driver.is_slowed_by_questions { info.reports_at_leisure() } else { info }
 }
 
 // SAFETY: memory is a buffer of the driver's, of the requested size and without a host address; staging is a mapping by the

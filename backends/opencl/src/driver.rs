@@ -24,6 +24,8 @@ pub(crate) struct Driver {
     pub(crate) loses_negations: bool,
     /// For how long waiters look by themselves: what ends within that time they need not be woken for.
     pub(crate) waiters_look: Duration,
+    /// Whether it makes those who enqueue wait while it is asked for what it has done.
+    pub(crate) is_slowed_by_questions: bool,
 }
 
 use CompletionStrategy::{Callback, Poller, Waiter};
@@ -38,6 +40,7 @@ const PROMPT: Driver = Driver {
     takes_long_to_choose: false,
     loses_negations: false,
     waiters_look: Duration::ZERO,
+    is_slowed_by_questions: false,
 };
 
 /// Intel's compiler gets the largest (or least) of three integers wrong of which one is a complement, `max(y, max(x, ~s))`.
@@ -56,8 +59,9 @@ const NVIDIA: Driver = Driver {
     starts_unasked: true,
     takes_long_to_choose: true,
     loses_negations: true,
-    // A launch behind an idle while ends after 35 us.
-    waiters_look: Duration::from_micros(50),
+    // A launch behind an idle while ends after 35 to 60 us.
+    waiters_look: Duration::from_micros(100),
+    is_slowed_by_questions: true,
 };
 
 impl Driver {

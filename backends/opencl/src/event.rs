@@ -56,9 +56,9 @@ pub(crate) struct Progress {
 }
 
 /// How many groups may go without an event between two that have one.
-const UNTOLD: usize = 7;
-/// How many groups have to be in flight for that.
-const MANY: u64 = 16;
+const UNTOLD: usize = 31;
+/// How many groups have to be in flight for that: more than a waiter [looks](windlass_backend::Lane::look) at one of.
+const MANY: u64 = 5;
 /// How long a group may take, by what the last report covered.
 const QUICK: Duration = Duration::from_micros(20);
 

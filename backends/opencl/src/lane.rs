@@ -216,7 +216,7 @@ impl Step<'_> {
 // behind its waits, has ended, and the queue is in-order.
 unsafe impl Lane for OpenClLane {
     unsafe fn feed(&self, group: Group<'_>) -> std::result::Result<(), BackendError> {
-        let Group { point, waits, commands, report, timed, .. } = group;
+        let Group { point, waits, commands, report, at_leisure, timed, .. } = group;
         let progress = &self.stream.progress;
         let wants_event = progress.begin()?;
         if let Some(lost) = self.lanes.lost() {
@@ -263,8 +263,10 @@ unsafe impl Lane for OpenClLane {
             let error = fed.err();
             progress.fed(Enqueued { timed, error, sources, ..Enqueued::new(point, events) });
         }
-        if report {
-            self.report(point);
+        match (report, at_leisure) {
+            (false, _) => {}
+            (true, false) => self.report(point),
+            (true, true) => self.report_at_leisure(point),
         }
         Ok(())
     }
@@ -292,6 +294,14 @@ unsafe impl Lane for OpenClLane {
         }
     }
 
+    fn arm_at_leisure(&self, point: Point) {
+        let progress = &self.stream.progress;
+        // See `arm`.
+        if !self.lanes.is_given_up() && progress.has_fed(point) {
+            self.report_at_leisure(point);
+        }
+    }
+
     fn look(&self, point: Point) {
         if !self.lanes.is_given_up() {
             self.stream.progress.look(point);
@@ -313,6 +323,19 @@ impl OpenClLane {
             // A lost device's events may never end, so there is nothing to watch.
             Some(_) if progress.lost().is_some() => progress.settle(upto),
             Some(group) => self.watch(last(&group), upto),
+        }
+    }
+
+    /// The same, some time after that.
+    fn report_at_leisure(&self, point: Point) {
+        let progress = &self.stream.progress;
+        let watches = self.watcher.as_ref().is_some_and(|watcher| {
+            // Not settled by this thread: what is passed by now is for the watcher to find.
+            progress.arm(point);
+            progress.lost().is_none() && watcher.watch_at_leisure(&self.stream, point)
+        });
+        if !watches {
+            self.report(point);
         }
     }
 

@@ -43,9 +43,22 @@ struct Shared {
 #[derive(Default)]
 struct State {
     armed: BTreeSet<Point>,
+    /// Those of them that somebody waits for.
+    pressing: BTreeSet<Point>,
     started: bool,
-    asleep: bool,
+    sleep: Sleep,
     closed: bool,
+}
+
+/// What the thread is to be woken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sleep {
+    #[default]
+    Awake,
+    /// For a point that somebody waits for: it comes back to the others by itself.
+    AtLeisure,
+    /// For any point.
+    Deep,
 }
 
 impl Watcher {
@@ -56,6 +69,15 @@ impl Watcher {
 
     /// Has a point reported once it is passed. Returns false if the thread could not be started.
     pub(crate) fn watch(&self, stream: &Arc<Stream>, point: Point) -> bool {
+        self.add(stream, point, true)
+    }
+
+    /// Has a point that nobody waits for reported some time after it is passed. Returns false if the thread cannot do that.
+    pub(crate) fn watch_at_leisure(&self, stream: &Arc<Stream>, point: Point) -> bool {
+        self.way == Way::Asking && self.add(stream, point, false)
+    }
+
+    fn add(&self, stream: &Arc<Stream>, point: Point, is_pressing: bool) -> bool {
         let mut state = lock(&self.shared.state);
         if !state.started {
             let (shared, way) = (Arc::clone(&self.shared), self.way);
@@ -67,9 +89,16 @@ impl Watcher {
             state.started = true;
         }
         state.armed.insert(point);
-        let asleep = state.asleep;
+        if is_pressing {
+            state.pressing.insert(point);
+        }
+        let wakes = match state.sleep {
+            Sleep::Awake => false,
+            Sleep::AtLeisure => is_pressing,
+            Sleep::Deep => true,
+        };
         drop(state);
-        if asleep {
+        if wakes {
             self.shared.armed.notify_one();
         }
         true
@@ -88,11 +117,17 @@ impl Shared {
         if way == Way::Asking {
             sleep_exactly();
         }
-        let mut pace = Pace::start();
-        while let Some((first, last)) = self.armed(progress, way) {
+        let (mut pace, mut pressed) = (Pace::start(), false);
+        while let Some(Armed { first, last, is_pressing }) = self.armed(progress, way) {
+            // Who has just come to wait is not to pay for how slowly this thread has asked before.
+            if is_pressing && !pressed {
+                pace = Pace::start();
+            }
+            pressed = is_pressing;
             let passed = match way {
                 Way::Waiting => Some(wait(progress, last)),
-                Way::Asking => self.ask(progress, stream, first, &pace),
+                Way::Asking if is_pressing => self.ask(progress, stream, first, &pace),
+                Way::Asking => self.ask_at_leisure(progress, stream, first, &pace),
             };
             let Some(passed) = passed else { continue };
             if let Some(point) = self.take_due(passed) {
@@ -104,7 +139,7 @@ impl Shared {
 
     /// The first and the last armed point. While none is, looks out for one for a moment, so that who feeds one group after
     /// another need not wake this thread for each, and then sleeps. `None` once the lane was dropped.
-    fn armed(&self, progress: &Progress, way: Way) -> Option<(Point, Point)> {
+    fn armed(&self, progress: &Progress, way: Way) -> Option<Armed> {
         let since = Instant::now();
         let mut swept = false;
         let mut state = lock(&self.state);
@@ -112,8 +147,10 @@ impl Shared {
             if state.closed {
                 return None;
             }
-            if let (Some(first), Some(last)) = (state.armed.first(), state.armed.last()) {
-                return Some((*first, *last));
+            if let (Some(&first), Some(&last)) = (state.armed.first(), state.armed.last()) {
+                let pressing = state.pressing.first().copied();
+                let is_pressing = pressing.is_some();
+                return Some(Armed { first: pressing.unwrap_or(first), last, is_pressing });
             }
             if way == Way::Asking && since.elapsed() < Pace::UNPAUSED {
                 drop(state);
@@ -127,25 +164,25 @@ impl Shared {
                 swept = true;
                 state = lock(&self.state);
             } else {
-                state.asleep = true;
+                state.sleep = Sleep::Deep;
                 state = self.armed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                state.asleep = false;
+                state.sleep = Sleep::Awake;
             }
         }
     }
 
-    /// Asks whether the first armed point has been passed, at this pace. If so, says up to which armed point all have been: one
-    /// report then covers them. A point below the first may be armed meanwhile, so one call sleeps only once.
+    /// Asks whether the first point that somebody waits for has been passed, at this pace. If so, says up to which such point all have
+    /// been: one report then covers them. A point below the first may be armed meanwhile, so one call sleeps only once.
     fn ask(&self, progress: &Progress, stream: &Weak<Stream>, first: Point, pace: &Pace) -> Option<Point> {
         if !has_passed(progress, first, pace) {
+            let stream = stream.upgrade()?;
             // By now the work should run, even if the driver is one that starts it without being asked to.
-            if let Some(stream) = stream.upgrade() {
-                stream.flush(first);
-            }
-            return None;
+            stream.flush(first);
+            // Others may be in front of it for whose report the lane is refilled.
+            return before(&lock(&self.state).armed, first).and_then(|point| ended(progress, &stream, point));
         }
         let mut passed = first;
-        while let Some(next) = self.armed_after(passed) {
+        while let Some(next) = self.pressing_after(passed) {
             if progress.group_at(next).is_some_and(|group| !group.has_ended()) {
                 break;
             }
@@ -154,16 +191,51 @@ impl Shared {
         Some(passed)
     }
 
-    fn armed_after(&self, point: Point) -> Option<Point> {
-        lock(&self.state).armed.range((Bound::Excluded(point), Bound::Unbounded)).next().copied()
+    /// Asks for points that nobody waits for, once, after a time in which nobody came to wait for one. Whoever enqueues meanwhile is not
+    /// disturbed, and as a rule this finds that many groups have ended.
+    fn ask_at_leisure(
+        &self,
+        progress: &Progress,
+        stream: &Weak<Stream>,
+        first: Point,
+        pace: &Pace,
+    ) -> Option<Point> {
+        let mut state = lock(&self.state);
+        if state.pressing.is_empty() && !state.closed {
+            state.sleep = Sleep::AtLeisure;
+            let slept = self.armed.wait_timeout(state, pace.leisure());
+            (state, _) = slept.unwrap_or_else(PoisonError::into_inner);
+            state.sleep = Sleep::Awake;
+        }
+        if !state.pressing.is_empty() || state.closed {
+            return None;
+        }
+        drop(state);
+        // What the last report has retired is released here, where nobody waits for this thread.
+        progress.sweep();
+        let stream = stream.upgrade()?;
+        ended(progress, &stream, first)
     }
 
-    /// Takes all armed points up to `passed`, and returns the last: one report covers them all.
+    fn pressing_after(&self, point: Point) -> Option<Point> {
+        lock(&self.state).pressing.range((Bound::Excluded(point), Bound::Unbounded)).next().copied()
+    }
+
+    /// Takes all armed points up to `passed`. If there are any, one report up to there covers them all.
     fn take_due(&self, passed: Point) -> Option<Point> {
         let mut state = lock(&self.state);
-        let later = state.armed.split_off(&Point(passed.0 + 1));
-        std::mem::replace(&mut state.armed, later).pop_last()
+        let after = Point(passed.0 + 1);
+        state.pressing = state.pressing.split_off(&after);
+        let later = state.armed.split_off(&after);
+        std::mem::replace(&mut state.armed, later).pop_last().map(|_| passed)
     }
+}
+
+/// The first armed point, of those that somebody waits for, if there are any, and the last of all.
+struct Armed {
+    first: Point,
+    last: Point,
+    is_pressing: bool,
 }
 
 /// Asks for a point at this pace until it has been passed; false once this thread has slept.
@@ -183,6 +255,25 @@ fn has_passed(progress: &Progress, point: Point, pace: &Pace) -> bool {
     // What others have retired this thread releases, so that who feeds next need not.
     progress.sweep();
     true
+}
+
+/// The first point of these, if it lies before another one.
+fn before(armed: &BTreeSet<Point>, point: Point) -> Option<Point> {
+    armed.first().copied().filter(|first| *first < point)
+}
+
+/// Asks once whether a point has been passed, and says up to where all has been then. If no event speaks for it by now, a marker does from
+/// here on.
+fn ended(progress: &Progress, stream: &Stream, point: Point) -> Option<Point> {
+    let Some(group) = stream.ender(point) else { return Some(point) };
+    if !group.has_ended() {
+        stream.flush(group.point);
+        return None;
+    }
+    // It may speak for more than the point, and shows then how that ended.
+    let upto = group.point.max(point);
+    progress.arm(upto);
+    Some(upto)
 }
 
 /// Has this thread's sleeps end in time: Linux lets them take 50 us longer, by which one of 0.2 ms would be a fifth late.
@@ -221,6 +312,8 @@ impl Pace {
     const PART: u32 = 16;
     const SHORTEST: Duration = Duration::from_micros(20);
     const LONGEST: Duration = Duration::from_millis(4);
+    /// What nobody waits for is asked for no sooner than this.
+    const LEISURE: Duration = Duration::from_micros(400);
 
     fn start() -> Self {
         Pace { since: Instant::now() }
@@ -229,6 +322,11 @@ impl Pace {
     /// How long to sleep after so much time.
     fn pause(taken: Duration) -> Option<Duration> {
         (taken >= Self::UNPAUSED).then(|| (taken / Self::PART).clamp(Self::SHORTEST, Self::LONGEST))
+    }
+
+    /// How long to sleep where nobody waits.
+    fn leisure(&self) -> Duration {
+        Self::pause(self.since.elapsed()).map_or(Self::LEISURE, |pause| pause.max(Self::LEISURE))
     }
 
     /// Whether it is too early to sleep.

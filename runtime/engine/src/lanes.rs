@@ -14,7 +14,7 @@ use super::ids::{ContextId, DeviceId, LaneId, MemoryId, Table};
 use super::links::NONE;
 use super::machine::{Flight, Report};
 use super::points::see;
-use super::{Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Shell, State, Turn, Use};
+use super::{Engine, Lane, Node, NodeId, Place, Root, RootId, RootTag, Sentinel, Shell, State, Turn, Use};
 
 /// A group to be fed.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,8 @@ pub struct Popped {
     pub report: bool,
     /// It reports for the lane's own sake: the host does not wait for it yet.
     pub sentinel: bool,
+    /// So the report may take its time: what comes to be waited for is armed then.
+    pub at_leisure: bool,
 }
 
 /// What the native calls of a group need.
@@ -105,8 +107,13 @@ impl Lane {
     fn ask(&mut self, point: u64) -> bool {
         let room = self.reports < self.depth.reports;
         let Some(flight) = self.flight(point) else { return false };
-        if flight.report == Report::Yes {
-            return false;
+        match flight.report {
+            Report::Yes => return false,
+            Report::AtLeisure => {
+                flight.report = Report::Yes;
+                return true;
+            }
+            Report::No | Report::Owed => {}
         }
         flight.report = if room { Report::Yes } else { Report::Owed };
         self.reports += u32::from(room);
@@ -200,6 +207,7 @@ impl<S: Shell> Engine<S> {
         let point = lane.last_point;
         let own = lane.wants_report(weight);
         let wanted = self.nodes[node].wanted;
+        let at_leisure = !wanted && self.is_at_leisure(id);
         let lane = self.lane(id);
         // Decided before the native call, because some backends can only choose when they record the group. If
         // there is no room for a report now, the wish is not lost: `confirm` asks again for a wanted group and
@@ -211,7 +219,11 @@ impl<S: Shell> Engine<S> {
         if report && own {
             lane.sentinel = point;
         }
-        let how = if report { Report::Yes } else { Report::No };
+        let how = match report {
+            true if at_leisure => Report::AtLeisure,
+            true => Report::Yes,
+            false => Report::No,
+        };
         lane.in_flight.push_back(Flight { point, node, weight, report: how });
         let entry = &mut self.nodes[node];
         // Not `Fed` yet: the point must not be named to other lanes, nor armed, before the native call has been
@@ -224,7 +236,14 @@ impl<S: Shell> Engine<S> {
             let lanes = &self.lanes;
             entry.waits.retain(|(l, point)| *point > lanes[l.0 as usize].passed);
         }
-        Some(Popped { node, point, live, report, sentinel: report && !wanted })
+        Some(Popped {
+            node,
+            point,
+            live,
+            report,
+            sentinel: report && !wanted,
+            at_leisure: report && at_leisure,
+        })
     }
 
     /// What the native calls of a group that was popped need.
@@ -251,7 +270,8 @@ impl<S: Shell> Engine<S> {
             // A backend may report a point before `feed` returns. `passed` has left such a node alone while it was
             // `Feeding`, so it is ended below.
             let over = point <= self.lanes[lane.0 as usize].passed;
-            if node.wanted && !over {
+            let wanted = node.wanted;
+            if !over && (wanted || self.is_late(lane, point)) {
                 self.ask(lane, point, turn);
             }
             // Before the gates behind it open, so that what reads from a refused group is doomed when it is
@@ -357,7 +377,7 @@ impl<S: Shell> Engine<S> {
         while let Some(flight) = self.lane(lane).in_flight.pop_front_if(|flight| flight.point <= upto) {
             let entry = self.lane(lane);
             entry.weight -= flight.weight;
-            entry.reports -= u32::from(flight.report == Report::Yes);
+            entry.reports -= u32::from(flight.report.is_out());
             let Flight { point, node: id, .. } = flight;
             // Before `finish`: what settles without a failure counts as done.
             if let Some(cause) = failure(point) {
@@ -394,6 +414,7 @@ impl<S: Shell> Engine<S> {
 
     /// Has a point armed so that the lane is settled, and refilled before it runs dry.
     fn place_sentinel(&mut self, id: LaneId, turn: &mut Turn<S>) {
+        let at_leisure = self.is_at_leisure(id);
         let lane = self.lane(id);
         // While the token is held, the native calls of what is in flight may still be to come, and a lane cannot
         // report a point that it has not been fed; the holder places the sentinel when it gives the token back.
@@ -409,13 +430,52 @@ impl<S: Shell> Engine<S> {
             false => lane.in_flight.len() / 2,
         };
         let Some(&Flight { point, node, report, .. }) = lane.in_flight.get(at) else { return };
-        if report == Report::Yes {
+        if report.is_out() {
             lane.sentinel = point;
         } else if lane.ask(point) {
             lane.sentinel = point;
-            turn.sentinels.push((id, point, node));
+            if at_leisure && let Some(flight) = lane.flight(point) {
+                flight.report = Report::AtLeisure;
+            }
+            turn.sentinels.push(Sentinel { lane: id, point, node, at_leisure });
         }
         // Otherwise the budget of reports is used up: the next of them to arrive comes back here.
+    }
+
+    /// Whether what is in flight at a point reports at leisure, and somebody has come to wait for its device since it was popped.
+    fn is_late(&mut self, lane: LaneId, point: u64) -> bool {
+        let hurried = self.devices[self.lanes[lane.0 as usize].device.0 as usize].hurried > 0;
+        hurried && self.lane(lane).flight(point).is_some_and(|flight| flight.report == Report::AtLeisure)
+    }
+
+    /// Whether a lane reports for its own sake at leisure.
+    fn is_at_leisure(&self, lane: LaneId) -> bool {
+        let device = &self.devices[self.lanes[lane.0 as usize].device.0 as usize];
+        device.at_leisure && device.hurried == 0
+    }
+
+    /// Somebody waits for what a device has under way as a whole, and not for any group of it: what reports there does so at once,
+    /// until that waiter has [gone](Engine::hurry_no_more).
+    pub fn hurry(&mut self, device: DeviceId, turn: &mut Turn<S>) {
+        self.devices[device.0 as usize].hurried += 1;
+        let lanes: SmallVec<[LaneId; 4]> = self.devices[device.0 as usize].all_lanes().collect();
+        for id in lanes {
+            // At most one or two of a lane report at leisure.
+            let flights = self.lanes[id.0 as usize].in_flight.iter();
+            let late: SmallVec<[Flight; 2]> =
+                flights.filter(|f| f.report == Report::AtLeisure).copied().collect();
+            for Flight { point, node, .. } in late {
+                // While the call that feeds a group is still being made its point cannot be armed: `confirm` has it armed.
+                if matches!(self.nodes[node].state, State::Fed(..)) {
+                    self.ask(id, point, turn);
+                }
+            }
+        }
+    }
+
+    /// A waiter for what a device has under way has gone.
+    pub fn hurry_no_more(&mut self, device: DeviceId) {
+        self.devices[device.0 as usize].hurried -= 1;
     }
 
     /// A lane of the device that a node is for.

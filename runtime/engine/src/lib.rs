@@ -87,7 +87,7 @@ use root::{Root, Slot};
 pub use settle::Cancelled;
 pub use stall::Held;
 pub use steps::{Step, Transfer};
-pub use turn::{Allocate, Settled, Staged, Turn};
+pub use turn::{Allocate, Sentinel, Settled, Staged, Turn};
 
 /// What the engine carries for its owner without looking inside.
 pub trait Shell: Sized + 'static {

@@ -13,11 +13,16 @@ pub(super) struct Device {
     pub(super) lanes: SmallVec<[LaneId; 2]>,
     /// Those that copy and clear, and do nothing else; transfers go there if there are any.
     pub(super) copy_lanes: SmallVec<[LaneId; 2]>,
+    /// Its lanes report at leisure what nobody waits for.
+    pub(super) at_leisure: bool,
+    /// How many wait for what it has under way as a whole.
+    pub(super) hurried: usize,
 }
 
 impl Device {
     fn new(context: ContextId, memory: MemoryId) -> Self {
-        Device { context, memory, lanes: SmallVec::new(), copy_lanes: SmallVec::new() }
+        let (lanes, copy_lanes) = (SmallVec::new(), SmallVec::new());
+        Device { context, memory, lanes, copy_lanes, at_leisure: false, hurried: 0 }
     }
 
     pub(super) fn all_lanes(&self) -> impl Iterator<Item = LaneId> {
@@ -123,8 +128,17 @@ pub(super) enum Report {
     No,
     /// It has been asked to, when the budget of reports was used up.
     Owed,
+    /// It does, for the lane's own sake, and may take its time.
+    AtLeisure,
     /// It does.
     Yes,
+}
+
+impl Report {
+    /// Whether it is one of those that the budget is for.
+    pub(super) fn is_out(self) -> bool {
+        matches!(self, Report::AtLeisure | Report::Yes)
+    }
 }
 
 impl<S: Shell> Engine<S> {
@@ -175,9 +189,14 @@ impl<S: Shell> Engine<S> {
     /// The same device once more, for lanes that work in another way.
     pub fn add_lane_group(&mut self, device: DeviceId) -> DeviceId {
         let id = DeviceId(self.devices.len() as u32);
-        let Device { context, memory, .. } = self.devices[device.0 as usize];
-        self.devices.push(Device::new(context, memory));
+        let Device { context, memory, at_leisure, .. } = self.devices[device.0 as usize];
+        self.devices.push(Device { at_leisure, ..Device::new(context, memory) });
         id
+    }
+
+    /// Lanes of this device report at leisure what nobody waits for.
+    pub fn report_at_leisure(&mut self, device: DeviceId) {
+        self.devices[device.0 as usize].at_leisure = true;
     }
 
     /// A lane of a device.

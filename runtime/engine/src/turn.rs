@@ -27,7 +27,7 @@ pub struct Turn<S: Shell> {
     /// Points that the host waits for.
     pub arm: SmallVec<[(LaneId, u64); 2]>,
     /// Points that settle and refill their lanes, with the nodes there.
-    pub sentinels: SmallVec<[(LaneId, u64, NodeId); 1]>,
+    pub sentinels: SmallVec<[Sentinel; 1]>,
     /// Allocations that nothing uses any more.
     pub freed: Vec<S::Memory>,
     /// Allocations that a device that was given up may still touch: they must never be freed.
@@ -37,6 +37,19 @@ pub struct Turn<S: Shell> {
     pub causes: Vec<S::Cause>,
     /// Lanes of contexts that are no longer needed.
     pub closed: Vec<LaneId>,
+}
+
+/// A point that is to be armed for its lane's own sake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sentinel {
+    /// The lane.
+    pub lane: LaneId,
+    /// Its point.
+    pub point: u64,
+    /// The node there.
+    pub node: NodeId,
+    /// Its report may take its time: what comes to be waited for is armed then.
+    pub at_leisure: bool,
 }
 
 /// A node that has ended.

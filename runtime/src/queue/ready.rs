@@ -12,12 +12,14 @@ use super::Queue;
 use crate::error::Result;
 use crate::event::Event;
 use crate::group::CommandGroup;
+use crate::shell::queue::Hurry;
 use crate::shell::waking::wake_all;
 
 /// A wait for room, over a queue that is borrowed or owned.
 struct Waiting<Q: Borrow<Queue>> {
     queue: Q,
     place: Place,
+    hurry: Hurry,
     at: &'static Location<'static>,
     /// What the stall report calls this wait.
     watched: Option<usize>,
@@ -25,12 +27,16 @@ struct Waiting<Q: Borrow<Queue>> {
 
 impl<Q: Borrow<Queue>> Waiting<Q> {
     fn new(queue: Q, at: &'static Location<'static>) -> Self {
-        Waiting { queue, place: Place::default(), at, watched: None }
+        Waiting { queue, place: Place::default(), hurry: Hurry::default(), at, watched: None }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let core = &self.queue.borrow().core;
         let polled = core.account.poll_take(&mut self.place, cx.waker());
+        match polled {
+            Poll::Ready(()) => self.hurry.end(core),
+            Poll::Pending => self.hurry.begin(core),
+        }
         match (polled, self.watched) {
             (Poll::Ready(()), Some(key)) => {
                 self.watched = None;
@@ -46,6 +52,7 @@ impl<Q: Borrow<Queue>> Waiting<Q> {
 impl<Q: Borrow<Queue>> Drop for Waiting<Q> {
     fn drop(&mut self) {
         let core = &self.queue.borrow().core;
+        self.hurry.end(core);
         if let Some(key) = self.watched.take() {
             core.inner.watch.end_wait(key);
         }

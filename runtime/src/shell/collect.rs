@@ -7,11 +7,12 @@ use std::sync::Arc;
 use windlass_backend::{BackendError, Verdict};
 use windlass_sync::combining::Combiner;
 
+use super::feed::Arm;
 use super::waking::Woken;
 use super::work::Work;
 use super::{Commands, Effects, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
-use windlass_engine::{LaneId, Outcome, Settled, Turn, Use};
+use windlass_engine::{LaneId, Outcome, Sentinel, Settled, Turn, Use};
 
 /// The most settled nodes for which room is kept.
 const MAX_SPARE_SETTLED: usize = 128;
@@ -26,6 +27,8 @@ impl Combiner<State, Message> for Effects {
             Message::Passed(lane, verdict) => state.passed(lane, verdict, &mut self.turn),
             Message::Want(node) => state.engine.want(node, &mut self.turn),
             Message::Lost(context, cause) => state.lose(context, cause, &mut self.turn),
+            Message::Hurry(device, true) => state.engine.hurry(device, &mut self.turn),
+            Message::Hurry(device, false) => state.engine.hurry_no_more(device),
         }
         // Here, because a turn that only drains the inbox has no `work` after which to collect.
         state.collect(self);
@@ -260,16 +263,16 @@ impl State {
     #[inline(never)]
     fn collect_points(&mut self, effects: &mut Effects) {
         let Turn { arm, sentinels, .. } = &mut effects.turn;
-        for (lane, point, node) in sentinels.drain(..) {
-            // The lane will report this group, so its waiters need not ask.
-            if let Some(Work::Group(event)) = self.engine.work_mut(node) {
+        for Sentinel { lane, point, node, at_leisure } in sentinels.drain(..) {
+            // The lane will report this group, and soon, so its waiters need not ask.
+            if !at_leisure && let Some(Work::Group(event)) = self.engine.work_mut(node) {
                 event.mark_armed();
             }
             self.counters.armed += 1;
-            effects.arm.push((self.lane(lane).clone(), point));
+            effects.arm.push(Arm { lane: self.lane(lane).clone(), point, at_leisure });
         }
         for (lane, point) in arm.drain(..) {
-            effects.arm.push((self.lane(lane).clone(), point));
+            effects.arm.push(Arm { lane: self.lane(lane).clone(), point, at_leisure: false });
         }
         // To arm is a native call: where none is made, `start_futures` leaves these to the executor.
         effects.more_than_native |= effects.native_elsewhere;

@@ -136,7 +136,7 @@ impl ContextShared {
     fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
         let info = self.native.info();
         check_info(info)?;
-        let infos = &info.devices;
+        let (infos, at_leisure) = (&info.devices, info.reports_at_leisure);
         let memory_shell = |index| {
             let staging = Arc::downgrade(&self.staging);
             MemoryShell::new(self.native.clone(), index, self.domain, staging)
@@ -161,6 +161,9 @@ impl ContextShared {
                 let reaches: Vec<MemoryId> = info.reaches.iter().map(|index| memory(state, *index)).collect();
                 let own = memory(state, info.memory);
                 let device = state.engine.add_device(self.id, own);
+                if at_leisure {
+                    state.engine.report_at_leisure(device);
+                }
                 reaches.into_iter().for_each(|memory| state.engine.add_reach(device, memory));
                 ids.push((device, reserve_lanes(state, device, info)));
             }

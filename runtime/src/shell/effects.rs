@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_sync::facade::thread_local;
 
-use super::feed::{Batch, MAX_FED_AT_ONCE, arm_one};
+use super::feed::{Arm, Batch, MAX_FED_AT_ONCE};
 use super::memory::{Remains, Wanted};
 use super::waking::{Woken, catch_foreign};
 use super::work::Work;
@@ -49,7 +49,7 @@ pub(crate) struct Effects {
     /// Lanes for the executor to feed.
     pub(super) elsewhere: Vec<LaneId>,
     /// Points to be armed, by the executor if native calls are not made here.
-    pub(super) arm: SmallVec<[(Arc<LaneShell>, u64); 1]>,
+    pub(super) arm: SmallVec<[Arm; 1]>,
     pub(super) signals: Vec<Arc<Signal>>,
     pub(super) woken: Woken,
     /// What kept the runtime alive while anything was under way, to be dropped now that nothing is.
@@ -248,8 +248,8 @@ impl Inner {
     #[inline(never)]
     fn arm(self: &Arc<Self>, effects: &mut Effects) {
         let mut dead = Vec::new();
-        for (lane, point) in effects.arm.drain(..) {
-            dead.extend(arm_one(&lane, point).map(|cause| (lane.id, cause)));
+        for arm in effects.arm.drain(..) {
+            dead.extend(arm.make().map(|cause| (arm.lane.id, cause)));
         }
         // Only after all points are armed: a turn of the lock may add to the list that was being drained.
         for (lane, cause) in dead {
@@ -267,6 +267,11 @@ impl Inner {
     pub(crate) fn want(&self, node: NodeId) {
         // In this order: the drainer may run at once, and would find no message.
         self.state.leave(Message::Want(node));
+        self.read_messages();
+    }
+
+    /// Sees to it that messages which a `poll` has left are read soon.
+    pub(crate) fn read_messages(&self) {
         self.drainer.call(&self.gates);
     }
 }

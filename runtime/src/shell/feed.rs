@@ -29,6 +29,7 @@ pub(super) struct ToFeed {
     pub(super) job: Job,
     pub(super) memory: SmallVec<[(RootId, MemoryId, Arc<dyn Allocation>); 2]>,
     pub(super) report: bool,
+    pub(super) at_leisure: bool,
     pub(super) timed: bool,
 }
 
@@ -112,12 +113,14 @@ impl State {
         {
             let entry = batch.next();
             (entry.node, entry.point) = (Some(popped.node), Point(popped.point));
-            entry.report = popped.report;
+            (entry.report, entry.at_leisure) = (popped.report, popped.at_leisure);
             self.native_args(entry, popped.node, popped.live);
             if popped.report {
                 self.counters.armed += u64::from(popped.sentinel);
-                // Its verdict comes unasked, so that no waiter has to leave a `Message::Want`.
-                if let Some(Work::Group(event)) = self.engine.work_mut(popped.node) {
+                // Its verdict comes unasked and soon, so that no waiter has to leave a `Message::Want`.
+                if !popped.at_leisure
+                    && let Some(Work::Group(event)) = self.engine.work_mut(popped.node)
+                {
                     event.mark_armed();
                 }
             }
@@ -214,21 +217,16 @@ impl Inner {
     }
 
     /// Leaves lanes to be fed, and points to be armed, to the executor.
-    pub(super) fn feed_elsewhere(
-        self: &Arc<Self>,
-        lanes: Vec<LaneId>,
-        arm: SmallVec<[(Arc<LaneShell>, u64); 1]>,
-    ) {
+    pub(super) fn feed_elsewhere(self: &Arc<Self>, lanes: Vec<LaneId>, arm: SmallVec<[Arm; 1]>) {
         let inner = self.clone();
         self.gates.spawn(async move {
-            for (lane, point) in arm {
-                if let Some(cause) = arm_one(&lane, point) {
-                    inner.enter(|state, turn| state.lose_lane(lane.id, cause, turn));
+            for arm in arm {
+                if let Some(cause) = arm.make() {
+                    inner.enter(|state, turn| state.lose_lane(arm.lane.id, cause, turn));
                 }
             }
             // Ready says no more than that a look is due: `collect_lanes` takes the token if it is free and there
-            // is something to feed. Without any lane the turn is taken for what `arm_one` may have left as a
-            // message.
+            // is something to feed. Without any lane the turn is taken for what arming may have left as a message.
             inner.enter(|_, turn| turn.ready_lanes.extend(lanes));
         });
     }
@@ -250,10 +248,26 @@ fn make_calls(lane: &LaneShell, batch: &mut Batch, fed: &mut Vec<Fed<Cause>>) ->
     dead
 }
 
-/// Has a lane report a point; says why it never will, if so.
-pub(super) fn arm_one(lane: &LaneShell, point: u64) -> Option<Cause> {
-    let armed = sink::defer_reports(|| catch(|| lane.native.arm(Point(point))));
-    armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
+/// A point that a lane is to report.
+#[derive(Debug)]
+pub(super) struct Arm {
+    pub(super) lane: Arc<LaneShell>,
+    pub(super) point: u64,
+    pub(super) at_leisure: bool,
+}
+
+impl Arm {
+    /// Makes the native call; says why the lane never will report it, if so.
+    pub(super) fn make(&self) -> Option<Cause> {
+        let Arm { lane, point, at_leisure } = self;
+        let armed = sink::defer_reports(|| {
+            catch(|| match at_leisure {
+                true => lane.native.arm_at_leisure(Point(*point)),
+                false => lane.native.arm(Point(*point)),
+            })
+        });
+        armed.err().map(|panic| dead_lane(&panic, "asking a lane for a verdict"))
+    }
 }
 
 /// A lane that panicked where it cannot refuse: it is not known what has become of what it was fed.

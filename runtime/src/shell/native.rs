@@ -31,6 +31,7 @@ struct Place<'a> {
     point: Point,
     waits: &'a [Wait],
     report: bool,
+    at_leisure: bool,
     timed: bool,
 }
 
@@ -40,8 +41,8 @@ impl<'a> Place<'a> {
     where
         'a: 'c,
     {
-        let Place { lane, point, waits, report, timed } = self;
-        let group = Group::new(point, waits, commands).report(report).timed(timed);
+        let Place { lane, point, waits, report, at_leisure, timed } = self;
+        let group = Group::new(point, waits, commands).report(report).at_leisure(at_leisure).timed(timed);
         // SAFETY: a node counts as a user of the roots whose allocations its commands name until it has settled, which a
         // verdict at or above its point, or the loss of its context, has to come before; staging is leased until then; and
         // the engine frees and hands out no allocation of a root that has users. What else uses the same bytes is ordered
@@ -54,9 +55,10 @@ impl<'a> Place<'a> {
 /// that what is ordered through the group stays ordered. A lane that says it is lost, or takes not even a barrier, is
 /// `dead`: no verdict of it would ever cover this point, so its context counts as lost from here on.
 pub(super) fn feed_one(lane: &LaneShell, entry: &mut ToFeed, dead: &mut Option<Cause>) -> Option<Fed<Cause>> {
-    let ToFeed { node, point, waits, job, memory, report, timed } = entry;
+    let ToFeed { node, point, waits, job, memory, report, at_leisure, timed } = entry;
     let node = node.take()?;
-    let place = Place { lane, point: *point, waits, report: *report, timed: *timed };
+    let (report, at_leisure, timed) = (*report, *at_leisure, *timed);
+    let place = Place { lane, point: *point, waits, report, at_leisure, timed };
     let attempt = catch(|| match job {
         Job::Barrier => place.feed(SmallVec::new()),
         Job::Commands(commands) => feed_commands(place, commands, memory),

@@ -9,8 +9,8 @@ use windlass_backend::ClockSample;
 use windlass_sync::account::{Account, Generation};
 use windlass_sync::facade::{Mutex, lock};
 
-use super::Inner;
 use super::report::Handler;
+use super::{Inner, Message};
 use crate::shell::context::DeviceSlot;
 use windlass_engine::NodeId;
 
@@ -31,6 +31,32 @@ pub(crate) struct QueueCore {
 impl fmt::Debug for QueueCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QueueCore").field("account", &self.account).finish_non_exhaustive()
+    }
+}
+
+/// A waiter for what a queue has under way, and not for any group of it: where lanes report at leisure what nobody waits for, they are
+/// told.
+#[derive(Debug, Default)]
+pub(crate) struct Hurry {
+    is_told: bool,
+}
+
+impl Hurry {
+    /// It waits, and has been entered among those who do.
+    pub(crate) fn begin(&mut self, core: &QueueCore) {
+        let at_leisure = core.slot.context.native.info().reports_at_leisure;
+        if at_leisure && !std::mem::replace(&mut self.is_told, true) {
+            core.inner.state.leave(Message::Hurry(core.slot.id, true));
+            core.inner.read_messages();
+        }
+    }
+
+    /// It waits no more.
+    pub(crate) fn end(&mut self, core: &QueueCore) {
+        if std::mem::take(&mut self.is_told) {
+            // In no hurry: whoever has the lock next reads it.
+            core.inner.state.leave(Message::Hurry(core.slot.id, false));
+        }
     }
 }
 

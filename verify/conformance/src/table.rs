@@ -56,7 +56,9 @@ Rows of the checklist, 179 in all, the case of the suite that is about each, and
 other tests are about, and those of which [deviations.md](deviations.md) says what is missing or otherwise. This page is made
 by the suite (`verify/conformance`) from its cases and from the results that are pinned in it; a backend that differs
 from its pinned results in either direction fails, and so does the suite if this page is not up to date
-(`WINDLASS_WRITE_DOCS=1 cargo test -p windlass-conformance` writes it). `opencl` is PoCL, `wgpu` is lavapipe.
+(`WINDLASS_WRITE_DOCS=1 cargo test -p windlass-conformance` writes it).
+`opencl` is PoCL, `intel` Intel's OpenCL for processors, `wgpu` lavapipe; `nvidia` and `nvidia-vulkan` are NVIDIA's GPUs by OpenCL and by wgpu, for which
+the suite runs where there is one (`WINDLASS_REQUIRE_GPU` makes it a failure if there is none).
 
 ";
 

@@ -1,4 +1,4 @@
-//! The suite on OpenCL: PoCL, where it is installed.
+//! The suite on OpenCL: PoCL, Intel's driver for processors, and NVIDIA's, where they are installed.
 
 #[path = "drivers/find.rs"]
 mod find;
@@ -10,4 +10,18 @@ fn opencl_conforms() {
     let runtime = Runtime::new();
     let Some(device) = find::opencl(&runtime) else { return };
     find::conform("opencl", &device);
+}
+
+#[test]
+fn intel_conforms() {
+    let runtime = Runtime::new();
+    let Some(device) = find::intel(&runtime) else { return };
+    find::conform("intel", &device);
+}
+
+#[test]
+fn nvidia_conforms() {
+    let runtime = Runtime::new();
+    let Some(device) = find::nvidia(&runtime, "opencl") else { return };
+    find::conform("nvidia", &device);
 }

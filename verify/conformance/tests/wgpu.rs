@@ -1,4 +1,4 @@
-//! The suite on Vulkan through wgpu: lavapipe, where it is installed.
+//! The suite on Vulkan through wgpu: lavapipe and NVIDIA's driver, where they are installed.
 
 #[path = "drivers/find.rs"]
 mod find;
@@ -10,4 +10,11 @@ fn wgpu_conforms() {
     let runtime = Runtime::new();
     let Some(device) = find::wgpu(&runtime) else { return };
     find::conform("wgpu", &device);
+}
+
+#[test]
+fn nvidia_conforms() {
+    let runtime = Runtime::new();
+    let Some(device) = find::nvidia(&runtime, "wgpu") else { return };
+    find::conform("nvidia-vulkan", &device);
 }

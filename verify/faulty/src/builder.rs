@@ -53,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) truly_waits: bool,
     /// For how long waiters look by themselves.
     pub(crate) waiters_look: Duration,
+    pub(crate) reports_at_leisure: bool,
 }
 
 /// The images that memory with images holds.
@@ -91,6 +92,7 @@ impl Default for FaultyBuilder {
             limits: Limits::default(),
             truly_waits: false,
             waiters_look: Duration::ZERO,
+            reports_at_leisure: false,
         };
         FaultyBuilder { config }
     }
@@ -189,7 +191,7 @@ impl FaultyBuilder {
 
     /// Two GPUs as CUDA shows them: streams of 1,021 commands of which 56 may report, copy engines, one domain with direct
     /// copies, stream-ordered memory with any contents, images, pinned and managed memory, pointers, a clock, priorities, graphs,
-    /// native code; waiters look for 50 us; uploads of up to 64 KiB out of pageable memory return at once, downloads into it never do, and frees of pinned
+    /// native code; waiters look for 50 us, and what nobody waits for is reported at leisure; uploads of up to 64 KiB out of pageable memory return at once, downloads into it never do, and frees of pinned
     /// memory, builds and pinning block while a kernel runs.
     pub fn like_cuda(self) -> Self {
         let limits = Limits::default().work_group(1024, 48 << 10);
@@ -201,6 +203,7 @@ impl FaultyBuilder {
             .one_domain()
             .reports_by_callback()
             .waiters_look(Duration::from_micros(50))
+            .reports_at_leisure()
             .pageable_limits(64 << 10, 0)
             .limits(limits)
             .reaches(MemoryKind::Host, HostAccess::Coherent)
@@ -213,6 +216,12 @@ impl FaultyBuilder {
             .aspect(Aspect::Priorities)
             .aspect(Aspect::Sequences)
             .aspect(Aspect::NativeCode)
+    }
+
+    /// Its lanes report at leisure what nobody waits for.
+    pub fn reports_at_leisure(mut self) -> Self {
+        self.config.reports_at_leisure = true;
+        self
     }
 
     /// Waiters look by themselves for so long.
@@ -324,6 +333,9 @@ impl Config {
             .waiters_look(self.waiters_look);
         if self.one_domain {
             info = info.domain(DomainId(7));
+        }
+        if self.reports_at_leisure {
+            info = info.reports_at_leisure();
         }
         if self.feeds_from_sink {
             info = info.feeds_from_sink();

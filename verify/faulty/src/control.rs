@@ -79,6 +79,11 @@ impl FaultyControl {
         self.script(|s| s.delayed = delayed);
     }
 
+    /// Whether lanes leave out, for now, the reports that nobody waits for.
+    pub fn no_leisure(&self, none: bool) {
+        self.script(|s| s.no_leisure = none);
+    }
+
     /// A lane reports what it has done, asked or not.
     pub fn report(&self, lane: usize) {
         self.shared.report(lane);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, Command, Group, Lane, LaneRole, LaneSpec, Point, Priority};
 
 use crate::kernel::{Job, Refused, names_of};
-use crate::machine::{self, Machine, Shared, Unreported, Uses};
+use crate::machine::{self, LaneState, Machine, Shared, Unreported, Uses};
 use crate::memory::{is_foreign, is_of_peer};
 use crate::script::{Call, Refusal, due};
 use crate::window::Reach;
@@ -108,7 +108,7 @@ impl FaultyLane {
         let of_peers = copies().filter(|c| [c.from, c.to].into_iter().any(|m| is_of_peer(m, self.context)));
         let of_peers = of_peers.count() as u64;
         let weight = weight(&group);
-        let Group { point, waits, commands, report, timed, .. } = group;
+        let Group { point, waits, commands, report, at_leisure, timed, .. } = group;
         let mut uses = Uses::new();
         let reach = Reach { context: self.context, peers: &peers };
         let jobs = commands.into_iter().map(|c| Job::new(c, reach, &mut uses));
@@ -132,8 +132,10 @@ impl FaultyLane {
             timed,
         });
         lane.unreported.push_back(Unreported { point: point.0, weight, uses });
-        if report {
-            lane.armed.push(point.0);
+        match (report, at_leisure) {
+            (true, false) => lane.armed.push(point.0),
+            (true, true) => lane.at_leisure.push(point.0),
+            (false, _) => {}
         }
         let (depth, reports) = (lane.unreported.iter().map(|u| u.weight).sum(), lane.reports());
         if eager {
@@ -196,25 +198,11 @@ unsafe impl Lane for FaultyLane {
     }
 
     fn arm(&self, point: Point) {
-        let mut machine = self.shared.lock();
-        machine.called_lane(self.context);
-        machine.audit.arms += 1;
-        let panics = machine.script.panics_now(Call::Arm);
-        let lost = machine.contexts[self.context].lost.is_some() || machine.script.all_feeds.is_some();
-        let lane = &mut machine.lanes[self.at];
-        if point.0 > lane.fed && !lost {
-            drop(machine);
-            self.shared.breach(format!("{point:?} was armed, and never fed"));
-        }
-        lane.armed.push(point.0.min(lane.fed));
-        let (reports, most) = (lane.reports(), lane.depth.reports);
-        machine.audit.most_reports = machine.audit.most_reports.max(reports);
-        drop(machine);
-        if reports > most && !lost {
-            self.shared.breach(format!("{reports} groups that report, and the depth is {most}"));
-        }
-        assert!(!panics, "a scripted panic in arm");
-        self.shared.after_call();
+        self.arm_for(point, |lane| &mut lane.armed);
+    }
+
+    fn arm_at_leisure(&self, point: Point) {
+        self.arm_for(point, |lane| &mut lane.at_leisure);
     }
 
     fn look(&self, point: Point) {
@@ -234,6 +222,32 @@ unsafe impl Lane for FaultyLane {
         if is_over {
             self.shared.report(self.at);
         }
+    }
+}
+
+impl FaultyLane {
+    /// Arms a point, in one way or the other.
+    fn arm_for(&self, point: Point, list: impl FnOnce(&mut LaneState) -> &mut Vec<u64>) {
+        let mut machine = self.shared.lock();
+        machine.called_lane(self.context);
+        machine.audit.arms += 1;
+        let panics = machine.script.panics_now(Call::Arm);
+        let lost = machine.contexts[self.context].lost.is_some() || machine.script.all_feeds.is_some();
+        let lane = &mut machine.lanes[self.at];
+        if point.0 > lane.fed && !lost {
+            drop(machine);
+            self.shared.breach(format!("{point:?} was armed, and never fed"));
+        }
+        let armed = point.0.min(lane.fed);
+        list(lane).push(armed);
+        let (reports, most) = (lane.reports(), lane.depth.reports);
+        machine.audit.most_reports = machine.audit.most_reports.max(reports);
+        drop(machine);
+        if reports > most && !lost {
+            self.shared.breach(format!("{reports} groups that report, and the depth is {most}"));
+        }
+        assert!(!panics, "a scripted panic in arm");
+        self.shared.after_call();
     }
 }
 

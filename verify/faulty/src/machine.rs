@@ -82,6 +82,8 @@ pub(crate) struct LaneState {
     pub(crate) done: u64,
     pub(crate) reported: u64,
     pub(crate) armed: Vec<u64>,
+    /// Points that are to be reported, and that nobody waited for when that was said.
+    pub(crate) at_leisure: Vec<u64>,
     pub(crate) failed: Vec<Failed>,
     pub(crate) times: Vec<Timed>,
     /// A group of it is being run by some thread.
@@ -115,6 +117,7 @@ impl LaneState {
             done: 0,
             reported: 0,
             armed: Vec::new(),
+            at_leisure: Vec::new(),
             failed: Vec::new(),
             times: Vec::new(),
             busy: false,
@@ -136,7 +139,7 @@ impl LaneState {
     /// Groups in flight that are to report.
     pub(crate) fn reports(&self) -> usize {
         let mut points: SmallVec<[u64; 64]> =
-            self.armed.iter().copied().filter(|p| *p > self.reported).collect();
+            self.armed.iter().chain(&self.at_leisure).copied().filter(|p| *p > self.reported).collect();
         points.sort_unstable();
         points.dedup();
         points.len()
@@ -191,7 +194,9 @@ impl Machine {
     fn may_report(&self, lane: &LaneState) -> bool {
         let eager = self.script.inside && lane.done > lane.reported;
         let abandoned = self.contexts[lane.context].abandoned;
-        !self.script.delayed && !abandoned && (eager || lane.armed.iter().any(|p| *p <= lane.done))
+        let due = |points: &[u64]| points.iter().any(|p| *p <= lane.done);
+        let at_leisure = !self.script.no_leisure && due(&lane.at_leisure);
+        !self.script.delayed && !abandoned && (eager || due(&lane.armed) || at_leisure)
     }
 
     /// Everything that may happen next.
@@ -221,13 +226,15 @@ impl Machine {
     fn verdict(&mut self, at: usize) -> Option<(Arc<dyn LaneSink>, Verdict)> {
         let exact = self.script.exact;
         let lane = &mut self.lanes[at];
-        let first = lane.armed.iter().copied().filter(|p| *p <= lane.done).min();
+        let armed = lane.armed.iter().chain(&lane.at_leisure);
+        let first = armed.copied().filter(|p| *p <= lane.done).min();
         let upto = if exact { first.unwrap_or(lane.done).max(lane.reported) } else { lane.done };
         let (told, kept) = std::mem::take(&mut lane.failed).into_iter().partition(|f| f.last.0 <= upto);
         lane.failed = kept;
         let (times, kept) = std::mem::take(&mut lane.times).into_iter().partition(|t| t.point.0 <= upto);
         lane.times = kept;
         lane.armed.retain(|p| *p > upto);
+        lane.at_leisure.retain(|p| *p > upto);
         lane.reported = upto;
         let mut over = 0;
         while let Some(group) = lane.unreported.pop_front_if(|group| group.point <= upto) {

@@ -93,6 +93,8 @@ pub(crate) struct Script {
     pub(crate) waiting_builds: Vec<Waker>,
     /// Verdicts wait until they are asked for.
     pub(crate) delayed: bool,
+    /// What nobody waits for is not reported.
+    pub(crate) no_leisure: bool,
     /// Everything runs and is reported inside `feed`, armed or not.
     pub(crate) inside: bool,
     /// A verdict covers no more than the earliest point that was armed.

@@ -20,6 +20,8 @@ mod feeding;
 mod homes;
 #[path = "scenarios/interop.rs"]
 mod interop;
+#[path = "scenarios/leisure.rs"]
+mod leisure;
 #[path = "scenarios/limits.rs"]
 mod limits;
 #[path = "scenarios/look.rs"]

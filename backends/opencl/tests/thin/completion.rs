@@ -38,12 +38,17 @@ impl Churn {
     }
 
     fn feed(&self, line: &Line, point: u64) {
+        self.feed_as(line, point, ROUNDS, |group| group);
+    }
+
+    fn feed_as(&self, line: &Line, point: u64, rounds: u32, how: impl FnOnce(Group<'_>) -> Group<'_>) {
         let region = Region::line(0, 4);
         let access = SlotAccess::ReadWrite;
-        let rounds = ROUNDS.to_ne_bytes();
+        let rounds = rounds.to_ne_bytes();
         let args =
             [Arg::Buffer(BufferArg::new(&*self.memory, region, 4, access, Word::B4)), Arg::Value(&rounds)];
-        line.feed(point, &[], launch(&*self.built, 1.range(), &args)).expect("it is fed");
+        let commands = SmallVec::from_iter([launch(&*self.built, 1.range(), &args)]);
+        line.hand_over(how(Group::new(Point(point), &[], commands))).expect("it is fed");
     }
 }
 
@@ -117,6 +122,42 @@ fn a_look_reports_what_has_been_passed() {
         line.lane.look(Point(2));
         assert_eq!(line.sink.verdicts().len(), told, "on {}: once is enough", rig.name);
         line.finish(3);
+    }
+}
+
+/// Seen to fail with a poller that looks at points only that somebody waits for.
+#[test]
+fn what_nobody_waits_for_is_reported_all_the_same() {
+    for rig in rigs() {
+        let (line, churn) = (rig.line(0), Churn::new(&rig));
+        for point in 1..=300 {
+            churn.feed_as(&line, point, 1, |group| group.report(point % 50 == 0).at_leisure(true));
+        }
+        line.lane.flush();
+        line.sink.wait(Point(300));
+        for point in 301..=340 {
+            churn.feed_as(&line, point, 1, |group| group);
+        }
+        line.lane.flush();
+        line.lane.arm_at_leisure(Point(335));
+        line.sink.wait(Point(335));
+        line.finish(340);
+        assert!(line.sink.failed().is_empty(), "on {}", rig.name);
+    }
+}
+
+/// The lane is refilled behind it. Seen to fail with a poller that looks, while somebody waits for a later point, at nothing else.
+#[test]
+fn it_is_reported_while_somebody_waits_for_what_comes_later() {
+    for rig in rigs() {
+        let (line, churn) = (rig.line(0), Churn::new(&rig));
+        churn.feed_as(&line, 1, 1, |group| group.report(true).at_leisure(true));
+        for point in 2..=4 {
+            churn.feed(&line, point);
+        }
+        line.finish(4);
+        let verdicts = line.sink.verdicts();
+        assert!(verdicts[0].upto < Point(4), "on {}: {:?}", rig.name, verdicts[0]);
     }
 }
 

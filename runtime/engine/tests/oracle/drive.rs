@@ -8,7 +8,8 @@ mod submit;
 
 use windlass_engine::{
     Access, After, Allocate, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, Initial, LaneId,
-    MemoryId, Mode, NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Shell, Step, Transfer, Turn, merge,
+    MemoryId, Mode, NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Sentinel, Shell, Step, Transfer,
+    Turn, merge,
 };
 
 use super::account::{Account, MOST, Node, What};
@@ -71,6 +72,7 @@ struct SimLane {
     depth: Depth,
     context: usize,
     copies: bool,
+    at_leisure: bool,
     lost: bool,
 }
 
@@ -88,6 +90,7 @@ impl SimLane {
             depth,
             context: device.context,
             copies,
+            at_leisure: device.at_leisure,
             lost: false,
         }
     }
@@ -100,8 +103,9 @@ impl SimLane {
         }
     }
 
+    /// Whether it reports a point soon. At leisure is not soon enough for who waits.
     fn reports(&self, point: u64) -> bool {
-        self.armed.contains(&point) || self.sentinels.contains(&point)
+        self.armed.contains(&point) || !self.at_leisure && self.sentinels.contains(&point)
     }
 
     /// As many groups report as may.
@@ -328,7 +332,7 @@ impl<'a> Drive<'a> {
             self.lanes[lane.0 as usize].armed.push(point);
             self.lanes[lane.0 as usize].check_reports()?;
         }
-        for (lane, point, _) in std::mem::take(&mut self.turn.sentinels) {
+        for Sentinel { lane, point, .. } in std::mem::take(&mut self.turn.sentinels) {
             self.lanes[lane.0 as usize].has_recorded(point)?;
             self.lanes[lane.0 as usize].sentinels.push(point);
             self.lanes[lane.0 as usize].check_reports()?;

@@ -54,6 +54,8 @@ pub(super) struct Device {
     pub(super) lanes: Vec<Depth>,
     /// The same of those that only copy.
     pub(super) copy_lanes: Vec<Depth>,
+    /// Its lanes report at leisure what nobody waits for.
+    pub(super) at_leisure: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -252,6 +254,7 @@ impl Program {
         }
         for device in &mut self.devices {
             let fewer = rng.chance(40);
+            device.at_leisure = rng.chance(40);
             for depth in &mut device.lanes {
                 depth.reports = if fewer { 1 + rng.below(2) as u32 } else { depth.commands };
             }
@@ -287,7 +290,7 @@ impl Program {
         };
         let lanes = (0..1 + rng.below(3)).map(|_| 1 + rng.below(4) as u32);
         let lanes = lanes.map(|commands| Depth { commands, reports: commands }).collect();
-        self.devices.push(Device { context, memory, lanes, copy_lanes: Vec::new() });
+        self.devices.push(Device { context, memory, lanes, copy_lanes: Vec::new(), at_leisure: false });
     }
 
     fn random_item(&self, rng: &mut Rng, at: usize, tame: bool) -> Item {
@@ -457,6 +460,9 @@ impl Program {
         for device in &self.devices {
             let context = ContextId(device.context as u32);
             let id = engine.add_device(context, MemoryId(device.memory as u32));
+            if device.at_leisure {
+                engine.report_at_leisure(id);
+            }
             for depth in &device.lanes {
                 engine.add_lane(id, *depth);
             }

@@ -244,7 +244,7 @@ impl Script {
             self.turn.ready_lanes.clear();
             self.turn.proxies.clear();
             self.armed.extend(self.turn.arm.drain(..));
-            self.sentinels.extend(self.turn.sentinels.drain(..).map(|(lane, point, _)| (lane, point)));
+            self.sentinels.extend(self.turn.sentinels.drain(..).map(|s| (s.lane, s.point)));
             self.freed += self.turn.freed.drain(..).count();
             self.closed.append(&mut self.turn.closed);
             self.fired.append(&mut self.turn.fired);

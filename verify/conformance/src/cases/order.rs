@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use windlass::image::ImageFormat;
 use windlass::{Aspect, Buffer, CommandGroup, Event, Queue, Status};
 
 use super::steps::{counted, holds};
@@ -327,10 +328,10 @@ pub(super) async fn barrier_without_commands(s: &Subject) -> Verdict {
     Ok(())
 }
 
-/// Runs two groups that wait for each other, each with one accessor of its own.
+/// Runs two groups that wait for each other, each with one accessor of its own; where kernels cannot wait, two that run at once.
 async fn meet(s: &Subject, queues: [&Queue; 2], a: &Buffer<u32>, b: &Buffer<u32>, write: bool) -> Verdict {
     if !s.device.has(Aspect::HostBodies) {
-        return Err(Problem::Unsupported("kernels of this device cannot wait for each other".into()));
+        return overlap(s, queues, [a, b], write).await;
     }
     ensure!(s.lanes() >= 2, "a host device has two lanes at least");
     let (met, both) = (AtomicUsize::new(0), Barrier::new(2));
@@ -369,4 +370,64 @@ pub(super) async fn rendezvous_of_two_ranges(s: &Subject) -> Verdict {
     let v = Buffer::<u32>::new(20);
     meet(s, [&s.home, &s.second], &v.range(..10), &v.range(10..), true).await?;
     meet(s, [&s.home, &s.away], &v.range(10..), &v.range(..10), true).await
+}
+
+/// Runs two long kernels, each with one accessor of its own beside a buffer that it works on, and looks at the device's clock whether each
+/// began before the other had ended. That may depend on what else the machine does, so they have some attempts.
+async fn overlap(s: &Subject, queues: [&Queue; 2], parts: [&Buffer<u32>; 2], write: bool) -> Verdict {
+    let is_simulated = s.device.info().formats.contains(&ImageFormat::Host);
+    if s.lanes() < 2 || !s.device.has(Aspect::Profiling) || is_simulated {
+        return Err(Problem::Unsupported(
+            "kernels of this device cannot wait for each other, nor run at once".into(),
+        ));
+    }
+    // Intel's driver has one thread fewer than there are cores for that, unless somebody blocks in it: on two cores there are runs in
+    // which they meet, and others.
+    if s.device.platform_name().contains("Intel") {
+        return Err(Problem::Unsupported(
+            "small kernels of two queues run at once or not, as it happens".into(),
+        ));
+    }
+    // Contexts of one device may have it in turns.
+    if queues.iter().any(|queue| std::ptr::eq(*queue, &s.away)) {
+        return Ok(());
+    }
+    let timed = || {
+        let queue = Queue::builder().runtime(&s.runtime).context(&queues[0].context());
+        queue.device(s.device.clone()).profiling().build()
+    };
+    let own = queues.map(|queue| std::ptr::eq(queue, queues[0]));
+    let first = timed().await?;
+    let second = if own[1] { first.clone() } else { timed().await? };
+    let scratch = [(); 2].map(|()| Buffer::<u32>::new(8));
+    let submit = |at: usize, rounds: u32| {
+        let queue = [&first, &second][at];
+        queue.submit(|cg| {
+            let call = s.call("long_running");
+            let call = match write {
+                true => call.buffer(cg.read_write(parts[at])),
+                false => {
+                    cg.read(parts[at]);
+                    call.buffer(cg.read_write(&scratch[at]))
+                }
+            };
+            cg.parallel_for(8, call.value(rounds))
+        })
+    };
+    let times = |event: &Event| event.profile().ok_or_else(|| Problem::Wrong("no times".into()));
+    let one = submit(0, 1 << 16)?;
+    submit(1, 1)?.await?;
+    one.clone().await?;
+    // Some 50 ms.
+    let factor = (50e-3 / times(&one)?.duration().as_secs_f64()).clamp(1.0, 60_000.0);
+    let rounds = (65_536.0 * factor) as u32;
+    for _ in 0..5 {
+        let events = [submit(0, rounds)?, submit(1, rounds)?];
+        Event::all(events.clone()).await?;
+        let [a, b] = [times(&events[0])?, times(&events[1])?];
+        if a.started < b.ended && b.started < a.ended {
+            return Ok(());
+        }
+    }
+    Err(Problem::Wrong("the second kernel began when the first had ended, five times".into()))
 }

@@ -17,6 +17,19 @@ pub(crate) fn opencl(runtime: &Runtime) -> Option<Device> {
     or_skip(Subject::find(runtime, pocl).or_else(|_| Subject::find(runtime, |d| is(d, "opencl"))))
 }
 
+/// Intel's driver for processors.
+pub(crate) fn intel(runtime: &Runtime) -> Option<Device> {
+    let intel = |d: &Device| is(d, "opencl") && d.platform_name().contains("Intel");
+    or_skip(Subject::find(runtime, intel))
+}
+
+/// A GPU of NVIDIA's, by this backend: few machines have one, so that only `WINDLASS_REQUIRE_GPU` makes it a failure if there is none.
+pub(crate) fn nvidia(runtime: &Runtime, backend: &str) -> Option<Device> {
+    let nvidia = |d: &Device| is(d, backend) && d.kind().is_gpu() && d.name().contains("NVIDIA");
+    let found = Subject::find(runtime, nvidia);
+    found.inspect_err(|why| skip(&why.to_string(), std::env::var_os("WINDLASS_REQUIRE_GPU").is_some())).ok()
+}
+
 /// lavapipe, or else whatever Vulkan device there is.
 pub(crate) fn wgpu(runtime: &Runtime) -> Option<Device> {
     let lavapipe = |d: &Device| is(d, "wgpu") && d.name().contains("llvmpipe");
@@ -39,13 +52,17 @@ fn or_skip(found: windlass::Result<Device>) -> Option<Device> {
 
 /// Says that there is nothing to test with; a failure where that is required.
 pub(crate) fn missing(what: &str) {
-    let required = ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|v| std::env::var_os(v).is_some());
+    skip(what, ["CI", "WINDLASS_REQUIRE_DRIVERS"].iter().any(|v| std::env::var_os(v).is_some()));
+}
+
+fn skip(what: &str, required: bool) {
     assert!(!required, "a driver is required here: {what}");
     eprintln!("\n*** SKIPPED, nothing was tested: {what} ***\n");
 }
 
 /// Runs the suite, and compares with what is pinned for this backend.
 pub(crate) fn conform(name: &str, device: &Device) {
+    eprintln!("`{name}` is {} of {}", device.name(), device.platform_name());
     let subject = Subject::open(name, device, Kernels::new()).expect("a device that was just listed opens");
     let report: Report = run(&subject);
     report.compare(expected::of(name)).unwrap_or_else(|text| panic!("{text}"));

@@ -59,6 +59,9 @@ impl Drive<'_> {
         let memory = used.map(|o| o.memory().map(|(.., memory)| *memory).collect()).unwrap_or_default();
         let lane = &mut self.lanes[l];
         lane.fed.push(Entry { id: popped.node, at, waits, live, refused, memory });
+        if popped.at_leisure != (popped.sentinel && lane.at_leisure) {
+            return Err(Fault::new("what is waited for reports at leisure, or what is not does at once"));
+        }
         match (popped.report, popped.sentinel) {
             (true, true) => lane.sentinels.push(popped.point),
             (true, false) => lane.armed.push(popped.point),
