@@ -161,6 +161,41 @@ fn it_is_reported_while_somebody_waits_for_what_comes_later() {
     }
 }
 
+/// By the device's own clock. The machine may have other things to do, so there are some attempts.
+#[test]
+fn a_copy_runs_beside_a_kernel() {
+    let runs_both = |rig: &Rig| {
+        let kind = rig.context.info().devices[0].kind;
+        rig.name.contains("pthread") || kind == DeviceKind::DiscreteGpu
+    };
+    let (meant, others): (Vec<_>, Vec<_>) = rigs().into_iter().partition(runs_both);
+    others.iter().for_each(|rig| skipped(&format!("{} may run one command at a time", rig.name)));
+    for rig in meant {
+        let (kernels, copies, churn) = (rig.timed_line(0), rig.timed_line(1), Churn::new(&rig));
+        let (bytes, whole) = (1 << 20, Region::line(0, 1 << 20));
+        let (memory, host) =
+            (rig.memory(bytes), rig.context.allocate_staging(bytes).expect("there is that much"));
+        let copy = |point| {
+            let commands = SmallVec::from_iter([copy(&*memory, whole, &*host, whole)]);
+            let group = Group::new(Point(point), &[], commands).report(true).timed(true);
+            copies.hand_over(group).expect("it is fed");
+            copies.lane.flush();
+        };
+        copy(1);
+        copies.sink.wait(Point(1));
+        let meets = (1..=5).any(|attempt| {
+            churn.feed_as(&kernels, attempt, ROUNDS, |group| group.report(true).timed(true));
+            kernels.lane.flush();
+            copy(attempt + 1);
+            kernels.sink.wait(Point(attempt));
+            copies.sink.wait(Point(attempt + 1));
+            let (kernel, copied) = (kernels.time(attempt), copies.time(attempt + 1));
+            kernel.started < copied.ended && copied.ended < kernel.ended
+        });
+        assert!(meets, "on {}: the copy waited for the kernel, five times", rig.name);
+    }
+}
+
 #[test]
 fn a_lane_waits_for_another() {
     for rig in rigs() {

@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
     Allocation, Arg, Backend, BackendError, BuiltKernel, Command, CompletionStrategy, Context, ContextSpec,
     CopyBox, DeviceInfo, Failed, Fill, Group, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, Launch,
-    MemoryIndex, MemoryObject, Point, Region, Verdict, Wait,
+    MemoryIndex, MemoryObject, Point, Region, Timed, Verdict, Wait,
 };
 use windlass_kernel::{Kernel, KernelImage, Range, Slot};
 use windlass_opencl::OpenCl;
@@ -107,8 +107,17 @@ pub(crate) fn rigs() -> Vec<Rig> {
 
 impl Rig {
     pub(crate) fn line(&self, number: u32) -> Line {
+        self.open(LaneSpec::new(0, LaneNumber(number)))
+    }
+
+    /// A lane for groups that are to be timed.
+    pub(crate) fn timed_line(&self, number: u32) -> Line {
+        self.open(LaneSpec::new(0, LaneNumber(number)).timed(true))
+    }
+
+    fn open(&self, spec: LaneSpec) -> Line {
         let sink = Arc::new(Sink::default());
-        let spec = LaneSpec::new(0, LaneNumber(number)).completion(self.completion);
+        let spec = spec.completion(self.completion);
         let lane = self.context.open_lane(spec, sink.clone()).expect("a lane opens");
         Line { lane, sink }
     }
@@ -151,6 +160,12 @@ impl Line {
     pub(crate) fn hand_over(&self, group: Group<'_>) -> Result<(), BackendError> {
         // SAFETY: the tests keep the memory of their commands until they have waited for the point.
         unsafe { self.lane.feed(group) }
+    }
+
+    /// When the group at a point ran, which has been reported.
+    pub(crate) fn time(&self, point: u64) -> Timed {
+        let all = self.sink.verdicts().into_iter().flat_map(|verdict| verdict.times);
+        all.into_iter().find(|timed| timed.point == Point(point)).expect("it was timed")
     }
 
     /// Arms a point, and waits for it.
