@@ -178,6 +178,7 @@ impl Program {
             item.cancelled = letting_go.chance(25);
         }
         program.refine(&mut Rng::new(mix(seed, 0x002e_f19e)));
+        program.devices.iter_mut().for_each(|device| device.at_leisure = seed % 8 == 3);
         for at in count..count + rng.below(3) {
             let mut item = program.random_item(&mut rng, at, true);
             item.kind = Kind::Guard;
@@ -254,7 +255,6 @@ impl Program {
         }
         for device in &mut self.devices {
             let fewer = rng.chance(40);
-            device.at_leisure = rng.chance(40);
             for depth in &mut device.lanes {
                 depth.reports = if fewer { 1 + rng.below(2) as u32 } else { depth.commands };
             }

@@ -176,7 +176,28 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "nobody asks for the verdict of an awaited group",
         found: &[Seed(22), OnData(22)],
-        changes: &[("lanes.rs", "if node.wanted && !over {", "if false {")],
+        changes: &[("lanes.rs", "if !over && (wanted || self.is_late(lane, point)) {", "if false {")],
+    },
+    Fault {
+        what: "what reports at leisure is not asked for when somebody comes to wait for it",
+        found: &[
+            Seed(59),
+            Script("lanes::what_comes_to_be_waited_for_is_armed_though_it_reports_at_leisure"),
+        ],
+        changes: &[(
+            "lanes.rs",
+            "            Report::Yes => return false,",
+            "            Report::Yes | Report::AtLeisure => return false,",
+        )],
+    },
+    Fault {
+        what: "who waits for a whole device does not hurry what is being fed",
+        found: &[Script("lanes::who_waits_for_a_whole_device_hurries_it")],
+        changes: &[(
+            "lanes.rs",
+            "if !over && (wanted || self.is_late(lane, point)) {",
+            "if !over && wanted {",
+        )],
     },
     Fault {
         what: "a verdict that was overtaken takes back the one that overtook it",
