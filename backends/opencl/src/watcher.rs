@@ -179,7 +179,8 @@ impl Shared {
             // By now the work should run, even if the driver is one that starts it without being asked to.
             stream.flush(first);
             // Others may be in front of it for whose report the lane is refilled.
-            return before(&lock(&self.state).armed, first).and_then(|point| ended(progress, &stream, point));
+            let point = self.armed_before(first)?;
+            return ended(progress, &stream, point);
         }
         let mut passed = first;
         while let Some(next) = self.pressing_after(passed) {
@@ -215,6 +216,11 @@ impl Shared {
         progress.sweep();
         let stream = stream.upgrade()?;
         ended(progress, &stream, first)
+    }
+
+    /// The first armed point, if it lies before another one.
+    fn armed_before(&self, point: Point) -> Option<Point> {
+        lock(&self.state).armed.first().copied().filter(|first| *first < point)
     }
 
     fn pressing_after(&self, point: Point) -> Option<Point> {
@@ -255,11 +261,6 @@ fn has_passed(progress: &Progress, point: Point, pace: &Pace) -> bool {
     // What others have retired this thread releases, so that who feeds next need not.
     progress.sweep();
     true
-}
-
-/// The first point of these, if it lies before another one.
-fn before(armed: &BTreeSet<Point>, point: Point) -> Option<Point> {
-    armed.first().copied().filter(|first| *first < point)
 }
 
 /// Asks once whether a point has been passed, and says up to where all has been then. If no event speaks for it by now, a marker does from

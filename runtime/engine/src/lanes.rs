@@ -434,6 +434,8 @@ impl<S: Shell> Engine<S> {
             lane.sentinel = point;
         } else if lane.ask(point) {
             lane.sentinel = point;
+            // One that was owed is waited for.
+            let at_leisure = at_leisure && report == Report::No;
             if at_leisure && let Some(flight) = lane.flight(point) {
                 flight.report = Report::AtLeisure;
             }
