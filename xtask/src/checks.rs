@@ -201,13 +201,18 @@ fn cuda() -> Result<()> {
     test.env("WINDLASS_TEXTS", texts()).run()
 }
 
-/// The kernel language's tests with Intel's OpenCL runtime in PoCL's place, and kernels in forms that were made ahead. Random kernels run there in their own step.
+/// The kernel language's tests and the suite with Intel's OpenCL runtime in PoCL's place, and kernels in forms that were made ahead. Random kernels run there in their own step.
 /// It has halves; PoCL is the device of these tests that has none.
 pub(crate) fn intel() -> Result<()> {
     match wheels::intel() {
         Some(intel) => {
             let skipped = "-- --skip oclgrind:: --skip cuda:: --skip a_device_without_halves";
             language().words(skipped).env(VENDORS, &intel).run()?;
+            let suite = Process::cargo()
+                .words("test --workspace --all-features --test opencl --test soak")
+                .words(PROFILE)
+                .words("-- intel_conforms the_process_does_not_grow");
+            suite.env(VENDORS, &intel).env("WINDLASS_REQUIRE_INTEL", "1").run()?;
             // It is the one that takes SPIR-V; a built-in kernel that it does not have ends its process.
             let native =
                 Process::cargo().words("test --workspace --all-features --test native").words(PROFILE);

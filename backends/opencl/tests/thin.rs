@@ -10,5 +10,7 @@ mod completion;
 mod discovery;
 #[path = "thin/kernels.rs"]
 mod kernels;
+#[path = "thin/left.rs"]
+mod left;
 #[path = "thin/rig.rs"]
 mod rig;

@@ -17,17 +17,21 @@ pub(crate) fn opencl(runtime: &Runtime) -> Option<Device> {
     or_skip(Subject::find(runtime, pocl).or_else(|_| Subject::find(runtime, |d| is(d, "opencl"))))
 }
 
-/// Intel's driver for processors.
+/// Intel's driver for processors, which has a step of its own in CI.
 pub(crate) fn intel(runtime: &Runtime) -> Option<Device> {
     let intel = |d: &Device| is(d, "opencl") && d.platform_name().contains("Intel");
-    or_skip(Subject::find(runtime, intel))
+    required_by("WINDLASS_REQUIRE_INTEL", Subject::find(runtime, intel))
 }
 
-/// A GPU of NVIDIA's, by this backend: few machines have one, so that only `WINDLASS_REQUIRE_GPU` makes it a failure if there is none.
+/// A GPU of NVIDIA's, by this backend, which few machines have.
 pub(crate) fn nvidia(runtime: &Runtime, backend: &str) -> Option<Device> {
     let nvidia = |d: &Device| is(d, backend) && d.kind().is_gpu() && d.name().contains("NVIDIA");
-    let found = Subject::find(runtime, nvidia);
-    found.inspect_err(|why| skip(&why.to_string(), std::env::var_os("WINDLASS_REQUIRE_GPU").is_some())).ok()
+    required_by("WINDLASS_REQUIRE_GPU", Subject::find(runtime, nvidia))
+}
+
+/// Only this variable makes it a failure if there is no such device.
+fn required_by(variable: &str, found: windlass::Result<Device>) -> Option<Device> {
+    found.inspect_err(|why| skip(&why.to_string(), std::env::var_os(variable).is_some())).ok()
 }
 
 /// lavapipe, or else whatever Vulkan device there is.
