@@ -43,7 +43,7 @@ pub(crate) mod waking;
 pub(crate) mod work;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use smallvec::SmallVec;
 use windlass_backend::{
@@ -212,6 +212,8 @@ pub(crate) struct Inner {
     /// User code that came without a runtime.
     pub(crate) user: Executor,
     pub(crate) reporter: report::Reporter,
+    /// There is, or was, a context whose waiters look.
+    somebody_looks: OnceLock<()>,
     pub(crate) reaper: memory::Reaper,
     in_use: in_use::InUse,
     pinned: pinned::Pinned,
@@ -250,6 +252,7 @@ impl Inner {
                 gates,
                 user: Executor::new("windlass-user", threads),
                 reporter: report::Reporter::default(),
+                somebody_looks: OnceLock::new(),
                 reaper: memory::Reaper::default(),
                 in_use: in_use::InUse::default(),
                 pinned: pinned::Pinned::default(),

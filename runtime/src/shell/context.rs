@@ -137,6 +137,9 @@ impl ContextShared {
         let info = self.native.info();
         check_info(info)?;
         let (infos, at_leisure) = (&info.devices, info.reports_at_leisure);
+        if !info.waiters_look.is_zero() {
+            let _ = inner.somebody_looks.set(());
+        }
         let memory_shell = |index| {
             let staging = Arc::downgrade(&self.staging);
             MemoryShell::new(self.native.clone(), index, self.domain, staging)

@@ -74,6 +74,8 @@ impl Looking {
 impl Inner {
     /// For how long who waits for a copy of a root looks by itself, if at all: what is said where it lies.
     pub(crate) fn readers_look(self: &Arc<Self>, root: RootId) -> Option<Duration> {
+        // Most programs have no such device, and take no turn of the lock for the question.
+        self.somebody_looks.get()?;
         self.enter_without_native_calls(|state, _| {
             let contexts = state.engine.memories_with(root).filter_map(|memory| state.memories.get(&memory));
             let longest = contexts.map(|memory| memory.context.info().waiters_look).max();
