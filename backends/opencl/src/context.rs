@@ -50,6 +50,29 @@ impl OpenClContext {
         let positions = keys.iter().map(position).collect::<Result<Vec<_>, _>>()?;
         let devices: Vec<DeviceId> = positions.iter().map(|&at| found.devices[at]).collect();
         let native = sys::Context::new(found.platform, &devices)?;
+        Self::over(native, found, &positions)
+    }
+
+    /// Makes a context of one that the program made. Its devices are those that a driver lists, none of them a part of one.
+    pub(crate) fn adopt(all: &[Found], native: sys::Context) -> Result<Self, BackendError> {
+        let devices = native.devices()?;
+        let positions_in = |found: &Found| {
+            let position = |device: &DeviceId| found.devices.iter().position(|listed| listed == device);
+            devices.iter().map(position).collect::<Option<Vec<_>>>()
+        };
+        let of = all.iter().find_map(|found| Some((found, positions_in(found)?)));
+        match of.filter(|(_, positions)| !positions.is_empty()) {
+            Some((found, positions)) => Self::over(native, found, &positions),
+            None => Err(BackendError::Unsupported(format!(
+                "a context over {} devices, of which one is not among those that its driver lists, or is part of one",
+                devices.len()
+            ))),
+        }
+    }
+
+    /// A context over a driver's devices at these positions.
+    fn over(native: sys::Context, found: &Found, positions: &[usize]) -> Result<Self, BackendError> {
+        let devices: Vec<DeviceId> = positions.iter().map(|&at| found.devices[at]).collect();
         let service = devices
             .iter()
             .map(|device| native.queue(*device).map(Arc::new))

@@ -34,10 +34,11 @@ mod sys;
 mod watcher;
 mod wgsl_args;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
+    Backend, BackendError, BackendId, Context, ContextSink, ContextSpec, Platform, Unavailable, async_trait,
 };
 
 use crate::context::OpenClContext;
@@ -78,5 +79,17 @@ unsafe impl Backend for OpenCl {
     async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
         let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
         Ok(Arc::new(OpenClContext::open(&found, &spec.devices)?))
+    }
+
+    async fn adopt(
+        &self,
+        object: Box<dyn Any + Send>,
+        // A driver has no way to tell that it lost a device but to fail a call.
+        _sink: Arc<dyn ContextSink>,
+    ) -> Result<Arc<dyn Context>, BackendError> {
+        let wrong = |_| BackendError::Unsupported("an object that is no `native::ContextHandle`".into());
+        let handle: native::ContextHandle = *object.downcast().map_err(wrong)?;
+        let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
+        Ok(Arc::new(OpenClContext::adopt(&found, handle.0)?))
     }
 }

@@ -1,27 +1,52 @@
-//! Down to OpenCL's own objects: what the portable API does not cover.
+//! Down to OpenCL's own objects and back: what the portable API does not cover. Handles are OpenCL's own, as untyped pointers.
 //!
-//! Native code in a group is given a [`Place`]: the lane's in-order command queue. It enqueues commands there without waiting for
-//! them, and these run after the group's earlier commands, and everything the group waits for, and before its later commands.
-//! It must not finish, change or release the queue, and its commands may use the memory of the group's accessors only, in the
-//! ways that the accessors allow. Handles are OpenCL's own, as the crate `opencl3` has them, cast to untyped pointers.
+//! **Commands.** Native code in a group is given a [`Place`]: the lane's in-order command queue. It enqueues commands there without
+//! waiting for them, and these run after the group's earlier commands, and everything the group waits for, and before its later
+//! commands. It must not finish, change or release the queue, and its commands may use the memory of the group's accessors only, in
+//! the ways that the accessors allow. A barrier with a list of events makes the group wait for events of the program's own; an event of a
+//! marker there tells the program's other queues when the group has come so far.
+//!
+//! **Contexts.** One that the program made becomes one of the runtime's: [`ContextHandle`]. Queues of it are made as
+//! for any other, and memory of it is the runtime's own, which native code sees in groups.
+//!
+//! **Ownership.** What is handed out is borrowed, and lives as long as what it was asked of. What comes in is retained, and released when
+//! the runtime has closed the context; the program's own reference stays the program's.
 
-use std::convert::Infallible;
 use std::ffi::c_void;
 
-use windlass_backend::NativeApi;
+use windlass_backend::{BackendError, NativeApi};
 
 use crate::OpenCl;
 pub use crate::context::OpenClContext;
 pub use crate::memory::Memory;
 pub use crate::native_call::Place;
+use crate::sys;
 
 impl NativeApi for OpenCl {
     const BACKEND: &'static str = "opencl";
     type Context = OpenClContext;
     type Place = Place;
     type Memory = Memory;
-    /// No native object can be adopted as a context yet.
-    type Object = Infallible;
+    type Object = ContextHandle;
+}
+
+/// A `cl_context` that the program made, with a reference of its own.
+///
+/// Its devices have to be some that the driver lists: a context over a part of a device is refused. The runtime makes queues and
+/// memory in it, and the program goes on to use it as it likes.
+#[derive(Debug)]
+pub struct ContextHandle(pub(crate) sys::Context);
+
+impl ContextHandle {
+    /// Takes a reference to a context.
+    ///
+    /// # Safety
+    ///
+    /// It is a live `cl_context`, of the OpenCL loader that this process has loaded (`libOpenCL.so.1`).
+    pub unsafe fn retain(context: *mut c_void) -> Result<Self, BackendError> {
+        // SAFETY: it is live, by the caller's promise.
+        Ok(ContextHandle(unsafe { sys::Context::retained(context) }?))
+    }
 }
 
 impl OpenClContext {

@@ -49,6 +49,13 @@ unsafe impl Send for DeviceId {}
 // SAFETY: as above.
 unsafe impl Sync for DeviceId {}
 
+impl DeviceId {
+    /// The device behind a handle, as queries return it.
+    fn of_handle(handle: isize) -> Self {
+        DeviceId(handle as cl_device_id)
+    }
+}
+
 /// The drivers that the loader knows, in its order. Loads the loader at the first call.
 pub(crate) fn platforms() -> Result<Vec<PlatformId>> {
     let ids = named("clGetPlatformIDs", native_platform::get_platform_ids())?;

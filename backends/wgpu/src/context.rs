@@ -14,12 +14,13 @@ use windlass_kernel_translate::dump;
 use crate::error::{Faults, failed, unsupported};
 use crate::gpu::Gpu;
 use crate::lane::WgpuLane;
-use crate::memory::{BufferMemory, padded};
+use crate::memory::{Memory, padded};
+use crate::native::DeviceHandle;
 use crate::process_exit::Native;
 use crate::submit::Worker;
 use crate::{device, kernel, ops, pinned, process_exit, times};
 
-/// A wgpu device, opened. Behind `dyn Context`, this is what a downcast through `Any` finds.
+/// A wgpu device, opened; see [`native`](crate::native).
 pub struct WgpuContext {
     info: ContextInfo,
     gpu: Arc<Gpu>,
@@ -35,29 +36,51 @@ impl WgpuContext {
         info: DeviceInfo,
         sink: Arc<dyn ContextSink>,
     ) -> Result<Self, BackendError> {
-        let limits = adapter.limits();
         let wanted = wgpu::DeviceDescriptor {
             label: Some("windlass"),
             required_features: device::features(adapter),
-            required_limits: limits.clone(),
+            required_limits: adapter.limits(),
             ..Default::default()
         };
         let opened = adapter.request_device(&wanted).await;
         let (device, queue) = opened.map_err(|e| failed("Adapter::request_device", e.to_string()))?;
-        process_exit::watch();
-        let faults = Faults::watch(&device, sink);
-        let (device, queue) = (Native::new(device), Native::new(queue));
-        let is_real = info.kind.is_gpu();
-        let loses_negations = adapter.get_info().driver == "NVIDIA";
-        let (bytes, spare) = Default::default();
-        let gpu = Arc::new(Gpu { device, queue, limits, is_real, loses_negations, faults, bytes, spare });
-        let clock = info.has(Aspect::Profiling).then(|| times::sample(&gpu).ok()).flatten();
-        Ok(WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu, clock })
+        let faults = Faults::watch(&device, sink, None);
+        faults.catch_strays(&device);
+        Ok(Self::over(device, queue, info, faults))
     }
 
-    /// The native device. Work submitted to it directly is unknown to the lanes; do not `destroy` it or its buffers.
-    pub fn device(&self) -> &wgpu::Device {
-        &self.gpu.device
+    /// Makes a context of a device that the program opened, described as it is.
+    pub(crate) fn adopt(handle: DeviceHandle, info: DeviceInfo, sink: Arc<dyn ContextSink>) -> Self {
+        let DeviceHandle { device, queue, on_lost } = handle;
+        let faults = Faults::watch(&device, sink, on_lost);
+        Self::over(device, queue, info, faults)
+    }
+
+    fn over(device: wgpu::Device, queue: wgpu::Queue, info: DeviceInfo, faults: Arc<Faults>) -> Self {
+        process_exit::watch();
+        let limits = device.limits();
+        let loses_negations = device.adapter_info().driver == "NVIDIA";
+        let (device, queue) = (Native::new(device), Native::new(queue));
+        let is_real = info.kind.is_gpu();
+        let tells_times = info.has(Aspect::Profiling);
+        let (bytes, spare) = Default::default();
+        let gpu = Arc::new(Gpu {
+            device,
+            queue,
+            limits,
+            is_real,
+            tells_times,
+            loses_negations,
+            faults,
+            bytes,
+            spare,
+        });
+        let clock = tells_times.then(|| times::sample(&gpu).ok()).flatten();
+        WgpuContext { info: context_info(info), worker: Worker::new(Arc::clone(&gpu)), gpu, clock }
+    }
+
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
     }
 
     /// Refuses positions other than that of the one device.
@@ -114,7 +137,7 @@ unsafe impl Context for WgpuContext {
             return unsupported(format!("an allocation of {bytes} bytes on a device that allows {most}"));
         }
         let created =
-            self.gpu.guarded("Device::create_buffer", || Ok(BufferMemory::create(&self.gpu.device, bytes)));
+            self.gpu.guarded("Device::create_buffer", || Ok(Memory::create(&self.gpu.device, bytes)));
         match created {
             Ok(memory) => Ok(Arc::new(memory)),
             Err(BackendError::OutOfMemory { .. }) => Err(BackendError::OutOfMemory { bytes }),

@@ -5,11 +5,12 @@ use std::thread;
 
 use wgpu::{Backends, DeviceType, Features};
 use windlass_backend::{
-    Aspect, AtomicOrders, AtomicScopes, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits, MemoryIndex,
-    Platform, Unavailable,
+    Aspect, AtomicOrders, AtomicScopes, BackendError, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits,
+    MemoryIndex, Platform, Unavailable,
 };
 use windlass_kernel::ImageFormat;
 
+use crate::error::unsupported;
 use crate::process_exit::Native;
 
 /// wgpu sets no limit. This is enough to keep a device busy, and leaves the rest where it can still be cancelled.
@@ -74,9 +75,27 @@ fn platform(about: &wgpu::AdapterInfo) -> Platform {
 
 /// The stable key of an adapter: its place on the bus, if the driver tells, and a number among those that are otherwise equal.
 fn key(about: &wgpu::AdapterInfo, before: &[DeviceInfo]) -> String {
-    let place = format!("{}/{}/{}", about.driver, about.device_pci_bus_id, about.name);
+    let place = place(about);
     let same = before.iter().filter(|info| info.key.as_str().starts_with(&place)).count();
     format!("{place}/{same}")
+}
+
+fn place(about: &wgpu::AdapterInfo) -> String {
+    format!("{}/{}/{}", about.driver, about.device_pci_bus_id, about.name)
+}
+
+/// The first listed device where this one is, as it was opened. Which of several that a driver does not tell apart makes no
+/// difference here, since no second device is opened.
+pub(crate) fn listed(found: &[Found], device: &wgpu::Device) -> Result<DeviceInfo, BackendError> {
+    let about = device.adapter_info();
+    let all = found.iter().flat_map(|found| &found.platform.devices);
+    let is_it = |info: &&DeviceInfo| info.key.as_str().starts_with(&place(&about));
+    match all.into_iter().find(is_it).filter(|_| about.backend == wgpu::Backend::Vulkan) {
+        Some(info) => Ok(info.clone().limits(limits(&device.limits())).aspects(aspects(device.features()))),
+        None => {
+            unsupported(format!("a device of {:?} on {}, which is not listed", about.backend, about.name))
+        }
+    }
 }
 
 /// What it takes to tell when groups run.
@@ -133,7 +152,7 @@ fn aspects(features: Features) -> Vec<Aspect> {
         (TIMESTAMPS, Aspect::Profiling),
     ];
     let has = table.into_iter().filter(|(feature, _)| features.contains(*feature));
-    has.map(|(_, aspect)| aspect).collect()
+    has.map(|(_, aspect)| aspect).chain([Aspect::NativeCode]).collect()
 }
 
 fn kind(of: DeviceType) -> DeviceKind {

@@ -47,7 +47,7 @@ impl<'o> Item<'o> {
 
 /// Operations as commands.
 pub(crate) struct Encoded {
-    pub(crate) commands: wgpu::CommandBuffer,
+    pub(crate) commands: Vec<wgpu::CommandBuffer>,
     pub(crate) downloads: Vec<Download>,
     /// Where the values of the clock come to, if there are some.
     pub(crate) stamps: Option<Piece>,
@@ -66,6 +66,7 @@ pub(crate) fn encode<'o>(
         gpu,
         stage,
         encoder: gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()),
+        before: Vec::new(),
         shown: Vec::new(),
     };
     let mut downloads = Vec::new();
@@ -93,6 +94,7 @@ pub(crate) fn encode<'o>(
             Op::Download(from, target) => downloads.push(to.download(from, target)?),
             Op::Move(from, target) => to.shift(from, target)?,
             Op::Fill(target, pattern) => to.fill(target, pattern)?,
+            Op::Native(commands) => to.insert(commands.take()),
         }
     }
     let stamps = match stamps {
@@ -101,7 +103,9 @@ pub(crate) fn encode<'o>(
     };
     to.shown.extend(stamps.as_ref().map(|piece| piece.buffer.clone()));
     to.show();
-    Ok(Encoded { commands: to.encoder.finish(), downloads, stamps })
+    let mut commands = to.before;
+    commands.push(to.encoder.finish());
+    Ok(Encoded { commands, downloads, stamps })
 }
 
 /// What is being encoded.
@@ -109,6 +113,8 @@ struct Encoding<'a> {
     gpu: &'a Gpu,
     stage: &'a mut Stage,
     encoder: wgpu::CommandEncoder,
+    /// What runs before the encoder's commands.
+    before: Vec<wgpu::CommandBuffer>,
     /// Buffers of the host's memory that are written.
     shown: Vec<wgpu::Buffer>,
 }
@@ -203,6 +209,13 @@ impl Encoding<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Puts commands that were recorded elsewhere behind those so far.
+    fn insert(&mut self, commands: Option<wgpu::CommandBuffer>) {
+        let next = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        self.before.push(std::mem::replace(&mut self.encoder, next).finish());
+        self.before.extend(commands);
     }
 
     /// Makes what was written to host memory visible there: by Vulkan's rules the end of a submission alone does not. wgpu puts

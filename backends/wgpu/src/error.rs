@@ -16,6 +16,9 @@ use windlass_sync::panics::{Panicked, catch};
 
 use crate::process_exit;
 
+/// Told by a device of the program's own that it is lost.
+pub(crate) type OnLost = Box<dyn Fn(wgpu::DeviceLostReason, &str) + Send>;
+
 /// What went wrong with a device outside any call.
 #[derive(Default)]
 pub(crate) struct Faults {
@@ -27,16 +30,29 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Collects what `device` reports from now on, in place of wgpu's own handler, which panics.
-    pub(crate) fn watch(device: &wgpu::Device, sink: Arc<dyn ContextSink>) -> Arc<Self> {
+    /// Hears of the loss of `device` from now on.
+    pub(crate) fn watch(
+        device: &wgpu::Device,
+        sink: Arc<dyn ContextSink>,
+        on_lost: Option<OnLost>,
+    ) -> Arc<Self> {
         let faults = Arc::new(Faults { sink: Some(sink), ..Faults::default() });
         let loss = Arc::clone(&faults);
-        device.set_device_lost_callback(move |reason, message| loss.lose(&format!("{reason:?} {message}")));
-        let strays = Arc::clone(&faults);
+        device.set_device_lost_callback(move |reason, message| {
+            loss.lose(&format!("{reason:?} {message}"));
+            if let Some(on_lost) = &on_lost {
+                on_lost(reason, &message);
+            }
+        });
+        faults
+    }
+
+    /// Collects what `device` reports outside all scopes, in place of wgpu's own handler, which panics.
+    pub(crate) fn catch_strays(self: &Arc<Self>, device: &wgpu::Device) {
+        let strays = Arc::clone(self);
         device.on_uncaptured_error(Arc::new(move |error| {
             *lock(&strays.stray) = Some(native("a wgpu call", error));
         }));
-        faults
     }
 
     /// Records the loss.

@@ -17,6 +17,8 @@ pub(crate) struct Gpu {
     pub(crate) limits: wgpu::Limits,
     /// Whether it is a GPU, and not a CPU that acts as one.
     pub(crate) is_real: bool,
+    /// Whether it can write its clock down.
+    pub(crate) tells_times: bool,
     /// Whether its compiler must not recognise negations of integers. NVIDIA's gets the largest (or least) of three integers of which
     /// one is a negated one wrong on an H100 (driver 580).
     pub(crate) loses_negations: bool,

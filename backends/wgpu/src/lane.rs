@@ -38,7 +38,9 @@ unsafe impl Lane for WgpuLane {
             // this point, and the arming holds for that.
             self.completion.arm(group.point);
         }
-        let (completion, point, timed) = (Arc::clone(&self.completion), group.point, group.timed);
+        let (completion, point) = (Arc::clone(&self.completion), group.point);
+        // A device of the program's own may lack what the listed one has.
+        let timed = group.timed && self.gpu.tells_times;
         self.worker.push(Job { completion, point, timed, ops })
     }
 

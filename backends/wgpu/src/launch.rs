@@ -11,7 +11,7 @@ use windlass_kernel::{Range, Slot, SlotAccess, block};
 use crate::error::unsupported;
 use crate::gpu::Gpu;
 use crate::kernel::{Built, Pipeline, WgpuKernel};
-use crate::memory::{BufferMemory, padded};
+use crate::memory::{Memory, padded};
 use crate::stage::Stage;
 
 /// A launch whose arguments were checked and laid out.
@@ -55,7 +55,7 @@ impl Dispatch {
         for (slot, arg) in kernel.slots.iter().zip(launch.args) {
             match (slot, arg) {
                 (Slot::Buffer(access), Arg::Buffer(arg)) => {
-                    let Some(memory) = BufferMemory::of(arg.memory) else {
+                    let Some(memory) = Memory::of(arg.memory) else {
                         return unsupported("a kernel argument that is not in the device's memory");
                     };
                     bindings.push(Binding::new(gpu, memory, arg.region, arg.element, *access)?);
@@ -187,7 +187,7 @@ impl Binding {
 
     fn new(
         gpu: &Gpu,
-        memory: &BufferMemory,
+        memory: &Memory,
         region: Region,
         element: usize,
         access: SlotAccess,

@@ -49,6 +49,8 @@ pub mod kernel;
 mod lane;
 mod launch;
 mod memory;
+pub mod native;
+mod native_call;
 mod ops;
 mod pinned;
 mod pipeline_cache;
@@ -57,15 +59,16 @@ mod stage;
 mod submit;
 mod times;
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, Context, ContextSpec, Platform, Unavailable, async_trait,
+    Backend, BackendError, BackendId, Context, ContextSink, ContextSpec, Platform, Unavailable, async_trait,
 };
 use windlass_sync::facade::{Mutex, lock};
 
-pub use context::WgpuContext;
+use context::WgpuContext;
 use process_exit::Native;
 
 /// The backend's name.
@@ -133,5 +136,17 @@ unsafe impl Backend for Wgpu {
             return Err(BackendError::Lost(format!("there is no Vulkan device `{key}` now")));
         };
         Ok(Arc::new(WgpuContext::open(adapter, info.clone(), spec.sink).await?))
+    }
+
+    async fn adopt(
+        &self,
+        object: Box<dyn Any + Send>,
+        sink: Arc<dyn ContextSink>,
+    ) -> Result<Arc<dyn Context>, BackendError> {
+        let wrong = |_| BackendError::Unsupported("an object that is no `native::DeviceHandle`".into());
+        let handle: native::DeviceHandle = *object.downcast().map_err(wrong)?;
+        let found = self.platforms().await.map_err(|e| BackendError::Unsupported(e.to_string()))?;
+        let listed = device::listed(&found, &handle.device)?;
+        Ok(Arc::new(WgpuContext::adopt(handle, listed, sink)))
     }
 }

@@ -15,36 +15,44 @@ use crate::process_exit::Native;
 /// wgpu copies whole words.
 pub(crate) const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
 
+/// What this backend does with device memory, and what a program's own commands may: to draw what kernels have computed, for one.
+const USAGES: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::COPY_SRC)
+    .union(wgpu::BufferUsages::COPY_DST)
+    .union(wgpu::BufferUsages::VERTEX)
+    .union(wgpu::BufferUsages::INDEX)
+    .union(wgpu::BufferUsages::UNIFORM);
+
 /// Bytes rounded up to the words that wgpu copies.
 pub(crate) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD)
 }
 
-/// A buffer of wgpu's, up to three bytes larger than was asked for: in the device's memory, or in the host's where the device
+/// A buffer of wgpu's; see [`native`](crate::native). It is up to three bytes larger than was asked for: in the device's memory, or in the host's where the device
 /// reaches it ([`crate::pinned`]).
 #[derive(Debug)]
-pub(crate) struct BufferMemory {
+pub struct Memory {
     /// What the host has of it. Before the buffer, which keeps the device alive until this is gone.
     mapped: Option<Native<Arc<Raw>>>,
     buffer: Native<wgpu::Buffer>,
     bytes: usize,
 }
 
-impl BufferMemory {
+impl Memory {
     /// Creates a buffer in the device's memory. wgpu gives zeros for what was never written.
     pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Self {
         let buffer = device.create_buffer(&wgpu::BufferDescriptor {
             label: None,
             size: padded(bytes.max(1)) as u64,
-            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+            usage: USAGES,
             mapped_at_creation: false,
         });
-        BufferMemory { mapped: None, buffer: Native::new(buffer), bytes }
+        Memory { mapped: None, buffer: Native::new(buffer), bytes }
     }
 
     /// A buffer that the host has, too.
     pub(crate) fn mapped(buffer: wgpu::Buffer, bytes: usize, mapped: Arc<Raw>) -> Self {
-        BufferMemory { mapped: Some(Native::new(mapped)), buffer: Native::new(buffer), bytes }
+        Memory { mapped: Some(Native::new(mapped)), buffer: Native::new(buffer), bytes }
     }
 
     /// The memory behind an allocation; `None` if it is not of this backend.
@@ -52,13 +60,14 @@ impl BufferMemory {
         (allocation as &dyn Any).downcast_ref()
     }
 
-    pub(crate) fn buffer(&self) -> &wgpu::Buffer {
+    /// The buffer. An accessor's part of it is told beside.
+    pub fn buffer(&self) -> &wgpu::Buffer {
         &self.buffer
     }
 }
 
 // SAFETY: the memory stays mapped at the host's address, if it has one, for as long as this lives.
-unsafe impl Allocation for BufferMemory {
+unsafe impl Allocation for Memory {
     fn bytes(&self) -> usize {
         self.bytes
     }
@@ -87,7 +96,7 @@ pub(crate) enum Use {
 }
 
 impl BufferBox {
-    pub(crate) fn new(memory: &BufferMemory, region: Region, how: Use) -> Result<Self, BackendError> {
+    pub(crate) fn new(memory: &Memory, region: Region, how: Use) -> Result<Self, BackendError> {
         inside(memory, region)?;
         let addresses = memory.host_ptr().map(|host| addresses(host, region));
         let is_whole = is_whole(region, memory.bytes, how);

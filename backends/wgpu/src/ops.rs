@@ -1,5 +1,6 @@
 //! Commands as owned values: checked by `feed` on the caller's thread, and encoded by the submitter later.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -8,7 +9,8 @@ use windlass_backend::{BackendError, Command, CopyBox, Fill, Region};
 use crate::error::unsupported;
 use crate::gpu::Gpu;
 use crate::launch::Dispatch;
-use crate::memory::{BufferBox, BufferMemory, HostBox, Use, overlap};
+use crate::memory::{BufferBox, HostBox, Memory, Use, overlap};
+use crate::native_call;
 
 /// How many bytes it takes next to no time to copy.
 pub(crate) const LIGHT: usize = 64 << 10;
@@ -24,6 +26,8 @@ pub(crate) enum Op {
     /// By the device alone. Either may be memory of the host that the device reaches.
     Move(BufferBox, BufferBox),
     Fill(BufferBox, Box<[u8]>),
+    /// What the program itself has recorded, until it is encoded.
+    Native(RefCell<Option<wgpu::CommandBuffer>>),
 }
 
 /// Who touches host memory: a thread of the host, when a batch is encoded or has ended, or the device in between.
@@ -56,7 +60,7 @@ impl Op {
         match self {
             Op::Upload(from, _) => Touched::by(By::Host, from.addresses()),
             Op::Move(from, _) => Touched::by(By::Device, from.addresses.clone()?),
-            Op::Launch(_) | Op::Download(..) | Op::Fill(..) => None,
+            Op::Launch(_) | Op::Download(..) | Op::Fill(..) | Op::Native(_) => None,
         }
     }
 
@@ -65,7 +69,7 @@ impl Op {
         match self {
             Op::Download(_, to) => Touched::by(By::Host, to.addresses()),
             Op::Move(_, to) | Op::Fill(to, _) => Touched::by(By::Device, to.addresses.clone()?),
-            Op::Launch(_) | Op::Upload(..) => None,
+            Op::Launch(_) | Op::Upload(..) | Op::Native(_) => None,
         }
     }
 
@@ -89,6 +93,8 @@ impl Op {
             Op::Fill(to, pattern) => to.region.is_contiguous() && pattern.iter().all(|byte| *byte == 0),
             Op::Upload(from, _) => from.addresses().len() <= LIGHT,
             Op::Download(from, _) => from.region.is_contiguous(),
+            // It is a submission by itself, and one may have to wait for another.
+            Op::Native(_) => false,
         }
     }
 }
@@ -104,6 +110,7 @@ pub(crate) fn pack(gpu: &Gpu, commands: SmallVec<[Command<'_>; 1]>) -> Result<Op
             Command::Launch(launch) => ops.push(Op::Launch(Box::new(Dispatch::new(gpu, &launch)?))),
             Command::Copy(copy) => ops.extend(pack_copy(&copy)?),
             Command::Fill(fill) => ops.extend(pack_fill(&fill)?),
+            Command::Native(call) => ops.push(Op::Native(Some(native_call::record(gpu, call)?).into())),
             Command::Host(_) => return unsupported("a host body on a wgpu device"),
             other => return unsupported(format!("{other:?} on a wgpu device")),
         }
@@ -134,7 +141,7 @@ fn pack_copy(copy: &CopyBox<'_>) -> Result<Option<Op>, BackendError> {
         return Ok(None);
     }
     let (from, to) = joined(from, to);
-    match (BufferMemory::of(copy.from), BufferMemory::of(copy.to)) {
+    match (Memory::of(copy.from), Memory::of(copy.to)) {
         (Some(a), Some(b)) => {
             let (source, target) = (BufferBox::new(a, from, Use::Read)?, BufferBox::new(b, to, Use::Write)?);
             // Bytes are merged into words (see `bytes`), and the host may be writing others of the same words in its own memory.
@@ -150,17 +157,12 @@ fn pack_copy(copy: &CopyBox<'_>) -> Result<Option<Op>, BackendError> {
     }
 }
 
-fn upload(
-    copy: &CopyBox<'_>,
-    from: Region,
-    memory: &BufferMemory,
-    to: Region,
-) -> Result<Option<Op>, BackendError> {
+fn upload(copy: &CopyBox<'_>, from: Region, memory: &Memory, to: Region) -> Result<Option<Op>, BackendError> {
     Ok(Some(Op::Upload(HostBox::new(copy.from, from)?, BufferBox::new(memory, to, Use::Write)?)))
 }
 
 fn download(
-    memory: &BufferMemory,
+    memory: &Memory,
     from: Region,
     copy: &CopyBox<'_>,
     to: Region,
@@ -173,7 +175,7 @@ fn pack_fill(fill: &Fill<'_>) -> Result<Option<Op>, BackendError> {
     if region.bytes() == 0 {
         return Ok(None);
     }
-    let Some(memory) = BufferMemory::of(fill.memory) else {
+    let Some(memory) = Memory::of(fill.memory) else {
         return unsupported("a fill of memory that is not the lane's own");
     };
     if fill.pattern.is_empty() || !region.width.is_multiple_of(fill.pattern.len()) {

@@ -7,7 +7,7 @@
 //! - **Visibility.** What the host writes before a submission is visible to it by Vulkan's rules. What a submission wrote is visible
 //!   to the host only behind a barrier, which the encoder adds (`encode::show`).
 //! - **Lifetime.** When a device is lost or destroyed, wgpu destroys all its buffers at once, whoever still has one. Host code may be
-//!   reading this memory at that moment. So it has two owners, [`BufferMemory`] and wgpu's buffer, and the last one to go
+//!   reading this memory at that moment. So it has two owners, [`Memory`] and wgpu's buffer, and the last one to go
 //!   frees it: wgpu's keeps it for as long as a submission uses it, and ours for as long as there is a pointer to it.
 
 use std::ptr::{self, NonNull};
@@ -20,15 +20,15 @@ use windlass_backend::BackendError;
 
 use crate::error::failed;
 use crate::gpu::Gpu;
-use crate::memory::{BufferMemory, padded};
+use crate::memory::{Memory, padded};
 
 /// Memory for so many bytes. What it holds is anything.
-pub(crate) fn allocate(gpu: &Gpu, bytes: usize) -> Result<BufferMemory, BackendError> {
+pub(crate) fn allocate(gpu: &Gpu, bytes: usize) -> Result<Memory, BackendError> {
     gpu.guarded("Device::create_buffer_from_hal", || create(&gpu.device, bytes))
 }
 
 /// As [`allocate`], under the caller's error scopes.
-pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Result<BufferMemory, BackendError> {
+pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Result<Memory, BackendError> {
     let size = padded(bytes.max(1)) as u64;
     // SAFETY: nothing of the device is destroyed through its handle.
     let native = unsafe { device.as_hal::<Vulkan>() };
@@ -44,7 +44,7 @@ pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Result<BufferMemory
     let made = Arc::new(made);
     let kept = Arc::clone(&made);
     // SAFETY: the buffer was made by this device, and is destroyed only when this callback, which wgpu drops with its buffer, and
-    // `BufferMemory` are gone.
+    // `Memory` are gone.
     let buffer =
         unsafe { hal::vulkan::Buffer::from_raw_externally_owned(made.buffer, Box::new(move || drop(kept))) };
     let usage = wgpu::BufferUsages::COPY_SRC
@@ -55,7 +55,7 @@ pub(crate) fn create(device: &wgpu::Device, bytes: usize) -> Result<BufferMemory
     // SAFETY: it is this device's buffer, of this size and for these uses. What it holds is defined by nobody, and the runtime
     // takes it for that.
     let buffer = unsafe { device.create_buffer_from_hal::<Vulkan>(buffer, &about) };
-    Ok(BufferMemory::mapped(buffer, bytes, made))
+    Ok(Memory::mapped(buffer, bytes, made))
 }
 
 /// A buffer with memory of its own, of at least the size that was asked for, mapped. To be dropped while its device lives, which

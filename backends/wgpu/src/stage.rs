@@ -8,7 +8,7 @@ use std::slice;
 use windlass_backend::{Allocation, BackendError};
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::memory::BufferMemory;
+use crate::memory::Memory;
 use crate::pinned;
 
 /// The size of chunks; what is larger has one of its own.
@@ -74,7 +74,7 @@ pub(crate) struct Arena {
 
 #[derive(Debug)]
 struct Chunk {
-    memory: BufferMemory,
+    memory: Memory,
     used: usize,
 }
 

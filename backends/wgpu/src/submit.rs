@@ -176,14 +176,22 @@ impl Outbox {
     }
 
     /// How many of the jobs, from the first on, make up the next batch: those before the first that uses host memory which an
-    /// unfinished batch or they themselves will write.
+    /// unfinished batch or they themselves will write. One with native code is a batch by itself: its commands can be submitted
+    /// only once, and so not again without those of a job beside it that could not be encoded.
     fn gather(&mut self, jobs: &VecDeque<Job>) -> usize {
         for (at, job) in jobs.iter().enumerate() {
             let waits = |op: &Op| self.written.iter().any(|(_, written)| op.waits_for(written));
             if !self.written.is_empty() && job.ops.iter().any(waits) {
                 return at;
             }
+            let is_native = job.ops.iter().any(|op| matches!(op, Op::Native(_)));
+            if is_native && at > 0 {
+                return at;
+            }
             self.written.extend(job.ops.iter().filter_map(Op::written).map(|w| (self.submitted, w)));
+            if is_native {
+                return 1;
+            }
         }
         jobs.len()
     }
@@ -247,7 +255,7 @@ impl Batch {
         let timed: Vec<usize> = timed.collect();
         let (stage, stamps) = (&mut self.stage, 2 * timed.len());
         let encoded = gpu.guarded("CommandEncoder::finish", || encode::encode(gpu, stage, items, stamps))?;
-        self.commands.push(encoded.commands);
+        self.commands.extend(encoded.commands);
         self.downloads.extend(encoded.downloads);
         self.times.extend(encoded.stamps.map(|from| Times { from, ends: timed }));
         Ok(())

@@ -93,7 +93,7 @@ pub(crate) fn sample(gpu: &Gpu) -> Result<ClockSample, BackendError> {
         encode::encode(gpu, &mut stage, [Item::Stamp, Item::Stamp].into_iter(), 2)
     })?;
     let before = Instant::now();
-    gpu.guarded("Queue::submit", || Ok(gpu.queue.submit([encoded.commands])))?;
+    gpu.guarded("Queue::submit", || Ok(gpu.queue.submit(encoded.commands)))?;
     let ended = poll(gpu, wgpu::PollType::wait_indefinitely())?;
     ended.map_err(|error| failed("Device::poll", error.to_string()))?;
     let took = before.elapsed();

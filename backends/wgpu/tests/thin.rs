@@ -18,7 +18,8 @@ use windlass_backend::{
 };
 use windlass_kernel::SlotAccess::{Read, ReadWrite};
 use windlass_kernel::{Kernel, KernelImage, LaunchRange, NdRange, Range, Slot, Word};
-use windlass_wgpu::{Wgpu, WgpuContext};
+use windlass_wgpu::Wgpu;
+use windlass_wgpu::native::WgpuContext;
 
 use lab::{Lab, Sink, copy, count, lab, launch, line, open, saxpy, slow, words};
 

@@ -1,5 +1,7 @@
 //! Kernels in OpenCL's own language and kernels that a device has built in, with their parameters described.
 
+#[path = "drivers/by_hand.rs"]
+mod by_hand;
 #[path = "drivers/find.rs"]
 mod find;
 
@@ -248,13 +250,7 @@ fn a_kernel_that_was_compiled_before_runs_on_its_device() -> Result<()> {
 
 /// What the device's own compiler makes of a text.
 fn compiled(device: &str, text: &str) -> Vec<u8> {
-    let platforms = opencl3::platform::get_platforms().expect("there is a device");
-    let devices = platforms
-        .iter()
-        .flat_map(|platform| platform.get_devices(opencl3::device::CL_DEVICE_TYPE_ALL).unwrap_or_default());
-    let is_it = |id: &_| opencl3::device::Device::new(*id).name().is_ok_and(|name| name.trim() == device);
-    let id = devices.into_iter().find(is_it).expect("it was listed");
-    let context = opencl3::context::Context::from_device(&opencl3::device::Device::new(id));
+    let context = opencl3::context::Context::from_device(&by_hand::device(device));
     let context = context.expect("it opens");
     let program = opencl3::program::Program::create_and_build_from_source(&context, text, "");
     let codes = program.expect("it compiles").get_binaries().expect("it is told");

@@ -7,7 +7,10 @@ use opencl3::command_queue::{
     CL_QUEUE_PROFILING_ENABLE, create_command_queue, enqueue_map_buffer, enqueue_unmap_mem_object, finish,
     flush, release_command_queue,
 };
-use opencl3::context::context::{CL_CONTEXT_PLATFORM, create_context, release_context};
+use opencl3::context::context::{
+    CL_CONTEXT_DEVICES, CL_CONTEXT_PLATFORM, create_context, get_context_info, release_context,
+    retain_context,
+};
 use opencl3::error_codes::CL_MAP_FAILURE;
 use opencl3::event::{
     CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED,
@@ -90,6 +93,23 @@ impl Context {
             [CL_CONTEXT_PLATFORM, platform.0 as cl_context_properties, 0];
         let context = create_context(&devices, properties.as_ptr(), None, ptr::null_mut());
         named("clCreateContext", context).map(Context)
+    }
+
+    /// A context that somebody else made, with a reference of our own.
+    ///
+    /// # Safety
+    /// It is a live `cl_context`, of the loader that this process uses.
+    pub(crate) unsafe fn retained(raw: *mut c_void) -> Result<Self> {
+        // SAFETY: it is live, by the caller's promise.
+        named("clRetainContext", unsafe { retain_context(raw.cast()) })?;
+        Ok(Context(raw.cast()))
+    }
+
+    /// The devices that it is over, in its order.
+    pub(crate) fn devices(&self) -> Result<Vec<DeviceId>> {
+        let ids = named("clGetContextInfo", get_context_info(self.0, CL_CONTEXT_DEVICES))?;
+        // opencl3 gives this answer as handles, whatever the driver does, so the conversion does not panic.
+        Ok(Vec::<isize>::from(ids).into_iter().map(DeviceId::of_handle).collect())
     }
 
     pub(crate) fn queue(&self, device: DeviceId) -> Result<Queue> {

@@ -1,0 +1,186 @@
+//! wgpu's commands of the program's own, in order with everything else, and devices that it opened itself.
+
+#[path = "drivers/find.rs"]
+mod find;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::executor::block_on;
+use windlass::Result;
+use windlass::prelude::*;
+use windlass_wgpu::Wgpu;
+use windlass_wgpu::native::{DeviceHandle, Memory, wgpu};
+
+const DOUBLE: &str = "
+    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    @compute @workgroup_size(1) fn double(@builtin(global_invocation_id) at: vec3<u32>) { x[at.x] *= 2u; }
+";
+
+/// Has the program's own pipeline double the first values of a memory.
+fn double(device: &wgpu::Device, encoder: &mut wgpu::CommandEncoder, memory: &Memory, values: u32) {
+    let source = wgpu::ShaderSource::Wgsl(DOUBLE.into());
+    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
+    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: None,
+        layout: None,
+        module: &module,
+        entry_point: Some("double"),
+        compilation_options: Default::default(),
+        cache: None,
+    });
+    let bindings = device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout: &pipeline.get_bind_group_layout(0),
+        entries: &[wgpu::BindGroupEntry { binding: 0, resource: memory.buffer().as_entire_binding() }],
+    });
+    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+    pass.set_pipeline(&pipeline);
+    pass.set_bind_group(0, &bindings, &[]);
+    pass.dispatch_workgroups(values, 1, 1);
+}
+
+#[test]
+fn commands_of_the_programs_own_have_their_place() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(device) = find::wgpu(&runtime) else { return Ok(()) };
+    let queue = Queue::blocking_on(device)?;
+    let x = Buffer::from(vec![1_u32; 8]);
+    let group = queue.submit(|cg| {
+        let part = cg.read_write(&x.range(..6));
+        cg.fill(&part, 5)?;
+        cg.interop_task::<Wgpu>(move |mut native| {
+            let (memory, shown) = native.memory(&part).ok_or("it has elements")?;
+            let region = shown.region().ok_or("a buffer's memory is linear")?;
+            assert_eq!((region.offset, region.width), (0, 24));
+            let device = native.place().device().clone();
+            double(&device, native.place().encoder(), memory, 4);
+            Ok(())
+        })?;
+        cg.fill(&cg.read_write(&x.range(..1)), 3)
+    })?;
+    let behind = queue.submit(|cg| {
+        let all = cg.read_write(&x);
+        cg.interop_task::<Wgpu>(move |mut native| {
+            let (memory, _) = native.memory(&all).ok_or("it has elements")?;
+            native.place().encoder().clear_buffer(memory.buffer(), 28, None);
+            Ok(())
+        })
+    })?;
+    assert_eq!(x.host_read().blocking_wait()?[..], [3, 10, 10, 10, 5, 5, 1, 0]);
+    group.blocking_wait()?;
+    behind.blocking_wait()
+}
+
+/// What native code itself refuses, and what wgpu says against its commands, is its group's error and nobody else's.
+#[test]
+fn native_code_that_fails_fails_its_group() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(device) = find::wgpu(&runtime) else { return Ok(()) };
+    let queue = Queue::blocking_on(device)?;
+    let (x, beside) = (Buffer::from(vec![1_u32; 8]), Buffer::from(vec![1_u32; 8]));
+    let refused = queue.submit(|cg| {
+        cg.write(&x);
+        cg.interop_task::<Wgpu>(|_| Err("not today".into()))
+    })?;
+    assert!(refused.blocking_wait().unwrap_err().to_string().contains("not today"));
+    assert!(x.host_read().blocking_wait().unwrap_err().is_dependency_failed());
+    let y = Buffer::from(vec![1_u32; 8]);
+    let outside = queue.submit(|cg| {
+        let y = cg.read_write(&y);
+        cg.interop_task::<Wgpu>(move |mut native| {
+            let (memory, _) = native.memory(&y).ok_or("it has elements")?;
+            native.place().encoder().clear_buffer(memory.buffer(), 1 << 20, Some(4));
+            Ok(())
+        })
+    })?;
+    let healthy = queue.submit(|cg| cg.fill(&cg.overwrite(&beside), 2))?;
+    let problem = outside.blocking_wait().unwrap_err().to_string();
+    assert!(problem.contains("Clear"), "{problem}");
+    healthy.blocking_wait()?;
+    assert_eq!(beside.host_read().blocking_wait()?[0], 2);
+    Ok(())
+}
+
+/// A device as an application opens one, without anything that it was not asked for.
+fn opened(name: &str) -> (wgpu::Device, wgpu::Queue) {
+    let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
+    wanted.backends = wgpu::Backends::VULKAN;
+    wanted.flags = wgpu::InstanceFlags::empty();
+    let instance = wgpu::Instance::new(wanted);
+    let adapters = block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
+    let adapter =
+        adapters.into_iter().find(|adapter| adapter.get_info().name == name).expect("it was listed");
+    block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).expect("it opens")
+}
+
+/// The runtime works on a device that the program opened, beside the program, which goes on when the runtime has gone.
+#[test]
+fn a_device_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
+    let (device, own) = opened(listed.name());
+    let handle = DeviceHandle::new(device.clone(), own.clone());
+    let context = Context::blocking_from_native::<Wgpu>(&runtime, handle)?;
+    assert_eq!(context.devices(), [listed.clone()]);
+    let queue = Queue::blocking_in_context(&context, &listed)?;
+    let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
+    let shown = device.create_buffer(&wgpu::BufferDescriptor {
+        label: None,
+        size: 16,
+        usage,
+        mapped_at_creation: false,
+    });
+    let x = Buffer::from(vec![1_u32; 4]);
+    queue.submit(|cg| cg.fill(&cg.overwrite(&x.range(1..)), 4))?;
+    let to = shown.clone();
+    let group = queue.submit(|cg| {
+        let x = cg.read_write(&x);
+        cg.interop_task::<Wgpu>(move |mut native| {
+            let (memory, _) = native.memory(&x).ok_or("it has elements")?;
+            let device = native.place().device().clone();
+            double(&device, native.place().encoder(), memory, 4);
+            native.place().encoder().copy_buffer_to_buffer(memory.buffer(), 0, &to, 0, 16);
+            Ok(())
+        })
+    })?;
+    group.blocking_wait()?;
+    assert_eq!(x.host_read().blocking_wait()?[..], [2, 8, 8, 8]);
+    assert_eq!(queue.native::<Wgpu>()?.device(), &device);
+    drop((x, group, queue, context, runtime));
+    own.submit([]);
+    shown.map_async(wgpu::MapMode::Read, .., |mapped| mapped.expect("it is not lost"));
+    device.poll(wgpu::PollType::wait_indefinitely()).expect("the device goes on");
+    let shown = shown.get_mapped_range(..).expect("it was mapped");
+    assert_eq!(shown[..8], [2_u32.to_ne_bytes(), 8_u32.to_ne_bytes()].concat());
+    Ok(())
+}
+
+/// When the program's device is lost, what the runtime had there fails, typed, and the program is told too.
+#[test]
+fn a_device_of_the_programs_own_can_be_lost() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
+    let (device, own) = opened(listed.name());
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let handle = DeviceHandle::new(device.clone(), own).on_lost(move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let context = Context::blocking_from_native::<Wgpu>(&runtime, handle)?;
+    let queue = Queue::blocking_in_context(&context, &listed)?;
+    let x = Buffer::from(vec![1_u32; 4]);
+    queue.submit(|cg| cg.fill(&cg.overwrite(&x), 4))?.blocking_wait()?;
+    device.destroy();
+    let _ = device.poll(wgpu::PollType::Poll);
+    let lost = match queue.submit(|cg| cg.fill(&cg.overwrite(&x), 5)) {
+        Ok(group) => group.blocking_wait().unwrap_err(),
+        Err(refused) => refused,
+    };
+    assert!(lost.is_device_lost(), "{lost}");
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    let elsewhere = Queue::blocking_on(listed)?;
+    elsewhere.submit(|cg| cg.fill(&cg.overwrite(&x), 6))?.blocking_wait()?;
+    assert_eq!(x.host_read().blocking_wait()?[..], [6; 4]);
+    Ok(())
+}
