@@ -302,6 +302,8 @@ pub struct DeviceInfo {
     pub limits: Limits,
     /// The kernel images it takes, best first.
     pub formats: Vec<ImageFormat>,
+    /// The names of the kernels that it has built in.
+    pub builtin_kernels: Vec<String>,
     /// The memory it works on.
     pub memory: MemoryIndex,
     /// Other memories of its context that its commands may use in place, those that suit it best first: where the runtime keeps
@@ -348,6 +350,7 @@ impl DeviceInfo {
             atomic_scopes: AtomicScopes::Device,
             limits: Limits::default(),
             formats: Vec::new(),
+            builtin_kernels: Vec::new(),
             memory,
             reaches: Vec::new(),
             lanes: 1,
@@ -392,6 +395,11 @@ impl DeviceInfo {
     /// The kernel images it takes, best first.
     pub fn formats(self, formats: impl IntoIterator<Item = ImageFormat>) -> Self {
         DeviceInfo { formats: formats.into_iter().collect(), ..self }
+    }
+
+    /// The names of the kernels that it has built in.
+    pub fn builtin_kernels(self, names: impl IntoIterator<Item = String>) -> Self {
+        DeviceInfo { builtin_kernels: names.into_iter().collect(), ..self }
     }
 
     /// The memory it works on, where a context numbers memories otherwise than discovery did.

@@ -113,6 +113,7 @@ fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
         .atomics(orders, scopes)
         .limits(limits(device))
         .formats(formats)
+        .builtin_kernels(builtin_kernels(device))
         .lanes(LANES, Driver::of(&extensions).depth)
 }
 
@@ -128,6 +129,12 @@ fn formats(device: DeviceId, extensions: &[&str], compiles: bool) -> Vec<ImageFo
     }
     formats.push(ImageFormat::Builtin);
     formats
+}
+
+/// The names of the kernels that a device has built in.
+fn builtin_kernels(device: DeviceId) -> Vec<String> {
+    let names = device.text(cl::CL_DEVICE_BUILT_IN_KERNELS);
+    names.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether NVIDIA's compiler stands behind a device with these extensions.

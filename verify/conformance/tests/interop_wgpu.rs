@@ -5,10 +5,12 @@ mod find;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
-use windlass::Result;
 use windlass::prelude::*;
+use windlass::{KernelCall, Result};
+use windlass_conformance::Kernels;
 use windlass_wgpu::Wgpu;
 use windlass_wgpu::native::{DeviceHandle, Memory, wgpu};
 
@@ -103,7 +105,7 @@ fn native_code_that_fails_fails_its_group() -> Result<()> {
 }
 
 /// A device as an application opens one, without anything that it was not asked for.
-fn opened(name: &str) -> (wgpu::Device, wgpu::Queue) {
+fn opened(name: &str) -> (wgpu::Instance, wgpu::Device, wgpu::Queue) {
     let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
     wanted.backends = wgpu::Backends::VULKAN;
     wanted.flags = wgpu::InstanceFlags::empty();
@@ -111,7 +113,9 @@ fn opened(name: &str) -> (wgpu::Device, wgpu::Queue) {
     let adapters = block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
     let adapter =
         adapters.into_iter().find(|adapter| adapter.get_info().name == name).expect("it was listed");
-    block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).expect("it opens")
+    let (device, queue) =
+        block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).expect("it opens");
+    (instance, device, queue)
 }
 
 /// The runtime works on a device that the program opened, beside the program, which goes on when the runtime has gone.
@@ -119,7 +123,7 @@ fn opened(name: &str) -> (wgpu::Device, wgpu::Queue) {
 fn a_device_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
     let runtime = Runtime::new();
     let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
-    let (device, own) = opened(listed.name());
+    let (_instance, device, own) = opened(listed.name());
     let handle = DeviceHandle::new(device.clone(), own.clone());
     let context = Context::blocking_from_native::<Wgpu>(&runtime, handle)?;
     assert_eq!(context.devices(), [listed.clone()]);
@@ -161,7 +165,7 @@ fn a_device_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
 fn a_device_of_the_programs_own_can_be_lost() -> Result<()> {
     let runtime = Runtime::new();
     let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
-    let (device, own) = opened(listed.name());
+    let (_instance, device, own) = opened(listed.name());
     let told = Arc::new(AtomicUsize::new(0));
     let count = told.clone();
     let handle = DeviceHandle::new(device.clone(), own).on_lost(move |_, _| {
@@ -182,5 +186,74 @@ fn a_device_of_the_programs_own_can_be_lost() -> Result<()> {
     let elsewhere = Queue::blocking_on(listed)?;
     elsewhere.submit(|cg| cg.fill(&cg.overwrite(&x), 6))?.blocking_wait()?;
     assert_eq!(x.host_read().blocking_wait()?[..], [6; 4]);
+    Ok(())
+}
+
+/// How many objects of each kind an instance has.
+fn objects(instance: &wgpu::Instance) -> [(&'static str, usize); 9] {
+    let all = instance.generate_report().expect("wgpu's own instances count").hub;
+    let of = |kind, report: &wgpu::wgc::registry::RegistryReport| (kind, report.num_allocated);
+    [
+        of("buffers", &all.buffers),
+        of("groups of bindings", &all.bind_groups),
+        of("their layouts", &all.bind_group_layouts),
+        of("layouts of pipelines", &all.pipeline_layouts),
+        of("pipelines", &all.compute_pipelines),
+        of("modules", &all.shader_modules),
+        of("encoders", &all.command_encoders),
+        of("recorded commands", &all.command_buffers),
+        of("sets of queries", &all.query_sets),
+    ]
+}
+
+/// While groups come and go the number of wgpu's objects does not grow, and none is left when the context has been closed.
+#[test]
+fn no_object_of_wgpus_is_left() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
+    let (instance, device, own) = opened(listed.name());
+    let before = objects(&instance);
+    let context = Context::blocking_from_native::<Wgpu>(&runtime, DeviceHandle::new(device.clone(), own))?;
+    let queue = Queue::blocking_in_context(&context, &listed)?;
+    let shared = Buffer::from(vec![1_u8; 33]);
+    let kernels = Kernels::new();
+    let work = || -> Result<()> {
+        for i in 0..200 {
+            let fresh = Buffer::<u32>::new(1 + i % 50);
+            queue.submit(|cg| {
+                let to = cg.overwrite(&fresh);
+                let call = KernelCall::new(kernels.get("fill_index"));
+                cg.parallel_for(fresh.len(), call.buffer(to).value(1_u32))
+            })?;
+            // Bytes of words, for which there is a kernel of the backend's own.
+            queue.submit(|cg| cg.fill(&cg.read_write(&shared.range(3..18)), i as u8))?;
+            queue.submit(|cg| {
+                let x = cg.read_write(&fresh);
+                cg.interop_task::<Wgpu>(move |mut native| {
+                    let (memory, _) = native.memory(&x).ok_or("it has elements")?;
+                    native.place().encoder().clear_buffer(memory.buffer(), 0, Some(4));
+                    Ok(())
+                })
+            })?;
+            assert_eq!(fresh.host_read().blocking_wait()?[0], 0);
+        }
+        Ok(())
+    };
+    let count = || objects(&instance).iter().map(|(_, count)| count).sum::<usize>();
+    let none = count();
+    work()?;
+    let warm = count();
+    assert!(warm > none, "they are counted");
+    work()?;
+    let all = objects(&instance);
+    assert!(count() <= warm + 16, "{warm} objects, and as much work later {all:?}");
+    drop((shared, queue, context));
+    // What is left of a context is closed on another thread.
+    let soon = Instant::now() + Duration::from_secs(20);
+    while objects(&instance) != before && Instant::now() < soon {
+        std::thread::sleep(Duration::from_millis(5));
+        let _ = device.poll(wgpu::PollType::Poll);
+    }
+    assert_eq!(objects(&instance), before);
     Ok(())
 }

@@ -109,6 +109,17 @@ fn a_built_in_kernel_runs_but_on_debians_pocl_which_says_why_not() -> Result<()>
 }
 
 #[test]
+fn built_in_kernels_are_listed() -> Result<()> {
+    let Some(queue) = queue() else { return Ok(()) };
+    let device = queue.device();
+    let by_hand = by_hand::device(device.name()).built_in_kernels().expect("every device says which");
+    let listed = &device.info().builtin_kernels;
+    assert_eq!(listed.join(";"), by_hand.trim_end_matches(['\0', ';']), "{device}");
+    eprintln!("{device}: {listed:?}");
+    Ok(())
+}
+
+#[test]
 fn a_built_in_kernel_that_no_device_has_is_refused_by_name() -> Result<()> {
     let Some(queue) = queue() else { return Ok(()) };
     // SAFETY: there is none, so it does nothing.
