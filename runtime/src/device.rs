@@ -126,6 +126,15 @@ impl Device {
         self.data.faults.get().map_or(&[], Vec::as_slice)
     }
 
+    /// The names of the kernels that it has built in, for [`KernelImage::builtin`](crate::KernelImage::builtin).
+    ///
+    /// ```
+    /// assert!(windlass::Device::host().builtin_kernels().is_empty());
+    /// ```
+    pub fn builtin_kernels(&self) -> &[String] {
+        &self.data.info.builtin_kernels
+    }
+
     /// Whether it has a feature.
     pub fn has(&self, aspect: Aspect) -> bool {
         self.data.info.has(aspect)

@@ -71,7 +71,7 @@ fn a_context_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
     // SAFETY: it is live, of the loader that opencl3 has loaded, which is the backend's.
     let handle = unsafe { ContextHandle::retain(own.get()) }.expect("it is live");
     let context = Context::blocking_from_native::<OpenCl>(&runtime, handle)?;
-    assert_eq!(context.devices(), [device.clone()]);
+    assert_eq!(context.devices(), std::slice::from_ref(&device));
     let queue = Queue::blocking_in_context(&context, &device)?;
     assert_eq!(queue.native::<OpenCl>()?.raw(), own.get());
     let gate = Gate(create_user_event(own.get()).expect("it is made"));

@@ -126,7 +126,7 @@ fn a_device_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
     let (_instance, device, own) = opened(listed.name());
     let handle = DeviceHandle::new(device.clone(), own.clone());
     let context = Context::blocking_from_native::<Wgpu>(&runtime, handle)?;
-    assert_eq!(context.devices(), [listed.clone()]);
+    assert_eq!(context.devices(), std::slice::from_ref(&listed));
     let queue = Queue::blocking_in_context(&context, &listed)?;
     let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
     let shown = device.create_buffer(&wgpu::BufferDescriptor {
