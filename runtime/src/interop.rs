@@ -7,19 +7,23 @@ use std::any::{Any, type_name};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, Aspect, BackendError, Context as NativeContext, ImageShape};
 pub use windlass_backend::{NativeApi, Part, Region};
 use windlass_engine::RootId;
+use windlass_kernel::DeviceCopy;
 use windlass_sync::panics::catch;
 
+use crate::buffer::{Buffer, Shape};
 use crate::context::Context;
 use crate::error::{BoxError, Error, Result};
 use crate::group::{Accessor, CommandGroup, accessor_binding};
 use crate::queue::Queue;
 use crate::runtime::Runtime;
+use crate::shell::devices::DeviceData;
 use crate::shell::native::part_of;
 use crate::shell::work::{Planned, PlannedNative};
 
@@ -80,6 +84,35 @@ impl Queue {
     pub fn native<N: NativeApi>(&self) -> Result<NativeContextOf<N>> {
         self.context().native::<N>()
     }
+
+    /// A buffer of native memory that the program has, with what it holds; the memory is kept until the buffer and all groups
+    /// that use it have ended. What has to be true of it, its type says. Like one that [stays in the device's
+    /// memory](Queue::buffer_in), it is used there by queues of the same context, and others have it copied. Blocks as
+    /// long as the driver takes.
+    #[track_caller]
+    pub fn blocking_buffer_from_native<N: NativeApi, T: DeviceCopy, const D: usize>(
+        &self,
+        shape: impl Shape<D>,
+        memory: N::MemoryObject,
+    ) -> Result<Buffer<T, D>> {
+        check_backend::<N>(&self.slot().device, "native memory")?;
+        self.adopt_there(Box::new(memory), shape.extent(), Location::caller())
+    }
+
+    /// [`Queue::blocking_buffer_from_native`] on a thread that may block.
+    #[track_caller]
+    pub fn buffer_from_native<N: NativeApi, T: DeviceCopy, const D: usize>(
+        &self,
+        shape: impl Shape<D>,
+        memory: N::MemoryObject,
+    ) -> impl Future<Output = Result<Buffer<T, D>>> + Send {
+        let (queue, extent, at) = (self.clone(), shape.extent(), Location::caller());
+        async move {
+            check_backend::<N>(&queue.slot().device, "native memory")?;
+            let inner = queue.runtime().inner().clone();
+            inner.off_thread(move || queue.adopt_there(Box::new(memory), extent, at)).await
+        }
+    }
 }
 
 /// What native code in a group works with, while the group is handed to its lane.
@@ -121,17 +154,24 @@ impl<'g> CommandGroup<'g> {
         code: impl FnOnce(Native<'_, N>) -> std::result::Result<(), BoxError> + Send + 'g,
     ) -> Result<()> {
         let device = &self.queue.slot.device;
-        if device.backend.as_str() != N::BACKEND {
-            let (is, wanted) = (&device.backend, N::BACKEND);
-            return Err(Error::invalid(format!(
-                "native code for backend `{wanted}` on {device}, which is of backend `{is}`"
-            )));
-        }
+        check_backend::<N>(device, "native code")?;
         if !device.has(Aspect::NativeCode) {
             return Err(Error::unsupported(format!("native code inside a group, on {device}")));
         }
         let code = Unbound { code, api: PhantomData::<fn() -> N> };
         self.push(Planned::Native(Some(Box::new(code))))
+    }
+}
+
+/// Refuses what is for another backend.
+fn check_backend<N: NativeApi>(device: &DeviceData, what: &str) -> Result<()> {
+    match device.backend.as_str() == N::BACKEND {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{what} for backend `{}` on {device}, which is of backend `{}`",
+            N::BACKEND,
+            device.backend
+        ))),
     }
 }
 

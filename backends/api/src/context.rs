@@ -263,6 +263,20 @@ pub unsafe trait Context: Any + Send + Sync {
         Err(BackendError::Unsupported(format!("host memory as an allocation in {memory:?}")))
     }
 
+    /// Makes an allocation of native memory that the program has: of which type, and what the program promises by giving it, the
+    /// backend documents. It holds this many bytes or more, from its beginning. May block.
+    fn adopt_memory(
+        &self,
+        memory: MemoryIndex,
+        object: Box<dyn Any + Send>,
+        bytes: usize,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        drop(object);
+        Err(BackendError::Unsupported(format!(
+            "native memory of {bytes} bytes as an allocation in {memory:?}"
+        )))
+    }
+
     /// Allocates host memory through which copies to and from this context go fastest: for staging, and for the host's copy of
     /// buffers, which host code and devices of other contexts then use like any host memory. It need not be zeroed. Called on a
     /// blocking pool.

@@ -18,6 +18,8 @@ pub trait NativeApi: 'static {
     type Memory: Any;
     /// What it makes a context of.
     type Object: Any + Send;
+    /// What it takes as memory.
+    type MemoryObject: Any + Send;
 }
 
 /// Code of the program that calls the native API itself.

@@ -1,5 +1,6 @@
 //! Contexts: devices of one driver, opened together.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +16,7 @@ use crate::driver::Driver;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
 use crate::memory::{Memory, Staging};
+use crate::native::MemoryHandle;
 use crate::sys::{self, DeviceId, Queue, WaitList};
 
 /// A context of OpenCL devices; see [`native`](crate::native).
@@ -102,7 +104,7 @@ fn info(driver: Driver, devices: Vec<DeviceInfo>) -> ContextInfo {
     if driver.is_slowed_by_questions { info.reports_at_leisure() } else { info }
 }
 
-// SAFETY: memory is a buffer of the driver's, of the requested size and without a host address; staging is a mapping by the
+// SAFETY: memory is a buffer of the driver's, of the requested size or more and without a host address; staging is a mapping by the
 // driver, or `HostMemory`. Lanes work on what their commands name: see `OpenClLane`. No memory is said to be zeroed.
 #[async_trait]
 unsafe impl Context for OpenClContext {
@@ -129,6 +131,18 @@ unsafe impl Context for OpenClContext {
         };
         // Memory `of` belongs to the device at that position: see `info`.
         Ok(Arc::new(Memory::new(&self.native, &self.service[of as usize], bytes)?))
+    }
+
+    fn adopt_memory(
+        &self,
+        _memory: MemoryIndex,
+        object: Box<dyn Any + Send>,
+        bytes: usize,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.check_in_use()?;
+        let wrong = |_| BackendError::Unsupported("an object that is no `native::MemoryHandle`".into());
+        let handle: MemoryHandle = *object.downcast().map_err(wrong)?;
+        Ok(Arc::new(Memory::adopt(&self.native, handle.0, bytes)?))
     }
 
     /// Pinned memory for devices across a bus; ordinary host memory for all others, and as the fallback. NVIDIA's driver

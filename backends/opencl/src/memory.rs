@@ -43,6 +43,29 @@ impl Memory {
         Ok(Memory { buffer, bytes, size, identity: Arc::default(), context: Arc::clone(context) })
     }
 
+    /// Memory that the program made, with what it holds.
+    pub(crate) fn adopt(
+        context: &Arc<Context>,
+        buffer: Buffer,
+        bytes: usize,
+    ) -> std::result::Result<Self, BackendError> {
+        let refused = |why: String| Err(BackendError::Unsupported(format!("native memory {why}")));
+        if !bytes.is_multiple_of(GRANULE) {
+            return refused(format!("as a buffer of {bytes} bytes: kernels use it by words of {GRANULE}"));
+        }
+        match buffer.size_in(context)? {
+            None => refused("that is no buffer of the queue's context".into()),
+            Some(size) if size < bytes => refused(format!("of {size} bytes for a buffer of {bytes}")),
+            Some(_) => Ok(Memory {
+                buffer,
+                bytes,
+                size: bytes,
+                identity: Arc::default(),
+                context: Arc::clone(context),
+            }),
+        }
+    }
+
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.buffer
     }

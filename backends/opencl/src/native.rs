@@ -6,8 +6,9 @@
 //! the ways that the accessors allow. A barrier with a list of events makes the group wait for events of the program's own; an event of a
 //! marker there tells the program's other queues when the group has come so far.
 //!
-//! **Contexts.** One that the program made becomes one of the runtime's: [`ContextHandle`]. Queues of it are made as
-//! for any other, and memory of it is the runtime's own, which native code sees in groups.
+//! **Contexts and memory.** A context that the program made becomes one of the runtime's: [`ContextHandle`]. Queues of it are made as
+//! for any other. Memory that the program made in a context of the runtime's, or in such a one, becomes a buffer that stays there:
+//! [`MemoryHandle`].
 //!
 //! **Ownership.** What is handed out is borrowed, and lives as long as what it was asked of. What comes in is retained, and released when
 //! the runtime has closed the context; the program's own reference stays the program's.
@@ -28,6 +29,7 @@ impl NativeApi for OpenCl {
     type Place = Place;
     type Memory = Memory;
     type Object = ContextHandle;
+    type MemoryObject = MemoryHandle;
 }
 
 /// A `cl_context` that the program made, with a reference of its own.
@@ -46,6 +48,28 @@ impl ContextHandle {
     pub unsafe fn retain(context: *mut c_void) -> Result<Self, BackendError> {
         // SAFETY: it is live, by the caller's promise.
         Ok(ContextHandle(unsafe { sys::Context::retained(context) }?))
+    }
+}
+
+/// A `cl_mem` that the program made, with a reference of its own: a buffer of the context that it is to be used in, which kernels may
+/// read and write.
+///
+/// The runtime orders its commands on it among themselves, and with native code in groups that name it. What the program does with it
+/// elsewhere is the program's to order.
+#[derive(Debug)]
+pub struct MemoryHandle(pub(crate) sys::Buffer);
+
+impl MemoryHandle {
+    /// Takes a reference to memory.
+    ///
+    /// # Safety
+    ///
+    /// It is a live `cl_mem`, of the OpenCL loader that this process has loaded (`libOpenCL.so.1`). If it uses memory of the
+    /// program's (`CL_MEM_USE_HOST_PTR`), that stays until the runtime has let go of it, and the program leaves it alone
+    /// until then.
+    pub unsafe fn retain(memory: *mut c_void) -> Result<Self, BackendError> {
+        // SAFETY: it is live, by the caller's promise.
+        Ok(MemoryHandle(unsafe { sys::Buffer::retained(memory) }?))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A context over one device.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -143,6 +144,18 @@ unsafe impl Context for WgpuContext {
             Err(BackendError::OutOfMemory { .. }) => Err(BackendError::OutOfMemory { bytes }),
             Err(error) => Err(error),
         }
+    }
+
+    fn adopt_memory(
+        &self,
+        _memory: MemoryIndex,
+        object: Box<dyn Any + Send>,
+        bytes: usize,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.worker.check_open()?;
+        let wrong = |_| BackendError::Unsupported("an object that is no `wgpu::Buffer`".into());
+        let buffer: wgpu::Buffer = *object.downcast().map_err(wrong)?;
+        Ok(Arc::new(Memory::adopt(buffer, bytes)?))
     }
 
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {

@@ -6,6 +6,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
+use wgpu::BufferUsages;
 use windlass_backend::{Allocation, BackendError, Region};
 
 use crate::error::unsupported;
@@ -16,12 +17,12 @@ use crate::process_exit::Native;
 pub(crate) const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;
 
 /// What this backend does with device memory, and what a program's own commands may: to draw what kernels have computed, for one.
-const USAGES: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
-    .union(wgpu::BufferUsages::COPY_SRC)
-    .union(wgpu::BufferUsages::COPY_DST)
-    .union(wgpu::BufferUsages::VERTEX)
-    .union(wgpu::BufferUsages::INDEX)
-    .union(wgpu::BufferUsages::UNIFORM);
+const USAGES: BufferUsages = BufferUsages::STORAGE
+    .union(BufferUsages::COPY_SRC)
+    .union(BufferUsages::COPY_DST)
+    .union(BufferUsages::VERTEX)
+    .union(BufferUsages::INDEX)
+    .union(BufferUsages::UNIFORM);
 
 /// Bytes rounded up to the words that wgpu copies.
 pub(crate) fn padded(bytes: usize) -> usize {
@@ -48,6 +49,23 @@ impl Memory {
             mapped_at_creation: false,
         });
         Memory { mapped: None, buffer: Native::new(buffer), bytes }
+    }
+
+    /// A buffer that the program made, with what it holds.
+    pub(crate) fn adopt(buffer: wgpu::Buffer, bytes: usize) -> Result<Self, BackendError> {
+        let wanted = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        if !buffer.usage().contains(wanted) {
+            return unsupported(format!("native memory for {:?} that is not for {wanted:?}", buffer.usage()));
+        }
+        if !bytes.is_multiple_of(WORD) {
+            return unsupported(format!(
+                "native memory as a buffer of {bytes} bytes: kernels use it by words of {WORD}"
+            ));
+        }
+        if buffer.size() < bytes as u64 {
+            return unsupported(format!("native memory of {} bytes for a buffer of {bytes}", buffer.size()));
+        }
+        Ok(Memory { mapped: None, buffer: Native::new(buffer), bytes })
     }
 
     /// A buffer that the host has, too.

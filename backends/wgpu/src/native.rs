@@ -6,7 +6,8 @@
 //! code is a submission by itself. What wgpu says against the commands is the group's error.
 //!
 //! **Memory.** An accessor's memory is a [`wgpu::Buffer`] that shaders, copies, vertices, indices and uniforms may be read from and
-//! shaders and copies may write. Do not destroy it, and do not map it.
+//! shaders and copies may write. Do not destroy it, and do not map it. One that the program made, for storage and copies in both
+//! directions, becomes a buffer of the runtime's that stays there.
 //!
 //! **Devices.** One that the program opened becomes one of the runtime's: [`DeviceHandle`]. Both go on to use it, each by submissions
 //! of its own, which wgpu runs one after the other. Callbacks of either may be called by the threads of the other.
@@ -31,6 +32,9 @@ impl NativeApi for Wgpu {
     type Place = Place;
     type Memory = Memory;
     type Object = DeviceHandle;
+    /// A buffer that the program made on the context's device, for storage and copies in both directions. The runtime orders its
+    /// submissions with it among themselves, and wgpu all of them.
+    type MemoryObject = wgpu::Buffer;
 }
 
 /// A device that the program opened, with its queue.

@@ -1,9 +1,10 @@
 //! Buffers that stay in one memory.
 
+use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
 
-use windlass_backend::{HostAccess, HostMemory, MemoryKind};
+use windlass_backend::{Allocation, HostAccess, HostMemory, MemoryKind};
 use windlass_kernel::DeviceCopy;
 
 use super::{Buffer, Shape};
@@ -12,7 +13,7 @@ use crate::queue::Queue;
 use crate::shell::Inner;
 use crate::shell::context::DeviceSlot;
 use crate::shell::place::Place;
-use windlass_engine::MemoryId;
+use windlass_engine::{Initial, MemoryId};
 
 /// The memory that a buffer stays in.
 #[derive(Debug)]
@@ -160,16 +161,8 @@ impl Queue {
         let (inner, slot) = (self.runtime().inner(), self.slot());
         inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
-        let host_sees_rubbish = place.host_sees_rubbish();
-        let (home, mut put) = (Home::new(&place, slot, at), Ok(()));
-        let buffer = Buffer::with_root_like(extent, None, |mut root| {
-            put =
-                place.allocate(inner, slot, root.bytes()).and_then(|given| root.put(home, given, inner, at));
-            root
-        });
-        buffer.check()?;
-        put?;
-        if host_sees_rubbish && !buffer.is_empty() {
+        let buffer = self.put_there(&place, extent, at, |place, bytes| place.allocate(inner, slot, bytes))?;
+        if place.host_sees_rubbish() && !buffer.is_empty() {
             self.submit(|cg| cg.fill(&cg.overwrite(&buffer), T::zeroed()))?;
         }
         Ok(buffer)
@@ -190,12 +183,37 @@ impl Queue {
             self.submit(|cg| cg.copy(&cg.read(&from), &cg.overwrite(&to)))?;
             return Ok(to);
         }
-        let given = place.import(inner, slot, Arc::new(elements))?;
-        let (home, mut put) = (Home::new(&place, slot, at), Ok(()));
-        let buffer = Buffer::with_root_like([len], None, |mut root| {
-            put = root.put(home, given, inner, at);
+        self.put_there(&place, [len], at, |place, _| place.import(inner, slot, Arc::new(elements)))
+    }
+
+    /// A buffer of native memory, which stays there.
+    pub(crate) fn adopt_there<T: DeviceCopy, const D: usize>(
+        &self,
+        object: Box<dyn Any + Send>,
+        extent: [usize; D],
+        at: &'static Location<'static>,
+    ) -> Result<Buffer<T, D>> {
+        let (inner, slot) = (self.runtime().inner(), self.slot());
+        inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
+        let place = slot.place(MemoryKind::Device)?;
+        self.put_there(&place, extent, at, |place, bytes| place.adopt(inner, object, bytes))
+    }
+
+    /// A buffer that stays in a place, with what is given to it for so many bytes.
+    fn put_there<T: DeviceCopy, const D: usize>(
+        &self,
+        place: &Place,
+        extent: [usize; D],
+        at: &'static Location<'static>,
+        given: impl FnOnce(&Place, usize) -> Result<Initial<Arc<dyn Allocation>>>,
+    ) -> Result<Buffer<T, D>> {
+        let (home, mut put) = (Home::new(place, self.slot(), at), Ok(()));
+        let buffer = Buffer::with_root_like(extent, None, |mut root| {
+            let inner = self.runtime().inner();
+            put = given(place, root.bytes()).and_then(|given| root.put(home, given, inner, at));
             root
         });
+        buffer.check()?;
         put.map(|()| buffer)
     }
 }

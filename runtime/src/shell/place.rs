@@ -1,5 +1,6 @@
 //! What a context says of its memories, and where on a device something stays for good.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::waking::catch_native;
@@ -86,6 +87,21 @@ impl Place {
             None => Ok(elements),
             Some(owner) => catch_native(|| owner.context.import(owner.index, elements)),
         };
+        inner.count(self.memory, bytes, owner, made).map(Initial::Written).map_err(|cause| cause.0)
+    }
+
+    /// Takes native memory over, with what it holds.
+    pub(crate) fn adopt(
+        &self,
+        inner: &Inner,
+        object: Box<dyn Any + Send>,
+        bytes: usize,
+    ) -> Result<Initial<Arc<dyn Allocation>>> {
+        let made: Made = match &self.owner {
+            None => Err(BackendError::Unsupported("native memory on a device that works on the heap".into())),
+            Some(owner) => catch_native(|| owner.context.adopt_memory(owner.index, object, bytes)),
+        };
+        let owner = self.owner.as_ref();
         inner.count(self.memory, bytes, owner, made).map(Initial::Written).map_err(|cause| cause.0)
     }
 

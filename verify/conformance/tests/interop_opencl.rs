@@ -10,15 +10,21 @@ use std::ffi::c_void;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use opencl3::command_queue::{enqueue_barrier_with_wait_list, enqueue_fill_buffer};
+use opencl3::command_queue::{
+    create_command_queue, enqueue_barrier_with_wait_list, enqueue_fill_buffer, enqueue_write_buffer,
+    release_command_queue,
+};
 use opencl3::context::Context as ByHand;
 use opencl3::context::context::{CL_CONTEXT_REFERENCE_COUNT, get_context_info};
 use opencl3::event::{CL_COMPLETE, Event as EventByHand, create_user_event, set_user_event_status};
-use opencl3::types::cl_event;
+use opencl3::memory::{
+    CL_MEM_READ_WRITE, CL_MEM_REFERENCE_COUNT, create_buffer, get_mem_object_info, release_mem_object,
+};
+use opencl3::types::{CL_BLOCKING, cl_event, cl_mem};
 use windlass::prelude::*;
 use windlass::{Result, Status};
 use windlass_opencl::OpenCl;
-use windlass_opencl::native::ContextHandle;
+use windlass_opencl::native::{ContextHandle, MemoryHandle};
 
 #[test]
 fn commands_of_the_programs_own_have_their_place() -> Result<()> {
@@ -103,6 +109,72 @@ fn a_context_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(references(&own), before, "all that was taken was given back");
+    Ok(())
+}
+
+/// Memory of this many bytes that the program makes in a context.
+fn memory(context: &ByHand, bytes: usize) -> cl_mem {
+    // SAFETY: the flags name no memory of the host's.
+    unsafe { create_buffer(context.get(), CL_MEM_READ_WRITE, bytes, ptr::null_mut()) }.expect("it is made")
+}
+
+fn adopt(queue: &Queue, memory: cl_mem, len: usize) -> Result<Buffer<u32>> {
+    // SAFETY: it is live, of the loader that opencl3 has loaded, which is the backend's.
+    let handle = unsafe { MemoryHandle::retain(memory) }.expect("it is live");
+    queue.blocking_buffer_from_native::<OpenCl, _, _>(len, handle)
+}
+
+/// Memory that the program made is a buffer, with what it holds; its reference is given back, and what is no such memory is refused.
+#[test]
+fn memory_of_the_programs_own_is_a_buffer() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(device) = find::opencl(&runtime) else { return Ok(()) };
+    let id = by_hand::device(device.name());
+    let own = ByHand::from_device(&id).expect("it opens");
+    // SAFETY: it is live, of the loader that opencl3 has loaded, which is the backend's.
+    let handle = unsafe { ContextHandle::retain(own.get()) }.expect("it is live");
+    let context = Context::blocking_from_native::<OpenCl>(&runtime, handle)?;
+    let queue = Queue::blocking_in_context(&context, &device)?;
+    let mem = memory(&own, 64);
+    let values: Vec<u32> = (0..16).collect();
+    // SAFETY: context and device are live.
+    let by_hand = unsafe { create_command_queue(own.get(), id.id(), 0) }.expect("it is made");
+    // SAFETY: queue, memory and values are live, and the call returns when they have been read.
+    let written = unsafe {
+        enqueue_write_buffer(by_hand, mem, CL_BLOCKING, 0, 64, values.as_ptr().cast(), 0, ptr::null())
+    };
+    drop(EventByHand::new(written.expect("it is written")));
+    let references =
+        || -> u32 { get_mem_object_info(mem, CL_MEM_REFERENCE_COUNT).expect("it is live").into() };
+    let before = references();
+    let x = adopt(&queue, mem, 16)?;
+    assert_eq!(references(), before + 1);
+    let shown = Buffer::<u32>::new(16);
+    queue.submit(|cg| cg.fill(&cg.overwrite(&x.range(2..4)), 7))?;
+    queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&shown)))?;
+    let expected = [0, 1, 7, 7].into_iter().chain(4..16);
+    assert_eq!(shown.host_read().blocking_wait()?.to_vec(), expected.collect::<Vec<u32>>());
+    let elsewhere = Queue::blocking_on(device)?;
+    let refused = elsewhere.submit(|cg| cg.fill(&cg.overwrite(&x), 1)).unwrap_err().to_string();
+    assert!(refused.contains("copy it"), "{refused}");
+    for (queue, len, why) in
+        [(&queue, 17, "64 bytes for a buffer of 68"), (&elsewhere, 16, "no buffer of the")]
+    {
+        let refused = adopt(queue, mem, len).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    drop(x);
+    // It is freed on another thread.
+    let soon = Instant::now() + Duration::from_secs(20);
+    while references() != before && Instant::now() < soon {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(references(), before);
+    // SAFETY: each is live, and its last reference of ours is given back.
+    unsafe {
+        release_mem_object(mem).expect("it is live");
+        release_command_queue(by_hand).expect("it is live");
+    }
     Ok(())
 }
 

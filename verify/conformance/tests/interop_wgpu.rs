@@ -160,6 +160,34 @@ fn a_device_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
     Ok(())
 }
 
+/// A buffer that the program made is one of the runtime's, with what it holds; what cannot be used so is refused in words.
+#[test]
+fn a_buffer_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(listed) = find::wgpu(&runtime) else { return Ok(()) };
+    let (_instance, device, own) = opened(listed.name());
+    let handle = DeviceHandle::new(device.clone(), own.clone());
+    let context = Context::blocking_from_native::<Wgpu>(&runtime, handle)?;
+    let queue = Queue::blocking_in_context(&context, &listed)?;
+    let made = |size, usage| {
+        device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false })
+    };
+    let both = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+    let native = made(64, both | wgpu::BufferUsages::STORAGE);
+    own.write_buffer(&native, 0, &(0..16_u32).flat_map(u32::to_ne_bytes).collect::<Vec<u8>>());
+    let x = queue.blocking_buffer_from_native::<Wgpu, u32, 1>(16, native.clone())?;
+    let shown = Buffer::<u32>::new(16);
+    queue.submit(|cg| cg.fill(&cg.overwrite(&x.range(2..4)), 7))?;
+    queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&shown)))?;
+    let expected = [0, 1, 7, 7].into_iter().chain(4..16);
+    assert_eq!(shown.host_read().blocking_wait()?.to_vec(), expected.collect::<Vec<u32>>());
+    for (native, why) in [(native, "64 bytes for a buffer of 68"), (made(68, both), "STORAGE")] {
+        let refused = queue.blocking_buffer_from_native::<Wgpu, u32, 1>(17, native).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    Ok(())
+}
+
 /// When the program's device is lost, what the runtime had there fails, typed, and the program is told too.
 #[test]
 fn a_device_of_the_programs_own_can_be_lost() -> Result<()> {

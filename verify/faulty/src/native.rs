@@ -1,5 +1,6 @@
 //! What a driver's own interface would be: the types by which programs reach past the runtime.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use windlass_backend::{NativeApi, Region};
@@ -44,6 +45,8 @@ impl NativeApi for Faulty {
     type Place = Place;
     type Memory = FaultyMemory;
     type Object = Devices;
+    /// Scripted devices have no memory but their own.
+    type MemoryObject = Infallible;
 }
 
 /// Native devices by position, to be made into a context.

@@ -23,7 +23,9 @@ use opencl3::kernel::{
     create_kernel, get_kernel_data, get_kernel_work_group_data, release_kernel, set_kernel_arg,
 };
 use opencl3::memory::{
-    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, create_buffer, release_mem_object,
+    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_CONTEXT, CL_MEM_OBJECT_BUFFER,
+    CL_MEM_READ_WRITE, CL_MEM_SIZE, CL_MEM_TYPE, create_buffer, get_mem_object_info, release_mem_object,
+    retain_mem_object,
 };
 use opencl3::program::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, build_program, create_program_with_binary,
@@ -166,6 +168,28 @@ impl Context {
         // it made is known by the cache's key and checksum, or by the promise of `KernelImage::binary` or `ptx`.
         let program = unsafe { create_program_with_binary(self.0, &[device.0], &[code]) };
         named("clCreateProgramWithBinary", program).map(Program)
+    }
+}
+
+impl Buffer {
+    /// Memory that somebody else made, with a reference of our own.
+    ///
+    /// # Safety
+    /// It is a live `cl_mem`, of the loader that this process uses.
+    pub(crate) unsafe fn retained(raw: *mut c_void) -> Result<Self> {
+        // SAFETY: it is live, by the caller's promise.
+        named("clRetainMemObject", unsafe { retain_mem_object(raw.cast()) })?;
+        Ok(Buffer(raw.cast()))
+    }
+
+    /// Its size in bytes, if it is linear memory of this context.
+    pub(crate) fn size_in(&self, context: &Context) -> Result<Option<usize>> {
+        // opencl3 gives these answers as the numbers that they are, whatever the driver does, so no conversion panics.
+        let asked = |what| named("clGetMemObjectInfo", get_mem_object_info(self.0, what));
+        let kind = cl_uint::from(asked(CL_MEM_TYPE)?);
+        let of = isize::from(asked(CL_MEM_CONTEXT)?);
+        let size = usize::from(asked(CL_MEM_SIZE)?);
+        Ok((kind == CL_MEM_OBJECT_BUFFER && of == context.0 as isize).then_some(size))
     }
 }
 

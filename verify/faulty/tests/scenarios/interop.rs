@@ -72,6 +72,7 @@ fn native_code_elsewhere_is_refused() {
         type Place = Place;
         type Memory = FaultyMemory;
         type Object = Devices;
+        type MemoryObject = std::convert::Infallible;
     }
     let rig = single();
     let queue = rig.queue(0);
