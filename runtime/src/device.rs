@@ -126,7 +126,7 @@ impl Device {
         self.data.faults.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The names of the kernels that it has built in, for [`KernelImage::builtin`](crate::KernelImage::builtin).
+    /// The names of the kernels that it has built in, for [`KernelImage::builtin`](windlass_kernel::KernelImage::builtin).
     ///
     /// ```
     /// assert!(windlass::Device::host().builtin_kernels().is_empty());

@@ -1,6 +1,6 @@
 //! The way past the contract: programs that call the native API themselves, in order with everything else.
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::fmt;
 
 use crate::{Allocation, BackendError};
@@ -20,6 +20,13 @@ pub trait NativeApi: 'static {
     type Object: Any + Send;
     /// What it takes as memory.
     type MemoryObject: Any + Send;
+}
+
+/// The native object that a program has given ([`Backend::adopt`](crate::Backend::adopt),
+/// [`Context::adopt_memory`](crate::Context::adopt_memory)), if it is of the type that the backend takes.
+pub fn native_object<T: Any>(object: Box<dyn Any + Send>) -> Result<T, BackendError> {
+    let wrong = |_| BackendError::Unsupported(format!("a native object that is no `{}`", type_name::<T>()));
+    object.downcast().map(|object| *object).map_err(wrong)
 }
 
 /// Code of the program that calls the native API itself.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use windlass_backend::{
     Allocation, BackendError, BuiltKernel, ClockSample, Context, ContextInfo, DeviceInfo, DeviceKey,
     DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
+    native_object,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -140,9 +141,8 @@ unsafe impl Context for OpenClContext {
         bytes: usize,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
         self.check_in_use()?;
-        let wrong = |_| BackendError::Unsupported("an object that is no `native::MemoryHandle`".into());
-        let handle: MemoryHandle = *object.downcast().map_err(wrong)?;
-        Ok(Arc::new(Memory::adopt(&self.native, handle.0, bytes)?))
+        let MemoryHandle(buffer) = native_object(object)?;
+        Ok(Arc::new(Memory::adopt(&self.native, buffer, bytes)?))
     }
 
     /// Pinned memory for devices across a bus; ordinary host memory for all others, and as the fallback. NVIDIA's driver

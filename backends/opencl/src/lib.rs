@@ -39,6 +39,7 @@ use std::sync::Arc;
 
 use windlass_backend::{
     Backend, BackendError, BackendId, Context, ContextSink, ContextSpec, Platform, Unavailable, async_trait,
+    native_object,
 };
 
 use crate::context::OpenClContext;
@@ -87,9 +88,8 @@ unsafe impl Backend for OpenCl {
         // A driver has no way to tell that it lost a device but to fail a call.
         _sink: Arc<dyn ContextSink>,
     ) -> Result<Arc<dyn Context>, BackendError> {
-        let wrong = |_| BackendError::Unsupported("an object that is no `native::ContextHandle`".into());
-        let handle: native::ContextHandle = *object.downcast().map_err(wrong)?;
+        let native::ContextHandle(context) = native_object(object)?;
         let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
-        Ok(Arc::new(OpenClContext::adopt(&found, handle.0)?))
+        Ok(Arc::new(OpenClContext::adopt(&found, context)?))
     }
 }

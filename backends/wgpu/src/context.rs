@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_backend::{
     Allocation, Aspect, BackendError, BuiltKernel, ClockSample, CompletionStrategy, Contents, Context,
     ContextInfo, ContextSink, DeviceInfo, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo,
-    MemoryObject, async_trait,
+    MemoryObject, async_trait, native_object,
 };
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_kernel_translate::dump;
@@ -109,7 +109,7 @@ impl fmt::Debug for WgpuContext {
     }
 }
 
-// SAFETY: memory is a buffer of wgpu's, zeroed by it, of the requested size, and without a host address; staging is
+// SAFETY: memory is a buffer of wgpu's, zeroed by it unless the program gave it, of the requested size or more, and without a host address; staging is
 // `HostMemory`, or a buffer that is mapped for as long as it lives. Lanes work on what their commands name: see `WgpuLane`.
 #[async_trait]
 unsafe impl Context for WgpuContext {
@@ -153,9 +153,7 @@ unsafe impl Context for WgpuContext {
         bytes: usize,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
         self.worker.check_open()?;
-        let wrong = |_| BackendError::Unsupported("an object that is no `wgpu::Buffer`".into());
-        let buffer: wgpu::Buffer = *object.downcast().map_err(wrong)?;
-        Ok(Arc::new(Memory::adopt(buffer, bytes)?))
+        Ok(Arc::new(Memory::adopt(native_object(object)?, bytes)?))
     }
 
     fn allocate_staging(&self, bytes: usize) -> Result<Arc<dyn Allocation>, BackendError> {

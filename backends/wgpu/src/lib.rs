@@ -65,6 +65,7 @@ use std::sync::Arc;
 
 use windlass_backend::{
     Backend, BackendError, BackendId, Context, ContextSink, ContextSpec, Platform, Unavailable, async_trait,
+    native_object,
 };
 use windlass_sync::facade::{Mutex, lock};
 
@@ -143,8 +144,7 @@ unsafe impl Backend for Wgpu {
         object: Box<dyn Any + Send>,
         sink: Arc<dyn ContextSink>,
     ) -> Result<Arc<dyn Context>, BackendError> {
-        let wrong = |_| BackendError::Unsupported("an object that is no `native::DeviceHandle`".into());
-        let handle: native::DeviceHandle = *object.downcast().map_err(wrong)?;
+        let handle: native::DeviceHandle = native_object(object)?;
         let found = self.platforms().await.map_err(|e| BackendError::Unsupported(e.to_string()))?;
         let listed = device::listed(&found, &handle.device)?;
         Ok(Arc::new(WgpuContext::adopt(handle, listed, sink)))

@@ -30,7 +30,7 @@ pub(crate) fn padded(bytes: usize) -> usize {
 }
 
 /// A buffer of wgpu's; see [`native`](crate::native). It is up to three bytes larger than was asked for: in the device's memory, or in the host's where the device
-/// reaches it ([`crate::pinned`]).
+/// reaches it (`pinned`).
 #[derive(Debug)]
 pub struct Memory {
     /// What the host has of it. Before the buffer, which keeps the device alive until this is gone.

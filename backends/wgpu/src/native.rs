@@ -6,7 +6,8 @@
 //! code is a submission by itself. What wgpu says against the commands is the group's error.
 //!
 //! **Memory.** An accessor's memory is a [`wgpu::Buffer`] that shaders, copies, vertices, indices and uniforms may be read from and
-//! shaders and copies may write. Do not destroy it, and do not map it. One that the program made, for storage and copies in both
+//! shaders and copies may write. Do not destroy it, and do not map it: what is submitted together
+//! with a group that uses it then fails, too. One that the program made, for storage and copies in both
 //! directions, becomes a buffer of the runtime's that stays there.
 //!
 //! **Devices.** One that the program opened becomes one of the runtime's: [`DeviceHandle`]. Both go on to use it, each by submissions
@@ -48,7 +49,8 @@ pub struct DeviceHandle {
 }
 
 impl DeviceHandle {
-    /// A device and its queue. The runtime sets the device's callback for its loss; see [`DeviceHandle::on_lost`]. The
+    /// A device and its queue. The runtime sets the device's callback for its loss (see [`DeviceHandle::on_lost`]), and so a device
+    /// makes one context: of several, the last would hear of the loss. The
     /// program's handler of uncaptured errors stays, and hears nothing of the runtime's.
     pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Self {
         DeviceHandle { device, queue, on_lost: None }

@@ -50,6 +50,7 @@ use std::sync::Arc;
 
 use windlass_backend::{
     Backend, BackendError, BackendId, Context, ContextSink, ContextSpec, Platform, Unavailable, async_trait,
+    native_object,
 };
 
 pub use audit::{Audit, inside_poll, inside_submit};
@@ -121,8 +122,7 @@ unsafe impl Backend for Faulty {
         object: Box<dyn Any + Send>,
         sink: Arc<dyn ContextSink>,
     ) -> Result<Arc<dyn Context>, BackendError> {
-        let wrong = |_| BackendError::Unsupported("an object that is no `native::Devices`".into());
-        let native::Devices(devices) = *object.downcast().map_err(wrong)?;
+        let native::Devices(devices) = native_object(object)?;
         Ok(Arc::new(FaultyContext::new(&self.config, &devices, sink, self.shared.clone())))
     }
 }
