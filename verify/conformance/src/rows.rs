@@ -46,6 +46,7 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     (&[144], "all_orders_work_where_they_are", ORDERS),
     (&[144, 145], "what_was_released_is_seen_by_who_acquires_it", ORDERS),
     (&[145], "fences_stand_around_what_they_order", ORDERS),
+    (&[148], "built_in_kernels_are_listed", "verify/conformance/tests/native.rs"),
     (&[148], "a_built_in_kernel_that_no_device_has_is_refused_by_name", "verify/conformance/tests/native.rs"),
     (
         &[149],
@@ -63,6 +64,28 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
         &[166],
         "decision_23_freeing_an_unrelated_buffer_while_a_kernel_runs_is_left_to_the_reaper",
         "verify/faulty/tests/scenarios/off_path.rs",
+    ),
+    (
+        &[164, 172],
+        "a_context_of_the_programs_own_is_one_of_the_runtimes",
+        "verify/conformance/tests/interop_opencl.rs",
+    ),
+    (&[164, 172], "memory_of_the_programs_own_is_a_buffer", "verify/conformance/tests/interop_opencl.rs"),
+    (&[164, 172], "no_object_of_wgpus_is_left", "verify/conformance/tests/interop_wgpu.rs"),
+    (
+        &[169],
+        "a_device_of_the_programs_own_is_one_of_the_runtimes",
+        "verify/conformance/tests/interop_wgpu.rs",
+    ),
+    (
+        &[171, 174],
+        "commands_of_the_programs_own_have_their_place",
+        "verify/conformance/tests/interop_opencl.rs",
+    ),
+    (
+        &[171, 174],
+        "commands_of_the_programs_own_have_their_place",
+        "verify/conformance/tests/interop_wgpu.rs",
     ),
     (&[175], "host_conforms", "verify/conformance/tests/host.rs"),
     (&[175], "opencl_conforms", "verify/conformance/tests/opencl.rs"),
@@ -83,7 +106,7 @@ pub(crate) const DEVIATING: &[u8] = &[
     1, 2, 3, 5, 6, 9, 10, 11, 13, 15, 16, 18, 20, 22, 24, 26, 28, 29, 30, 31, 42, 45, 48, 55, 56, 59, 60, 61,
     63, 66, 72, 73, 76, 78, 80, 81, 85, 86, 102, 103, 104, 105, 106, 107, 112, 115, 117, 118, 119, 120, 121,
     122, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 139, 142, 143, 144, 145, 146, 147, 148,
-    150, 151, 152, 154, 159, 162, 164, 167, 168, 169, 170, 171, 172, 173, 174, 176, 177, 178, 179,
+    150, 151, 152, 154, 159, 162, 167, 168, 169, 170, 173, 174, 176, 177, 178, 179,
 ];
 
 #[cfg(test)]
