@@ -33,6 +33,14 @@
 //! catches it and goes on waiting. But by then the program's panic hook has printed a message, which can be ignored, and a
 //! program built with `panic = "abort"` has aborted: build programs that use this backend with unwinding.
 //!
+//! # A known fault of NVIDIA's driver
+//!
+//! With driver 580 on an H100, a thread that has used Vulkan and ends while another thread destroys a device sometimes stops both: the
+//! end of the one and a thread of the driver, for which `vkDestroyDevice` waits, wait for each other inside the driver, with the
+//! loader's lock held, so that nothing of Vulkan goes on in the process. It was seen with sixteen threads that each open a
+//! device, close it and end, in a quarter of the runs. A program with one context for each device, and threads that live on, does
+//! not do that.
+//!
 //! [`kernel`] describes what kernels must look like.
 #![warn(missing_docs)]
 
