@@ -131,8 +131,7 @@ fn without_program() -> Result<()> {
     std::fs::remove_file(crate::root().join(PROGRAM)).map_err(|error| format!("{PROGRAM}: {error}"))
 }
 
-/// Random kernels, until they are written anew; git ignores it.
-pub(crate) const PROGRAM: &str = "verify/kernel-fuzz/examples/generated.rs";
+const PROGRAM: &str = "verify/kernel-fuzz/examples/generated.rs";
 
 /// Where cargo puts what it builds.
 fn built() -> PathBuf {

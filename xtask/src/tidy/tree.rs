@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::Result;
-use crate::checks::PROGRAM;
 
 /// The files that rules look at, by their path from the root.
 #[derive(Debug, Default)]
@@ -45,7 +44,7 @@ impl Tree {
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_folder && !name.starts_with('.') && name != "target" {
                 self.read_folder(root, &path)?;
-            } else if path != PROGRAM && ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            } else if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
                 let text = std::fs::read_to_string(entry.path()).map_err(|e| format!("{path}: {e}"))?;
                 self.files.push(File { path, text });
             }
