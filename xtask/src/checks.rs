@@ -127,7 +127,7 @@ pub(crate) fn kernels(count: u64, seed: u64) -> Result<()> {
 }
 
 /// The last program is of no use to the next `--all-targets`.
-fn without_program() -> Result<()> {
+pub(crate) fn without_program() -> Result<()> {
     std::fs::remove_file(crate::root().join(PROGRAM)).map_err(|error| format!("{PROGRAM}: {error}"))
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Fault, verdict, with_fault};
 use crate::Result;
-use crate::checks::{Found, random_program};
+use crate::checks::{Found, random_program, without_program};
 
 const MEMORY: &str = "kernel/macros/src/wgsl/memory.rs";
 const ATOMICS: &str = "kernel/macros/src/wgsl/atomics.rs";
@@ -261,6 +261,7 @@ fn look_for(faults: impl Iterator<Item = &'static Fault>) -> Result<()> {
                 missed.push(*what);
             }
         }
+        without_program()?;
     }
     verdict("random kernels", &missed)
 }
