@@ -101,7 +101,8 @@
 //!
 //! A program may put native commands of its own into a group ([`Command::Native`]), borrow a context as the type that its backend
 //! publishes in its [`NativeApi`] ([`Context`] is [`Any`](std::any::Any)), and have native objects of its own made into a context
-//! ([`Backend::adopt`]) and into memory of one ([`Context::adopt_memory`]). What it does there is between it and the backend, whose documentation says what is allowed.
+//! ([`Backend::adopt`]) and into memory of one ([`Context::adopt_memory`]). What it does there is between it and the backend, whose
+//! documentation says what is allowed.
 //!
 //! # Memories, and what is kept in them
 //!

@@ -55,7 +55,7 @@ impl ContextHandle {
 /// read and write.
 ///
 /// The runtime orders its commands on it among themselves, and with native code in groups that name it. What the program does with it
-/// elsewhere is the program's to order.
+/// elsewhere is the program's to order, and so is what two buffers do that were made of the same memory.
 #[derive(Debug)]
 pub struct MemoryHandle(pub(crate) sys::Buffer);
 
