@@ -9,7 +9,9 @@
 //!   1. for each buffer slot two `u32`: the offset of its first element, counted in elements from the start of the
 //!      binding, and its length in elements;
 //!   2. the launch's extents as three `u32`, outermost first; those that the launch does not have are 1, and last;
-//!   3. each `Slot::Value`'s bytes, in the order of the slots, each padded to a whole word.
+//!   3. each `Slot::Value`'s bytes, in the order of the slots, each padded to a whole word;
+//!   4. for each buffer slot two `u32`: how many elements its rows, and its slices, start apart, or zero where there is only one.
+//!      Only what the attribute's views are given has gaps between them; other arguments are lines.
 //!
 //!   The words are not aligned further, so a wider value is declared as its scalars (four `f32`, not a `vec4<f32>`).
 //!   The whole is padded to 16 bytes.
@@ -52,31 +54,50 @@ pub fn count(number: usize) -> Result<u32, TooMany> {
     u32::try_from(number).map_err(|_| TooMany(number))
 }
 
-/// The block's bytes: `places` are the buffers' offsets and lengths, in the order of their slots.
+/// Where a buffer slot's argument lies in its binding, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The first element.
+    pub at: u32,
+    /// How many there are.
+    pub len: u32,
+    /// How far apart rows start, and slices; zero where there is only one.
+    pub pitches: [u32; 2],
+}
+
+impl Place {
+    /// Elements that follow each other.
+    pub fn line(at: u32, len: u32) -> Self {
+        Place { at, len, pitches: [0; 2] }
+    }
+}
+
+/// The block's bytes: `places` are the buffers', in the order of their slots.
 ///
 /// ```
-/// use windlass_kernel::LaunchRange;
-/// let block = windlass_kernel::block::bytes([[2, 10]], 64.range(), [&5_u32.to_ne_bytes()[..]]).unwrap();
+/// use windlass_kernel::{LaunchRange, block::{self, Place}};
+/// let block = block::bytes(&[Place::line(2, 10)], 64.range(), [&5_u32.to_ne_bytes()[..]]).unwrap();
 /// let words: Vec<u32> = block.as_chunks().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
 /// assert_eq!(words, [2, 10, 64, 1, 1, 5, 0, 0]);
 /// ```
 pub fn bytes<'a>(
-    places: impl IntoIterator<Item = [u32; 2]>,
+    places: &[Place],
     range: Range,
     values: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Vec<u8>, TooMany> {
-    let mut bytes = Vec::with_capacity(64);
-    // A place without elements starts where there is memory: it may be the end of its buffer.
-    let places = places.into_iter().map(|[at, len]| if len == 0 { [0, 0] } else { [at, len] });
-    for word in places.flatten() {
-        bytes.extend_from_slice(&word.to_ne_bytes());
+    let mut bytes = Vec::with_capacity(96);
+    let mut put = |words: &[u32]| words.iter().for_each(|word| bytes.extend_from_slice(&word.to_ne_bytes()));
+    for place in places {
+        // A place without elements starts where there is memory: it may be the end of its buffer.
+        put(&if place.len == 0 { [0, 0] } else { [place.at, place.len] });
     }
-    for extent in extents(range)? {
-        bytes.extend_from_slice(&extent.to_ne_bytes());
-    }
+    put(&extents(range)?);
     for value in values {
         bytes.extend_from_slice(value);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
+    }
+    for pitch in places.iter().flat_map(|place| place.pitches) {
+        bytes.extend_from_slice(&pitch.to_ne_bytes());
     }
     bytes.resize(bytes.len().next_multiple_of(16), 0);
     Ok(bytes)

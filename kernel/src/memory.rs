@@ -87,12 +87,14 @@ impl Extent {
                 && (self.size[0] == 1 || self.pitch[0] == self.size[1] * self.size[2]))
     }
 
-    /// The sizes of the `D` innermost dimensions, outermost first.
+    /// The sizes in `D` dimensions, outermost first. What has more is seen as if the outer ones were one: in one dimension it is all
+    /// elements, row by row.
     ///
     /// ```
     /// use windlass_kernel::Extent;
     /// let extent = Extent { size: [1, 2, 3], pitch: [6, 3] };
     /// assert_eq!(extent.inner::<2>(), [2, 3]);
+    /// assert_eq!(extent.inner::<1>(), [6]);
     /// ```
     ///
     /// There are one to three of them:
@@ -105,6 +107,7 @@ impl Extent {
         const { assert!(D >= 1 && D <= 3, "memory has one to three dimensions") };
         let mut inner = [0; D];
         inner.copy_from_slice(&self.size[3 - D..]);
+        self.size[..3 - D].iter().for_each(|outer| inner[0] *= outer);
         inner
     }
 

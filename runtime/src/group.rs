@@ -2,6 +2,7 @@
 
 mod accessor;
 mod builder;
+mod compacted;
 mod kernel_call;
 mod launch;
 mod messages;
@@ -21,6 +22,7 @@ pub(crate) use accessor::Window;
 pub(crate) use accessor::sealed;
 pub use accessor::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
 pub(crate) use builder::Builder;
+use compacted::Copied;
 pub use kernel_call::KernelCall;
 pub(crate) use kernel_call::build_values;
 pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
@@ -246,17 +248,43 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// Runs a kernel over a range.
+    ///
+    /// An argument may be a part of a grid whose rows do not follow each other. The host's kernels work on it where it is; on other
+    /// devices the launch gets a copy, and what the kernel may have written is copied back behind it. Two such arguments may
+    /// show the same part; parts that overlap otherwise, where the kernel writes one of them, are refused there.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    ///
+    /// #[windlass::kernel]
+    /// fn darken(pixels: &mut View<f32, 2>) {
+    ///     pixels[global_id(0)][global_id(1)] *= 0.5;
+    /// }
+    ///
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let image = Buffer::with_shape([64, 64], vec![1.0_f32; 64 * 64])?;
+    /// let border = image.range((.., 0..2));
+    /// queue.submit(|cg| cg.parallel_for([64, 2], darken(cg.read_write(&border))))?;
+    /// let image = image.host_read().blocking_wait()?.to_vec();
+    /// assert_eq!(image[..4], [0.5, 0.5, 1.0, 1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn parallel_for(&self, range: impl LaunchRange, call: KernelCall<'g>) -> Result<()> {
         let range = range.range();
         let range = call.in_groups(range)?;
         let items = call.check(&range)?;
-        let call = self.listening(call);
+        let mut call = self.listening(call);
+        let copies = self.compact(&mut call)?;
         let planned = call.plan(&self.queue.inner, &self.queue.slot, range)?;
-        match items {
+        if items == 0 {
             // The requirements stand, and there is nothing to run.
-            0 => Ok(()),
-            _ => self.push(Planned::Device(planned)),
+            return Ok(());
         }
+        let (made, brought_back) =
+            (copies.iter().filter_map(Copied::make), copies.iter().filter_map(Copied::bring_back));
+        made.chain([planned]).chain(brought_back).try_for_each(|command| self.push(Planned::Device(command)))
     }
 
     /// Runs a closure for every item of a range, on a host device. `args` is an accessor or a tuple of them; the

@@ -60,6 +60,22 @@ impl Region {
                 && (self.slices == 1 || self.slice_pitch == self.rows * self.width))
     }
 
+    /// How many elements of so many bytes its rows, and its slices, start apart, or zero where there is only one. `None` where the
+    /// box does not consist of whole elements.
+    ///
+    /// ```
+    /// use windlass_backend::Region;
+    /// let block = Region { offset: 4, width: 8, rows: 2, slices: 1, row_pitch: 32, slice_pitch: 7 };
+    /// assert_eq!((block.pitches(4), block.pitches(3)), (Some([8, 0]), None));
+    /// ```
+    pub fn pitches(&self, element: usize) -> Option<[usize; 2]> {
+        let whole = |bytes: usize| bytes.checked_div(element).filter(|n| n * element == bytes);
+        whole(self.width)?;
+        let row = if self.rows > 1 || self.slices > 1 { whole(self.row_pitch)? } else { 0 };
+        let slice = if self.slices > 1 { whole(self.slice_pitch)? } else { 0 };
+        Some([row, slice])
+    }
+
     /// The offsets of the box's rows, in order.
     pub fn row_offsets(self) -> impl Iterator<Item = usize> {
         (0..self.slices).flat_map(move |z| {

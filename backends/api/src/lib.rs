@@ -80,7 +80,8 @@
 //!   multiples of four bytes, except that a region may end at the end of its allocation, and in host memory anywhere. Those of a
 //!   program's commands may be any; a backend that cannot do them refuses the group as [`BackendError::Unsupported`].
 //! - Copies and fills take boxes with gaps between their rows. A kernel's argument has gaps only on a device with
-//!   [`Aspect::HostBodies`]: for any other the runtime refuses the group when it is submitted.
+//!   [`Aspect::HostBodies`], and where the kernel's image is WGSL that
+//!   [guards itself](windlass_kernel::KernelImage::is_guarded), which is told of them by its block: all others work on a copy.
 //!
 //! # Errors
 //!

@@ -168,12 +168,8 @@ fn buffer_span(
 
 /// A region in elements, if it consists of whole ones.
 fn extent(region: &Region, element: usize) -> Option<Extent> {
-    let whole = |bytes: usize| bytes.checked_div(element).filter(|n| n * element == bytes);
-    // The pitches of a single row or slice mean nothing.
-    let row_pitch = if region.rows > 1 || region.slices > 1 { whole(region.row_pitch)? } else { 0 };
-    let slice_pitch = if region.slices > 1 { whole(region.slice_pitch)? } else { 0 };
-    let size = [region.slices, region.rows, whole(region.width)?];
-    Some(Extent { size, pitch: [slice_pitch, row_pitch] })
+    let [row, slice] = region.pitches(element)?;
+    Some(Extent { size: [region.slices, region.rows, region.width / element], pitch: [slice, row] })
 }
 
 #[cfg(test)]

@@ -12,11 +12,7 @@ use crate::sys::{Context, Kernel, Result};
 
 /// An argument as the native calls take it.
 pub(crate) enum Bound<'a> {
-    Buffer {
-        memory: &'a Memory,
-        offset: u64,
-        len: u64,
-    },
+    Buffer(&'a Memory, Elements),
     /// A buffer's start alone.
     Memory(&'a Memory),
     Value(SmallVec<[u8; 16]>),
@@ -34,9 +30,9 @@ impl<'a> Bound<'a> {
     ) -> std::result::Result<Self, BackendError> {
         match (slot, *arg) {
             (Slot::Buffer(_) | Slot::Constant, Arg::Buffer(arg)) => {
-                let (offset, len) = elements(&arg.region, arg.memory.bytes(), arg.element)?;
+                let elements = Elements::of(&arg.region, arg.memory.bytes(), arg.element)?;
                 match Memory::of(arg.memory, context)? {
-                    Some(memory) => Ok(Bound::Buffer { memory, offset, len }),
+                    Some(memory) => Ok(Bound::Buffer(memory, elements)),
                     None => unsupported("a kernel on memory that is not OpenCL's"),
                 }
             }
@@ -51,7 +47,7 @@ impl<'a> Bound<'a> {
     /// The memory of a buffer argument.
     pub(crate) fn memory(&self) -> Option<&'a Memory> {
         match self {
-            Bound::Buffer { memory, .. } | Bound::Memory(memory) => Some(memory),
+            Bound::Buffer(memory, _) | Bound::Memory(memory) => Some(memory),
             Bound::Value(_) | Bound::Local(_) => None,
         }
     }
@@ -65,11 +61,11 @@ impl<'a> Bound<'a> {
     pub(crate) fn set(&self, kernel: &mut Called, at: &mut usize) -> Result<()> {
         let first = *at;
         match self {
-            Bound::Buffer { memory, offset, len } => {
+            Bound::Buffer(memory, elements) => {
                 *at += 3;
                 kernel.set_buffer(first, memory)?;
-                kernel.set_value(first + 1, &offset.to_ne_bytes())?;
-                kernel.set_value(first + 2, &len.to_ne_bytes())
+                kernel.set_value(first + 1, &elements.at.to_ne_bytes())?;
+                kernel.set_value(first + 2, &elements.len.to_ne_bytes())
             }
             Bound::Memory(memory) => {
                 *at += 1;
@@ -142,21 +138,43 @@ impl Called {
     }
 }
 
-/// Where a region starts, and how long it is, in elements.
-pub(crate) fn elements(
-    region: &Region,
-    bytes: usize,
-    element: usize,
-) -> std::result::Result<(u64, u64), BackendError> {
-    assert!(region.end() <= bytes, "{region:?} leaves an allocation of {bytes}");
-    let whole =
-        element != 0 && region.offset.is_multiple_of(element) && region.bytes().is_multiple_of(element);
-    if !whole || !region.is_contiguous() {
-        return unsupported(format!(
-            "{region:?} of {element}-byte elements for a kernel on an OpenCL device"
-        ));
+/// Where an argument lies in its memory, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Elements {
+    /// The first one.
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    /// How far apart rows and slices start.
+    pub(crate) pitches: [u64; 2],
+    has_gaps: bool,
+}
+
+impl Elements {
+    fn of(region: &Region, bytes: usize, element: usize) -> std::result::Result<Self, BackendError> {
+        assert!(region.end() <= bytes, "{region:?} leaves an allocation of {bytes}");
+        match region.pitches(element) {
+            Some(pitches) if region.offset.is_multiple_of(element) => Ok(Elements {
+                at: (region.offset / element) as u64,
+                len: (region.bytes() / element) as u64,
+                pitches: pitches.map(|pitch| pitch as u64),
+                has_gaps: !region.is_contiguous(),
+            }),
+            _ => {
+                unsupported(format!("{region:?} of {element}-byte elements for a kernel on an OpenCL device"))
+            }
+        }
     }
-    Ok(((region.offset / element) as u64, (region.bytes() / element) as u64))
+}
+
+/// Refuses arguments with gaps between their rows, for kernels that ask for an offset and a length alone.
+pub(crate) fn check_lines(kernel: &str, args: &[Bound<'_>]) -> std::result::Result<(), BackendError> {
+    let has_gaps = |arg: &Bound<'_>| matches!(arg, Bound::Buffer(_, elements) if elements.has_gaps);
+    match args.iter().position(has_gaps) {
+        Some(at) => unsupported(format!(
+            "argument {at} of OpenCL kernel `{kernel}` has gaps between its rows, and the kernel asks for an offset and a length alone"
+        )),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -165,9 +183,12 @@ mod tests {
 
     #[test]
     fn regions_are_counted_in_elements() {
-        assert_eq!(elements(&Region::line(16, 32), 64, 8), Ok((2, 4)));
-        assert!(elements(&Region::line(4, 32), 64, 8).is_err(), "it starts inside an element");
+        let line = Elements { at: 2, len: 4, pitches: [0; 2], has_gaps: false };
+        assert_eq!(Elements::of(&Region::line(16, 32), 64, 8), Ok(line));
+        assert!(Elements::of(&Region::line(4, 32), 64, 8).is_err(), "it starts inside an element");
+        assert!(Elements::of(&Region::line(0, 12), 64, 8).is_err(), "it ends inside an element");
         let gaps = Region { offset: 0, width: 8, rows: 2, slices: 1, row_pitch: 16, slice_pitch: 32 };
-        assert!(elements(&gaps, 64, 8).is_err());
+        let found = Elements { at: 0, len: 2, pitches: [2, 0], has_gaps: true };
+        assert_eq!(Elements::of(&gaps, 64, 8), Ok(found));
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn arrange<'a>(
     bound: &[Bound<'a>],
 ) -> Result<Vec<Bound<'a>>, BackendError> {
     let place = |slot: usize| match bound[slot] {
-        Bound::Buffer { memory, offset, len } => (memory, offset, len),
+        Bound::Buffer(memory, elements) => (memory, elements.at, elements.len),
         _ => unreachable!("`parameters` saw that slot {slot} is a buffer"),
     };
     let integer = |what: &str, value: u64, width| match (width, u32::try_from(value)) {

@@ -40,7 +40,7 @@ use windlass_kernel::{ImageFormat, Kernel, KernelImage, Parameter, Range, Slot};
 use windlass_kernel_translate::{Cache, dump};
 use windlass_sync::facade::{Mutex, lock};
 
-use crate::args::{Bound, Called};
+use crate::args::{Bound, Called, check_lines};
 use crate::described_args;
 use crate::device::{is_gpu, is_nvidia, local_memory, version};
 use crate::driver::Driver;
@@ -383,9 +383,13 @@ impl<'a> Launching<'a> {
                 return Ok(Launching { built, args, global: along(global), local: Some(along(local)) });
             }
             How::Described(described) => {
+                check_lines(&built.name, &args)?;
                 described_args::arrange(&built.name, described, launch.range, &args)?
             }
-            How::Convention => args,
+            How::Convention => {
+                check_lines(&built.name, &args)?;
+                args
+            }
         };
         built.local_memory.check(&built.name, &args)?;
         let local = launch.range.local().map(|local| innermost_first(&launch.range, local));

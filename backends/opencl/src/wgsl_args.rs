@@ -2,13 +2,14 @@
 //! [`windlass_kernel::block`].
 
 use smallvec::SmallVec;
-use windlass_backend::{Arg, BackendError, Launch};
+use windlass_backend::{BackendError, Launch};
+use windlass_kernel::block::{self, Place};
 use windlass_kernel::shape::Shape;
-use windlass_kernel::{Kernel, KernelImage, Slot, block};
+use windlass_kernel::{Kernel, KernelImage, Slot};
 use windlass_kernel_translate::c::{Bounds, Dialect, Machine, Param, Translation, translate};
 use windlass_kernel_translate::wgsl::Checked;
 
-use crate::args::{Bound, elements};
+use crate::args::{Bound, Elements, check_lines};
 use crate::driver::Driver;
 use crate::error::unsupported;
 
@@ -19,6 +20,8 @@ pub(crate) struct Calling {
     shape: Shape,
     /// Whether launches name their work-groups.
     grouped: bool,
+    /// Whether it is told how far apart an argument's rows start, and asks.
+    strided: bool,
 }
 
 /// The kernel's text, for a GPU or another device, how it is called, and what it still compares in loops.
@@ -69,7 +72,8 @@ pub(crate) fn read(
             )));
         }
     }
-    let calling = Calling { params: translation.params.clone(), shape, grouped: kernel.is_grouped() };
+    let (grouped, strided) = (kernel.is_grouped(), image.is_guarded());
+    let calling = Calling { params: translation.params.clone(), shape, grouped, strided };
     Ok((translation, calling, checked.compared_in_loops(image.source())))
 }
 
@@ -85,18 +89,24 @@ impl Calling {
         self.shape
             .check(launch.range, self.grouped)
             .or_else(|error| unsupported(format!("kernel `{kernel}`: {error}")))?;
+        if !self.strided {
+            check_lines(kernel, &bound)?;
+        }
         let too_many = |error: block::TooMany| BackendError::Unsupported(error.to_string());
-        let mut places = SmallVec::<[[u32; 2]; 8]>::new();
-        for arg in launch.args {
-            if let Arg::Buffer(arg) = arg {
-                let (offset, len) = elements(&arg.region, arg.memory.bytes(), arg.element)?;
-                let count = |n: u64| block::count(usize::try_from(n).unwrap_or(usize::MAX)).map_err(too_many);
-                places.push([count(offset)?, count(len)?]);
+        let count = |n: u64| block::count(usize::try_from(n).unwrap_or(usize::MAX)).map_err(too_many);
+        let mut places = SmallVec::<[Place; 8]>::new();
+        for bound in &bound {
+            if let Bound::Buffer(_, Elements { at, len, pitches: [row, slice], .. }) = *bound {
+                places.push(Place {
+                    at: count(at)?,
+                    len: count(len)?,
+                    pitches: [count(row)?, count(slice)?],
+                });
             }
         }
         let values =
             bound.iter().filter_map(|b| if let Bound::Value(bytes) = b { Some(&bytes[..]) } else { None });
-        let block = block::bytes(places, launch.range, values).map_err(too_many)?;
+        let block = block::bytes(&places, launch.range, values).map_err(too_many)?;
         let buffers: SmallVec<[_; 8]> = bound.iter().filter_map(Bound::memory).collect();
         let mut args = Vec::with_capacity(self.params.len());
         for param in &self.params {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{Arg, BackendError, Launch, Region};
-use windlass_kernel::{Range, Slot, SlotAccess, block};
+use windlass_kernel::block::{self, Place};
+use windlass_kernel::{Range, Slot, SlotAccess};
 
 use crate::error::unsupported;
 use crate::gpu::Gpu;
@@ -32,8 +33,8 @@ struct Binding {
     access: SlotAccess,
     start: u64,
     size: NonZeroU64,
-    /// Offset and length of the argument in elements, the offset from `start`.
-    elements: [u32; 2],
+    /// The argument's elements, from `start`.
+    place: Place,
 }
 
 impl Dispatch {
@@ -58,6 +59,12 @@ impl Dispatch {
                     let Some(memory) = Memory::of(arg.memory) else {
                         return unsupported("a kernel argument that is not in the device's memory");
                     };
+                    if !arg.region.is_contiguous() && !kernel.image.is_guarded() {
+                        let (name, region) = (&kernel.name, arg.region);
+                        return unsupported(format!(
+                            "{region:?} with gaps between its rows for kernel `{name}`, which asks for none"
+                        ));
+                    }
                     bindings.push(Binding::new(gpu, memory, arg.region, arg.element, *access)?);
                 }
                 (Slot::Value(bytes), Arg::Value(value)) if value.len() == *bytes => {
@@ -193,9 +200,9 @@ impl Binding {
         access: SlotAccess,
     ) -> Result<Self, BackendError> {
         let buffer = memory.buffer();
-        if !region.is_contiguous() {
-            return unsupported(format!("a kernel argument with gaps between its rows, {region:?}"));
-        }
+        let Some(pitches) = region.pitches(element) else {
+            return unsupported(format!("{region:?} for elements of {element} bytes"));
+        };
         if element == 0 || region.end() as u64 > buffer.size() {
             return unsupported(format!(
                 "elements of {element} bytes in {region:?} of {} bytes",
@@ -211,7 +218,7 @@ impl Binding {
                  number of elements of {element} bytes before it"
             ));
         };
-        let end = padded((first + region.bytes().max(element)).min(buffer.size() as usize));
+        let end = padded(region.end().max(first + element).min(buffer.size() as usize));
         let size = (end - start) as u64;
         let most = gpu.limits.max_storage_buffer_binding_size;
         if size > most {
@@ -220,8 +227,12 @@ impl Binding {
             ));
         }
         let Some(size) = NonZeroU64::new(size) else { return unsupported("an argument without memory") };
-        let elements = [words((first - start) / element)?, words(region.bytes() / element)?];
-        Ok(Binding { buffer: buffer.clone(), access, start: start as u64, size, elements })
+        let place = Place {
+            at: words((first - start) / element)?,
+            len: words(region.bytes() / element)?,
+            pitches: [words(pitches[0])?, words(pitches[1])?],
+        };
+        Ok(Binding { buffer: buffer.clone(), access, start: start as u64, size, place })
     }
 }
 
@@ -247,8 +258,8 @@ fn parameters(
     range: Range,
     values: &[&[u8]],
 ) -> Result<Vec<u8>, BackendError> {
-    let places = bindings.iter().map(|binding| binding.elements);
-    let bytes = block::bytes(places, range, values.iter().copied())
+    let places: SmallVec<[Place; 8]> = bindings.iter().map(|binding| binding.place).collect();
+    let bytes = block::bytes(&places, range, values.iter().copied())
         .or_else(|error| unsupported(error.to_string()))?;
     let most = gpu.limits.max_uniform_buffer_binding_size;
     if bytes.len() as u64 > most {

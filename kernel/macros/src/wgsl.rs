@@ -166,6 +166,7 @@ impl<'m> Writer<'m> {
         }
         self.access_functions();
         let (opening, values) = self.values(function);
+        self.pitches();
         let clearing = self.clearing(function);
         let body = self.entry_body(function, memories, values, &clearing);
         let covered = self.covered(function);
@@ -244,7 +245,7 @@ impl<'m> Writer<'m> {
         let globals: Vec<String> =
             self.memories.iter().filter(|m| m.slice.space == Space::Global).map(|m| m.name.clone()).collect();
         for name in self.memories.iter().map(|memory| &memory.name) {
-            let own = ["at", "len", "items", "extent_0", "extent_1", "extent_2"];
+            let own = ["at", "len", "items", "extent_0", "extent_1", "extent_2", "row", "slice"];
             self.members.extend(own.map(|what| format!("{name}_{what}")));
         }
         self.members.extend((0..3).map(|dim| format!("size_{dim}")));
@@ -299,6 +300,17 @@ impl<'m> Writer<'m> {
             }
         }
         (text, names)
+    }
+
+    /// How many elements the rows and slices of each buffer start apart: the block's last words, for texts that ask.
+    fn pitches(&mut self) {
+        let of_buffers = self.memories.iter().filter(|memory| memory.slice.space == Space::Global);
+        if of_buffers.clone().any(|memory| memory.slice.dims > 1) {
+            let words: Vec<String> = of_buffers
+                .map(|Memory { name, .. }| format!("    {name}_row: u32,\n    {name}_slice: u32,\n"))
+                .collect();
+            self.block.extend(words);
+        }
     }
 
     fn memory_of(&self, function: &Function, param: VarId) -> &Memory {

@@ -145,15 +145,16 @@ pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<(Binding, Bindi
     }
     let may_change = |window: &Binding| window.is_empty() || window.region().is_contiguous();
     match (may_change(&from) && from.image.is_none(), may_change(&to) && to.image.is_none()) {
-        (true, _) => Ok((reshaped(from, to.extent.size), to)),
-        (_, true) => Ok((from, reshaped(to, from.extent.size))),
+        (true, _) => Ok((without_gaps(from, to.extent.size), to)),
+        (_, true) => Ok((from, without_gaps(to, from.extent.size))),
         (false, false) => Err(Error::unsupported(format!(
             "a copy of {a:?} elements to {b:?}, where both are images, or parts of grids whose rows do not follow each other"
         ))),
     }
 }
 
-fn reshaped(window: Binding, size: [usize; 3]) -> Binding {
+/// A window of these extents whose elements follow each other.
+pub(super) fn without_gaps(window: Binding, size: [usize; 3]) -> Binding {
     let [_, rows, row] = size;
     Binding { extent: Extent { size, pitch: [rows * row, row] }, ..window }
 }

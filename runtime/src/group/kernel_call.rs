@@ -39,7 +39,9 @@ const MOST_LOCAL_HERE: usize = 16 << 20;
 #[must_use = "a call does nothing until it is given to `parallel_for`"]
 pub struct KernelCall<'g> {
     kernel: Kernel,
-    args: SmallVec<[KernelArg; 4]>,
+    pub(super) args: SmallVec<[KernelArg; 4]>,
+    /// Which of them are views, a bit for each: their kernels know rows that do not follow each other.
+    pub(super) views: u64,
     /// What of them is the caller's memory, in their order.
     here: Vec<Here<'g>>,
     /// Values that the kernel is built with.
@@ -57,6 +59,7 @@ impl<'g> KernelCall<'g> {
         KernelCall {
             kernel: kernel.clone(),
             args: SmallVec::new(),
+            views: 0,
             here: Vec::new(),
             overrides: SmallVec::new(),
             refused: None,
@@ -118,7 +121,10 @@ impl<'g> KernelCall<'g> {
     pub fn view_argument<const D: usize>(self, argument: Argument<'g>) -> Self {
         let extents: SmallVec<[u8; 16]> =
             argument.extents::<D>().iter().flat_map(|extent| extent.to_ne_bytes()).collect();
+        let at = self.args.len() as u32;
         let mut call = self.argument(argument);
+        // One that has no bit is passed as a copy where it has gaps.
+        call.views |= 1_u64.checked_shl(at).unwrap_or(0);
         call.args.push(KernelArg::Value(extents));
         call
     }
@@ -267,11 +273,16 @@ impl<'g> KernelCall<'g> {
         let buffers =
             windows().filter(|(.., of)| matches!(of, Slot::Buffer(_))).map(|(at, window, _)| (at, window));
         check_lengths(&self.kernel, buffers.clone(), slot)?;
-        let gaps =
-            windows().any(|(_, b, of)| *of != Slot::Image && !b.is_empty() && !b.region().is_contiguous());
-        if gaps && !slot.runs_host_bodies() {
-            let what = "an argument that is a part of a grid whose rows do not follow each other";
-            return Err(Error::unsupported(format!("{what}, for kernel `{name}` on {}", slot.device)));
+        let has_gaps = |b: &Binding| b.image.is_none() && !b.is_empty() && !b.region().is_contiguous();
+        let pointers = || windows().filter(|(.., of)| **of == Slot::Pointer);
+        if let Some((at, ..)) = pointers().find(|(_, b, _)| has_gaps(b))
+            && !slot.runs_host_bodies()
+        {
+            return Err(Error::unsupported(format!(
+                "a pointer as argument {at} of kernel `{name}` to a part of a grid whose rows do not follow each other, on {}: \
+                 pass the whole grid, or a copy of the part",
+                slot.device
+            )));
         }
         let local = self.args.iter().map(|arg| if let KernelArg::Local(bytes) = arg { *bytes } else { 0 });
         let passed = local.fold(0, usize::saturating_add);

@@ -93,6 +93,12 @@ impl Binding {
         window_region(self.offset, &self.extent, self.element as usize)
     }
 
+    /// Whether two windows show the same elements in the same way.
+    pub(crate) fn is_same(&self, other: &Binding) -> bool {
+        let key = |window: &Binding| (window.root, window.offset, window.extent, window.element);
+        key(self) == key(other)
+    }
+
     /// Whether two windows of one root share a byte.
     pub(crate) fn overlaps(&self, other: &Binding) -> bool {
         if self.root != other.root || self.is_empty() || other.is_empty() {

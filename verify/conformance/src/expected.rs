@@ -7,8 +7,6 @@ const ONE_AT_A_TIME: &str =
 const MEETINGS: [&str; 3] =
     ["rendezvous_of_two_queues", "rendezvous_of_two_readers", "rendezvous_of_two_ranges"];
 
-const NO_PITCHES: &str = "its convention has an offset and a length, and no pitches";
-
 /// The names of the subjects for which expectations are pinned.
 pub const COLUMNS: [&str; 6] = ["host", "opencl", "intel", "nvidia", "wgpu", "nvidia-vulkan"];
 
@@ -18,26 +16,20 @@ pub fn of(name: &str) -> &'static [(&'static str, &'static str)] {
         "host" => {
             &[("build_error_tells_kernel_and_log", "a host body is built by rustc, and cannot fail to build")]
         }
-        "opencl" | "nvidia" => &[
-            ("kernel_on_a_part_of_a_grid", NO_PITCHES),
-            ("kernel_fails_while_it_runs", "OpenCL C has no way to fail"),
-        ],
+        "opencl" | "nvidia" => &[("kernel_fails_while_it_runs", "OpenCL C has no way to fail")],
         "intel" => &[
-            ("kernel_on_a_part_of_a_grid", NO_PITCHES),
             ("kernel_fails_while_it_runs", "OpenCL C has no way to fail"),
             (MEETINGS[0], ONE_AT_A_TIME),
             (MEETINGS[1], ONE_AT_A_TIME),
             (MEETINGS[2], ONE_AT_A_TIME),
         ],
         "wgpu" | "nvidia-vulkan" => &[
-            ("kernel_on_a_part_of_a_grid", NO_PITCHES),
             ("kernel_fails_while_it_runs", "WGSL has no way to fail"),
             (MEETINGS[0], NO_MEETING),
             (MEETINGS[1], NO_MEETING),
             (MEETINGS[2], NO_MEETING),
         ],
         "streams" => &[
-            ("kernel_on_a_part_of_a_grid", NO_PITCHES),
             ("build_error_tells_kernel_and_log", "its kernels are built by rustc, and cannot fail to build"),
             (MEETINGS[0], NO_MEETING),
             (MEETINGS[1], NO_MEETING),

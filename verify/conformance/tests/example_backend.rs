@@ -34,7 +34,6 @@ fn open(runtime: &Runtime) -> Subject {
 
 /// What the device is not expected to do, each with its reason.
 const UNSUPPORTED: &[(&str, &str)] = &[
-    ("kernel_on_a_part_of_a_grid", "it has no `Aspect::HostBodies`, so arguments have no gaps"),
     ("rendezvous_of_two_queues", "one thread runs all kernels, one after the other"),
     ("rendezvous_of_two_readers", "one thread runs all kernels, one after the other"),
     ("rendezvous_of_two_ranges", "one thread runs all kernels, one after the other"),

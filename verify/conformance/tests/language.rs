@@ -42,6 +42,8 @@ mod nvrtc;
 mod oclgrind;
 #[path = "language/orders.rs"]
 mod orders;
+#[path = "language/parts.rs"]
+mod parts;
 #[path = "language/pixels.rs"]
 mod pixels;
 #[path = "language/reduce.rs"]

@@ -217,13 +217,14 @@ pub(super) fn guarded(memory: &Memory, indices: &[impl AsRef<str>]) -> (String, 
         }
         (Space::Global, 1) => (format!("{first} < block.{name}_len"), format!("block.{name}_at + {first}")),
         (Space::Global, _) => {
-            let texts = indices.iter().map(AsRef::as_ref).enumerate();
+            let texts: Vec<&str> = indices.iter().map(AsRef::as_ref).collect();
             let inside: Vec<String> =
-                texts.clone().map(|(d, i)| format!("({i} < block.{name}_extent_{d})")).collect();
-            let mut index = first.to_string();
-            for (d, i) in texts.skip(1) {
-                index = format!("({index}) * block.{name}_extent_{d} + {i}");
-            }
+                texts.iter().enumerate().map(|(d, i)| format!("({i} < block.{name}_extent_{d})")).collect();
+            let index = match texts[..] {
+                [i, j] => format!("({i}) * block.{name}_row + {j}"),
+                [i, j, k] => format!("({i}) * block.{name}_slice + ({j}) * block.{name}_row + {k}"),
+                _ => first.to_string(),
+            };
             (inside.join(" & "), format!("block.{name}_at + ({index})"))
         }
     }

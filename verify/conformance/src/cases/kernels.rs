@@ -163,6 +163,27 @@ pub(super) async fn kernel_on_a_part_of_a_grid(s: &Subject) -> Verdict {
     ensure_eq!(part.host_read().await?.to_vec(), counted(1, 9));
     let whole = v.host_read().await?;
     ensure_eq!(whole.iter().filter(|v| **v == 0).count(), 64 - 9);
+    // In three dimensions, read and written, and copied out of one part into another.
+    let (from, to) = (Buffer::<u32, 3>::new([4, 6, 5]), Buffer::<u32, 2>::new([6, 9]));
+    let (block, rows) = (from.range((1..3, 2..5, 1..4)), to.range((1..4, 2..8)));
+    s.home.submit(|cg| {
+        let v = cg.overwrite(&from);
+        cg.parallel_for([4, 6, 5], s.call("fill_index").buffer(v).value(0_u32))
+    })?;
+    s.home.submit(|cg| {
+        let v = cg.read_write(&block);
+        cg.parallel_for(18, s.call("increment").buffer(v))
+    })?;
+    s.home.submit(|cg| {
+        let (v, out) = (cg.read(&block), cg.write(&rows));
+        cg.parallel_for(18, s.call("copy").buffer(v).buffer(out))
+    })?;
+    let at = |z: u32, y: u32, x: u32| (z * 6 + y) * 5 + x + 1;
+    let expected: Vec<u32> =
+        (1..3).flat_map(|z| (2..5).flat_map(move |y| (1..4).map(move |x| at(z, y, x)))).collect();
+    ensure_eq!(rows.host_read().await?.to_vec(), expected);
+    let untouched = to.host_read().await?.iter().filter(|v| **v == 0).count();
+    ensure_eq!(untouched, 54 - 18);
     Ok(())
 }
 
