@@ -115,7 +115,8 @@ impl KernelImage {
     ///
     /// # Safety
     /// No index in the text is ever outside: neither outside a fixed array or a work-group's memory, nor outside the
-    /// range of a buffer slot as the block states it. No element of a work-group's memory is read that the group has not
+    /// range of a buffer slot as the [block](crate::block) states it, which may have gaps between its rows where a view is asked for.
+    /// No element of a work-group's memory is read that the group has not
     /// written.
     pub unsafe fn guarded_wgsl(entry: &str, text: &str) -> Self {
         KernelImage { guarded: true, ..Self::wgsl(entry, text) }

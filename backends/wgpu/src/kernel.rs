@@ -42,7 +42,7 @@ impl BuiltKernel for WgpuKernel {
 pub(crate) struct Built {
     pub(crate) name: Box<str>,
     pub(crate) slots: Box<[Slot]>,
-    image: KernelImage,
+    pub(crate) image: KernelImage,
     module: naga::Module,
     /// Of how many bytes the block is, if a launch hands it over as immediate data; else it is in a uniform buffer.
     pub(crate) immediates: Option<u32>,
