@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, ClockSample, Context, ContextInfo, DeviceInfo, DeviceKey,
-    DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, async_trait,
-    native_object,
+    Allocation, BackendError, BuiltKernel, ClockSample, Contents, Context, ContextInfo, DeviceInfo,
+    DeviceKey, DeviceKind, HostAccess, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo,
+    MemoryObject, async_trait, native_object,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -16,7 +16,7 @@ use crate::device::Found;
 use crate::driver::Driver;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
-use crate::memory::{Memory, Staging};
+use crate::memory::{Memory, Staging, works_in_place};
 use crate::native::MemoryHandle;
 use crate::sys::{self, DeviceId, Queue, WaitList};
 
@@ -29,6 +29,8 @@ pub struct OpenClContext {
     /// One queue per device, apart from all lanes, to touch fresh memory and map staging.
     service: Vec<Arc<Queue>>,
     lanes: Arc<Lanes>,
+    /// The devices work on host memory where it is.
+    in_place: bool,
 }
 
 impl fmt::Debug for OpenClContext {
@@ -43,7 +45,7 @@ impl OpenClContext {
     }
 
     /// Opens the devices with these keys, which must all belong to one driver.
-    pub(crate) fn open(all: &[Found], keys: &[DeviceKey]) -> Result<Self, BackendError> {
+    pub(crate) fn open(all: &[Found], keys: &[DeviceKey], copies: bool) -> Result<Self, BackendError> {
         let missing = |key: &DeviceKey| BackendError::Lost(format!("there is no OpenCL device `{key}` now"));
         let has = |found: &&Found| keys.first().is_some_and(|key| found.position(key).is_some());
         let found = all.iter().find(has).ok_or_else(|| {
@@ -53,11 +55,11 @@ impl OpenClContext {
         let positions = keys.iter().map(position).collect::<Result<Vec<_>, _>>()?;
         let devices: Vec<DeviceId> = positions.iter().map(|&at| found.devices[at]).collect();
         let native = sys::Context::new(found.platform, &devices)?;
-        Self::over(native, found, &positions)
+        Self::over(native, found, &positions, copies)
     }
 
     /// Makes a context of one that the program made. Its devices are those that a driver lists, none of them a part of one.
-    pub(crate) fn adopt(all: &[Found], native: sys::Context) -> Result<Self, BackendError> {
+    pub(crate) fn adopt(all: &[Found], native: sys::Context, copies: bool) -> Result<Self, BackendError> {
         let devices = native.devices()?;
         let positions_in = |found: &Found| {
             let position = |device: &DeviceId| found.devices.iter().position(|listed| listed == device);
@@ -65,7 +67,7 @@ impl OpenClContext {
         };
         let of = all.iter().find_map(|found| Some((found, positions_in(found)?)));
         match of.filter(|(_, positions)| !positions.is_empty()) {
-            Some((found, positions)) => Self::over(native, found, &positions),
+            Some((found, positions)) => Self::over(native, found, &positions, copies),
             None => Err(BackendError::Unsupported(format!(
                 "a context over {} devices, of which one is not among those that its driver lists, or is part of one",
                 devices.len()
@@ -73,16 +75,26 @@ impl OpenClContext {
         }
     }
 
-    /// A context over a driver's devices at these positions.
-    fn over(native: sys::Context, found: &Found, positions: &[usize]) -> Result<Self, BackendError> {
+    /// A context over a driver's devices at these positions. Processors work on host memory where it is, if their driver does and
+    /// nobody wants `copies`.
+    fn over(
+        native: sys::Context,
+        found: &Found,
+        positions: &[usize],
+        copies: bool,
+    ) -> Result<Self, BackendError> {
         let devices: Vec<DeviceId> = positions.iter().map(|&at| found.devices[at]).collect();
         let service = devices
             .iter()
             .map(|device| native.queue(*device).map(Arc::new))
             .collect::<sys::Result<Vec<_>>>()?;
-        let driver = found.driver();
-        let info = info(driver, positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect());
-        Ok(OpenClContext { native: Arc::new(native), info, devices, driver, service, lanes: Arc::default() })
+        let (native, driver) = (Arc::new(native), found.driver());
+        let infos: Vec<_> = positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect();
+        let in_place = !copies
+            && infos.iter().all(|device| device.kind == DeviceKind::Cpu)
+            && service.iter().all(|queue| works_in_place(&native, queue));
+        let info = info(driver, infos, in_place);
+        Ok(OpenClContext { native, info, devices, driver, service, lanes: Arc::default(), in_place })
     }
 
     /// Refuses a call on a context that was given up, before it reaches a driver that may never return from it.
@@ -91,13 +103,17 @@ impl OpenClContext {
     }
 }
 
-fn info(driver: Driver, devices: Vec<DeviceInfo>) -> ContextInfo {
+fn info(driver: Driver, devices: Vec<DeviceInfo>, in_place: bool) -> ContextInfo {
     // NVIDIA's driver performs a copy to or from pageable memory inside the enqueueing call; other drivers pin the memory
     // there, which blocks as well. The exception is a write of a few KiB, which NVIDIA's driver buffers and returns from at
     // once, even behind a running kernel.
     let across_a_bus = devices.iter().any(|d| d.kind == DeviceKind::DiscreteGpu);
     let (upload, download) = if across_a_bus { (4 << 10, 0) } else { (usize::MAX, usize::MAX) };
-    let memories = vec![MemoryInfo::new(); devices.len()];
+    let memory = match in_place {
+        true => MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed),
+        false => MemoryInfo::new(),
+    };
+    let memories = vec![memory; devices.len()];
     let info = ContextInfo::new(devices, memories)
         .completions(driver.completions.iter().copied())
         .pageable_limits(upload, download)
@@ -105,8 +121,8 @@ fn info(driver: Driver, devices: Vec<DeviceInfo>) -> ContextInfo {
     if driver.is_slowed_by_questions { info.reports_at_leisure() } else { info }
 }
 
-// SAFETY: memory is a buffer of the driver's, of the requested size or more and without a host address; staging is a mapping by the
-// driver, or `HostMemory`. Lanes work on what their commands name: see `OpenClLane`. No memory is said to be zeroed.
+// SAFETY: memory is a buffer of the driver's, of the requested size or more and without a host address, or over zeroed host memory
+// where that is said; staging is a mapping by the driver, or `HostMemory`. Lanes work on what their commands name: see `OpenClLane`.
 #[async_trait]
 unsafe impl Context for OpenClContext {
     fn info(&self) -> &ContextInfo {
@@ -131,7 +147,10 @@ unsafe impl Context for OpenClContext {
             return Err(BackendError::Unsupported(format!("{object:?} in {memory:?} on an OpenCL device")));
         };
         // Memory `of` belongs to the device at that position: see `info`.
-        Ok(Arc::new(Memory::new(&self.native, &self.service[of as usize], bytes)?))
+        Ok(Arc::new(match self.in_place {
+            true => Memory::in_place(&self.native, bytes)?,
+            false => Memory::allocate(&self.native, &self.service[of as usize], bytes)?,
+        }))
     }
 
     fn adopt_memory(
@@ -142,7 +161,8 @@ unsafe impl Context for OpenClContext {
     ) -> Result<Arc<dyn Allocation>, BackendError> {
         self.check_in_use()?;
         let MemoryHandle(buffer) = native_object(object)?;
-        Ok(Arc::new(Memory::adopt(&self.native, buffer, bytes)?))
+        let queue = self.service.first().filter(|_| self.in_place);
+        Ok(Arc::new(Memory::adopt(&self.native, buffer, bytes, queue.map(|queue| &**queue))?))
     }
 
     /// Pinned memory for devices across a bus; ordinary host memory for all others, and as the fallback. NVIDIA's driver

@@ -55,14 +55,20 @@ pub const ID: BackendId = BackendId::new("opencl");
 /// ```
 #[derive(Debug, Default)]
 pub struct OpenCl {
-    // A private field leaves room for settings.
-    _private: (),
+    copies: bool,
 }
 
 impl OpenCl {
     /// The backend. Touches no driver yet.
     pub fn new() -> Self {
         OpenCl::default()
+    }
+
+    /// Has processors work on memory of their own, to which data is copied, as on other devices. Otherwise they work on memory that
+    /// the host reaches, too, where their driver was seen to do so when the context was opened.
+    #[must_use]
+    pub fn copying(self) -> Self {
+        OpenCl { copies: true }
     }
 }
 
@@ -79,7 +85,7 @@ unsafe impl Backend for OpenCl {
 
     async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
         let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
-        Ok(Arc::new(OpenClContext::open(&found, &spec.devices)?))
+        Ok(Arc::new(OpenClContext::open(&found, &spec.devices, self.copies)?))
     }
 
     async fn adopt(
@@ -90,6 +96,6 @@ unsafe impl Backend for OpenCl {
     ) -> Result<Arc<dyn Context>, BackendError> {
         let native::ContextHandle(context) = native_object(object)?;
         let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
-        Ok(Arc::new(OpenClContext::adopt(&found, context)?))
+        Ok(Arc::new(OpenClContext::adopt(&found, context, self.copies)?))
     }
 }

@@ -4,10 +4,19 @@
 mod find;
 
 use windlass::Runtime;
+use windlass_opencl::OpenCl;
 
 #[test]
 fn opencl_conforms() {
     let runtime = Runtime::new();
+    let Some(device) = find::opencl(&runtime) else { return };
+    find::conform("opencl", &device);
+}
+
+/// As devices do that have memory of their own.
+#[test]
+fn opencl_conforms_with_copies() {
+    let runtime = Runtime::builder().backend(OpenCl::new().copying()).build();
     let Some(device) = find::opencl(&runtime) else { return };
     find::conform("opencl", &device);
 }

@@ -23,9 +23,9 @@ use opencl3::kernel::{
     create_kernel, get_kernel_data, get_kernel_work_group_data, release_kernel, set_kernel_arg,
 };
 use opencl3::memory::{
-    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_CONTEXT, CL_MEM_OBJECT_BUFFER,
-    CL_MEM_READ_WRITE, CL_MEM_SIZE, CL_MEM_TYPE, create_buffer, get_mem_object_info, release_mem_object,
-    retain_mem_object,
+    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_CONTEXT, CL_MEM_HOST_PTR, CL_MEM_OBJECT_BUFFER,
+    CL_MEM_READ_WRITE, CL_MEM_SIZE, CL_MEM_TYPE, CL_MEM_USE_HOST_PTR, create_buffer, get_mem_object_info,
+    release_mem_object, retain_mem_object, set_mem_object_destructor_callback,
 };
 use opencl3::program::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, build_program, create_program_with_binary,
@@ -36,6 +36,8 @@ use opencl3::types::{
     CL_BLOCKING, cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event,
     cl_int, cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
+
+use windlass_backend::{Allocation as _, HostMemory};
 
 use super::{DeviceId, Failure, PlatformId, Result, WaitList, named};
 
@@ -139,6 +141,31 @@ impl Context {
         self.create_buffer(CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes)
     }
 
+    /// Host memory as a buffer, of which it is `bytes` bytes from `at` on. It is freed once the driver has let go of the buffer, which
+    /// commands under way may keep for longer than its owner does.
+    pub(crate) fn buffer_over(&self, memory: HostMemory, at: usize, bytes: usize) -> Result<Mapped> {
+        let inside = at.checked_add(bytes).is_some_and(|end| end <= memory.bytes());
+        assert!(inside, "{bytes} bytes from {at} on lie inside {}", memory.bytes());
+        let Some(start) = memory.host_ptr() else { unreachable!("host memory has an address") };
+        // SAFETY: it was just asserted that this is inside the memory.
+        let address = unsafe { start.add(at) };
+        let flags = CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR;
+        // SAFETY: the driver may use so many bytes there until the buffer is gone, and no shorter the memory is kept: below.
+        let buffer = unsafe { create_buffer(self.0, flags, bytes, address.as_ptr().cast()) };
+        let buffer = named("clCreateBuffer", buffer).map(Buffer)?;
+        let kept = Box::into_raw(Box::new(memory)).cast::<c_void>();
+        // SAFETY: the buffer is live, and `drop_memory` takes what it is registered with.
+        let set = unsafe { set_mem_object_destructor_callback(buffer.0, drop_memory, kept) };
+        if let Err(code) = set {
+            // No command has used it, so with this it is gone.
+            drop(buffer);
+            // SAFETY: the driver refused, so it never calls back, and the box is still ours alone.
+            drop(unsafe { Box::from_raw(kept.cast::<HostMemory>()) });
+            return Err(Failure { call: "clSetMemObjectDestructorCallback", code });
+        }
+        Ok(Mapped { address, buffer })
+    }
+
     fn create_buffer(&self, flags: cl_mem_flags, bytes: usize) -> Result<Buffer> {
         // SAFETY: the flags name no host memory, so none is passed.
         let buffer = unsafe { create_buffer(self.0, flags, bytes, ptr::null_mut()) };
@@ -171,6 +198,13 @@ impl Context {
     }
 }
 
+/// Where the driver says that a buffer is gone.
+extern "C" fn drop_memory(_: cl_mem, memory: *mut c_void) {
+    // SAFETY: `buffer_over` registered this function together with a box of host memory, and a driver calls back once for each
+    // registration, so the box is taken back once. Nobody uses the memory any more.
+    drop(unsafe { Box::from_raw(memory.cast::<HostMemory>()) });
+}
+
 impl Buffer {
     /// Memory that somebody else made, with a reference of our own.
     ///
@@ -190,6 +224,12 @@ impl Buffer {
         let of = isize::from(asked(CL_MEM_CONTEXT)?);
         let size = usize::from(asked(CL_MEM_SIZE)?);
         Ok((kind == CL_MEM_OBJECT_BUFFER && of == context.0 as isize).then_some(size))
+    }
+
+    /// The address of the host memory that it was made over; zero where it was not.
+    pub(crate) fn host_address(&self) -> Result<usize> {
+        let address = named("clGetMemObjectInfo", get_mem_object_info(self.0, CL_MEM_HOST_PTR))?;
+        Ok(isize::from(address).cast_unsigned())
     }
 }
 
@@ -329,7 +369,7 @@ impl Queue {
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) address: NonNull<u8>,
-    buffer: Buffer,
+    pub(crate) buffer: Buffer,
 }
 
 // SAFETY: the address belongs to the buffer, which any thread may use; each dereference is argued where it is made.

@@ -1,6 +1,6 @@
 //! Copies and fills.
 
-use windlass_backend::{Allocation, BackendError, HostMemory, Region};
+use windlass_backend::{Allocation, BackendError, DeviceKind, HostMemory, Region};
 
 use crate::rig::{Line, Rig, bytes_of, copy, fill, rigs};
 
@@ -157,10 +157,48 @@ fn strange_memory_is_refused() {
             let fed = line.feed(1, &[], copy(from, whole, to, whole));
             assert!(matches!(fed, Err(BackendError::Unsupported(_))), "{fed:?}");
         };
-        refused(&*ours, &*theirs);
-        refused(&*theirs, &*ours);
         refused(&a, &b);
+        if theirs.host_ptr().is_none() {
+            refused(&*ours, &*theirs);
+            refused(&*theirs, &*ours);
+        }
         // The lane goes on as if nothing had been fed.
         line.run(1, copy(&a, whole, &*ours, whole));
+        if theirs.host_ptr().is_some() {
+            // Host memory like any other.
+            line.run(2, fill(&*ours, whole, &[7, 8]));
+            line.run(3, copy(&*ours, whole, &*theirs, whole));
+            assert_eq!(bytes_of(&*theirs), [7, 8].repeat(8), "{}", rig.name);
+        }
+    }
+}
+
+/// On processors a device's memory is the host's, too: each sees what the other has written, without a copy. Oclgrind has memory of its
+/// own, and so has whoever asked for copies.
+#[test]
+fn processors_work_on_memory_that_the_host_reaches() {
+    for rig in rigs() {
+        let info = &rig.context.info().devices[0];
+        let away =
+            info.kind != DeviceKind::Cpu || info.name.contains("Oclgrind") || rig.name.contains("copying");
+        let memory = rig.memory(4096);
+        assert_eq!(memory.host_ptr().is_none(), away, "{}", rig.name);
+        if away {
+            continue;
+        }
+        let (line, other, whole) = (rig.line(0), rig.memory(4096), Region::line(0, 4096));
+        assert_eq!(bytes_of(&*memory), [0; 4096], "{}", rig.name);
+        line.run(1, fill(&*memory, whole, &[1, 2, 3, 4]));
+        assert_eq!(bytes_of(&*memory), [1, 2, 3, 4].repeat(1024), "{}", rig.name);
+        let start = memory.host_ptr().expect("it was there before").as_ptr();
+        assert!(start.addr().is_multiple_of(128));
+        // SAFETY: so many bytes, which no command uses now.
+        unsafe { start.write_bytes(9, 4096) };
+        line.run(2, copy(&*memory, whole, &*other, whole));
+        assert_eq!(bytes_of(&*other), [9; 4096], "{}", rig.name);
+        // The driver keeps what a command uses, whatever becomes of its owner.
+        line.feed(3, &[], copy(&*other, whole, &*memory, whole)).expect("it is taken");
+        drop((memory, other));
+        line.run(4, fill(&*rig.memory(64), Region::line(0, 64), &[0]));
     }
 }

@@ -9,8 +9,8 @@ use futures::executor::block_on;
 use smallvec::{SmallVec, smallvec};
 use windlass_backend::{
     Allocation, Arg, Backend, BackendError, BuiltKernel, Command, CompletionStrategy, Context, ContextSpec,
-    CopyBox, DeviceInfo, Failed, Fill, Group, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec, Launch,
-    MemoryIndex, MemoryObject, Point, Region, Timed, Verdict, Wait,
+    CopyBox, DeviceInfo, DeviceKind, Failed, Fill, Group, HostMemory, Lane, LaneNumber, LaneSink, LaneSpec,
+    Launch, MemoryIndex, MemoryObject, Point, Region, Timed, Verdict, Wait,
 };
 use windlass_kernel::{Kernel, KernelImage, Range, Slot};
 use windlass_opencl::OpenCl;
@@ -79,7 +79,8 @@ pub(crate) fn skipped(why: &dyn std::fmt::Display) {
     let _ = writeln!(io::stderr(), "\n##### SKIPPED, nothing was tested: {why} #####\n");
 }
 
-/// All devices of all drivers, each once for every way in which it can learn that work has ended. Without a driver the tests have nothing to say, and say so.
+/// All devices of all drivers, each once for every way in which it can learn that work has ended, and processors once more with
+/// memory of their own. Without a driver the tests have nothing to say, and say so.
 pub(crate) fn rigs() -> Vec<Rig> {
     let backend = OpenCl::new();
     let platforms = match block_on(backend.discover()) {
@@ -91,18 +92,21 @@ pub(crate) fn rigs() -> Vec<Rig> {
             return Vec::new();
         }
     };
-    let open = |info: &DeviceInfo| {
+    let open = |(info, copies): (&DeviceInfo, bool)| {
         let spec = ContextSpec::new(vec![info.key.clone()], Arc::new(()));
+        let backend = if copies { OpenCl::new().copying() } else { OpenCl::new() };
         let context = block_on(backend.open(spec)).expect("a discovered device opens");
         let offered = context.info().completions.clone();
-        let name = info.name.clone();
+        let name = format!("{}{}", info.name, if copies { ", copying" } else { "" });
         offered.into_iter().map(move |completion| Rig {
             context: context.clone(),
             name: format!("{name} ({completion})"),
             completion,
         })
     };
-    platforms.iter().flat_map(|platform| &platform.devices).flat_map(open).collect()
+    let both = |info: &DeviceInfo| (info.kind == DeviceKind::Cpu).then_some(true).into_iter().chain([false]);
+    let devices = platforms.iter().flat_map(|platform| &platform.devices);
+    devices.flat_map(|info| both(info).map(move |copies| (info, copies))).flat_map(open).collect()
 }
 
 impl Rig {
