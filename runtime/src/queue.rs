@@ -303,7 +303,7 @@ impl Queue {
         let name = prepared.name.take().map(Box::from);
         let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
-        let mut scratch = Effects::scratch(NativeCalls::Here);
+        let mut scratch = Effects::scratch(NativeCalls::OrAside);
         let effects = &mut *scratch;
         let planned = inner.with_state(effects, |state, turn| {
             Inner::check_open(state)?;

@@ -128,6 +128,8 @@ pub(crate) struct State {
     leaked: Vec<Arc<dyn Allocation>>,
     /// Room for the nodes that a verdict settles.
     room: Vec<Settled<Windlass>>,
+    /// Lanes that the executor was called to feed, and that nobody has fed since.
+    called_for: SmallVec<[LaneId; 2]>,
     /// No more submissions are taken.
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -201,6 +203,8 @@ pub(crate) struct LaneShell {
     needs_its_staging: bool,
     /// Its device's.
     pub(crate) blank: Arc<Blank>,
+    /// See [`ContextInfo::fed_aside`](windlass_backend::ContextInfo::fed_aside).
+    fed_aside: bool,
 }
 
 /// Everything that a runtime is. User handles hold it, and so does whatever is under way.
@@ -239,6 +243,7 @@ impl Inner {
             steps: HashMap::new(),
             alive: None,
             leaked: Vec::new(),
+            called_for: SmallVec::new(),
             room: Vec::new(),
             closed: false,
             counters: Counters::default(),

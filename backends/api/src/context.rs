@@ -149,6 +149,9 @@ pub struct ContextInfo {
     /// Its lanes tell points that somebody waits for from those that they report for their own sake, which they do at leisure: for
     /// drivers that make who enqueues wait while they are asked. What comes to be waited for later is armed then.
     pub reports_at_leisure: bool,
+    /// To feed a group takes a thread about as long as to submit one, or longer: while a device has enough to do, submitters leave
+    /// its groups to a thread of the runtime's, so that both go on at once.
+    pub fed_aside: bool,
 }
 
 impl ContextInfo {
@@ -167,7 +170,13 @@ impl ContextInfo {
             pageable_download_limit: usize::MAX,
             waiters_look: Duration::ZERO,
             reports_at_leisure: false,
+            fed_aside: false,
         }
+    }
+
+    /// While a device has enough to do, its lanes are fed by other threads than those that submit.
+    pub fn fed_aside(self) -> Self {
+        ContextInfo { fed_aside: true, ..self }
     }
 
     /// Its lanes report at leisure what nobody waits for.

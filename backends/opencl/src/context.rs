@@ -118,7 +118,8 @@ fn info(driver: Driver, devices: Vec<DeviceInfo>, in_place: bool) -> ContextInfo
         .completions(driver.completions.iter().copied())
         .pageable_limits(upload, download)
         .waiters_look(driver.waiters_look);
-    if driver.is_slowed_by_questions { info.reports_at_leisure() } else { info }
+    let info = if driver.is_slowed_by_questions { info.reports_at_leisure() } else { info };
+    if driver.takes_long_to_feed { info.fed_aside() } else { info }
 }
 
 // SAFETY: memory is a buffer of the driver's, of the requested size or more and without a host address, or over zeroed host memory

@@ -26,6 +26,8 @@ pub(crate) struct Driver {
     pub(crate) waiters_look: Duration,
     /// Whether it makes those who enqueue wait while it is asked for what it has done.
     pub(crate) is_slowed_by_questions: bool,
+    /// To enqueue a launch takes it longer than it takes the runtime to have one submitted.
+    pub(crate) takes_long_to_feed: bool,
 }
 
 use CompletionStrategy::{Callback, Poller, Waiter};
@@ -41,6 +43,7 @@ const PROMPT: Driver = Driver {
     loses_negations: false,
     waiters_look: Duration::ZERO,
     is_slowed_by_questions: false,
+    takes_long_to_feed: false,
 };
 
 /// Intel's compiler gets the largest (or least) of three integers wrong of which one is a complement, `max(y, max(x, ~s))`.
@@ -62,6 +65,8 @@ const NVIDIA: Driver = Driver {
     // A launch behind an idle while ends after 35 to 60 us.
     waiters_look: Duration::from_micros(100),
     is_slowed_by_questions: true,
+    // 4 to 5 us without an event.
+    takes_long_to_feed: true,
 };
 
 impl Driver {

@@ -258,6 +258,8 @@ impl<S: Shell> Engine<S> {
         match node.state {
             State::Fed(lane, point) => self.ask(lane, point, turn),
             State::Passed => self.want_inputs(id, turn),
+            // It may have been left there: see `may_be_left`.
+            State::Queued(lane) => turn.lane_ready(lane),
             // It has no point to arm yet: `pop` and `confirm` look at the flag.
             _ => {}
         }

@@ -188,6 +188,15 @@ impl<S: Shell> Engine<S> {
         self.lanes[lane.0 as usize].has_room()
     }
 
+    /// How many groups are on a lane's list, if they may stay there for now: so many are under way that the device has enough to do,
+    /// one of those reports, so that its verdict comes back to the list, and nobody waits for any that is on it.
+    pub fn may_be_left(&self, id: LaneId, enough: usize) -> Option<usize> {
+        let lane = &self.lanes[id.0 as usize];
+        let comes_back = lane.sentinel > lane.passed && lane.in_flight.len() >= enough;
+        let waits = |(node, _): &(NodeId, u32)| self.nodes[*node].wanted;
+        (comes_back && !lane.list.iter().any(waits)).then_some(lane.list.len())
+    }
+
     /// Gives the feed token back: everything that was popped has been confirmed.
     pub fn release_lane(&mut self, lane: LaneId, turn: &mut Turn<S>) {
         self.lane(lane).held = false;
@@ -462,6 +471,10 @@ impl<S: Shell> Engine<S> {
         self.devices[device.0 as usize].hurried += 1;
         let lanes: SmallVec<[LaneId; 4]> = self.devices[device.0 as usize].all_lanes().collect();
         for id in lanes {
+            // What was left on its list is fed now.
+            if self.may_hold(id) {
+                turn.lane_ready(id);
+            }
             // At most one or two of a lane report at leisure.
             let flights = self.lanes[id.0 as usize].in_flight.iter();
             let late: SmallVec<[Flight; 2]> =

@@ -244,6 +244,8 @@ impl State {
             } else if !self.engine.may_hold(lane) {
                 // If the token is taken, its holder looks at the list in the turn in which it gives it back. If
                 // the lane has no room, the verdict that makes some comes back here.
+            } else if self.leave(lane, effects) {
+                // Another thread takes the token.
             } else if effects.has_done_its_share() {
                 cold_path();
                 effects.elsewhere.push(lane);

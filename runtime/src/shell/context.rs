@@ -236,7 +236,9 @@ impl ContextShared {
             let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
-            let shell = LaneShell { id: lane, native, context, number, staging, needs_its_staging, blank };
+            let fed_aside = info.fed_aside;
+            let shell =
+                LaneShell { id: lane, native, context, number, staging, needs_its_staging, blank, fed_aside };
             inner.set_lane(shell, effects);
         }
         Ok(())

@@ -22,6 +22,9 @@ use windlass_engine::{Fed, LaneId, NodeId, ProxyId, Staged, Turn};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NativeCalls {
     Here,
+    /// The same, but while a device has enough to do, its lanes may be left to others where its context is
+    /// [fed aside](windlass_backend::ContextInfo::fed_aside): in a submission.
+    OrAside,
     /// At most [`FEW`] groups are fed: in a `poll` that asks for a copy, which is a submission, and then
     /// [looks](super::look) whether it has been made.
     Few,
@@ -64,6 +67,8 @@ pub(crate) struct Effects {
     pub(super) allocate: Vec<Wanted>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
     pub(super) staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
+    /// Lanes may be left to others, as [`NativeCalls::OrAside`] says.
+    pub(super) or_aside: bool,
     /// Native calls are not made here: this is a driver's callback, or a program's `poll` or `drop`.
     pub(super) native_elsewhere: bool,
     /// Something is to be done beside feeding and arming lanes.
@@ -91,6 +96,7 @@ impl Default for Effects {
             allocate: Vec::new(),
             proxies: Vec::new(),
             staged: Vec::new(),
+            or_aside: false,
             native_elsewhere: false,
             more_than_native: false,
         }
@@ -310,7 +316,7 @@ impl Restore {
         let before = NOTHING_NATIVE.try_with(Cell::get).unwrap_or(false);
         // An entry from within can forbid native calls, but not allow them again: a waker that a driver's callback
         // runs may submit, and would make a driver call from inside that driver's callback.
-        let now = before || calls != NativeCalls::Here;
+        let now = before || matches!(calls, NativeCalls::Few | NativeCalls::Elsewhere);
         let _ = NOTHING_NATIVE.try_with(|inside| inside.set(now));
         Restore { before }
     }
@@ -366,6 +372,7 @@ impl Effects {
         // are being drained.
         let mut effects = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
         effects.native_elsewhere = restore.before || calls == NativeCalls::Elsewhere;
+        effects.or_aside = calls == NativeCalls::OrAside;
         effects.share = if calls == NativeCalls::Few { MAX_FED_AT_ONCE - FEW } else { 0 };
         Scratch { effects: Some(effects), _restore: restore }
     }

@@ -100,10 +100,33 @@ pub(super) struct Move {
     pub(super) staging: Option<Arc<dyn Allocation>>,
 }
 
+/// How many groups under way are enough for a device, so that others may be fed a little later, by another thread.
+const ENOUGH: usize = 16;
+
+/// How many of those are worth waking a thread for: that takes about as long as to feed one or two.
+const WORTH_A_CALL: usize = 8;
+
 impl State {
+    /// Leaves a lane to others, where this thread need not feed it. Few groups wait for the next verdict, or for somebody who waits
+    /// for them; for more the executor is called. It feeds until the list is empty, so while this thread submits as fast as that one
+    /// feeds, one call does for all.
+    pub(super) fn leave(&mut self, lane: LaneId, effects: &mut Effects) -> bool {
+        if !effects.or_aside || !self.lane(lane).fed_aside {
+            return false;
+        }
+        let Some(listed) = self.engine.may_be_left(lane, ENOUGH) else { return false };
+        if listed >= WORTH_A_CALL && !self.called_for.contains(&lane) {
+            self.called_for.push(lane);
+            effects.elsewhere.push(lane);
+            effects.more_than_native = true;
+        }
+        true
+    }
+
     /// Takes groups for the holder of the lane's token, with their commands and memory.
     pub(super) fn pop_batch(&mut self, lane: LaneId, effects: &mut Effects) {
         let most = BATCH.min(effects.left_of_its_share());
+        self.called_for.retain(|called| *called != lane);
         let batch = &mut effects.batch;
         let before = batch.used;
         // `pop` gives each its point, and points are consecutive: from here on every entry has to be fed, in this
