@@ -7,6 +7,7 @@ use windlass_backend::{Arg, BackendError, Region};
 use windlass_kernel::Slot;
 
 use crate::error::unsupported;
+use crate::group_size::LastChoice;
 use crate::memory::Memory;
 use crate::sys::{Context, Kernel, Result};
 
@@ -89,6 +90,7 @@ pub(crate) struct Called {
     pub(crate) native: Kernel,
     /// What each parameter was set to.
     held: Vec<Held>,
+    pub(crate) last_choice: LastChoice,
 }
 
 #[derive(Debug)]
@@ -104,7 +106,8 @@ enum Held {
 impl Called {
     /// A kernel with so many parameters, none of which has been set.
     pub(crate) fn new(native: Kernel, parameters: usize) -> Self {
-        Called { native, held: (0..parameters).map(|_| Held::Nothing).collect() }
+        let held = (0..parameters).map(|_| Held::Nothing).collect();
+        Called { native, held, last_choice: LastChoice::default() }
     }
 
     fn set_buffer(&mut self, at: usize, memory: &Memory) -> Result<()> {

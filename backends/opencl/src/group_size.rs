@@ -8,8 +8,26 @@ const USUAL: usize = 256;
 /// What a group has at least, or else the driver may know better.
 const LEAST: usize = 32;
 
+/// The choice for the last launch of a kernel: the next one is most often as large, and to choose may take hundreds of divisions.
+#[derive(Debug, Default)]
+pub(crate) struct LastChoice {
+    global: SmallVec<[usize; 3]>,
+    local: Option<SmallVec<[usize; 3]>>,
+}
+
+impl LastChoice {
+    /// See [`fitting`].
+    pub(crate) fn fitting(&mut self, global: &[usize], most: usize) -> Option<&[usize]> {
+        if self.global[..] != *global {
+            self.local = fitting(global, most);
+            self.global = SmallVec::from_slice(global);
+        }
+        self.local.as_deref()
+    }
+}
+
 /// Extents that divide those of the launch, innermost first, and fit the kernel; `None` where there are only small ones.
-pub(crate) fn fitting(global: &[usize], most: usize) -> Option<SmallVec<[usize; 3]>> {
+fn fitting(global: &[usize], most: usize) -> Option<SmallVec<[usize; 3]>> {
     let mut left = most.min(USUAL);
     let mut local: SmallVec<[usize; 3]> = SmallVec::new();
     for &extent in global {
@@ -23,7 +41,7 @@ pub(crate) fn fitting(global: &[usize], most: usize) -> Option<SmallVec<[usize; 
 
 /// The largest divisor up to `most`.
 fn divisor(extent: usize, most: usize) -> usize {
-    (1..=most).rev().find(|size| extent.is_multiple_of(*size)).unwrap_or(1)
+    (1..=most.min(extent)).rev().find(|size| extent.is_multiple_of(*size)).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -43,6 +61,14 @@ mod tests {
         assert_eq!(chosen(&[1000, 6], 1024), Some(vec![250, 1]));
         assert_eq!(chosen(&[16, 48], 1024), Some(vec![16, 16]));
         assert_eq!(chosen(&[3, 3, 3], 1024), Some(vec![3, 3, 3]));
+    }
+
+    #[test]
+    fn a_choice_holds_for_one_size() {
+        let mut last = LastChoice::default();
+        for global in [[20, 1], [20, 1], [1009, 1], [512, 2], [512, 2]] {
+            assert_eq!(last.fitting(&global, 64).map(<[usize]>::to_vec), chosen(&global, 64), "{global:?}");
+        }
     }
 
     #[test]

@@ -46,7 +46,6 @@ use crate::device::{is_gpu, is_nvidia, local_memory, version};
 use crate::driver::Driver;
 use crate::error::unsupported;
 use crate::feeding::Feeding;
-use crate::group_size;
 use crate::sys::{self, Context, DeviceId, Extents, Program, Result};
 use crate::wgsl_args::{self, Calling};
 
@@ -349,6 +348,7 @@ pub(crate) struct Launching<'a> {
     args: Vec<Bound<'a>>,
     /// Extents innermost first, as OpenCL has them.
     global: SmallVec<[usize; 3]>,
+    /// Of its groups, where the launch says.
     local: Option<SmallVec<[usize; 3]>>,
 }
 
@@ -402,18 +402,19 @@ impl<'a> Launching<'a> {
             return Err(BackendError::Unsupported(what));
         }
         let global = innermost_first(&launch.range, launch.range.extent());
-        let local = local.or_else(|| match built.names_groups {
-            true => group_size::fitting(&global, built.work_group_items),
-            false => None,
-        });
         Ok(Launching { built, args, global, local })
     }
 
     pub(crate) fn enqueue(&self, feeding: &mut Feeding<'_>) -> Result<()> {
-        let mut kernel = lock(&self.built.kernel);
+        let Launching { built, args, global, local } = self;
+        let kernel = &mut *lock(&built.kernel);
         let mut at = 0;
-        self.args.iter().try_for_each(|arg| arg.set(&mut kernel, &mut at))?;
-        let extents = Extents { global: &self.global, local: self.local.as_deref() };
+        args.iter().try_for_each(|arg| arg.set(kernel, &mut at))?;
+        let local = match local {
+            None if built.names_groups => kernel.last_choice.fitting(global, built.work_group_items),
+            said => said.as_deref(),
+        };
+        let extents = Extents { global, local };
         // The kernel stays inside the memory of its arguments, as was promised when the image was made
         // (`KernelImage::opencl_c`); `Bound::new` checked the arguments against their allocations.
         if feeding.is_told {
