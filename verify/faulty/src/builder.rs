@@ -54,6 +54,7 @@ pub(crate) struct Config {
     /// For how long waiters look by themselves.
     pub(crate) waiters_look: Duration,
     pub(crate) reports_at_leisure: bool,
+    pub(crate) fed_aside: bool,
 }
 
 /// The images that memory with images holds.
@@ -93,6 +94,7 @@ impl Default for FaultyBuilder {
             truly_waits: false,
             waiters_look: Duration::ZERO,
             reports_at_leisure: false,
+            fed_aside: false,
         };
         FaultyBuilder { config }
     }
@@ -191,7 +193,7 @@ impl FaultyBuilder {
 
     /// Two GPUs as CUDA shows them: streams of 1,021 commands of which 56 may report, copy engines, one domain with direct
     /// copies, stream-ordered memory with any contents, images, pinned and managed memory, pointers, a clock, priorities, graphs,
-    /// native code; waiters look for 50 us, and what nobody waits for is reported at leisure; uploads of up to 64 KiB out of pageable memory return at once, downloads into it never do, and frees of pinned
+    /// native code; waiters look for 50 us, what nobody waits for is reported at leisure, and lanes are fed aside; uploads of up to 64 KiB out of pageable memory return at once, downloads into it never do, and frees of pinned
     /// memory, builds and pinning block while a kernel runs.
     pub fn like_cuda(self) -> Self {
         let limits = Limits::default().work_group(1024, 48 << 10);
@@ -204,6 +206,7 @@ impl FaultyBuilder {
             .reports_by_callback()
             .waiters_look(Duration::from_micros(50))
             .reports_at_leisure()
+            .fed_aside()
             .pageable_limits(64 << 10, 0)
             .limits(limits)
             .reaches(MemoryKind::Host, HostAccess::Coherent)
@@ -221,6 +224,12 @@ impl FaultyBuilder {
     /// Its lanes report at leisure what nobody waits for.
     pub fn reports_at_leisure(mut self) -> Self {
         self.config.reports_at_leisure = true;
+        self
+    }
+
+    /// While a device has enough to do, its lanes are fed by others than those who submit.
+    pub fn fed_aside(mut self) -> Self {
+        self.config.fed_aside = true;
         self
     }
 
@@ -336,6 +345,9 @@ impl Config {
         }
         if self.reports_at_leisure {
             info = info.reports_at_leisure();
+        }
+        if self.fed_aside {
+            info = info.fed_aside();
         }
         if self.feeds_from_sink {
             info = info.feeds_from_sink();

@@ -2,6 +2,8 @@
 
 #[path = "scenarios/abandon.rs"]
 mod abandon;
+#[path = "scenarios/aside.rs"]
+mod aside;
 #[path = "scenarios/cancel.rs"]
 mod cancel;
 #[path = "scenarios/contexts.rs"]

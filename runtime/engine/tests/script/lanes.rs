@@ -351,6 +351,33 @@ fn what_comes_to_be_waited_for_is_armed_though_it_reports_at_leisure() {
     s.assert_empty();
 }
 
+/// A lane's list may stay where it is while a report is to come that looks at it again, and nobody waits. Seen to fail where it was
+/// not asked whether one is out, and where it was not asked who waits.
+#[test]
+fn a_list_may_be_left_as_long_as_a_report_comes_back_to_it() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let lane = s.lanes_of(gpu)[0];
+    let a = s.buffer(4);
+    let first = s.group("first").on(gpu).writes(a).submit();
+    s.feed(lane);
+    ["second", "third", "fourth"].map(|name| s.group(name).on(gpu).writes(a).submit());
+    s.feed(lane);
+    ["fifth", "sixth"].map(|name| s.group(name).on(gpu).writes(a).submit());
+    assert_eq!(s.engine.may_be_left(lane, 3), Some(2));
+    assert_eq!(s.engine.may_be_left(lane, 5), None, "too few are under way");
+    s.pass(first);
+    assert_eq!(s.engine.may_be_left(lane, 3), None, "the only report is in");
+    s.feed(lane);
+    let last = s.group("last").on(gpu).writes(a).submit();
+    assert_eq!(s.engine.may_be_left(lane, 3), Some(1));
+    s.engine.want(last, &mut s.turn);
+    assert_eq!(s.engine.may_be_left(lane, 3), None, "somebody waits for it");
+    s.absorb();
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
 /// Seen to fail with a hurry that arms what is being fed, with one that forgets it, and with one that ends at once.
 #[test]
 fn who_waits_for_a_whole_device_hurries_it() {
