@@ -1,5 +1,6 @@
 //! What launches, waits and copies cost on a device, beside its driver by hand.
 
+mod behind;
 mod cl;
 #[cfg(feature = "wgpu")]
 mod vk;
@@ -76,7 +77,8 @@ fn by_hand(queue: &Queue) -> Option<Box<dyn ByHand>> {
     }
 }
 
-/// All rows, on the device that a program would get; or those that are named: `launches`, `waits`, `tasks`, `transfers`.
+/// All rows, on the device that a program would get; or those that are named: `launches`, `waits`, `tasks`, `behind`,
+/// `transfers`.
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     let queue = Queue::blocking_new().expect("there is a device");
     println!("on {}:", queue.device());
@@ -95,6 +97,9 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
     }
     if wanted("tasks") {
         ours.many(table);
+    }
+    if wanted("behind") {
+        behind::rows(&ours, table);
     }
     if wanted("transfers") {
         ours.transfers(table, raw, scale);
