@@ -114,10 +114,9 @@ impl KernelImage {
     /// memory itself, so that devices need not repeat that.
     ///
     /// # Safety
-    /// No index in the text is ever outside: neither outside a fixed array or a work-group's memory, nor outside the
-    /// range of a buffer slot as the [block](crate::block) states it, which may have gaps between its rows where a view is asked for.
-    /// No element of a work-group's memory is read that the group has not
-    /// written.
+    /// No index in the text is ever outside: neither outside a fixed array or a work-group's memory, nor outside the range of a buffer
+    /// slot as the [block](crate::block) states it, with the gaps between its rows where it has some. No element of a work-group's
+    /// memory is read that the group has not written.
     pub unsafe fn guarded_wgsl(entry: &str, text: &str) -> Self {
         KernelImage { guarded: true, ..Self::wgsl(entry, text) }
     }
