@@ -361,9 +361,13 @@ fn a_list_may_be_left_as_long_as_a_report_comes_back_to_it() {
     let a = s.buffer(4);
     let first = s.group("first").on(gpu).writes(a).submit();
     s.feed(lane);
-    ["second", "third", "fourth"].map(|name| s.group(name).on(gpu).writes(a).submit());
+    for name in ["second", "third", "fourth"] {
+        s.group(name).on(gpu).writes(a).submit();
+    }
     s.feed(lane);
-    ["fifth", "sixth"].map(|name| s.group(name).on(gpu).writes(a).submit());
+    for name in ["fifth", "sixth"] {
+        s.group(name).on(gpu).writes(a).submit();
+    }
     assert_eq!(s.engine.may_be_left(lane, 3), Some(2));
     assert_eq!(s.engine.may_be_left(lane, 5), None, "too few are under way");
     s.pass(first);
