@@ -249,9 +249,9 @@ impl<'g> CommandGroup<'g> {
 
     /// Runs a kernel over a range.
     ///
-    /// An argument may be a part of a grid whose rows do not follow each other. The host's kernels work on it where it is; on other
-    /// devices the launch gets a copy, and what the kernel may have written is copied back behind it. Two such arguments may
-    /// show the same part; parts that overlap otherwise, where the kernel writes one of them, are refused there.
+    /// An argument may be a part of a grid whose rows do not follow each other. The host's kernels and `#[kernel]`s over views work on
+    /// it where it is; other kernels get a copy, and what they may have written is copied back behind the launch. Two such arguments
+    /// may show the same part; parts that overlap otherwise, where the kernel writes one of them, are refused.
     ///
     /// ```
     /// use windlass::prelude::*;

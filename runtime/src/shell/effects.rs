@@ -411,7 +411,7 @@ mod tests {
     fn who_comes_back_from_inside_a_callback_makes_no_native_call() {
         Effects::with(NativeCalls::Elsewhere, |outer| {
             assert!(outer.native_elsewhere);
-            for calls in [NativeCalls::Here, NativeCalls::Few] {
+            for calls in [NativeCalls::Here, NativeCalls::OrAside, NativeCalls::Few] {
                 Effects::with(calls, |inner| assert!(inner.native_elsewhere));
             }
         });

@@ -114,8 +114,12 @@ impl State {
         if !effects.or_aside || !self.lane(lane).fed_aside {
             return false;
         }
+        // Before the list is looked through, which may have grown long by the time that the executor comes.
+        if self.called_for.contains(&lane) {
+            return true;
+        }
         let Some(listed) = self.engine.may_be_left(lane, ENOUGH) else { return false };
-        if listed >= WORTH_A_CALL && !self.called_for.contains(&lane) {
+        if listed >= WORTH_A_CALL {
             self.called_for.push(lane);
             effects.elsewhere.push(lane);
             effects.more_than_native = true;
