@@ -50,6 +50,8 @@ struct Line {
     /// Batches handed to the waiter, and batches it has finished.
     submitted: u64,
     finished: u64,
+    /// Whether the submitter waits until the two are equal.
+    awaits_all: bool,
 }
 
 impl Line {
@@ -141,8 +143,8 @@ impl Inbox {
     pub(crate) fn finished(&self) {
         let mut line = lock(&self.line);
         line.finished += 1;
-        // The submitter may also wait for all of them.
-        if line.submitted == line.finished {
+        // Not for nothing: it would be woken for each batch, by the thread whose report somebody waits for.
+        if line.awaits_all && line.submitted == line.finished {
             self.moved.notify_one();
         } else {
             self.wake_if_ready(&mut line);
@@ -158,7 +160,9 @@ impl Inbox {
 
     /// Waits until every batch has been finished.
     pub(crate) fn idle(&self) {
-        drop(self.wait_until(|line| line.submitted == line.finished));
+        lock(&self.line).awaits_all = true;
+        // What finishes just now finds nobody waiting, and then there is nothing to wait for.
+        self.wait_until(|line| line.submitted == line.finished).awaits_all = false;
     }
 
     /// To wake it for nothing would cost every feed of a busy device a call to the system.

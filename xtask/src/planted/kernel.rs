@@ -46,8 +46,8 @@ const FAULTS: &[Fault] = &[
     Fault(
         "rows as long as columns",
         MEMORY,
-        "({index}) * block.{name}_extent_{d} + {i}",
-        "({index}) * block.{name}_extent_0 + {i}",
+        "({i}) * block.{name}_row + {j}",
+        "({i}) * block.{name}_extent_0 + {j}",
     ),
     Fault("minima are maxima", ATOMICS, r#"AtomicOp::Min => "atomicMin""#, r#"AtomicOp::Min => "atomicMax""#),
     Fault(
