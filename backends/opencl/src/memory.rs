@@ -153,10 +153,11 @@ pub(crate) fn works_in_place(context: &Arc<Context>, queue: &Queue) -> bool {
         queue.fill(a.buffer(), &[0xA5; GRANULE], 0, BYTES, &WaitList::default())?;
         queue.finish()?;
         let seen = a.host_bytes().is_some_and(|bytes| bytes.iter().all(|byte| byte.get() == 0xA5));
-        a.host_bytes().into_iter().flatten().zip(0..=u8::MAX).for_each(|(byte, value)| byte.set(value));
+        let values = || (0..=u8::MAX).cycle();
+        a.host_bytes().into_iter().flatten().zip(values()).for_each(|(byte, value)| byte.set(value));
         queue.copy((a.buffer(), 0), (b.buffer(), 0), BYTES, &WaitList::default())?;
         queue.finish()?;
-        let mut copied = b.host_bytes().into_iter().flatten().zip(0..=u8::MAX);
+        let mut copied = b.host_bytes().into_iter().flatten().zip(values());
         Ok(seen && copied.all(|(byte, value)| byte.get() == value))
     };
     tried().unwrap_or(false)

@@ -115,8 +115,7 @@ impl KernelCall<'_> {
     /// A buffer among the arguments whose elements do not follow each other, and how the kernel uses it.
     fn part_with_gaps(&self, at: usize) -> Option<(Binding, SlotAccess, Mode)> {
         let (binding, access, mode) = self.used(at)?;
-        let has_gaps = binding.image.is_none() && !binding.is_empty() && !binding.region().is_contiguous();
-        has_gaps.then_some((*binding, access, mode))
+        binding.has_gaps().then_some((*binding, access, mode))
     }
 
     /// Another argument that shows elements of this one, but not the same ones, where the kernel writes either.

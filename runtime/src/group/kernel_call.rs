@@ -273,9 +273,8 @@ impl<'g> KernelCall<'g> {
         let buffers =
             windows().filter(|(.., of)| matches!(of, Slot::Buffer(_))).map(|(at, window, _)| (at, window));
         check_lengths(&self.kernel, buffers.clone(), slot)?;
-        let has_gaps = |b: &Binding| b.image.is_none() && !b.is_empty() && !b.region().is_contiguous();
-        let pointers = || windows().filter(|(.., of)| **of == Slot::Pointer);
-        if let Some((at, ..)) = pointers().find(|(_, b, _)| has_gaps(b))
+        let mut pointers = windows().filter(|(.., of)| **of == Slot::Pointer);
+        if let Some((at, ..)) = pointers.find(|(_, window, _)| window.has_gaps())
             && !slot.runs_host_bodies()
         {
             return Err(Error::unsupported(format!(

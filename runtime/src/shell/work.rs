@@ -93,6 +93,11 @@ impl Binding {
         window_region(self.offset, &self.extent, self.element as usize)
     }
 
+    /// Whether its elements do not follow each other: of a buffer, and there are some.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.image.is_none() && !self.is_empty() && !self.region().is_contiguous()
+    }
+
     /// Whether two windows show the same elements in the same way.
     pub(crate) fn is_same(&self, other: &Binding) -> bool {
         let key = |window: &Binding| (window.root, window.offset, window.extent, window.element);
