@@ -255,12 +255,19 @@ pub struct Launch<'a> {
     pub range: Range,
     /// The arguments, matching the kernel's slots.
     pub args: &'a [Arg<'a>],
+    /// What it uses beside them, by addresses that it finds in their memory or values. Each has a [`Allocation::device_address`].
+    pub reached: &'a [&'a dyn Allocation],
 }
 
 impl<'a> Launch<'a> {
     /// A kernel over a range, with arguments for its slots.
     pub fn new(kernel: &'a dyn BuiltKernel, range: Range, args: &'a [Arg<'a>]) -> Self {
-        Launch { kernel, range, args }
+        Launch { kernel, range, args, reached: &[] }
+    }
+
+    /// It uses this memory, too, by addresses that it finds.
+    pub fn reaching(self, reached: &'a [&'a dyn Allocation]) -> Self {
+        Launch { reached, ..self }
     }
 }
 

@@ -140,6 +140,12 @@ pub enum Aspect {
     Sequences,
     /// Takes addresses of memory as kernel arguments: see [`Arg::Pointer`](crate::Arg::Pointer).
     Pointers,
+    /// The host may use some bytes of [shared](crate::MemoryKind::Shared) memory while kernels use others of the same buffer.
+    FineMemory,
+    /// Kernels that find the address of any memory of this process may use it.
+    SystemMemory,
+    /// Atomic operations on [shared](crate::MemoryKind::Shared) memory are seen by the host and by other devices while kernels run.
+    SharedAtomics,
     /// Lets the program's own code call the native API inside a group: see [`Command::Native`](crate::Command::Native).
     NativeCode,
 }

@@ -68,9 +68,11 @@ pub struct MemoryInfo {
     pub kind: MemoryKind,
     /// How many bytes it has, where that is known. The runtime refuses what can never fit when its group is submitted.
     pub bytes: Option<u64>,
-    /// The alignment in bytes of host memory that [`Context::import`](crate::Context::import) makes allocations of; `None`
-    /// where it makes none.
+    /// The alignment in bytes, of its address and its size, of host memory that [`Context::import`](crate::Context::import) makes
+    /// allocations of; `None` where it makes none.
     pub imports: Option<usize>,
+    /// Whether its linear memory has a [`Allocation::device_address`].
+    pub addressed: bool,
     /// Which images it holds as such: [`MemoryObject::Image`]. All others, and those of memories without, the runtime keeps as
     /// linear memory. Only a memory out of the host's reach holds images.
     pub images: Option<ImageLimits>,
@@ -92,6 +94,7 @@ impl MemoryInfo {
             kind: MemoryKind::Device,
             bytes: None,
             imports: None,
+            addressed: false,
             images: None,
         }
     }
@@ -116,9 +119,14 @@ impl MemoryInfo {
         MemoryInfo { bytes, ..self }
     }
 
-    /// It makes allocations of host memory that is aligned to this many bytes.
+    /// It makes allocations of host memory whose address and size are multiples of this many bytes.
     pub const fn imports(self, alignment: usize) -> Self {
         MemoryInfo { imports: Some(alignment), ..self }
+    }
+
+    /// Its linear memory has addresses for kernels.
+    pub const fn addressed(self) -> Self {
+        MemoryInfo { addressed: true, ..self }
     }
 
     /// It holds these images.
@@ -443,6 +451,11 @@ unsafe impl Allocation for HostMemory {
 
     fn host_ptr(&self) -> Option<NonNull<u8>> {
         Some(self.start)
+    }
+
+    /// That of the host, for devices that work on its memory.
+    fn device_address(&self) -> Option<u64> {
+        Some(self.start.as_ptr().expose_provenance() as u64)
     }
 }
 

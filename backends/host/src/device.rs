@@ -41,6 +41,10 @@ pub(crate) fn info(at: usize, lanes: usize, cores: usize) -> DeviceInfo {
             Aspect::Int64,
             Aspect::Atomic64,
             Aspect::Profiling,
+            Aspect::Pointers,
+            Aspect::FineMemory,
+            Aspect::SystemMemory,
+            Aspect::SharedAtomics,
         ])
         .atomics(AtomicOrders::SequentiallyConsistent, AtomicScopes::System)
         .limits(limits)
@@ -63,7 +67,7 @@ fn memory(at: usize) -> MemoryIndex {
 /// The memories of a context over the devices at these positions, which are numbered here.
 pub(crate) fn number_memories(devices: Vec<DeviceInfo>) -> (Vec<DeviceInfo>, Vec<MemoryInfo>) {
     let mut memories = Vec::new();
-    let own = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed);
+    let own = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed).addressed();
     let numbered = devices.into_iter().map(|device| match device.memory {
         MemoryIndex::Heap => device,
         MemoryIndex::Own(_) => {

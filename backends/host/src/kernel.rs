@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Arg, BackendError, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
+    Allocation, Arg, BackendError, BufferArg, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
 };
 use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
 use windlass_sync::helpers::Blocks;
@@ -33,11 +33,11 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
                 let span = buffer_span(arg.memory, arg.region, arg.element, arg.word)?;
                 if arg.access == SlotAccess::Read { span.read_only() } else { span }
             }
-            Arg::Value(bytes) => {
-                let (Some(memory), Some(offset)) = (&values, offsets.next()) else {
+            Arg::Value(_) | Arg::Pointer(_) => {
+                let (Some(memory), Some((offset, bytes))) = (&values, offsets.next()) else {
                     unreachable!("each value has a place")
                 };
-                buffer_span(memory, Region::line(offset, bytes.len()), bytes.len().max(1), Word::B1)?
+                buffer_span(memory, Region::line(offset, bytes), bytes.max(1), Word::B1)?
             }
             Arg::Local(_) => return Err(unsupported("local memory")),
             other => return Err(unsupported(&format!("{other:?}"))),
@@ -119,29 +119,48 @@ const BLOCK_ITEMS: usize = 4 * 1024;
 /// cores took a tenth longer.
 const BLOCKS_PER_CORE: usize = 16;
 
-/// Copies the value arguments into one piece of memory, and says where each of them is.
+/// Copies the value arguments, and the addresses of pointers, into one piece of memory, and says where each of them is, and how long.
 ///
 /// `HostMemory` and not a vector in the launch: spans point into it, and the launch moves.
-fn copy_values(args: &[Arg<'_>]) -> Result<(Option<HostMemory>, SmallVec<[usize; 8]>), BackendError> {
+fn copy_values(
+    args: &[Arg<'_>],
+) -> Result<(Option<HostMemory>, SmallVec<[(usize, usize); 8]>), BackendError> {
+    let addresses =
+        args.iter().filter_map(|arg| if let Arg::Pointer(arg) = arg { Some(address(arg)) } else { None });
+    let addresses = addresses.collect::<Result<SmallVec<[[u8; 8]; 2]>, _>>()?;
+    let values = || {
+        let mut addresses = addresses.iter();
+        args.iter().filter_map(move |arg| match arg {
+            Arg::Value(bytes) => Some(*bytes),
+            Arg::Pointer(_) => addresses.next().map(|address| &address[..]),
+            _ => None,
+        })
+    };
     let mut offsets = SmallVec::new();
     let mut end = 0;
-    for arg in args {
-        if let Arg::Value(bytes) = arg {
-            offsets.push(end);
-            end = (end + bytes.len()).next_multiple_of(VALUE_ALIGN);
-        }
+    for bytes in values() {
+        offsets.push((end, bytes.len()));
+        end = (end + bytes.len()).next_multiple_of(VALUE_ALIGN);
     }
     if offsets.is_empty() {
         return Ok((None, offsets));
     }
     let memory = HostMemory::zeroed(end.max(1))?;
     let Some(start) = memory.host_ptr() else { unreachable!("host memory has an address") };
-    let values = args.iter().filter_map(|a| if let Arg::Value(bytes) = a { Some(*bytes) } else { None });
-    for (bytes, offset) in values.zip(&offsets) {
+    for (bytes, (offset, _)) in values().zip(&offsets) {
         // SAFETY: the memory was made long enough for each value at its offset, and nobody else knows it yet.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), start.as_ptr().add(*offset), bytes.len()) };
     }
     Ok((Some(memory), offsets))
+}
+
+/// Where a pointer argument's first byte is, as the kernel takes it.
+fn address(arg: &BufferArg<'_>) -> Result<[u8; 8], BackendError> {
+    Window::new(arg.memory, arg.region)?;
+    let Some(start) = arg.memory.device_address() else {
+        return Err(unsupported("a pointer to memory without an address"));
+    };
+    Ok((start + arg.region.offset as u64).to_ne_bytes())
 }
 
 /// Values start at multiples of this, which suits every element type.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
-use windlass_backend::{Arg, BackendError, Region};
+use windlass_backend::{Allocation as _, Arg, BackendError, Region};
 use windlass_kernel::Slot;
 
 use crate::error::unsupported;
@@ -16,6 +16,8 @@ pub(crate) enum Bound<'a> {
     Buffer(&'a Memory, Elements),
     /// A buffer's start alone.
     Memory(&'a Memory),
+    /// The address of a byte of shared memory.
+    Address(u64),
     Value(SmallVec<[u8; 16]>),
     /// Local memory of this many bytes.
     Local(usize),
@@ -37,6 +39,16 @@ impl<'a> Bound<'a> {
                     None => unsupported("a kernel on memory that is not OpenCL's"),
                 }
             }
+            (Slot::Pointer, Arg::Pointer(arg)) => {
+                assert!(arg.region.end() <= arg.memory.bytes(), "{:?} leaves its allocation", arg.region);
+                let memory = Memory::of(arg.memory, context)?;
+                match memory.and_then(|memory| memory.device_address()) {
+                    Some(start) => Ok(Bound::Address(start + arg.region.offset as u64)),
+                    None => {
+                        unsupported(format!("a pointer to memory without an address for kernel `{kernel}`"))
+                    }
+                }
+            }
             (Slot::Value(size), Arg::Value(bytes)) if bytes.len() == *size => {
                 Ok(Bound::Value(SmallVec::from_slice(bytes)))
             }
@@ -49,7 +61,7 @@ impl<'a> Bound<'a> {
     pub(crate) fn memory(&self) -> Option<&'a Memory> {
         match self {
             Bound::Buffer(memory, _) | Bound::Memory(memory) => Some(memory),
-            Bound::Value(_) | Bound::Local(_) => None,
+            Bound::Address(_) | Bound::Value(_) | Bound::Local(_) => None,
         }
     }
 
@@ -71,6 +83,10 @@ impl<'a> Bound<'a> {
             Bound::Memory(memory) => {
                 *at += 1;
                 kernel.set_buffer(first, memory)
+            }
+            Bound::Address(address) => {
+                *at += 1;
+                kernel.set_address(first, *address)
             }
             Bound::Value(bytes) => {
                 *at += 1;
@@ -128,6 +144,14 @@ impl Called {
         self.native.set_value(at, bytes)?;
         self.held[at] = Held::Value(SmallVec::from_slice(bytes));
         Ok(())
+    }
+
+    /// Not compared with what was set last: what was allocated at that address since then may be unknown to what the driver has kept.
+    fn set_address(&mut self, at: usize, address: u64) -> Result<()> {
+        self.held[at] = Held::Nothing;
+        // SAFETY: it is inside memory of the group's, which the runtime keeps until that has ended; `Bound::new` looked. Each launch
+        // sets its own.
+        unsafe { self.native.set_address(at, address) }
     }
 
     fn set_local(&mut self, at: usize, bytes: usize) -> Result<()> {

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, ClockSample, Contents, Context, ContextInfo, DeviceInfo,
-    DeviceKey, DeviceKind, HostAccess, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo,
-    MemoryObject, async_trait, native_object,
+    Allocation, BackendError, BuiltKernel, ClockSample, Context, ContextInfo, DeviceInfo, DeviceKey,
+    DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryObject, async_trait, native_object,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -16,7 +15,7 @@ use crate::device::Found;
 use crate::driver::Driver;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
-use crate::memory::{Memory, Staging, works_in_place};
+use crate::memory::{Kind, Memories, Memory, Staging};
 use crate::native::MemoryHandle;
 use crate::sys::{self, DeviceId, Queue, WaitList};
 
@@ -29,8 +28,7 @@ pub struct OpenClContext {
     /// One queue per device, apart from all lanes, to touch fresh memory and map staging.
     service: Vec<Arc<Queue>>,
     lanes: Arc<Lanes>,
-    /// The devices work on host memory where it is.
-    in_place: bool,
+    memories: Memories,
 }
 
 impl fmt::Debug for OpenClContext {
@@ -75,8 +73,7 @@ impl OpenClContext {
         }
     }
 
-    /// A context over a driver's devices at these positions. Processors work on host memory where it is, if their driver does and
-    /// nobody wants `copies`.
+    /// A context over a driver's devices at these positions. See [`OpenCl::copying`](crate::OpenCl::copying) for `copies`.
     fn over(
         native: sys::Context,
         found: &Found,
@@ -90,11 +87,10 @@ impl OpenClContext {
             .collect::<sys::Result<Vec<_>>>()?;
         let (native, driver) = (Arc::new(native), found.driver());
         let infos: Vec<_> = positions.iter().zip(0..).map(|(&at, i)| found.device_info(at, i)).collect();
-        let in_place = !copies
-            && infos.iter().all(|device| device.kind == DeviceKind::Cpu)
-            && service.iter().all(|queue| works_in_place(&native, queue));
-        let info = info(driver, infos, in_place);
-        Ok(OpenClContext { native, info, devices, driver, service, lanes: Arc::default(), in_place })
+        let memories = Memories::find(&native, &service, &infos, copies);
+        let infos = infos.into_iter().map(|device| device.reaches(memories.reached())).collect();
+        let info = info(driver, infos, memories);
+        Ok(OpenClContext { native, info, devices, driver, service, lanes: Arc::default(), memories })
     }
 
     /// Refuses a call on a context that was given up, before it reaches a driver that may never return from it.
@@ -103,18 +99,13 @@ impl OpenClContext {
     }
 }
 
-fn info(driver: Driver, devices: Vec<DeviceInfo>, in_place: bool) -> ContextInfo {
+fn info(driver: Driver, devices: Vec<DeviceInfo>, memories: Memories) -> ContextInfo {
     // NVIDIA's driver performs a copy to or from pageable memory inside the enqueueing call; other drivers pin the memory
     // there, which blocks as well. The exception is a write of a few KiB, which NVIDIA's driver buffers and returns from at
     // once, even behind a running kernel.
     let across_a_bus = devices.iter().any(|d| d.kind == DeviceKind::DiscreteGpu);
     let (upload, download) = if across_a_bus { (4 << 10, 0) } else { (usize::MAX, usize::MAX) };
-    let memory = match in_place {
-        true => MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed),
-        false => MemoryInfo::new(),
-    };
-    let memories = vec![memory; devices.len()];
-    let info = ContextInfo::new(devices, memories)
+    let info = ContextInfo::new(devices, memories.infos())
         .completions(driver.completions.iter().copied())
         .pageable_limits(upload, download)
         .waiters_look(driver.waiters_look);
@@ -122,7 +113,7 @@ fn info(driver: Driver, devices: Vec<DeviceInfo>, in_place: bool) -> ContextInfo
     if driver.takes_long_to_feed { info.fed_aside() } else { info }
 }
 
-// SAFETY: memory is a buffer of the driver's, of the requested size or more and without a host address, or over zeroed host memory
+// SAFETY: memory is a buffer of the driver's, of the requested size or more, as `Memories` says of each, and over zeroed host memory
 // where that is said; staging is a mapping by the driver, or `HostMemory`. Lanes work on what their commands name: see `OpenClLane`.
 #[async_trait]
 unsafe impl Context for OpenClContext {
@@ -144,14 +135,30 @@ unsafe impl Context for OpenClContext {
         object: MemoryObject,
     ) -> Result<Arc<dyn Allocation>, BackendError> {
         self.check_in_use()?;
-        let (MemoryObject::Buffer { bytes }, MemoryIndex::Own(of)) = (object, memory) else {
+        let Memories { in_place, shared, .. } = self.memories;
+        let (MemoryObject::Buffer { bytes }, Some(kind)) = (object, self.memories.kind(memory)) else {
             return Err(BackendError::Unsupported(format!("{object:?} in {memory:?} on an OpenCL device")));
         };
-        // Memory `of` belongs to the device at that position: see `info`.
-        Ok(Arc::new(match self.in_place {
-            true => Memory::in_place(&self.native, bytes)?,
-            false => Memory::allocate(&self.native, &self.service[of as usize], bytes)?,
+        Ok(Arc::new(match kind {
+            Kind::Own(_) | Kind::Host if in_place => Memory::in_place(&self.native, bytes)?,
+            Kind::Own(at) => Memory::allocate(&self.native, &self.service[at], bytes)?,
+            Kind::Host => Memory::lent(&self.native, &self.service[0], bytes)?,
+            Kind::Shared => Memory::shared(&self.native, shared == Some(true), self.lanes.given_up(), bytes)?,
         }))
+    }
+
+    fn import(
+        &self,
+        memory: MemoryIndex,
+        host: Arc<dyn Allocation>,
+    ) -> Result<Arc<dyn Allocation>, BackendError> {
+        self.check_in_use()?;
+        match self.memories.kind(memory) {
+            Some(Kind::Own(_) | Kind::Host) if self.memories.in_place => {
+                Ok(Arc::new(Memory::import(&self.native, host)?))
+            }
+            _ => Err(BackendError::Unsupported(format!("host memory as an OpenCL device's {memory:?}"))),
+        }
     }
 
     fn adopt_memory(
@@ -162,7 +169,7 @@ unsafe impl Context for OpenClContext {
     ) -> Result<Arc<dyn Allocation>, BackendError> {
         self.check_in_use()?;
         let MemoryHandle(buffer) = native_object(object)?;
-        let queue = self.service.first().filter(|_| self.in_place);
+        let queue = self.service.first().filter(|_| self.memories.in_place);
         Ok(Arc::new(Memory::adopt(&self.native, buffer, bytes, queue.map(|queue| &**queue))?))
     }
 

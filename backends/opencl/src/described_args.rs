@@ -29,7 +29,9 @@ pub(crate) fn parameters(
             Parameter::Start(at) | Parameter::Offset(at, _) | Parameter::Len(at, _) => {
                 matches!(slots.get(at), Some(Slot::Buffer(_) | Slot::Constant))
             }
-            Parameter::Slot(at) => matches!(slots.get(at), Some(Slot::Value(_) | Slot::Local(_))),
+            Parameter::Slot(at) => {
+                matches!(slots.get(at), Some(Slot::Pointer | Slot::Value(_) | Slot::Local(_)))
+            }
             Parameter::Extent(dim, _) => dim < 3,
             _ => false,
         };
@@ -78,6 +80,7 @@ pub(crate) fn arrange<'a>(
         Parameter::Slot(slot) => match &bound[slot] {
             Bound::Value(bytes) => Ok(Bound::Value(bytes.clone())),
             Bound::Local(bytes) => Ok(Bound::Local(*bytes)),
+            Bound::Address(address) => Ok(Bound::Address(*address)),
             _ => unreachable!("`parameters` saw that slot {slot} is no buffer"),
         },
         Parameter::Extent(dim, width) => {

@@ -192,10 +192,23 @@ fn aspects(device: DeviceId, extensions: &[&str]) -> Vec<Aspect> {
         Aspect::Subgroups,
     );
     add(!is_set(device, cl::CL_DEVICE_COMPILER_AVAILABLE), Aspect::BuiltinOnly);
+    let shared = shared_memory(device);
+    add(shared & cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER != 0, Aspect::Pointers);
+    add(shared & cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0, Aspect::FineMemory);
+    add(shared & cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM != 0, Aspect::SystemMemory);
+    add(shared & cl::CL_DEVICE_SVM_ATOMICS != 0, Aspect::SharedAtomics);
     add(true, Aspect::NativeCode);
     // Every version of OpenCL has it, in queues that are made for it.
     add(true, Aspect::Profiling);
     aspects
+}
+
+/// What memory a device shares with the host, by OpenCL's bits; none before version 2.0, whose drivers may lack the calls.
+fn shared_memory(device: DeviceId) -> u64 {
+    match version(&device.text(cl::CL_DEVICE_VERSION)) {
+        (2.., _) => device.number(cl::CL_DEVICE_SVM_CAPABILITIES).unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// What OpenCL 3.0 reports, or else what each older version guarantees.

@@ -29,6 +29,7 @@
 
 use std::any::Any;
 use std::ffi::{CStr, CString};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use opencl3::device::{
@@ -46,6 +47,7 @@ use crate::device::{is_gpu, is_nvidia, local_memory, version};
 use crate::driver::Driver;
 use crate::error::unsupported;
 use crate::feeding::Feeding;
+use crate::memory::Memory;
 use crate::sys::{self, Context, DeviceId, Extents, Program, Result};
 use crate::wgsl_args::{self, Calling};
 
@@ -55,6 +57,12 @@ pub(crate) struct Built {
     /// Locked from setting the first argument to enqueueing, since the native kernel holds the arguments and two lanes may
     /// launch it at once. The sink does not take this lock, so a driver may call back meanwhile.
     kernel: Mutex<Called>,
+    /// The same for launches that reach memory beside their arguments. A native kernel keeps what it was told of that, and some drivers
+    /// take no empty list, so this is one of its own, made when it is first needed.
+    reaching: Mutex<Option<Called>>,
+    program: Program,
+    entry: CString,
+    parameters: usize,
     name: String,
     slots: Box<[Slot]>,
     calling: How,
@@ -226,6 +234,10 @@ impl Built {
             // No argument has been set yet, so this is what the kernel declares itself.
             local_memory: LocalMemory { device: local_memory(id), own: native.local_memory(id)? },
             kernel: Mutex::new(Called::new(native, parameters)),
+            reaching: Mutex::default(),
+            program,
+            entry: name,
+            parameters,
             name: kernel.name().into(),
             slots: kernel.slots().into(),
             calling,
@@ -330,7 +342,7 @@ fn registers(log: &str) -> Option<usize> {
 fn parameters(slots: &[Slot]) -> std::result::Result<usize, BackendError> {
     let of = |slot: &Slot| match slot {
         Slot::Buffer(_) | Slot::Constant => Ok(3),
-        Slot::Value(_) | Slot::Local(_) => Ok(1),
+        Slot::Pointer | Slot::Value(_) | Slot::Local(_) => Ok(1),
         other => Err(BackendError::Unsupported(format!("a kernel with {other:?} on an OpenCL device"))),
     };
     slots.iter().map(of).sum()
@@ -346,6 +358,8 @@ fn log(program: &Program, device: DeviceId, failure: sys::Failure) -> String {
 pub(crate) struct Launching<'a> {
     built: &'a Built,
     args: Vec<Bound<'a>>,
+    /// The addresses of what it uses beside them.
+    reached: SmallVec<[NonNull<u8>; 2]>,
     /// Extents innermost first, as OpenCL has them.
     global: SmallVec<[usize; 3]>,
     /// Of its groups, where the launch says.
@@ -374,13 +388,28 @@ impl<'a> Launching<'a> {
         let bind = |(slot, arg)| Bound::new(context, &built.name, slot, arg);
         let args =
             built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<Vec<_>, _>>()?;
+        let reached = launch.reached.iter().map(|memory| {
+            match Memory::of(*memory, context)?.and_then(Memory::address) {
+                Some(address) => Ok(address),
+                None => {
+                    unsupported(format!("kernel `{}`, which reaches memory without an address", built.name))
+                }
+            }
+        });
+        let reached = reached.collect::<std::result::Result<SmallVec<_>, BackendError>>()?;
         let args = match &built.calling {
             How::Translated(calling) => {
                 let (args, [global, local]) = calling.plan(&built.name, launch, args)?;
                 built.local_memory.check(&built.name, &args)?;
                 let used = if local[1..] == [1, 1] && global[1..] == [1, 1] { 1 } else { 3 };
                 let along = |items: [usize; 3]| SmallVec::from_slice(&items[..used]);
-                return Ok(Launching { built, args, global: along(global), local: Some(along(local)) });
+                return Ok(Launching {
+                    built,
+                    args,
+                    reached,
+                    global: along(global),
+                    local: Some(along(local)),
+                });
             }
             How::Described(described) => {
                 check_lines(&built.name, &args)?;
@@ -402,12 +431,26 @@ impl<'a> Launching<'a> {
             return Err(BackendError::Unsupported(what));
         }
         let global = innermost_first(&launch.range, launch.range.extent());
-        Ok(Launching { built, args, global, local })
+        Ok(Launching { built, args, reached, global, local })
     }
 
     pub(crate) fn enqueue(&self, feeding: &mut Feeding<'_>) -> Result<()> {
-        let Launching { built, args, global, local } = self;
-        let kernel = &mut *lock(&built.kernel);
+        let Launching { built, reached, .. } = self;
+        if reached.is_empty() {
+            return self.enqueue_as(&mut lock(&built.kernel), feeding);
+        }
+        let mut reaching = lock(&built.reaching);
+        let kernel = match &mut *reaching {
+            Some(kernel) => kernel,
+            none => none.insert(Called::new(built.program.kernel(&built.entry)?, built.parameters)),
+        };
+        // SAFETY: they are the group's, and the runtime keeps them until it has ended. Each launch by this kernel names its own.
+        unsafe { kernel.native.set_reached(reached) }?;
+        self.enqueue_as(kernel, feeding)
+    }
+
+    fn enqueue_as(&self, kernel: &mut Called, feeding: &mut Feeding<'_>) -> Result<()> {
+        let Launching { built, args, global, local, .. } = self;
         let mut at = 0;
         args.iter().try_for_each(|arg| arg.set(kernel, &mut at))?;
         let local = match local {

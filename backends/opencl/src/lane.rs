@@ -26,7 +26,7 @@ use crate::error::unsupported;
 use crate::event::{Progress, Teller};
 use crate::feeding::Feeding;
 use crate::kernel;
-use crate::memory::{self, Transfer};
+use crate::memory::{self, Handover, To, Transfer};
 use crate::native_call::Calling;
 use crate::sys::{Context, Event, Failure, Queue, Result, WaitList};
 use crate::watcher::{Watcher, Way};
@@ -36,7 +36,7 @@ use crate::watcher::{Watcher, Way};
 pub(crate) struct Lanes {
     by_number: Mutex<HashMap<LaneNumber, Weak<Stream>>>,
     /// Set by [`Context::abandon`](windlass_backend::Context::abandon): from then on nothing here waits for the device.
-    given_up: OnceLock<()>,
+    given_up: Arc<OnceLock<()>>,
 }
 
 impl Lanes {
@@ -49,6 +49,11 @@ impl Lanes {
     /// Gives all of them up, those that are still to be opened included.
     pub(crate) fn abandon(&self) {
         let _ = self.given_up.set(());
+    }
+
+    /// Whether they were given up, for those who have to know it later.
+    pub(crate) fn given_up(&self) -> &Arc<OnceLock<()>> {
+        &self.given_up
     }
 
     fn is_given_up(&self) -> bool {
@@ -176,6 +181,8 @@ impl OpenClLane {
             }
             Command::Copy(copy) => Transfer::plan(&self.context, &copy).map(Step::Copy),
             Command::Fill(fill) => memory::Filling::plan(&self.context, &fill).map(Step::Fill),
+            Command::Map(memory) => Handover::plan(&self.context, memory, To::Host).map(Step::Handover),
+            Command::Unmap(memory) => Handover::plan(&self.context, memory, To::Devices).map(Step::Handover),
             Command::Native(call) => Ok(Step::Native(Calling::new(call))),
             Command::Host(_) => unsupported("host code on an OpenCL device"),
             other => unsupported(format!("{other:?} on an OpenCL device")),
@@ -193,6 +200,7 @@ enum Step<'a> {
     Launch(kernel::Launching<'a>),
     Copy(Transfer<'a>),
     Fill(memory::Filling<'a>),
+    Handover(Handover<'a>),
     Native(Calling<'a>),
 }
 
@@ -206,6 +214,7 @@ impl Step<'_> {
             Step::Launch(launch) => Ok(launch.enqueue(feeding)?),
             Step::Copy(copy) => Ok(copy.enqueue(feeding)?),
             Step::Fill(fill) => Ok(fill.enqueue(feeding)?),
+            Step::Handover(handover) => Ok(handover.enqueue(feeding)?),
             Step::Native(call) => call.enqueue(&lane.context, &lane.stream.queue, feeding),
         }
     }

@@ -2,19 +2,22 @@
 
 mod copy;
 mod fill;
+mod kinds;
 
 use std::any::Any;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use windlass_backend::{Allocation, BackendError, HostMemory, Region};
 
 use crate::error;
-use crate::sys::{Buffer, Context, Mapped, Queue, Result, WaitList};
+use crate::feeding::Feeding;
+use crate::sys::{Buffer, Context, Event, Mapped, Queue, Result, Shared, WaitList};
 
 pub(crate) use copy::Transfer;
 pub(crate) use fill::Filling;
+pub(crate) use kinds::{Kind, Memories};
 
 /// Allocations are rounded up to this many bytes, so that kernels can access them by words.
 const GRANULE: usize = 4;
@@ -40,6 +43,10 @@ enum Held {
     Away(Buffer),
     /// Host memory that the device works on where it is.
     InPlace(Mapped),
+    /// Host memory of the driver's, which the host has while it is mapped.
+    Lent(Mapped),
+    /// At one address for the host and for kernels. Where that is not `fine`, the host has it while it is mapped.
+    Shared { mapped: Mapped, fine: bool },
 }
 
 impl Memory {
@@ -65,9 +72,72 @@ impl Memory {
         let memory = HostMemory::zeroed(size.saturating_add(ALIGN))
             .map_err(|_| BackendError::OutOfMemory { bytes })?;
         let start = memory.host_ptr().map_or(0, |start| start.addr().get());
-        let mapped = context.buffer_over(memory, start.wrapping_neg() % ALIGN, size);
+        Self::over(context, Arc::new(memory), start.wrapping_neg() % ALIGN, bytes)
+    }
+
+    /// The program's own memory, which the device works on.
+    pub(crate) fn import(
+        context: &Arc<Context>,
+        memory: Arc<dyn Allocation>,
+    ) -> std::result::Result<Self, BackendError> {
+        let bytes = memory.bytes();
+        Self::over(context, memory, 0, bytes)
+    }
+
+    /// So many bytes of host memory, from `at` on.
+    fn over(
+        context: &Arc<Context>,
+        memory: Arc<dyn Allocation>,
+        at: usize,
+        bytes: usize,
+    ) -> std::result::Result<Self, BackendError> {
+        let size = rounded(bytes)?;
+        let inside = at.checked_add(size).is_some_and(|end| end <= memory.bytes());
+        assert!(inside, "{size} bytes from {at} on lie inside {}", memory.bytes());
+        let Some(start) = memory.host_ptr() else {
+            return Err(BackendError::Unsupported("to import memory out of the host's reach".into()));
+        };
+        // SAFETY: it was just asserted that this is inside the memory.
+        let address = unsafe { start.add(at) };
+        // SAFETY: so it is, and an allocation keeps its address. Who has the allocation to be made is the only one to use it, as of any.
+        let mapped = unsafe { context.buffer_over(memory, address, size) };
         let mapped = mapped.map_err(|failure| error::allocation(failure, bytes))?;
         Ok(Memory::new(context, Held::InPlace(mapped), bytes, size))
+    }
+
+    /// Host memory of the driver's, with arbitrary contents.
+    pub(crate) fn lent(
+        context: &Arc<Context>,
+        queue: &Queue,
+        bytes: usize,
+    ) -> std::result::Result<Self, BackendError> {
+        let size = rounded(bytes)?;
+        let made = || {
+            // It has its address from a first mapping on.
+            let mapped = queue.map(context.host_buffer(size)?, size)?;
+            queue.unmap(&mapped)?;
+            Ok(mapped)
+        };
+        let mapped = made().map_err(|failure| error::allocation(failure, bytes))?;
+        Ok(Memory::new(context, Held::Lent(mapped), bytes, size))
+    }
+
+    /// Memory with arbitrary contents, at one address for the host and for kernels.
+    pub(crate) fn shared(
+        context: &Arc<Context>,
+        fine: bool,
+        given_up: &Arc<OnceLock<()>>,
+        bytes: usize,
+    ) -> std::result::Result<Self, BackendError> {
+        let size = rounded(bytes)?;
+        let made = || {
+            let shared = Shared::new(context, (size, ALIGN), fine, given_up)?;
+            let address = shared.address();
+            // SAFETY: it was just allocated of that size, and stays where it is. Nobody else knows it.
+            unsafe { context.buffer_over(shared, address, size) }
+        };
+        let mapped = made().map_err(|failure| error::allocation(failure, bytes))?;
+        Ok(Memory::new(context, Held::Shared { mapped, fine }, bytes, size))
     }
 
     /// Memory that the program made, with what it holds. Where devices work on the host's memory, `queue` is for asking the driver
@@ -102,7 +172,38 @@ impl Memory {
     pub(crate) fn buffer(&self) -> &Buffer {
         match &self.held {
             Held::Away(buffer) => buffer,
-            Held::InPlace(mapped) => &mapped.buffer,
+            Held::InPlace(mapped) | Held::Lent(mapped) | Held::Shared { mapped, .. } => &mapped.buffer,
+        }
+    }
+
+    /// Where kernels find it.
+    pub(crate) fn address(&self) -> Option<NonNull<u8>> {
+        match &self.held {
+            Held::Shared { mapped, .. } => Some(mapped.address),
+            Held::Away(_) | Held::InPlace(_) | Held::Lent(_) => None,
+        }
+    }
+
+    /// Whether the host has it at any time that no command uses it.
+    fn is_always_shown(&self) -> bool {
+        matches!(self.held, Held::InPlace(_) | Held::Shared { fine: true, .. })
+    }
+
+    /// Gives memory to the host that it has while that is mapped, or takes it back.
+    fn hand_over(&self, to: To, queue: &Queue, waits: &WaitList<'_>) -> Result<Event> {
+        match (&self.held, to) {
+            (Held::Lent(mapped), To::Host) => queue.lend(mapped, self.size, waits),
+            (Held::Lent(mapped), To::Devices) => queue.take_back(mapped, waits),
+            // SAFETY: it is the allocation's address, and these are its bytes. It lives as long as this does.
+            (Held::Shared { mapped, fine: false }, To::Host) => unsafe {
+                queue.map_shared(mapped.address, self.size, waits)
+            },
+            // SAFETY: as above.
+            (Held::Shared { mapped, fine: false }, To::Devices) => unsafe {
+                queue.unmap_shared(mapped.address, waits)
+            },
+            // Nothing changes hands.
+            _ => queue.marker(waits),
         }
     }
 
@@ -114,12 +215,21 @@ impl Memory {
         self.size
     }
 
-    /// The host's view of memory in place.
-    fn host_bytes(&self) -> Option<&[Cell<u8>]> {
-        let start = self.host_ptr()?;
-        // SAFETY: so many bytes of host memory, which live as long as this does. Only `works_in_place` asks, for memory that it has
-        // just made and nobody else knows, while no command runs.
-        Some(unsafe { std::slice::from_raw_parts(start.as_ptr().cast(), self.bytes) })
+    /// Lets `see` have what the host sees, in the middle of which no command runs.
+    fn show<R>(&self, queue: &Queue, see: impl FnOnce(&[Cell<u8>]) -> R) -> Result<Option<R>> {
+        let hand_over = |to| {
+            self.hand_over(to, queue, &WaitList::default())?;
+            queue.finish()
+        };
+        hand_over(To::Host)?;
+        // SAFETY: so many bytes of host memory, which live as long as this does. Only `is_seen` asks, for memory that it has just made
+        // and nobody else knows, while no command runs and the host has it.
+        let bytes = |start: NonNull<u8>| unsafe {
+            std::slice::from_raw_parts(start.as_ptr().cast::<Cell<u8>>(), self.bytes)
+        };
+        let seen = self.host_ptr().map(|start| see(bytes(start)));
+        hand_over(To::Devices)?;
+        Ok(seen)
     }
 
     /// The memory behind an allocation of this context; `None` for other memory that the host reaches, or that is not OpenCL's, an
@@ -131,7 +241,7 @@ impl Memory {
         let allocation: &dyn Any = allocation;
         match allocation.downcast_ref::<Memory>() {
             Some(memory) if Arc::ptr_eq(&memory.context, context) => Ok(Some(memory)),
-            Some(Memory { held: Held::Away(_), .. }) => {
+            Some(memory) if !memory.is_always_shown() => {
                 Err(BackendError::Unsupported("memory of another OpenCL context".into()))
             }
             _ => Ok(None),
@@ -143,22 +253,53 @@ fn rounded(bytes: usize) -> std::result::Result<usize, BackendError> {
     bytes.checked_next_multiple_of(GRANULE).ok_or(BackendError::OutOfMemory { bytes })
 }
 
-/// Whether a context's devices work on host memory where it is, and the host sees what they write, and they what it writes, as soon
-/// as commands have ended. OpenCL promises that between a mapping and its end alone, and drivers for processors, which use the
-/// same memory anyhow, do it at any time; Oclgrind does not. So it is tried.
-pub(crate) fn works_in_place(context: &Arc<Context>, queue: &Queue) -> bool {
+/// Whom memory is handed over to that host and devices have in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    Host,
+    Devices,
+}
+
+/// A checked command that hands memory over.
+pub(crate) struct Handover<'a> {
+    memory: &'a Memory,
+    to: To,
+}
+
+impl<'a> Handover<'a> {
+    pub(crate) fn plan(
+        context: &Arc<Context>,
+        memory: &'a dyn Allocation,
+        to: To,
+    ) -> std::result::Result<Self, BackendError> {
+        match Memory::of(memory, context)? {
+            Some(memory) => Ok(Handover { memory, to }),
+            None => Err(BackendError::Unsupported("to map memory that is not OpenCL's".into())),
+        }
+    }
+
+    pub(crate) fn enqueue(&self, feeding: &mut Feeding<'_>) -> Result<()> {
+        feeding.enqueue(|queue, waits| self.memory.hand_over(self.to, queue, waits))
+    }
+}
+
+/// Whether the host sees what devices write to such memory, and they what it writes, once they have handed it over where they have to.
+/// It is tried, since drivers do more than OpenCL promises, which is to show host memory only between a mapping and its end: those for
+/// processors, which use the same memory anyhow, do it at any time. Oclgrind does not. And some do less.
+fn is_seen(queue: &Queue, make: impl Fn(usize) -> std::result::Result<Memory, BackendError>) -> bool {
     const BYTES: usize = 8192;
     let tried = || -> std::result::Result<bool, BackendError> {
-        let (a, b) = (Memory::in_place(context, BYTES)?, Memory::in_place(context, BYTES)?);
+        let (a, b) = (make(BYTES)?, make(BYTES)?);
+        let values = || (0..=u8::MAX).cycle();
         queue.fill(a.buffer(), &[0xA5; GRANULE], 0, BYTES, &WaitList::default())?;
         queue.finish()?;
-        let seen = a.host_bytes().is_some_and(|bytes| bytes.iter().all(|byte| byte.get() == 0xA5));
-        let values = || (0..=u8::MAX).cycle();
-        a.host_bytes().into_iter().flatten().zip(values()).for_each(|(byte, value)| byte.set(value));
+        let filled = a.show(queue, |bytes| bytes.iter().all(|byte| byte.get() == 0xA5))?;
+        a.show(queue, |bytes| bytes.iter().zip(values()).for_each(|(byte, value)| byte.set(value)))?;
         queue.copy((a.buffer(), 0), (b.buffer(), 0), BYTES, &WaitList::default())?;
         queue.finish()?;
-        let mut copied = b.host_bytes().into_iter().flatten().zip(values());
-        Ok(seen && copied.all(|(byte, value)| byte.get() == value))
+        let copied =
+            b.show(queue, |bytes| bytes.iter().zip(values()).all(|(byte, value)| byte.get() == value))?;
+        Ok(filled == Some(true) && copied == Some(true))
     };
     tried().unwrap_or(false)
 }
@@ -171,9 +312,11 @@ fn touched_buffer(context: &Context, queue: &Queue, size: usize) -> Result<Buffe
     Ok(buffer)
 }
 
-// SAFETY: memory out of the host's reach shows none. What is in place is so many bytes of host memory, aligned by `ALIGN`: zeros, or
-// what the driver mapped for the program's own buffer, and it is kept until the buffer is released, which happens when this is dropped
-// or later.
+// SAFETY: memory out of the host's reach shows none. What is in place is so many bytes of host memory, aligned by `ALIGN` (or as the
+// program aligned what it gave): zeros, what the program gave, or what the driver mapped for the program's own buffer, and it is kept
+// until the buffer is released, which happens when this is dropped or later. Shared memory is so many bytes, aligned by `ALIGN`, and kept
+// as long, and lent memory was mapped at that address, to which each later mapping is held; both have what the driver left there, which
+// is initialised as far as this process can tell: it was not allocated by Rust.
 unsafe impl Allocation for Memory {
     fn bytes(&self) -> usize {
         self.bytes
@@ -182,8 +325,12 @@ unsafe impl Allocation for Memory {
     fn host_ptr(&self) -> Option<NonNull<u8>> {
         match &self.held {
             Held::Away(_) => None,
-            Held::InPlace(mapped) => Some(mapped.address),
+            Held::InPlace(mapped) | Held::Lent(mapped) | Held::Shared { mapped, .. } => Some(mapped.address),
         }
+    }
+
+    fn device_address(&self) -> Option<u64> {
+        Some(self.address()?.as_ptr().expose_provenance() as u64)
     }
 }
 

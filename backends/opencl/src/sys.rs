@@ -7,6 +7,7 @@
 
 mod command;
 mod object;
+mod shared;
 
 use std::ffi::CStr;
 
@@ -16,6 +17,7 @@ use opencl3::types::{cl_device_id, cl_device_info, cl_int, cl_platform_id};
 
 pub(crate) use command::{Extents, Grid, Rect, WaitList};
 pub(crate) use object::{Buffer, Context, Event, Kernel, Mapped, Program, Queue};
+pub(crate) use shared::Shared;
 
 /// A native call that failed, and its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,6 +42,8 @@ pub struct KernelCall<'g> {
     pub(super) args: SmallVec<[KernelArg; 4]>,
     /// Which of them are views, a bit for each: their kernels know rows that do not follow each other.
     pub(super) views: u64,
+    /// Beside them, what the kernel uses by addresses.
+    reached: Vec<(Binding, SlotAccess)>,
     /// What of them is the caller's memory, in their order.
     here: Vec<Here<'g>>,
     /// Values that the kernel is built with.
@@ -60,6 +62,7 @@ impl<'g> KernelCall<'g> {
             kernel: kernel.clone(),
             args: SmallVec::new(),
             views: 0,
+            reached: Vec::new(),
             here: Vec::new(),
             overrides: SmallVec::new(),
             refused: None,
@@ -99,6 +102,36 @@ impl<'g> KernelCall<'g> {
     /// The next argument: an accessor.
     pub fn buffer<A: Accessor<'g>>(mut self, accessor: A) -> Self {
         self.args.push(KernelArg::Window(accessor.binding(), A::MODE.0));
+        self
+    }
+
+    /// Memory that is no argument: the kernel finds its [address](crate::Buffer::device_address), in a value or in what it reads, and uses
+    /// it in the way that the accessor allows. Only buffers have one that [stay](crate::Queue::buffer_in) in memory with addresses.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// use windlass::image::{Block, Kernel, KernelImage, Slot, View};
+    /// use windlass::{KernelCall, MemoryKind};
+    /// # fn main() -> windlass::Result<()> {
+    /// let body = |block: Block<'_>| {
+    ///     let address = View::<u64>::new(block.spans()[0]).get(0) as usize;
+    ///     // SAFETY: the call names the buffer whose address that is, for writing.
+    ///     unsafe { *std::ptr::with_exposed_provenance_mut::<u32>(address) = 7 };
+    /// };
+    /// let kernel = Kernel::new("by_address", [Slot::Value(8)], [KernelImage::host(std::sync::Arc::new(body))]);
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let x = queue.blocking_buffer_in::<u32, 1>(MemoryKind::Shared, 8)?;
+    /// let address = x.device_address().expect("the host has addresses");
+    /// queue.submit(|cg| cg.parallel_for(1, KernelCall::new(&kernel).value(address).reaching(cg.read_write(&x))))?;
+    /// assert_eq!(x.host_read().blocking_wait()?[0], 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reaching<A: Accessor<'g>>(mut self, accessor: A) -> Self {
+        let access = if A::MODE.0.writes() { SlotAccess::ReadWrite } else { SlotAccess::Read };
+        // Without a binding the group reports why.
+        self.reached
+            .extend(accessor.binding().filter(|window| !window.is_empty()).map(|window| (window, access)));
         self
     }
 
@@ -263,6 +296,9 @@ impl<'g> KernelCall<'g> {
         for (at, (arg, of)) in self.args.iter().zip(slots).enumerate() {
             check_argument((name, at), arg, of, (inner, slot))?;
         }
+        for (reached, _) in &self.reached {
+            check_address(format_args!("memory that kernel `{name}` reaches"), reached, inner, slot)?;
+        }
         let windows = || {
             self.args
                 .iter()
@@ -296,7 +332,8 @@ impl<'g> KernelCall<'g> {
             values.extend(shape.covered(covered).overrides());
         }
         let built = slot.build(inner, &self.kernel, values)?;
-        let planned = PlannedKernel { range, args: self.args, built, local_memory: passed };
+        let planned =
+            PlannedKernel { range, args: self.args, reached: self.reached, built, local_memory: passed };
         if let Some(ready) = planned.built.ready() {
             planned.check(ready.limits())?;
         }
@@ -336,10 +373,8 @@ fn check_argument(
         (KernelArg::Window(None, _), _) => Ok(()),
         (KernelArg::Window(Some(binding), _), Slot::Image) => check_image((name, at), binding, inner, slot),
         (KernelArg::Window(Some(binding), _), _) if binding.image.is_some() => wrong("an image"),
-        (KernelArg::Window(..), Slot::Pointer) if slot.device.has(Aspect::Pointers) => Ok(()),
-        (KernelArg::Window(..), Slot::Pointer) => {
-            let what = format!("a pointer as argument {at} of kernel `{name}`");
-            Err(Error::unsupported(format!("{what}, on {}", slot.device)))
+        (KernelArg::Window(Some(binding), _), Slot::Pointer) => {
+            check_address(format_args!("a pointer as argument {at} of kernel `{name}`"), binding, inner, slot)
         }
         (KernelArg::Window(_, mode), Slot::Buffer(SlotAccess::Read)) => {
             match mode.reads() || *mode == Mode::ReadWriteUninit {
@@ -360,6 +395,27 @@ fn check_argument(
         (KernelArg::Local(_), _) => wrong("local memory"),
         (KernelArg::Here, _) => wrong("a slice of the caller's, which only `run_here` takes"),
     }
+}
+
+/// Refuses memory that has no address for the device's kernels.
+fn check_address(
+    what: fmt::Arguments<'_>,
+    binding: &Binding,
+    inner: &Arc<Inner>,
+    slot: &DeviceSlot,
+) -> Result<()> {
+    if !slot.device.has(Aspect::Pointers) {
+        return Err(Error::unsupported(format!("{what}, on {}", slot.device)));
+    }
+    let home = inner.enter_without_native_calls(|state, _| state.engine.home(binding.root));
+    if binding.is_empty() || slot.has_addresses(home) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "{what}, to a buffer {} without addresses, on {}: keep it in memory that has some, by `Queue::buffer_in`",
+        if home.is_some() { "that stays in memory" } else { "in memory" },
+        slot.device
+    )))
 }
 
 /// Refuses what is passed where the kernel takes an image, if it is none for the device.

@@ -246,6 +246,8 @@ impl NativeCode for BoundNative {
 pub(super) struct Arguments<'a> {
     pub(super) kernel: Option<Arc<dyn BuiltKernel>>,
     pub(super) list: SmallVec<[Arg<'a>; 4]>,
+    /// What the kernel uses beside them.
+    reached: SmallVec<[&'a dyn Allocation; 2]>,
 }
 
 /// A window of a kernel; one over nothing has memory too, since devices take no argument without.
@@ -292,11 +294,13 @@ impl DeviceCommand {
                 }
             })
         });
+        let reached = launch.reached.iter().map(|(window, _)| memory.of(window));
+        let reached = reached.collect::<Result<_, BackendError>>()?;
         let kernel = launch.built.ready();
         if let Some(kernel) = &kernel {
             launch.check(kernel.limits()).map_err(|error| BackendError::Unsupported(error.to_string()))?;
         }
-        Ok(Arguments { kernel, list: list.collect::<Result<_, BackendError>>()? })
+        Ok(Arguments { kernel, list: list.collect::<Result<_, BackendError>>()?, reached })
     }
 
     /// The native command, with its arguments.
@@ -308,7 +312,9 @@ impl DeviceCommand {
         Ok(match self {
             DeviceCommand::Kernel(launch) => {
                 let kernel = arguments.kernel.as_deref().ok_or_else(gone)?;
-                Command::Launch(Launch::new(kernel, launch.range, &arguments.list))
+                Command::Launch(
+                    Launch::new(kernel, launch.range, &arguments.list).reaching(&arguments.reached),
+                )
             }
             DeviceCommand::Copy(copy) => Command::Copy(CopyBox::new(
                 of_part(memory.of(&copy.from)?, copy.from.region()),

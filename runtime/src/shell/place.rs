@@ -66,7 +66,8 @@ impl Place {
     /// Whether host memory of the program's can stay here in place.
     pub(crate) fn takes(&self, elements: &HostMemory) -> bool {
         let address = elements.host_ptr().map_or(0, |start| start.addr().get());
-        let is_aligned = |alignment: usize| address.is_multiple_of(alignment.max(1));
+        let of = [address, elements.bytes()];
+        let is_aligned = |alignment: usize| of.iter().all(|of| of.is_multiple_of(alignment.max(1)));
         // A device that works on the heap works on any of it.
         self.works_on_heap() || elements.bytes() == 0 || self.imports.is_some_and(is_aligned)
     }
@@ -152,6 +153,20 @@ impl DeviceSlot {
         let device = &self.context.native.info().devices[self.position];
         let mut all = std::iter::once(&device.memory).chain(&device.reaches);
         all.any(|index| self.memory(*index) == memory)
+    }
+
+    /// Whether its kernels have addresses for what stays in a memory of its context, or, without one, is in its own.
+    pub(crate) fn has_addresses(&self, home: Option<MemoryId>) -> bool {
+        let info = self.context.native.info();
+        let index = match home {
+            None => Some(info.devices[self.position].memory),
+            Some(HEAP) => Some(MemoryIndex::Heap),
+            Some(home) => {
+                let mut known = self.context.memories.get().into_iter().flatten();
+                known.find(|(_, id)| *id == home).map(|(index, _)| *index)
+            }
+        };
+        index.is_some_and(|index| native_memory(info, index).is_none_or(|of| of.addressed))
     }
 
     fn memory(&self, index: MemoryIndex) -> MemoryId {

@@ -142,7 +142,8 @@ impl DeviceCommand {
         let uses: SmallVec<[(Binding, SlotAccess); 4]> = match self {
             DeviceCommand::Kernel(kernel) => {
                 let windows = kernel.slotted().filter_map(|(arg, slot)| arg.window(slot));
-                windows.map(|(binding, access)| (*binding, access)).collect()
+                let windows = windows.map(|(binding, access)| (*binding, access));
+                windows.chain(kernel.reached.iter().copied()).collect()
             }
             DeviceCommand::Copy(copy) => {
                 SmallVec::from_iter([(copy.from, SlotAccess::Read), (copy.to, SlotAccess::ReadWrite)])

@@ -249,6 +249,8 @@ pub(crate) trait PlannedNative: Send {
 pub(crate) struct PlannedKernel {
     pub(crate) range: Range,
     pub(crate) args: SmallVec<[KernelArg; 4]>,
+    /// Windows that it uses beside them, by addresses.
+    pub(crate) reached: Vec<(Binding, SlotAccess)>,
     pub(crate) built: Arc<Built>,
     /// Bytes of local memory that its arguments ask for.
     pub(crate) local_memory: usize,

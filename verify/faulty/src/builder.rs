@@ -308,13 +308,18 @@ impl Config {
             .copy_lanes(self.copy_lanes)
     }
 
+    fn memory(&self) -> MemoryInfo {
+        let memory = MemoryInfo::new().fresh(self.fresh);
+        if self.aspects.contains(&Aspect::Pointers) { memory.addressed() } else { memory }
+    }
+
     /// A context over the devices at these positions. Devices that share memory come first to the first such memory.
     pub(crate) fn context(&self, devices: &[usize]) -> ContextInfo {
         let (mut memories, mut shared) = (Vec::new(), None);
         let mut infos: Vec<DeviceInfo> = Vec::new();
         for &at in devices {
             let mut add = |host| {
-                let memory = MemoryInfo::new().fresh(self.fresh).host(host).bytes(Some(1 << 40));
+                let memory = self.memory().host(host).bytes(Some(1 << 40));
                 let holds_images = self.images && host == HostAccess::None;
                 memories.push(if holds_images { memory.images(IMAGES) } else { memory });
                 MemoryIndex::Own(memories.len() as u32 - 1)
@@ -329,7 +334,7 @@ impl Config {
         }
         let mut reached = Vec::new();
         for &(kind, host) in &self.reaches {
-            let memory = MemoryInfo::new().fresh(self.fresh).host(host).kind(kind);
+            let memory = self.memory().host(host).kind(kind);
             reached.push(MemoryIndex::Own(memories.len() as u32));
             memories.push(self.imports.map_or(memory, |alignment| memory.imports(alignment)));
         }

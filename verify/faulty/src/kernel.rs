@@ -263,6 +263,9 @@ fn kernel(launch: &Launch<'_>, reach: Reach<'_>) -> Result<Job, Refused> {
         return Err("a launch of no work-items".to_owned().into());
     }
     let args = launch.args.iter().map(|arg| bind(arg, reach)).collect::<Result<_, Refused>>()?;
+    if launch.reached.iter().any(|memory| memory.device_address().is_none()) {
+        return Err("memory without an address that a kernel reaches by it".to_owned().into());
+    }
     Ok(Job::Kernel { body: kernel.body.clone(), range: launch.range, args })
 }
 

@@ -4,11 +4,14 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use opencl3::command_queue as cl;
-use opencl3::error_codes::{CL_SUCCESS, DLOPEN_FUNCTION_NOT_AVAILABLE, DLOPEN_RUNTIME_LOAD_FAILED};
+use opencl3::error_codes::{
+    CL_MAP_FAILURE, CL_SUCCESS, DLOPEN_FUNCTION_NOT_AVAILABLE, DLOPEN_RUNTIME_LOAD_FAILED,
+};
+use opencl3::memory::{CL_MAP_READ, CL_MAP_WRITE};
 use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_uint};
 use smallvec::SmallVec;
 
-use super::{Buffer, Event, Failure, Kernel, Queue, Result};
+use super::{Buffer, Event, Failure, Kernel, Mapped, Queue, Result};
 
 /// Events that must have ended before a command starts.
 #[derive(Debug, Default)]
@@ -315,6 +318,34 @@ impl Queue {
         match code.unwrap_or(DLOPEN_FUNCTION_NOT_AVAILABLE) {
             CL_SUCCESS => Ok(()),
             code => Err(Failure { call: LAUNCH, code }),
+        }
+    }
+
+    /// Gives a buffer to the host for reading and writing, where it was when it was mapped for the first time.
+    pub(crate) fn lend(&self, mapped: &Mapped, bytes: usize, waits: &WaitList<'_>) -> Result<Event> {
+        let (queue, buffer) = (self.0, mapped.buffer.0);
+        let (flags, mut address) = (CL_MAP_READ | CL_MAP_WRITE, ptr::null_mut());
+        // SAFETY: the handles are live, and the driver checks the bounds. It says at once where the memory will be.
+        let event = unsafe {
+            enqueue!(
+                "clEnqueueMapBuffer",
+                waits,
+                enqueue_map_buffer(queue, buffer, CL_NON_BLOCKING, flags, 0, bytes, &mut address)
+            )
+        }?;
+        match std::ptr::eq(address.cast::<u8>(), mapped.address.as_ptr()) {
+            true => Ok(event),
+            // Nobody looks there.
+            false => Err(Failure { call: "clEnqueueMapBuffer", code: CL_MAP_FAILURE }),
+        }
+    }
+
+    /// Takes a buffer back from the host.
+    pub(crate) fn take_back(&self, mapped: &Mapped, waits: &WaitList<'_>) -> Result<Event> {
+        let (queue, buffer, address) = (self.0, mapped.buffer.0, mapped.address.as_ptr().cast());
+        // SAFETY: the handles are live, and the driver knows where it has mapped what.
+        unsafe {
+            enqueue!("clEnqueueUnmapMemObject", waits, enqueue_unmap_mem_object(queue, buffer, address))
         }
     }
 

@@ -37,8 +37,6 @@ use opencl3::types::{
     cl_int, cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
-use windlass_backend::{Allocation as _, HostMemory};
-
 use super::{DeviceId, Failure, PlatformId, Result, WaitList, named};
 
 macro_rules! owner {
@@ -141,26 +139,30 @@ impl Context {
         self.create_buffer(CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes)
     }
 
-    /// Host memory as a buffer, of which it is `bytes` bytes from `at` on. It is freed once the driver has let go of the buffer, which
-    /// commands under way may keep for longer than its owner does.
-    pub(crate) fn buffer_over(&self, memory: HostMemory, at: usize, bytes: usize) -> Result<Mapped> {
-        let inside = at.checked_add(bytes).is_some_and(|end| end <= memory.bytes());
-        assert!(inside, "{bytes} bytes from {at} on lie inside {}", memory.bytes());
-        let Some(start) = memory.host_ptr() else { unreachable!("host memory has an address") };
-        // SAFETY: it was just asserted that this is inside the memory.
-        let address = unsafe { start.add(at) };
+    /// So many bytes of memory that the host reaches, as a buffer. What keeps them is dropped once the driver has let go of the buffer,
+    /// which commands under way may keep for longer than its owner does.
+    ///
+    /// # Safety
+    /// From `address` on there are so many bytes, for as long as `kept` lives, wherever it is moved to. While the buffer lives they are
+    /// used by those alone to whom its owner lends them.
+    pub(crate) unsafe fn buffer_over<K: Send + 'static>(
+        &self,
+        kept: K,
+        address: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<Mapped> {
         let flags = CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR;
         // SAFETY: the driver may use so many bytes there until the buffer is gone, and no shorter the memory is kept: below.
         let buffer = unsafe { create_buffer(self.0, flags, bytes, address.as_ptr().cast()) };
         let buffer = named("clCreateBuffer", buffer).map(Buffer)?;
-        let kept = Box::into_raw(Box::new(memory)).cast::<c_void>();
-        // SAFETY: the buffer is live, and `drop_memory` takes what it is registered with.
-        let set = unsafe { set_mem_object_destructor_callback(buffer.0, drop_memory, kept) };
+        let kept = Box::into_raw(Box::new(kept)).cast::<c_void>();
+        // SAFETY: the buffer is live, and `let_go` takes what it is registered with.
+        let set = unsafe { set_mem_object_destructor_callback(buffer.0, let_go::<K>, kept) };
         if let Err(code) = set {
             // No command has used it, so with this it is gone.
             drop(buffer);
             // SAFETY: the driver refused, so it never calls back, and the box is still ours alone.
-            drop(unsafe { Box::from_raw(kept.cast::<HostMemory>()) });
+            drop(unsafe { Box::from_raw(kept.cast::<K>()) });
             return Err(Failure { call: "clSetMemObjectDestructorCallback", code });
         }
         Ok(Mapped { address, buffer })
@@ -199,10 +201,10 @@ impl Context {
 }
 
 /// Where the driver says that a buffer is gone.
-extern "C" fn drop_memory(_: cl_mem, memory: *mut c_void) {
-    // SAFETY: `buffer_over` registered this function together with a box of host memory, and a driver calls back once for each
+extern "C" fn let_go<K>(_: cl_mem, kept: *mut c_void) {
+    // SAFETY: `buffer_over` registered this function together with a box of `K`, and a driver calls back once for each
     // registration, so the box is taken back once. Nobody uses the memory any more.
-    drop(unsafe { Box::from_raw(memory.cast::<HostMemory>()) });
+    drop(unsafe { Box::from_raw(kept.cast::<K>()) });
 }
 
 impl Buffer {
