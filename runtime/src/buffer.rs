@@ -279,7 +279,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     #[track_caller]
     pub fn into_vec(self) -> impl Future<Output = Result<Vec<T>>> + Send {
-        let access = self.host_write();
+        let access = self.host_write().in_heap();
         let Buffer { root, window, .. } = self;
         async move {
             let whole = window.bounds == Box3 { lo: [0; 3], hi: root.shape() };

@@ -74,6 +74,8 @@ const MAX_SPARE: usize = 1 << 20;
 struct Acquire<T, const D: usize> {
     buffer: Buffer<T, D>,
     mode: Mode,
+    /// It is to be in the heap, from where it can be taken.
+    in_heap: bool,
     at: &'static Location<'static>,
     place: Option<Place>,
     look: Look,
@@ -82,7 +84,15 @@ struct Acquire<T, const D: usize> {
 
 impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
     fn new(buffer: Buffer<T, D>, mode: Mode, at: &'static Location<'static>) -> Self {
-        Acquire { buffer, mode, at, place: None, look: Look::Due, registration: Registration::default() }
+        Acquire {
+            buffer,
+            mode,
+            in_heap: false,
+            at,
+            place: None,
+            look: Look::Due,
+            registration: Registration::default(),
+        }
     }
 
     fn take_place(&self) -> Result<Place> {
@@ -106,7 +116,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let node = inner.enter_with(calls, |state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
-            let plan = GuardPlan { root: binding.root, bounds, mode, work };
+            let plan = GuardPlan { root: binding.root, bounds, mode, in_heap: self.in_heap, work };
             Ok::<_, Error>(state.engine.plan_guard(plan, &mut spare, turn))
         })?;
         inner.watch.start(inner);
@@ -250,6 +260,14 @@ guard! {
     HostWrite
     /// See [`Buffer::host_write`] and [`Buffer::host_overwrite`].
     HostWriteFuture
+}
+
+impl<T, const D: usize> HostWriteFuture<T, D> {
+    /// The same for who wants to [take](HostWrite::take_vec) the memory.
+    pub(crate) fn in_heap(mut self) -> Self {
+        self.acquire.in_heap = true;
+        self
+    }
 }
 
 impl<T: DeviceCopy, const D: usize> DerefMut for HostWrite<T, D> {

@@ -10,6 +10,7 @@
 
 use super::boxes::Box3;
 use super::hazard::{Kind, User};
+use super::ids::MemoryId;
 use super::links::NOTHING;
 use super::machine::MemoryTraits;
 use super::plan::kept;
@@ -25,6 +26,8 @@ pub struct GuardPlan<W> {
     pub bounds: Box3,
     /// How they are used.
     pub mode: Mode,
+    /// It wants them in the heap, also where they are elsewhere within the host's reach.
+    pub in_heap: bool,
     /// What the node does.
     pub work: W,
 }
@@ -52,11 +55,13 @@ impl<S: Shell> Engine<S> {
         spare: &mut Option<S::Memory>,
         turn: &mut Turn<S>,
     ) -> NodeId {
-        let GuardPlan { root, bounds, mode, work } = plan;
+        let GuardPlan { root, bounds, mode, in_heap, work } = plan;
+        let memory =
+            if in_heap { self.memory_of(Place::Host, root) } else { self.shown_in(root, &bounds, mode) };
         // A guard may be dropped before it has its memory, and then the previous data is needed, so an
         // overwriting guard keeps it like any other. Not if it has its memory in this very turn: nothing can
         // come in between.
-        let at_once = mode == Mode::Overwrite && self.take_memory_at_once(root, &bounds, spare, turn);
+        let at_once = mode == Mode::Overwrite && self.take_memory_at_once(root, &bounds, memory, spare, turn);
         let mode = if at_once { mode } else { kept(mode) };
         let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
@@ -65,7 +70,6 @@ impl<S: Shell> Engine<S> {
         let mut preds = self.take_scratch();
         self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
         let access = Access { root, bounds, mode };
-        let memory = self.memory_of(Place::Host, root);
         let usable = self.hand_over(id, &access, turn);
         if usable && !self.doom_by_content(id, &access) {
             self.fetch(&[access], memory, turn);
@@ -81,16 +85,39 @@ impl<S: Shell> Engine<S> {
         id
     }
 
+    /// In which memory a guard has its box. What is current in a device's memory that the host reaches is used there, so that nothing is
+    /// moved, neither now nor for the device's next group. One that only reads has it in the heap where it is current there, too, which
+    /// keeps no context open.
+    fn shown_in(&self, root: RootId, bounds: &Box3, mode: Mode) -> MemoryId {
+        let usual = self.memory_of(Place::Host, root);
+        let entry = &self.roots[root];
+        if entry.home.is_some() || bounds.is_empty() {
+            return usual;
+        }
+        let inside = entry.segments.overlapping(bounds);
+        let is_current =
+            |memory: &MemoryId| inside.iter().all(|at| entry.segments.get(*at).is_current_in(*memory));
+        if !mode.writes() && is_current(&HEAP) {
+            return HEAP;
+        }
+        let first = inside.first().into_iter().flat_map(|at| &entry.segments.get(*at).replicas);
+        let is_shown =
+            |memory: &MemoryId| *memory != HEAP && self.memories[memory.0 as usize].traits.addressable;
+        let shown =
+            first.map(|replica| replica.memory).filter(|memory| is_shown(memory) && is_current(memory));
+        shown.min().unwrap_or(usual)
+    }
+
     /// Gives a guard on a root without other users its memory, if there is some, made of `spare` where the root has none yet.
     /// Whether it has: then it is started in the turn in which it is planned.
     fn take_memory_at_once(
         &mut self,
         root: RootId,
         bounds: &Box3,
+        memory: MemoryId,
         spare: &mut Option<S::Memory>,
         turn: &mut Turn<S>,
     ) -> bool {
-        let memory = self.memory_of(Place::Host, root);
         let MemoryTraits { mapped, zeroed, .. } = self.memories[memory.0 as usize].traits;
         let lost = self.lost_with(memory).is_some();
         let entry = &mut self.roots[root];
@@ -119,8 +146,8 @@ impl<S: Shell> Engine<S> {
 
     /// A guard is dropped before it has its memory: later users no longer conflict with it.
     pub(super) fn let_go_of_guard(&mut self, id: NodeId) {
-        // The order through it remains where it is needed. In the heap the segments still name it, so later
-        // users come behind it, and behind all that it waits for. In other memories it stood only for other
+        // The order through it remains where it is needed. In its memory the segments still name it, so later
+        // users there, and later guards, come behind it, and behind all that it waits for. In other memories it stood only for other
         // guards, and later users conflict with those directly. Without this, each of many accessors that are
         // given up while the data is held would wait for all before it, instead of for one or two.
         self.end_guard(id, false);

@@ -177,6 +177,11 @@ impl<C: Clone + PartialEq> Segment<C> {
         matches!(self.content, Content::Never) && !self.replica(memory).is_some_and(|r| r.cleared)
     }
 
+    /// Whether somebody has written it, and this memory holds that, or will.
+    pub(super) fn is_current_in(&self, memory: MemoryId) -> bool {
+        matches!(self.content, Content::Written) && self.replica(memory).is_some_and(|r| r.valid)
+    }
+
     /// What holds the newest version, or will.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
         self.replicas.iter().filter(|r| r.valid).map(|r| Source { memory: r.memory, pending: r.fails_with })

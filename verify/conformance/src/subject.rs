@@ -1,6 +1,6 @@
 //! What is put through the suite: a device, as the suite uses it.
 
-use windlass::{Context, Device, Error, KernelCall, Queue, Result, Runtime};
+use windlass::{Buffer, Context, Device, Error, KernelCall, Queue, Result, Runtime};
 use windlass_backend::MemoryIndex;
 
 use crate::kernels::Kernels;
@@ -25,6 +25,8 @@ pub struct Subject {
     pub away: Queue,
     /// The reference kernels.
     pub kernels: Kernels,
+    /// Whether host accessors find what the device has written where it is, so that nothing is moved for them: tried.
+    pub shows_memory: bool,
 }
 
 /// What planning has caused, as counted by the runtime.
@@ -40,12 +42,14 @@ impl Subject {
     /// Opens the device's contexts, which blocks.
     pub fn open(name: &str, device: &Device, kernels: Kernels) -> Result<Subject> {
         let context = Context::blocking_open(std::slice::from_ref(device))?;
+        let away = Queue::blocking_in_context(&context, device)?;
         Ok(Subject {
             name: name.into(),
             runtime: device.runtime().clone(),
             home: Queue::blocking_on(device.clone())?,
             second: Queue::blocking_on(device.clone())?,
-            away: Queue::blocking_in_context(&context, device)?,
+            shows_memory: shows_memory(&away)?,
+            away,
             device: device.clone(),
             kernels,
         })
@@ -85,4 +89,13 @@ impl Subject {
         let now = self.tally();
         Moved { transfers: now.transfers - before.transfers, bytes: now.bytes - before.bytes }
     }
+}
+
+/// Whether what is written on a queue's device can be read without being moved.
+fn shows_memory(queue: &Queue) -> Result<bool> {
+    let v = Buffer::<u32>::new(16);
+    queue.submit(|cg| cg.fill(&cg.overwrite(&v), 1))?;
+    let before = queue.runtime().stats().transfers;
+    drop(v.host_read().blocking_wait()?);
+    Ok(queue.runtime().stats().transfers == before)
 }

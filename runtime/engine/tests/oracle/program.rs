@@ -1,5 +1,7 @@
 //! Random programs: machines, buffers, and what is submitted to them in which order.
 
+use std::cell::Cell;
+
 use windlass_engine::{Box3, ContextId, Depth, Engine, MemoryId, MemoryTraits, Mode};
 
 use super::Sim;
@@ -100,6 +102,10 @@ pub(super) struct Item {
     pub(super) awaited: bool,
     /// How many native commands it takes.
     pub(super) weight: u32,
+    /// A guard that has to have its data in the heap.
+    pub(super) in_heap: bool,
+    /// Where a guard was found to have its data, once it is planned.
+    pub(super) shown_in: Cell<usize>,
 }
 
 /// What an item does with one element, all its requirements taken together.
@@ -320,6 +326,8 @@ impl Program {
             awaited: rng.chance(15),
             lead: if rng.chance(50) { 0 } else { rng.below(10) },
             weight: 1,
+            in_heap: at % 5 == 4,
+            shown_in: Cell::new(0),
         }
     }
 
@@ -337,6 +345,7 @@ impl Program {
         match (self.roots[root].home, self.items[item].kind) {
             (Some(home), _) => home,
             (None, Kind::Group(Some(device))) => self.devices[device].memory,
+            (None, Kind::Guard) => self.items[item].shown_in.get(),
             (None, _) => 0,
         }
     }

@@ -215,7 +215,7 @@ impl Script {
         mode: Mode,
         spare: &mut Option<u32>,
     ) -> NodeId {
-        let plan = GuardPlan { root, bounds, mode, work: Job::Named(name) };
+        let plan = GuardPlan { root, bounds, mode, in_heap: false, work: Job::Named(name) };
         let id = self.engine.plan_guard(plan, spare, &mut self.turn);
         self.absorb();
         id

@@ -147,7 +147,8 @@ pub(super) async fn odd_bytes_move_by_granules(s: &Subject) -> Verdict {
     let before = s.tally();
     copy()?.await?;
     // Validity is exact to four bytes: 5..27 lies in 4..28.
-    ensure_eq!(s.moved_since(before), Moved { transfers: 1, bytes: 24 });
+    let moved = if s.shows_memory { moves(0, 0) } else { Moved { transfers: 1, bytes: 24 } };
+    ensure_eq!(s.moved_since(before), moved);
     let expected: Vec<u8> = (0..64).map(|i| if (5..27).contains(&i) { 2 } else { 1 }).collect();
     ensure_eq!(out.host_read().await?.to_vec(), expected);
     Ok(())
@@ -187,7 +188,7 @@ pub(super) async fn writing_moves_nothing_back(s: &Subject) -> Verdict {
     ensure_eq!(s.moved_since(before), moves(0, 0), "nobody asked for it");
     holds(&v, &counted(2, 256)).await?;
     holds(&v, &counted(2, 256)).await?;
-    ensure_eq!(s.moved_since(before), moves(1, 256));
+    ensure_eq!(s.moved_since(before), if s.shows_memory { moves(0, 0) } else { moves(1, 256) });
     Ok(())
 }
 
@@ -210,7 +211,9 @@ pub(super) async fn ping_pong_with_the_host(s: &Subject) -> Verdict {
         s.increment(&s.home, &v)?;
         v.host_write().await?.iter_mut().for_each(|v| *v *= 2);
     }
-    ensure_eq!(s.moved_since(before), unless_in_place(s, moves(20, 20 * 256)));
+    // Where the host finds it, it goes there once, and stays.
+    let moved = if s.shows_memory { moves(1, 256) } else { moves(20, 20 * 256) };
+    ensure_eq!(s.moved_since(before), unless_in_place(s, moved));
     let step = |v: &u32| (0..10).fold(*v, |v, _| (v + 1) * 2);
     holds(&v, &counted(0, 256).iter().map(step).collect::<Vec<_>>()).await
 }
@@ -241,15 +244,17 @@ pub(super) async fn three_ways(s: &Subject) -> Verdict {
             |v: u32| (v.wrapping_mul(31).wrapping_add(round)).wrapping_mul(31).wrapping_add(round + 1);
         model.iter_mut().for_each(|v| *v = mixed(*v) ^ 0x55);
     }
-    // Home to away, away to the host, and the host to home where those two are not one.
-    let each = if s.works_in_place() { 2 } else { 3 };
-    ensure_eq!(s.moved_since(before), moves(5 * each, 5 * each * 256));
-    // One version, three readers: two of them fetch it, or one where home is the host.
+    // Home to away, away to the host, and the host to home; or where the host finds it, or is home, just there and back.
+    let (is_home, shows) = (s.works_in_place(), s.shows_memory);
+    // The first time it is where home is the host, which needs nothing then.
+    let count = if is_home || shows { 10 - u64::from(is_home && shows) } else { 15 };
+    ensure_eq!(s.moved_since(before), moves(count, count * 256));
+    // One version, three readers: two of them fetch it, or one where home is the host, or the host has it where one of them works.
     let before = s.tally();
     let (a, b) = (Buffer::<u32>::new(256), Buffer::<u32>::new(256));
     s.copy(&s.home, &v, &a)?;
     s.copy(&s.away, &v, &b)?;
-    let each = if s.works_in_place() { 1 } else { 2 };
+    let each = if s.works_in_place() || s.shows_memory { 1 } else { 2 };
     ensure_eq!(s.moved_since(before), moves(each, each * 256));
     holds(&v, &model).await?;
     holds(&a, &model).await?;

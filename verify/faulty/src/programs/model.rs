@@ -1,6 +1,6 @@
 //! What a program must do: its items one after the other, on plain vectors.
 
-use super::program::{Deed, Item, Kind, Part, Program, RootPlan, TaskEnd};
+use super::program::{Deed, Item, Kind, Part, Program, QueuePlan, RootPlan, TaskEnd};
 use crate::Memory;
 use crate::kernels::stepped;
 
@@ -113,7 +113,8 @@ impl Model {
             // An accessor that is let go of or refused leaves none: what is bad was bad before.
             (Expected::Cancelled | Expected::Doomed, _) if accessor => {}
             (Expected::Well, kind) => {
-                self.arrive(program, place(program, item), &accesses);
+                let place = self.shown_in(program, &item.kind).unwrap_or_else(|| place(program, item));
+                self.arrive(program, place, &accesses);
                 if let Kind::Read(part) = kind {
                     seen = Some(self.part(part).map(|e| e.value).collect());
                 }
@@ -131,6 +132,21 @@ impl Model {
 
     fn part_mut(&mut self, part: &Part) -> impl Iterator<Item = &mut Element> {
         self.roots[part.root][part.lo..part.hi].iter_mut()
+    }
+
+    /// Where an accessor of the host's finds its data, if that is a device's memory: one that the host reaches and that holds all of it.
+    /// An accessor that only reads has it in the heap if it is there, too.
+    fn shown_in(&self, program: &Program, kind: &Kind) -> Option<Place> {
+        let (Kind::Read(part) | Kind::Write(part, _)) = kind else { return None };
+        let is_current = |place: &Place| self.part(part).all(|e| e.written && e.valid.contains(place));
+        if matches!(kind, Kind::Read(_)) && is_current(&Place::Heap) {
+            return None;
+        }
+        let places = self.part(part).next()?.valid.iter().copied().filter(is_current);
+        places
+            .filter_map(|place| Some((rank(program, place)?, place)))
+            .min_by_key(|(rank, _)| *rank)
+            .map(|(_, place)| place)
     }
 
     /// Counts what has to be moved for an item, and whom its writes make stale.
@@ -230,6 +246,22 @@ fn accesses(item: &Item) -> Vec<Access> {
                 Deed::Copy(from, to) => vec![access(*from, true, false), access(*to, false, true)],
             })
             .collect(),
+    }
+}
+
+/// When the runtime came to know a memory that the host reaches at any time, among such: those of the program's contexts, and then those
+/// of the runtime's own, by the first queue of each.
+fn rank(program: &Program, place: Place) -> Option<(usize, usize)> {
+    match place {
+        Place::Own(context, device) if program.devices[device] == Memory::Visible => Some(match context {
+            Some(context) => (context, program.contexts[context].iter().position(|of| *of == device)?),
+            None => {
+                let is_its = |queue: &QueuePlan| queue.device == device && queue.context.is_none();
+                (program.contexts.len(), program.queues.iter().position(is_its)?)
+            }
+        }),
+        Place::Common(Some(context), Memory::Heap) => Some((context, usize::MAX)),
+        _ => None,
     }
 }
 

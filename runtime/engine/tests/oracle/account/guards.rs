@@ -34,6 +34,23 @@ impl Element {
 }
 
 impl Account<'_> {
+    /// Where a guard is to have its data: in a memory that the host reaches and that holds all of it, unless it only reads and finds it
+    /// in the heap; and in the heap where there is none.
+    pub(in super::super) fn choose(&mut self, item: usize) {
+        let spec = &self.program.items[item];
+        let (root, _, mode) = spec.accesses[0];
+        let needs = &self.needs[item];
+        let holds = |memory: usize| {
+            let current = |e: &Element| e.content == Content::Written && e.current & 1 << memory != 0;
+            !needs.is_empty() && needs.iter().all(|(e, _)| current(&self.elements[*e]))
+        };
+        let shown = |memory: &usize| self.program.memories[*memory - 1].addressable && holds(*memory);
+        let stays = spec.in_heap || self.program.roots[root].home.is_some();
+        let in_heap = stays || mode == Mode::Read && holds(0);
+        let found = (1..=self.program.memories.len()).find(shown).filter(|_| !in_heap);
+        spec.shown_in.set(found.unwrap_or(0));
+    }
+
     /// Whether a guard would have data that is known to be no good.
     pub(super) fn is_refused(&self, item: usize) -> bool {
         let bad = |e: usize| matches!(self.elements[e].content, Content::Poisoned(_) | Content::Lost);
@@ -54,11 +71,17 @@ impl Account<'_> {
             }
             What::Copy(copy) => copy.root.sort_key().0 as usize == root,
         };
+        let memory = self.program.memory_of(item, root);
         let is_used = self.nodes.iter().any(|node| node.settled.is_none() && uses(&node.what));
         let elsewhere = self.program.is_mapped(root) && !self.with_host[root];
         let rubbish = |(e, _): &(usize, Need)| self.rubbish(*e, self.program.memory_at(item, *e)) != 0;
         let is_clear = !self.needs[item].iter().any(rubbish);
-        if !is_used && !elsewhere && is_clear && !self.exposed[root] && !self.is_useless(root) {
+        if !is_used
+            && !elsewhere
+            && is_clear
+            && !(self.exposed[root] && memory == 0)
+            && !self.is_useless(root)
+        {
             self.needs[item].iter_mut().for_each(|(_, need)| need.old = false);
         }
     }
@@ -70,12 +93,16 @@ impl Account<'_> {
         (0..self.program.roots.len()).filter(used).collect()
     }
 
-    /// A guard is let go of before it has its memory: those who come later need not come after it, but in the heap.
+    /// A guard is let go of before it has its memory: groups that come later need not come after it, but where it was to be, and
+    /// guards find it there like a group.
     pub(in super::super) fn let_go_of_guard(&mut self, at: usize) {
         self.end_guard(at, false);
         for element in &mut self.elements {
-            element.guard_readers &= !bit(at);
-            element.guard_writers &= !bit(at);
+            let was = (element.guard_readers & bit(at), element.guard_writers & bit(at));
+            element.guard_readers &= !was.0;
+            element.guard_writers &= !was.1;
+            element.group_readers |= was.0;
+            element.group_writers |= was.1;
         }
     }
 

@@ -15,7 +15,9 @@ impl Drive<'_> {
         let id = match spec.kind {
             Kind::Guard => {
                 let (root, bounds, mode) = spec.accesses[0];
-                let plan = GuardPlan { root: self.roots[root], bounds, mode, work: Work::Item };
+                self.account.choose(item);
+                let in_heap = spec.in_heap;
+                let plan = GuardPlan { root: self.roots[root], bounds, mode, in_heap, work: Work::Item };
                 self.engine.plan_guard(plan, &mut None, &mut self.turn)
             }
             Kind::Group(_) => self.submit_group(item, device),
@@ -33,7 +35,7 @@ impl Drive<'_> {
         }
         let in_heap: Vec<bool> =
             (0..self.roots.len()).map(|r| self.ready[r][0] || self.slots[r][0].is_some()).collect();
-        let ready = |root: usize| self.ready[root][self.program.roots[root].home.unwrap_or(0)];
+        let ready = |root: usize| self.ready[root][self.program.memory_of(item, root)];
         if let (Kind::Guard, [(root, _, Mode::Overwrite)]) = (spec.kind, &spec.accesses[..])
             && ready(*root)
         {
