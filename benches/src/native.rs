@@ -263,6 +263,21 @@ impl Ours {
         );
     }
 
+    /// Between memory that the driver has pinned and the device's.
+    fn pinned(&self, table: &mut Table, raw: Option<&dyn ByHand>, times: usize) {
+        const BYTES: usize = 256 << 20;
+        let round = |_| crate::transfers::pinned(&self.queue, BYTES / 4);
+        let Some(all) = (0..times).map(round).collect::<Option<Vec<_>>>() else { return };
+        let base = raw.filter(|raw| raw.copies()[0] == "pinned").map(|raw| raw.copied(0, BYTES, times));
+        let gigabytes = |ns: f64| format!("{:.1} GB/s", BYTES as f64 / ns);
+        for (at, way) in ["up from pinned memory", "down to pinned memory"].into_iter().enumerate() {
+            let ours = median(all.iter().map(|of| of[at]).collect());
+            let text = base.map_or(String::new(), |base| format!("pinned {}", gigabytes(base[at])));
+            let ratio = base.map_or(String::new(), |base| format!("{:.2}x", base[at] / ours));
+            table.text(&format!("256 MiB {way}"), gigabytes(ours), text, ratio, "≥ 0.9x");
+        }
+    }
+
     fn transfers(&self, table: &mut Table, raw: Option<&dyn ByHand>, scale: usize) {
         let times = 2 * scale + 1;
         let gigabytes = |bytes: usize, ns: f64| format!("{:.1} GB/s", bytes as f64 / ns);
@@ -285,6 +300,7 @@ impl Ours {
                 table.text(&format!("{what} {way}"), gigabytes(bytes, of(which)), text, ratio, "≥ 35 GB/s");
             }
         }
+        self.pinned(table, raw, times);
         let small = Buffer::<u32>::new(1024);
         let fresh = || {
             let filled =

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use windlass::MemoryKind;
 use windlass::prelude::*;
 
 /// Prints, by size, how fast data goes up from a `Vec`, comes down to a buffer that was never on the host, comes down again,
@@ -55,4 +56,26 @@ pub(crate) fn round(queue: &Queue, len: usize) -> [f64; 4] {
         cg.fill(&cg.overwrite(&source.range(..1)), 4)
     }));
     [up, down, again, start.elapsed().as_nanos() as f64]
+}
+
+/// Nanoseconds for what the host has just written in memory near it to get to the device's own, and for what is there to get back and be
+/// read by the host; both allocations are there before. `None` where buffers cannot stay in the one or in the other.
+pub(crate) fn pinned(queue: &Queue, len: usize) -> Option<[f64; 2]> {
+    let there = |kind| queue.blocking_buffer_in::<u32, 1>(kind, len).ok();
+    let (host, device) = (there(MemoryKind::Host)?, there(MemoryKind::Device)?);
+    let copy = |from: &Buffer<u32>, to: &Buffer<u32>| {
+        queue.submit(|cg| cg.copy(&cg.read(from), &cg.overwrite(to))).expect("nothing to refuse")
+    };
+    let write = |value| host.host_write().blocking_wait().expect("the host has it").fill(value);
+    // The device's allocation is made by the first copy.
+    write(1);
+    copy(&host, &device).blocking_wait().expect("nothing fails");
+    write(2);
+    let start = Instant::now();
+    copy(&host, &device).blocking_wait().expect("nothing fails");
+    let up = start.elapsed();
+    let start = Instant::now();
+    copy(&device, &host);
+    drop(host.host_read().blocking_wait().expect("the host has it"));
+    Some([up.as_nanos() as f64, start.elapsed().as_nanos() as f64])
 }

@@ -182,3 +182,48 @@ fn decision_17_guards_that_are_let_go_of_while_another_is_held_cost_the_same_eac
         assert!(many.0 <= 2 * few.0 + 8 && many.1 <= 2 * few.1 + 8, "{mode:?}: {few:?} become {many:?}");
     }
 }
+
+/// What is current in a device's memory that the host reaches is used there, and written there, and nothing is moved; a reader has it in
+/// the heap where it is there, too, and so has whoever asks for that.
+#[test]
+fn decision_22_a_guard_has_its_data_where_the_host_reaches_it() {
+    let mut s = Script::new();
+    let (cpu, gpu) = (s.device_shown(1, 64), s.device(1, 64));
+    let b = s.data(64);
+    let on_cpu = s.engine.device_memory(cpu);
+    let memory = |s: &Script, guard: NodeId| s.engine.uses(guard)[0].memory;
+    let early = s.guard("early", b, line(0..64), Mode::Read);
+    assert_eq!(memory(&s, early), HEAP, "nobody has it elsewhere");
+    s.finish(early);
+    s.group("first").on(cpu).reads(b).submit();
+    assert_eq!(s.moved().len(), 1);
+    let both = s.guard("both", b, line(0..64), Mode::Read);
+    assert_eq!(memory(&s, both), HEAP);
+    s.finish(both);
+    s.group("part").on(cpu).uses(b, line(0..32), Mode::ReadWrite).submit();
+    let part = s.guard("part", b, line(0..16), Mode::Read);
+    let whole = s.guard("whole", b, line(0..64), Mode::ReadWrite);
+    let behind = s.group("behind").on(cpu).reads(b).submit();
+    assert_eq!((memory(&s, part), memory(&s, whole)), (on_cpu, on_cpu));
+    assert!(s.ordered(whole, behind));
+    assert_eq!(s.moved(), []);
+    s.run_to_the_end();
+    let on_gpu = s.group("gpu").on(gpu).uses(b, line(0..16), Mode::Overwrite).submit();
+    let mixed = s.guard("mixed", b, line(0..64), Mode::Read);
+    assert_eq!(memory(&s, mixed), HEAP, "half of it is out of reach");
+    assert!(s.ordered(on_gpu, mixed));
+    s.run_to_the_end();
+    s.group("gpu again").on(gpu).uses(b, line(0..16), Mode::Overwrite).submit();
+    let away = s.guard("away", b, line(0..16), Mode::Read);
+    assert_eq!(memory(&s, away), HEAP, "the host does not reach it");
+    s.run_to_the_end();
+    s.group("again").on(cpu).writes(b).submit();
+    s.moved();
+    let work = Job::Named("taken");
+    let plan = GuardPlan { root: b, bounds: line(0..64), mode: Mode::ReadWrite, in_heap: true, work };
+    let taken = s.engine.plan_guard(plan, &mut None, &mut s.turn);
+    s.absorb();
+    assert_eq!((memory(&s, taken), s.moved().len()), (HEAP, 1));
+    s.run_to_the_end();
+    s.assert_empty();
+}

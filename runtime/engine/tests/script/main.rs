@@ -141,9 +141,26 @@ impl Script {
         device
     }
 
+    /// A device whose memory the host reaches.
+    fn device_shown(&mut self, lanes: usize, depth: usize) -> DeviceId {
+        let domain = self.engine.add_domain();
+        let context = self.engine.add_context(domain);
+        self.device_with_memory(context, MemoryTraits::heap(), lanes, depth)
+    }
+
     fn device_in(&mut self, context: ContextId, lanes: usize, depth: usize) -> DeviceId {
-        let memory =
-            self.engine.add_memory(context, MemoryTraits { addressable: false, ..MemoryTraits::heap() });
+        let traits = MemoryTraits { addressable: false, ..MemoryTraits::heap() };
+        self.device_with_memory(context, traits, lanes, depth)
+    }
+
+    fn device_with_memory(
+        &mut self,
+        context: ContextId,
+        traits: MemoryTraits,
+        lanes: usize,
+        depth: usize,
+    ) -> DeviceId {
+        let memory = self.engine.add_memory(context, traits);
         let device = self.engine.add_device(context, memory);
         let lanes = (0..lanes)
             .map(|_| self.engine.add_lane(device, Depth { commands: depth as u32, reports: depth as u32 }))

@@ -149,4 +149,18 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Script("pinned::an_accessor_of_a_part_has_the_rest_copied_first")],
         changes: &[("pinned.rs", "spare.take_if(|_| *bounds == entry.extent)", "spare.take()")],
     },
+    Fault {
+        what: "a host accessor has its data where a part of it is stale",
+        found: &[Seed(21), OnData(21)],
+        changes: &[(
+            "guard.rs",
+            "inside.iter().all(|at| entry.segments.get(*at).is_current_in(*memory))",
+            "inside.iter().any(|at| entry.segments.get(*at).is_current_in(*memory))",
+        )],
+    },
+    Fault {
+        what: "a host accessor has its data in memory that the host does not reach",
+        found: &[Seed(0), Script("guards::decision_22_a_guard_has_its_data_where_the_host_reaches_it")],
+        changes: &[("guard.rs", "self.memories[memory.0 as usize].traits.addressable;", "memory.0 > 0;")],
+    },
 ];
