@@ -8,7 +8,9 @@
 use windlass_kernel::{DeviceCopy, Here};
 
 use crate::group::sealed::Sealed;
-use crate::group::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write};
+use crate::group::{
+    Accessor, Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write,
+};
 use crate::shell::work::Binding;
 use windlass_engine::Mode;
 
@@ -131,5 +133,5 @@ takes! {
     ReadArg: Read ReadWrite ReadWriteUninit, read &'g [T] read &'g Vec<T>;
     UpdateArg: ReadWrite ReadWriteUninit, write &'g mut [T] write &'g mut Vec<T>;
     WriteArg: Overwrite Write ReadWrite ReadWriteUninit, write &'g mut [T] write &'g mut Vec<T>;
-    AtomicArg: Atomic, write &'g mut [T] write &'g mut Vec<T>;
+    AtomicArg: Atomic Concurrent, write &'g mut [T] write &'g mut Vec<T>;
 }

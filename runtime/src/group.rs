@@ -16,11 +16,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use windlass_backend::Aspect;
 use windlass_kernel::{DeviceCopy, IndexRange, LaunchRange, bytes_of};
 
 pub(crate) use accessor::Window;
 pub(crate) use accessor::sealed;
-pub use accessor::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
+pub use accessor::{Accessor, Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
 pub(crate) use builder::Builder;
 use compacted::Copied;
 pub use kernel_call::KernelCall;
@@ -142,6 +143,58 @@ impl<'g> CommandGroup<'g> {
     /// ```
     pub fn atomic<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Atomic<'g, T, D> {
         Atomic::new(self.require(buffer, Mode::Atomic))
+    }
+
+    /// The group's work-items change the data at the same time as those of other groups that ask for it in this way: such groups are not
+    /// ordered among themselves, and behind and ahead of all others as if they wrote it. If one of them fails, the data is unusable until
+    /// it is overwritten.
+    ///
+    /// Only for buffers that [stay in shared memory](Queue::buffer_in), of devices that have [`Aspect::FineMemory`](crate::Aspect::FineMemory),
+    /// and for kernels that update the data by atomic operations, or reach it by its address: a kernel that just writes elements, a copy
+    /// and a fill are refused, since what they would leave is not defined.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// use windlass::MemoryKind;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let turns = queue.blocking_buffer_in::<u32, 1>(MemoryKind::Shared, 2)?;
+    /// // Each waits for the other: one behind the other they would wait for ever.
+    /// for (own, other) in [(0, 1), (1, 0)] {
+    ///     queue.submit(|cg| {
+    ///         let turns = cg.concurrent(&turns);
+    ///         cg.host_for(1, turns, move |_, turns| {
+    ///             turns.fetch_add(own, 1);
+    ///             while turns.fetch_add(other, 0) == 0 {
+    ///                 std::thread::yield_now();
+    ///             }
+    ///         })
+    ///     })?;
+    /// }
+    /// assert_eq!(turns.host_read().blocking_wait()?[..], [1, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn concurrent<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Concurrent<'g, T, D> {
+        let slot = &self.queue.slot;
+        let allowed = match buffer.root().home() {
+            Some(home) if slot.device.has(Aspect::FineMemory) => home.check_shared(),
+            Some(_) => Err(Error::unsupported(format!(
+                "an accessor of data that others change at the same time, on {}: use `cg.atomic` or `cg.read_write`",
+                slot.device
+            ))),
+            None => Err(Error::unsupported(
+                "an accessor of data that others change at the same time, of a buffer that may go anywhere: keep it in \
+                 shared memory, by `Queue::buffer_in`",
+            )),
+        };
+        Concurrent::new(match allowed {
+            Ok(()) => self.require(buffer, Mode::Concurrent),
+            Err(problem) => {
+                self.builder.borrow_mut().refuse(problem);
+                None
+            }
+        })
     }
 
     /// Registers the requirement. A problem is kept for the end of the closure: accessors nest in expressions.

@@ -193,7 +193,7 @@ pub use windlass_kernel_macros::kernels;
 pub mod access {
     pub use crate::buffer::{Region, Shape};
     pub use crate::group::{
-        Accessor, Atomic, ChunkArg, ChunkArgs, HostArg, HostArgs, Overwrite, Read, ReadWrite,
+        Accessor, Atomic, ChunkArg, ChunkArgs, Concurrent, HostArg, HostArgs, Overwrite, Read, ReadWrite,
         ReadWriteUninit, Write,
     };
     pub use crate::host_task::{Host, WriteAccessor};

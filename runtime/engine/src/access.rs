@@ -20,6 +20,8 @@ pub enum Mode {
     ReadWriteUninit,
     /// Reads and writes by atomic operations.
     Atomic,
+    /// Reads and writes, at the same time as others that ask for the same. Only of roots that stay in one memory.
+    Concurrent,
 }
 
 impl Mode {
@@ -37,10 +39,10 @@ impl Mode {
 
     /// What two requirements of one group on the same data amount to.
     pub fn union(self, other: Mode) -> Mode {
-        use Mode::{Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
+        use Mode::{Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
         match (self, other) {
             (a, b) if a == b => a,
-            (Atomic | ReadWrite, _) | (_, Atomic | ReadWrite) => ReadWrite,
+            (Atomic | Concurrent | ReadWrite, _) | (_, Atomic | Concurrent | ReadWrite) => ReadWrite,
             (Read, _) | (_, Read) => ReadWrite,
             (ReadWriteUninit, Overwrite) | (Overwrite, ReadWriteUninit) => ReadWriteUninit,
             (Overwrite, Write) | (Write, Overwrite) => Write,
@@ -89,7 +91,7 @@ mod tests {
     use super::Mode::*;
     use super::*;
 
-    const ALL: [Mode; 6] = [Read, Write, ReadWrite, Overwrite, ReadWriteUninit, Atomic];
+    const ALL: [Mode; 7] = [Read, Write, ReadWrite, Overwrite, ReadWriteUninit, Atomic, Concurrent];
 
     #[test]
     fn row_52_union_table() {
@@ -116,8 +118,10 @@ mod tests {
             assert_eq!(a.union(a), a);
             for b in ALL {
                 assert_eq!(a.union(b), b.union(a));
-                if a != Atomic && b != Atomic {
-                    assert_eq!(Atomic.union(b), ReadWrite.union(b));
+                for of in [Atomic, Concurrent] {
+                    if a != of && b != of {
+                        assert_eq!(of.union(b), ReadWrite.union(b));
+                    }
                 }
                 for c in ALL {
                     assert_eq!(a.union(b).union(c), a.union(b.union(c)), "{a:?} {b:?} {c:?}");

@@ -68,7 +68,8 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
     }
 
     /// Adds what a use of this copy comes after: its last writer, and for a write the readers since. The
-    /// writer's failure is shared if the use reads.
+    /// writer's failure is shared if the use reads. Those who have been writing it since beside each other are ahead of all but their
+    /// own kind: those come after the readers among them, but not after each other.
     #[inline(always)]
     fn hazards_of(&mut self, replica: &Replica, mode: Mode) {
         if mode.reads() {
@@ -79,6 +80,10 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
             if replica.writer != replica.fails_with {
                 self.preds.node(replica.writer, NOTHING);
             }
+        }
+        if mode != Mode::Concurrent {
+            let carries = if mode.reads() { DATA } else { NOTHING };
+            replica.beside.iter().for_each(|id| self.preds.node(Some(*id), carries));
         }
         if !mode.writes() {
             return;
@@ -99,7 +104,7 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
     #[inline]
     pub(super) fn use_alone(&mut self, segment: &mut Segment<C>, mode: Mode) -> bool {
         let [replica] = &mut segment.replicas[..] else { return false };
-        if replica.memory != self.user.memory || self.user.kind != Kind::Author {
+        if replica.memory != self.user.memory || self.user.kind != Kind::Author || mode == Mode::Concurrent {
             return false;
         }
         if mode.writes() {
@@ -126,7 +131,9 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
             return self.enter_reader(segments, inside);
         }
         let kind = self.user.kind;
-        if kind == Kind::Author {
+        if mode == Mode::Concurrent {
+            self.enter_beside(segments, inside);
+        } else if kind == Kind::Author {
             self.enter_version(segments, inside);
         } else {
             self.enter_guard(segments, inside, kind == Kind::RefusedGuard);
@@ -199,6 +206,24 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
         replica.valid_unless = None;
         replica.valid = true;
         replica.leave_read_sets(self.read_sets);
+        replica.beside.clear();
+    }
+
+    /// Enters a group that writes these segments beside others. It makes no version of its own: what there is afterwards is of all of
+    /// them, and unusable if one of them fails.
+    #[cold]
+    fn enter_beside(&mut self, segments: &mut Segments<C>, inside: &[usize]) {
+        let User { node, memory, .. } = self.user;
+        for &i in inside {
+            let segment = segments.get_mut(i);
+            let replica = segment.replica_mut(memory);
+            replica.beside.push(node);
+            if matches!(segment.content, Content::Never) {
+                segment.forget_clears();
+                segment.replica_mut(memory).valid = true;
+                segment.content = Content::Written;
+            }
+        }
     }
 
     /// Makes a group the author of a new version of these segments: all other copies are stale from here on.

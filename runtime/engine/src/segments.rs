@@ -66,6 +66,8 @@ pub(super) struct Replica {
     pub(super) last_group: Option<NodeId>,
     /// Readers of this copy since then.
     pub(super) read_sets: SmallVec<[ReadSetId; 1]>,
+    /// Groups that have been writing it since then beside each other, until they settle.
+    pub(super) beside: Vec<NodeId>,
 }
 
 impl Replica {
@@ -79,6 +81,7 @@ impl Replica {
             fails_with: None,
             last_group: None,
             read_sets: SmallVec::new(),
+            beside: Vec::new(),
         }
     }
 
@@ -100,8 +103,20 @@ impl Replica {
             || self.fails_with.is_some()
             || self.valid_unless.is_some()
             || !self.read_sets.is_empty()
+            || !self.beside.is_empty()
+    }
+
+    /// Forgets those who wrote it beside each other and have settled. Not each time that one of many comes: that would look through all of
+    /// them for each.
+    fn forget_beside(&mut self, is_live: impl Fn(&NodeId) -> bool) {
+        if self.beside.len() < FEW || self.beside.len().is_power_of_two() {
+            self.beside.retain(is_live);
+        }
     }
 }
+
+/// How many nodes may be looked through at each use.
+const FEW: usize = 8;
 
 /// Where the newest version of a segment can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +179,7 @@ impl<C: Clone + PartialEq> Segment<C> {
 
     /// Whether its lists may have grown: if not, there is nothing to forget that takes up memory.
     pub(super) fn needs_tidying(&self) -> bool {
-        !matches!(&self.replicas[..], [only] if only.read_sets.len() <= 1)
+        !matches!(&self.replicas[..], [only] if only.read_sets.len() <= 1 && only.beside.is_empty())
     }
 
     /// Whether a reader in this memory needs a transfer first.
@@ -464,6 +479,7 @@ fn forget_settled<S: Shell>(
         replica.writer = live(replica.writer);
         replica.fails_with = live(replica.fails_with);
         replica.last_group = live(replica.last_group);
+        replica.forget_beside(|id| nodes.contains(*id));
         if !replica.read_sets.is_empty() {
             replica.read_sets.retain(|read_set| {
                 let over = read_sets[read_set.0 as usize].is_over();

@@ -4,7 +4,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::links::{DATA, EVENT, NONE};
-use super::segments::Content;
+use super::segments::{Content, Replica};
 use super::{
     End, Engine, NodeId, Outcome, ProxyId, ReadSet, ReadSetId, Realm, RootId, Settled, Shell, State, Turn,
     Use,
@@ -247,7 +247,10 @@ impl<S: Shell> Engine<S> {
                 }
                 // A version that was overwritten since harms no later reader. A failed transfer is not the
                 // version's failure: its source still has it, unless that is gone too.
-                let wrote = !transfer && segment.author == Some(id);
+                let is_beside = |replica: &Replica| replica.beside.contains(&id);
+                let beside = matches!(segment.content, Content::Written)
+                    && segment.replica(memory).is_some_and(is_beside);
+                let wrote = beside || !transfer && segment.author == Some(id);
                 let last = carried && matches!(segment.content, Content::Written) && segment.is_nowhere();
                 if wrote || last {
                     segment.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
@@ -267,8 +270,9 @@ impl<S: Shell> Engine<S> {
         segments.overlapping(bounds).into_iter().find_map(|at| {
             let segment = segments.get(at);
             // Its author may be certain to fail without having settled yet.
-            let author = segment.author.and_then(|author| self.nodes.get(author));
-            segment.content.poison().or_else(|| author?.takes_down(DATA))
+            let beside = segment.replicas.iter().flat_map(|replica| replica.beside.iter().copied());
+            let mut writers = segment.author.into_iter().chain(beside).filter_map(|id| self.nodes.get(id));
+            segment.content.poison().or_else(|| writers.find_map(|node| node.takes_down(DATA)))
         })
     }
 

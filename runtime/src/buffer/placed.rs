@@ -45,6 +45,18 @@ impl Home {
         }
     }
 
+    /// Refuses memory of which not some can be used while other is.
+    pub(crate) fn check_shared(&self) -> Result<()> {
+        match (self.kind, self.host) {
+            (MemoryKind::Shared, HostAccess::Coherent) => Ok(()),
+            _ => Err(Error::unsupported(format!(
+                "an accessor of data that others change at the same time, of a buffer that stays in {} memory of {} (made at {}): \
+                 that takes shared memory which the host reaches at any time",
+                self.kind, self.device, self.at
+            ))),
+        }
+    }
+
     /// Refuses the host where it does not reach it.
     pub(crate) fn check_host(&self) -> Result<()> {
         match self.host {

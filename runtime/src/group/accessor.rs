@@ -113,6 +113,8 @@ accessors! {
     ReadWriteUninit ReadWriteUninit
     /// Data that a group's work-items update atomically.
     Atomic Atomic
+    /// Data that several groups change at the same time.
+    Concurrent Concurrent
 }
 
 impl<T, const D: usize> Clone for Read<'_, T, D> {
@@ -124,6 +126,11 @@ impl<T, const D: usize> Copy for Read<'_, T, D> {}
 
 /// A source must be readable, a destination writable.
 pub(super) fn check_modes(from: Mode, to: Mode) -> Result<()> {
+    if from == Mode::Concurrent || to == Mode::Concurrent {
+        return Err(Error::invalid(
+            "a copy or a fill of what others change at the same time: use `cg.read` or `cg.write` for it",
+        ));
+    }
     if !from.reads() && from != Mode::ReadWriteUninit {
         return Err(Error::invalid("a copy's source was required for writing only: use `cg.read` for it"));
     }

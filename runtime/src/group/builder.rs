@@ -18,7 +18,7 @@ use crate::shell::outside::Outside;
 use crate::shell::task::TaskControl;
 use crate::shell::work::Planned;
 use crate::shell::{Inner, Signal};
-use windlass_engine::{Access, After, NodeId, RootId, merge};
+use windlass_engine::{Access, After, Mode, NodeId, RootId, merge};
 
 /// A group being described.
 #[derive(Default)]
@@ -153,7 +153,13 @@ impl Builder<'_> {
             }
         }
         if self.is_host_task {
-            return Ok(());
+            let is_concurrent = |access: &Access| access.mode == Mode::Concurrent;
+            return match self.accesses.iter().any(is_concurrent) {
+                false => Ok(()),
+                true => Err(Error::unsupported(
+                    "a host task over data that others change at the same time: use `cg.read_write` for it",
+                )),
+            };
         }
         let most = slot.most_bytes();
         let mut roots = self.roots.iter().filter(|root| root.home().is_none());

@@ -139,6 +139,8 @@ impl<'g> KernelCall<'g> {
     #[doc(hidden)]
     pub fn argument(mut self, argument: Argument<'g>) -> Self {
         let arg = match argument.0 {
+            // Only parameters of atomics take it.
+            Passed::Accessor(window, Mode::Concurrent) => KernelArg::Window(window, Mode::Atomic),
             Passed::Accessor(window, mode) => KernelArg::Window(window, mode),
             Passed::Here(here) => {
                 self.here.push(here);
@@ -376,6 +378,9 @@ fn check_argument(
         (KernelArg::Window(Some(binding), _), Slot::Pointer) => {
             check_address(format_args!("a pointer as argument {at} of kernel `{name}`"), binding, inner, slot)
         }
+        (KernelArg::Window(_, Mode::Concurrent), Slot::Buffer(_)) => wrong(
+            "required for use at the same time as by others, which it has to come to by address, or as atomics,",
+        ),
         (KernelArg::Window(_, mode), Slot::Buffer(SlotAccess::Read)) => {
             match mode.reads() || *mode == Mode::ReadWriteUninit {
                 true => Ok(()),

@@ -7,7 +7,9 @@ use windlass_kernel::{
     AtomicView, Block, DeviceCopy, HostBody, IndexRange, LaunchRange, Range, Span, View, ViewMut,
 };
 
-use super::accessor::{Accessor, Atomic, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write};
+use super::accessor::{
+    Accessor, Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write,
+};
 use crate::error::{Error, Kind, Result};
 use crate::host_view;
 use crate::shell::work::{Binding, PlannedBody};
@@ -47,6 +49,7 @@ host_arg! {
     Overwrite ViewMut
     ReadWriteUninit ViewMut
     Atomic AtomicView
+    Concurrent AtomicView
 }
 
 /// One accessor, or a tuple of up to twelve.

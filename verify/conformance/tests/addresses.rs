@@ -168,3 +168,40 @@ fn a_processor_works_on_memory_of_the_programs() -> Result<()> {
     }
     Ok(())
 }
+
+/// Groups that change shared memory at the same time, on two queues: each addition counts, and who reads in between sees all of those
+/// before. Devices that have the memory in turn with the host refuse.
+#[test]
+fn groups_add_to_shared_memory_at_the_same_time() -> Result<()> {
+    const TEXT: &str = "__kernel void count(__global uint *to) { atomic_inc(to + get_global_id(0) % 4); }";
+    // SAFETY: each call here passes the address of four elements.
+    let image = unsafe { KernelImage::opencl_c("count", TEXT) };
+    let count = Kernel::new("count", [Slot::Pointer], [image]);
+    for queue in queues() {
+        let second = Queue::blocking_on(queue.device().clone())?;
+        let x = queue.blocking_buffer_in::<u32, 1>(MemoryKind::Shared, 4)?;
+        let add = |queue: &Queue| {
+            queue.submit(|cg| cg.parallel_for(4000, KernelCall::new(&count).buffer(cg.concurrent(&x))))
+        };
+        let is_fine = x.host_read().blocking_wait().is_ok() && queue.device().has(Aspect::FineMemory);
+        if let Err(refused) = add(&queue) {
+            assert!(refused.is_unsupported(), "{refused}");
+            continue;
+        }
+        assert!(is_fine);
+        let mut copies = Vec::new();
+        for round in 1..=5_u32 {
+            for _ in 0..8 {
+                add(&queue)?;
+                add(&second)?;
+            }
+            let copy = Buffer::<u32>::new(4);
+            queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&copy)))?;
+            copies.push((copy, [16_000 * round; 4]));
+        }
+        for (copy, expected) in copies {
+            assert_eq!(copy.host_read().blocking_wait()?[..], expected, "{}", queue.device());
+        }
+    }
+    Ok(())
+}

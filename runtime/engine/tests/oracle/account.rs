@@ -48,6 +48,9 @@ struct Users {
     readers: Set,
     writers: Set,
     last: Option<usize>,
+    /// Those who write it beside each other, and which of them since it was last written by one alone.
+    beside: Set,
+    fresh: Set,
     /// Whose version this copy holds, and the steps of transfers that brought it here.
     lineage: Set,
     /// Nobody has written the element, and here it was cleared, or will be.
@@ -242,6 +245,7 @@ impl<'a> Account<'a> {
             let element = &mut self.elements[*e];
             let users = &mut element.users[memory];
             before |= users.writers | if need.new { users.readers } else { 0 };
+            before |= if need.beside { 0 } else { users.beside };
             before |= element.guard_writers | if need.new { element.guard_readers } else { 0 };
             if guard {
                 before |= element.group_writers | if need.new { element.group_readers } else { 0 };
@@ -251,7 +255,7 @@ impl<'a> Account<'a> {
                     Content::Poisoned(by) => reads |= by,
                     Content::Lost => self.nodes[at].reads_lost = true,
                     Content::Written if element.current & 1 << memory != 0 => {
-                        reads |= users.lineage;
+                        reads |= users.lineage | if need.beside { 0 } else { users.fresh };
                     }
                     Content::Never if users.cleared => reads |= users.lineage,
                     // It is doomed for something else, or fresh memory is as good.
@@ -262,7 +266,15 @@ impl<'a> Account<'a> {
                 true => (&mut element.guard_readers, &mut element.guard_writers),
                 false => (&mut element.group_readers, &mut element.group_writers),
             };
-            if need.new {
+            if need.beside {
+                users.beside |= bit(at);
+                users.fresh |= bit(at);
+                *writers |= bit(at);
+                if element.content == Content::Never {
+                    users.cleared = false;
+                    (element.content, element.current) = (Content::Written, 1 << memory);
+                }
+            } else if need.new {
                 users.writers |= bit(at);
                 *writers |= bit(at);
                 match guard {
@@ -277,7 +289,7 @@ impl<'a> Account<'a> {
                     false => {
                         users.last = Some(at);
                         users.lineage = bit(at);
-                        users.cleared = false;
+                        (users.cleared, users.fresh) = (false, 0);
                         element.content = Content::Written;
                         element.author = Some(at);
                         element.current = 1 << memory;

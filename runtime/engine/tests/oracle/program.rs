@@ -118,6 +118,8 @@ pub(super) struct Need {
     pub(super) look: bool,
     /// What it writes may leave some of the old.
     pub(super) partial: bool,
+    /// It is changed at the same time as by others: something is added to it, in whatever order.
+    pub(super) beside: bool,
 }
 
 impl Root {
@@ -223,6 +225,15 @@ impl Program {
             };
             if settled && !can {
                 item.kind = Kind::Group(Some(devices[rng.below(devices.len())]));
+            }
+        }
+        // Where host and devices may use it at the same time, most who read and write do so beside each other.
+        let at_once = |(root, ..): &&mut (usize, Box3, Mode)| addressable && self.roots[*root].home.is_some();
+        let groups =
+            self.items.iter_mut().enumerate().filter(|(at, item)| at % 4 != 1 && item.kind != Kind::Guard);
+        for (_, _, mode) in groups.flat_map(|(_, item)| item.accesses.iter_mut().filter(at_once)) {
+            if matches!(mode, Mode::ReadWrite | Mode::Write | Mode::Atomic) {
+                *mode = Mode::Concurrent;
             }
         }
     }
@@ -372,7 +383,9 @@ impl Program {
         for (root, bounds, mode) in &item.accesses {
             let base = self.base(*root);
             for e in self.roots[*root].elements(bounds) {
-                let need = all[base + e].get_or_insert_default();
+                let first = Need { beside: true, ..Need::default() };
+                let need = all[base + e].get_or_insert(first);
+                need.beside &= *mode == Mode::Concurrent;
                 need.old |= !matches!(mode, Mode::Overwrite | Mode::ReadWriteUninit)
                     || item.keep
                     || item.kind == Kind::Guard;

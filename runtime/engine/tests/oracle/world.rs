@@ -67,8 +67,9 @@ impl World {
     }
 
     pub(super) fn write(&mut self, program: &Program, item: usize, needs: &[(usize, Need)], seen: u64) {
-        for (e, token) in writes(item, needs, seen) {
-            self.tokens[program.memory_at(item, e)][e] = token;
+        for (e, token, adds) in writes(item, needs, seen) {
+            let there = &mut self.tokens[program.memory_at(item, e)][e];
+            *there = if adds { there.wrapping_add(token) } else { token };
         }
     }
 
@@ -139,7 +140,10 @@ impl World {
                 Some(Fate::Done) => {
                     let saw = look(&needs[item], |e| tokens[e].unwrap_or(0));
                     seen[item] = Some(saw);
-                    writes(item, &needs[item], saw).for_each(|(e, token)| tokens[e] = Some(token));
+                    for (e, token, adds) in writes(item, &needs[item], saw) {
+                        let before = tokens[e].filter(|_| adds).unwrap_or(0);
+                        tokens[e] = Some(before.wrapping_add(token));
+                    }
                 }
             }
         }
@@ -156,11 +160,13 @@ fn look(needs: &[(usize, Need)], token: impl Fn(usize) -> u64) -> u64 {
     needs.iter().filter(|(_, n)| n.look).fold(0, |all, (e, _)| mix(all, token(*e)))
 }
 
-fn writes(item: usize, needs: &[(usize, Need)], seen: u64) -> impl Iterator<Item = (usize, u64)> {
+/// What an item writes, and whether that is added to what is there. What is added does not depend on what was seen beside it, as that
+/// may be of either order.
+fn writes(item: usize, needs: &[(usize, Need)], seen: u64) -> impl Iterator<Item = (usize, u64, bool)> {
     let chosen =
         move |e: usize, need: &Need| need.new && !(need.partial && mix(item as u64, e as u64) & 1 == 0);
-    needs
-        .iter()
-        .filter(move |(e, need)| chosen(*e, need))
-        .map(move |(e, _)| (*e, mix(mix(seen, item as u64), *e as u64)))
+    needs.iter().filter(move |(e, need)| chosen(*e, need)).map(move |(e, need)| match need.beside {
+        true => (*e, mix(item as u64, *e as u64), true),
+        false => (*e, mix(mix(seen, item as u64), *e as u64), false),
+    })
 }

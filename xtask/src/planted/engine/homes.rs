@@ -163,4 +163,28 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(0), Script("guards::decision_22_a_guard_has_its_data_where_the_host_reaches_it")],
         changes: &[("guard.rs", "self.memories[memory.0 as usize].traits.addressable;", "memory.0 > 0;")],
     },
+    Fault {
+        what: "groups that write beside each other wait for each other",
+        found: &[Seed(129), OnData(129)],
+        changes: &[("hazard.rs", "if mode != Mode::Concurrent {", "if true {")],
+    },
+    Fault {
+        what: "nobody waits for groups that write beside each other",
+        found: &[Seed(83), OnData(83)],
+        changes: &[("hazard.rs", "if mode != Mode::Concurrent {", "if false {")],
+    },
+    Fault {
+        what: "who reads what groups wrote beside each other does not share their failure",
+        found: &[Seed(85), OnData(85)],
+        changes: &[(
+            "hazard.rs",
+            "let carries = if mode.reads() { DATA } else { NOTHING };",
+            "let carries = NOTHING;",
+        )],
+    },
+    Fault {
+        what: "what one of several wrote beside each other and failed is taken for good",
+        found: &[Seed(4176), OnData(4176)],
+        changes: &[("settle.rs", "let wrote = beside ||", "let wrote = false && beside ||")],
+    },
 ];

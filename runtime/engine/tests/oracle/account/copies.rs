@@ -282,7 +282,7 @@ impl Account<'_> {
         for &e in &self.nodes[at].elements {
             let element = &mut self.elements[e];
             let users = &mut element.users[memory];
-            before |= users.readers | users.writers;
+            before |= users.readers | users.writers | users.beside;
             users.writers |= bit(at);
             // The host is to find zeros where nobody has written.
             if step.step == Step::Map && element.content == Content::Never && users.cleared {
@@ -301,7 +301,7 @@ impl Account<'_> {
         let mut before = 0;
         for &e in &self.nodes[at].elements {
             let users = &mut self.elements[e].users[memory];
-            before |= users.readers | users.writers;
+            before |= users.readers | users.writers | users.beside;
             users.writers |= bit(at);
             users.last = Some(at);
             users.lineage = bit(at);

@@ -58,6 +58,14 @@ impl Account<'_> {
                         element.content = Content::Poisoned(bit(at));
                     }
                 }
+                let is_beside = |users: &Users| users.fresh & bit(at) != 0;
+                for element in self.elements.iter_mut().filter(|e| e.users.iter().any(is_beside)) {
+                    match &mut element.content {
+                        Content::Poisoned(by) => *by |= bit(at),
+                        Content::Written => element.content = Content::Poisoned(bit(at)),
+                        Content::Never | Content::Lost => {}
+                    }
+                }
             }
             What::Copy(Transfer { step: Step::Map | Step::Unmap, .. }) => {}
             What::Copy(copy) if copy.step != Step::Download => {
