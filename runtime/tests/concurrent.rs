@@ -1,7 +1,7 @@
 //! Groups that change data at the same time, by `cg.concurrent`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::yield_now;
 
 use windlass::image::{Kernel, KernelImage, Slot, SlotAccess};
@@ -135,5 +135,39 @@ fn what_cannot_be_used_at_once_is_refused() -> Result<()> {
     let refused =
         queue.submit(|cg| cg.parallel_for(1, KernelCall::new(&plain).buffer(cg.concurrent(&v)))).unwrap_err();
     assert!(refused.is_invalid_input() && refused.to_string().contains("at the same time"), "{refused}");
+    Ok(())
+}
+
+/// A call with the address of one of two elements, and that of the other.
+fn meeting<'g>(kernel: &Kernel, start: u64, own: u64) -> KernelCall<'g> {
+    KernelCall::new(kernel).value(start + own * 4).value(start + (1 - own) * 4)
+}
+
+/// Whoever uses memory by an address alone is ordered with nobody; who names it is. The first two wait for each other, and so would hang if
+/// one of them came behind the other.
+#[test]
+fn row_85_an_address_alone_orders_nothing() -> Result<()> {
+    let body = |block: windlass::image::Block<'_>| {
+        let value = |at: usize| windlass::image::View::<u64>::new(block.spans()[at]).get(0) as usize;
+        let [own, other] = [value(0), value(1)];
+        // SAFETY: both are addresses of elements of a buffer that outlives the group, and all its users here are atomic.
+        let at = |address| unsafe { &*std::ptr::with_exposed_provenance::<AtomicU32>(address) };
+        at(own).fetch_add(1, Ordering::AcqRel);
+        while at(other).load(Ordering::Acquire) == 0 {
+            yield_now();
+        }
+    };
+    let meet = Kernel::new("meet", [Slot::Value(8), Slot::Value(8)], [KernelImage::host(Arc::new(body))]);
+    let queue = queue()?;
+    let v = shared(&queue, 2)?;
+    let start = v.device_address().expect("the host has addresses");
+    let both = [
+        queue.submit(|cg| cg.parallel_for(1, meeting(&meet, start, 0)))?,
+        queue.submit(|cg| cg.parallel_for(1, meeting(&meet, start, 1)))?,
+    ];
+    both.into_iter().try_for_each(|event| event.blocking_wait())?;
+    queue.submit(|cg| cg.parallel_for(1, meeting(&meet, start, 0).reaching(cg.read_write(&v))))?;
+    queue.submit(|cg| cg.parallel_for(1, meeting(&meet, start, 1).reaching(cg.read_write(&v))))?;
+    assert_eq!(v.host_read().blocking_wait()?[..], [2, 2]);
     Ok(())
 }

@@ -2,7 +2,8 @@
 //!
 //! - A lane is an in-order command queue. Waits between lanes of a context are native event waits ([`lane`]).
 //! - Completion is by event callbacks, which read statuses and call the lane's sink ([`event`]).
-//! - Memory is a buffer of the driver's, on processors over host memory; copies and fills are native commands ([`memory`]).
+//! - Memory is a buffer of the driver's, on processors over host memory; copies and fills are native commands ([`memory`]). What is to
+//!   stay in one place may be in memory that has one address for host and devices, or in the driver's host memory.
 //! - Kernels are OpenCL C text, with a calling convention for ranges of buffers ([`kernel`]).
 //! - The native calls and the owners of native objects are in [`sys`], and nowhere else.
 //!

@@ -82,8 +82,11 @@ impl<C: Clone + PartialEq> Entry<'_, C> {
             }
         }
         if mode != Mode::Concurrent {
-            let carries = if mode.reads() { DATA } else { NOTHING };
-            replica.beside.iter().for_each(|id| self.preds.node(Some(*id), carries));
+            let shares = match mode.reads() {
+                true => DATA,
+                false => NOTHING,
+            };
+            replica.beside.iter().for_each(|id| self.preds.node(Some(*id), shares));
         }
         if !mode.writes() {
             return;

@@ -247,12 +247,13 @@ impl<S: Shell> Engine<S> {
                 }
                 // A version that was overwritten since harms no later reader. A failed transfer is not the
                 // version's failure: its source still has it, unless that is gone too.
+                let wrote = !transfer && segment.author == Some(id);
+                // What several wrote at once is of no use without one of them.
                 let is_beside = |replica: &Replica| replica.beside.contains(&id);
                 let beside = matches!(segment.content, Content::Written)
                     && segment.replica(memory).is_some_and(is_beside);
-                let wrote = beside || !transfer && segment.author == Some(id);
                 let last = carried && matches!(segment.content, Content::Written) && segment.is_nowhere();
-                if wrote || last {
+                if wrote || beside || last {
                     segment.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }
             }

@@ -206,3 +206,40 @@ fn groups_add_to_shared_memory_at_the_same_time() -> Result<()> {
     }
     Ok(())
 }
+
+/// What one kernel has found to be its memory's address means the same memory to later ones, and to the host.
+#[test]
+fn an_address_stays_what_it_is() -> Result<()> {
+    const TEXT: &str = "
+__kernel void find(__global ulong *to) { to[0] = (ulong)(uintptr_t)to; }
+__kernel void follow(__global ulong *from) { ((__global ulong *)(uintptr_t)from[0])[1] = 42; }";
+    let [find, follow] = ["find", "follow"].map(|entry| {
+        // SAFETY: each call passes the address of two elements, and the second follows the address of the same.
+        let image = unsafe { KernelImage::opencl_c(entry, TEXT) };
+        Kernel::new(entry, [Slot::Pointer], [image])
+    });
+    for queue in queues() {
+        let x = queue.blocking_buffer_in::<u64, 1>(MemoryKind::Shared, 2)?;
+        for kernel in [&find, &follow] {
+            queue.submit(|cg| cg.parallel_for(1, KernelCall::new(kernel).buffer(cg.read_write(&x))))?;
+        }
+        let seen = x.host_read().blocking_wait()?;
+        assert_eq!((Some(seen[0]), seen[1]), (x.device_address(), 42), "{}", queue.device());
+        assert_eq!(seen.as_ptr().addr() as u64, seen[0]);
+    }
+    Ok(())
+}
+
+/// Each level of what a device shares with the host has the ones below, and there is memory to share where there is a level.
+#[test]
+fn levels_of_shared_memory_are_told() {
+    let levels = [Aspect::SystemMemory, Aspect::FineMemory, Aspect::Pointers];
+    for queue in queues() {
+        let device = queue.device();
+        for pair in levels.windows(2) {
+            assert!(!device.has(pair[0]) || device.has(pair[1]), "{device}: {pair:?}");
+        }
+        assert!(!device.has(Aspect::SharedAtomics) || device.has(Aspect::FineMemory), "{device}");
+        assert!(queue.memory_kinds().contains(&MemoryKind::Shared), "{device}");
+    }
+}

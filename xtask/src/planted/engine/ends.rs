@@ -47,7 +47,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "a failed write does not poison what it wrote",
         found: &[Seed(90)],
-        changes: &[("settle.rs", "if wrote || last {", "if false {")],
+        changes: &[("settle.rs", "if wrote || beside || last {", "if false {")],
     },
     Fault {
         what: "a failed write poisons later versions as well",
@@ -80,7 +80,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "a failed transfer poisons the version it carried",
         found: &[Seed(501)],
-        changes: &[("settle.rs", "if wrote || last {", "if wrote || carried {")],
+        changes: &[("settle.rs", "if wrote || beside || last {", "if wrote || carried {")],
     },
     Fault {
         what: "a failed transfer leaves its target valid",
@@ -220,7 +220,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "a failed transfer whose source is lost leaves a version that is nowhere",
         found: &[Script("lost::a_copy_out_of_a_lost_memory_leaves_nothing")],
-        changes: &[("settle.rs", "if wrote || last {", "if wrote {")],
+        changes: &[("settle.rs", "if wrote || beside || last {", "if wrote {")],
     },
     Fault {
         what: "what a hung device may touch is freed",

@@ -176,15 +176,11 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "who reads what groups wrote beside each other does not share their failure",
         found: &[Seed(85), OnData(85)],
-        changes: &[(
-            "hazard.rs",
-            "let carries = if mode.reads() { DATA } else { NOTHING };",
-            "let carries = NOTHING;",
-        )],
+        changes: &[("hazard.rs", "true => DATA,", "true => NOTHING,")],
     },
     Fault {
         what: "what one of several wrote beside each other and failed is taken for good",
         found: &[Seed(4176), OnData(4176)],
-        changes: &[("settle.rs", "let wrote = beside ||", "let wrote = false && beside ||")],
+        changes: &[("settle.rs", "if wrote || beside || last {", "if wrote || last {")],
     },
 ];

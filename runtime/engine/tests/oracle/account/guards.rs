@@ -71,17 +71,12 @@ impl Account<'_> {
             }
             What::Copy(copy) => copy.root.sort_key().0 as usize == root,
         };
-        let memory = self.program.memory_of(item, root);
+        let is_exposed = self.exposed[root] && self.program.memory_of(item, root) == 0;
         let is_used = self.nodes.iter().any(|node| node.settled.is_none() && uses(&node.what));
         let elsewhere = self.program.is_mapped(root) && !self.with_host[root];
         let rubbish = |(e, _): &(usize, Need)| self.rubbish(*e, self.program.memory_at(item, *e)) != 0;
         let is_clear = !self.needs[item].iter().any(rubbish);
-        if !is_used
-            && !elsewhere
-            && is_clear
-            && !(self.exposed[root] && memory == 0)
-            && !self.is_useless(root)
-        {
+        if !is_used && !elsewhere && is_clear && !is_exposed && !self.is_useless(root) {
             self.needs[item].iter_mut().for_each(|(_, need)| need.old = false);
         }
     }
