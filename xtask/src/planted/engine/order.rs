@@ -142,12 +142,12 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "waits on other lanes are dropped",
-        found: &[Seed(15), OnData(15)],
+        found: &[Seed(12), OnData(12)],
         changes: &[("edges.rs", "if point <= self.lanes[lane.0 as usize].passed {", "if true {")],
     },
     Fault {
         what: "a native wait is made for a point whose native call is still being made",
-        found: &[Seed(45), OnData(45)],
+        found: &[Seed(26), OnData(26)],
         changes: &[
             (
                 "edges.rs",
