@@ -15,6 +15,7 @@ use super::links::NOTHING;
 use super::machine::MemoryTraits;
 use super::plan::kept;
 use super::preds::Preds;
+use super::segments::Inside;
 use super::{Access, Engine, HEAP, Mode, NodeId, Place, Realm, Recorded, RootId, Shell, Slot, Turn};
 
 /// A host accessor to be planned.
@@ -56,8 +57,11 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> NodeId {
         let GuardPlan { root, bounds, mode, in_heap, work } = plan;
-        let memory =
-            if in_heap { self.memory_of(Place::Host, root) } else { self.shown_in(root, &bounds, mode) };
+        let memory = if in_heap {
+            self.memory_of(Place::Host, root)
+        } else {
+            self.shown_in(&[Access { root, bounds, mode }])
+        };
         // A guard may be dropped before it has its memory, and then the previous data is needed, so an
         // overwriting guard keeps it like any other. Not if it has its memory in this very turn: nothing can
         // come in between.
@@ -85,27 +89,27 @@ impl<S: Shell> Engine<S> {
         id
     }
 
-    /// In which memory a guard has its box. What is current in a device's memory that the host reaches is used there, so that nothing is
-    /// moved, neither now nor for the device's next group. One that only reads has it in the heap where it is current there, too, which
-    /// keeps no context open.
-    fn shown_in(&self, root: RootId, bounds: &Box3, mode: Mode) -> MemoryId {
-        let usual = self.memory_of(Place::Host, root);
+    /// In which memory the host has what is asked for of one root. What is current in a device's memory that the host reaches is used
+    /// there, so that nothing is moved, neither now nor for the device's next group. Who only reads has it in the heap where it is current
+    /// there, too, which keeps no context open.
+    pub(super) fn shown_in(&self, accesses: &[Access]) -> MemoryId {
+        let Some(root) = accesses.first().map(|access| access.root) else { return HEAP };
         let entry = &self.roots[root];
-        if entry.home.is_some() || bounds.is_empty() {
-            return usual;
+        if let Some(home) = entry.home {
+            return home;
         }
-        let inside = entry.segments.overlapping(bounds);
+        let mut inside = Inside::new();
+        accesses.iter().for_each(|access| inside.extend(entry.segments.overlapping(&access.bounds)));
+        let Some(first) = inside.first() else { return HEAP };
         let is_current =
             |memory: &MemoryId| inside.iter().all(|at| entry.segments.get(*at).is_current_in(*memory));
-        if !mode.writes() && is_current(&HEAP) {
+        if accesses.iter().all(|access| !access.mode.writes()) && is_current(&HEAP) {
             return HEAP;
         }
-        let first = inside.first().into_iter().flat_map(|at| &entry.segments.get(*at).replicas);
         let is_shown =
             |memory: &MemoryId| *memory != HEAP && self.memories[memory.0 as usize].traits.addressable;
-        let shown =
-            first.map(|replica| replica.memory).filter(|memory| is_shown(memory) && is_current(memory));
-        shown.min().unwrap_or(usual)
+        let all = entry.segments.get(*first).replicas.iter().map(|replica| replica.memory);
+        all.filter(|memory| is_shown(memory) && is_current(memory)).min().unwrap_or(HEAP)
     }
 
     /// Gives a guard on a root without other users its memory, if there is some, made of `spare` where the root has none yet.

@@ -74,20 +74,30 @@ impl<S: Shell> Engine<S> {
                 &kept_accesses[..]
             }
         };
+        // Found out before anything is moved: where it is moved to is where it is used.
+        let mut shown: SmallVec<[(RootId, MemoryId); 2]> = SmallVec::new();
+        if place == Place::Host {
+            let by_root = accesses.chunk_by(|a, b| a.root == b.root);
+            shown.extend(by_root.map(|of_root| (of_root[0].root, self.shown_in(of_root))));
+        }
+        let used_in = |engine: &Self, root: RootId| match shown.iter().find(|(of, _)| *of == root) {
+            Some((_, memory)) => *memory,
+            None => engine.memory_of(place, root),
+        };
         // All transfers are planned before the first use is entered: they are to read and write the copies as
         // they are before this group, and this group comes behind them like behind any other writer.
         let (mut at_hand, mut usable) = (true, true);
         for access in accesses {
             usable &= self.hand_over(id, access, turn);
-            at_hand &= self.is_at_hand(access, self.memory_of(place, access.root));
+            at_hand &= self.is_at_hand(access, used_in(self, access.root));
         }
         if usable && !at_hand {
-            self.bring(id, accesses, place, turn);
+            self.bring(id, accesses, used_in, turn);
         }
         let mut preds = self.take_scratch();
         let mut gates = plan.gates;
         for access in accesses {
-            let memory = self.memory_of(place, access.root);
+            let memory = used_in(self, access.root);
             let user = User { node: id, realm, memory, kind: Kind::Author };
             gates += self.apply(user, access, &mut preds, turn);
         }
@@ -114,12 +124,18 @@ impl<S: Shell> Engine<S> {
     /// Brings what a node reads to where it uses it, unless the node is doomed: then it will not run, and
     /// nothing is moved.
     #[inline(never)]
-    fn bring(&mut self, id: NodeId, accesses: &[Access], place: Place, turn: &mut Turn<S>) {
+    fn bring(
+        &mut self,
+        id: NodeId,
+        accesses: &[Access],
+        used_in: impl Fn(&Self, RootId) -> MemoryId,
+        turn: &mut Turn<S>,
+    ) {
         // Every access is looked at before anything is moved: the last one may be the one that is poisoned.
         let doomed = accesses.iter().any(|access| self.doom_by_content(id, access));
         if !doomed {
             for of_root in accesses.chunk_by(|a, b| a.root == b.root) {
-                self.fetch(of_root, self.memory_of(place, of_root[0].root), turn);
+                self.fetch(of_root, used_in(self, of_root[0].root), turn);
             }
         }
     }

@@ -44,6 +44,16 @@ fn a_processors_memory_is_the_hosts() {
         let out = out.host_read().blocking_wait().expect("it is copied");
         assert!(out[..1000].iter().all(|v| *v == 7) && out[1000..].iter().all(|v| *v == expected));
     }
+    // A host task has it there, too.
+    let task = queue.submit(|cg| {
+        let mut v = cg.read_write(&v);
+        cg.host_task(async move |host| {
+            host.view_mut(&mut v)?[1000] += 1;
+            Ok(())
+        })
+    });
+    task.and_then(|task| task.blocking_wait()).expect("nothing fails");
+    expected += 1;
     assert_eq!(runtime.stats().transfers, 0);
     // What is taken leaves the device's memory.
     let taken = futures_lite::future::block_on(v.into_vec()).expect("nothing failed");

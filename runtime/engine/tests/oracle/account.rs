@@ -6,7 +6,7 @@ mod copies;
 mod ends;
 mod guards;
 
-use windlass_engine::{Allocate, HEAP, Mode, Outcome, Step, Transfer};
+use windlass_engine::{Allocate, HEAP, Outcome, Step, Transfer};
 
 use super::Fault;
 use super::fewest::fewest;
@@ -147,7 +147,7 @@ impl<'a> Account<'a> {
             };
             std::iter::repeat_n(element, root.len())
         });
-        program.items.iter().for_each(|item| item.shown_in.set(0));
+        program.items.iter().for_each(|item| item.shown_in.set(Default::default()));
         Account {
             program,
             needs: (0..program.items.len()).map(|i| program.needs(i)).collect(),

@@ -104,8 +104,8 @@ pub(super) struct Item {
     pub(super) weight: u32,
     /// A guard that has to have its data in the heap.
     pub(super) in_heap: bool,
-    /// Where a guard was found to have its data, once it is planned.
-    pub(super) shown_in: Cell<usize>,
+    /// Where the host was found to have its data of each root, once it is planned.
+    pub(super) shown_in: Cell<[usize; MOST_ROOTS]>,
 }
 
 /// What an item does with one element, all its requirements taken together.
@@ -121,6 +121,9 @@ pub(super) struct Need {
     /// It is changed at the same time as by others: something is added to it, in whatever order.
     pub(super) beside: bool,
 }
+
+/// How many roots a program may have.
+const MOST_ROOTS: usize = 3;
 
 impl Root {
     pub(super) fn extent(&self) -> Box3 {
@@ -163,7 +166,7 @@ impl Program {
         for _ in 0..1 + rng.below(4) {
             program.add_device(&mut rng);
         }
-        for _ in 0..1 + rng.below(3) {
+        for _ in 0..1 + rng.below(MOST_ROOTS) {
             let dims = match rng.below(10) {
                 0 | 1 => [1, 1 + rng.below(4), 1 + rng.below(4)],
                 2 => [1 + rng.below(2), 1 + rng.below(3), 1 + rng.below(3)],
@@ -338,7 +341,7 @@ impl Program {
             lead: if rng.chance(50) { 0 } else { rng.below(10) },
             weight: 1,
             in_heap: at % 5 == 4,
-            shown_in: Cell::new(0),
+            shown_in: Cell::default(),
         }
     }
 
@@ -356,8 +359,7 @@ impl Program {
         match (self.roots[root].home, self.items[item].kind) {
             (Some(home), _) => home,
             (None, Kind::Group(Some(device))) => self.devices[device].memory,
-            (None, Kind::Guard) => self.items[item].shown_in.get(),
-            (None, _) => 0,
+            (None, _) => self.items[item].shown_in.get()[root],
         }
     }
 

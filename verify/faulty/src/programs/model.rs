@@ -134,10 +134,10 @@ impl Model {
         self.roots[part.root][part.lo..part.hi].iter_mut()
     }
 
-    /// Where an accessor of the host's finds its data, if that is a device's memory: one that the host reaches and that holds all of it.
-    /// An accessor that only reads has it in the heap if it is there, too.
+    /// Where the host finds its data, if that is a device's memory: one that the host reaches and that holds all of it. Who only reads has
+    /// it in the heap if it is there, too.
     fn shown_in(&self, program: &Program, kind: &Kind) -> Option<Place> {
-        let (Kind::Read(part) | Kind::Write(part, _)) = kind else { return None };
+        let (Kind::Read(part) | Kind::Write(part, _) | Kind::Host(part, ..)) = kind else { return None };
         let is_current = |place: &Place| self.part(part).all(|e| e.written && e.valid.contains(place));
         if matches!(kind, Kind::Read(_)) && is_current(&Place::Heap) {
             return None;

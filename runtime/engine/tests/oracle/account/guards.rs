@@ -34,21 +34,25 @@ impl Element {
 }
 
 impl Account<'_> {
-    /// Where a guard is to have its data: in a memory that the host reaches and that holds all of it, unless it only reads and finds it
-    /// in the heap; and in the heap where there is none.
+    /// Where what runs on the host is to have its data of each root: in a memory that the host reaches and that holds all of it, unless it
+    /// only reads and finds it in the heap; and in the heap where there is none.
     pub(in super::super) fn choose(&mut self, item: usize) {
         let spec = &self.program.items[item];
-        let (root, _, mode) = spec.accesses[0];
-        let needs = &self.needs[item];
-        let holds = |memory: usize| {
-            let current = |e: &Element| e.content == Content::Written && e.current & 1 << memory != 0;
-            !needs.is_empty() && needs.iter().all(|(e, _)| current(&self.elements[*e]))
+        let shown_in = |root: usize| {
+            let range = self.program.elements_of(root);
+            let needs = || self.needs[item].iter().filter(|(e, _)| range.contains(e));
+            let holds = |memory: usize| {
+                let current = |e: &Element| e.content == Content::Written && e.current & 1 << memory != 0;
+                needs().count() > 0 && needs().all(|(e, _)| current(&self.elements[*e]))
+            };
+            let shown = |memory: &usize| self.program.memories[*memory - 1].addressable && holds(*memory);
+            let stays = spec.kind == Kind::Guard && spec.in_heap || self.program.roots[root].home.is_some();
+            let in_heap = stays || needs().all(|(_, need)| !need.new) && holds(0);
+            (1..=self.program.memories.len()).find(shown).filter(|_| !in_heap).unwrap_or(0)
         };
-        let shown = |memory: &usize| self.program.memories[*memory - 1].addressable && holds(*memory);
-        let stays = spec.in_heap || self.program.roots[root].home.is_some();
-        let in_heap = stays || mode == Mode::Read && holds(0);
-        let found = (1..=self.program.memories.len()).find(shown).filter(|_| !in_heap);
-        spec.shown_in.set(found.unwrap_or(0));
+        let mut all = spec.shown_in.get();
+        (0..self.program.roots.len()).for_each(|root| all[root] = shown_in(root));
+        spec.shown_in.set(all);
     }
 
     /// Whether a guard would have data that is known to be no good.

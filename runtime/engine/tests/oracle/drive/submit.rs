@@ -11,11 +11,13 @@ impl Drive<'_> {
             Kind::Group(device) => device,
             Kind::Guard => None,
         };
+        if device.is_none() {
+            self.account.choose(item);
+        }
         let first = self.ids.len();
         let id = match spec.kind {
             Kind::Guard => {
                 let (root, bounds, mode) = spec.accesses[0];
-                self.account.choose(item);
                 let in_heap = spec.in_heap;
                 let plan = GuardPlan { root: self.roots[root], bounds, mode, in_heap, work: Work::Item };
                 self.engine.plan_guard(plan, &mut None, &mut self.turn)
