@@ -149,7 +149,7 @@ impl<'g> CommandGroup<'g> {
     /// ordered among themselves, and behind and ahead of all others as if they wrote it. If one of them fails, the data is unusable until
     /// it is overwritten.
     ///
-    /// Only for buffers that [stay in shared memory](Queue::buffer_in), of devices that have [`Aspect::FineMemory`],
+    /// Only for buffers that [stay in shared memory](crate::Queue::buffer_in), of devices that have [`Aspect::FineMemory`],
     /// and for kernels that update the data by atomic operations, or reach it by its address: a kernel that just writes elements, a copy
     /// and a fill are refused, since what they would leave is not defined.
     ///
