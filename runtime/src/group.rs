@@ -146,10 +146,12 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// The group's work-items change the data at the same time as those of other groups that ask for it in this way: such groups are not
-    /// ordered among themselves, and behind and ahead of all others as if they wrote it. If one of them fails, the data is unusable until
+    /// ordered among themselves, and behind and ahead of all others as if they wrote it. They may run at the same time, or in any order: one that
+    /// waits for another may wait for ever. If one of them fails, the data is unusable until
     /// it is overwritten.
     ///
-    /// Only for buffers that [stay in shared memory](crate::Queue::buffer_in), of devices that have [`Aspect::FineMemory`],
+    /// Only for buffers that [stay in shared memory](crate::Queue::buffer_in), of devices that have [`Aspect::FineMemory`], and where there
+    /// are several in a context [`Aspect::SharedAtomics`],
     /// and for kernels that update the data by atomic operations, or reach it by its address: a kernel that just writes elements, a copy
     /// and a fill are refused, since what they would leave is not defined.
     ///
@@ -158,27 +160,23 @@ impl<'g> CommandGroup<'g> {
     /// use windlass::MemoryKind;
     /// # fn main() -> windlass::Result<()> {
     /// let queue = Queue::blocking_on(Device::host())?;
-    /// let turns = queue.blocking_buffer_in::<u32, 1>(MemoryKind::Shared, 2)?;
-    /// // Each waits for the other: one behind the other they would wait for ever.
-    /// for (own, other) in [(0, 1), (1, 0)] {
+    /// let count = queue.blocking_buffer_in::<u32, 1>(MemoryKind::Shared, 1)?;
+    /// for _ in 0..10 {
     ///     queue.submit(|cg| {
-    ///         let turns = cg.concurrent(&turns);
-    ///         cg.host_for(1, turns, move |_, turns| {
-    ///             turns.fetch_add(own, 1);
-    ///             while turns.fetch_add(other, 0) == 0 {
-    ///                 std::thread::yield_now();
-    ///             }
+    ///         let count = cg.concurrent(&count);
+    ///         cg.host_for(1000, count, |_, count| {
+    ///             count.fetch_add(0, 1);
     ///         })
     ///     })?;
     /// }
-    /// assert_eq!(turns.host_read().blocking_wait()?[..], [1, 1]);
+    /// assert_eq!(count.host_read().blocking_wait()?[0], 10_000);
     /// # Ok(())
     /// # }
     /// ```
     pub fn concurrent<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Concurrent<'g, T, D> {
         let slot = &self.queue.slot;
         let allowed = match buffer.root().home() {
-            Some(home) if slot.device.has(Aspect::FineMemory) => home.check_shared(),
+            Some(home) if slot.shares_finely() => home.check_shared(),
             Some(_) => Err(Error::unsupported(format!(
                 "an accessor of data that others change at the same time, on {}: use `cg.atomic` or `cg.read_write`",
                 slot.device

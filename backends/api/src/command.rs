@@ -238,8 +238,8 @@ pub enum Arg<'a> {
     Value(&'a [u8]),
     /// This many bytes of local memory.
     Local(usize),
-    /// The address of the first byte of a box of an allocation with a [`Allocation::device_address`]. The kernel uses the box
-    /// as the argument says. Only for devices with [`Aspect::Pointers`](crate::Aspect::Pointers).
+    /// The address of the first byte of a box of an allocation with a [`Allocation::device_address`]; for devices that work on the heap, of
+    /// any that the host reaches. The kernel uses the box as the argument says. Only for devices with [`Aspect::Pointers`](crate::Aspect::Pointers).
     Pointer(BufferArg<'a>),
     /// An image. Only for devices whose memory holds images.
     Image(ImageArg<'a>),

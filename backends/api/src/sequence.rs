@@ -42,7 +42,8 @@ impl Keeps {
 }
 
 /// Commands that a context has taken over; made by [`Context::record`](crate::Context::record), and run by
-/// [`Command::Replay`] as often as one likes, on any lane of its device. The backend that made it downcasts it in `feed`.
+/// [`Command::Replay`] as often as one likes, on any lane of its device, and on several at the same time if its commands
+/// use memory that groups change at the same time. The backend that made it downcasts it in `feed`.
 pub trait Sequence: Any + Send + Sync {}
 
 impl fmt::Debug for dyn Sequence {

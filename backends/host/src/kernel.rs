@@ -157,10 +157,11 @@ fn copy_values(
 /// Where a pointer argument's first byte is, as the kernel takes it.
 fn address(arg: &BufferArg<'_>) -> Result<[u8; 8], BackendError> {
     Window::new(arg.memory, arg.region)?;
-    let Some(start) = arg.memory.device_address() else {
+    // What another context has pinned has its address for this process.
+    let Some(start) = arg.memory.host_ptr() else {
         return Err(unsupported("a pointer to memory without an address"));
     };
-    Ok((start + arg.region.offset as u64).to_ne_bytes())
+    Ok((start.as_ptr().expose_provenance() as u64 + arg.region.offset as u64).to_ne_bytes())
 }
 
 /// Values start at multiples of this, which suits every element type.

@@ -143,7 +143,9 @@ unsafe impl Context for OpenClContext {
             Kind::Own(_) | Kind::Host if in_place => Memory::in_place(&self.native, bytes)?,
             Kind::Own(at) => Memory::allocate(&self.native, &self.service[at], bytes)?,
             Kind::Host => Memory::lent(&self.native, &self.service[0], bytes)?,
-            Kind::Shared => Memory::shared(&self.native, shared == Some(true), self.lanes.given_up(), bytes)?,
+            Kind::Shared => {
+                Memory::shared(&self.native, shared == Some(true), self.lanes.uncertain(), bytes)?
+            }
         }))
     }
 
@@ -154,7 +156,7 @@ unsafe impl Context for OpenClContext {
     ) -> Result<Arc<dyn Allocation>, BackendError> {
         self.check_in_use()?;
         match self.memories.kind(memory) {
-            Some(Kind::Own(_) | Kind::Host) if self.memories.in_place => {
+            Some(Kind::Own(_) | Kind::Host) if self.memories.imports => {
                 Ok(Arc::new(Memory::import(&self.native, host)?))
             }
             _ => Err(BackendError::Unsupported(format!("host memory as an OpenCL device's {memory:?}"))),

@@ -36,7 +36,9 @@ use crate::watcher::{Watcher, Way};
 pub(crate) struct Lanes {
     by_number: Mutex<HashMap<LaneNumber, Weak<Stream>>>,
     /// Set by [`Context::abandon`](windlass_backend::Context::abandon): from then on nothing here waits for the device.
-    given_up: Arc<OnceLock<()>>,
+    given_up: OnceLock<()>,
+    /// Set then, and where the driver cannot say whether a lane's commands have ended: they may go on for ever.
+    uncertain: Arc<OnceLock<()>>,
 }
 
 impl Lanes {
@@ -48,12 +50,12 @@ impl Lanes {
 
     /// Gives all of them up, those that are still to be opened included.
     pub(crate) fn abandon(&self) {
-        let _ = self.given_up.set(());
+        let _ = (self.given_up.set(()), self.uncertain.set(()));
     }
 
-    /// Whether they were given up, for those who have to know it later.
-    pub(crate) fn given_up(&self) -> &Arc<OnceLock<()>> {
-        &self.given_up
+    /// Whether commands may still run that have been reported, for those who have to know it later.
+    pub(crate) fn uncertain(&self) -> &Arc<OnceLock<()>> {
+        &self.uncertain
     }
 
     fn is_given_up(&self) -> bool {
@@ -76,6 +78,8 @@ impl Lanes {
 pub(crate) struct Stream {
     queue: Queue,
     pub(crate) progress: Arc<Progress>,
+    /// See [`Lanes`].
+    uncertain: Arc<OnceLock<()>>,
 }
 
 impl Stream {
@@ -115,6 +119,7 @@ impl Stream {
         match self.queue.finish() {
             Ok(()) => self.progress.flushed(fed),
             Err(_) => {
+                let _ = self.uncertain.set(());
                 let error = BackendError::from(failure);
                 self.progress.lose(BackendError::Lost(error.to_string()));
             }
@@ -145,8 +150,9 @@ impl OpenClLane {
         spec: &LaneSpec,
         sink: Arc<dyn LaneSink>,
     ) -> Self {
-        let stream =
-            Arc::new(Stream { queue, progress: Arc::new(Progress::new(sink, driver.fails_as_a_whole)) });
+        let (progress, uncertain) =
+            (Arc::new(Progress::new(sink, driver.fails_as_a_whole)), lanes.uncertain.clone());
+        let stream = Arc::new(Stream { queue, progress, uncertain });
         lanes.add(spec.number, &stream);
         let way = match spec.completion.unwrap_or(driver.completions[0]) {
             CompletionStrategy::Waiter => Some(Way::Waiting),

@@ -75,6 +75,18 @@ impl Memory {
         Self::over(context, Arc::new(memory), start.wrapping_neg() % ALIGN, bytes)
     }
 
+    /// Zeros in host memory that is aligned by this much and no more, nor is its size.
+    fn at_worst(
+        context: &Arc<Context>,
+        bytes: usize,
+        alignment: usize,
+    ) -> std::result::Result<Self, BackendError> {
+        let bytes = bytes.next_multiple_of(ALIGN) + alignment;
+        let memory = HostMemory::zeroed(bytes + 2 * ALIGN)?;
+        let start = memory.host_ptr().map_or(0, |start| start.addr().get());
+        Self::over(context, Arc::new(memory), start.wrapping_neg() % ALIGN + alignment, bytes)
+    }
+
     /// The program's own memory, which the device works on.
     pub(crate) fn import(
         context: &Arc<Context>,
@@ -126,12 +138,12 @@ impl Memory {
     pub(crate) fn shared(
         context: &Arc<Context>,
         fine: bool,
-        given_up: &Arc<OnceLock<()>>,
+        uncertain: &Arc<OnceLock<()>>,
         bytes: usize,
     ) -> std::result::Result<Self, BackendError> {
         let size = rounded(bytes)?;
         let made = || {
-            let shared = Shared::new(context, (size, ALIGN), fine, given_up)?;
+            let shared = Shared::new(context, (size, ALIGN), fine, uncertain)?;
             let address = shared.address();
             // SAFETY: it was just allocated of that size, and stays where it is. Nobody else knows it.
             unsafe { context.buffer_over(shared, address, size) }

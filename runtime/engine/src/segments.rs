@@ -109,7 +109,8 @@ impl Replica {
     /// Forgets those who wrote it beside each other and have settled. Not each time that one of many comes: that would look through all of
     /// them for each.
     fn forget_beside(&mut self, is_live: impl Fn(&NodeId) -> bool) {
-        if self.beside.len() < FEW || self.beside.len().is_power_of_two() {
+        let Some(last) = self.beside.last() else { return };
+        if !is_live(last) || self.beside.len() < FEW || self.beside.len().is_power_of_two() {
             self.beside.retain(is_live);
         }
     }

@@ -56,6 +56,14 @@ impl<'g> CommandGroup<'g> {
             if call.is_strided(at, &part, &slot.device.info)? {
                 continue;
             }
+            if mode == Mode::Concurrent {
+                return Err(Error::unsupported(format!(
+                    "argument {at} of kernel `{}` is a part of a grid whose rows do not follow each other, of which {} gets a copy, \
+                     and others change it at the same time: pass the whole grid",
+                    call.kernel().name(),
+                    slot.device
+                )));
+            }
             if let Some(with) = call.shares(at, (&part, access)) {
                 return Err(Error::unsupported(format!(
                     "arguments {at} and {with} of kernel `{}` share elements, which it writes, and argument {at} is a part of \

@@ -42,6 +42,8 @@ pub struct KernelCall<'g> {
     pub(super) args: SmallVec<[KernelArg; 4]>,
     /// Which of them are views, a bit for each: their kernels know rows that do not follow each other.
     pub(super) views: u64,
+    /// Which of them the kernel changes by atomic operations only, as its macro has seen.
+    atomics: u64,
     /// Beside them, what the kernel uses by addresses.
     reached: Vec<(Binding, SlotAccess)>,
     /// What of them is the caller's memory, in their order.
@@ -62,6 +64,7 @@ impl<'g> KernelCall<'g> {
             kernel: kernel.clone(),
             args: SmallVec::new(),
             views: 0,
+            atomics: 0,
             reached: Vec::new(),
             here: Vec::new(),
             overrides: SmallVec::new(),
@@ -139,8 +142,6 @@ impl<'g> KernelCall<'g> {
     #[doc(hidden)]
     pub fn argument(mut self, argument: Argument<'g>) -> Self {
         let arg = match argument.0 {
-            // Only parameters of atomics take it.
-            Passed::Accessor(window, Mode::Concurrent) => KernelArg::Window(window, Mode::Atomic),
             Passed::Accessor(window, mode) => KernelArg::Window(window, mode),
             Passed::Here(here) => {
                 self.here.push(here);
@@ -151,15 +152,28 @@ impl<'g> KernelCall<'g> {
         self
     }
 
+    /// The same of one that it changes by atomic operations only.
+    #[doc(hidden)]
+    pub fn atomic_argument(mut self, argument: Argument<'g>) -> Self {
+        self.atomics |= bit(self.args.len());
+        self.argument(argument)
+    }
+
+    #[doc(hidden)]
+    pub fn atomic_view_argument<const D: usize>(mut self, argument: Argument<'g>) -> Self {
+        self.atomics |= bit(self.args.len());
+        self.view_argument(argument)
+    }
+
     /// The next argument of a `#[kernel]` function, and its extents.
     #[doc(hidden)]
     pub fn view_argument<const D: usize>(self, argument: Argument<'g>) -> Self {
         let extents: SmallVec<[u8; 16]> =
             argument.extents::<D>().iter().flat_map(|extent| extent.to_ne_bytes()).collect();
-        let at = self.args.len() as u32;
+        let at = self.args.len();
         let mut call = self.argument(argument);
         // One that has no bit is passed as a copy where it has gaps.
-        call.views |= 1_u64.checked_shl(at).unwrap_or(0);
+        call.views |= bit(at);
         call.args.push(KernelArg::Value(extents));
         call
     }
@@ -296,6 +310,15 @@ impl<'g> KernelCall<'g> {
             )));
         }
         for (at, (arg, of)) in self.args.iter().zip(slots).enumerate() {
+            if matches!((arg, of), (KernelArg::Window(_, Mode::Concurrent), Slot::Buffer(_)))
+                && self.atomics & bit(at) == 0
+            {
+                return Err(Error::invalid(format!(
+                    "argument {at} of kernel `{name}` is of data that others change at the same time, and the kernel takes \
+                     {}: only kernels take it that come to it by address, or change it by atomic operations alone",
+                    in_words(of)
+                )));
+            }
             check_argument((name, at), arg, of, (inner, slot))?;
         }
         for (reached, _) in &self.reached {
@@ -343,6 +366,11 @@ impl<'g> KernelCall<'g> {
     }
 }
 
+/// An argument's bit in the masks of a call; none past the last.
+fn bit(at: usize) -> u64 {
+    u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at)).unwrap_or(0)
+}
+
 /// Whether every argument that a kernel reaches at the item's own position has an element for each item of a launch.
 fn covers(shaping: Shaping, args: &[KernelArg], range: &Range) -> bool {
     let items = range.extent();
@@ -378,9 +406,6 @@ fn check_argument(
         (KernelArg::Window(Some(binding), _), Slot::Pointer) => {
             check_address(format_args!("a pointer as argument {at} of kernel `{name}`"), binding, inner, slot)
         }
-        (KernelArg::Window(_, Mode::Concurrent), Slot::Buffer(_)) => wrong(
-            "required for use at the same time as by others, which it has to come to by address, or as atomics,",
-        ),
         (KernelArg::Window(_, mode), Slot::Buffer(SlotAccess::Read)) => {
             match mode.reads() || *mode == Mode::ReadWriteUninit {
                 true => Ok(()),

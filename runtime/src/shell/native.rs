@@ -264,14 +264,6 @@ fn buffer_arg<'a>(
     Ok(BufferArg::new(memory, region, binding.element as usize, access, binding.word))
 }
 
-/// A window whose memory has an address.
-fn pointed(arg: BufferArg<'_>) -> Result<BufferArg<'_>, BackendError> {
-    match arg.memory.device_address() {
-        Some(_) => Ok(arg),
-        None => Err(BackendError::Unsupported("a pointer to memory without an address".into())),
-    }
-}
-
 impl DeviceCommand {
     /// What its native command borrows.
     pub(super) fn arguments<'a>(
@@ -288,7 +280,7 @@ impl DeviceCommand {
                     let (binding, access) = arg.window(slot).ok_or_else(gone)?;
                     match slot {
                         Slot::Image => Arg::Image(ImageArg::new(memory.of(binding)?, access)),
-                        Slot::Pointer => Arg::Pointer(pointed(buffer_arg(binding, access, lane, memory)?)?),
+                        Slot::Pointer => Arg::Pointer(buffer_arg(binding, access, lane, memory)?),
                         _ => Arg::Buffer(buffer_arg(binding, access, lane, memory)?),
                     }
                 }

@@ -155,6 +155,13 @@ impl DeviceSlot {
         all.any(|index| self.memory(*index) == memory)
     }
 
+    /// Whether groups on all devices of its context may change shared memory at the same time.
+    pub(crate) fn shares_finely(&self) -> bool {
+        let devices = &self.context.native.info().devices;
+        let all = |aspect| devices.iter().all(|device| device.has(aspect));
+        all(Aspect::FineMemory) && (devices.len() == 1 || all(Aspect::SharedAtomics))
+    }
+
     /// Whether its kernels have addresses for what stays in a memory of its context, or, without one, is in its own.
     pub(crate) fn has_addresses(&self, home: Option<MemoryId>) -> bool {
         let info = self.context.native.info();

@@ -33,6 +33,8 @@ pub(crate) struct Memories {
     devices: usize,
     /// The devices work on host memory where it is, and the host at any time.
     pub(crate) in_place: bool,
+    /// They do so, too, if that is aligned by no more than `IMPORTED`.
+    pub(crate) imports: bool,
     /// There is shared memory, of which, if it is `true`, the host may use some while kernels use others.
     pub(crate) shared: Option<bool>,
     has_host: bool,
@@ -54,11 +56,12 @@ impl Memories {
         let in_place = !copies
             && devices.iter().all(|device| device.kind == DeviceKind::Cpu)
             && all(&|bytes| Memory::in_place(native, bytes));
+        let imports = in_place && all(&|bytes| Memory::at_worst(native, bytes, IMPORTED));
         // Where memory is to be copied, what could be used at any time changes hands.
         let fine = !copies && has(Aspect::FineMemory);
         let shares = has(Aspect::Pointers) && all(&|bytes| Memory::shared(native, fine, &nobody, bytes));
         let has_host = in_place || all(&|bytes| Memory::lent(native, &service[0], bytes));
-        Memories { devices: devices.len(), in_place, shared: shares.then_some(fine), has_host }
+        Memories { devices: devices.len(), in_place, imports, shared: shares.then_some(fine), has_host }
     }
 
     fn kinds(self) -> impl Iterator<Item = Kind> {
@@ -82,7 +85,8 @@ impl Memories {
 
     /// All of them, as the runtime knows them.
     pub(crate) fn infos(self) -> Vec<MemoryInfo> {
-        let in_place = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed).imports(IMPORTED);
+        let in_place = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed);
+        let in_place = if self.imports { in_place.imports(IMPORTED) } else { in_place };
         let info = |kind| match kind {
             Kind::Own(_) if self.in_place => in_place,
             Kind::Own(_) => MemoryInfo::new(),

@@ -19,8 +19,8 @@ use super::{Context, Event, Failure, Kernel, Queue, Result, WaitList, named};
 pub(crate) struct Shared {
     address: NonNull<u8>,
     context: Arc<Context>,
-    /// Set when nobody waits for the context's work any more.
-    given_up: Arc<OnceLock<()>>,
+    /// Set when commands may still run of which nobody knows.
+    uncertain: Arc<OnceLock<()>>,
 }
 
 // SAFETY: the address is the allocation's own, which any thread may free; each dereference is argued where it is made.
@@ -32,7 +32,7 @@ impl Shared {
         context: &Arc<Context>,
         (bytes, alignment): (usize, usize),
         fine: bool,
-        given_up: &Arc<OnceLock<()>>,
+        uncertain: &Arc<OnceLock<()>>,
     ) -> Result<Self> {
         let flags = if fine { CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER } else { CL_MEM_READ_WRITE };
         // SAFETY: the context is live. A driver that has no such memory, which would lack the call, is not asked for any.
@@ -40,7 +40,7 @@ impl Shared {
         // The call has no code to say why not.
         let none = Failure { call: "clSVMAlloc", code: CL_MEM_OBJECT_ALLOCATION_FAILURE };
         let address = address.ok().and_then(|address| NonNull::new(address.cast())).ok_or(none)?;
-        Ok(Shared { address, context: Arc::clone(context), given_up: Arc::clone(given_up) })
+        Ok(Shared { address, context: Arc::clone(context), uncertain: Arc::clone(uncertain) })
     }
 
     pub(crate) fn address(&self) -> NonNull<u8> {
@@ -51,11 +51,11 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Kernels that were told the address may still run, and the driver does not know that they use it.
-        if self.given_up.get().is_some() {
+        if self.uncertain.get().is_some() {
             return;
         }
         // SAFETY: it is this owner's, allocated in this context, and no command uses it any more: the runtime lets go of memory when it
-        // knows that, or has given the context up.
+        // knows that, and else this is set.
         let _ = unsafe { svm_free(self.context.0, self.address.as_ptr().cast()) };
     }
 }

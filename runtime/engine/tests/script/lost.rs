@@ -153,3 +153,23 @@ fn host_memory_that_a_lost_context_was_to_pin_comes_from_the_heap() {
     assert!(s.is_done(over));
     s.assert_empty();
 }
+
+/// A guard that was to have its data in memory that is lost before it has it has written nothing, and the heap's copy, which was in reserve
+/// for it, is as good as before.
+#[test]
+fn a_guard_that_waits_in_lost_memory_takes_nothing_with_it() {
+    let mut s = Script::new();
+    let cpu = s.device_shown(1, 64);
+    let b = s.data(64);
+    s.group("reader").on(cpu).reads(b).submit();
+    s.feed_all();
+    let guard = s.guard("guard", b, line(0..64), Mode::ReadWrite);
+    assert_eq!(s.engine.uses(guard)[0].memory, s.engine.device_memory(cpu));
+    assert_eq!(s.started, []);
+    s.lose(cpu);
+    let later = s.guard("later", b, line(0..64), Mode::Read);
+    assert_eq!(s.engine.uses(later)[0].memory, HEAP);
+    s.run_to_the_end();
+    assert!(!s.is_done(guard) && s.is_done(later));
+    s.assert_empty();
+}

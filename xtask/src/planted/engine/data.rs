@@ -181,7 +181,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "a copy is given to a lost device that shares the heap",
-        found: &[Seed(10514)],
+        found: &[Seed(38026)],
         changes: &[(
             "transfer.rs",
             "let alive = |d: &DeviceId| self.lost(*d).is_none();

@@ -76,7 +76,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         what: "the first reader of an read_set is all that a writer waits for",
-        found: &[Seed(97), OnData(180)],
+        found: &[Seed(180), OnData(180)],
         changes: &[(
             "hazard.rs",
             "        self.read_sets[id.0 as usize].join(self.user.realm);",

@@ -184,7 +184,8 @@ impl Drive<'_> {
             self.engine.will_abandon(id);
         }
         self.engine.lose(id, Why::new(LOST), &mut self.turn);
-        self.account.lost(context, &touched);
+        let started = self.running.iter().fold(0, |set, running| set | crate::account::bit(running.at));
+        self.account.lost(context, &touched, started);
         for &(root, memory) in touched.iter().filter(|(_, memory)| *memory == 0) {
             // The next allocation there is a fresh one.
             let elements = self.program.elements_of(root);
