@@ -169,11 +169,6 @@ impl<S: Shell> Engine<S> {
                 for replica in segment.replicas.iter_mut().filter(|r| gone.has(id, r.memory)) {
                     (replica.valid, replica.valid_unless, replica.cleared) = (false, None, false);
                 }
-                // Guards that will not have their memory wrote nothing: what is in reserve for them is the newest version.
-                let runs = |id: &NodeId| self.nodes.get(*id).is_some_and(|node| node.state == State::Running);
-                if segment.is_nowhere() && !segment.guards.iter().any(runs) {
-                    segment.end_guards();
-                }
                 if matches!(segment.content, Content::Written) && segment.is_nowhere() {
                     segment.content.become_other(Content::Poisoned(cause.clone()), &mut turn.causes);
                 }

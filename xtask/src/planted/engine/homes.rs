@@ -183,13 +183,4 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(4176), OnData(4176)],
         changes: &[("settle.rs", "if wrote || beside || last {", "if wrote || last {")],
     },
-    Fault {
-        what: "a guard that waits in memory that is lost takes what is in reserve for it with it",
-        found: &[Script("lost::a_guard_that_waits_in_lost_memory_takes_nothing_with_it")],
-        changes: &[(
-            "lose.rs",
-            "if segment.is_nowhere() && !segment.guards.iter().any(runs) {",
-            "if false && segment.is_nowhere() && !segment.guards.iter().any(runs) {",
-        )],
-    },
 ];

@@ -91,30 +91,26 @@ impl Account<'_> {
     }
 
     /// A context is lost, and with it these buffers' allocations in whatever memory.
-    /// Those `started` have their memory.
-    pub(in super::super) fn lost(&mut self, context: usize, given_up: &[(usize, usize)], started: Set) {
+    pub(in super::super) fn lost(&mut self, context: usize, given_up: &[(usize, usize)]) {
         self.lost.push(context);
         for &(root, memory) in given_up {
             for e in self.program.elements_of(root) {
-                self.lose_copy(e, memory, started);
+                self.lose_copy(e, memory);
             }
         }
         for (i, memory) in self.program.memories.iter().enumerate() {
             if memory.context != context {
                 continue;
             }
-            (0..self.elements.len()).for_each(|e| self.lose_copy(e, i + 1, started));
+            (0..self.elements.len()).for_each(|e| self.lose_copy(e, i + 1));
         }
     }
 
-    fn lose_copy(&mut self, element: usize, memory: usize, started: Set) {
+    fn lose_copy(&mut self, element: usize, memory: usize) {
         let element = &mut self.elements[element];
         element.current &= !(1 << memory);
         element.forget(memory);
         element.users[memory].cleared = false;
-        if element.pending.iter().all(|(guard, _)| started & bit(*guard) == 0) {
-            element.fall_back();
-        }
         if element.content == Content::Written && element.current == 0 {
             element.content = Content::Lost;
         }

@@ -184,8 +184,7 @@ impl Drive<'_> {
             self.engine.will_abandon(id);
         }
         self.engine.lose(id, Why::new(LOST), &mut self.turn);
-        let started = self.running.iter().fold(0, |set, running| set | crate::account::bit(running.at));
-        self.account.lost(context, &touched, started);
+        self.account.lost(context, &touched);
         for &(root, memory) in touched.iter().filter(|(_, memory)| *memory == 0) {
             // The next allocation there is a fresh one.
             let elements = self.program.elements_of(root);
