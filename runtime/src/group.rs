@@ -16,7 +16,6 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_backend::Aspect;
 use windlass_kernel::{DeviceCopy, IndexRange, LaunchRange, bytes_of};
 
 pub(crate) use accessor::Window;
@@ -150,8 +149,8 @@ impl<'g> CommandGroup<'g> {
     /// waits for another may wait for ever. If one of them fails, the data is unusable until
     /// it is overwritten.
     ///
-    /// Only for buffers that [stay in shared memory](crate::Queue::buffer_in), of devices that have [`Aspect::FineMemory`], and where there
-    /// are several in a context [`Aspect::SharedAtomics`],
+    /// Only for buffers that [stay in shared memory](crate::Queue::buffer_in), of devices that have [`Aspect::FineMemory`](crate::Aspect::FineMemory), and where there
+    /// are several in a context [`Aspect::SharedAtomics`](crate::Aspect::SharedAtomics),
     /// and for kernels that update the data by atomic operations, or reach it by its address: a kernel that just writes elements, a copy
     /// and a fill are refused, since what they would leave is not defined.
     ///

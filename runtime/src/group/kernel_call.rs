@@ -162,7 +162,7 @@ impl<'g> KernelCall<'g> {
     #[doc(hidden)]
     pub fn atomic_view_argument<const D: usize>(mut self, argument: Argument<'g>) -> Self {
         self.atomics |= bit(self.args.len());
-        self.view_argument(argument)
+        self.view_argument::<D>(argument)
     }
 
     /// The next argument of a `#[kernel]` function, and its extents.

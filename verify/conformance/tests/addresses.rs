@@ -243,3 +243,28 @@ fn levels_of_shared_memory_are_told() {
         assert!(queue.memory_kinds().contains(&MemoryKind::Shared), "{device}");
     }
 }
+
+#[windlass::kernel]
+fn tally(counts: &[AtomicU32]) {
+    counts[global_id(0) % 4].fetch_add(1, Relaxed);
+}
+
+/// Kernels in Rust take it where they change it by atomic operations, on the host, too.
+#[test]
+fn kernels_in_rust_change_it_at_the_same_time() -> Result<()> {
+    let mut queues = queues();
+    queues.push(Queue::blocking_on(Device::host())?);
+    for queue in queues.iter().filter(|queue| queue.device().has(Aspect::FineMemory)) {
+        let counts = queue.blocking_buffer_in::<u32, 1>(MemoryKind::Shared, 4)?;
+        let add = || queue.submit(|cg| cg.parallel_for(400, tally(cg.concurrent(&counts))));
+        if let Err(refused) = add() {
+            assert!(refused.is_unsupported(), "{refused}");
+            continue;
+        }
+        for _ in 0..9 {
+            add()?;
+        }
+        assert_eq!(counts.host_read().blocking_wait()?[..], [1000; 4], "{}", queue.device());
+    }
+    Ok(())
+}
