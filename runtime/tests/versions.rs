@@ -149,6 +149,8 @@ fn d04_a_context_of_its_own_is_a_memory_domain_of_its_own() {
     let there = rig.stats();
     assert_eq!((there.transfers, there.bytes_moved), (1, 4000));
     assert_eq!(contents(&x), [3; 1000]);
+    assert_eq!(rig.stats().transfers, 1, "the host has it where it is");
+    wait(look(&rig.queue, &x).0).unwrap();
     let back = rig.stats();
     assert_eq!((back.transfers, back.bytes_moved), (2, 8000));
     // Both copies are good now: nothing moves for readers on either side.
