@@ -145,13 +145,12 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// The group's work-items change the data at the same time as those of other groups that ask for it in this way: such groups are not
-    /// ordered among themselves, and behind and ahead of all others as if they wrote it. They may run at the same time, or in any order: one that
-    /// waits for another may wait for ever. If one of them fails, the data is unusable until
-    /// it is overwritten.
+    /// ordered among themselves, and behind and ahead of all others as if they wrote it. They may run at the same time, or in any
+    /// order: one that waits for another may wait for ever. If one of them fails, the data is unusable until it is overwritten.
     ///
-    /// Only for buffers that [stay in shared memory](crate::Queue::buffer_in), of devices that have [`Aspect::FineMemory`](crate::Aspect::FineMemory), and where there
-    /// are several in a context [`Aspect::SharedAtomics`](crate::Aspect::SharedAtomics),
-    /// and for kernels that update the data by atomic operations, or reach it by its address: a kernel that just writes elements, a copy
+    /// Only for buffers that [stay in shared memory](crate::Queue::buffer_in), of devices that have
+    /// [`Aspect::FineMemory`](crate::Aspect::FineMemory), and where there are several in a context
+    /// [`Aspect::SharedAtomics`](crate::Aspect::SharedAtomics), and for kernels that update the data by atomic operations, or reach it by its address: a kernel that just writes elements, a copy
     /// and a fill are refused, since what they would leave is not defined.
     ///
     /// ```

@@ -299,15 +299,16 @@ impl<'a> Handover<'a> {
 /// It is tried, since drivers do more than OpenCL promises, which is to show host memory only between a mapping and its end: those for
 /// processors, which use the same memory anyhow, do it at any time. Oclgrind does not. And some do less.
 fn is_seen(queue: &Queue, make: impl Fn(usize) -> std::result::Result<Memory, BackendError>) -> bool {
-    const BYTES: usize = 8192;
     let tried = || -> std::result::Result<bool, BackendError> {
-        let (a, b) = (make(BYTES)?, make(BYTES)?);
+        let (a, b) = (make(8192)?, make(8192)?);
+        // As much as was made, which may be more.
+        let bytes = a.bytes();
         let values = || (0..=u8::MAX).cycle();
-        queue.fill(a.buffer(), &[0xA5; GRANULE], 0, BYTES, &WaitList::default())?;
+        queue.fill(a.buffer(), &[0xA5; GRANULE], 0, bytes, &WaitList::default())?;
         queue.finish()?;
         let filled = a.show(queue, |bytes| bytes.iter().all(|byte| byte.get() == 0xA5))?;
         a.show(queue, |bytes| bytes.iter().zip(values()).for_each(|(byte, value)| byte.set(value)))?;
-        queue.copy((a.buffer(), 0), (b.buffer(), 0), BYTES, &WaitList::default())?;
+        queue.copy((a.buffer(), 0), (b.buffer(), 0), bytes, &WaitList::default())?;
         queue.finish()?;
         let copied =
             b.show(queue, |bytes| bytes.iter().zip(values()).all(|(byte, value)| byte.get() == value))?;

@@ -150,11 +150,12 @@ fn memory_without_addresses_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Processors work on a program's own elements where they are.
+/// Processors work on a program's own elements where they are. Seen to fail where the trial looked at bytes that it had not filled.
 #[test]
 fn a_processor_works_on_memory_of_the_programs() -> Result<()> {
     for queue in queues().into_iter().filter(|queue| queue.device().kind() == DeviceKind::Cpu) {
-        for kind in [MemoryKind::Host, MemoryKind::Device] {
+        let mut in_place = false;
+        for kind in [MemoryKind::Device, MemoryKind::Host] {
             // Large allocations of the system's begin 16 bytes into a page.
             let elements = vec![1_u32; 1 << 20];
             let start = elements.as_ptr().addr();
@@ -162,8 +163,9 @@ fn a_processor_works_on_memory_of_the_programs() -> Result<()> {
             queue.submit(|cg| cg.fill(&cg.write(&x.range(1..)), 9))?;
             let Ok(read) = x.host_read().blocking_wait() else { continue };
             assert_eq!((read[0], read[1], read[(1 << 20) - 1]), (1, 9, 9));
-            let is_there = read.as_ptr().addr() == start;
-            eprintln!("{} ({kind}): in place: {is_there}", queue.device());
+            // The host reads a device's own memory only where that is the host's.
+            in_place |= kind == MemoryKind::Device;
+            assert_eq!(read.as_ptr().addr() == start, in_place, "{} ({kind})", queue.device());
         }
     }
     Ok(())
