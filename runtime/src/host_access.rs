@@ -116,7 +116,14 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let node = inner.enter_with(calls, |state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
-            let plan = GuardPlan { root: binding.root, bounds, mode, in_heap: self.in_heap, work };
+            let plan = GuardPlan {
+                root: binding.root,
+                bounds,
+                mode,
+                in_heap: self.in_heap,
+                behind_readers: false,
+                work,
+            };
             Ok::<_, Error>(state.engine.plan_guard(plan, &mut spare, turn))
         })?;
         inner.watch.start(inner);

@@ -29,6 +29,8 @@ pub struct GuardPlan<W> {
     pub mode: Mode,
     /// It wants them in the heap, also where they are elsewhere within the host's reach.
     pub in_heap: bool,
+    /// It comes after readers before it too, if it only reads: who evicts waits for all that use the memory.
+    pub behind_readers: bool,
     /// What the node does.
     pub work: W,
 }
@@ -56,7 +58,7 @@ impl<S: Shell> Engine<S> {
         spare: &mut Option<S::Memory>,
         turn: &mut Turn<S>,
     ) -> NodeId {
-        let GuardPlan { root, bounds, mode, in_heap, work } = plan;
+        let GuardPlan { root, bounds, mode, in_heap, behind_readers, work } = plan;
         let memory = if in_heap {
             self.memory_of(Place::Host, root)
         } else {
@@ -72,7 +74,7 @@ impl<S: Shell> Engine<S> {
         self.nodes[id].keeps_previous = true;
         self.nodes[id].is_guard = true;
         let mut preds = self.take_scratch();
-        self.users_everywhere(root, &bounds, mode.writes(), &mut preds);
+        self.users_everywhere(root, &bounds, mode.writes() || behind_readers, &mut preds);
         let access = Access { root, bounds, mode };
         let usable = self.hand_over(id, &access, turn);
         if usable && !self.doom_by_content(id, &access) {

@@ -38,6 +38,7 @@
 mod access;
 mod boxes;
 mod edges;
+mod evict;
 mod guard;
 mod hazard;
 mod ids;

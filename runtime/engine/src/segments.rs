@@ -208,6 +208,14 @@ impl<C: Clone + PartialEq> Segment<C> {
         !self.replicas.iter().any(|r| r.valid)
     }
 
+    /// A memory has no copy any more; nobody uses it.
+    pub(super) fn forget_copy(&mut self, memory: MemoryId, read_sets: &mut Slab<ReadSet>) {
+        for replica in self.replicas.iter_mut().filter(|replica| replica.memory == memory) {
+            replica.leave_read_sets(read_sets);
+        }
+        self.replicas.retain(|replica| replica.memory != memory);
+    }
+
     /// A guard has ended. If it `wrote`, the copies kept in reserve for it are stale for good. If not, they are
     /// valid again, or stay in reserve for the next guard.
     pub(super) fn end_guard(&mut self, guard: NodeId, wrote: bool) {
@@ -448,6 +456,10 @@ impl<C: Clone + PartialEq> Segments<C> {
             leave_read_sets(&segment, read_sets);
             segment.content.become_other(Content::Never, causes);
         }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Segment<C>> {
+        self.list.iter()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Segment<C>> {

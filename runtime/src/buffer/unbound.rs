@@ -96,7 +96,14 @@ impl Unbound {
     ) {
         for accessor in self.accessors.drain(..) {
             let work = Work::Guard(accessor.guard.clone());
-            let plan = GuardPlan { root, bounds: accessor.bounds, mode: accessor.mode, in_heap: true, work };
+            let plan = GuardPlan {
+                root,
+                bounds: accessor.bounds,
+                mode: accessor.mode,
+                in_heap: true,
+                behind_readers: false,
+                work,
+            };
             let node = state.engine.plan_guard(plan, &mut None, turn);
             *lock(&accessor.place) = Some((inner.clone(), node));
         }

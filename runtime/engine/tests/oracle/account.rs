@@ -4,6 +4,7 @@
 
 mod copies;
 mod ends;
+mod evicted;
 mod guards;
 
 use windlass_engine::{Allocate, HEAP, Outcome, Step, Transfer};

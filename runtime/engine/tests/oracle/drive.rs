@@ -2,6 +2,7 @@
 //! only what the engine enforces.
 
 mod end;
+mod evict;
 mod host;
 mod lanes;
 mod submit;
@@ -211,6 +212,8 @@ pub(super) struct Drive<'a> {
     allocated: u32,
     freed: u32,
     actions: Vec<Action>,
+    /// Says what is evicted; none where nothing is.
+    whims: Option<Rng>,
     pub(super) log: Option<Vec<String>>,
 }
 
@@ -257,6 +260,7 @@ impl<'a> Drive<'a> {
             allocated: 0,
             freed: 0,
             actions: Vec::new(),
+            whims: evict::whims(schedule),
             log: None,
             engine,
         };
@@ -370,6 +374,7 @@ impl<'a> Drive<'a> {
 
     /// One thing happens, if anything can.
     fn step(&mut self, planned: usize) -> Result<bool, Fault> {
+        self.evict()?;
         self.collect(planned);
         if self.actions.is_empty() {
             return self.sentinel();

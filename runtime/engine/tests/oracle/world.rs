@@ -30,10 +30,7 @@ pub(super) struct Sequential {
 impl World {
     pub(super) fn new(program: &Program) -> Self {
         let heap = Self::first(program);
-        let fresh = |(m, memory): (usize, &Memory)| match memory.zeroed {
-            true => vec![0; heap.len()],
-            false => (0..heap.len()).map(|e| mix(0x2bb15 + m as u64, e as u64)).collect(),
-        };
+        let fresh = |(m, memory): (usize, &Memory)| (0..heap.len()).map(|e| fresh(memory, m, e)).collect();
         let rest: Vec<Vec<u64>> = program.memories.iter().enumerate().map(fresh).collect();
         let mut world = World { tokens: std::iter::once(heap).chain(rest).collect() };
         for (at, root) in program.roots.iter().enumerate() {
@@ -53,6 +50,12 @@ impl World {
             all.extend((0..root.len()).map(|e| if root.data { mix(at as u64, e as u64) } else { 0 }));
         }
         all
+    }
+
+    /// A root has no memory there any more, and what it gets next is fresh.
+    pub(super) fn forget(&mut self, program: &Program, root: usize, memory: usize) {
+        let shape = &program.memories[memory - 1];
+        program.elements_of(root).for_each(|e| self.tokens[memory][e] = fresh(shape, memory - 1, e));
     }
 
     /// Runs an item where it works; says what it saw.
@@ -149,6 +152,11 @@ impl World {
         }
         Sequential { seen, tokens }
     }
+}
+
+/// What fresh memory holds.
+fn fresh(memory: &Memory, at: usize, e: usize) -> u64 {
+    if memory.zeroed { 0 } else { mix(0x2bb15 + at as u64, e as u64) }
 }
 
 /// What memory that is pinned for an element holds before anything is copied there.

@@ -220,7 +220,14 @@ fn decision_22_a_guard_has_its_data_where_the_host_reaches_it() {
     s.group("again").on(cpu).writes(b).submit();
     s.moved();
     let work = Job::Named("taken");
-    let plan = GuardPlan { root: b, bounds: line(0..64), mode: Mode::ReadWrite, in_heap: true, work };
+    let plan = GuardPlan {
+        root: b,
+        bounds: line(0..64),
+        mode: Mode::ReadWrite,
+        in_heap: true,
+        behind_readers: false,
+        work,
+    };
     let taken = s.engine.plan_guard(plan, &mut None, &mut s.turn);
     s.absorb();
     assert_eq!((memory(&s, taken), s.moved().len()), (HEAP, 1));

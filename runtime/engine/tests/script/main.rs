@@ -7,6 +7,7 @@
 mod costs;
 mod data;
 mod ends;
+mod evict;
 mod group;
 mod guards;
 mod lanes;
@@ -232,10 +233,19 @@ impl Script {
         mode: Mode,
         spare: &mut Option<u32>,
     ) -> NodeId {
-        let plan = GuardPlan { root, bounds, mode, in_heap: false, work: Job::Named(name) };
+        let plan =
+            GuardPlan { root, bounds, mode, in_heap: false, behind_readers: false, work: Job::Named(name) };
         let id = self.engine.plan_guard(plan, spare, &mut self.turn);
         self.absorb();
         id
+    }
+
+    /// Gives up a buffer's allocation in a device's memory, if it may go.
+    fn evict(&mut self, root: RootId, device: DeviceId) -> bool {
+        let memory = self.engine.device_memory(device);
+        let gone = self.engine.evict(root, memory, &mut self.turn);
+        self.absorb();
+        gone
     }
 
     /// Works off what the engine asks for.

@@ -183,4 +183,33 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(4176), OnData(4176)],
         changes: &[("settle.rs", "if wrote || beside || last {", "if wrote || last {")],
     },
+    Fault {
+        what: "memory is evicted that somebody counts on",
+        found: &[Seed(11), OnData(11)],
+        changes: &[("evict.rs", "node.uses.iter().any(|used|", "false && node.uses.iter().any(|used|")],
+    },
+    Fault {
+        what: "the only copy is evicted",
+        found: &[Seed(21), OnData(21)],
+        changes: &[("evict.rs", "copy.valid && copy.memory != memory", "copy.valid")],
+    },
+    Fault {
+        what: "what is known of a copy outlives its memory",
+        found: &[Seed(3565), OnData(3565)],
+        changes: &[("evict.rs", "segment.forget_copy(memory, read_sets)", "_ = (&segment, &read_sets)")],
+    },
+    Fault {
+        what: "who evicts does not wait for readers",
+        found: &[Script("evict::a_guard_behind_readers_waits_for_all_that_use_the_memory")],
+        changes: &[(
+            "guard.rs",
+            "mode.writes() || behind_readers",
+            "mode.writes() || behind_readers && false",
+        )],
+    },
+    Fault {
+        what: "poison that is cleared shows what other buffers had there",
+        found: &[Script("evict::poison_that_is_cleared_shows_nothing_of_others")],
+        changes: &[("evict.rs", "zeroed && !(memory == HEAP", "!(memory == HEAP")],
+    },
 ];

@@ -19,7 +19,14 @@ impl Drive<'_> {
             Kind::Guard => {
                 let (root, bounds, mode) = spec.accesses[0];
                 let in_heap = spec.in_heap;
-                let plan = GuardPlan { root: self.roots[root], bounds, mode, in_heap, work: Work::Item };
+                let plan = GuardPlan {
+                    root: self.roots[root],
+                    bounds,
+                    mode,
+                    in_heap,
+                    behind_readers: false,
+                    work: Work::Item,
+                };
                 self.engine.plan_guard(plan, &mut None, &mut self.turn)
             }
             Kind::Group(_) => self.submit_group(item, device),

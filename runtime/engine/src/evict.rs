@@ -1,0 +1,99 @@
+//! Giving up one of a root's allocations because the program asks for it, and taking what is there for good after a failure.
+//!
+//! Both change what is known of copies between two turns, and order nothing by themselves: who wants them at a place of the
+//! submission order holds a guard meanwhile.
+
+use smallvec::SmallVec;
+
+use super::boxes::Box3;
+use super::ids::MemoryId;
+use super::segments::{Content, Segment};
+use super::{Engine, HEAP, RootId, Shell, Slot, Turn};
+
+impl<S: Shell> Engine<S> {
+    /// Gives up a root's allocation in a device's memory, if it may go: it is there, nobody who has not settled uses it, and what it
+    /// holds is current elsewhere too, or will be. Says whether it has. The next user in that memory finds it as if the root had
+    /// never been there.
+    ///
+    /// The copy in the heap is what others are made of, and a root that stays in one memory has no other: those never go.
+    pub fn evict(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) -> bool {
+        if memory == HEAP || !self.may_go(root, memory) {
+            return false;
+        }
+        let Engine { roots, read_sets, nodes, .. } = self;
+        let entry = &mut roots[root];
+        let at = entry.slots.iter().position(|(of, slot)| *of == memory && matches!(slot, Slot::Ready(_)));
+        let Some((_, Slot::Ready(allocation))) = at.map(|at| entry.slots.swap_remove(at)) else {
+            return false;
+        };
+        // Only after the slot: a copy without an allocation, for however short a time, would be taken for one.
+        entry.segments.iter_mut().for_each(|segment| segment.forget_copy(memory, read_sets));
+        let extent = entry.extent;
+        let all = entry.segments.overlapping(&extent);
+        entry.segments.tidy(&all, nodes, read_sets);
+        turn.freed.push(allocation);
+        self.slot_is_gone(memory, None);
+        self.look_for_unused(turn);
+        true
+    }
+
+    fn may_go(&self, root: RootId, memory: MemoryId) -> bool {
+        let Some(entry) = self.roots.get(root).filter(|root| root.home.is_none()) else { return false };
+        // A node that was planned counts on the memory whether it has begun or not: its uses say so from then on.
+        let is_used = |(_, node): (_, &super::Node<S>)| {
+            node.uses.iter().any(|used| used.root == root && used.memory == memory)
+        };
+        let is_elsewhere = |segment: &Segment<S::Cause>| match segment.content {
+            Content::Written => segment.replicas.iter().any(|copy| copy.valid && copy.memory != memory),
+            Content::Never | Content::Poisoned(_) => true,
+        };
+        entry.allocation(memory).is_some()
+            && entry.segments.iter().all(is_elsewhere)
+            && !self.nodes.iter().any(is_used)
+    }
+
+    /// Takes for good what is left of data whose author failed: where that worked, if it did, or else where the root has been
+    /// before. What has no memory that can be shown reads as zeros again.
+    pub fn clear_poison(&mut self, root: RootId, bounds: &Box3, turn: &mut Turn<S>) {
+        let fit = self.memories_fit_to_show(root);
+        let Engine { roots, read_sets, nodes, .. } = self;
+        let Some(entry) = roots.get_mut(root) else { return };
+        let inside = entry.segments.carve(bounds, read_sets);
+        for &at in &inside {
+            let segment = entry.segments.get_mut(at);
+            if segment.content.poison().is_none() {
+                continue;
+            }
+            segment.author = None;
+            segment.guards.clear();
+            let worked_in = segment.replicas.iter().find(|copy| copy.valid).map(|copy| copy.memory);
+            let shown = worked_in.filter(|memory| fit.contains(memory)).or(fit.first().copied());
+            let content = if shown.is_some() { Content::Written } else { Content::Never };
+            segment.content.become_other(content, &mut turn.causes);
+            for copy in &mut segment.replicas {
+                (copy.valid, copy.valid_unless, copy.cleared) = (shown.is_none(), None, false);
+            }
+            if let Some(memory) = shown {
+                segment.replica_mut(memory).valid = true;
+            }
+        }
+        entry.segments.tidy(&inside, nodes, read_sets);
+    }
+
+    /// Where an allocation of a root holds the root's own bytes or zeros throughout, the heap first. Elsewhere it may hold what was
+    /// another root's, wherever nobody has written it.
+    fn memories_fit_to_show(&self, root: RootId) -> SmallVec<[MemoryId; 2]> {
+        let Some(entry) = self.roots.get(root).filter(|root| root.stuck.is_none()) else {
+            return SmallVec::new();
+        };
+        let is_fit = |memory: MemoryId| {
+            let zeroed = self.memories[memory.0 as usize].traits.zeroed;
+            zeroed && !(memory == HEAP && entry.shows_others()) && self.lost_with(memory).is_none()
+        };
+        let ready = entry.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Ready(_)));
+        let mut fit: SmallVec<[MemoryId; 2]> =
+            ready.map(|(memory, _)| *memory).filter(|memory| is_fit(*memory)).collect();
+        fit.sort_unstable();
+        fit
+    }
+}
