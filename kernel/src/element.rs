@@ -43,3 +43,8 @@ pub fn bytes_of<T: DeviceCopy>(value: &T) -> &[u8] {
 pub fn slice_bytes<T: DeviceCopy>(slice: &[T]) -> &[u8] {
     bytemuck::cast_slice(slice)
 }
+
+/// The bytes of a slice's elements, to be written: every pattern is an element.
+pub fn slice_bytes_mut<T: DeviceCopy>(slice: &mut [T]) -> &mut [u8] {
+    bytemuck::cast_slice_mut(slice)
+}

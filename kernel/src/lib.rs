@@ -24,7 +24,7 @@ mod view;
 mod way;
 
 pub use body::Body;
-pub use element::{DeviceCopy, bytes_of, slice_bytes};
+pub use element::{DeviceCopy, bytes_of, slice_bytes, slice_bytes_mut};
 pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
 pub use image::{

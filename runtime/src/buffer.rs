@@ -1,8 +1,14 @@
 //! Buffers: data that belongs to no device, and is wherever it is needed.
 
+mod attached;
+#[cfg(feature = "bytes")]
+mod bytes;
+mod explicit;
+mod grid;
 mod image;
 mod placed;
 mod region;
+mod reinterpret;
 mod root;
 mod unbound;
 
@@ -15,6 +21,7 @@ use smallvec::SmallVec;
 use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::{DeviceCopy, Extent, RawSpan, Word};
 
+pub(crate) use attached::Attached;
 pub use image::{Image, Texel};
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
@@ -49,16 +56,23 @@ use windlass_engine::{Box3, Mode};
 pub struct Buffer<T, const D: usize = 1> {
     root: Arc<Root>,
     window: Window,
+    /// What all handles share, where the data is wanted back when they are gone.
+    attached: Option<Arc<Attached>>,
     marker: PhantomData<fn() -> T>,
 }
 
-/// A box of a root's elements, outermost first, in the forms in which groups want it.
+/// Which of a root's bytes a buffer shows, and as what elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    bounds: Box3,
+    /// In the root's elements, outermost first, where it shows those in the root's own shape.
+    bounds: Option<Box3>,
     /// Of the first element, in bytes.
     offset: usize,
     extent: Extent,
+    /// By which its elements are shared on the host.
+    word: Word,
+    /// Its elements are of another type than the root's.
+    is_cast: bool,
     /// Why this is no window: told when it is used, so that views chain without `?`.
     problem: Option<Arc<str>>,
 }
@@ -113,15 +127,18 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         if problem.is_some() {
             shape = [1, 1, 0];
         }
-        let root = Root::new(shape, size_of::<T>(), Word::of::<T>(), data);
+        let root = Root::new::<T>(shape, data);
         Buffer {
             root: Arc::new(like(root)),
             window: Window {
-                bounds: Box3 { lo: [0; 3], hi: shape },
+                bounds: Some(Box3 { lo: [0; 3], hi: shape }),
                 offset: 0,
                 extent: Extent { size: shape, pitch: [shape[1] * shape[2], shape[2]] },
+                word: Word::of::<T>(),
+                is_cast: false,
                 problem,
             },
+            attached: None,
             marker: PhantomData,
         }
     }
@@ -150,14 +167,15 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
                 });
                 continue;
             }
-            window.bounds.lo[d] += from;
-            window.bounds.hi[d] = window.bounds.lo[d] + (to - from);
+            if let Some(bounds) = &mut window.bounds {
+                bounds.lo[d] += from;
+                bounds.hi[d] = bounds.lo[d] + (to - from);
+            }
+            let [slice, row] = window.extent.pitch;
+            window.offset += from * [slice, row, 1][d] * size_of::<T>();
             window.extent.size[d] = to - from;
         }
-        let [slice, row] = window.extent.pitch;
-        let lo = window.bounds.lo;
-        window.offset = (lo[0] * slice + lo[1] * row + lo[2]) * size_of::<T>();
-        Buffer { root: self.root.clone(), window, marker: PhantomData }
+        Buffer { root: self.root.clone(), window, attached: self.attached.clone(), marker: PhantomData }
     }
 
     /// How many elements it has.
@@ -280,15 +298,27 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     #[track_caller]
     pub fn into_vec(self) -> impl Future<Output = Result<Vec<T>>> + Send {
         let access = self.host_write().in_heap();
-        let Buffer { root, window, .. } = self;
+        let Buffer { root, window, attached, .. } = self;
         async move {
-            let whole = window.bounds == Box3 { lo: [0; 3], hi: root.shape() };
+            let whole = root.is_whole(&window, size_of::<T>());
             let guard = access.await?;
-            match whole && Arc::strong_count(&root) == 1 + guard.root_handles() {
+            // Whoever wants the data back gets it from here on; a buffer that is attached keeps its memory until then.
+            let is_last = attached.is_none() && Arc::strong_count(&root) == 1 + guard.root_handles();
+            match whole && is_last {
                 true => Ok(guard.take_vec()),
                 false => Ok(guard.to_vec()),
             }
         }
+    }
+
+    /// Whether its elements are of another type than the buffer's own, of which this is a view.
+    pub(crate) fn is_cast(&self) -> bool {
+        self.window.is_cast
+    }
+
+    /// Whether its elements are shared by words that are smaller than their alignment.
+    pub(crate) fn is_atomic_in_parts(&self) -> bool {
+        self.window.word != Word::of::<T>()
     }
 
     pub(crate) fn root(&self) -> &Arc<Root> {
@@ -299,11 +329,67 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     pub(crate) fn binding(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> Result<Binding> {
         self.check()?;
         let root = self.root.bind(inner, at)?;
-        let Window { offset, extent, .. } = self.window;
-        let is_whole = self.window.bounds == Box3 { lo: [0; 3], hi: self.root.shape() };
-        let image =
-            self.root.is_image().then_some(if is_whole { ImagePart::Whole } else { ImagePart::Portion });
-        Ok(Binding { root, offset, extent, element: size_of::<T>() as u32, word: self.root.word(), image })
+        let Window { offset, extent, word, is_cast, .. } = self.window;
+        let of_image = || if self.is_whole() { ImagePart::Whole } else { ImagePart::Portion };
+        let image = self.root.is_image().then(of_image);
+        Ok(Binding { root, offset, extent, element: size_of::<T>() as u32, word, is_cast, image })
+    }
+
+    /// Its bytes.
+    fn bytes(&self) -> windlass_backend::Region {
+        window_region(self.window.offset, &self.window.extent, size_of::<T>())
+    }
+
+    /// Whether it shows all of its root.
+    fn is_whole(&self) -> bool {
+        self.root.is_whole(&self.window, size_of::<T>())
+    }
+
+    /// A handle to all of the root that this one shows a part of, whatever its elements are.
+    fn whole(&self) -> Buffer<u8> {
+        let bytes = self.root.bytes();
+        let window = Window {
+            bounds: None,
+            offset: 0,
+            extent: Extent::line(bytes),
+            word: Word::B1,
+            is_cast: true,
+            problem: self.window.problem.clone(),
+        };
+        Buffer { root: self.root.clone(), window, attached: None, marker: PhantomData }
+    }
+
+    /// Has order and validity kept for pages of so many elements in each dimension, and not for single ones: a use of a part of a
+    /// page counts as one of all of it. Groups that use parts of one page come one after the other, and what is moved is whole pages;
+    /// in return less is kept of a buffer of which many parts are used.
+    ///
+    /// For the only handle of a buffer that no queue has used; else it is refused when it is used.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::new().await?;
+    /// let image = Buffer::<f32, 2>::new([1024, 1024]).with_pages([64, 64]);
+    /// queue.submit(|cg| cg.fill(&cg.write(&image.range((3..5, 60..70))), 1.0))?.await?;
+    /// assert_eq!(image.host_read().await?[[4, 65]], 1.0);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub fn with_pages(mut self, page: impl Shape<D>) -> Self {
+        let mut size = [1; 3];
+        size[3 - D..].copy_from_slice(&page.extent());
+        let taken = match Arc::get_mut(&mut self.root) {
+            _ if size.contains(&0) => Err(format!("pages of {:?} elements", &size[3 - D..])),
+            Some(root) => root.take_pages(size),
+            None => Err("pages for a buffer that has other handles".into()),
+        };
+        if let Err(problem) = taken {
+            let why = format!(
+                "{problem}: they are given where a buffer is made, and have an element in each dimension"
+            );
+            self.window.problem.get_or_insert_with(|| why.into());
+        }
+        self
     }
 
     /// Says why this is no part of its buffer, if it is none.
@@ -317,8 +403,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// A place among the host accessors of a buffer that has no runtime. `None` if it has one.
     pub(crate) fn enter_early(&self, mode: Mode, at: &'static Location<'static>) -> Result<Option<Early>> {
         self.check()?;
-        let region = window_region(self.window.offset, &self.window.extent, size_of::<T>());
-        let bounds = self.root.units(&self.window.bounds, &region);
+        let bounds = self.root.units(&self.window, size_of::<T>());
         // All there is, is on the host: nothing would be fetched.
         let mode = if mode == Mode::Overwrite { Mode::ReadWrite } else { mode };
         Ok(Early::enter(&self.root, bounds, mode, at))
@@ -326,13 +411,13 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
 
     /// The elements in host memory that is the buffer's.
     pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<RawSpan> {
-        let Window { offset, extent, .. } = self.window;
-        window_span(memory, offset, extent, size_of::<T>(), self.root.word())
+        let Window { offset, extent, word, .. } = self.window;
+        window_span(memory, offset, extent, size_of::<T>(), word)
     }
 
     /// The window in the engine's units, with the mode that each piece is used in.
     pub(crate) fn pieces(&self, binding: &Binding, mode: Mode, each: impl FnMut(Box3, Mode)) {
-        self.root.pieces(&self.window.bounds, binding, mode, each);
+        self.root.pieces(&self.window, binding, mode, each);
     }
 
     /// The window as one box, for a host accessor: one that shares a granule with its neighbours keeps what is there.
@@ -377,7 +462,12 @@ impl<T: DeviceCopy> From<Vec<T>> for Buffer<T, 1> {
 
 impl<T, const D: usize> Clone for Buffer<T, D> {
     fn clone(&self) -> Self {
-        Buffer { root: self.root.clone(), window: self.window.clone(), marker: PhantomData }
+        Buffer {
+            root: self.root.clone(),
+            window: self.window.clone(),
+            attached: self.attached.clone(),
+            marker: PhantomData,
+        }
     }
 }
 

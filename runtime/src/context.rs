@@ -2,12 +2,13 @@
 
 use std::any::Any;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use windlass_backend::{Context as NativeContext, ContextSpec};
+use windlass_backend::{AtomicOrders, AtomicScopes, Context as NativeContext, ContextSpec};
 
-use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::device::{Device, Platform};
+use crate::error::{Error, Kind, Result};
 use crate::runtime::Runtime;
 use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::shell::devices::DeviceData;
@@ -47,9 +48,7 @@ impl Context {
         }
         let of_platform = |d: &Device| d.data.at;
         if let Some(other) = devices.iter().find(|d| of_platform(d) != of_platform(first)) {
-            return Err(Error::invalid(format!(
-                "{first} and {other} are of different platforms, and a context has devices of one"
-            )));
+            return Err(Error::new(Kind::MixedPlatforms([first.to_string(), other.to_string()])));
         }
         let runtime = first.runtime().clone();
         let data: Vec<_> = devices.iter().map(|d| d.data.clone()).collect();
@@ -64,9 +63,36 @@ impl Context {
         inner.off_thread(move || Context::blocking_open(&devices)).await
     }
 
+    /// The platform of its devices.
+    pub fn platform(&self) -> Platform {
+        self.devices().swap_remove(0).platform()
+    }
+
     /// Its devices.
     pub fn devices(&self) -> Vec<Device> {
         self.shared.devices().map(|data| Device::new(self.runtime.clone(), data.clone())).collect()
+    }
+
+    /// The strongest orders that atomic operations have on all its devices.
+    ///
+    /// ```
+    /// use windlass::{AtomicOrders, AtomicScopes, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// assert_eq!(context.atomic_orders(), AtomicOrders::SequentiallyConsistent);
+    /// assert!(context.atomic_scopes() >= AtomicScopes::WorkGroup);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn atomic_orders(&self) -> AtomicOrders {
+        let orders = self.shared.devices().map(|device| device.info.atomic_orders);
+        orders.min().unwrap_or(AtomicOrders::Relaxed)
+    }
+
+    /// How far atomic operations reach on all its devices.
+    pub fn atomic_scopes(&self) -> AtomicScopes {
+        let scopes = self.shared.devices().map(|device| device.info.atomic_scopes);
+        scopes.min().unwrap_or(AtomicScopes::WorkGroup)
     }
 
     /// Gives the context up: its device hangs, or has become too slow to wait for. Everything on it fails as if the device were
@@ -132,6 +158,20 @@ impl Context {
     }
 }
 
+/// Handles to one open context are the same.
+impl PartialEq for Context {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+impl Eq for Context {}
+
+impl Hash for Context {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.shared).hash(state);
+    }
+}
+
 impl fmt::Display for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shared.fmt(f)
@@ -148,7 +188,13 @@ impl fmt::Debug for Context {
 pub(crate) fn open(runtime: &Runtime, devices: &[Arc<DeviceData>], own: bool) -> Result<Arc<ContextShared>> {
     let told = Arc::new(ContextLoss::new(runtime.inner()));
     let keys = devices.iter().map(|d| d.info.key.clone()).collect();
-    let native = runtime.open_native(devices[0].at.0, ContextSpec::new(keys, told.clone()))?;
+    let native = runtime.open_native(devices[0].at.0, ContextSpec::new(keys, told.clone()));
+    let native = native.map_err(|why| match devices.len() > 1 && why.is_of_native_call() {
+        true => {
+            Error::new(Kind::NotShareable { devices: devices.iter().map(|d| d.to_string()).collect(), why })
+        }
+        false => why,
+    })?;
     let opened = ContextShared::new(runtime.inner(), native, &told, devices, own)?;
     devices.iter().for_each(|device| runtime.probe(device));
     Ok(opened)

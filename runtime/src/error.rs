@@ -66,12 +66,23 @@ pub(crate) enum Kind {
         reason: String,
     },
     NoDevice(String),
+    MixedPlatforms([String; 2]),
+    /// One context cannot have these devices together.
+    NotShareable {
+        devices: Vec<String>,
+        why: Error,
+    },
     OtherRuntime {
         first: &'static Location<'static>,
     },
     Aliased(String),
     Saturated {
         limit: u32,
+    },
+    /// By two queues, one after the other.
+    RefusedTwice {
+        by: [String; 2],
+        why: [Error; 2],
     },
     WouldBlock,
     Cancelled,
@@ -103,6 +114,7 @@ pub(crate) enum Kind {
 pub(crate) enum UserCode {
     HostTask,
     Outside,
+    WriteBack,
 }
 
 impl fmt::Display for UserCode {
@@ -110,6 +122,7 @@ impl fmt::Display for UserCode {
         f.write_str(match self {
             UserCode::HostTask => "a host task",
             UserCode::Outside => "a future given to `after`",
+            UserCode::WriteBack => "a closure given to `with_write_back`",
         })
     }
 }
@@ -190,6 +203,12 @@ impl Error {
         Self::new(Kind::Other(Foreign::new(error.into())))
     }
 
+    /// A backend or its driver refused something, and the device is there.
+    pub(crate) fn is_of_native_call(&self) -> bool {
+        use BackendError::{Native, Unsupported};
+        matches!(self.kind(), Kind::Backend { error: Unsupported(_) | Native { .. }, .. })
+    }
+
     pub(crate) fn is_same(&self, other: &Error) -> bool {
         Arc::ptr_eq(&self.told.kind, &other.told.kind)
     }
@@ -197,7 +216,10 @@ impl Error {
     /// The caller asked for something that makes no sense: a range outside its buffer, arguments that do not fit, a
     /// buffer of another runtime.
     pub fn is_invalid_input(&self) -> bool {
-        matches!(self.kind(), Kind::Invalid(_) | Kind::OtherRuntime { .. } | Kind::Aliased(_))
+        matches!(
+            self.kind(),
+            Kind::Invalid(_) | Kind::OtherRuntime { .. } | Kind::Aliased(_) | Kind::MixedPlatforms(_)
+        )
     }
 
     /// Two mutable views, or a mutable and a shared one, of overlapping memory.
@@ -209,8 +231,40 @@ impl Error {
     pub fn is_unsupported(&self) -> bool {
         matches!(
             self.kind(),
-            Kind::Unsupported(_) | Kind::Backend { error: BackendError::Unsupported(_), .. }
+            Kind::Unsupported(_)
+                | Kind::NotShareable { .. }
+                | Kind::Backend { error: BackendError::Unsupported(_), .. }
         )
+    }
+
+    /// A context was asked for over devices of several platforms.
+    pub fn is_mixed_platforms(&self) -> bool {
+        matches!(self.kind(), Kind::MixedPlatforms(_))
+    }
+
+    /// A context was asked for over devices of one platform that cannot be together in one.
+    pub fn is_not_shareable(&self) -> bool {
+        matches!(self.kind(), Kind::NotShareable { .. })
+    }
+
+    /// What the two queues of [`Queue::submit_or`](crate::Queue::submit_or) had to say that both refused a group.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (one, two) = (Queue::blocking_new()?, Queue::blocking_on(Device::host())?);
+    /// let x = Buffer::<u32>::new(4);
+    /// let error = one.submit_or(&two, |cg| cg.fill(&cg.overwrite(&x.range(2..9)), 1)).unwrap_err();
+    /// let [first, second] = error.refusals().unwrap();
+    /// assert!(first.is_invalid_input() && second.is_invalid_input());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn refusals(&self) -> Option<&[Error; 2]> {
+        match self.kind() {
+            Kind::RefusedTwice { why, .. } => Some(why),
+            _ => None,
+        }
     }
 
     /// There is no such device, or its backend cannot be used here.
@@ -315,6 +369,15 @@ impl fmt::Display for Error {
             Kind::Saturated { limit } => {
                 write!(f, "the queue has its limit of {limit} groups in flight; wait with `queue.ready().await`")
             }
+            Kind::MixedPlatforms([first, other]) => {
+                write!(f, "{first} and {other} are of different platforms, and a context has devices of one")
+            }
+            Kind::NotShareable { devices, why } => {
+                write!(f, "one context cannot have {} together: {why}", devices.join(" and "))
+            }
+            Kind::RefusedTwice { by: [first, second], why: [a, b] } => {
+                write!(f, "neither of two queues takes the group. {first}: {a}. {second}: {b}")
+            }
             Kind::WouldBlock => f.write_str(
                 "waiting here would block a thread that has to make progress (a current-thread tokio runtime's, or \
                  one of Windlass's own, in a kernel or host task); use `.await`, or wait on another thread",
@@ -350,6 +413,7 @@ impl StdError for Error {
         match self.kind() {
             Kind::DependencyFailed { root } => Some(root),
             Kind::Backend { error, .. } => Some(error),
+            Kind::RefusedTwice { why: [error, _], .. } | Kind::NotShareable { why: error, .. } => Some(error),
             Kind::User { error, .. } => Some(&**error.get()),
             _ => None,
         }

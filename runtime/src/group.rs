@@ -141,6 +141,12 @@ impl<'g> CommandGroup<'g> {
     /// # }
     /// ```
     pub fn atomic<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Atomic<'g, T, D> {
+        if buffer.is_atomic_in_parts() {
+            self.builder.borrow_mut().refuse(Error::invalid(format!(
+                "an atomic accessor of elements of `{}` in memory of smaller ones, which is shared by those",
+                std::any::type_name::<T>()
+            )));
+        }
         Atomic::new(self.require(buffer, Mode::Atomic))
     }
 
@@ -174,6 +180,9 @@ impl<'g> CommandGroup<'g> {
     pub fn concurrent<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Concurrent<'g, T, D> {
         let slot = &self.queue.slot;
         let allowed = match buffer.root().home() {
+            Some(_) if buffer.is_cast() => Err(Error::invalid(
+                "an accessor of data that others change at the same time, as elements of another type than the buffer's own",
+            )),
             Some(home) if slot.shares_finely() => home.check_shared(),
             Some(_) => Err(Error::unsupported(format!(
                 "an accessor of data that others change at the same time, on {}: use `cg.atomic` or `cg.read_write`",
@@ -196,6 +205,7 @@ impl<'g> CommandGroup<'g> {
     /// Registers the requirement. A problem is kept for the end of the closure: accessors nest in expressions.
     fn require<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>, mode: Mode) -> Option<Binding> {
         let mut builder = self.builder.borrow_mut();
+        buffer.note_use(mode);
         match buffer.binding(&self.queue.inner, self.at) {
             Ok(binding) => {
                 let (root, of_new) = (binding.root, builder.keep(buffer.root(), binding.root));
@@ -365,6 +375,7 @@ impl<'g> CommandGroup<'g> {
         asked.check().map_err(|error| Error::invalid(error.to_string()))?;
         self.host_device("host_for")?;
         let windows = args.windows()?.0;
+        accessor::check_casts(windows.iter().map(|window| (window, true)))?;
         match asked.items() {
             0 => Ok(()),
             _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>((range, asked), windows, body)))),
@@ -493,6 +504,16 @@ impl<'g> CommandGroup<'g> {
 /// An accessor's window, where its requirement was accepted and it has elements.
 pub(crate) fn accessor_binding<'g, A: Accessor<'g>>(accessor: &A) -> Option<Binding> {
     accessor.binding().filter(|binding| !binding.is_empty())
+}
+
+/// Refuses an accessor that does not say what is there.
+pub(crate) fn check_is_read<'g, A: Accessor<'g>>(what: &str) -> Result<()> {
+    match A::MODE.0.reads() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{what}, of data that was required for writing only: use `cg.read` for it"
+        ))),
+    }
 }
 
 fn from_mode<'g, A: Accessor<'g>>() -> Mode {

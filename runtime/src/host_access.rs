@@ -76,6 +76,8 @@ struct Acquire<T, const D: usize> {
     mode: Mode,
     /// It is to be in the heap, from where it can be taken.
     in_heap: bool,
+    /// It comes behind readers, too.
+    behind_readers: bool,
     at: &'static Location<'static>,
     place: Option<Place>,
     look: Look,
@@ -88,6 +90,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
             buffer,
             mode,
             in_heap: false,
+            behind_readers: false,
             at,
             place: None,
             look: Look::Due,
@@ -99,6 +102,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         if let Some(home) = self.buffer.root().home() {
             home.check_host()?;
         }
+        self.buffer.note_use(self.mode);
         let inner = match self.buffer.root().owner() {
             Some(inner) => inner,
             None => match self.buffer.enter_early(self.mode, self.at)? {
@@ -116,14 +120,8 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let node = inner.enter_with(calls, |state, turn| {
             Inner::check_open(state)?;
             let work = Work::Guard(guard.clone());
-            let plan = GuardPlan {
-                root: binding.root,
-                bounds,
-                mode,
-                in_heap: self.in_heap,
-                behind_readers: false,
-                work,
-            };
+            let (root, in_heap, behind_readers) = (binding.root, self.in_heap, self.behind_readers);
+            let plan = GuardPlan { root, bounds, mode, in_heap, behind_readers, work };
             Ok::<_, Error>(state.engine.plan_guard(plan, &mut spare, turn))
         })?;
         inner.watch.start(inner);
@@ -273,6 +271,14 @@ impl<T, const D: usize> HostWriteFuture<T, D> {
     /// The same for who wants to [take](HostWrite::take_vec) the memory.
     pub(crate) fn in_heap(mut self) -> Self {
         self.acquire.in_heap = true;
+        self
+    }
+}
+
+impl<T, const D: usize> HostReadFuture<T, D> {
+    /// The same for who wants the memory that readers before it use to be free: in the heap, and behind them.
+    pub(crate) fn behind_readers(mut self) -> Self {
+        (self.acquire.in_heap, self.acquire.behind_readers) = (true, true);
         self
     }
 }

@@ -42,13 +42,16 @@ mod event;
 mod explain;
 mod group;
 mod host_access;
+mod host_index;
 mod host_task;
 mod host_view;
 pub mod interop;
+mod known;
 mod probes;
 mod queue;
 mod recording;
 mod runtime;
+mod scope;
 mod shell;
 mod together;
 
@@ -90,6 +93,9 @@ pub mod __private {
 
 pub use buffer::{Buffer, Image, Texel};
 pub use bundle::Bundle;
+/// Reference-counted bytes, of which buffers are made and which are made of them.
+#[cfg(feature = "bytes")]
+pub use bytes;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
 pub use error::stall::{Holder, Stall, Waiter};
@@ -98,10 +104,13 @@ pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Events,
 pub use explain::Explanation;
 pub use group::{Chunk, CommandGroup, KernelCall, OnCancel};
 pub use host_access::{HostRead, HostReadFuture, HostWrite, HostWriteFuture};
+pub use host_index::GuardIndex;
 pub use host_view::{HostView, HostViewMut};
+pub use known::KnownBackend;
 pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot};
 pub use recording::Recording;
 pub use runtime::{Runtime, RuntimeBuilder, Stats};
+pub use scope::{Scope, scope};
 pub use shell::devices::Fault;
 pub use shell::form::Form;
 pub use shell::report::AsyncError;

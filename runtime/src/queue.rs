@@ -1,9 +1,11 @@
 //! Queues: where groups are submitted.
 
 mod builder;
+mod fallback;
 mod ready;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use windlass_sync::account::{Generation, Watch};
 use windlass_sync::cell::EventCell;
 
 use crate::context::Context;
-use crate::device::Device;
+use crate::device::{Device, Platform};
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
 use crate::group::{Builder, CommandGroup};
@@ -48,6 +50,20 @@ pub struct Queue {
     runtime: Runtime,
     device: Device,
     core: Arc<QueueCore>,
+}
+
+/// Clones of one queue are the same, and nothing else is.
+impl PartialEq for Queue {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+}
+impl Eq for Queue {}
+
+impl Hash for Queue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.core).hash(state);
+    }
 }
 
 impl fmt::Debug for Queue {
@@ -114,6 +130,11 @@ impl Queue {
     /// The device its groups run on.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// The platform of its device.
+    pub fn platform(&self) -> Platform {
+        self.device.platform()
     }
 
     /// The context it belongs to.

@@ -207,19 +207,29 @@ impl Runtime {
     }
 
     /// The platforms of all backends, or of one, which is then the only one that is asked.
-    fn platforms_of(&self, backend: Option<&BackendId>) -> Vec<Platform> {
+    pub(crate) fn platforms_of(&self, backend: Option<&BackendId>) -> Vec<Platform> {
         let mut platforms = Vec::new();
         for (i, entry) in self.shared.backends.iter().enumerate() {
             if backend.is_some_and(|wanted| *wanted != entry.backend.id()) {
                 continue;
             }
             let found = entry.found(i);
-            for FoundPlatform { platform, devices } in found.iter().flatten() {
-                let devices = devices.iter().map(|d| Device::new(self.clone(), d.clone())).collect();
-                platforms.push(Platform::new(entry.backend.id(), platform, devices));
-            }
+            platforms.extend(found.iter().flatten().map(|found| self.platform(entry, found)));
         }
         platforms
+    }
+
+    fn platform(&self, entry: &BackendEntry, found: &FoundPlatform) -> Platform {
+        let devices = found.devices.iter().map(|device| Device::new(self.clone(), device.clone())).collect();
+        Platform::new(entry.backend.id(), &found.platform, devices)
+    }
+
+    /// The platform of a device that was found. Drivers that were asked again may list fewer: then it is as they list it now.
+    pub(crate) fn platform_at(&self, (backend, at): (usize, usize)) -> Option<Platform> {
+        let entry = self.shared.backends.get(backend)?;
+        let found = entry.found(backend);
+        let found = (*found).as_ref().ok()?.get(at)?;
+        Some(self.platform(entry, found))
     }
 
     pub(crate) fn devices_here(&self) -> Result<Vec<Device>> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rig::{Rig, wait};
 use windlass::prelude::*;
 use windlass::{BackendError, BackendId, DeviceKind, Unavailable};
-use windlass_backend::{Backend, ContextSpec, Platform, async_trait};
+use windlass_backend::{Backend, ContextSpec, DeviceInfo, MemoryIndex, Platform, async_trait};
 use windlass_host::Host;
 
 /// A backend that counts how often its driver is looked for.
@@ -88,6 +88,8 @@ fn child_with_the_host_wanted() {
             Queue::builder().runtime(&runtime).blocking_build().unwrap().device().kind(),
             DeviceKind::Host
         );
+        let other = Queue::builder().runtime(&runtime).select(Selector::backend("probe")).blocking_build();
+        assert_eq!(other.unwrap().device().kind(), DeviceKind::Host, "it goes before selectors");
         assert!(wait(runtime.devices()).unwrap().iter().all(|d| d.backend().as_str() == "host"));
         assert!(wait(runtime.platforms()).iter().all(|p| p.backend().as_str() == "host"));
         let backends = wait(runtime.backends());
@@ -148,4 +150,88 @@ fn a_queue_is_of_one_runtime() {
     assert_eq!(b.stats().submitted, 0);
     let good = Queue::builder().runtime(&a.runtime).context(&context).device(a.device.clone());
     assert!(good.blocking_build().is_ok());
+}
+
+/// A driver with one platform of two devices, which no context has together, and one without any.
+struct Pair;
+
+// SAFETY: it opens nothing.
+#[async_trait]
+unsafe impl Backend for Pair {
+    fn id(&self) -> BackendId {
+        BackendId::new("pair")
+    }
+
+    async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
+        let device = |key: &'static str, kind| {
+            DeviceInfo::new(key, key, kind, MemoryIndex::Own(0))
+                .hardware(Some([7; 16]), None, 1)
+                .extensions(["second".into(), "first".into()])
+                .formats([windlass::image::ImageFormat::OpenClC])
+        };
+        let two = vec![device("left", DeviceKind::Other), device("right", DeviceKind::DiscreteGpu)];
+        Ok(vec![Platform::new("pair", "nobody", "1", two), Platform::new("bare", "nobody", "1", Vec::new())])
+    }
+
+    async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn windlass_backend::Context>, BackendError> {
+        assert_eq!(spec.devices.len(), 2);
+        Err(BackendError::Unsupported("two devices in one context".into()))
+    }
+}
+
+fn paired() -> (Runtime, Vec<Device>) {
+    let runtime = Runtime::builder().only_given_backends().backend(Host::new()).backend(Pair).build();
+    let devices = wait(runtime.devices()).unwrap();
+    (runtime, devices)
+}
+
+#[test]
+fn row_22_devices_that_no_context_has_together_are_named() {
+    let (_runtime, devices) = paired();
+    let error = Context::blocking_open(&devices[1..]).unwrap_err();
+    assert!(error.is_not_shareable() && error.is_unsupported() && !error.is_mixed_platforms(), "{error}");
+    for part in ["left", "right", "two devices in one context"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let error = Context::blocking_open(&devices[..2]).unwrap_err();
+    assert!(error.is_mixed_platforms() && error.is_invalid_input() && !error.is_not_shareable(), "{error}");
+}
+
+#[test]
+fn row_02_a_platform_without_devices_is_listed() {
+    let (runtime, devices) = paired();
+    let platforms = wait(runtime.platforms());
+    let bare = platforms.iter().find(|platform| platform.name() == "bare").unwrap();
+    assert!(bare.devices().is_empty() && !bare.has(Aspect::Fp64) && !bare.has_extension("first"));
+    assert_eq!(devices.len(), 3);
+}
+
+#[test]
+fn rows_15_30_devices_say_which_hardware_and_extensions_they_are() {
+    let (_runtime, devices) = paired();
+    let [host, left, right] = &devices[..] else { panic!("three devices") };
+    assert!(left != right && left.is_same_hardware(right) && !left.is_same_hardware(host));
+    assert!(host.is_same_hardware(host));
+    for device in [left, right] {
+        assert!(
+            device.has_extension("first") && device.has_extension("second") && !device.has_extension("fir")
+        );
+    }
+    assert!(left.platform().has_extension("second") && !left.platform().has(Aspect::Fp64));
+}
+
+#[test]
+fn row_26_the_default_choice_is_told_and_always_the_same() {
+    let (_runtime, devices) = paired();
+    let scores: Vec<_> = devices.iter().map(|device| Selector::new().score_of(device)).collect();
+    assert_eq!(scores, [Some(500), Some(100), Some(1000)]);
+    let host_only = windlass::image::Kernel::new("none", [], []);
+    let why = Selector::new().kernel(&host_only).explain(&devices[1]);
+    assert!(why.starts_with("ruled out: ") && why.contains("none"), "{why}");
+    assert_eq!(
+        Selector::new().kind(DeviceKind::Cpu).explain(&devices[1]),
+        "ruled out: its kind is other, and not cpu"
+    );
+    assert_eq!(Selector::new().aspect(Aspect::Fp64).explain(&devices[1]), "ruled out: it lacks Fp64");
+    assert_eq!(Selector::new().score(|_| Some(3)).explain(&devices[0]), "3, by the program's own score");
 }

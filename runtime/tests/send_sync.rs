@@ -61,6 +61,9 @@ table! {
     Image<f32, 2>: send sync unpin;
     TexelFormat: send sync unpin;
     MemoryKind: send sync unpin;
+    KnownBackend: send sync unpin;
+    // What is lent is given back by the thread that lent it.
+    Scope<'static>: no no unpin;
     HostReadFuture<u32>: send sync unpin;
     HostWriteFuture<u32>: send sync unpin;
     HostRead<u32>: send sync unpin;
@@ -149,6 +152,7 @@ fn the_table_has_every_type_that_the_crate_exports() {
         "ChunkArgs",
         "DeviceCopy",
         "Events",
+        "GuardIndex",
         "HostArg",
         "HostArgs",
         "LaunchRange",

@@ -310,6 +310,8 @@ pub struct DeviceInfo {
     pub formats: Vec<ImageFormat>,
     /// The names of the kernels that it has built in.
     pub builtin_kernels: Vec<String>,
+    /// What its native API calls the extensions and features that it has, sorted.
+    pub extensions: Vec<String>,
     /// The memory it works on.
     pub memory: MemoryIndex,
     /// Other memories of its context that its commands may use in place, those that suit it best first: where the runtime keeps
@@ -357,6 +359,7 @@ impl DeviceInfo {
             limits: Limits::default(),
             formats: Vec::new(),
             builtin_kernels: Vec::new(),
+            extensions: Vec::new(),
             memory,
             reaches: Vec::new(),
             lanes: 1,
@@ -406,6 +409,13 @@ impl DeviceInfo {
     /// The names of the kernels that it has built in.
     pub fn builtin_kernels(self, names: impl IntoIterator<Item = String>) -> Self {
         DeviceInfo { builtin_kernels: names.into_iter().collect(), ..self }
+    }
+
+    /// What its native API calls the extensions and features that it has, in any order.
+    pub fn extensions(self, names: impl IntoIterator<Item = String>) -> Self {
+        let mut extensions: Vec<String> = names.into_iter().collect();
+        extensions.sort_unstable();
+        DeviceInfo { extensions, ..self }
     }
 
     /// The memory it works on, where a context numbers memories otherwise than discovery did.

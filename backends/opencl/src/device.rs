@@ -114,6 +114,7 @@ fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
         .limits(limits(device))
         .formats(formats)
         .builtin_kernels(builtin_kernels(device))
+        .extensions(extensions.iter().map(|name| (*name).to_owned()))
         .lanes(LANES, Driver::of(&extensions).depth)
 }
 

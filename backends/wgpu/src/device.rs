@@ -128,6 +128,7 @@ fn describe(adapter: &wgpu::Adapter, about: wgpu::AdapterInfo, before: &[DeviceI
         .atomics(AtomicOrders::Relaxed, AtomicScopes::Device)
         .limits(limits(&adapter.limits()))
         .formats([ImageFormat::Wgsl])
+        .extensions(adapter.features().iter_names().map(|(name, _)| name.to_owned()))
         .lanes(1, LANE_DEPTH)
 }
 

@@ -39,7 +39,7 @@ texels! { [u8; 4]: Rgba8Unorm u32: R32Uint f32: R32Float Vec4<f32>: Rgba32Float 
 /// let image = Image::with_shape([2, 3], vec![[255_u8, 0, 0, 255]; 6])?;
 /// let bytes = Buffer::<[u8; 4], 2>::new([2, 3]);
 /// queue.submit(|cg| cg.copy(&cg.read(image.texels()), &cg.overwrite(&bytes)))?;
-/// assert_eq!(bytes.host_read().blocking_wait()?[5], [255, 0, 0, 255]);
+/// assert_eq!(bytes.host_read().blocking_wait()?[[1, 2]], [255, 0, 0, 255]);
 /// # Ok(())
 /// # }
 /// ```

@@ -1,16 +1,19 @@
 //! The identity behind all handles to one buffer.
 
+use std::any::TypeId;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 use windlass_backend::{Allocation, HostMemory, ImageShape, Region};
-use windlass_kernel::Word;
+use windlass_kernel::{DeviceCopy, Word};
 use windlass_sync::facade::{Mutex, lock};
 
+use super::Window;
+use super::grid::{Cover, Grid};
 use super::placed::Home;
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
-use crate::shell::work::Binding;
+use crate::shell::work::{Binding, window_region};
 use crate::shell::{Effects, Inner, NativeCalls};
 use windlass_engine::{Box3, Initial, Mode, RootId, RootShape};
 
@@ -22,7 +25,12 @@ const GRANULE: usize = 4;
 pub(crate) struct Root {
     shape: [usize; 3],
     element: usize,
+    element_type: TypeId,
     word: Word,
+    /// To how many bytes its memory on the host is aligned at least.
+    align: usize,
+    /// How many of the engine's units only count together.
+    page: [usize; 3],
     /// It is an image: devices that have such keep it as one.
     image: Option<ImageShape>,
     /// It stays there.
@@ -40,9 +48,46 @@ struct Bound {
 }
 
 impl Root {
-    pub(super) fn new(shape: [usize; 3], element: usize, word: Word, data: Option<HostMemory>) -> Self {
-        let unbound = Mutex::new(Unbound::new(data));
-        Root { shape, element, word, image: None, home: None, bound: OnceLock::new(), unbound }
+    pub(super) fn new<T: DeviceCopy>(shape: [usize; 3], data: Option<HostMemory>) -> Self {
+        let align = data.as_ref().map_or(FRESH_ALIGN, |data| align_of_memory(data));
+        Root {
+            shape,
+            element: size_of::<T>(),
+            element_type: TypeId::of::<T>(),
+            word: Word::of::<T>(),
+            align,
+            page: [1; 3],
+            image: None,
+            home: None,
+            bound: OnceLock::new(),
+            unbound: Mutex::new(Unbound::new(data)),
+        }
+    }
+
+    /// Has it counted in pages of so many elements, which are more where an element is no whole granule.
+    pub(super) fn take_pages(&mut self, elements: [usize; 3]) -> std::result::Result<(), String> {
+        if self.bound.get().is_some() || self.image.is_some() {
+            return Err("pages for a buffer that a queue has used, or an image".into());
+        }
+        // A page that is larger than the buffer is the buffer.
+        let page = [0, 1, 2].map(|d| elements[d].min(self.shape[d].max(1)));
+        self.page = match self.is_granular() {
+            true => page,
+            false => [1, 1, self.granules_of(page)],
+        };
+        Ok(())
+    }
+
+    /// How many granules come to whole pages of so many elements. Where these have rows, whole rows or slices stand for them.
+    fn granules_of(&self, page: [usize; 3]) -> usize {
+        let [_, rows, row] = self.shape;
+        let longest = [rows * row, row, 1].into_iter().zip(page).find(|(_, elements)| *elements > 1);
+        let bytes = longest.map_or(1, |(pitch, elements)| pitch * elements) * self.element;
+        match bytes % GRANULE {
+            0 => bytes / GRANULE,
+            2 => bytes / 2,
+            _ => bytes,
+        }
     }
 
     /// The same as an image.
@@ -59,8 +104,12 @@ impl Root {
         inner: &Arc<Inner>,
         at: &'static Location<'static>,
     ) -> Result<()> {
-        let (extent, unit) = self.units_of_all();
-        let shape = RootShape { extent, unit, bytes: self.bytes(), object: None, home: Some(home.memory) };
+        let Grid { unit, bytes, .. } = self.grid();
+        let shape =
+            RootShape { extent: self.grid().extent(), unit, bytes, object: None, home: Some(home.memory) };
+        if let Initial::Written(memory) = &given {
+            self.align = align_of_memory(&**memory);
+        }
         // The context may have gone while the memory was made.
         let root = inner.enter_without_native_calls(|state, turn| {
             let given = state.engine.receive(home.memory, given, turn).map_err(|cause| cause.0)?;
@@ -80,11 +129,12 @@ impl Root {
         self.image.is_some()
     }
 
-    /// All of it in the engine's units, and the bytes of one.
-    fn units_of_all(&self) -> (Box3, usize) {
+    /// The engine's units of it: its elements where those are whole granules, and else the granules of its bytes in a line.
+    fn grid(&self) -> Grid {
+        let (bytes, page) = (self.bytes(), self.page);
         match self.is_granular() {
-            true => (Box3 { lo: [0; 3], hi: self.shape }, self.element),
-            false => (Box3::line(0, self.bytes().div_ceil(GRANULE)), GRANULE),
+            true => Grid { extent: self.shape, unit: self.element, page, bytes },
+            false => Grid { extent: [1, 1, bytes.div_ceil(GRANULE)], unit: GRANULE, page, bytes },
         }
     }
 
@@ -94,6 +144,25 @@ impl Root {
 
     pub(super) fn word(&self) -> Word {
         self.word
+    }
+
+    pub(super) fn element_type(&self) -> TypeId {
+        self.element_type
+    }
+
+    pub(super) fn align(&self) -> usize {
+        self.align
+    }
+
+    /// Whether a window shows all of it, from the first byte to the last.
+    pub(super) fn is_whole(&self, window: &Window, element: usize) -> bool {
+        match window.bounds {
+            Some(bounds) => bounds == Box3 { lo: [0; 3], hi: self.shape },
+            None => {
+                let region = window_region(window.offset, &window.extent, element);
+                region.offset == 0 && region.is_contiguous() && region.bytes() == self.bytes()
+            }
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -137,8 +206,9 @@ impl Root {
     ) -> &Bound {
         let mut unbound = lock(&self.unbound);
         let bound = self.bound.get_or_init(|| {
-            let (extent, unit) = self.units_of_all();
-            let shape = RootShape { extent, unit, bytes: self.bytes(), object: self.image, home: None };
+            let Grid { unit, bytes, .. } = self.grid();
+            let shape =
+                RootShape { extent: self.grid().extent(), unit, bytes, object: self.image, home: None };
             // Zeros that were only read need not be moved anywhere.
             let is_written = unbound.is_written;
             let data = unbound.data.take().filter(|_| is_written);
@@ -155,21 +225,25 @@ impl Root {
     }
 
     /// All that a window touches, in the engine's units.
-    pub(super) fn units(&self, bounds: &Box3, bytes: &Region) -> Box3 {
-        if bytes.width == 0 || bytes.rows == 0 || bytes.slices == 0 {
-            return Box3::line(0, 0);
-        }
-        match self.is_granular() {
-            true => *bounds,
-            false => Box3::line(bytes.offset / GRANULE, bytes.end().div_ceil(GRANULE)),
+    pub(super) fn units(&self, window: &Window, element: usize) -> Box3 {
+        match window.extent.is_empty() {
+            true => Box3::line(0, 0),
+            false => self.cover(window, || window_region(window.offset, &window.extent, element)).outer,
         }
     }
 
-    /// A window in the engine's units. Where a use that does not want what was there ends inside a granule, that
-    /// granule's other bytes are somebody else's: there the use keeps them, and so needs them.
+    fn cover(&self, window: &Window, region: impl FnOnce() -> Region) -> Cover {
+        match window.bounds.filter(|_| self.is_granular()) {
+            Some(bounds) => self.grid().of_box(bounds),
+            None => self.grid().of_bytes(&region()),
+        }
+    }
+
+    /// A window in the engine's units. Where a use that does not want what was there ends inside a unit, that unit's other bytes are
+    /// somebody else's: there the use keeps them, and so needs them.
     pub(super) fn pieces(
         &self,
-        bounds: &Box3,
+        window: &Window,
         binding: &Binding,
         mode: Mode,
         mut each: impl FnMut(Box3, Mode),
@@ -177,27 +251,28 @@ impl Root {
         if binding.is_empty() {
             return;
         }
-        if self.is_granular() {
-            return each(*bounds, mode);
+        // Nearly all uses are of this kind.
+        if let Some(bounds) = window.bounds.filter(|_| self.is_granular() && self.page == [1; 3]) {
+            return each(bounds, mode);
         }
-        let bytes = binding.region();
-        let (start, end) = (bytes.offset, bytes.end());
-        let whole_end = if end == self.bytes() { end.div_ceil(GRANULE) } else { end / GRANULE };
-        let (outer, inner) = ((start / GRANULE, end.div_ceil(GRANULE)), (start.div_ceil(GRANULE), whole_end));
+        let cover = self.cover(window, || binding.region());
         let kept = match mode {
             Mode::Overwrite => Mode::Write,
             Mode::ReadWriteUninit => Mode::ReadWrite,
-            other => return each(Box3::line(outer.0, outer.1), other),
+            other => return each(cover.outer, other),
         };
-        if !bytes.is_contiguous() || inner.0 >= inner.1 {
-            return each(Box3::line(outer.0, outer.1), kept);
-        }
-        for (a, b, mode) in [(outer.0, inner.0, kept), (inner.0, inner.1, mode), (inner.1, outer.1, kept)] {
-            if a < b {
-                each(Box3::line(a, b), mode);
-            }
-        }
+        cover.edges().into_iter().for_each(|edge| each(edge, kept));
+        cover.inner.into_iter().for_each(|inner| each(inner, mode));
     }
+}
+
+/// Host memory that is not a vector's is aligned to this many bytes at least.
+const FRESH_ALIGN: usize = 64;
+
+/// To how many bytes memory is aligned, as far as that is ever asked.
+fn align_of_memory(memory: &dyn Allocation) -> usize {
+    let at = memory.host_ptr().map_or(0, |start| start.addr().get());
+    1 << at.trailing_zeros().min(FRESH_ALIGN.trailing_zeros())
 }
 
 impl Drop for Root {

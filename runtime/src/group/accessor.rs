@@ -140,6 +140,23 @@ pub(super) fn check_modes(from: Mode, to: Mode) -> Result<()> {
     }
 }
 
+/// Refuses windows of one launch that show the same bytes as elements of different types, where one is written: compilers of devices
+/// take such memory to be apart, and on the host it is shared by words of one size.
+pub(super) fn check_casts<'w>(windows: impl Iterator<Item = (&'w Binding, bool)> + Clone) -> Result<()> {
+    let mut rest = windows;
+    while let Some((window, writes)) = rest.next() {
+        let clashes = |(other, other_writes): (&Binding, bool)| {
+            (window.is_cast || other.is_cast) && (writes || other_writes) && window.overlaps(other)
+        };
+        if rest.clone().any(clashes) {
+            return Err(Error::invalid(
+                "two arguments of a launch show the same bytes, one of them by `reinterpret`, and one is written: give it one of                  them",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// What a copy moves, in windows of one shape. Windows of different rank that have as many elements are taken as one line,
 /// so one of them, which has to be without gaps, is seen in the shape of the other.
 pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<(Binding, Binding)> {

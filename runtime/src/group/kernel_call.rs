@@ -285,6 +285,11 @@ impl<'g> KernelCall<'g> {
         self
     }
 
+    /// Whether the kernel may write an argument.
+    fn writes_at(&self, at: usize) -> bool {
+        self.used(at).is_some_and(|(_, access, _)| access != SlotAccess::Read)
+    }
+
     /// The range in the work-groups that the kernel asks for.
     pub(super) fn in_groups(&self, range: Range) -> Result<Range> {
         self.kernel.grouped_range(range).map_err(|error| Error::invalid(error.to_string()))
@@ -334,6 +339,7 @@ impl<'g> KernelCall<'g> {
         let buffers =
             windows().filter(|(.., of)| matches!(of, Slot::Buffer(_))).map(|(at, window, _)| (at, window));
         check_lengths(&self.kernel, buffers.clone(), slot)?;
+        super::accessor::check_casts(windows().map(|(at, window, _)| (window, self.writes_at(at))))?;
         let mut pointers = windows().filter(|(.., of)| **of == Slot::Pointer);
         if let Some((at, ..)) = pointers.find(|(_, window, _)| window.has_gaps())
             && !slot.runs_host_bodies()

@@ -171,7 +171,15 @@ mod tests {
     use crate::shell::work::{PlannedCopy, PlannedFill};
 
     fn window(root: RootId, offset: usize, bytes: usize) -> Binding {
-        Binding { root, offset, extent: Extent::line(bytes), element: 1, word: Word::B1, image: None }
+        Binding {
+            root,
+            offset,
+            extent: Extent::line(bytes),
+            element: 1,
+            word: Word::B1,
+            is_cast: false,
+            image: None,
+        }
     }
 
     fn fill(to: Binding) -> DeviceCommand {

@@ -67,6 +67,8 @@ pub(crate) struct Binding {
     pub(crate) extent: Extent,
     pub(crate) element: u32,
     pub(crate) word: Word,
+    /// Its elements are of another type than the root's own.
+    pub(crate) is_cast: bool,
     /// Of a root that is an image, how much the window shows.
     pub(crate) image: Option<ImagePart>,
 }

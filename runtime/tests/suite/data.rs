@@ -85,7 +85,7 @@ async fn ranges_of_a_grid() {
         })
     });
     event.unwrap().await.unwrap();
-    inner.host_write().await.unwrap()[0] = 5;
+    inner.host_write().await.unwrap()[0][0] = 5;
     let all = grid.host_read().await.unwrap();
     let expected = [0, 0, 0, 0, 0, 0, 0, 0, 5, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(all[..], expected);

@@ -9,6 +9,7 @@ mod flow;
 mod guards;
 mod kernels;
 mod life;
+mod memory;
 mod order;
 mod stale;
 mod steps;
@@ -105,6 +106,14 @@ table! {
         union_of_modes_fetches: [50, 52, 57];
         unused_accessor_is_a_requirement: [49];
         only_what_is_written_is_stale: [56, 69];
+    }
+    memory {
+        elements_of_another_type: [81];
+        pages_count_as_one: [66];
+        evicted_and_brought_again: [102];
+        data_is_brought_ahead: [45];
+        poison_is_taken_for_good: [162];
+        a_second_queue_takes_what_the_first_refuses: [60];
     }
     order {
         read_after_write: [73, 75];

@@ -14,6 +14,8 @@ pub(super) async fn device_is_listed(s: &Subject) -> Verdict {
     ensure_eq!(mine.len(), 1, "a device belongs to one platform");
     ensure_eq!(mine[0].backend(), s.device.backend());
     ensure_eq!(mine[0].name(), s.device.platform_name());
+    ensure_eq!(s.device.platform(), *mine[0]);
+    ensure!(mine[0].devices_of(s.device.kind()).any(|device| *device == s.device));
     ensure!(!mine[0].version().is_empty(), "a platform has a version of its own");
     ensure!(platforms.iter().any(|p| p.backend().as_str() == "host"), "the host backend is always there");
     let info = s.device.info();
@@ -44,6 +46,9 @@ pub(super) async fn queue_knows_where_it_is(s: &Subject) -> Verdict {
         ensure_eq!(*queue.device(), s.device);
         ensure_eq!(queue.context().devices(), vec![s.device.clone()]);
         ensure_eq!(queue.device().backend(), s.device.backend());
+        ensure!(queue.platform().devices().contains(&s.device));
+        ensure_eq!(queue.platform(), queue.context().platform());
+        ensure!(*queue == queue.clone() && (queue == &s.home) == std::ptr::eq(queue, &s.home));
         ensure!(!queue.is_in_order());
     }
     Ok(())

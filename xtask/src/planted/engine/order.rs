@@ -119,7 +119,11 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "a guard does not wait for earlier users",
         found: &[Seed(2)],
-        changes: &[("guard.rs", "self.users_everywhere(root, &bounds, mode.writes(), &mut preds);", "")],
+        changes: &[(
+            "guard.rs",
+            "self.users_everywhere(root, &bounds, mode.writes() || behind_readers, &mut preds);",
+            "",
+        )],
     },
     Fault {
         what: "a guard waits for transfers, which change no data",
