@@ -4,7 +4,8 @@
 //! buffers of its own, so that the order of conflicting steps is fixed however the threads are scheduled. Its groups
 //! run kernels, copies and fills on parts of lines and grids, in all access modes; some are host tasks, some fail, some
 //! wait behind gates and are let go or cancelled later, some depend on others by name. Between them the thread looks at
-//! data and changes it through host accessors.
+//! data and changes it through host accessors, and asks for memory back. Some buffers are seen as elements of other types than
+//! their own, or have pages.
 //!
 //! Compared with the model are every step's end (well, failed, failed by dependency, cancelled), everything the program
 //! looks at, and in the end every element of every buffer, or that it cannot be had.
@@ -42,6 +43,16 @@ pub struct Program {
 struct Thread {
     buffers: Vec<Storage>,
     steps: Vec<Step>,
+}
+
+impl Thread {
+    /// Whether nothing of it fails or is cancelled.
+    fn is_tame(&self) -> bool {
+        self.steps.iter().all(|step| match step {
+            Step::Group(group) => !group.cancelled && !matches!(group.job, Job::Task { fails: true, .. }),
+            _ => true,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_lite::future::block_on;
-use windlass::{Buffer, CancelOutcome, CommandGroup, Error, Event, KernelCall, OnCancel};
+use windlass::{Buffer, CancelOutcome, CommandGroup, DeviceCopy, Error, Event, KernelCall, OnCancel};
 
 use super::model::{End, Model};
 use super::{Group, Job, Op, Program, Step, Storage, Tally, Thread, Window, World};
@@ -44,10 +44,19 @@ struct Actor<'w> {
 }
 
 impl Storage {
-    fn make(&self, world: &World) -> Result<Buffer<u32, 2>, Error> {
-        let buffer = match self.base {
-            Some(_) => Buffer::with_shape(self.shape, self.initial())?,
-            None => Buffer::new(self.shape),
+    /// Some buffers are of other elements than they are seen as, and some have pages. Where bytes in a line, or pages, stand for more
+    /// than what is asked for, what fails takes its neighbours along: only where nothing does.
+    fn make(&self, world: &World, at: usize, is_tame: bool) -> Result<Buffer<u32, 2>, Error> {
+        let shape = self.shape;
+        let buffer = match (self.base, (at + self.len()) % 4) {
+            (None, 0) => Buffer::<[u8; 4], 2>::new(shape).reinterpret(shape)?,
+            (None, 1) if is_tame => Buffer::<u8>::new(4 * self.len()).reinterpret(shape)?,
+            (None, _) => Buffer::new(shape),
+            (Some(_), 2) if is_tame => {
+                let page = [1 + self.len() % 3, 2 + self.len() % 5];
+                Buffer::with_shape(shape, self.initial())?.with_pages(page)
+            }
+            (Some(_), _) => Buffer::with_shape(shape, self.initial())?,
         };
         // Binds it to this runtime, and touches nothing.
         let nothing = buffer.range((0..0, 0..0));
@@ -66,8 +75,9 @@ impl<'w> Actor<'w> {
     }
 
     async fn run(mut self, thread: &Thread) -> Result<Tally, String> {
-        for storage in &thread.buffers {
-            self.buffers.push(storage.make(self.world).map_err(|e| format!("making a buffer: {e}"))?);
+        for (at, storage) in thread.buffers.iter().enumerate() {
+            let made = storage.make(self.world, at, thread.is_tame());
+            self.buffers.push(made.map_err(|e| format!("making a buffer: {e}"))?);
         }
         for (at, step) in thread.steps.iter().enumerate() {
             let before = self.model.clone();
@@ -127,14 +137,35 @@ impl<'w> Actor<'w> {
             Step::Look { window } => {
                 let should = before.elements(window);
                 expect(self.part(window).host_read().await, should)?;
+                self.evict(at, &self.buffers[window.buffer]).await?;
             }
         }
         Ok(())
     }
 
+    /// Whatever the program does with a buffer, its memory may be asked back in between: no group is behind a gate now.
+    async fn evict(&self, at: usize, buffer: &Buffer<u32, 2>) -> Result<(), String> {
+        let place = &self.world.places[at % self.world.places.len()];
+        match place.evict(buffer).await {
+            // What failed has nothing to bring to the host.
+            Err(error) if !error.is_dependency_failed() => Err(format!("evicting: {error}")),
+            _ => Ok(()),
+        }
+    }
+
     fn part(&self, window: &Window) -> Buffer<u32, 2> {
-        let Window { buffer, lo, size } = *window;
-        self.buffers[buffer].range((lo[0]..lo[0] + size[0], lo[1]..lo[1] + size[1]))
+        self.part_as(window, self.buffers[window.buffer].clone())
+    }
+
+    /// The same as elements of another type.
+    fn bytes(&self, window: &Window) -> Result<Buffer<[u8; 4], 2>, Error> {
+        let buffer = &self.buffers[window.buffer];
+        Ok(self.part_as(window, buffer.reinterpret(buffer.shape())?))
+    }
+
+    fn part_as<T: DeviceCopy>(&self, window: &Window, buffer: Buffer<T, 2>) -> Buffer<T, 2> {
+        let Window { lo, size, .. } = *window;
+        buffer.range((lo[0]..lo[0] + size[0], lo[1]..lo[1] + size[1]))
     }
 
     fn submit(&self, group: &Group, opened: Option<Opened>) -> Result<Event, Error> {
@@ -203,7 +234,13 @@ impl<'w> Actor<'w> {
                 let (a, b) = (cg.read(&self.part(x)), cg.read_write(&self.part(y)));
                 cg.parallel_for(x.len(), call("fold").buffer(a).buffer(b).value(*k))
             }
+            Op::Move(from, to) if from.len() % 2 == 0 => {
+                cg.copy(&cg.read(&self.bytes(from)?), &cg.overwrite(&self.bytes(to)?))
+            }
             Op::Move(from, to) => cg.copy(&cg.read(&self.part(from)), &cg.overwrite(&self.part(to))),
+            Op::Fill(w, value) if value % 2 == 0 => {
+                cg.fill(&cg.overwrite(&self.bytes(w)?), value.to_ne_bytes())
+            }
             Op::Fill(w, value) => cg.fill(&cg.overwrite(&self.part(w)), *value),
             Op::Touch(w) => {
                 cg.read(&self.part(w));
