@@ -114,6 +114,7 @@ pub use scope::{Scope, scope};
 pub use shell::devices::Fault;
 pub use shell::form::Form;
 pub use shell::report::AsyncError;
+pub use shell::room::Residency;
 pub use shell::shutdown::Remaining;
 pub use shell::stall::DeadlockPolicy;
 pub use together::groups;

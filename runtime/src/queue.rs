@@ -361,6 +361,7 @@ impl Queue {
             refund.core = None;
             self.core.set_tail(node);
             state.counters.submitted += 1;
+            state.building += unbuilt.len() as u32;
             Ok(planned)
         });
         // Also where the group was refused: this turn may have found messages.

@@ -382,6 +382,7 @@ impl Runtime {
                 builds: counters.builds,
                 host_tasks: counters.host_tasks,
                 allocations: counters.allocations + tally.small_heaps,
+                evictions: counters.evictions,
                 nodes_visited: tally.nodes_visited,
                 tasks_spawned: executor.spawned - drainers as u64,
                 live_tasks: executor.live - drainers,

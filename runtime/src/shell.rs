@@ -34,6 +34,7 @@ mod proxy;
 pub(crate) mod queue;
 pub(crate) mod recorded;
 pub(crate) mod report;
+pub(crate) mod room;
 pub(crate) mod shutdown;
 pub(crate) mod sink;
 mod staging;
@@ -61,6 +62,7 @@ use blank::Blank;
 pub(crate) use effects::{Effects, NativeCalls};
 use memory::heap;
 use pool::{Pool, StagingCount, StagingLimits};
+use room::Residency;
 use windlass_engine::{
     ContextId, DeviceId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
 };
@@ -128,6 +130,15 @@ pub(crate) struct State {
     leaked: Vec<Arc<dyn Allocation>>,
     /// Room for the nodes that a verdict settles.
     room: Vec<Settled<Windlass>>,
+    reaper: memory::Reaper,
+    /// Allocations that are being made; not those that wait for room.
+    pub(crate) making: usize,
+    /// Something other than the end of a node may have brought those on who look for memory.
+    pub(crate) look_again: bool,
+    /// Groups that wait for kernels to be built, once for each.
+    pub(crate) building: u32,
+    /// Who looks for memory, and is to look again when anything has ended.
+    starved: Vec<Arc<Signal>>,
     /// Lanes that the executor was called to feed, and that nobody has fed since.
     called_for: SmallVec<[LaneId; 2]>,
     /// No more submissions are taken.
@@ -149,6 +160,7 @@ pub(crate) struct Counters {
     pub(crate) builds: u64,
     pub(crate) host_tasks: u64,
     pub(crate) allocations: u64,
+    pub(crate) evictions: u64,
     pub(crate) live_steps: u64,
 }
 
@@ -221,6 +233,8 @@ pub(crate) struct Inner {
     pub(crate) reaper: memory::Reaper,
     in_use: in_use::InUse,
     pinned: pinned::Pinned,
+    turns: room::Turns,
+    residency: Residency,
     drainer: proxy::Drainer,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -229,11 +243,12 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(manual: bool, watch: Watch, staging: StagingLimits) -> Arc<Self> {
+    pub(crate) fn new(manual: bool, watch: Watch, staging: StagingLimits, residency: Residency) -> Arc<Self> {
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
         engine.set_pinned_most(staging.chunk.saturating_mul(pool::PINNED_CHUNKS));
+        let reaper = memory::Reaper::default();
         let state = State {
             engine,
             lanes: Vec::new(),
@@ -243,6 +258,11 @@ impl Inner {
             steps: HashMap::new(),
             alive: None,
             leaked: Vec::new(),
+            reaper: reaper.clone(),
+            making: 0,
+            look_again: false,
+            building: 0,
+            starved: Vec::new(),
             called_for: SmallVec::new(),
             room: Vec::new(),
             closed: false,
@@ -258,9 +278,11 @@ impl Inner {
                 user: Executor::new("windlass-user", threads),
                 reporter: report::Reporter::default(),
                 somebody_looks: OnceLock::new(),
-                reaper: memory::Reaper::default(),
+                reaper,
                 in_use: in_use::InUse::default(),
                 pinned: pinned::Pinned::default(),
+                turns: room::Turns::default(),
+                residency,
                 staging,
                 manual,
             }

@@ -62,6 +62,7 @@ table! {
     TexelFormat: send sync unpin;
     MemoryKind: send sync unpin;
     KnownBackend: send sync unpin;
+    Residency: send sync unpin;
     // What is lent is given back by the thread that lent it.
     Scope<'static>: no no unpin;
     HostReadFuture<u32>: send sync unpin;

@@ -3,14 +3,90 @@
 //! Both change what is known of copies between two turns, and order nothing by themselves: who wants them at a place of the
 //! submission order holds a guard meanwhile.
 
+use std::collections::HashSet;
+
 use smallvec::SmallVec;
 
 use super::boxes::Box3;
 use super::ids::MemoryId;
 use super::segments::{Content, Segment};
-use super::{Engine, HEAP, RootId, Shell, Slot, Turn};
+use super::stall::Waits;
+use super::{Engine, HEAP, Node, NodeId, Root, RootId, Shell, Slot, State, Turn, Use};
+
+/// A root that has memory somewhere which nobody uses now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// The root.
+    pub root: RootId,
+    /// How many bytes it has there.
+    pub bytes: usize,
+    /// What it holds there is current elsewhere, too.
+    pub is_clean: bool,
+}
 
 impl<S: Shell> Engine<S> {
+    /// The roots whose memory could be given up: those that are current elsewhere first, and of each kind first what was used least
+    /// lately.
+    pub fn idle_in(&self, memory: MemoryId) -> Vec<Idle> {
+        let used: HashSet<RootId> = self.users_in(memory).map(|used| used.root).collect();
+        let is_idle = |(id, root): &(RootId, &Root<S>)| {
+            root.home.is_none() && root.allocation(memory).is_some() && !used.contains(id)
+        };
+        let mut idle: Vec<(u64, Idle)> = Vec::new();
+        for (root, entry) in self.roots.iter().filter(is_idle) {
+            let is_clean = entry.is_elsewhere(memory);
+            idle.push((entry.used_at, Idle { root, bytes: entry.bytes, is_clean }));
+        }
+        idle.sort_by_key(|(used_at, idle)| (!idle.is_clean, *used_at));
+        idle.into_iter().map(|(_, idle)| idle).collect()
+    }
+
+    /// Whether somebody uses a memory who will end by itself: without memory that is asked for and not there, and without anything from
+    /// outside. When that is over, memory may have become free.
+    pub fn is_busy(&self, memory: MemoryId) -> bool {
+        let is_under_way = |node: &Node<S>| match node.state {
+            State::Gated => false,
+            // The program has it, for as long as it likes.
+            State::Running => !node.is_guard,
+            State::Queued(_) | State::Feeding(..) | State::Fed(..) | State::Passed => true,
+        };
+        let uses = |node: &Node<S>| node.uses.iter().any(|used| used.memory == memory);
+        if self.nodes.iter().any(|(_, node)| is_under_way(node) && uses(node)) {
+            return true;
+        }
+        // Those that wait for others which are under way will run too.
+        let mut waiting =
+            self.nodes.iter().filter(|(_, node)| node.state == State::Gated && uses(node)).peekable();
+        waiting.peek().is_some() && self.nodes.iter().any(|(_, node)| is_under_way(node)) && {
+            let stuck = self.stuck_behind(|node| !is_under_way(node) && node.state != State::Gated);
+            waiting.any(|(id, _)| !stuck.contains(&id))
+        }
+    }
+
+    /// The nodes that wait, directly or not, for memory that is not there, for something outside, or for one of these.
+    fn stuck_behind(&self, is_held: impl Fn(&Node<S>) -> bool) -> HashSet<NodeId> {
+        let waits = Waits::of(self);
+        let lists = self.roots.iter().flat_map(|(_, root)| &root.slots).filter_map(|(_, slot)| match slot {
+            Slot::Pending(waiting) => Some(*waiting),
+            Slot::Ready(_) => None,
+        });
+        let mut todo: Vec<NodeId> = lists.flat_map(|waiting| self.listed_in(waiting)).collect();
+        todo.extend(self.nodes.iter().filter(|(_, node)| is_held(node)).map(|(id, _)| id));
+        todo.extend(waits.held_from_outside(self));
+        let mut stuck = HashSet::new();
+        while let Some(id) = todo.pop() {
+            if stuck.insert(id) {
+                todo.extend(waits.directly_behind(id));
+            }
+        }
+        stuck
+    }
+
+    /// What is used of a memory, by nodes that have not settled.
+    fn users_in(&self, memory: MemoryId) -> impl Iterator<Item = &Use> {
+        self.nodes.iter().flat_map(|(_, node)| &node.uses).filter(move |used| used.memory == memory)
+    }
+
     /// Gives up a root's allocation in a device's memory, if it may go: it is there, nobody who has not settled uses it, and what it
     /// holds is current elsewhere too, or will be. Says whether it has. The next user in that memory finds it as if the root had
     /// never been there.
@@ -40,16 +116,9 @@ impl<S: Shell> Engine<S> {
     fn may_go(&self, root: RootId, memory: MemoryId) -> bool {
         let Some(entry) = self.roots.get(root).filter(|root| root.home.is_none()) else { return false };
         // A node that was planned counts on the memory whether it has begun or not: its uses say so from then on.
-        let is_used = |(_, node): (_, &super::Node<S>)| {
-            node.uses.iter().any(|used| used.root == root && used.memory == memory)
-        };
-        let is_elsewhere = |segment: &Segment<S::Cause>| match segment.content {
-            Content::Written => segment.replicas.iter().any(|copy| copy.valid && copy.memory != memory),
-            Content::Never | Content::Poisoned(_) => true,
-        };
         entry.allocation(memory).is_some()
-            && entry.segments.iter().all(is_elsewhere)
-            && !self.nodes.iter().any(is_used)
+            && entry.is_elsewhere(memory)
+            && !self.users_in(memory).any(|used| used.root == root)
     }
 
     /// Takes for good what is left of data whose author failed: where that worked, if it did, or else where the root has been
@@ -95,5 +164,16 @@ impl<S: Shell> Engine<S> {
             ready.map(|(memory, _)| *memory).filter(|memory| is_fit(*memory)).collect();
         fit.sort_unstable();
         fit
+    }
+}
+
+impl<S: Shell> Root<S> {
+    /// Whether all that is current in a memory is current in another one too, or will be.
+    fn is_elsewhere(&self, memory: MemoryId) -> bool {
+        let is_kept = |segment: &Segment<S::Cause>| match segment.content {
+            Content::Written => segment.replicas.iter().any(|copy| copy.valid && copy.memory != memory),
+            Content::Never | Content::Poisoned(_) => true,
+        };
+        self.segments.iter().all(is_kept)
     }
 }

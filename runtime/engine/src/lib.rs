@@ -70,6 +70,7 @@ use slab::Slab;
 
 pub use access::{Access, Mode, merge};
 pub use boxes::Box3;
+pub use evict::Idle;
 pub use guard::GuardPlan;
 use ids::Table;
 pub use ids::{ContextId, DeviceId, DomainId, HEAP, Id, LaneId, MemoryId};

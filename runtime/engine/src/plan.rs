@@ -290,6 +290,7 @@ impl<S: Shell> Engine<S> {
         }
         node.uses.push(Use { root, memory: user.memory, writes: mode.writes() });
         entry.users += 1;
+        entry.used_at = tally.nodes_visited;
         match entry.allocation(user.memory) {
             Some(_) => 0,
             None => self.await_memory(user.node, root, user.memory, turn),

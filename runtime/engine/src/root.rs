@@ -66,6 +66,8 @@ pub(super) struct Root<S: Shell> {
     pub(super) pinned: Option<Box<Pinned>>,
     pub(super) guards: Vec<(NodeId, Box3, bool)>,
     pub(super) users: u32,
+    /// When it was last used, by [`Tally::nodes_visited`](super::Tally).
+    pub(super) used_at: u64,
     pub(super) released: bool,
 }
 
@@ -85,6 +87,7 @@ impl<S: Shell> Default for Root<S> {
             pinned: None,
             guards: Vec::new(),
             users: 0,
+            used_at: 0,
             released: false,
         }
     }

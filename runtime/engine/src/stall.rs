@@ -43,9 +43,7 @@ impl<S: Shell> Engine<S> {
         for (id, _) in self.nodes.iter().filter(|(_, node)| node.state != State::Gated) {
             note(Some(id), waits.behind(id, self));
         }
-        let explained: HashSet<NodeId> = waits.behind.values().flatten().copied().collect();
-        let unexplained = |id: &NodeId| self.is_gated(*id) && !explained.contains(id);
-        for id in self.nodes.iter().map(|(id, _)| id).filter(unexplained) {
+        for id in waits.held_from_outside(self) {
             let is_transfer = self.nodes[id].is_transfer;
             note(None, if is_transfer { waits.behind(id, self) } else { vec![id] });
         }
@@ -88,12 +86,24 @@ impl<S: Shell> Engine<S> {
 }
 
 /// The nodes that wait directly behind each node.
-struct Waits {
+pub(super) struct Waits {
     behind: HashMap<NodeId, Vec<NodeId>>,
 }
 
 impl Waits {
-    fn of<S: Shell>(engine: &Engine<S>) -> Self {
+    /// Those that wait directly for a node.
+    pub(super) fn directly_behind(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        self.behind.get(&id).into_iter().flatten().copied()
+    }
+
+    /// Those that wait for no node: for memory, or for something outside.
+    pub(super) fn held_from_outside<S: Shell>(&self, engine: &Engine<S>) -> Vec<NodeId> {
+        let explained: HashSet<NodeId> = self.behind.values().flatten().copied().collect();
+        let gated = engine.nodes.iter().filter(|(_, node)| node.state == State::Gated).map(|(id, _)| id);
+        gated.filter(|id| !explained.contains(id)).collect()
+    }
+
+    pub(super) fn of<S: Shell>(engine: &Engine<S>) -> Self {
         let mut waits = Waits { behind: HashMap::new() };
         let mut readers: HashMap<(ReadSetId, Realm), Vec<NodeId>> = HashMap::new();
         for (id, node) in engine.nodes.iter() {

@@ -70,8 +70,8 @@ impl Queue {
             // Held until the memory is gone: nobody writes meanwhile, so that the heap's copy stays current.
             let held = HostReadFuture::new(whole, Mode::Read).behind_readers().await?;
             let memory = inner.enter_without_native_calls(|state, _| state.engine.device_memory(slot.id));
-            let gone = inner
-                .enter_without_native_calls(|state, turn| state.engine.evict(binding.root, memory, turn));
+            let gone =
+                inner.enter_without_native_calls(|state, turn| state.evict(binding.root, memory, turn));
             drop(held);
             Ok(gone)
         }

@@ -12,6 +12,7 @@ use super::{BackendEntry, Runtime, Shared};
 use crate::shell::Inner;
 use crate::shell::pool::StagingLimits;
 use crate::shell::report::{AsyncError, Handler};
+use crate::shell::room::Residency;
 use crate::shell::stall::{DeadlockPolicy, Watch};
 
 /// A runtime to be built.
@@ -34,6 +35,7 @@ pub struct RuntimeBuilder {
     unprobed: bool,
     handler: Option<Handler>,
     staging: StagingLimits,
+    residency: Residency,
 }
 
 /// How long something waits before the stall report names it, unless the builder says otherwise.
@@ -116,6 +118,18 @@ impl RuntimeBuilder {
         self
     }
 
+    /// What becomes of buffers' memory on devices that nobody uses: it is [kept](Residency::Kept), unless said otherwise.
+    ///
+    /// ```
+    /// use windlass::{Residency, Runtime};
+    /// let runtime = Runtime::builder().residency(Residency::Evictable).build();
+    /// assert_eq!(runtime.stats().evictions, 0);
+    /// ```
+    pub fn residency(mut self, residency: Residency) -> Self {
+        self.residency = residency;
+        self
+    }
+
     /// How many bytes of staging memory each context keeps, and has in use at a time: 64 MiB unless said otherwise.
     ///
     /// Staging is host memory through which data goes from one context to another. A transfer waits for its turn; one that is
@@ -160,7 +174,7 @@ impl RuntimeBuilder {
             }
         }
         let watch = Watch::new(self.stall_after.unwrap_or(STALL_AFTER), self.deadlocks);
-        let inner = Inner::new(self.manual, watch, self.staging);
+        let inner = Inner::new(self.manual, watch, self.staging, self.residency);
         if let Some(handler) = self.handler {
             inner.reporter.set_default(handler);
         }

@@ -36,6 +36,8 @@ pub struct Stats {
     pub host_tasks: u64,
     /// Allocations that were made for buffers.
     pub allocations: u64,
+    /// Allocations that were given up because the program asked for them, or a device had no room.
+    pub evictions: u64,
     /// Turns of the scheduler's lock.
     pub turns: u64,
     /// Cells and predecessors that planning looked at.

@@ -8,6 +8,7 @@ use windlass_backend::{BackendError, Verdict};
 use windlass_sync::combining::Combiner;
 
 use super::feed::Arm;
+use super::memory::is_heap;
 use super::waking::Woken;
 use super::work::Work;
 use super::{Commands, Effects, Message, Signal, State, Windlass};
@@ -82,6 +83,10 @@ impl State {
         }
         if effects.turn.asks_for_more() {
             effects.more_than_native = true;
+            if effects.turn.freed.iter().any(|memory| !is_heap(memory)) {
+                effects.freeing += 1;
+                self.reaper.expect();
+            }
             self.collect_links(effects);
         }
         if !effects.turn.certain.is_empty() {
@@ -89,6 +94,12 @@ impl State {
         }
         if !effects.turn.settled.is_empty() {
             self.collect_settled(effects);
+        }
+        if self.look_again {
+            cold_path();
+            self.look_again = false;
+            effects.more_than_native |= !self.starved.is_empty();
+            effects.starved.append(&mut self.starved);
         }
         if !effects.turn.ready_lanes.is_empty() {
             self.collect_lanes(effects);
@@ -129,6 +140,7 @@ impl State {
         self.leaked.append(&mut turn.leaked);
         for asked in turn.allocate.drain(..) {
             effects.allocate.push(self.wanted(asked));
+            self.making += 1;
             self.counters.allocations += 1;
         }
         for proxy in turn.fired.drain(..) {
@@ -189,6 +201,7 @@ impl State {
             }
             effects.more_than_native |= !effects.signals.is_empty();
         }
+        self.look_again |= !self.starved.is_empty();
         self.counters.settled += turn.settled.len() as u64;
         let not_moved = |settled: &Settled<Windlass>| match &settled.work {
             Work::Transfer(transfer) => transfer.bytes_not_moved(),

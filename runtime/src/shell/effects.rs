@@ -54,6 +54,10 @@ pub(crate) struct Effects {
     /// Points to be armed, by the executor if native calls are not made here.
     pub(super) arm: SmallVec<[Arm; 1]>,
     pub(super) signals: Vec<Arc<Signal>>,
+    /// Signals that come when memory that was let go of is on its way to be freed.
+    pub(super) starved: Vec<Arc<Signal>>,
+    /// How many turns have let go of devices' memory since that was given to the reaper.
+    pub(super) freeing: usize,
     pub(super) woken: Woken,
     /// What kept the runtime alive while anything was under way, to be dropped now that nothing is.
     pub(super) idle: Option<Arc<Inner>>,
@@ -88,6 +92,8 @@ impl Default for Effects {
             elsewhere: Vec::new(),
             arm: SmallVec::new(),
             signals: Vec::new(),
+            starved: Vec::new(),
+            freeing: 0,
             woken: Woken::default(),
             idle: None,
             over: Vec::new(),
@@ -228,6 +234,12 @@ impl Inner {
             self.start_host_side(node, effects);
         }
         self.free_all(std::mem::take(&mut effects.turn.freed));
+        if effects.freeing > 0 {
+            self.reaper.has_come(std::mem::take(&mut effects.freeing));
+        }
+        for signal in effects.starved.drain(..) {
+            effects.woken.cells.extend(signal.complete(()));
+        }
         if !effects.closed.is_empty() {
             // To close a context may block. And another thread that has just given a token back may still have its
             // reference to the lane, for which only a thread that may block can wait.

@@ -10,9 +10,9 @@ use super::waking::catch_native;
 
 use super::feed::region_of;
 use super::pinned::Pinned;
-use super::waking::catch_foreign;
+use super::waking::{catch_foreign, tell};
 use super::work::zero;
-use super::{Effects, Inner, LaneShell, MemoryShell, State, close};
+use super::{Effects, Inner, LaneShell, MemoryShell, Signal, State, close};
 use crate::error::{Cause, Error};
 use crate::shell::build::Builds;
 use windlass_engine::{Allocate, MemoryId, Pinning, RootId};
@@ -29,7 +29,7 @@ pub(crate) fn heap(bytes: usize) -> Made {
 }
 
 /// Whether it is the process's own, and not a backend's.
-fn is_heap(memory: &Arc<dyn Allocation>) -> bool {
+pub(super) fn is_heap(memory: &Arc<dyn Allocation>) -> bool {
     (&**memory as &dyn std::any::Any).is::<HostMemory>()
 }
 
@@ -37,11 +37,11 @@ fn is_heap(memory: &Arc<dyn Allocation>) -> bool {
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     root: RootId,
-    memory: MemoryId,
-    owner: Option<MemoryShell>,
+    pub(super) memory: MemoryId,
+    pub(super) owner: Option<MemoryShell>,
     /// The heap's, and best pinned.
     pinned: Option<Wish>,
-    object: MemoryObject,
+    pub(super) object: MemoryObject,
 }
 
 /// How host memory is to be pinned.
@@ -110,7 +110,7 @@ pub(crate) fn make_with_room(owner: &MemoryShell, object: MemoryObject, made: Op
     }
 }
 
-fn is_out_of_memory(made: &Made) -> bool {
+pub(super) fn is_out_of_memory(made: &Made) -> bool {
     matches!(made, Err(BackendError::OutOfMemory { .. }))
 }
 
@@ -122,7 +122,7 @@ impl Wanted {
         }
     }
 
-    fn make_off_thread(&self, made: Option<Made>, pinned: &Pinned) -> Made {
+    pub(super) fn make_off_thread(&self, made: Option<Made>, pinned: &Pinned) -> Made {
         match (&self.owner, &self.pinned, made) {
             (Some(owner), _, made) => make_with_room(owner, self.object, made),
             (None, Some(wish), made) => {
@@ -166,25 +166,23 @@ impl Inner {
         let made = match wanted.try_here(effects.native_elsewhere, &self.pinned) {
             Some((made, true)) => {
                 let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
-                return self
-                    .with_state(effects, |state, turn| state.engine.allocated(root, memory, made, turn));
+                return self.with_state(effects, |state, turn| state.allocated(root, memory, made, turn));
             }
             Some((made, false)) => Some(made),
             None => None,
         };
         // Groups wait for this slot, so whatever happens in the task, it has to come to `allocated`: that is why
-        // `make_in` and `Pinned::make` call the backend inside `catch`.
+        // `make_in` and `Pinned::make` call the backend inside `catch`, and why nobody waits for room that may never come.
         let inner = self.clone();
         self.gates.spawn(async move {
-            let (off, lender) = (wanted.clone(), inner.clone());
-            let made = inner.off_thread(move || off.make_off_thread(made, &lender.pinned)).await;
+            let made = inner.make_patiently(&wanted, made).await;
             let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
             let is_pinned = made.as_ref().is_ok_and(|memory| !is_heap(memory));
             inner.enter(|state, turn| {
                 if wanted.pinned.is_some() && !is_pinned {
                     state.engine.could_not_pin(root);
                 }
-                state.engine.allocated(root, memory, made, turn);
+                state.allocated(root, memory, made, turn);
             });
         });
     }
@@ -243,7 +241,7 @@ impl Inner {
 }
 
 /// Drops native objects on a thread that may block, in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reaper {
     queue: Arc<Mutex<Queue>>,
 }
@@ -285,6 +283,25 @@ impl Drop for Deferred {
 struct Queue {
     dead: Vec<Deferred>,
     at_work: bool,
+    /// How many tasks of a runtime that is driven by hand have something to drop.
+    tasks: usize,
+    /// How many turns of the engine's lock have let go of memory that has not come here yet.
+    expected: usize,
+    /// Who waits until what is being dropped now is gone.
+    told: Vec<Arc<Signal>>,
+    /// How often something was dropped.
+    rounds: u64,
+}
+
+impl Queue {
+    /// Says that what was being dropped is gone.
+    fn tell(queue: &Mutex<Queue>) {
+        let mut entry = lock(queue);
+        entry.rounds += 1;
+        let told = std::mem::take(&mut entry.told);
+        drop(entry);
+        told.iter().for_each(|signal| tell(signal));
+    }
 }
 
 impl Reaper {
@@ -301,8 +318,13 @@ impl Reaper {
     /// `drop` makes a native call there either.
     pub(crate) fn defer_drop(&self, dead: Remains, inner: &Inner) {
         if inner.manual {
-            let deferred = Deferred(Some(dead));
-            return inner.gates.spawn(async move { drop(deferred) });
+            let (deferred, queue) = (Deferred(Some(dead)), self.queue.clone());
+            lock(&queue).tasks += 1;
+            return inner.gates.spawn(async move {
+                drop(deferred);
+                lock(&queue).tasks -= 1;
+                Queue::tell(&queue);
+            });
         }
         let mut queue = lock(&self.queue);
         queue.dead.push(Deferred(Some(dead)));
@@ -316,19 +338,47 @@ impl Reaper {
                 let mut entry = lock(&queue);
                 let dead = std::mem::take(&mut entry.dead);
                 // Cleared in the same step in which the list is found empty: an entry that comes later starts a new
-                // thread, and one that came earlier is in `dead`.
+                // thread, and one that came earlier is in `dead`. Who asked since the last round was told to wait for this thread,
+                // and would wait for ever.
                 entry.at_work = !dead.is_empty();
                 drop(entry);
                 if dead.is_empty() {
-                    return;
+                    return Queue::tell(&queue);
                 }
                 for deferred in dead {
                     deferred.wait_for_feeders();
                     catch_foreign(|| drop(deferred));
                 }
+                Queue::tell(&queue);
             }
         })
         .detach();
+    }
+
+    /// Memory has been let go of, and will come when the engine's lock is free: who finds none of its users left is to find it here.
+    pub(super) fn expect(&self) {
+        lock(&self.queue).expected += 1;
+    }
+
+    /// What was expected of so many turns has come.
+    pub(super) fn has_come(&self, turns: usize) {
+        lock(&self.queue).expected -= turns;
+        Queue::tell(&self.queue);
+    }
+
+    /// Completes when some of what is being dropped now is gone; none if that is nothing.
+    pub(super) fn under_way(&self) -> Option<Arc<Signal>> {
+        let mut queue = lock(&self.queue);
+        (queue.at_work || queue.tasks > 0 || queue.expected > 0).then(|| {
+            let signal = Arc::new(Signal::new(()));
+            queue.told.push(signal.clone());
+            signal
+        })
+    }
+
+    /// How often something was dropped.
+    pub(super) fn rounds(&self) -> u64 {
+        lock(&self.queue).rounds
     }
 
     /// How much waits to be dropped.

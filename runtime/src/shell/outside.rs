@@ -24,7 +24,8 @@ impl Inner {
         cancelled: Arc<Signal>,
         runtime: Option<tokio::runtime::Handle>,
     ) {
-        let gate = Gate { inner: self.clone(), node, result: Some(Err(Error::new(Kind::RuntimeGone))) };
+        let result = Some(Err(Error::new(Kind::RuntimeGone)));
+        let gate = Gate { inner: self.clone(), node, is_build: false, result };
         let waiting = Waiting { future: Some(future), cancelled: Signalled::new(cancelled), gate };
         match runtime {
             Some(runtime) => drop(runtime.spawn(waiting)),
@@ -37,7 +38,7 @@ impl Inner {
         let inner = self.clone();
         self.gates.spawn(async move {
             let result = WaitBuilt::new(built).await.map(|_| ());
-            let mut gate = Gate { inner, node, result: Some(result) };
+            let mut gate = Gate { inner, node, is_build: true, result: Some(result) };
             gate.open(NativeCalls::Here);
         });
     }
@@ -47,6 +48,8 @@ impl Inner {
 struct Gate {
     inner: Arc<Inner>,
     node: NodeId,
+    /// It waits for a kernel to be built.
+    is_build: bool,
     result: Option<Result<()>>,
 }
 
@@ -58,6 +61,11 @@ impl Gate {
                 state.engine.fail(self.node, Cause(error), turn);
             }
             state.engine.open(self.node, turn);
+            if self.is_build {
+                // Who counted on this build to lead to something looks again: it may have led to nothing.
+                state.building -= 1;
+                state.look_again = true;
+            }
         });
     }
 }

@@ -6,6 +6,7 @@ use windlass_backend::BackendError;
 use windlass_sync::cell::Wakers;
 use windlass_sync::panics::catch;
 
+use super::Signal;
 use super::report::log;
 
 /// Wakers to be woken when nothing is held.
@@ -34,6 +35,11 @@ pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         catch_foreign(|| waker.wake());
     }
+}
+
+/// Completes a signal.
+pub(super) fn tell(signal: &Signal) {
+    signal.complete(()).into_iter().for_each(|wakers| catch_foreign(|| wakers.wake()));
 }
 
 /// Makes a native call. A backend that panics in it has failed it.

@@ -38,6 +38,8 @@ mod off_path;
 mod order;
 #[path = "scenarios/panics.rs"]
 mod panics;
+#[path = "scenarios/pressure.rs"]
+mod pressure;
 #[path = "scenarios/recordings.rs"]
 mod recordings;
 #[path = "scenarios/refusals.rs"]
