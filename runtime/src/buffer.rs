@@ -298,6 +298,17 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     #[track_caller]
     pub fn into_vec(self) -> impl Future<Output = Result<Vec<T>>> + Send {
         let access = self.host_write().in_heap();
+        self.taken_by(access)
+    }
+
+    /// The same, with its place in the order taken at once, and not at the first poll.
+    #[track_caller]
+    fn into_vec_from_now_on(self) -> impl Future<Output = Result<Vec<T>>> + Send {
+        let access = self.host_write().in_heap().from_now_on();
+        self.taken_by(access)
+    }
+
+    fn taken_by(self, access: HostWriteFuture<T, D>) -> impl Future<Output = Result<Vec<T>>> + Send {
         let Buffer { root, window, attached, .. } = self;
         async move {
             let whole = root.is_whole(&window, size_of::<T>());
@@ -319,6 +330,10 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// Whether its elements are shared by words that are smaller than their alignment.
     pub(crate) fn is_atomic_in_parts(&self) -> bool {
         self.window.word != Word::of::<T>()
+    }
+
+    pub(crate) fn wanted_back(&self) -> Option<&Arc<Attached>> {
+        self.attached.as_ref()
     }
 
     pub(crate) fn root(&self) -> &Arc<Root> {

@@ -67,6 +67,12 @@ pub(crate) enum Kind {
     },
     NoDevice(String),
     MixedPlatforms([String; 2]),
+    /// A buffer of so many bytes, where a device takes so many.
+    TooLarge {
+        needs: usize,
+        has: u64,
+        device: String,
+    },
     /// One context cannot have these devices together.
     NotShareable {
         devices: Vec<String>,
@@ -203,6 +209,15 @@ impl Error {
         Self::new(Kind::Other(Foreign::new(error.into())))
     }
 
+    /// Another queue may take what this says is refused: it is not what was asked for that is wrong.
+    pub(crate) fn is_of_its_queue(&self) -> bool {
+        match self.kind() {
+            Kind::Invalid(_) | Kind::Aliased(_) | Kind::OtherRuntime { .. } => false,
+            Kind::Other(_) | Kind::User { .. } | Kind::UserPanicked { .. } => false,
+            _ => true,
+        }
+    }
+
     /// A backend or its driver refused something, and the device is there.
     pub(crate) fn is_of_native_call(&self) -> bool {
         use BackendError::{Native, Unsupported};
@@ -218,7 +233,11 @@ impl Error {
     pub fn is_invalid_input(&self) -> bool {
         matches!(
             self.kind(),
-            Kind::Invalid(_) | Kind::OtherRuntime { .. } | Kind::Aliased(_) | Kind::MixedPlatforms(_)
+            Kind::Invalid(_)
+                | Kind::OtherRuntime { .. }
+                | Kind::Aliased(_)
+                | Kind::MixedPlatforms(_)
+                | Kind::TooLarge { .. }
         )
     }
 
@@ -247,16 +266,22 @@ impl Error {
         matches!(self.kind(), Kind::NotShareable { .. })
     }
 
+    /// A buffer has more bytes than the device has, or takes in one piece.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.kind(), Kind::TooLarge { .. })
+    }
+
     /// What the two queues of [`Queue::submit_or`](crate::Queue::submit_or) had to say that both refused a group.
     ///
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
-    /// let (one, two) = (Queue::blocking_new()?, Queue::blocking_on(Device::host())?);
-    /// let x = Buffer::<u32>::new(4);
-    /// let error = one.submit_or(&two, |cg| cg.fill(&cg.overwrite(&x.range(2..9)), 1)).unwrap_err();
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// let gone = Queue::blocking_in_context(&context, &Device::host())?;
+    /// context.abandon();
+    /// let error = gone.submit_or(&gone, |_| Ok(())).unwrap_err();
     /// let [first, second] = error.refusals().unwrap();
-    /// assert!(first.is_invalid_input() && second.is_invalid_input());
+    /// assert!(first.is_device_lost() && second.is_device_lost());
     /// # Ok(())
     /// # }
     /// ```
@@ -368,6 +393,9 @@ impl fmt::Display for Error {
             Kind::Aliased(what) => write!(f, "overlapping views: {what}"),
             Kind::Saturated { limit } => {
                 write!(f, "the queue has its limit of {limit} groups in flight; wait with `queue.ready().await`")
+            }
+            Kind::TooLarge { needs, has, device } => {
+                write!(f, "a buffer of {needs} bytes, and {device} takes {has} in one piece: use several buffers")
             }
             Kind::MixedPlatforms([first, other]) => {
                 write!(f, "{first} and {other} are of different platforms, and a context has devices of one")

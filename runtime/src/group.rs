@@ -206,6 +206,7 @@ impl<'g> CommandGroup<'g> {
     fn require<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>, mode: Mode) -> Option<Binding> {
         let mut builder = self.builder.borrow_mut();
         buffer.note_use(mode);
+        builder.attached.extend(buffer.wanted_back().cloned());
         match buffer.binding(&self.queue.inner, self.at) {
             Ok(binding) => {
                 let (root, of_new) = (binding.root, builder.keep(buffer.root(), binding.root));
@@ -375,7 +376,8 @@ impl<'g> CommandGroup<'g> {
         asked.check().map_err(|error| Error::invalid(error.to_string()))?;
         self.host_device("host_for")?;
         let windows = args.windows()?.0;
-        accessor::check_casts(windows.iter().map(|window| (window, true)))?;
+        accessor::check_casts(windows.iter().map(|(window, writes)| (window, *writes)))?;
+        let windows = windows.into_iter().map(|(window, _)| window).collect();
         match asked.items() {
             0 => Ok(()),
             _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>((range, asked), windows, body)))),

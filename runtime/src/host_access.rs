@@ -78,6 +78,8 @@ struct Acquire<T, const D: usize> {
     in_heap: bool,
     /// It comes behind readers, too.
     behind_readers: bool,
+    /// Its place is not taken in a poll.
+    is_aside: bool,
     at: &'static Location<'static>,
     place: Option<Place>,
     look: Look,
@@ -91,6 +93,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
             mode,
             in_heap: false,
             behind_readers: false,
+            is_aside: false,
             at,
             place: None,
             look: Look::Due,
@@ -102,7 +105,10 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         if let Some(home) = self.buffer.root().home() {
             home.check_host()?;
         }
-        self.buffer.note_use(self.mode);
+        // Who takes the data does not change it.
+        if !self.in_heap {
+            self.buffer.note_use(self.mode);
+        }
         let inner = match self.buffer.root().owner() {
             Some(inner) => inner,
             None => match self.buffer.enter_early(self.mode, self.at)? {
@@ -114,7 +120,8 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let guard = Arc::new(GuardCell::new(self.at));
         let (bounds, mode) = self.buffer.guarded(&binding, self.mode);
         let mut spare = self.spare();
-        let looks = (self.mode != Mode::Overwrite).then(|| inner.readers_look(binding.root)).flatten();
+        let may_look = self.mode != Mode::Overwrite && !self.is_aside;
+        let looks = may_look.then(|| inner.readers_look(binding.root)).flatten();
         // Who looks asks for the copy here, too: otherwise another thread had to be woken for that.
         let calls = if looks.is_some() { NativeCalls::Few } else { NativeCalls::Elsewhere };
         let node = inner.enter_with(calls, |state, turn| {
@@ -271,6 +278,15 @@ impl<T, const D: usize> HostWriteFuture<T, D> {
     /// The same for who wants to [take](HostWrite::take_vec) the memory.
     pub(crate) fn in_heap(mut self) -> Self {
         self.acquire.in_heap = true;
+        self
+    }
+}
+
+impl<T: DeviceCopy, const D: usize> HostWriteFuture<T, D> {
+    /// Takes its place in the order at once, in a `drop` for instance. If that is refused, so is the first poll.
+    pub(crate) fn from_now_on(mut self) -> Self {
+        self.acquire.is_aside = true;
+        self.acquire.place = self.acquire.take_place().ok();
         self
     }
 }

@@ -5,7 +5,7 @@
 //! conflicting user of these bytes away, in this runtime and through all memories. Windows were checked against their
 //! buffer, and their element type is the accessor's.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
@@ -32,28 +32,35 @@ pub(crate) fn part<'v, T: DeviceCopy>(span: &Span<'v>, range: Range<usize>) -> &
 /// Which windows of a host task are lent, and how: several readers or one writer.
 #[derive(Debug, Default)]
 pub(crate) struct Loans {
-    entries: RefCell<Vec<(RawSpan, bool)>>,
+    entries: RefCell<Vec<Loan>>,
+    lent: Cell<u64>,
+}
+
+/// A window that is lent. It has a number, since two views that look the same in all else may be of different bytes: elements of another
+/// type may start at the same address and be as many.
+#[derive(Debug)]
+struct Loan {
+    number: u64,
+    span: RawSpan,
+    mutable: bool,
 }
 
 impl Loans {
-    fn lend(&self, span: RawSpan, mutable: bool) -> bool {
+    /// The loan's number, if nothing that is lent stands in its way.
+    fn lend(&self, span: RawSpan, mutable: bool) -> Option<u64> {
         let mut entries = self.entries.borrow_mut();
-        let clash =
-            entries.iter().any(|(other, other_mutable)| (mutable || *other_mutable) && other.overlaps(&span));
-        if !clash {
-            entries.push((span, mutable));
+        let clash = |other: &Loan| (mutable || other.mutable) && other.span.overlaps(&span);
+        if entries.iter().any(clash) {
+            return None;
         }
-        !clash
+        let number = self.lent.get();
+        self.lent.set(number + 1);
+        entries.push(Loan { number, span, mutable });
+        Some(number)
     }
 
-    fn back(&self, span: &RawSpan, mutable: bool) {
-        let mut entries = self.entries.borrow_mut();
-        let at = entries
-            .iter()
-            .position(|(s, m)| s.as_ptr() == span.as_ptr() && s.len() == span.len() && *m == mutable);
-        if let Some(at) = at {
-            entries.swap_remove(at);
-        }
+    fn back(&self, number: u64) {
+        self.entries.borrow_mut().retain(|loan| loan.number != number);
     }
 }
 
@@ -62,6 +69,7 @@ macro_rules! task_view {
         $(#[doc = $doc])*
         pub struct $name<'a, T> {
             span: RawSpan,
+            number: u64,
             lent: &'a Mutex<Loans>,
             marker: PhantomData<&'a mut [T]>,
         }
@@ -69,8 +77,8 @@ macro_rules! task_view {
         impl<'a, T: DeviceCopy> $name<'a, T> {
             /// Lends the window, unless that overlaps a view that is out.
             pub(crate) fn lend(span: RawSpan, lent: &'a Mutex<Loans>) -> Option<Self> {
-                let free = span.is_contiguous() && lock(lent).lend(span, $mutable);
-                free.then(|| $name { span, lent, marker: PhantomData })
+                let number = span.is_contiguous().then(|| lock(lent).lend(span, $mutable)).flatten()?;
+                Some($name { span, number, lent, marker: PhantomData })
             }
         }
 
@@ -87,7 +95,7 @@ macro_rules! task_view {
 
         impl<T> Drop for $name<'_, T> {
             fn drop(&mut self) {
-                lock(self.lent).back(&self.span, $mutable);
+                lock(self.lent).back(self.number);
             }
         }
 

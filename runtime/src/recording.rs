@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windlass_engine::Access;
 
-use crate::buffer::Root;
+use crate::buffer::{Attached, Root};
 use crate::error::{Error, Result};
 use crate::group::CommandGroup;
 use crate::queue::Queue;
@@ -52,6 +52,8 @@ pub struct Recording {
 struct Contents {
     recorded: Arc<Recorded>,
     roots: Vec<Arc<Root>>,
+    /// A recording is a handle of the buffers that it names.
+    _attached: Vec<Arc<Attached>>,
     accesses: Vec<Access>,
 }
 
@@ -110,14 +112,15 @@ impl Queue {
         }
         let recorded = Recorded::new(commands, self.slot().clone(), self.runtime().inner());
         let (roots, accesses) = (builder.roots().to_vec(), builder.accesses.to_vec());
-        Ok(Recording { contents: Arc::new(Contents { recorded: Arc::new(recorded), roots, accesses }) })
+        let (recorded, _attached) = (Arc::new(recorded), std::mem::take(&mut builder.attached));
+        Ok(Recording { contents: Arc::new(Contents { recorded, roots, _attached, accesses }) })
     }
 }
 
 impl CommandGroup<'_> {
     /// Does what was recorded, as if it were said here. The recording must have been made for this queue's device.
     pub fn replay(&self, recording: &Recording) -> Result<()> {
-        let Contents { recorded, roots, accesses } = &*recording.contents;
+        let Contents { recorded, roots, accesses, .. } = &*recording.contents;
         if !recorded.slot().is_same(&self.queue.slot) {
             return Err(Error::invalid(format!(
                 "a recording for {} of {} is replayed on {} of {}: record it with a queue of that device",

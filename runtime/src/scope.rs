@@ -32,6 +32,9 @@ impl fmt::Debug for Scope<'_> {
 /// The buffers have a copy of the data: devices, and host accessors that the program keeps, may hold their memory for longer than any
 /// borrow lasts. A buffer that leaves the scope goes on as one of its own.
 ///
+/// A host accessor's guard that is still there when the closure has ended is waited for like a group: one that this thread has, as the
+/// closure's result for instance, is waited for for ever.
+///
 /// It blocks this thread, where [`Event::blocking_wait`](crate::Event::blocking_wait) would, and is refused where that would. If the
 /// closure fails, what was written comes back all the same; if it panics, nothing does. Data that has failed is left as it was, with
 /// its error as the result.

@@ -34,6 +34,9 @@ struct Back {
     tell: oneshot::Sender<Result<()>>,
 }
 
+/// What a panic leaves of it is what it was: the lock is held for a moment, and no code of the program's runs meanwhile.
+impl std::panic::RefUnwindSafe for Attached {}
+
 impl fmt::Debug for Attached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attached").field("written", &self.is_written()).finish_non_exhaustive()
@@ -99,6 +102,9 @@ impl<T: DeviceCopy> Buffer<T> {
     /// gone and everything that was submitted has ended, if anybody asked to write it. Nobody waits for that; [`Buffer::close`]
     /// does. Meanwhile the vector is as it was, and the program may read and change it, which the buffer does not see.
     ///
+    /// For a buffer of more dimensions, with [pages](Buffer::with_pages), or of other data than a vector, there is
+    /// [`Buffer::with_write_back`].
+    ///
     /// If the data has failed, the vector stays as it was, and [`Buffer::close`] says why.
     ///
     /// ```
@@ -155,7 +161,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         let window = self.window.clone();
         let bring_home = move |root| {
             let buffer = Buffer::<T, D> { root, window, attached: None, marker: std::marker::PhantomData };
-            let access = buffer.into_vec();
+            // Here and now, so that it is ahead of the runtime's end: from then on nobody is let in.
+            let access = buffer.into_vec_from_now_on();
             Box::pin(async move {
                 let elements = access.await;
                 let result = elements.as_ref().map(drop).map_err(Clone::clone);

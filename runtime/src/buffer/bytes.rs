@@ -2,7 +2,7 @@
 
 use std::any::type_name;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use windlass_backend::HostMemory;
 use windlass_kernel::{DeviceCopy, slice_bytes_mut};
 
@@ -33,9 +33,9 @@ impl<T: DeviceCopy> Buffer<T> {
                 size_of::<T>()
             )));
         }
-        let is_aligned = |bytes: &BytesMut| bytes.as_ptr().addr().is_multiple_of(align_of::<T>());
-        let memory = match bytes.try_into_mut() {
-            Ok(own) if is_aligned(&own) => HostMemory::from_vec(Vec::<u8>::from(own)),
+        let memory = match bytes.try_into_mut().map(Vec::<u8>::from) {
+            // Looked at only now: to make a vector of them may move them.
+            Ok(own) if own.as_ptr().addr().is_multiple_of(align_of::<T>()) => HostMemory::from_vec(own),
             Ok(own) => copied::<T>(&own, len),
             Err(shared) => copied::<T>(&shared, len),
         };

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 
 impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// The same data as elements of another type, in another shape, or both: a handle to the same bytes, whose order with all other
-    /// uses is kept. It has to come out even, the buffer's rows have to follow each other, and the memory has to be aligned for the
-    /// new elements; anything else is an error.
+    /// uses is kept. It has to come out even, at the start of a part, too; the buffer's rows have to follow each other, and the memory
+    /// has to be aligned for the new elements. Anything else is an error.
     ///
     /// A kernel takes one of two views of other types that share bytes, not both.
     ///
@@ -46,7 +46,10 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
                 "a part {shape:?} of a grid as elements of `{to}`, and its rows do not follow each other: copy it to a buffer"
             )));
         }
-        let bytes = extent.iter().try_fold(size_of::<U>(), |n, e| n.checked_mul(*e));
+        // An extent of zero makes the whole small, but how far rows and slices are apart has to be counted all the same.
+        let counted =
+            |least: usize| extent.iter().try_fold(size_of::<U>(), |n, e| n.checked_mul((*e).max(least)));
+        let bytes = counted(0).filter(|_| counted(1).is_some_and(|bytes| isize::try_from(bytes).is_ok()));
         if bytes != Some(len * size_of::<T>()) {
             return Err(Error::invalid(format!(
                 "{len} elements of `{from}`, which are {} bytes, as elements of `{to}` in shape {extent:?}, which are {}",
@@ -54,12 +57,20 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
                 bytes.map_or("too many to count".into(), |bytes| bytes.to_string())
             )));
         }
-        let align = self.root.align() | self.window.offset;
+        if !self.window.offset.is_multiple_of(size_of::<U>()) {
+            return Err(Error::invalid(format!(
+                "a part of a buffer that starts at byte {} as elements of `{to}`, which have {} bytes: devices count from the \
+                 buffer's start, and there it is inside of one",
+                self.window.offset,
+                size_of::<U>()
+            )));
+        }
+        let align = self.root.align();
         if !align.is_multiple_of(align_of::<U>()) {
             return Err(Error::invalid(format!(
                 "elements of `{to}`, which are aligned to {} bytes, in memory that is aligned to {}: copy it to a buffer of them",
                 align_of::<U>(),
-                1 << align.trailing_zeros()
+                align
             )));
         }
         let mut size = [1; 3];

@@ -150,7 +150,8 @@ pub(super) fn check_casts<'w>(windows: impl Iterator<Item = (&'w Binding, bool)>
         };
         if rest.clone().any(clashes) {
             return Err(Error::invalid(
-                "two arguments of a launch show the same bytes, one of them by `reinterpret`, and one is written: give it one of                  them",
+                "two arguments of a launch share bytes, one of them through `reinterpret`, and one of them is written: \
+                 pass one of the two",
             ));
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::buffer::Root;
+use crate::buffer::{Attached, Root};
 use crate::error::{Cause, Error, Result};
 use crate::event::Event;
 use crate::group::Listener;
@@ -26,6 +26,8 @@ pub(crate) struct Builder<'g> {
     problem: Option<Error>,
     /// Keeps the buffers until the group is planned; from then on the engine counts it as their user.
     roots: SmallVec<[Arc<Root>; 2]>,
+    /// What of them is wanted back when their last handle is gone.
+    pub(crate) attached: Vec<Arc<Attached>>,
     pub(crate) accesses: SmallVec<[Access; 2]>,
     pub(crate) commands: SmallVec<[Planned<'g>; 1]>,
     /// How many native commands they come to.

@@ -96,7 +96,7 @@ impl<'g> CommandGroup<'g> {
 
 impl KernelCall<'_> {
     /// A buffer among the arguments, and how the kernel uses it.
-    pub(super) fn used(&self, at: usize) -> Option<(&Binding, SlotAccess, Mode)> {
+    fn used(&self, at: usize) -> Option<(&Binding, SlotAccess, Mode)> {
         let (arg, slot) = (self.args.get(at)?, self.kernel().slots().get(at)?);
         match (arg, slot, arg.window(slot)?) {
             (KernelArg::Window(_, mode), Slot::Buffer(_), (binding, access)) => {

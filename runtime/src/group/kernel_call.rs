@@ -9,7 +9,7 @@ use windlass_backend::Aspect;
 use windlass_kernel::message::WORDS;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
-use super::accessor::{Accessor, Window as _};
+use super::accessor::{Accessor, Window as _, check_casts};
 use super::messages::say;
 use super::shape::{may_be_covered, shape};
 use crate::args::{Argument, Passed};
@@ -285,11 +285,6 @@ impl<'g> KernelCall<'g> {
         self
     }
 
-    /// Whether the kernel may write an argument.
-    fn writes_at(&self, at: usize) -> bool {
-        self.used(at).is_some_and(|(_, access, _)| access != SlotAccess::Read)
-    }
-
     /// The range in the work-groups that the kernel asks for.
     pub(super) fn in_groups(&self, range: Range) -> Result<Range> {
         self.kernel.grouped_range(range).map_err(|error| Error::invalid(error.to_string()))
@@ -339,7 +334,10 @@ impl<'g> KernelCall<'g> {
         let buffers =
             windows().filter(|(.., of)| matches!(of, Slot::Buffer(_))).map(|(at, window, _)| (at, window));
         check_lengths(&self.kernel, buffers.clone(), slot)?;
-        super::accessor::check_casts(windows().map(|(at, window, _)| (window, self.writes_at(at))))?;
+        let shown = self.args.iter().zip(slots).filter_map(|(arg, of)| arg.window(of));
+        let reached = self.reached.iter().map(|(window, access)| (window, *access));
+        let is_written = |access| access != SlotAccess::Read;
+        check_casts(shown.chain(reached).map(|(window, access)| (window, is_written(access))))?;
         let mut pointers = windows().filter(|(.., of)| **of == Slot::Pointer);
         if let Some((at, ..)) = pointers.find(|(_, window, _)| window.has_gaps())
             && !slot.runs_host_bodies()

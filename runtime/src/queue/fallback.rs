@@ -9,7 +9,8 @@ use crate::group::CommandGroup;
 
 impl Queue {
     /// Submits a group here, or to another queue if this one refuses it: its device lacks what the group asks for, has not enough
-    /// memory for one of its buffers, or is lost. If both refuse, the error says what either had to say.
+    /// memory for one of its buffers, or is lost. If both refuse, the error says what either had to say. A group that makes no
+    /// sense anywhere, or whose closure fails of itself, is not tried again; and both queues are of one runtime.
     ///
     /// It is decided at once, and the closure runs once for each queue that is asked. What goes wrong later fails the event: others
     /// may have been planned behind the group by then, so it is not tried again.
@@ -33,12 +34,19 @@ impl Queue {
         F: for<'g> Fn(&CommandGroup<'g>) -> Result<()>,
     {
         let at = Location::caller();
+        if !self.runtime().is_same(other.runtime()) {
+            return Err(Error::invalid(
+                "a second queue of another runtime: buffers belong to one, and the first queue has bound them to its own",
+            ));
+        }
         let submit = |queue: &Queue| queue.submit_paid(&group, queue.core.account.enter(), at);
-        submit(self).or_else(|first| {
-            submit(other).map_err(|second| {
-                let of = |queue: &Queue| queue.device.to_string();
-                Error::new(Kind::RefusedTwice { by: [of(self), of(other)], why: [first, second] })
-            })
+        let first = match submit(self) {
+            Err(first) if first.is_of_its_queue() => first,
+            decided => return decided,
+        };
+        submit(other).map_err(|second| {
+            let by = [self, other].map(|queue| queue.device.to_string());
+            Error::new(Kind::RefusedTwice { by, why: [first, second] })
         })
     }
 }

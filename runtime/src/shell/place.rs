@@ -13,7 +13,7 @@ use super::context::DeviceSlot;
 use super::memory::{Made, heap, make_with_room};
 use super::work::zero;
 use super::{Inner, MemoryShell};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use windlass_engine::{HEAP, Initial, MemoryId, MemoryTraits};
 
 /// A memory in which something is to stay.
@@ -116,10 +116,10 @@ impl DeviceSlot {
     pub(crate) fn check_bytes(&self, bytes: usize, most: u64) -> Result<()> {
         match bytes as u64 > most {
             false => Ok(()),
-            true => Err(Error::invalid(format!(
-                "a buffer of {bytes} bytes, and {} takes {most} in one piece: use several buffers",
-                self.device
-            ))),
+            true => {
+                let device = self.device.to_string();
+                Err(Error::new(Kind::TooLarge { needs: bytes, has: most, device }))
+            }
         }
     }
 

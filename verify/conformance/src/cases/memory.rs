@@ -104,10 +104,16 @@ pub(super) async fn a_second_queue_takes_what_the_first_refuses(s: &Subject) -> 
     holds(&v, &[7; 64]).await?;
     s.home.submit_or(&lost, |cg| cg.fill(&cg.overwrite(&v), 8))?.await?;
     holds(&v, &[8; 64]).await?;
-    let error = refused(lost.submit_or(&s.home, |cg| cg.fill(&cg.overwrite(&v.range(2..99)), 9)))?;
-    let told = error.refusals().is_some_and(|[first, second]| {
-        (first.is_device_lost() || first.is_invalid_input()) && second.is_invalid_input()
-    });
+    let error = refused(lost.submit_or(&lost, |cg| cg.fill(&cg.overwrite(&v), 9)))?;
+    let told =
+        error.refusals().is_some_and(|refusals| refusals.iter().all(|refusal| refusal.is_device_lost()));
     ensure!(told, "{error}");
+    let asked = std::cell::Cell::new(0);
+    let error = refused(s.home.submit_or(&s.second, |cg| {
+        asked.set(asked.get() + 1);
+        cg.fill(&cg.overwrite(&v.range(2..99)), 9)
+    }))?;
+    ensure!(error.is_invalid_input(), "{error}");
+    ensure_eq!(asked.get(), 1, "what is wrong anywhere is not tried again");
     holds(&v, &[8; 64]).await
 }
