@@ -304,7 +304,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// The same, with its place in the order taken at once, and not at the first poll.
     #[track_caller]
     fn into_vec_from_now_on(self) -> impl Future<Output = Result<Vec<T>>> + Send {
-        let access = self.host_write().in_heap().from_now_on();
+        let access = self.host_write().in_heap().taking_its_place();
         self.taken_by(access)
     }
 

@@ -211,11 +211,15 @@ impl Error {
 
     /// Another queue may take what this says is refused: it is not what was asked for that is wrong.
     pub(crate) fn is_of_its_queue(&self) -> bool {
-        match self.kind() {
-            Kind::Invalid(_) | Kind::Aliased(_) | Kind::OtherRuntime { .. } => false,
-            Kind::Other(_) | Kind::User { .. } | Kind::UserPanicked { .. } => false,
-            _ => true,
-        }
+        let is_of_the_program = matches!(
+            self.kind(),
+            Kind::Invalid(_)
+                | Kind::Aliased(_)
+                | Kind::OtherRuntime { .. }
+                | Kind::Other(_)
+                | Kind::User { .. }
+        );
+        !is_of_the_program
     }
 
     /// A backend or its driver refused something, and the device is there.

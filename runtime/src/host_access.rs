@@ -284,7 +284,7 @@ impl<T, const D: usize> HostWriteFuture<T, D> {
 
 impl<T: DeviceCopy, const D: usize> HostWriteFuture<T, D> {
     /// Takes its place in the order at once, in a `drop` for instance. If that is refused, so is the first poll.
-    pub(crate) fn from_now_on(mut self) -> Self {
+    pub(crate) fn taking_its_place(mut self) -> Self {
         self.acquire.is_aside = true;
         self.acquire.place = self.acquire.take_place().ok();
         self
