@@ -211,7 +211,7 @@ fn a_recording_keeps_its_buffers_attached() {
 fn who_takes_the_data_has_not_written_it() {
     let queue = host();
     let (send, receive) = oneshot::channel::<()>();
-    let buffer = Buffer::from(vec![1_u32, 2]).with_write_back(move |_| drop(send.send(())));
+    let buffer = Buffer::from(vec![1_u32, 2]).with_write_back(move |_| send.send(()).unwrap());
     let sum = Buffer::<u32>::new(2);
     queue.submit(|cg| cg.copy(&cg.read(&buffer), &cg.overwrite(&sum))).unwrap();
     assert_eq!(block(buffer.into_vec()).unwrap(), [1, 2]);
