@@ -14,7 +14,7 @@ pub(crate) use filter::DeviceFilter;
 pub use platform::Platform;
 pub use selector::Selector;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::runtime::Runtime;
 use crate::shell::devices::{DeviceData, Fault};
 
@@ -89,6 +89,28 @@ impl Device {
     /// The runtime that found it.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// Asks its driver for it once more: after it was lost, or given up because it hung. Queues of it stay lost; new ones are built on what this
+    /// returns. An error if the driver does not list it any more, and whether it lets the device be opened again is seen when a
+    /// queue is built: some do not, as long as the process lives.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::on(Device::host()).await?;
+    /// queue.context().abandon();
+    /// assert!(queue.submit(|_| Ok(())).unwrap_err().is_device_lost());
+    /// let again = Queue::on(queue.device().reopen().await?).await?;
+    /// again.submit(|_| Ok(()))?.await
+    /// # }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub async fn reopen(&self) -> Result<Device> {
+        let found = self.runtime.rediscover().await?;
+        found.into_iter().find(|device| device == self).ok_or_else(|| {
+            Error::new(Kind::NoDevice(format!("{self} is not among the devices that its driver lists now")))
+        })
     }
 
     /// The backend that offers it.

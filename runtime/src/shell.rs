@@ -20,6 +20,7 @@ pub(crate) mod effects;
 pub(crate) mod event;
 pub(crate) mod feed;
 pub(crate) mod form;
+pub(crate) mod hang;
 pub(crate) mod host_side;
 mod in_use;
 pub(crate) mod limits;
@@ -45,6 +46,7 @@ pub(crate) mod work;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use windlass_backend::{
@@ -219,6 +221,16 @@ pub(crate) struct LaneShell {
     fed_aside: bool,
 }
 
+/// What a runtime's builder was told of what is in here.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) manual: bool,
+    pub(crate) watch: Watch,
+    pub(crate) staging: StagingLimits,
+    pub(crate) residency: Residency,
+    pub(crate) hang_timeout: Option<Duration>,
+}
+
 /// Everything that a runtime is. User handles hold it, and so does whatever is under way.
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -235,6 +247,7 @@ pub(crate) struct Inner {
     pinned: pinned::Pinned,
     turns: room::Turns,
     residency: Residency,
+    pub(crate) hangs: hang::Hangs,
     drainer: proxy::Drainer,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -243,7 +256,8 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(manual: bool, watch: Watch, staging: StagingLimits, residency: Residency) -> Arc<Self> {
+    pub(crate) fn new(settings: Settings) -> Arc<Self> {
+        let Settings { manual, watch, staging, residency, hang_timeout } = settings;
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
@@ -283,6 +297,7 @@ impl Inner {
                 pinned: pinned::Pinned::default(),
                 turns: room::Turns::default(),
                 residency,
+                hangs: hang::Hangs::new(hang_timeout),
                 staging,
                 manual,
             }

@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::links::NONE;
-use super::{Engine, NodeId, ReadSetId, Realm, Shell, State};
+use super::machine::Lane;
+use super::{ContextId, Engine, NodeId, ReadSetId, Realm, Shell, State, Turn};
 
 /// A node that others have been waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,21 @@ impl<S: Shell> Engine<S> {
         let guards = self.nodes.iter().filter(|(_, n)| held(n)).map(|(guard, _)| guard);
         let behind = |guard| waits.behind(guard, self).into_iter().map(move |waiting| (waiting, guard));
         guards.flat_map(behind).collect()
+    }
+
+    /// How far the lanes of a context have come, in points of all of them; none if nothing is in flight there.
+    pub fn progress_of(&self, context: ContextId) -> Option<u64> {
+        let lanes =
+            || self.lanes.iter().filter(|lane| self.devices[lane.device.0 as usize].context == context);
+        lanes().any(|lane| !lane.in_flight.is_empty()).then(|| lanes().map(|lane| lane.passed).sum())
+    }
+
+    /// Has the oldest group in flight on each lane of a context report, which may not have been asked to.
+    pub fn ask_oldest(&mut self, context: ContextId, turn: &mut Turn<S>) {
+        let of_context = |lane: &&Lane| self.devices[lane.device.0 as usize].context == context;
+        let oldest = self.lanes.iter().filter(of_context).filter_map(|lane| lane.in_flight.front());
+        let oldest: Vec<NodeId> = oldest.map(|flight| flight.node).collect();
+        oldest.into_iter().for_each(|node| self.want(node, turn));
     }
 
     fn is_gated(&self, id: NodeId) -> bool {

@@ -9,11 +9,11 @@ use windlass_backend::{Backend, BackendId};
 use windlass_sync::facade::Mutex;
 
 use super::{BackendEntry, Runtime, Shared};
-use crate::shell::Inner;
 use crate::shell::pool::StagingLimits;
 use crate::shell::report::{AsyncError, Handler};
 use crate::shell::room::Residency;
 use crate::shell::stall::{DeadlockPolicy, Watch};
+use crate::shell::{Inner, Settings};
 
 /// A runtime to be built.
 ///
@@ -36,6 +36,7 @@ pub struct RuntimeBuilder {
     handler: Option<Handler>,
     staging: StagingLimits,
     residency: Residency,
+    hang_timeout: Option<Duration>,
 }
 
 /// How long something waits before the stall report names it, unless the builder says otherwise.
@@ -130,6 +131,26 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Gives a device's context up, as [`Context::abandon`](crate::Context::abandon) does, if it has work in flight and none of it ends for
+    /// this long, and up to half as long again: everything on it fails, and others go on. Off unless said otherwise. It has to be longer
+    /// than any group takes, and than the first launch on a device that is slow to begin.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// use std::time::Duration;
+    /// let runtime = Runtime::builder().hang_timeout(Duration::from_millis(100)).build();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// let hangs = queue.submit(|cg| cg.host_for(1, (), |_, ()| std::thread::sleep(Duration::from_secs(1))))?;
+    /// assert!(hangs.blocking_wait().unwrap_err().is_device_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hang_timeout(mut self, time: Duration) -> Self {
+        self.hang_timeout = Some(time);
+        self
+    }
+
     /// How many bytes of staging memory each context keeps, and has in use at a time: 64 MiB unless said otherwise.
     ///
     /// Staging is host memory through which data goes from one context to another. A transfer waits for its turn; one that is
@@ -174,7 +195,13 @@ impl RuntimeBuilder {
             }
         }
         let watch = Watch::new(self.stall_after.unwrap_or(STALL_AFTER), self.deadlocks);
-        let inner = Inner::new(self.manual, watch, self.staging, self.residency);
+        let inner = Inner::new(Settings {
+            manual: self.manual,
+            watch,
+            staging: self.staging,
+            residency: self.residency,
+            hang_timeout: self.hang_timeout,
+        });
         if let Some(handler) = self.handler {
             inner.reporter.set_default(handler);
         }

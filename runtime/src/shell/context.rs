@@ -130,6 +130,7 @@ impl ContextShared {
         let ids = shared.register(inner, own)?;
         told.set_context(id);
         let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
+        inner.hangs.watch(inner, &shared);
         Ok(shared)
     }
 
@@ -272,13 +273,22 @@ impl ContextShared {
     /// See [`Context::abandon`](crate::Context::abandon). The engine is told first that this is coming: whoever feeds a lane meanwhile finds it lost, and that
     /// is not to free what the device may still touch. Then the backend hears of it, and takes no more; and then all ends.
     pub(crate) fn abandon(&self, inner: &Arc<Inner>) {
+        self.give_up(inner, "its context was given up".into());
+    }
+
+    /// The same, for a reason.
+    pub(super) fn give_up(&self, inner: &Arc<Inner>, why: String) {
         inner.enter_without_native_calls(|state, _| state.engine.will_abandon(self.id));
         if let Err(panic) = catch(|| self.native.abandon()) {
             tracing::error!(message = panic.message(), "a backend panicked when a context was given up");
         }
-        let error = BackendError::Lost("its context was given up".into());
-        let cause = Cause(Error::backend(error, "running a group"));
+        let cause = Cause(Error::backend(BackendError::Lost(why), "running a group"));
         inner.enter_without_native_calls(|state, turn| state.lose(self.id, cause, turn));
+    }
+
+    /// The engine's name of it.
+    pub(super) fn id(&self) -> ContextId {
+        self.id
     }
 
     /// Its devices.

@@ -1,7 +1,9 @@
 //! A device that hangs is given up: nobody waits for it, and what it may still touch is neither used nor freed.
 
 use std::pin::Pin;
+use std::time::{Duration, Instant};
 
+use futures_lite::future::block_on;
 use windlass::HostReadFuture;
 use windlass::prelude::*;
 use windlass_faulty::{Faulty, Memory};
@@ -100,4 +102,41 @@ fn leaks(rig: Rig, allocations: (usize, usize)) {
     let audit = control.audit();
     assert_eq!((audit.contexts, audit.lanes, audit.kernels), (0, 0, 0), "{audit:?}");
     assert_eq!((audit.allocations, audit.staging), allocations, "{audit:?}");
+}
+
+/// A device that says nothing for as long as the program has said is given up by the runtime; one whose work ends, however much of it there
+/// is, and one that has none, are not.
+#[test]
+fn a_device_on_which_nothing_ends_is_given_up_in_time() {
+    let long = Duration::from_millis(200);
+    for at_leisure in [false, true] {
+        let faulty = Faulty::builder().device(Memory::Own).device(Memory::Own).lanes(1).auto();
+        let faulty = if at_leisure { faulty.reports_at_leisure() } else { faulty }.build();
+        let control = faulty.control();
+        let runtime = Runtime::builder().backend(faulty).only_given_backends().hang_timeout(long).build();
+        let devices = block_on(runtime.devices()).unwrap();
+        let [a, b] = &devices[..] else { panic!("two devices") };
+        let (a, b) = (Queue::blocking_on(a.clone()).unwrap(), Queue::blocking_on(b.clone()).unwrap());
+        let (x, y) = (Buffer::<u32>::new(8), Buffer::<u32>::new(8));
+        set(&a, &x, 1).blocking_wait().unwrap();
+        // Nobody waits for it, and its end is not heard of but for the question.
+        drop(set(&b, &y, 1));
+        control.hold(0, true);
+        let (hangs, begun) = (step(&a, &x, 2), Instant::now());
+        while hangs.status() == Status::Pending {
+            assert!(begun.elapsed() < 50 * long, "it is never given up");
+            step(&b, &y, 3).blocking_wait().unwrap();
+            std::thread::sleep(long / 20);
+        }
+        let error = hangs.blocking_wait().unwrap_err();
+        assert!(error.is_device_lost() && error.to_string().contains("nothing has ended"), "{error}");
+        assert!(a.submit(|_| Ok(())).unwrap_err().is_device_lost());
+        drop(set(&b, &y, 7));
+        std::thread::sleep(2 * long);
+        set(&b, &y, 5).blocking_wait().expect("it has long ended what it had");
+        control.hold(0, false);
+        let again = Queue::blocking_on(block_on(a.device().reopen()).unwrap()).unwrap();
+        set(&again, &x, 4).blocking_wait().unwrap();
+        assert_eq!(control.breaches(), Vec::<String>::new());
+    }
 }
