@@ -25,7 +25,7 @@ pub(crate) use attached::Attached;
 pub use image::{Image, Texel};
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
-pub(crate) use unbound::{Early, end};
+pub(crate) use unbound::Early;
 
 use crate::error::{Error, Result};
 use crate::host_access::{HostReadFuture, HostWriteFuture};

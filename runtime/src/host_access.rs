@@ -63,7 +63,7 @@ impl Drop for Ordered {
         // What was granted and never fetched goes while the engine still has the memory: the last to let go of it frees it.
         // What would be granted from now on is not taken.
         drop(self.guard.refuse_memory());
-        crate::buffer::end(&self.inner, self.node);
+        self.inner.end_accessor(self.node);
     }
 }
 

@@ -18,12 +18,12 @@ use windlass_sync::cell::Wakers;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::Root;
-use crate::error::{Cause, Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::shell::host_side::GuardCell;
 use crate::shell::waking::catch_foreign;
 use crate::shell::work::Work;
 use crate::shell::{Inner, State, Windlass};
-use windlass_engine::{Box3, Cancelled, GuardPlan, Mode, NodeId, RootId, Turn};
+use windlass_engine::{Box3, GuardPlan, Mode, NodeId, RootId, Turn};
 
 /// The data of a buffer without a runtime, and who uses it.
 #[derive(Debug, Default)]
@@ -157,18 +157,7 @@ impl Drop for Early {
             catch_foreign(|| wakers.wake());
         }
         if let Some((inner, node)) = place {
-            end(&inner, node);
+            inner.end_accessor(node);
         }
     }
-}
-
-/// Ends a host accessor's node. Before it has the memory it leaves without a trace; after that it ends like any user of the
-/// data.
-pub(crate) fn end(inner: &Arc<Inner>, node: NodeId) {
-    let cause = Cause(Error::new(Kind::Cancelled));
-    inner.enter_without_native_calls(|state, turn| {
-        if state.engine.cancel(node, cause, turn) == Cancelled::TooLate {
-            state.engine.finish_host(node, Ok(()), turn);
-        }
-    });
 }

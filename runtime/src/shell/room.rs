@@ -152,7 +152,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         // Before the node: the engine's reference is to be the last.
         drop(self.guard.refuse_memory());
-        crate::buffer::end(&self.inner, self.node);
+        self.inner.end_accessor(self.node);
     }
 }
 

@@ -118,3 +118,64 @@ fn poison_that_is_cleared_after_a_loss_falls_back_to_what_the_host_has() {
     s.run_to_the_end();
     s.assert_empty();
 }
+
+#[test]
+fn who_lacks_memory_waits_for_those_who_run() {
+    let mut s = Script::new();
+    let (gpu, other) = (s.device(1, 64), s.device(1, 64));
+    let memory = s.engine.device_memory(gpu);
+    assert!(!s.engine.is_busy(memory), "nobody is there");
+    let (a, b, c) = (s.data(64), s.data(64), s.data(64));
+    let runs = s.group("runs").on(gpu).reads(a).submit();
+    assert!(s.engine.is_busy(memory), "it is on its way");
+    s.run_to_the_end();
+    assert!(s.is_done(runs) && !s.engine.is_busy(memory));
+    // It has memory there, and waits for a future of the program's.
+    let gated = s.group("gated").on(gpu).reads(a).gates(1).submit();
+    assert!(!s.engine.is_busy(memory));
+    // It waits for memory that nobody has, and has some itself.
+    s.holds_memory = true;
+    let lacks = s.group("lacks").on(gpu).reads(a).reads(b).submit();
+    s.feed_all();
+    let behind = s.group("behind").on(gpu).updates(a).depends_on(lacks).submit();
+    assert!(!s.engine.is_busy(memory), "each of them would wait for the others");
+    // What waits for a group that runs elsewhere will run.
+    let far = s.group("far").on(other).writes(c).submit();
+    assert!(!s.engine.is_busy(memory), "it uses another memory");
+    s.open(gated);
+    assert!(s.engine.is_busy(memory));
+    let root = b;
+    s.holds_memory = false;
+    s.engine.allocated(root, memory, Ok(7), &mut s.turn);
+    s.absorb();
+    s.run_to_the_end();
+    for done in [gated, lacks, behind, far] {
+        assert!(s.is_done(done));
+    }
+    s.assert_empty();
+}
+
+#[test]
+fn idle_memory_is_listed_as_it_is_to_go() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let memory = s.engine.device_memory(gpu);
+    let roots: Vec<RootId> = (0..5).map(|at| if at < 2 { s.data(64) } else { s.buffer(64) }).collect();
+    // The first two are in the heap, too; of the others the device has the only copy.
+    for at in [0, 1] {
+        s.group("reads").on(gpu).reads(roots[at]).submit();
+    }
+    for at in [2, 3, 4, 2] {
+        s.group("writes").on(gpu).updates(roots[at]).submit();
+    }
+    s.group("reads again").on(gpu).reads(roots[0]).submit();
+    s.run_to_the_end();
+    let busy = s.group("busy").on(gpu).reads(roots[3]).submit();
+    let idle: Vec<(RootId, bool)> =
+        s.engine.idle_in(memory).iter().map(|idle| (idle.root, idle.is_clean)).collect();
+    assert_eq!(idle, [(roots[1], true), (roots[0], true), (roots[4], false), (roots[2], false)]);
+    assert_eq!(s.engine.idle_in(memory)[0].bytes, 64);
+    s.run_to_the_end();
+    assert!(s.is_done(busy));
+    s.assert_empty();
+}

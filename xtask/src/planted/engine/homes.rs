@@ -186,7 +186,11 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "memory is evicted that somebody counts on",
         found: &[Seed(11), OnData(11)],
-        changes: &[("evict.rs", "node.uses.iter().any(|used|", "false && node.uses.iter().any(|used|")],
+        changes: &[(
+            "evict.rs",
+            "&& !self.users_in(memory).any(|used| used.root == root)",
+            "&& !self.users_in(memory).any(|used| used.root == root && false)",
+        )],
     },
     Fault {
         what: "the only copy is evicted",
@@ -211,5 +215,19 @@ pub(super) static FAULTS: &[Fault] = &[
         what: "poison that is cleared shows what other buffers had there",
         found: &[Script("evict::poison_that_is_cleared_shows_nothing_of_others")],
         changes: &[("evict.rs", "zeroed && !(memory == HEAP", "!(memory == HEAP")],
+    },
+    Fault {
+        what: "who lacks memory waits for groups that lack some, too",
+        found: &[Script("evict::who_lacks_memory_waits_for_those_who_run")],
+        changes: &[(
+            "evict.rs",
+            "waiting.any(|(id, _)| !stuck.contains(&id))",
+            "waiting.any(|(id, _)| stuck.len() > 99 || id == id)",
+        )],
+    },
+    Fault {
+        what: "what was used last is given up first",
+        found: &[Script("evict::idle_memory_is_listed_as_it_is_to_go")],
+        changes: &[("plan.rs", "entry.used_at = tally.nodes_visited;", "")],
     },
 ];
