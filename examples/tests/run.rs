@@ -81,3 +81,13 @@ fn many_devices_without_drivers() {
 fn cancel() {
     assert!(run(example("cancel"), &[]).contains("never more than"));
 }
+
+#[test]
+fn memory() {
+    assert!(run(example("memory"), &[]).contains("as it should be"));
+}
+
+#[test]
+fn memory_without_drivers() {
+    assert!(run(example("memory"), NO_DRIVERS).contains("is the host's own"));
+}

@@ -375,9 +375,8 @@ impl<'g> CommandGroup<'g> {
         let asked = range.range();
         asked.check().map_err(|error| Error::invalid(error.to_string()))?;
         self.host_device("host_for")?;
-        let windows = args.windows()?.0;
-        accessor::check_casts(windows.iter().map(|(window, writes)| (window, *writes)))?;
-        let windows = windows.into_iter().map(|(window, _)| window).collect();
+        let launch::Windows(windows, written) = args.windows()?;
+        accessor::check_casts(windows.iter().zip(0..).map(|(window, at)| (window, written >> at & 1 == 1)))?;
         match asked.items() {
             0 => Ok(()),
             _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>((range, asked), windows, body)))),

@@ -66,11 +66,11 @@ pub trait HostArgs<'g>: 'g {
     fn views<'v>(windows: &[HostWindow<'v>]) -> Self::Views<'v>;
 }
 
-/// The windows of all arguments, with whether each may be written.
+/// The windows of all arguments, and a bit for each that may be written.
 #[doc(hidden)]
 #[allow(unnameable_types, reason = "only the crate itself looks inside")]
 #[derive(Debug)]
-pub struct Windows(pub(crate) SmallVec<[(Binding, bool); 2]>);
+pub struct Windows(pub(crate) SmallVec<[Binding; 2]>, pub(crate) u32);
 
 /// An accessor that was refused has no window, and its group fails for that reason; this one is never shown.
 fn refused() -> Error {
@@ -81,8 +81,8 @@ impl<'g, A: HostArg<'g> + 'g> HostArgs<'g> for A {
     type Views<'v> = A::View<'v>;
     fn windows(&self) -> Result<Windows> {
         let mut windows = SmallVec::new();
-        windows.push((self.binding().ok_or_else(refused)?, A::MODE.0.writes()));
-        Ok(Windows(windows))
+        windows.push(self.binding().ok_or_else(refused)?);
+        Ok(Windows(windows, u32::from(A::MODE.0.writes())))
     }
     fn views<'v>(windows: &[HostWindow<'v>]) -> A::View<'v> {
         A::view(&windows[0])
@@ -93,7 +93,7 @@ impl<'g, A: HostArg<'g> + 'g> HostArgs<'g> for A {
 impl<'g> HostArgs<'g> for () {
     type Views<'v> = ();
     fn windows(&self) -> Result<Windows> {
-        Ok(Windows(SmallVec::new()))
+        Ok(Windows(SmallVec::new(), 0))
     }
     fn views(_: &[HostWindow<'_>]) {}
 }
@@ -104,8 +104,8 @@ macro_rules! host_args {
             type Views<'v> = ($($a::View<'v>,)*);
             fn windows(&self) -> Result<Windows> {
                 let mut windows = SmallVec::new();
-                $(windows.push((self.$i.binding().ok_or_else(refused)?, $a::MODE.0.writes()));)*
-                Ok(Windows(windows))
+                $(windows.push(self.$i.binding().ok_or_else(refused)?);)*
+                Ok(Windows(windows, $(u32::from($a::MODE.0.writes()) << $i)|*))
             }
             fn views<'v>(windows: &[HostWindow<'v>]) -> Self::Views<'v> {
                 ($($a::view(&windows[$i]),)*)

@@ -219,11 +219,14 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "who lacks memory waits for groups that lack some, too",
         found: &[Script("evict::who_lacks_memory_waits_for_those_who_run")],
-        changes: &[(
-            "evict.rs",
-            "waiting.any(|(id, _)| !stuck.contains(&id))",
-            "waiting.any(|(id, _)| stuck.len() > 99 || id == id)",
-        )],
+        changes: &[
+            ("evict.rs", "&& self.nodes.iter().any(|(_, node)| is_under_way(node)) && {", "&& {"),
+            (
+                "evict.rs",
+                "waiting.any(|(id, _)| !stuck.contains(&id))",
+                "waiting.any(|(id, _)| !stuck.contains(&id) || true)",
+            ),
+        ],
     },
     Fault {
         what: "what was used last is given up first",
