@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::boxes::Box3;
 use super::ids::MemoryId;
-use super::segments::{Content, Segment};
+use super::segments::{Content, Replica, Segment};
 use super::stall::Waits;
 use super::{Engine, HEAP, Node, NodeId, Root, RootId, Shell, Slot, State, Turn, Use};
 
@@ -34,11 +34,16 @@ impl<S: Shell> Engine<S> {
         };
         let mut idle: Vec<(u64, Idle)> = Vec::new();
         for (root, entry) in self.roots.iter().filter(is_idle) {
-            let is_clean = entry.is_elsewhere(memory);
+            let is_clean = entry.is_elsewhere(memory, |id| self.nodes.contains(id));
             idle.push((entry.used_at, Idle { root, bytes: entry.bytes, is_clean }));
         }
         idle.sort_by_key(|(used_at, idle)| (!idle.is_clean, *used_at));
         idle.into_iter().map(|(_, idle)| idle).collect()
+    }
+
+    /// Whether nobody who has not settled uses a root, in any memory.
+    pub fn is_unused(&self, root: RootId) -> bool {
+        self.roots.get(root).is_some_and(|root| root.users == 0)
     }
 
     /// Whether somebody uses a memory who will end by itself: without memory that is asked for and not there, and without anything from
@@ -117,7 +122,7 @@ impl<S: Shell> Engine<S> {
         let Some(entry) = self.roots.get(root).filter(|root| root.home.is_none()) else { return false };
         // A node that was planned counts on the memory whether it has begun or not: its uses say so from then on.
         entry.allocation(memory).is_some()
-            && entry.is_elsewhere(memory)
+            && entry.is_elsewhere(memory, |id| self.nodes.contains(id))
             && !self.users_in(memory).any(|used| used.root == root)
     }
 
@@ -135,7 +140,10 @@ impl<S: Shell> Engine<S> {
             }
             segment.author = None;
             segment.guards.clear();
-            let worked_in = segment.replicas.iter().find(|copy| copy.valid).map(|copy| copy.memory);
+            // Not one that is still being made: it may fail with what has failed.
+            let is_made =
+                |copy: &&Replica| copy.valid && !copy.fails_with.is_some_and(|id| nodes.contains(id));
+            let worked_in = segment.replicas.iter().find(is_made).map(|copy| copy.memory);
             let shown = worked_in.filter(|memory| fit.contains(memory)).or(fit.first().copied());
             let content = if shown.is_some() { Content::Written } else { Content::Never };
             segment.content.become_other(content, &mut turn.causes);
@@ -168,10 +176,16 @@ impl<S: Shell> Engine<S> {
 }
 
 impl<S: Shell> Root<S> {
-    /// Whether all that is current in a memory is current in another one too, or will be.
-    fn is_elsewhere(&self, memory: MemoryId) -> bool {
+    /// Whether all that is current in a memory is current in another one too. A copy that is still on its way does not count: if it does
+    /// not come, this one is the last.
+    fn is_elsewhere(&self, memory: MemoryId, is_live: impl Fn(NodeId) -> bool) -> bool {
+        let has_come = |copy: &Replica| copy.valid && !copy.fails_with.is_some_and(&is_live);
         let is_kept = |segment: &Segment<S::Cause>| match segment.content {
-            Content::Written => segment.replicas.iter().any(|copy| copy.valid && copy.memory != memory),
+            Content::Written => {
+                let here =
+                    segment.replica(memory).is_some_and(|copy| copy.valid || copy.valid_unless.is_some());
+                !here || segment.replicas.iter().any(|copy| copy.memory != memory && has_come(copy))
+            }
             Content::Never | Content::Poisoned(_) => true,
         };
         self.segments.iter().all(is_kept)

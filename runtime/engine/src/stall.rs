@@ -67,11 +67,19 @@ impl<S: Shell> Engine<S> {
         guards.flat_map(behind).collect()
     }
 
-    /// How far the lanes of a context have come, in points of all of them; none if nothing is in flight there.
+    /// How far the lanes of a context have come, in points, with those of all contexts that its lanes may wait for natively; none if
+    /// nothing of its own is in flight.
     pub fn progress_of(&self, context: ContextId) -> Option<u64> {
-        let lanes =
-            || self.lanes.iter().filter(|lane| self.devices[lane.device.0 as usize].context == context);
-        lanes().any(|lane| !lane.in_flight.is_empty()).then(|| lanes().map(|lane| lane.passed).sum())
+        let context_of = |lane: &Lane| self.devices[lane.device.0 as usize].context;
+        // What is just being handed over is not with the device.
+        let is_with_device = |lane: &Lane| {
+            let oldest = lane.in_flight.front().and_then(|flight| self.nodes.get(flight.node));
+            oldest.is_some_and(|node| !matches!(node.state, State::Feeding(..)))
+        };
+        let domain = self.contexts[context.0 as usize].domain;
+        let of_domain = |lane: &&Lane| self.contexts[context_of(lane).0 as usize].domain == domain;
+        let is_busy = self.lanes.iter().any(|lane| context_of(lane) == context && is_with_device(lane));
+        is_busy.then(|| self.lanes.iter().filter(of_domain).map(|lane| lane.passed).sum())
     }
 
     /// Has the oldest group in flight on each lane of a context report, which may not have been asked to.

@@ -3,7 +3,8 @@
 //! Nothing tells a long kernel from a device that hangs, so it is the program that says how long is too long. What is looked at is whether
 //! verdicts come: a lane that has something in flight and brings none for that time is taken to hang, and its context is given up as if
 //! the program had called [`Context::abandon`](crate::Context::abandon). A group that nobody waits for may have been fed without being asked to
-//! report, so the oldest ones are asked when they have been quiet for one look, and have the rest of the time to answer.
+//! report, so the oldest ones are asked when they have been quiet for one look, and have the rest of the time to answer. A lane may wait for another
+//! context's, natively: what those bring counts for it, too.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -36,6 +37,8 @@ type Seen = HashMap<ContextId, (u64, u32)>;
 
 impl Hangs {
     pub(crate) fn new(after: Option<Duration>) -> Self {
+        // To look without a pause would be to look at nothing.
+        let after = after.map(|after| after.max(LOOKS * Duration::from_millis(1)));
         Hangs { after, contexts: Mutex::default() }
     }
 

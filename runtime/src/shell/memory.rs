@@ -321,7 +321,7 @@ impl Reaper {
             let (deferred, queue) = (Deferred(Some(dead)), self.queue.clone());
             lock(&queue).tasks += 1;
             return inner.gates.spawn(async move {
-                drop(deferred);
+                catch_foreign(|| drop(deferred));
                 lock(&queue).tasks -= 1;
                 Queue::tell(&queue);
             });
@@ -374,6 +374,11 @@ impl Reaper {
             queue.told.push(signal.clone());
             signal
         })
+    }
+
+    /// Completes a signal when something has been dropped, whenever that is.
+    pub(super) fn tell_too(&self, signal: Arc<Signal>) {
+        lock(&self.queue).told.push(signal);
     }
 
     /// How often something was dropped.

@@ -87,24 +87,27 @@ impl Inner {
         self.off_thread(move || off.make_off_thread(made, &lender.pinned)).await
     }
 
-    /// Waits until there may be more room than there was before; says whether there may.
+    /// Waits until there may be more room than there was before; says whether there may. Whatever wakes it makes it ask again, and not try
+    /// again: to try is to have the driver trim, and is heard by those who look for room in other memories.
     async fn finds_room(self: &Arc<Self>, wanted: &Wanted, before: (u64, u64)) -> bool {
-        if let Some(freed) = self.reaper.under_way() {
-            Signalled::new(freed).await;
-            return true;
-        }
         let bytes = wanted.object.bytes();
-        if self.residency == Residency::Evictable && self.evict_idle(wanted.memory, bytes).await {
-            return true;
-        }
-        let ended = self.enter_without_native_calls(|state, _| state.starve(wanted.memory));
-        match ended {
-            Some(ended) => {
-                Signalled::new(ended).await;
-                true
+        loop {
+            if let Some(freed) = self.reaper.under_way() {
+                Signalled::new(freed).await;
+                return true;
             }
-            // What was freed while the driver was asked may be enough.
-            None => self.freed_so_far() != before,
+            if self.residency == Residency::Evictable && self.evict_idle(wanted.memory, bytes).await {
+                return true;
+            }
+            if self.freed_so_far() != before {
+                return true;
+            }
+            let ended = self.enter_without_native_calls(|state, _| state.starve(wanted.memory));
+            match ended {
+                Some(ended) => Signalled::new(ended).await,
+                // What was let go of since the first question is not lost sight of.
+                None => return self.freed_so_far() != before || self.reaper.under_way().is_some(),
+            }
         }
     }
 
@@ -124,11 +127,12 @@ impl Inner {
         freed > 0
     }
 
-    /// Brings all of a root to the heap, and holds it there. None if that is not to be had.
+    /// Brings all of a root to the heap, and holds it there. None if that is not to be had, or if somebody uses the root by now, in
+    /// whatever memory: to wait for that one might be to wait for who waits for this room.
     async fn bring_home(self: &Arc<Self>, root: RootId) -> Option<Home> {
         let guard = Arc::new(GuardCell::new(Location::caller()));
         let node = self.enter(|state, turn| {
-            let (bounds, ..) = state.engine.shape(root)?;
+            let (bounds, ..) = state.engine.shape(root).filter(|_| state.engine.is_unused(root))?;
             let work = Work::Guard(guard.clone());
             let plan =
                 GuardPlan { root, bounds, mode: Mode::Read, in_heap: true, behind_readers: true, work };
@@ -182,6 +186,8 @@ impl State {
         (self.engine.is_busy(memory) || self.building > 0 || self.making > 0).then(|| {
             let signal = Arc::new(Signal::new(()));
             self.starved.push(signal.clone());
+            // Memory is also freed without the end of anything: when a buffer goes that nobody uses.
+            self.reaper.tell_too(signal.clone());
             signal
         })
     }

@@ -155,6 +155,78 @@ fn what_is_elsewhere_too_goes_first() {
     rig.end();
 }
 
+/// What is used again while room is made is left alone: its user may wait for that very room.
+/// Seen to hang where the list of what is idle was not looked at again.
+#[test]
+fn what_is_wanted_again_meanwhile_is_left_alone() {
+    let rig = evictable();
+    let queue = rig.queue(0);
+    let (first, second) = (buffer(), buffer());
+    for (k, x) in [(1, &first), (2, &second)] {
+        drop(set(&queue, x, k));
+        rig.settle();
+    }
+    // Two buffers of which only the device has the data. A large one needs the room of both; while the first is on its way to the host,
+    // a group wants the second together with more.
+    rig.control.hold(0, true);
+    let large = Buffer::<u32>::new(CAP / 4 - 4);
+    let wants_both = set(&queue, &large, 3);
+    rig.settle();
+    let other = buffer();
+    let again = queue
+        .submit(|cg| {
+            cg.read_write(&second);
+            cg.overwrite(&other);
+            Ok(())
+        })
+        .unwrap();
+    rig.control.hold(0, false);
+    rig.settle();
+    for event in [&wants_both, &again] {
+        assert_ne!(event.status(), Status::Pending, "one of the two is to have its memory, or both");
+    }
+    assert_eq!(rig.values(&first), sequence(1));
+    drop((queue, first, second, large, other, wants_both, again));
+    rig.end();
+}
+
+/// A buffer that goes while others wait leaves its room to them, though nothing ends.
+/// Seen to fail where only the end of something was waited for.
+#[test]
+fn room_that_a_buffer_leaves_is_found() {
+    let rig = Rig::new(Faulty::builder().lanes(2));
+    let queue = rig.queue(0);
+    rig.control.cap_memory(Some(CAP));
+    let (used, idle, new) = (buffer(), buffer(), buffer());
+    drop((set(&queue, &used, 1), set(&queue, &idle, 2)));
+    rig.settle();
+    rig.control.hold(0, true);
+    rig.control.hold(1, true);
+    let long = step(&queue, &used, 5);
+    rig.settle();
+    assert_eq!(rig.control.audit().in_flight, 1);
+    let before = rig.control.audit().allocates;
+    let waits = queue
+        .submit(|cg| {
+            cg.overwrite(&new);
+            Ok(())
+        })
+        .unwrap();
+    rig.settle();
+    assert_eq!((long.status(), waits.status()), (Status::Pending, Status::Pending));
+    let asked = rig.control.audit().allocates - before;
+    assert!(asked <= 4, "{asked} times is the driver asked, while nothing has become free");
+    drop(idle);
+    rig.settle();
+    assert_eq!(rig.control.audit().in_flight, 2, "the new one has its memory");
+    rig.control.hold(0, false);
+    rig.control.hold(1, false);
+    rig.settle();
+    assert!(outcome(&long).is_ok() && outcome(&waits).is_ok());
+    drop((queue, used, new, long, waits));
+    rig.end();
+}
+
 /// A thousand groups at once, each with two fifths of the memory, on devices and threads that do as they like.
 #[test]
 fn a_thousand_groups_share_what_two_of_them_fill() {

@@ -195,7 +195,7 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "the only copy is evicted",
         found: &[Seed(21), OnData(21)],
-        changes: &[("evict.rs", "copy.valid && copy.memory != memory", "copy.valid")],
+        changes: &[("evict.rs", "copy.memory != memory && has_come(copy)", "has_come(copy)")],
     },
     Fault {
         what: "what is known of a copy outlives its memory",

@@ -31,8 +31,17 @@ impl Account<'_> {
 
     /// Nobody counts on a root's copy in a device's memory.
     pub(crate) fn may_go(&self, root: usize, memory: usize) -> bool {
+        let has_come = |element: &Element, other: usize| {
+            members(element.users[other].lineage).all(|node| self.nodes[node].settled.is_some())
+        };
         let is_elsewhere = |element: &Element| match element.content {
-            Content::Written => element.current & !(1 << memory) != 0,
+            Content::Written => {
+                let reserved = element.pending.iter().fold(0, |all, (_, current)| all | current);
+                let others = (0..element.users.len()).filter(|other| *other != memory);
+                let mut current = others.filter(|other| element.current & 1 << other != 0);
+                (element.current | reserved) & 1 << memory == 0
+                    || current.any(|other| has_come(element, other))
+            }
             Content::Never | Content::Poisoned(_) | Content::Lost => true,
         };
         self.program.roots[root].home.is_none()
