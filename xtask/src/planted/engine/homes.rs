@@ -185,7 +185,7 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "memory is evicted that somebody counts on",
-        found: &[Seed(11), OnData(11)],
+        found: &[Seed(19), OnData(19)],
         changes: &[(
             "evict.rs",
             "&& !self.users_in(memory).any(|used| used.root == root)",
