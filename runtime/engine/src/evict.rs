@@ -93,7 +93,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Gives up a root's allocation in a device's memory, if it may go: it is there, nobody who has not settled uses it, and what it
-    /// holds is current elsewhere too, or will be. Says whether it has. The next user in that memory finds it as if the root had
+    /// holds is current elsewhere too, and has come there. Says whether it has. The next user in that memory finds it as if the root had
     /// never been there.
     ///
     /// The copy in the heap is what others are made of, and a root that stays in one memory has no other: those never go.

@@ -14,8 +14,8 @@ use super::placed::Home;
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::{Binding, window_region};
-use crate::shell::{Effects, Inner, NativeCalls};
-use windlass_engine::{Box3, Initial, Mode, RootId, RootShape};
+use crate::shell::{Effects, Inner, NativeCalls, Windlass};
+use windlass_engine::{Box3, Initial, MemoryId, Mode, RootId, RootShape};
 
 /// Order and validity are exact to this many bytes.
 const GRANULE: usize = 4;
@@ -104,9 +104,7 @@ impl Root {
         inner: &Arc<Inner>,
         at: &'static Location<'static>,
     ) -> Result<()> {
-        let Grid { unit, bytes, .. } = self.grid();
-        let shape =
-            RootShape { extent: self.grid().extent(), unit, bytes, object: None, home: Some(home.memory) };
+        let shape = self.as_engine_has_it(Some(home.memory));
         if let Initial::Written(memory) = &given {
             self.align = align_of_memory(&**memory);
         }
@@ -136,6 +134,12 @@ impl Root {
             true => Grid { extent: self.shape, unit: self.element, page, bytes },
             false => Grid { extent: [1, 1, bytes.div_ceil(GRANULE)], unit: GRANULE, page, bytes },
         }
+    }
+
+    fn as_engine_has_it(&self, home: Option<MemoryId>) -> RootShape<Windlass> {
+        let grid = self.grid();
+        let object = if home.is_some() { None } else { self.image };
+        RootShape { extent: grid.extent(), unit: grid.unit, bytes: grid.bytes, object, home }
     }
 
     pub(super) fn shape(&self) -> [usize; 3] {
@@ -206,9 +210,7 @@ impl Root {
     ) -> &Bound {
         let mut unbound = lock(&self.unbound);
         let bound = self.bound.get_or_init(|| {
-            let Grid { unit, bytes, .. } = self.grid();
-            let shape =
-                RootShape { extent: self.grid().extent(), unit, bytes, object: self.image, home: None };
+            let shape = self.as_engine_has_it(None);
             // Zeros that were only read need not be moved anywhere.
             let is_written = unbound.is_written;
             let data = unbound.data.take().filter(|_| is_written);
