@@ -88,6 +88,11 @@ fn memory() {
 }
 
 #[test]
+fn pictures() {
+    assert!(run(example("pictures"), &[]).contains("the picture is in"));
+}
+
+#[test]
 fn memory_without_drivers() {
     assert!(run(example("memory"), NO_DRIVERS).contains("is the host's own"));
 }

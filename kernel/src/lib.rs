@@ -20,6 +20,7 @@ pub mod message;
 pub mod native;
 mod range;
 pub mod shape;
+pub mod texel;
 mod view;
 mod way;
 

@@ -33,6 +33,7 @@ mod views;
 
 pub use crate::Way;
 pub use crate::memory::{AtomicOp, Order, fence};
+pub use crate::texel;
 pub use bytemuck::{Pod, Zeroable};
 pub use groups::{Few, Group, Local, cells, few_cells};
 pub use half::f16;

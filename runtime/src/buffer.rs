@@ -6,6 +6,8 @@ mod bytes;
 mod explicit;
 mod grid;
 mod image;
+#[cfg(feature = "image")]
+mod picture;
 mod placed;
 mod region;
 mod reinterpret;
@@ -22,7 +24,9 @@ use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::{DeviceCopy, Extent, RawSpan, Word};
 
 pub(crate) use attached::Attached;
-pub use image::{Image, Texel};
+pub use image::Image;
+#[cfg(feature = "image")]
+pub use picture::Pictured;
 pub use region::{Region, Shape};
 pub(crate) use root::Root;
 pub(crate) use unbound::Early;
@@ -127,9 +131,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         if problem.is_some() {
             shape = [1, 1, 0];
         }
-        let root = Root::new::<T>(shape, data);
         Buffer {
-            root: Arc::new(like(root)),
+            root: Arc::new(like(Root::new::<T>(shape, data))),
             window: Window {
                 bounds: Some(Box3 { lo: [0; 3], hi: shape }),
                 offset: 0,

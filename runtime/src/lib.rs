@@ -91,7 +91,12 @@ pub mod __private {
     pub use windlass_kernel_macros::kernels_with;
 }
 
-pub use buffer::{Buffer, Image, Texel};
+#[cfg(feature = "image")]
+pub use buffer::Pictured;
+pub use buffer::{Buffer, Image};
+/// What images are made of, and how kernels look at them.
+pub use windlass_kernel::texel;
+
 pub use bundle::Bundle;
 /// Reference-counted bytes, of which buffers are made and which are made of them.
 #[cfg(feature = "bytes")]
@@ -120,7 +125,7 @@ pub use shell::stall::DeadlockPolicy;
 pub use together::groups;
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
-    KernelReport, MemoryKind, Priority, TexelFormat, Unavailable,
+    KernelReport, MemoryKind, Priority, Unavailable,
 };
 pub use windlass_kernel::shape::Shape as LaunchShape;
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, Way, f16};
@@ -212,7 +217,8 @@ pub mod access {
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
-        Aspect, Buffer, CancelOutcome, CommandGroup, Context, Device, DeviceCopy, Event, OnCancel, Queue,
-        Runtime, Selector, Status, Vec2, Vec3, Vec4, f16,
+        Aspect, Buffer, CancelOutcome, CommandGroup, Context, Device, DeviceCopy, Event, Image, OnCancel,
+        Queue, Runtime, Selector, Status, Vec2, Vec3, Vec4, f16,
     };
+    pub use windlass_kernel::texel::Sampler;
 }

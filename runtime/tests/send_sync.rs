@@ -58,8 +58,11 @@ table! {
     Drained: send sync unpin;
     Buffer<u32>: send sync unpin;
     Buffer<f32, 3>: send sync unpin;
-    Image<f32, 2>: send sync unpin;
-    TexelFormat: send sync unpin;
+    Image<texel::R32Float, 2>: send sync unpin;
+    texel::TexelFormat: send sync unpin;
+    texel::Sampler: send sync unpin;
+    texel::Filter: send sync unpin;
+    texel::Addressing: send sync unpin;
     MemoryKind: send sync unpin;
     KnownBackend: send sync unpin;
     Residency: send sync unpin;

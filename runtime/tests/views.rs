@@ -1,6 +1,7 @@
 //! Buffers seen as elements of other types, in other shapes and in pages; positions in guards.
 
 use windlass::prelude::*;
+use windlass::texel::R32Uint;
 use windlass::{KnownBackend, Platform};
 
 fn host() -> Queue {
@@ -20,7 +21,7 @@ fn row_81_a_part_of_an_element_is_refused() {
         line.reinterpret::<u8, 3>([usize::MAX, 3, 2]).map(drop),
         line.range(2..9).reinterpret::<u8, 1>(28).map(drop),
         Buffer::<u32, 2>::new([4, 6]).range((.., 1..3)).reinterpret::<u8, 1>(32).map(drop),
-        windlass::Image::<u32>::new([2, 2]).texels().reinterpret::<u8, 1>(16).map(drop),
+        Image::<R32Uint>::new([2, 2]).unwrap().native().unwrap().reinterpret::<u8, 1>(16).map(drop),
     ] {
         let error = error.unwrap_err();
         assert!(error.is_invalid_input(), "{error}");

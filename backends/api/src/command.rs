@@ -127,7 +127,7 @@ impl From<Region> for Part {
 }
 
 /// A copy between two boxes: of the same width, rows and slices, or with as many slices, rows and texels in a row on the side of
-/// an image. There a texel has as many bytes as [`TexelFormat::bytes`](crate::TexelFormat::bytes) says.
+/// an image. There a texel has as many bytes as [`TexelFormat::bytes`](windlass_kernel::texel::TexelFormat::bytes) says.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CopyBox<'a> {

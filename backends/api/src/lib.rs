@@ -118,7 +118,7 @@
 //!
 //! # Capabilities that have their place but no shape yet
 //!
-//! [`MemoryObject`], [`Arg`], [`Part`] and [`Command`] are open enums: samplers will be an argument. A backend answers
+//! [`MemoryObject`], [`Arg`], [`Part`] and [`Command`] are open enums. A backend answers
 //! [`BackendError::Unsupported`] to what it does not know. A [`HostBody`](windlass_kernel::HostBody) is handed memory only:
 //! a value reaches it as memory that holds its bytes, and local memory ([`Arg::Local`]) for host images is `Unsupported`.
 #![warn(missing_docs)]
@@ -154,6 +154,6 @@ pub use lane::{
 };
 pub use memory::{
     Allocation, Contents, HostAccess, HostMemory, ImageLimits, ImageShape, MemoryInfo, MemoryKind,
-    MemoryObject, TexelFormat, Usage,
+    MemoryObject, Usage,
 };
 pub use sequence::{Keeps, Node, Sequence};

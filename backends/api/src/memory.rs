@@ -6,6 +6,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use windlass_kernel::DeviceCopy;
+use windlass_kernel::texel::TexelFormat;
 
 use crate::BackendError;
 
@@ -186,34 +187,11 @@ impl MemoryObject {
     }
 }
 
-/// What the texels of an image are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TexelFormat {
-    /// Four numbers from 0 to 1, in steps of 1/255.
-    Rgba8Unorm,
-    /// One 32-bit integer.
-    R32Uint,
-    /// One 32-bit float.
-    R32Float,
-    /// Four 32-bit floats.
-    Rgba32Float,
-}
-
-impl TexelFormat {
-    /// The bytes of a texel, as copies have it.
-    pub const fn bytes(self) -> usize {
-        match self {
-            TexelFormat::Rgba8Unorm | TexelFormat::R32Uint | TexelFormat::R32Float => 4,
-            TexelFormat::Rgba32Float => 16,
-        }
-    }
-}
-
 /// Which images a memory holds.
 ///
 /// ```
-/// use windlass_backend::{ImageLimits, ImageShape, TexelFormat};
+/// use windlass_backend::{ImageLimits, ImageShape};
+/// use windlass_kernel::texel::TexelFormat;
 /// let images = ImageLimits::new([2048, 16384, 16384]).format(TexelFormat::R32Float);
 /// assert!(images.allow(&ImageShape::new([1, 480, 640], 2, TexelFormat::R32Float)));
 /// assert!(!images.allow(&ImageShape::new([1, 480, 640], 2, TexelFormat::R32Uint)));
@@ -225,7 +203,7 @@ pub struct ImageLimits {
     /// The most slices, rows, and texels in a row.
     pub extent: [usize; 3],
     /// A bit for each format.
-    formats: u32,
+    formats: u64,
 }
 
 impl ImageLimits {
@@ -236,13 +214,13 @@ impl ImageLimits {
 
     /// Images of this format too.
     pub const fn format(self, format: TexelFormat) -> Self {
-        ImageLimits { formats: self.formats | 1 << format as u32, ..self }
+        ImageLimits { formats: self.formats | 1_u64 << format as u32, ..self }
     }
 
     /// Whether it holds an image of this shape.
     pub fn allow(&self, shape: &ImageShape) -> bool {
         let fits = shape.size.iter().zip(&self.extent).all(|(size, most)| size <= most);
-        fits && self.formats & 1 << shape.format as u32 != 0
+        fits && self.formats & 1_u64 << shape.format as u32 != 0
     }
 }
 
@@ -262,7 +240,8 @@ impl ImageShape {
     /// An image of so many slices, rows, and texels in a row, of which the last `dims` count.
     ///
     /// ```
-    /// use windlass_backend::{ImageShape, MemoryObject, TexelFormat};
+    /// use windlass_backend::{ImageShape, MemoryObject};
+    /// use windlass_kernel::texel::TexelFormat;
     /// let shape = ImageShape::new([1, 480, 640], 2, TexelFormat::Rgba8Unorm);
     /// assert_eq!(shape.texels(), 307_200);
     /// assert_eq!(MemoryObject::Image(shape).bytes(), 1_228_800);

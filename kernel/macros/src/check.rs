@@ -9,6 +9,7 @@ mod exchange;
 mod expr;
 mod generic;
 mod helper;
+mod image;
 mod lent;
 mod loops;
 mod message;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens as _, quote};
 use syn::spanned::Spanned;
 
 use crate::check::{Around, Checker, MOST_FUNCTIONS};
@@ -17,6 +17,7 @@ use crate::origin::{LIBRARY, Origin};
 use crate::structs::Structs;
 use crate::uniform::Differing;
 use crate::{conditional, evaluate, library, limits, outside, uses};
+use library::texels;
 
 /// `#[kernel]` on a function.
 pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, syn::Error> {
@@ -36,7 +37,8 @@ pub(crate) fn kernel(arguments: TokenStream, item: TokenStream) -> Result<TokenS
     };
     let items = Items { functions: vec![&item], ..Items::default() };
     let asked = |_: &syn::ItemFn| Some(Ok(options.clone()));
-    let made = compile(&items, &[], &asked, &root)?;
+    let images = texels::text(&item.to_token_stream());
+    let made = compile(&items, &[], &images, &asked, &root)?;
     Ok(quote!(#(#made)*))
 }
 
@@ -70,12 +72,19 @@ pub(super) fn module(
             "`#[kernels]` needs the module's body here: `mod name { … }`",
         ));
     };
+    let all = content.iter().chain(used.iter().flat_map(|used| &used.content));
+    let images = texels::text(&quote!(#(#all)*));
     let items = Items::of(&content)?;
     let others = used.iter().map(|used| Items::of(&used.content));
     let others = others.zip(used).map(|(items, used)| Ok((items?, used.is_named)));
     let others: Vec<(Items<'_>, bool)> = others.collect::<Result<_, syn::Error>>()?;
-    let made =
-        compile(&items, &others, &|item| item.attrs.iter().any(is_kernel).then(|| Options::of(item)), root)?;
+    let made = compile(
+        &items,
+        &others,
+        &images,
+        &|item| item.attrs.iter().any(is_kernel).then(|| Options::of(item)),
+        root,
+    )?;
     let kernels = items.functions.iter().filter(|item| item.attrs.iter().any(is_kernel));
     let kernels = kernels.map(|item| &item.sig.ident);
     let Items { structs, enums, types, .. } = &items;
@@ -158,6 +167,7 @@ impl<'a> Items<'a> {
 fn compile(
     items: &Items<'_>,
     others: &[(Items<'_>, bool)],
+    images: &str,
     asked: &dyn Fn(&syn::ItemFn) -> Option<Result<Options, syn::Error>>,
     root: &TokenStream,
 ) -> Result<Vec<TokenStream>, syn::Error> {
@@ -165,9 +175,11 @@ fn compile(
     let mut module = Module::default();
     let library = syn::parse_file(library::TEXT)?;
     let library = Items::of(&library.items)?;
+    let images = syn::parse_file(images)?;
+    let images = Items::of(&images.items)?;
     let all: Vec<(&Items<'_>, usize, bool)> = std::iter::once((items, 0, true))
         .chain(others.iter().enumerate().map(|(at, (items, is_named))| (items, at + 1, *is_named)))
-        .chain([(&library, LIBRARY, false)])
+        .chain([(&library, LIBRARY, false), (&images, LIBRARY, true)])
         .collect();
     // Lengths of arrays come first, since structs need them; constants of other types may need the structs.
     let (none, nothing) = (Structs::default(), Functions::new(Vec::new()));

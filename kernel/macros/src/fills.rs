@@ -54,7 +54,7 @@ pub(crate) fn fills(module: &Module, function: &Function) -> BTreeMap<VarId, Fil
     });
     let is_local = |var: &&VarId| {
         let VarKind::Slice(slice) = &function.vars[**var].kind else { return false };
-        matches!(slice, Slice { space: Space::Local(_), dims: 1, may: May::Write })
+        matches!(slice, Slice { space: Space::Local(_), dims: 1, may: May::Write, .. })
     };
     let memories = function.params.iter().filter(is_local);
     memories

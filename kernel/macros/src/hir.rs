@@ -38,6 +38,8 @@ pub(crate) struct Struct {
     /// Which generic struct it is of, and what stands for that one's parameters.
     pub(crate) template: Option<usize>,
     pub(crate) actuals: Vec<Actual>,
+    /// It is one of the language's own, which the host has as well.
+    pub(crate) is_library: bool,
     /// It is a tuple on the host: nobody wrote it, or not with the fields that it has here, and these have numbers.
     pub(crate) is_tuple: bool,
 }
@@ -108,6 +110,8 @@ pub(crate) struct Slice {
     pub(crate) dims: u8,
     pub(crate) may: May,
     pub(crate) space: Space,
+    /// It is an image, whose texels only the library sees as they are.
+    pub(crate) is_image: bool,
 }
 
 /// Where elements are.

@@ -266,7 +266,10 @@ pub(crate) fn type_tokens(module: &Module, rt: &TokenStream, ty: &Ty) -> TokenSt
             quote!([#of; #len])
         }
         Ty::Struct(at) => {
-            let Struct { name, actuals, fields, is_tuple, .. } = &module.structs[*at];
+            let Struct { name, actuals, fields, is_tuple, is_library, .. } = &module.structs[*at];
+            if *is_library {
+                return quote!(#rt::texel::#name);
+            }
             if *is_tuple {
                 let types = fields.iter().map(|(_, ty)| type_tokens(module, rt, ty));
                 return quote!((#(#types,)*));

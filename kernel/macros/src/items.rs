@@ -190,7 +190,7 @@ impl Types<'_, '_> {
         }
         let may = if write { May::Write } else { May::Read };
         let space = Space::Global;
-        let slice = |ty, dims, may, space| (ty, VarKind::Slice(Slice { dims, may, space }));
+        let slice = |ty, dims, may, space| (ty, VarKind::Slice(Slice { dims, may, space, is_image: false }));
         match &*reference.elem {
             syn::Type::Slice(of) => {
                 if let Some(scalar) = atomic(&of.elem) {
@@ -216,8 +216,16 @@ impl Types<'_, '_> {
                 slice(ty, 1, may, Space::Local(len))
             }
             syn::Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "View") => {
-                let (ty, dims) = self.view(path, errors);
+                let (ty, dims) = self.view(path, None, errors);
                 slice(ty, dims, may, space)
+            }
+            syn::Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "Image") => {
+                let (ty, dims) = self.view(path, Some(2), errors);
+                if ty != Ty::Error && !matches!(ty, Ty::Var(_)) && self.structs.texel(&ty).is_none() {
+                    errors.at(path.span(), IMAGE);
+                    return (Ty::Error, VarKind::Value);
+                }
+                (ty, VarKind::Slice(Slice { dims, may, space, is_image: true }))
             }
             other if kernel => {
                 errors.at(
@@ -247,8 +255,8 @@ impl Types<'_, '_> {
         read
     }
 
-    fn view(&self, path: &syn::TypePath, errors: &mut Errors) -> (Ty, u8) {
-        let mut found = (None, None);
+    fn view(&self, path: &syn::TypePath, dims: Option<u8>, errors: &mut Errors) -> (Ty, u8) {
+        let mut found = (None, dims);
         if let Some(segment) = path.path.segments.last()
             && let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments
         {
@@ -268,12 +276,18 @@ impl Types<'_, '_> {
         match found {
             (Some(ty), Some(dims @ 1..=3)) => (ty, dims),
             _ => {
-                errors.at(path.span(), "a view says its elements and its dimensions: `View<f32, 2>`");
+                let message = match dims {
+                    None => "a view says its elements and its dimensions: `View<f32, 2>`",
+                    Some(_) => IMAGE,
+                };
+                errors.at(path.span(), message);
                 (Ty::Error, 2)
             }
         }
     }
 }
+
+const IMAGE: &str = "an image says its texels, `Image<Rgba8Unorm>`, and its dimensions where it has not two: `Image<R32Float, 3>`";
 
 const REDUCED: &str = "what is reduced is a `&mut u32` or another number of 32 or 64 bits, or a vector of them, in which each work-item has a \
                        value of its own";

@@ -1,4 +1,6 @@
-//! Methods of numbers that are written in the kernel language itself, so that they mean the same on every device.
+//! Methods of numbers and images that are written in the kernel language itself, so that they mean the same on every device.
+
+pub(crate) mod texels;
 
 use crate::builtin::Domain;
 

@@ -103,7 +103,7 @@ pub(crate) fn lower(module: &mut Module, errors: &mut Errors) {
             name: Ident::new("w_messages", name.span()),
             ty: U32,
             mutable: false,
-            kind: VarKind::Slice(Slice { dims: 1, may: May::Atomic, space: Space::Global }),
+            kind: VarKind::Slice(Slice { dims: 1, may: May::Atomic, space: Space::Global, is_image: false }),
         });
         let memory = vars.len() - 1;
         params.push(memory);

@@ -10,7 +10,8 @@ use crate::enums::{Enum, Variant};
 use crate::errors::Errors;
 use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{Const, Kind, Struct};
-use crate::origin::{Origin, meant};
+use crate::library::texels::{Seen, seen};
+use crate::origin::{LIBRARY, Origin, meant};
 use crate::ty::Ty;
 use crate::types::Types;
 
@@ -174,8 +175,15 @@ impl<'a> Structs<'a> {
     pub(crate) fn plain(&self, item: &syn::ItemStruct, origin: Origin, errors: &mut Errors) {
         named_fields(item, errors);
         let fields = self.fields(item, &Bound::default(), origin.home, errors);
-        let made =
-            Struct { name: item.ident.clone(), fields, template: None, actuals: Vec::new(), is_tuple: false };
+        let made = Struct {
+            name: item.ident.clone(),
+            fields,
+            template: None,
+            actuals: Vec::new(),
+            is_library: origin.home == LIBRARY && origin.is_open,
+            // The host has no name for those that the library keeps to itself.
+            is_tuple: origin.home == LIBRARY && !origin.is_open,
+        };
         self.made.borrow_mut().push(made);
         self.plain.borrow_mut().push((self.made.borrow().len() - 1, origin));
     }
@@ -244,6 +252,7 @@ impl<'a> Structs<'a> {
             fields,
             template: Some(template),
             actuals: actuals.clone(),
+            is_library: false,
             is_tuple: false,
         });
         let fields = self.fields(item, &Bound::of(generics, &actuals), origin.home, errors);
@@ -276,6 +285,13 @@ impl<'a> Structs<'a> {
     pub(crate) fn origin(&self, at: usize) -> Option<(usize, Vec<Actual>)> {
         let made = self.made.borrow();
         Some((made[at].template?, made[at].actuals.clone()))
+    }
+
+    /// What kernels see of a texel of this type, if it is a format's.
+    pub(crate) fn texel(&self, ty: &Ty) -> Option<Seen> {
+        let Ty::Struct(at) = ty else { return None };
+        let made = self.made.borrow();
+        made[*at].is_library.then(|| seen(&made[*at].name.to_string())).flatten()
     }
 
     pub(crate) fn name(&self, at: usize) -> Ident {

@@ -282,6 +282,7 @@ fn unknown_type(name: &str) -> String {
             format!("atomics are elements of a parameter: `&[{name}]`")
         }
         "Option" => "say what may be there: `Option<f32>`".into(),
+        "Image" => "an image is a parameter: `&Image<Rgba8Unorm>` or `&mut Image<Rgba8Unorm>`".into(),
         "View" => "a view is a parameter: `&View<f32, 2>` or `&mut View<f32, 2>`".into(),
         _ => format!(
             "there is no type `{name}` here; structs for kernels stand in the same `#[windlass::kernels] mod`"

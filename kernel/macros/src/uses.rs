@@ -227,11 +227,20 @@ fn dims(function: &Function, var: VarId) -> Option<u8> {
     }
 }
 
-/// The dimension of which an expression is the item's position: `global_id(d)`, or a variable that is nothing else.
+/// The dimension of which an expression is the item's position: `global_id(d)`, a variable that is nothing else, or the component of a
+/// vector that was made of such.
 pub(crate) fn position(function: &Function, expr: &Expr) -> Option<u8> {
     match &expr.kind {
         Kind::Id(Id::Global, dim) => Some(*dim),
-        Kind::Var(var) if !function.vars[*var].mutable => bound_to_position(function, *var),
+        Kind::Var(var) if !function.vars[*var].mutable => position(function, bound_to(function, *var)?),
+        Kind::Component(of, at) => match &of.kind {
+            Kind::Vector(parts) => position(function, parts.get(usize::from(*at))?),
+            Kind::Var(var) if !function.vars[*var].mutable => match &bound_to(function, *var)?.kind {
+                Kind::Vector(parts) => position(function, parts.get(usize::from(*at))?),
+                _ => None,
+            },
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -254,16 +263,14 @@ pub(crate) fn placed(function: &Function, dims: u8) -> BTreeSet<VarId> {
     placed
 }
 
-fn bound_to_position(function: &Function, var: VarId) -> Option<u8> {
+/// What a variable was bound to.
+fn bound_to(function: &Function, var: VarId) -> Option<&Expr> {
     let mut bound = None;
     walk_block(&function.body, &mut |node| {
-        if let Node::Stmt(Stmt::Let(of, Some(init))) = node
+        if let Node::Stmt(Stmt::Let(of, init)) = node
             && *of == var
         {
-            bound = match init.kind {
-                Kind::Id(Id::Global, dim) => Some(dim),
-                _ => None,
-            };
+            bound = init.as_ref();
         }
     });
     bound

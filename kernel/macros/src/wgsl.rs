@@ -386,7 +386,7 @@ impl<'m> Writer<'m> {
     }
 
     /// A value out of such words, so many bytes behind their start.
-    fn of_words(&mut self, ty: &Ty, words: &[String], at: u32) -> String {
+    pub(super) fn of_words(&mut self, ty: &Ty, words: &[String], at: u32) -> String {
         let word = |at: u32| words.get(at as usize / 4).cloned().unwrap_or_else(|| "0u".into());
         let part = format!("({} >> {}u)", word(at), at % 4 * 8);
         match ty {

@@ -43,10 +43,13 @@ impl Packed {
             ("u64_", wide(naga::Scalar::U64)),
         ];
         let (_, ty) = known.into_iter().find(|(tag, _)| rest.starts_with(tag))?;
-        let mut used = module.global_variables.iter().filter(|(handle, _)| !info[*handle].is_empty());
-        let (binding, variable) = used.next()?;
+        // What keeps a driver from losing negations may use the launch's numbers as well.
+        let is_memory = |variable: &GlobalVariable| matches!(variable.space, AddressSpace::Storage { .. });
+        let used = |(handle, _): &(Handle<GlobalVariable>, _)| !info[*handle].is_empty();
+        let mut used =
+            module.global_variables.iter().filter(|(_, variable)| is_memory(variable)).filter(used);
+        let (binding, _) = used.next()?;
         let fits = function.arguments.len() == 1 + usize::from(writes) && function.result.is_some() != writes;
-        let storage = matches!(variable.space, AddressSpace::Storage { .. });
-        (fits && storage && used.next().is_none()).then_some(Packed { binding, ty, writes })
+        (fits && used.next().is_none()).then_some(Packed { binding, ty, writes })
     }
 }

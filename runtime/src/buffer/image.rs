@@ -1,45 +1,44 @@
-//! Images: texels that devices which have such keep as they like them.
+//! Images: texels, which kernels see as four numbers.
 
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
-use windlass_backend::{HostMemory, ImageShape, TexelFormat};
-use windlass_kernel::{DeviceCopy, Vec4};
+use windlass_backend::{HostMemory, ImageShape};
+use windlass_kernel::texel::Texel;
 
 use super::{Buffer, Shape};
 use crate::error::{Error, Result};
-use crate::group::sealed::Sealed;
 
-/// A texel as the host has it.
-pub trait Texel: DeviceCopy + Sealed {
-    /// What devices make of it.
-    const FORMAT: TexelFormat;
-}
-
-macro_rules! texels {
-    ($($texel:ty: $format:ident)*) => {$(
-        impl Sealed for $texel {}
-        impl Texel for $texel {
-            const FORMAT: TexelFormat = TexelFormat::$format;
-        }
-    )*};
-}
-texels! { [u8; 4]: Rgba8Unorm u32: R32Uint f32: R32Float Vec4<f32>: Rgba32Float }
-
-/// Texels in one to three dimensions that belong to no device, and are wherever they are needed: like a [`Buffer`], except that a
-/// device with images of that format and size stores the texels as a native image. Elsewhere they are linear memory.
+/// Texels in one to three dimensions that belong to no device, and are wherever they are needed: in all but what kernels do with
+/// them a [`Buffer`] of texels, to which it dereferences. So it is read, written, copied and filled like one, and in order with
+/// everything else.
 ///
-/// Groups use [`Image::texels`]: they copy, fill, and read and write it on the host as they do a buffer. A kernel takes it where it
-/// declares an image, on devices that have such, and nowhere else.
+/// A kernel takes it as `&Image<Rgba8Unorm>` or `&mut Image<R32Float, 3>`. It sees texels as four numbers, whatever they are in memory:
+/// `image.load(at)`, `image.store(at, value)`, and `image.sample(sampler, at)` for what is between them. Places are as pictures have
+/// them, `Vec2::new(x, y)`, while shapes are as buffers have them: rows, and then the texels in each.
+///
+/// It is linear memory on all devices, but for those that are to be [native](Image::native).
 ///
 /// ```
 /// use windlass::prelude::*;
-/// use windlass::Image;
+/// use windlass::texel::{Filter, Rgba8Unorm};
+///
+/// #[windlass::kernel]
+/// fn smaller(from: &Image<Rgba8Unorm>, smooth: Sampler, to: &mut Image<Rgba8Unorm>) {
+///     let at = Vec2::new(global_id(1), global_id(0));
+///     let middle = Vec2::new((at.x as f32 + 0.5) / to.width() as f32, (at.y as f32 + 0.5) / to.height() as f32);
+///     to.store(at, from.sample(smooth, middle));
+/// }
+///
 /// # fn main() -> windlass::Result<()> {
 /// let queue = Queue::blocking_new()?;
-/// let image = Image::with_shape([2, 3], vec![[255_u8, 0, 0, 255]; 6])?;
-/// let bytes = Buffer::<[u8; 4], 2>::new([2, 3]);
-/// queue.submit(|cg| cg.copy(&cg.read(image.texels()), &cg.overwrite(&bytes)))?;
-/// assert_eq!(bytes.host_read().blocking_wait()?[[1, 2]], [255, 0, 0, 255]);
+/// let stripes = [[255, 0, 0, 255], [0, 0, 255, 255]].map(Rgba8Unorm::new);
+/// let large = Image::with_shape([4, 4], [stripes, stripes].concat().repeat(2))?;
+/// let small = Image::<Rgba8Unorm>::new([2, 2])?;
+/// let smooth = Sampler::new().filter(Filter::Linear);
+/// queue.submit(|cg| cg.parallel_for([2, 2], smaller(cg.read(&large), smooth, cg.overwrite(&small))))?;
+/// assert_eq!(small.host_read().blocking_wait()?[[1, 1]].channels, [128, 0, 128, 255]);
 /// # Ok(())
 /// # }
 /// ```
@@ -48,8 +47,8 @@ pub struct Image<T, const D: usize = 2> {
 }
 
 impl<T: Texel, const D: usize> Image<T, D> {
-    /// An image whose texels nobody has written: they read as zeros.
-    pub fn new(shape: impl Shape<D>) -> Self {
+    /// An image whose texels nobody has written: they read as zeros. It has one at least.
+    pub fn new(shape: impl Shape<D>) -> Result<Self> {
         Self::make(shape.extent(), None)
     }
 
@@ -60,26 +59,49 @@ impl<T: Texel, const D: usize> Image<T, D> {
             let len = texels.len();
             return Err(Error::invalid(format!("{len} texels do not fill an image of shape {extent:?}")));
         }
-        let image = Self::make(extent, Some(HostMemory::from_vec(texels)));
-        image.texels.check().map(|()| image)
+        Self::make(extent, Some(HostMemory::from_vec(texels)))
     }
 
-    fn make(extent: [usize; D], data: Option<HostMemory>) -> Self {
-        let texels = Buffer::with_root_like(extent, data, |root| {
+    pub(super) fn make(extent: [usize; D], data: Option<HostMemory>) -> Result<Self> {
+        if extent.contains(&0) {
+            let message = format!("an image of shape {extent:?}, and an image has at least one texel");
+            return Err(Error::invalid(message));
+        }
+        let texels = Buffer::with_root(extent, data);
+        texels.check().map(|()| Image { texels })
+    }
+
+    /// The image, as one that devices which have images of that format and size keep as they like them, for kernels in their own
+    /// languages that declare such. Kernels of the attribute do not take it on such a device, nor can its texels be seen as
+    /// elements of another type. It is said where the image is made, before anybody else has it.
+    ///
+    /// ```
+    /// use windlass::{prelude::*, texel::R32Float};
+    /// # fn main() -> windlass::Result<()> {
+    /// let field = Image::<R32Float, 3>::new([4, 4, 4])?.native()?;
+    /// assert!(field.clone().native().is_err(), "there are two handles to it");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn native(mut self) -> Result<Self> {
+        let taken = Arc::get_mut(&mut self.texels.root).is_some_and(|root| {
             let shape = ImageShape::new(root.shape(), D, T::FORMAT);
-            root.with_image(shape)
+            root.take_image(shape)
         });
-        Image { texels }
+        match taken {
+            true => Ok(self),
+            false => Err(Error::invalid(
+                "an image that others have, a queue has used, or that has pages, to be kept natively: that is said where it is made",
+            )),
+        }
     }
+}
 
-    /// The texels, to be read, written, copied and filled.
-    pub fn texels(&self) -> &Buffer<T, D> {
+impl<T, const D: usize> Deref for Image<T, D> {
+    type Target = Buffer<T, D>;
+
+    fn deref(&self) -> &Buffer<T, D> {
         &self.texels
-    }
-
-    /// How many slices, rows and texels in a row it has.
-    pub fn shape(&self) -> [usize; D] {
-        self.texels.shape()
     }
 }
 

@@ -90,10 +90,11 @@ impl Root {
         }
     }
 
-    /// The same as an image.
-    pub(super) fn with_image(mut self, image: ImageShape) -> Self {
-        self.image = Some(image);
-        self
+    /// Has devices keep it as this image, unless it is too late for that.
+    pub(super) fn take_image(&mut self, image: ImageShape) -> bool {
+        let is_fresh = self.bound.get().is_none() && self.page == [1; 3];
+        self.image = is_fresh.then_some(image).or(self.image);
+        is_fresh
     }
 
     /// Puts it in one place for good, with what is given to it there.

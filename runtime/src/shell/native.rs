@@ -386,7 +386,7 @@ fn not_host() -> BackendError {
 
 #[cfg(test)]
 mod tests {
-    use windlass_backend::TexelFormat;
+    use windlass_kernel::texel::TexelFormat;
 
     use super::*;
 

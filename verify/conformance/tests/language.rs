@@ -28,6 +28,8 @@ mod forms;
 mod groups;
 #[path = "language/half.rs"]
 mod half;
+#[path = "language/images.rs"]
+mod images;
 #[path = "language/lent.rs"]
 mod lent;
 #[path = "language/limits.rs"]

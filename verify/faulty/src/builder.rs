@@ -5,9 +5,10 @@ use std::time::Duration;
 use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendId, CompletionStrategy, Contents, ContextInfo, DeviceInfo,
     DeviceKey, DeviceKind, DomainId, HostAccess, ImageLimits, LaneDepth, Limits, MemoryIndex, MemoryInfo,
-    MemoryKind, NativeApi, Platform, TexelFormat,
+    MemoryKind, NativeApi, Platform,
 };
 use windlass_kernel::ImageFormat;
+use windlass_kernel::texel::TexelFormat;
 
 use crate::Faulty;
 

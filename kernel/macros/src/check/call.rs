@@ -336,6 +336,9 @@ impl Checker<'_> {
     fn slice_method(&mut self, var: VarId, name: &str, call: &syn::ExprMethodCall) -> Expr {
         let span = call.method.span();
         let dims = match &self.vars[var].kind {
+            VarKind::Slice(slice) if slice.is_image && self.origin.home != LIBRARY => {
+                return self.image_method(var, slice.dims, call);
+            }
             VarKind::Slice(slice) => slice.dims,
             _ => 1,
         };

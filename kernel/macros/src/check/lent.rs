@@ -41,6 +41,10 @@ impl Checker<'_> {
     fn fits(&mut self, var: VarId, param: &Param, wanted: &Slice, written: &syn::Expr) {
         let VarKind::Slice(found) = &self.vars[var].kind else { return };
         let (found, name, span) = (found.clone(), self.vars[var].name.to_string(), written.span());
+        if wanted.is_image != found.is_image {
+            let (is, wanted) = if found.is_image { ("an image", "memory") } else { ("no image", "one") };
+            self.errors.at(span, format!("`{name}` is {is}, and {wanted} is wanted"));
+        }
         let fits = match (wanted.may, found.may) {
             (May::Read, May::Read | May::Write) | (May::Write, May::Write) => true,
             (a, b) => a == b,

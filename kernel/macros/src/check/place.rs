@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use super::{Checker, Named};
 use crate::builtin::Math;
 use crate::hir::{Base, BinOp, Block, Expr, Kind, May, Place, Step, Stmt, VarId, VarKind};
+use crate::origin::LIBRARY;
 use crate::ty::{I32, Ty, U32};
 
 impl Checker<'_> {
@@ -41,6 +42,9 @@ impl Checker<'_> {
         };
         let VarKind::Slice(slice) = &self.vars[var].kind else { return None };
         let (dims, name) = (slice.dims as usize, self.vars[var].name.to_string());
+        if slice.is_image && self.origin.home != LIBRARY {
+            self.errors.at(expr.span(), format!("`{name}` is an image: `{name}.load(at)` reads a texel, and `{name}.store(at, value)` writes one"));
+        }
         if indices.len() > dims {
             // The rest goes into an array that is the element; the caller comes again for the part that is the slice's.
             return None;

@@ -159,8 +159,10 @@ impl Checker<'_> {
             other => {
                 let value = self.expr(other);
                 match value.kind {
-                    // What a compound assignment became.
-                    Kind::Block(block) if is_assignment(other) => to.stmts.extend(block.stmts),
+                    // What a compound assignment became, or a texel that is stored.
+                    Kind::Block(block) if is_assignment(other) || is_call(other) => {
+                        to.stmts.extend(block.stmts)
+                    }
                     _ => to.stmts.push(Stmt::Expr(value)),
                 }
             }
@@ -180,6 +182,10 @@ fn is_statement(expr: &syn::Expr) -> bool {
             | syn::Expr::Continue(_)
             | syn::Expr::Return(_)
     ) || is_assignment(expr)
+}
+
+fn is_call(expr: &syn::Expr) -> bool {
+    matches!(expr, syn::Expr::MethodCall(_))
 }
 
 /// Whether an expression is `a += b` or the like.

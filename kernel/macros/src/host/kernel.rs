@@ -211,7 +211,7 @@ impl<'m> Rust<'m> {
         let (mut bindings, mut names, mut patterns, mut plains) = (vec![], vec![], vec![], vec![]);
         for (&param, slot) in function.params.iter().zip(slots) {
             let (name, var) = (self.name(param), &function.vars[param]);
-            if let VarKind::Slice(Slice { dims, may, space: Space::Global }) = &var.kind {
+            if let VarKind::Slice(Slice { dims, may, space: Space::Global, .. }) = &var.kind {
                 let (ty, dims) = (self.ty(&var.ty), *dims as usize);
                 match (may, plain) {
                     (May::Atomic, _) => {

@@ -114,7 +114,7 @@ impl Rust<'_> {
     fn is_line(&self, var: VarId) -> bool {
         matches!(
             &self.function.vars[var].kind,
-            VarKind::Slice(Slice { dims: 1, may: May::Write, space: Space::Global })
+            VarKind::Slice(Slice { dims: 1, may: May::Write, space: Space::Global, .. })
         )
     }
 

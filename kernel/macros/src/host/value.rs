@@ -124,11 +124,15 @@ impl Rust<'_> {
             Kind::Call(at, args) => self.call(*at, args),
             Kind::Struct(at, values) => {
                 let item = &self.module.structs[*at];
-                let (name, fields) = (&item.name, item.fields.iter().map(|(field, _)| field));
+                let fields = item.fields.iter().map(|(field, _)| field);
                 let values = values.iter().map(|value| self.value(value));
                 if item.is_tuple {
                     return quote!((#(#values,)*));
                 }
+                let name = match item.is_library {
+                    true => self.ty(&expr.ty),
+                    false => item.name.to_token_stream(),
+                };
                 quote!(#name { #(#fields: #values),* })
             }
             Kind::Array(values) => {

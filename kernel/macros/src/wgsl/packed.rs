@@ -1,7 +1,9 @@
 //! Integers of 8 and 16 bits. In registers they are numbers of 32, cut off after each operation; a memory that has them, by
 //! themselves or as parts of its elements, is made of words here. A write changes its own bits of a word alone, by atomic
-//! operations, since others may write the rest of it. Languages that have such integers in memory have their own for the functions
+//! operations, since others may write the rest of it; what fills its words is written by words (`words`). Languages that have such integers in memory have their own for the functions
 //! that read and write one number (`windlass_kernel_translate`).
+
+mod words;
 
 use super::stmt::{Access, Body};
 use super::{Memory, Writer};
@@ -154,6 +156,7 @@ impl Writer<'_> {
     /// The value at a place.
     pub(super) fn packed_read(&mut self, packed: &Packed) -> String {
         match &packed.ty {
+            _ if self.is_words(packed) => self.words_read(packed),
             Ty::Scalar(scalar) => self.number_read(packed, *scalar),
             Ty::Vector(n, of) => {
                 let bytes = self.bytes(of);
@@ -183,6 +186,7 @@ impl Writer<'_> {
     /// The statements that write a value, which is a name, to a place.
     pub(super) fn packed_write(&mut self, packed: &Packed, value: &str) -> String {
         match &packed.ty {
+            _ if self.is_words(packed) => self.words_write(packed, value),
             Ty::Scalar(scalar) => self.number_write(packed, *scalar, value),
             Ty::Vector(..) => self.packed_writes(packed, value).join(" "),
             ty => {

@@ -25,7 +25,7 @@ impl<'m> Writer<'m> {
         self.memories.push(Memory {
             name,
             ty,
-            slice: Slice { dims: 1, may: May::Atomic, space: Space::Global },
+            slice: Slice { dims: 1, may: May::Atomic, space: Space::Global, is_image: false },
         });
     }
 

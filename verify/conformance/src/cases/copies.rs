@@ -1,5 +1,6 @@
 //! Copies and fills as commands, and where memory comes from.
 
+use windlass::texel::R32Uint;
 use windlass::{Buffer, DeviceCopy, Image, MemoryKind};
 
 use super::steps::{counted, holds};
@@ -232,15 +233,17 @@ fn ensure_same(found: &[u32], expected: &[u32]) -> Verdict {
 
 /// Texels are the same wherever an image is kept.
 pub(super) async fn image_texels_move_as_elements(s: &Subject) -> Verdict {
-    let image = Image::<u32, 2>::with_shape([8, 6], counted(0, 48))?;
+    let texels = counted(0, 48).into_iter().map(|texel| R32Uint::new([texel])).collect();
+    let image = Image::with_shape([8, 6], texels)?;
+    let elements = image.reinterpret::<u32, 2>([8, 6])?;
     let part = Buffer::<u32, 2>::new([3, 2]);
     s.home.submit(|cg| {
-        cg.fill(&cg.write(&image.texels().range((7.., ..))), 5)?;
-        cg.copy(&cg.read(&image.texels().range((1..4, 2..4))), &cg.overwrite(&part))
+        cg.fill(&cg.write(&image.range((7.., ..))), R32Uint::new([5]))?;
+        cg.copy(&cg.read(&elements.range((1..4, 2..4))), &cg.overwrite(&part))
     })?;
     ensure_eq!(part.host_read().await?[..], [8, 9, 14, 15, 20, 21]);
     let mut expected = counted(0, 48);
     expected[42..].fill(5);
-    ensure_eq!(image.texels().host_read().await?[..], expected[..]);
+    ensure_eq!(elements.host_read().await?[..], expected[..]);
     Ok(())
 }

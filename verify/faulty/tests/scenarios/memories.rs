@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use windlass::image::{Block, Kernel, KernelImage, Slot, ViewMut};
 use windlass::prelude::*;
-use windlass::{BackendError, Image, KernelCall, MemoryKind};
+use windlass::texel::{R32Float, R32Uint};
+use windlass::{BackendError, KernelCall, MemoryKind};
 use windlass_backend::HostAccess;
 use windlass_faulty::{Faulty, FaultyBuilder, Memory};
 
@@ -275,6 +276,10 @@ fn a_kernel_takes_an_address() {
     plain.end();
 }
 
+fn texels(of: Vec<u32>) -> Vec<R32Uint> {
+    of.into_iter().map(|texel| R32Uint::new([texel])).collect()
+}
+
 /// Texels go to the device's layout and back, by whole images and by parts, between images and buffers. Seen to fail where
 /// parts were named as the bytes that they would be.
 #[test]
@@ -282,14 +287,14 @@ fn images_are_kept_as_the_device_likes_them() {
     for builder in [Faulty::builder().like_cuda(), Faulty::builder()] {
         let rig = Rig::new(builder);
         let queue = rig.queue(0);
-        let image = Image::with_shape([4, 6], sequence(24, 0)).unwrap();
-        let grid = Buffer::<u32, 2>::new([4, 6]);
-        let line = Buffer::<u32>::from(sequence(4, 100));
+        let image = Image::with_shape([4, 6], texels(sequence(24, 0))).unwrap().native().unwrap();
+        let grid = Buffer::<R32Uint, 2>::new([4, 6]);
+        let line = Buffer::from(texels(sequence(4, 100)));
         let group = queue.submit(|cg| {
-            let part = image.texels().range((1..3, 2..4));
+            let part = image.range((1..3, 2..4));
             cg.copy(&cg.read(&line), &cg.write(&part))?;
-            cg.fill(&cg.write(&image.texels().range((3.., ..))), 7)?;
-            cg.copy(&cg.read(image.texels()), &cg.overwrite(&grid))
+            cg.fill(&cg.write(&image.range((3.., ..))), R32Uint::new([7]))?;
+            cg.copy(&cg.read(&image), &cg.overwrite(&grid))
         });
         rig.settle();
         assert!(outcome(&group.unwrap()).is_ok());
@@ -297,11 +302,14 @@ fn images_are_kept_as_the_device_likes_them() {
         expected[8..10].copy_from_slice(&[100, 107]);
         expected[14..16].copy_from_slice(&[114, 121]);
         expected[18..].fill(7);
+        let expected = texels(expected);
         assert_eq!(rig.finish(grid.host_read()).unwrap()[..], expected);
-        assert_eq!(rig.finish(image.texels().host_read()).unwrap()[..], expected);
-        let fresh = Image::<f32, 2>::new([3, 3]);
-        drop(queue.submit(|cg| cg.fill(&cg.write(&fresh.texels().range((0..1, ..))), 1.0)).unwrap());
-        assert_eq!(rig.finish(fresh.texels().host_read()).unwrap()[..], [1., 1., 1., 0., 0., 0., 0., 0., 0.]);
+        assert_eq!(rig.finish(image.host_read()).unwrap()[..], expected);
+        let fresh = Image::<R32Float, 2>::new([3, 3]).unwrap().native().unwrap();
+        let one = R32Float::new([1.0]);
+        drop(queue.submit(|cg| cg.fill(&cg.write(&fresh.range((0..1, ..))), one)).unwrap());
+        let found = rig.finish(fresh.host_read()).unwrap().iter().map(|texel| texel.channels[0]).sum::<f32>();
+        assert_eq!((found, fresh.host_read().blocking_wait().unwrap()[[0, 2]]), (3.0, one));
         drop((queue, image, grid, line, fresh));
         rig.end();
     }
@@ -318,22 +326,22 @@ fn a_kernel_takes_an_image() {
     let kernel = Kernel::new("lighter", [Slot::Image], [KernelImage::host(Arc::new(body))]);
     let rig = Rig::new(Faulty::builder().like_cuda());
     let queue = rig.queue(0);
-    let image = Image::with_shape([4, 6], sequence(24, 0)).unwrap();
-    let lighter = |texels: &Buffer<u32, 2>| {
+    let image = Image::with_shape([4, 6], texels(sequence(24, 0))).unwrap().native().unwrap();
+    let lighter = |texels: &Buffer<R32Uint, 2>| {
         queue.submit(|cg| cg.parallel_for(24, KernelCall::new(&kernel).buffer(cg.read_write(texels))))
     };
-    drop(lighter(image.texels()).unwrap());
-    assert_eq!(rig.finish(image.texels().host_read()).unwrap()[..], sequence(24, 1));
+    drop(lighter(&image).unwrap());
+    assert_eq!(rig.finish(image.host_read()).unwrap()[..], texels(sequence(24, 1)));
     // Parts that start where the image does and have no gaps are parts too: the kernel would see all the rest.
     for part in [(1..4, 0..6), (0..3, 0..6), (0..1, 0..3)] {
-        let refused = lighter(&image.texels().range(part)).unwrap_err().to_string();
+        let refused = lighter(&image.range(part)).unwrap_err().to_string();
         assert!(refused.contains("a part of an image"), "{refused}");
     }
-    let refused = lighter(&Buffer::new([4, 6])).unwrap_err().to_string();
+    let refused = lighter(&Image::new([4, 6]).unwrap()).unwrap_err().to_string();
     assert!(refused.contains("a buffer that is no image"), "{refused}");
     let step = windlass_faulty::kernels::step();
     let refused = queue.submit(|cg| {
-        let texels = cg.read_write(image.texels());
+        let texels = cg.read_write(&image);
         cg.parallel_for(4, KernelCall::new(&step).buffer(texels).value(1_u32))
     });
     assert!(refused.unwrap_err().to_string().contains("an image, and the kernel takes a buffer to write"));
@@ -342,7 +350,8 @@ fn a_kernel_takes_an_image() {
     let refused = other.submit(|cg| {
         cg.parallel_for(
             24,
-            KernelCall::new(&kernel).buffer(cg.read_write(Image::<u32>::new([4, 6]).texels())),
+            KernelCall::new(&kernel)
+                .buffer(cg.read_write(&Image::<R32Uint>::new([4, 6]).unwrap().native().unwrap())),
         )
     });
     assert!(refused.unwrap_err().to_string().contains("copy its texels to a buffer"));
