@@ -26,7 +26,7 @@ mod kernels {
         let out = Vec3::new(x / 0.9, y / 0.9, depth.sqrt());
         // West goes on in the east, so the map repeats itself.
         let place = Vec2::new(out.x.atan2(out.z) / (2.0 * PI) + turned, 0.5 + out.y.asin() / PI);
-        let light = out.dot(Vec3::new(-0.5, -0.5, 0.7071)).max(0.08);
+        let light = out.dot(Vec3::new(-0.5, -0.5, 0.7)).max(0.08);
         let color = map.sample(around, place) * light;
         picture.store(at, Vec4::new(color.x, color.y, color.z, 1.0));
     }

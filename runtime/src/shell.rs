@@ -23,7 +23,9 @@ pub(crate) mod form;
 pub(crate) mod hang;
 pub(crate) mod host_side;
 mod in_use;
+mod kept;
 pub(crate) mod limits;
+mod loans;
 pub(crate) mod look;
 pub(crate) mod memory;
 pub(crate) mod native;
@@ -62,6 +64,7 @@ use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
 use blank::Blank;
 pub(crate) use effects::{Effects, NativeCalls};
+use kept::{Kept, KeptCount};
 use memory::heap;
 use pool::{Pool, StagingCount, StagingLimits};
 use room::Residency;
@@ -174,6 +177,8 @@ pub(crate) struct MemoryShell {
     pub(crate) domain: DomainId,
     /// Its context's.
     pub(crate) staging: Weak<Pool>,
+    /// The same, of memory like this one; where none is kept, nothing.
+    kept: Option<Weak<Kept>>,
     /// What its context says of it; nothing of the heap. Noted here, since the backend is not to be asked under the lock.
     pub(crate) info: Option<MemoryInfo>,
     /// It is some device's own.
@@ -186,11 +191,13 @@ impl MemoryShell {
         index: MemoryIndex,
         domain: DomainId,
         staging: Weak<Pool>,
+        kept: Weak<Kept>,
     ) -> Self {
         let described = context.info();
         let info = place::native_memory(described, index).copied();
         let is_own = described.devices.iter().any(|device| device.memory == index);
-        MemoryShell { context, index, domain, staging, info, is_own }
+        let kept = kept::is_kept(described, index).then_some(kept);
+        MemoryShell { context, index, domain, staging, kept, info, is_own }
     }
 
     /// The name of a device that works on it.
@@ -213,6 +220,7 @@ pub(crate) struct LaneShell {
     pub(crate) number: LaneNumber,
     /// Its context's.
     pub(crate) staging: Arc<Pool>,
+    kept: Arc<Kept>,
     /// Copies of its context with other host memory than this staging would block.
     needs_its_staging: bool,
     /// Its device's.
@@ -244,7 +252,7 @@ pub(crate) struct Inner {
     somebody_looks: OnceLock<()>,
     pub(crate) reaper: memory::Reaper,
     in_use: in_use::InUse,
-    pinned: pinned::Pinned,
+    loans: loans::Loans,
     turns: room::Turns,
     residency: Residency,
     pub(crate) hangs: hang::Hangs,
@@ -294,7 +302,7 @@ impl Inner {
                 somebody_looks: OnceLock::new(),
                 reaper,
                 in_use: in_use::InUse::default(),
-                pinned: pinned::Pinned::default(),
+                loans: loans::Loans::default(),
                 turns: room::Turns::default(),
                 residency,
                 hangs: hang::Hangs::new(hang_timeout),
@@ -352,6 +360,7 @@ impl State {
             for lane in lanes.iter().flatten().filter(|lane| engine.context_of(lane.id) == context) {
                 leaked.extend(lane.blank.made().cloned());
                 leaked.extend(lane.staging.give_up());
+                leaked.extend(lane.kept.close());
             }
         }
         engine.lose(context, cause, turn);
@@ -377,6 +386,19 @@ impl State {
         all
     }
 
+    /// What all contexts keep of memory that buffers have let go of.
+    pub(crate) fn count_kept(&self) -> KeptCount {
+        let mut all: Vec<_> = self.lanes.iter().flatten().map(|lane| &lane.kept).collect();
+        all.sort_by_key(|kept| Arc::as_ptr(kept));
+        all.dedup_by_key(|kept| Arc::as_ptr(kept));
+        let mut count = KeptCount::default();
+        for of in all.into_iter().map(|kept| kept.count()) {
+            count.bytes += of.bytes;
+            count.reused += of.reused;
+        }
+        count
+    }
+
     fn lane(&self, lane: LaneId) -> &Arc<LaneShell> {
         native_lane(&self.lanes, lane)
     }
@@ -394,6 +416,7 @@ fn close(lanes: Vec<Arc<LaneShell>>) {
     let mut contexts: Vec<Arc<dyn NativeContext>> = Vec::new();
     for lane in lanes {
         drop(lane.staging.clear());
+        drop(lane.kept.close());
         if !contexts.iter().any(|c| Arc::ptr_eq(c, &lane.context)) {
             contexts.push(lane.context.clone());
         }

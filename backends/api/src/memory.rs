@@ -77,6 +77,9 @@ pub struct MemoryInfo {
     /// Which images it holds as such: [`MemoryObject::Image`]. All others, and those of memories without, the runtime keeps as
     /// linear memory. Only a memory out of the host's reach holds images.
     pub images: Option<ImageLimits>,
+    /// The runtime keeps for the next buffers what others have let go of, and does not count on [`MemoryInfo::fresh`] there: for memory that
+    /// costs something to allocate, to clear or to free. Not for memory that is [mapped](HostAccess::Mapped).
+    pub kept: bool,
 }
 
 impl MemoryInfo {
@@ -97,6 +100,7 @@ impl MemoryInfo {
             imports: None,
             addressed: false,
             images: None,
+            kept: false,
         }
     }
 
@@ -133,6 +137,11 @@ impl MemoryInfo {
     /// It holds these images.
     pub const fn images(self, images: ImageLimits) -> Self {
         MemoryInfo { images: Some(images), ..self }
+    }
+
+    /// What buffers let go of is kept for the next ones.
+    pub const fn kept(self) -> Self {
+        MemoryInfo { kept: true, ..self }
     }
 
     /// Whether it holds an image as such.

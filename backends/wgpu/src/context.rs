@@ -92,7 +92,7 @@ impl WgpuContext {
 
 fn context_info(device: DeviceInfo) -> ContextInfo {
     // wgpu itself clears memory that is read before it was written.
-    let memory = MemoryInfo::new().fresh(Contents::Zeroed);
+    let memory = MemoryInfo::new().fresh(Contents::Zeroed).kept();
     // `passed` runs on our waiter thread, or inside the runtime's own call of `arm`. Allocating takes well under a millisecond,
     // even while another thread waits for the device. Without `truly_waits`: `build` compiles inside its one poll.
     ContextInfo::new(vec![device.memory(MemoryIndex::Own(0))], vec![memory])

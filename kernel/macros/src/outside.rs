@@ -26,7 +26,7 @@ pub(crate) fn constant(item: &syn::ItemConst, module: &Module, root: &TokenStrea
     }
     Some(quote! {
         #(#attrs)*
-        #[allow(dead_code, reason = "kernels have its value")]
+        #[allow(dead_code, clippy::approx_constant, reason = "kernels have its value, which was a name here")]
         #vis const #name: #ty = #value;
     })
 }

@@ -36,6 +36,10 @@ pub struct Stats {
     pub host_tasks: u64,
     /// Allocations that were made for buffers.
     pub allocations: u64,
+    /// Of these, the ones for which there was memory that other buffers had let go of.
+    pub allocations_reused: u64,
+    /// Bytes of such memory of devices, kept for the next buffers.
+    pub bytes_kept: usize,
     /// Allocations that were given up because the program asked for them, or a device had no room.
     pub evictions: u64,
     /// Turns of the scheduler's lock.

@@ -17,6 +17,7 @@ use super::waking::catch_native;
 use super::blank::Blank;
 use super::build::{Builds, Built, Values};
 use super::devices::DeviceData;
+use super::kept::Kept;
 use super::memory::Remains;
 use super::place::{check_info, traits};
 use super::pool::Pool;
@@ -40,6 +41,7 @@ pub(crate) struct ContextShared {
     /// The devices with lanes of other kinds than the usual, by position; opened at first need.
     kinds: Mutex<HashMap<(usize, LaneKind), DeviceId>>,
     pub(super) staging: Arc<Pool>,
+    pub(super) kept: Arc<Kept>,
 }
 
 impl Drop for ContextShared {
@@ -126,12 +128,18 @@ impl ContextShared {
             memories: OnceLock::new(),
             kinds: Mutex::default(),
             staging: Arc::new(Pool::new(inner.staging.bytes)),
+            kept: Arc::new(Kept::new(inner.manual)),
         });
         let ids = shared.register(inner, own)?;
         told.set_context(id);
         let _ = shared.devices.set(devices.iter().cloned().zip(ids).collect());
         inner.hangs.watch(inner, &shared);
         Ok(shared)
+    }
+
+    pub(super) fn memory_shell(&self, index: MemoryIndex) -> MemoryShell {
+        let (staging, kept) = (Arc::downgrade(&self.staging), Arc::downgrade(&self.kept));
+        MemoryShell::new(self.native.clone(), index, self.domain, staging, kept)
     }
 
     fn register(&self, inner: &Arc<Inner>, own: bool) -> Result<Vec<DeviceId>> {
@@ -141,14 +149,10 @@ impl ContextShared {
         if !info.waiters_look.is_zero() {
             let _ = inner.somebody_looks.set(());
         }
-        let memory_shell = |index| {
-            let staging = Arc::downgrade(&self.staging);
-            MemoryShell::new(self.native.clone(), index, self.domain, staging)
-        };
         let named = infos.iter().flat_map(|of| std::iter::once(of.memory).chain(of.reaches.iter().copied()));
         // The backend is asked before the lock is taken.
         let described: HashMap<MemoryIndex, (MemoryTraits, MemoryShell)> =
-            named.map(|index| (index, (traits(info, index), memory_shell(index)))).collect();
+            named.map(|index| (index, (traits(info, index), self.memory_shell(index)))).collect();
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
         let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter_without_native_calls(|state, _| {
             let mut ids = Vec::new();
@@ -237,9 +241,18 @@ impl ContextShared {
             let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
-            let fed_aside = info.fed_aside;
-            let shell =
-                LaneShell { id: lane, native, context, number, staging, needs_its_staging, blank, fed_aside };
+            let (fed_aside, kept) = (info.fed_aside, self.kept.clone());
+            let shell = LaneShell {
+                id: lane,
+                native,
+                context,
+                number,
+                staging,
+                kept,
+                needs_its_staging,
+                blank,
+                fed_aside,
+            };
             inner.set_lane(shell, effects);
         }
         Ok(())

@@ -1,18 +1,21 @@
 //! Making and freeing allocations, and dropping other native objects, off every path that must not block.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryObject, Region, Sequence};
+use windlass_backend::{
+    Allocation, BackendError, Contents, HostAccess, HostMemory, ImageShape, MemoryObject, Region, Sequence,
+};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
 use super::waking::catch_native;
 
 use super::feed::region_of;
-use super::pinned::Pinned;
+use super::kept::{Kept, rounded};
+use super::loans::{Class, Lender, Loans};
 use super::waking::{catch_foreign, tell};
 use super::work::zero;
-use super::{Effects, Inner, LaneShell, MemoryShell, Signal, State, close};
+use super::{Effects, Inner, LaneShell, MemoryShell, Signal, State, close, pinned};
 use crate::error::{Cause, Error};
 use crate::shell::build::Builds;
 use windlass_engine::{Allocate, MemoryId, Pinning, RootId};
@@ -97,21 +100,27 @@ pub(crate) fn make_in(owner: &MemoryShell, object: MemoryObject) -> Made {
     catch_native(|| owner.context.allocate(owner.index, object))
 }
 
-/// The same on a thread that may block: what the driver keeps of freed memory is given back before it is said that there is
-/// none.
+/// The same on a thread that may block: what is kept of freed memory, here and by the driver, is given back before it is said that there
+/// is none.
 pub(crate) fn make_with_room(owner: &MemoryShell, object: MemoryObject, made: Option<Made>) -> Made {
     let made = made.unwrap_or_else(|| make_in(owner, object));
     if !is_out_of_memory(&made) {
         return made;
     }
-    match catch(|| owner.context.trim(owner.index)) {
-        Ok(()) => make_in(owner, object),
+    let kept = owner.kept.as_ref().and_then(Weak::upgrade).map(|kept| kept.clear());
+    match catch(|| (drop(kept), owner.context.trim(owner.index))) {
+        Ok(_) => make_in(owner, object),
         Err(panic) => Err(BackendError::Panicked(panic.message().into())),
     }
 }
 
 pub(super) fn is_out_of_memory(made: &Made) -> bool {
     matches!(made, Err(BackendError::OutOfMemory { .. }))
+}
+
+fn lender(kept: Arc<Kept>) -> Weak<dyn Lender> {
+    let lender: Arc<dyn Lender> = kept;
+    Arc::downgrade(&lender)
 }
 
 impl Wanted {
@@ -122,20 +131,77 @@ impl Wanted {
         }
     }
 
-    pub(super) fn make_off_thread(&self, made: Option<Made>, pinned: &Pinned) -> Made {
+    pub(super) fn make_off_thread(&self, made: Option<Made>, loans: &Loans) -> Made {
         match (&self.owner, &self.pinned, made) {
-            (Some(owner), _, made) => make_with_room(owner, self.object, made),
+            // There was some, and it takes time to clear it.
+            (Some(_), _, Some(Ok(memory))) => {
+                zero(&*memory, &Region::line(0, self.object.bytes()));
+                Ok(memory)
+            }
+            (Some(owner), _, made) => {
+                let Some(class) = self.class(owner) else { return make_with_room(owner, self.object, made) };
+                match make_with_room(owner, MemoryObject::Buffer { bytes: class.bytes }, made) {
+                    Ok(memory) => Ok(self.lend(memory, owner, class, loans)),
+                    // There may be no room for what was added, or the device may have no object as large.
+                    Err(_) if class.bytes > self.object.bytes() => make_with_room(owner, self.object, None),
+                    Err(error) => Err(error),
+                }
+            }
             (None, Some(wish), made) => {
-                let made = made.unwrap_or_else(|| pinned.make(&wish.by, self.object.bytes()));
+                let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), loans));
                 made.inspect(|memory| wish.clear(memory))
             }
             (None, None, made) => made.unwrap_or_else(|| self.make()),
         }
     }
 
+    /// What it counts as in a memory of which freed allocations are kept.
+    fn class(&self, owner: &MemoryShell) -> Option<Class> {
+        match self.object {
+            MemoryObject::Buffer { bytes } if owner.kept.is_some() => {
+                Some(Class { index: owner.index, bytes: rounded(bytes) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Memory that another buffer has let go of.
+    fn take_kept(&self, owner: &MemoryShell, loans: &Loans) -> Option<Arc<dyn Allocation>> {
+        let (class, kept) = (self.class(owner)?, owner.kept.as_ref()?.upgrade()?);
+        let memory = kept.take(class)?;
+        loans.lend(&memory, lender(kept), class);
+        Some(memory)
+    }
+
+    /// Notes that new memory is to be kept when it is let go of. May free other memory.
+    fn lend(
+        &self,
+        memory: Arc<dyn Allocation>,
+        owner: &MemoryShell,
+        class: Class,
+        loans: &Loans,
+    ) -> Arc<dyn Allocation> {
+        if let Some(kept) = owner.kept.as_ref().and_then(Weak::upgrade) {
+            kept.lent(class).into_iter().for_each(|gone| catch_foreign(|| drop(gone)));
+            loans.lend(&memory, lender(kept), class);
+        }
+        memory
+    }
+
     /// Tries it here, where that takes no time; says whether it is ready to be used as it is.
-    fn try_here(&self, native_elsewhere: bool, pinned: &Pinned) -> Option<(Made, bool)> {
+    fn try_here(&self, native_elsewhere: bool, loans: &Loans) -> Option<(Made, bool)> {
         match (&self.owner, &self.pinned) {
+            (Some(owner), _) if owner.kept.is_some() => {
+                let memory = self.take_kept(owner, loans)?;
+                let reads_as_zeros = owner
+                    .info
+                    .is_some_and(|of| of.host == HostAccess::Coherent && of.fresh == Contents::Zeroed);
+                let is_small = !reads_as_zeros || memory.bytes() <= FREED_AT_ONCE;
+                if reads_as_zeros && is_small {
+                    zero(&*memory, &Region::line(0, self.object.bytes()));
+                }
+                Some((Ok(memory), is_small))
+            }
             (Some(owner), _) if native_elsewhere || owner.context.info().allocate_blocks => None,
             (Some(_), _) => {
                 let made = self.make();
@@ -146,7 +212,7 @@ impl Wanted {
             (None, Some(wish)) => {
                 // Only what is kept, since to pin more would block. It has the bytes of its last buffer in it; to clear
                 // many of them takes too long here, so `make_off_thread` does.
-                let memory = pinned.take(&wish.by, self.object.bytes())?;
+                let memory = pinned::take(&wish.by, self.object.bytes(), loans)?;
                 let cleared: usize = wish.clear.iter().map(Region::bytes).sum();
                 let is_small = cleared <= FREED_AT_ONCE;
                 if is_small {
@@ -163,7 +229,7 @@ impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
     pub(super) fn allocate(self: &Arc<Self>, wanted: Wanted, effects: &mut Effects) {
         let (root, memory, bytes) = (wanted.root, wanted.memory, wanted.object.bytes());
-        let made = match wanted.try_here(effects.native_elsewhere, &self.pinned) {
+        let made = match wanted.try_here(effects.native_elsewhere, &self.loans) {
             Some((made, true)) => {
                 let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
                 return self.with_state(effects, |state, turn| state.allocated(root, memory, made, turn));
@@ -225,7 +291,7 @@ impl Inner {
             match is_heap(&memory) {
                 true => self.reaper.free(memory, self),
                 false => {
-                    self.pinned.give_back(memory).into_iter().for_each(|dead| self.reaper.free(dead, self))
+                    self.loans.give_back(memory).into_iter().for_each(|dead| self.reaper.free(dead, self))
                 }
             }
         }

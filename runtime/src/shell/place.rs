@@ -10,6 +10,7 @@ use windlass_backend::{
 };
 
 use super::context::DeviceSlot;
+use super::kept::is_kept;
 use super::memory::{Made, heap, make_with_room};
 use super::work::zero;
 use super::{Inner, MemoryShell};
@@ -141,9 +142,7 @@ impl DeviceSlot {
             )));
         };
         let (described, id) = (native_memory(info, index), self.memory(index));
-        let context = self.context.native.clone();
-        let (domain, staging) = (self.context.domain, Arc::downgrade(&self.context.staging));
-        let owner = (id != HEAP).then(|| MemoryShell::new(context, index, domain, staging));
+        let owner = (id != HEAP).then(|| self.context.memory_shell(index));
         let host = described.map_or(HostAccess::Coherent, |of| of.host);
         Ok(Place { memory: id, owner, kind, host, imports: described.and_then(|of| of.imports) })
     }
@@ -247,7 +246,11 @@ pub(super) fn traits(info: &ContextInfo, index: MemoryIndex) -> MemoryTraits {
     MemoryTraits {
         addressable: of.is_none_or(|of| of.host == HostAccess::Coherent),
         mapped: of.is_some_and(|of| of.host == HostAccess::Mapped),
-        zeroed: of.is_none_or(|of| of.fresh == Contents::Zeroed),
+        // What is kept holds what was there before; where the host reaches it, it clears that.
+        zeroed: of.is_none_or(|of| {
+            let is_cleared = of.host == HostAccess::Coherent || !is_kept(info, index);
+            of.fresh == Contents::Zeroed && is_cleared
+        }),
         upload_limit: info.pageable_upload_limit,
         download_limit: info.pageable_download_limit,
     }

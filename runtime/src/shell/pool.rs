@@ -12,6 +12,7 @@ use windlass_backend::Allocation;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::Signal;
+use super::loans::{Class, Lender};
 
 /// How much staging memory a context has, and in what pieces.
 #[derive(Clone, Copy, Debug)]
@@ -165,12 +166,6 @@ impl Pool {
         Some(state.kept.remove(at).1)
     }
 
-    /// Keeps memory that was taken away, or was never here, and says what has to be freed for it.
-    pub(super) fn bring_back(&self, class: usize, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
-        lock(&self.state).count.bytes += class;
-        self.keep(class, memory)
-    }
-
     /// The context is given up: hands out what is kept, which nobody is to free, and keeps no more.
     pub(crate) fn give_up(&self) -> Vec<Arc<dyn Allocation>> {
         lock(&self.state).given_up = true;
@@ -188,4 +183,14 @@ impl Pool {
     pub(crate) fn count(&self) -> StagingCount {
         lock(&self.state).count
     }
+}
+
+/// Memory that was taken away, or was never here.
+impl Lender for Pool {
+    fn bring_back(self: Arc<Self>, class: Class, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+        lock(&self.state).count.bytes += class.bytes;
+        self.keep(class.bytes, memory)
+    }
+
+    fn is_gone(&self, _: Class) {}
 }

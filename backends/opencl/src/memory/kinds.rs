@@ -85,11 +85,11 @@ impl Memories {
 
     /// All of them, as the runtime knows them.
     pub(crate) fn infos(self) -> Vec<MemoryInfo> {
-        let in_place = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed);
+        let in_place = MemoryInfo::new().host(HostAccess::Coherent).fresh(Contents::Zeroed).kept();
         let in_place = if self.imports { in_place.imports(IMPORTED) } else { in_place };
         let info = |kind| match kind {
             Kind::Own(_) if self.in_place => in_place,
-            Kind::Own(_) => MemoryInfo::new(),
+            Kind::Own(_) => MemoryInfo::new().kept(),
             Kind::Shared => {
                 let fine = self.shared == Some(true);
                 let host = if fine { HostAccess::Coherent } else { HostAccess::Mapped };

@@ -35,7 +35,7 @@ impl Writer<'_> {
         if self.helpers.claim(&name) {
             let write = self.number_writer(packed, Scalar::U32);
             let mut words = vec![Vec::new(); (self.bytes(&packed.ty) / 4) as usize];
-            self.to_words(&packed.ty, "m", 0, &mut words);
+            self.fill_words(&packed.ty, "m", 0, &mut words);
             let words = words.iter().enumerate();
             let words: String = words
                 .map(|(at, parts)| format!("    {write}(at + {at}u, {});\n", parts.join(" | ")))
@@ -47,10 +47,10 @@ impl Writer<'_> {
     }
 
     /// What a value puts into each word.
-    fn to_words(&mut self, ty: &Ty, value: &str, offset: u32, words: &mut [Vec<String>]) {
+    fn fill_words(&mut self, ty: &Ty, value: &str, offset: u32, words: &mut [Vec<String>]) {
         let Ty::Scalar(scalar) = ty else {
             for (part, behind, ty) in self.packed_parts(ty) {
-                self.to_words(&ty, &format!("{value}{part}"), offset + behind, words);
+                self.fill_words(&ty, &format!("{value}{part}"), offset + behind, words);
             }
             return;
         };

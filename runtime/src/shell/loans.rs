@@ -1,0 +1,82 @@
+//! Which of the memory that buffers have is to go back to whom when they let go of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use windlass_backend::{Allocation, MemoryIndex};
+use windlass_sync::facade::{Mutex, lock};
+
+/// Memory that may stand for other memory of its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Class {
+    /// Which of its context's memories.
+    pub(super) index: MemoryIndex,
+    pub(super) bytes: usize,
+}
+
+/// Who keeps memory for the next buffer.
+pub(super) trait Lender: std::fmt::Debug + Send + Sync {
+    /// Takes memory that is no longer in use, and hands out what has to be freed for it.
+    fn bring_back(self: Arc<Self>, class: Class, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>>;
+
+    /// Memory of a class will not come back.
+    fn is_gone(&self, class: Class);
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Loans {
+    lent: Mutex<HashMap<usize, Loan>>,
+}
+
+/// Where an allocation is to go back to. As long as it is noted here its address is nobody else's.
+#[derive(Debug)]
+struct Loan {
+    memory: Weak<dyn Allocation>,
+    lender: Weak<dyn Lender>,
+    class: Class,
+}
+
+impl Loan {
+    fn end(&self) {
+        if let Some(lender) = self.lender.upgrade() {
+            lender.is_gone(self.class);
+        }
+    }
+}
+
+impl Loans {
+    pub(super) fn lend(&self, memory: &Arc<dyn Allocation>, lender: Weak<dyn Lender>, class: Class) {
+        let entry = Loan { memory: Arc::downgrade(memory), lender, class };
+        let mut lent = lock(&self.lent);
+        if lent.len() == lent.capacity() {
+            lent.retain(|_, entry| {
+                let is_there = entry.memory.strong_count() > 0;
+                if !is_there {
+                    entry.end();
+                }
+                is_there
+            });
+        }
+        lent.insert(address(memory), entry);
+    }
+
+    /// Takes memory that is let go of, and hands back what is to be freed. A recorded sequence, which keeps what it uses,
+    /// or a buffer may still have it; then it does not go back here.
+    pub(super) fn give_back(&self, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+        // With its lender it would become another buffer's while it is still in use. Two that let go at once may both see
+        // the other here; then it is freed instead of kept, which costs the next buffer an allocation and nothing else.
+        if Arc::strong_count(&memory) > 1 {
+            return vec![memory];
+        }
+        let lent = lock(&self.lent).remove(&address(&memory));
+        match lent.and_then(|entry| Some((entry.lender.upgrade()?, entry.class))) {
+            Some((lender, class)) => lender.bring_back(class, memory),
+            None => vec![memory],
+        }
+    }
+}
+
+fn address(memory: &Arc<dyn Allocation>) -> usize {
+    Arc::as_ptr(memory).addr()
+}
