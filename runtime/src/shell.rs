@@ -196,7 +196,7 @@ impl MemoryShell {
         let described = context.info();
         let info = place::native_memory(described, index).copied();
         let is_own = described.devices.iter().any(|device| device.memory == index);
-        let kept = kept::is_kept(described, index).then_some(kept);
+        let kept = info.as_ref().is_some_and(kept::is_kept).then_some(kept);
         MemoryShell { context, index, domain, staging, kept, info, is_own }
     }
 

@@ -11,11 +11,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use windlass_backend::{Allocation, ContextInfo, HostAccess, MemoryIndex};
+use windlass_backend::{Allocation, HostAccess, MemoryInfo};
 use windlass_sync::facade::{Mutex, lock};
 
 use super::loans::{Class, Lender};
-use super::place::native_memory;
 use super::waking::catch_foreign;
 
 /// How long the program has to have used less before what is kept goes down: twice this at most.
@@ -58,8 +57,8 @@ pub(super) fn rounded(bytes: usize) -> usize {
 }
 
 /// Whether a memory's allocations are kept. What is mapped to the host or not is known of one allocation alone.
-pub(super) fn is_kept(info: &ContextInfo, index: MemoryIndex) -> bool {
-    native_memory(info, index).is_some_and(|of| of.kept && of.host != HostAccess::Mapped)
+pub(super) fn is_kept(of: &MemoryInfo) -> bool {
+    of.kept && of.host != HostAccess::Mapped
 }
 
 impl State {
@@ -194,6 +193,8 @@ impl Lender for Kept {
 
 #[cfg(test)]
 mod tests {
+    use windlass_backend::MemoryIndex;
+
     use super::*;
     use crate::shell::memory::heap;
 

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use windlass_backend::{
-    Allocation, BackendError, Contents, HostAccess, HostMemory, ImageShape, MemoryObject, Region, Sequence,
-};
+use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryObject, Region, Sequence};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
@@ -124,34 +122,16 @@ fn lender(kept: Arc<Kept>) -> Weak<dyn Lender> {
 }
 
 impl Wanted {
-    fn make(&self) -> Made {
-        match &self.owner {
-            Some(owner) => make_in(owner, self.object),
-            None => heap(self.object.bytes()),
-        }
-    }
-
-    pub(super) fn make_off_thread(&self, made: Option<Made>, loans: &Loans) -> Made {
-        match (&self.owner, &self.pinned, made) {
-            // There was some, and it takes time to clear it.
-            (Some(_), _, Some(Ok(memory))) => {
-                zero(&*memory, &Region::line(0, self.object.bytes()));
-                Ok(memory)
+    pub(super) fn make_off_thread(&self, mut made: Option<Made>, inner: &Inner) -> Made {
+        match (&self.owner, &self.pinned) {
+            (Some(owner), _) => {
+                self.make_new(owner, inner, &mut |object| make_with_room(owner, object, made.take()))
             }
-            (Some(owner), _, made) => {
-                let Some(class) = self.class(owner) else { return make_with_room(owner, self.object, made) };
-                match make_with_room(owner, MemoryObject::Buffer { bytes: class.bytes }, made) {
-                    Ok(memory) => Ok(self.lend(memory, owner, class, loans)),
-                    // There may be no room for what was added, or the device may have no object as large.
-                    Err(_) if class.bytes > self.object.bytes() => make_with_room(owner, self.object, None),
-                    Err(error) => Err(error),
-                }
-            }
-            (None, Some(wish), made) => {
-                let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), loans));
+            (None, Some(wish)) => {
+                let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), &inner.loans));
                 made.inspect(|memory| wish.clear(memory))
             }
-            (None, None, made) => made.unwrap_or_else(|| self.make()),
+            (None, None) => made.unwrap_or_else(|| heap(self.object.bytes())),
         }
     }
 
@@ -173,38 +153,38 @@ impl Wanted {
         Some(memory)
     }
 
-    /// Notes that new memory is to be kept when it is let go of. May free other memory.
-    fn lend(
+    /// Memory that nobody has had, which is noted where it is to be kept when it is let go of.
+    fn make_new(
         &self,
-        memory: Arc<dyn Allocation>,
         owner: &MemoryShell,
-        class: Class,
-        loans: &Loans,
-    ) -> Arc<dyn Allocation> {
-        if let Some(kept) = owner.kept.as_ref().and_then(Weak::upgrade) {
-            kept.lent(class).into_iter().for_each(|gone| catch_foreign(|| drop(gone)));
-            loans.lend(&memory, lender(kept), class);
+        inner: &Inner,
+        make: &mut dyn FnMut(MemoryObject) -> Made,
+    ) -> Made {
+        let kept = owner.kept.as_ref().and_then(Weak::upgrade);
+        let Some((class, kept)) = self.class(owner).zip(kept) else { return make(self.object) };
+        match make(MemoryObject::Buffer { bytes: class.bytes }) {
+            Ok(memory) => {
+                kept.lent(class).into_iter().for_each(|gone| inner.reaper.free(gone, inner));
+                inner.loans.lend(&memory, lender(kept), class);
+                Ok(memory)
+            }
+            // There may be no room for what was added, or the device may have no object as large.
+            Err(_) if class.bytes > self.object.bytes() => make(self.object),
+            Err(error) => Err(error),
         }
-        memory
     }
 
     /// Tries it here, where that takes no time; says whether it is ready to be used as it is.
-    fn try_here(&self, native_elsewhere: bool, loans: &Loans) -> Option<(Made, bool)> {
+    fn try_here(&self, native_elsewhere: bool, inner: &Inner) -> Option<(Made, bool)> {
         match (&self.owner, &self.pinned) {
-            (Some(owner), _) if owner.kept.is_some() => {
-                let memory = self.take_kept(owner, loans)?;
-                let reads_as_zeros = owner
-                    .info
-                    .is_some_and(|of| of.host == HostAccess::Coherent && of.fresh == Contents::Zeroed);
-                let is_small = !reads_as_zeros || memory.bytes() <= FREED_AT_ONCE;
-                if reads_as_zeros && is_small {
-                    zero(&*memory, &Region::line(0, self.object.bytes()));
+            (Some(owner), _) => {
+                if let Some(memory) = self.take_kept(owner, &inner.loans) {
+                    return Some((Ok(memory), true));
                 }
-                Some((Ok(memory), is_small))
-            }
-            (Some(owner), _) if native_elsewhere || owner.context.info().allocate_blocks => None,
-            (Some(_), _) => {
-                let made = self.make();
+                if native_elsewhere || owner.context.info().allocate_blocks {
+                    return None;
+                }
+                let made = self.make_new(owner, inner, &mut |object| make_in(owner, object));
                 // Not the last word: on the blocking pool the driver is asked to trim first (`make_with_room`).
                 let is_final = !is_out_of_memory(&made);
                 Some((made, is_final))
@@ -212,7 +192,7 @@ impl Wanted {
             (None, Some(wish)) => {
                 // Only what is kept, since to pin more would block. It has the bytes of its last buffer in it; to clear
                 // many of them takes too long here, so `make_off_thread` does.
-                let memory = pinned::take(&wish.by, self.object.bytes(), loans)?;
+                let memory = pinned::take(&wish.by, self.object.bytes(), &inner.loans)?;
                 let cleared: usize = wish.clear.iter().map(Region::bytes).sum();
                 let is_small = cleared <= FREED_AT_ONCE;
                 if is_small {
@@ -220,7 +200,7 @@ impl Wanted {
                 }
                 Some((Ok(memory), is_small))
             }
-            (None, None) => Some((self.make(), true)),
+            (None, None) => Some((heap(self.object.bytes()), true)),
         }
     }
 }
@@ -229,7 +209,7 @@ impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
     pub(super) fn allocate(self: &Arc<Self>, wanted: Wanted, effects: &mut Effects) {
         let (root, memory, bytes) = (wanted.root, wanted.memory, wanted.object.bytes());
-        let made = match wanted.try_here(effects.native_elsewhere, &self.loans) {
+        let made = match wanted.try_here(effects.native_elsewhere, self) {
             Some((made, true)) => {
                 let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
                 return self.with_state(effects, |state, turn| state.allocated(root, memory, made, turn));

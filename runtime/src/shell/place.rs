@@ -45,15 +45,16 @@ impl Place {
         slot.check_bytes(bytes, slot.device.info.limits.allocation.min(all))?;
         let made = make_with_room(owner, MemoryObject::Buffer { bytes }, None);
         let made = inner.count(self.memory, bytes, Some(owner), made).map_err(|cause| cause.0)?;
-        let is_rubbish = owner.info.is_some_and(|of| of.fresh == Contents::Any);
-        Ok(match is_rubbish && self.host == HostAccess::Coherent {
+        match owner.info.map(|of| of.fresh) {
+            // Which the engine does not count on where freed memory is kept, and this is none.
+            Some(Contents::Zeroed) => Ok(Initial::Zeroed(made)),
             // The host sees what it overwrites, and what a group that failed did not write: never what somebody else left there.
-            true => {
+            _ if self.host == HostAccess::Coherent => {
                 zero(&*made, &Region::line(0, bytes));
-                Initial::Zeroed(made)
+                Ok(Initial::Zeroed(made))
             }
-            false => Initial::Fresh(made),
-        })
+            _ => Ok(Initial::Fresh(made)),
+        }
     }
 
     /// Whether the host, once it is given such memory, would see what it held before: what is not cleared when it is made. A
@@ -246,11 +247,8 @@ pub(super) fn traits(info: &ContextInfo, index: MemoryIndex) -> MemoryTraits {
     MemoryTraits {
         addressable: of.is_none_or(|of| of.host == HostAccess::Coherent),
         mapped: of.is_some_and(|of| of.host == HostAccess::Mapped),
-        // What is kept holds what was there before; where the host reaches it, it clears that.
-        zeroed: of.is_none_or(|of| {
-            let is_cleared = of.host == HostAccess::Coherent || !is_kept(info, index);
-            of.fresh == Contents::Zeroed && is_cleared
-        }),
+        // What is kept holds what was there before.
+        zeroed: of.is_none_or(|of| of.fresh == Contents::Zeroed && !is_kept(of)),
         upload_limit: info.pageable_upload_limit,
         download_limit: info.pageable_download_limit,
     }

@@ -84,7 +84,7 @@ impl Inner {
 
     async fn try_to_make(self: &Arc<Self>, wanted: &Wanted, made: Option<Made>) -> Made {
         let (off, lender) = (wanted.clone(), self.clone());
-        self.off_thread(move || off.make_off_thread(made, &lender.loans)).await
+        self.off_thread(move || off.make_off_thread(made, &lender)).await
     }
 
     /// Waits until there may be more room than there was before; says whether there may. Whatever wakes it makes it ask again, and not try
