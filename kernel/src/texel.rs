@@ -69,7 +69,7 @@ macro_rules! formats {
 macro_rules! texel {
     ($name:ident: $stored:ty, $number:ty, $n:literal, $order:expr) => {
         #[doc = concat!("A texel of [`TexelFormat::", stringify!($name), "`]: its channels, in the order of its name.")]
-        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
         #[repr(C)]
         pub struct $name {
             /// The channels, as memory has them.
@@ -94,11 +94,6 @@ macro_rules! texel {
                 texel.channels
             }
         }
-
-        // SAFETY: an array of plain numbers and nothing else, for which every bit pattern is one.
-        unsafe impl Zeroable for $name {}
-        // SAFETY: as above; `repr(C)` adds nothing to the only field.
-        unsafe impl Pod for $name {}
 
         impl Zero for $name {
             const ZERO: Self = $name { channels: [<$stored as Zero>::ZERO; $n] };

@@ -364,7 +364,7 @@ impl Runtime {
         inner.enter_without_native_calls(|state, _| {
             let tally = state.engine.tally();
             let counters = state.counters;
-            let (staging, kept) = (state.count_staging(), state.count_kept());
+            let staging = state.count_staging();
             Stats {
                 submitted: counters.submitted,
                 turns: counters.turns,
@@ -382,8 +382,8 @@ impl Runtime {
                 builds: counters.builds,
                 host_tasks: counters.host_tasks,
                 allocations: counters.allocations + tally.small_heaps,
-                allocations_reused: kept.reused,
-                bytes_kept: kept.bytes,
+                allocations_reused: inner.loans.reused(),
+                bytes_kept: state.kept().iter().map(|kept| kept.bytes()).sum(),
                 evictions: counters.evictions,
                 nodes_visited: tally.nodes_visited,
                 tasks_spawned: executor.spawned - drainers as u64,

@@ -23,9 +23,9 @@ pub(crate) mod form;
 pub(crate) mod hang;
 pub(crate) mod host_side;
 mod in_use;
-mod kept;
+pub(crate) mod kept;
 pub(crate) mod limits;
-mod loans;
+pub(crate) mod loans;
 pub(crate) mod look;
 pub(crate) mod memory;
 pub(crate) mod native;
@@ -64,7 +64,7 @@ use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
 use blank::Blank;
 pub(crate) use effects::{Effects, NativeCalls};
-use kept::{Kept, KeptCount};
+use kept::Kept;
 use memory::heap;
 use pool::{Pool, StagingCount, StagingLimits};
 use room::Residency;
@@ -191,12 +191,12 @@ impl MemoryShell {
         index: MemoryIndex,
         domain: DomainId,
         staging: Weak<Pool>,
-        kept: Weak<Kept>,
+        kept: Option<Weak<Kept>>,
     ) -> Self {
         let described = context.info();
         let info = place::native_memory(described, index).copied();
         let is_own = described.devices.iter().any(|device| device.memory == index);
-        let kept = info.as_ref().is_some_and(kept::is_kept).then_some(kept);
+        let kept = kept.filter(|_| info.as_ref().is_some_and(kept::is_kept));
         MemoryShell { context, index, domain, staging, kept, info, is_own }
     }
 
@@ -220,7 +220,7 @@ pub(crate) struct LaneShell {
     pub(crate) number: LaneNumber,
     /// Its context's.
     pub(crate) staging: Arc<Pool>,
-    kept: Arc<Kept>,
+    kept: Option<Arc<Kept>>,
     /// Copies of its context with other host memory than this staging would block.
     needs_its_staging: bool,
     /// Its device's.
@@ -252,7 +252,7 @@ pub(crate) struct Inner {
     somebody_looks: OnceLock<()>,
     pub(crate) reaper: memory::Reaper,
     in_use: in_use::InUse,
-    loans: loans::Loans,
+    pub(crate) loans: loans::Loans,
     turns: room::Turns,
     residency: Residency,
     pub(crate) hangs: hang::Hangs,
@@ -360,7 +360,7 @@ impl State {
             for lane in lanes.iter().flatten().filter(|lane| engine.context_of(lane.id) == context) {
                 leaked.extend(lane.blank.made().cloned());
                 leaked.extend(lane.staging.give_up());
-                leaked.extend(lane.kept.close());
+                leaked.extend(lane.kept.iter().flat_map(|kept| kept.close()));
             }
         }
         engine.lose(context, cause, turn);
@@ -386,17 +386,12 @@ impl State {
         all
     }
 
-    /// What all contexts keep of memory that buffers have let go of.
-    pub(crate) fn count_kept(&self) -> KeptCount {
-        let mut all: Vec<_> = self.lanes.iter().flatten().map(|lane| &lane.kept).collect();
-        all.sort_by_key(|kept| Arc::as_ptr(kept));
+    /// What keeps memory that buffers have let go of, for each context.
+    pub(crate) fn kept(&self) -> Vec<Arc<Kept>> {
+        let mut all: Vec<_> = self.lanes.iter().flatten().filter_map(|lane| lane.kept.clone()).collect();
+        all.sort_by_key(Arc::as_ptr);
         all.dedup_by_key(|kept| Arc::as_ptr(kept));
-        let mut count = KeptCount::default();
-        for of in all.into_iter().map(|kept| kept.count()) {
-            count.bytes += of.bytes;
-            count.reused += of.reused;
-        }
-        count
+        all
     }
 
     fn lane(&self, lane: LaneId) -> &Arc<LaneShell> {
@@ -416,7 +411,7 @@ fn close(lanes: Vec<Arc<LaneShell>>) {
     let mut contexts: Vec<Arc<dyn NativeContext>> = Vec::new();
     for lane in lanes {
         drop(lane.staging.clear());
-        drop(lane.kept.close());
+        drop(lane.kept.as_ref().map(|kept| kept.close()));
         if !contexts.iter().any(|c| Arc::ptr_eq(c, &lane.context)) {
             contexts.push(lane.context.clone());
         }

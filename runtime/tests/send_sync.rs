@@ -160,10 +160,10 @@ fn the_table_has_every_type_that_the_crate_exports() {
         "HostArg",
         "HostArgs",
         "LaunchRange",
+        "Pictured",
         "Region",
         "Result",
         "Shape",
-        "Texel",
         "WriteAccessor",
     ];
     let names =

@@ -15,5 +15,6 @@ pub mod executor;
 pub mod facade;
 pub mod helpers;
 pub mod inbox;
+pub mod last;
 pub mod panics;
 pub mod threads;

@@ -219,7 +219,7 @@ impl Types<'_, '_> {
                 let (ty, dims) = self.view(path, None, errors);
                 slice(ty, dims, may, space)
             }
-            syn::Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "Image") => {
+            syn::Type::Path(path) if path.path.segments.last().is_some_and(|s| self.is_image(&s.ident)) => {
                 let (ty, dims) = self.view(path, Some(2), errors);
                 if ty != Ty::Error && !matches!(ty, Ty::Var(_)) && self.structs.texel(&ty).is_none() {
                     errors.at(path.span(), IMAGE);
@@ -239,6 +239,11 @@ impl Types<'_, '_> {
                 (ty, if write { VarKind::Ref } else { VarKind::Value })
             }
         }
+    }
+
+    /// Whether a name means the language's images, and not a struct of the module's.
+    fn is_image(&self, name: &Ident) -> bool {
+        name == "Image" && self.structs.find(name, self.home).is_none()
     }
 
     /// The type of elements in memory, which is one of those that every device lays out alike.

@@ -15,7 +15,7 @@ use crate::native::Zero;
 /// let smooth = Sampler::new().filter(Filter::Linear).addressing(Addressing::Repeat);
 /// assert_eq!(format!("{smooth:?}"), "Sampler { filter: Linear, addressing: Repeat, by_texels: false }");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(C)]
 pub struct Sampler {
     /// Its settings, which kernels take apart.
@@ -95,11 +95,6 @@ impl fmt::Debug for Sampler {
             .finish()
     }
 }
-
-// SAFETY: one plain number.
-unsafe impl Zeroable for Sampler {}
-// SAFETY: as above; each of its bit patterns is looked at as some setting.
-unsafe impl Pod for Sampler {}
 
 impl Zero for Sampler {
     const ZERO: Self = Sampler::new();

@@ -41,7 +41,8 @@ pub(crate) struct ContextShared {
     /// The devices with lanes of other kinds than the usual, by position; opened at first need.
     kinds: Mutex<HashMap<(usize, LaneKind), DeviceId>>,
     pub(super) staging: Arc<Pool>,
-    pub(super) kept: Arc<Kept>,
+    /// None in a runtime that is driven by hand: no thread of its own would let go of what is kept.
+    pub(super) kept: Option<Arc<Kept>>,
 }
 
 impl Drop for ContextShared {
@@ -128,7 +129,7 @@ impl ContextShared {
             memories: OnceLock::new(),
             kinds: Mutex::default(),
             staging: Arc::new(Pool::new(inner.staging.bytes)),
-            kept: Arc::new(Kept::new(inner.manual)),
+            kept: (!inner.manual).then(|| Arc::new(Kept::new(Arc::downgrade(inner)))),
         });
         let ids = shared.register(inner, own)?;
         told.set_context(id);
@@ -138,7 +139,7 @@ impl ContextShared {
     }
 
     pub(super) fn memory_shell(&self, index: MemoryIndex) -> MemoryShell {
-        let (staging, kept) = (Arc::downgrade(&self.staging), Arc::downgrade(&self.kept));
+        let (staging, kept) = (Arc::downgrade(&self.staging), self.kept.as_ref().map(Arc::downgrade));
         MemoryShell::new(self.native.clone(), index, self.domain, staging, kept)
     }
 
@@ -151,8 +152,9 @@ impl ContextShared {
         }
         let named = infos.iter().flat_map(|of| std::iter::once(of.memory).chain(of.reaches.iter().copied()));
         // The backend is asked before the lock is taken.
-        let described: HashMap<MemoryIndex, (MemoryTraits, MemoryShell)> =
-            named.map(|index| (index, (traits(info, index), self.memory_shell(index)))).collect();
+        let described: HashMap<MemoryIndex, (MemoryTraits, MemoryShell)> = named
+            .map(|index| (index, (traits(info, index, self.kept.is_some()), self.memory_shell(index))))
+            .collect();
         let mut memories: Vec<(MemoryIndex, MemoryId)> = Vec::new();
         let ids: Vec<(DeviceId, Vec<(LaneId, LaneRole)>)> = inner.enter_without_native_calls(|state, _| {
             let mut ids = Vec::new();

@@ -7,15 +7,15 @@
 //!
 //! Sizes are rounded up by less than a sixteenth, so that what is nearly as large is the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use windlass_backend::{Allocation, HostAccess, MemoryInfo};
 use windlass_sync::facade::{Mutex, lock};
 
+use super::Inner;
 use super::loans::{Class, Lender};
-use super::waking::catch_foreign;
 
 /// How long the program has to have used less before what is kept goes down: twice this at most.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -23,6 +23,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// What a context's memories have.
 #[derive(Debug)]
 pub(crate) struct Kept {
+    inner: Weak<Inner>,
     state: Mutex<State>,
 }
 
@@ -33,26 +34,29 @@ struct State {
     came: u64,
     /// Bytes that buffers have, and bytes that are kept.
     used: usize,
-    count: KeptCount,
+    bytes: usize,
     /// The most bytes that buffers had in the present period, and in the one before.
     most: [usize; 2],
     /// A thread looks when periods end.
     is_watched: bool,
+    /// What native code of the program's has seen, by address: the program may have kept it, so it is nobody else's.
+    seen: HashSet<usize>,
     /// Nothing is kept any more.
     is_closed: bool,
 }
 
-/// What a runtime tells of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeptCount {
-    pub(crate) bytes: usize,
-    pub(crate) reused: u64,
+fn address(memory: &dyn Allocation) -> usize {
+    std::ptr::from_ref(memory).addr()
 }
 
 /// The size that is allocated for so many bytes: of each power of two there are sixteen.
 pub(super) fn rounded(bytes: usize) -> usize {
     // What cannot be rounded will not be allocated at all.
-    let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) >> 5).max(64);
+    // And what has no whole words ends where its memory does: backends know it by that.
+    let step = match bytes.is_multiple_of(4) {
+        true => (bytes.checked_next_power_of_two().unwrap_or(bytes) >> 5).max(64),
+        false => 1,
+    };
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
@@ -71,14 +75,14 @@ impl State {
     fn shrink(&mut self) -> Vec<Arc<dyn Allocation>> {
         let limit = self.most[0].max(self.most[1]);
         let mut gone = Vec::new();
-        while self.count.bytes > 0 && self.used + self.count.bytes > limit {
+        while self.bytes > 0 && self.used + self.bytes > limit {
             let oldest =
                 self.free.iter().min_by_key(|(_, of)| of.first().map_or(u64::MAX, |(came, _)| *came));
             let Some(class) = oldest.map(|(class, _)| *class) else { break };
             let Some(of) = self.free.get_mut(&class) else { break };
             if !of.is_empty() {
                 gone.push(of.remove(0).1);
-                self.count.bytes -= class.bytes;
+                self.bytes -= class.bytes;
             }
             if of.is_empty() {
                 self.free.remove(&class);
@@ -87,16 +91,25 @@ impl State {
         gone
     }
 
+    fn next_period(&mut self) -> Vec<Arc<dyn Allocation>> {
+        self.most = [self.used, self.most[0]];
+        self.shrink()
+    }
+
     fn take_all(&mut self) -> Vec<Arc<dyn Allocation>> {
-        self.count.bytes = 0;
+        self.bytes = 0;
         self.free.drain().flat_map(|(_, of)| of.into_iter().map(|(_, memory)| memory)).collect()
     }
 }
 
 impl Kept {
-    /// In a runtime that is driven by hand nothing is kept, since no thread of its own would let go of it.
-    pub(crate) fn new(manual: bool) -> Self {
-        Kept { state: Mutex::new(State { is_closed: manual, ..State::default() }) }
+    pub(crate) fn new(inner: Weak<Inner>) -> Self {
+        Kept { inner, state: Mutex::default() }
+    }
+
+    /// Native code of the program's sees this memory.
+    pub(super) fn is_seen(&self, memory: &dyn Allocation) {
+        lock(&self.state).seen.insert(address(memory));
     }
 
     /// Memory of a class for a buffer, if some is kept. It holds what was there before.
@@ -107,8 +120,7 @@ impl Kept {
         if of.is_empty() {
             state.free.remove(&class);
         }
-        state.count.bytes -= class.bytes;
-        state.count.reused += 1;
+        state.bytes -= class.bytes;
         state.lend(class);
         Some(memory)
     }
@@ -131,25 +143,31 @@ impl Kept {
         self.clear()
     }
 
-    pub(crate) fn count(&self) -> KeptCount {
-        lock(&self.state).count
+    /// How many bytes are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.state).bytes
     }
 
     /// The end of a period; says whether there is a next one.
     fn look(&self) -> bool {
+        // A runtime that is gone has closed its contexts.
+        let Some(inner) = self.inner.upgrade() else { return false };
         let mut state = lock(&self.state);
-        state.most = [state.used, state.most[0]];
-        let gone = state.shrink();
-        state.is_watched = state.count.bytes > 0;
-        let goes_on = state.is_watched;
-        drop(state);
-        gone.into_iter().for_each(|memory| catch_foreign(|| drop(memory)));
-        goes_on
+        // Under the lock: who closes the context finds it either here or with the reaper, which frees it before it closes.
+        state.next_period().into_iter().for_each(|memory| inner.reaper.free(memory, &inner));
+        state.is_watched = state.bytes > 0;
+        state.is_watched
     }
 
-    /// Has a thread look at the ends of periods, as long as anything is kept.
-    fn watch(self: Arc<Self>) {
-        let weak = Arc::downgrade(&self);
+    /// Has the reaper free all that is kept.
+    pub(super) fn give_up(&self, inner: &Inner) {
+        let mut state = lock(&self.state);
+        state.take_all().into_iter().for_each(|memory| inner.reaper.free(memory, inner));
+    }
+
+    /// Has a thread look at the ends of periods, as long as anything is kept. Without one nothing is kept, and this hands out what was.
+    fn watch(self: &Arc<Self>) -> Vec<Arc<dyn Allocation>> {
+        let weak = Arc::downgrade(self);
         let look = move || {
             loop {
                 std::thread::sleep(PERIOD);
@@ -160,9 +178,9 @@ impl Kept {
         };
         if let Err(error) = std::thread::Builder::new().name("windlass-kept".into()).spawn(look) {
             tracing::warn!(%error, "there is no thread to give kept memory back, so none is kept");
-            let gone = self.close();
-            gone.into_iter().for_each(|memory| catch_foreign(|| drop(memory)));
+            return self.close();
         }
+        Vec::new()
     }
 }
 
@@ -170,18 +188,18 @@ impl Lender for Kept {
     fn bring_back(self: Arc<Self>, class: Class, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
         let mut state = lock(&self.state);
         state.used -= class.bytes;
-        if state.is_closed {
+        if state.seen.remove(&address(&*memory)) || state.is_closed {
             return vec![memory];
         }
         state.came += 1;
         let came = state.came;
         state.free.entry(class).or_default().push((came, memory));
-        state.count.bytes += class.bytes;
-        let gone = state.shrink();
-        let is_new = state.count.bytes > 0 && !std::mem::replace(&mut state.is_watched, true);
+        state.bytes += class.bytes;
+        let mut gone = state.shrink();
+        let is_new = state.bytes > 0 && !std::mem::replace(&mut state.is_watched, true);
         drop(state);
         if is_new {
-            self.watch();
+            gone.extend(self.watch());
         }
         gone
     }
@@ -212,6 +230,7 @@ mod tests {
         for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, usize::MAX]) {
             let rounded = rounded(bytes);
             assert!(rounded >= bytes && rounded - bytes < (bytes / 16).max(64), "{bytes} {rounded}");
+            assert!(bytes.is_multiple_of(4) || rounded == bytes, "{bytes} {rounded}");
         }
         assert_eq!(rounded(1 << 20), 1 << 20);
     }
@@ -219,12 +238,12 @@ mod tests {
     /// Seen to fail where what is kept counted alone.
     #[test]
     fn no_more_is_kept_than_was_in_use() {
-        let kept = Arc::new(Kept::new(false));
+        let kept = Arc::new(Kept::new(Weak::new()));
         let [a, b, c] = [100, 200, 300].map(|bytes| made(&kept, bytes));
         lock(&kept.state).is_watched = true;
         assert!(kept.clone().bring_back(class(100), a).is_empty());
         assert!(kept.clone().bring_back(class(200), b).is_empty());
-        assert_eq!(kept.count().bytes, 300);
+        assert_eq!(kept.bytes(), 300);
         // Another size: the program has 400 more than it has let go of, so the oldest goes.
         let gone = kept.lent(class(100 + 1));
         assert_eq!(gone.iter().map(|memory| memory.bytes()).collect::<Vec<_>>(), [100, 200]);
@@ -237,15 +256,26 @@ mod tests {
     /// Seen to fail where a period began with what the one before had.
     #[test]
     fn what_is_not_used_any_more_goes() {
-        let kept = Arc::new(Kept::new(false));
+        let kept = Arc::new(Kept::new(Weak::new()));
         let [a, b] = [1000, 1000].map(|bytes| made(&kept, bytes));
         lock(&kept.state).is_watched = true;
         assert!(kept.clone().bring_back(class(1000), a).is_empty());
-        assert!(kept.look(), "it was in use a moment ago");
-        assert_eq!(kept.count().bytes, 1000);
-        assert!(!kept.look());
-        assert_eq!(kept.count().bytes, 0);
+        assert!(lock(&kept.state).next_period().is_empty(), "it was in use a moment ago");
+        assert_eq!(kept.bytes(), 1000);
+        assert_eq!(lock(&kept.state).next_period().len(), 1);
+        assert_eq!(kept.bytes(), 0);
         assert!(kept.clone().bring_back(class(1000), b).is_empty());
         assert_eq!(kept.close().len(), 1);
+    }
+
+    /// Seen to fail where it went to the next buffer.
+    #[test]
+    fn what_the_program_has_seen_is_nobody_elses() {
+        let kept = Arc::new(Kept::new(Weak::new()));
+        let [a, b] = [64, 64].map(|bytes| made(&kept, bytes));
+        lock(&kept.state).is_watched = true;
+        kept.is_seen(&*a);
+        assert_eq!(kept.clone().bring_back(class(64), a).len(), 1);
+        assert!(kept.clone().bring_back(class(64), b).is_empty());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use windlass_backend::{Allocation, MemoryIndex};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::last::is_last;
 
 /// Memory that may stand for other memory of its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +28,8 @@ pub(super) trait Lender: std::fmt::Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Loans {
     lent: Mutex<HashMap<usize, Loan>>,
+    /// How many buffers were given memory that another one had let go of.
+    reused: Mutex<u64>,
 }
 
 /// Where an allocation is to go back to. As long as it is noted here its address is nobody else's.
@@ -46,6 +49,14 @@ impl Loan {
 }
 
 impl Loans {
+    pub(super) fn count_reused(&self) {
+        *lock(&self.reused) += 1;
+    }
+
+    pub(crate) fn reused(&self) -> u64 {
+        *lock(&self.reused)
+    }
+
     pub(super) fn lend(&self, memory: &Arc<dyn Allocation>, lender: Weak<dyn Lender>, class: Class) {
         let entry = Loan { memory: Arc::downgrade(memory), lender, class };
         let mut lent = lock(&self.lent);
@@ -66,7 +77,7 @@ impl Loans {
     pub(super) fn give_back(&self, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
         // With its lender it would become another buffer's while it is still in use. Two that let go at once may both see
         // the other here; then it is freed instead of kept, which costs the next buffer an allocation and nothing else.
-        if Arc::strong_count(&memory) > 1 {
+        if !is_last(&memory) {
             return vec![memory];
         }
         let lent = lock(&self.lent).remove(&address(&memory));

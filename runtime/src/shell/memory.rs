@@ -100,12 +100,20 @@ pub(crate) fn make_in(owner: &MemoryShell, object: MemoryObject) -> Made {
 
 /// The same on a thread that may block: what is kept of freed memory, here and by the driver, is given back before it is said that there
 /// is none.
-pub(crate) fn make_with_room(owner: &MemoryShell, object: MemoryObject, made: Option<Made>) -> Made {
+pub(crate) fn make_with_room(
+    owner: &MemoryShell,
+    inner: &Inner,
+    object: MemoryObject,
+    made: Option<Made>,
+) -> Made {
     let made = made.unwrap_or_else(|| make_in(owner, object));
     if !is_out_of_memory(&made) {
         return made;
     }
+    // Another context may be of the same device: who is patient waits for the reaper.
+    let others = inner.state.with(&mut Effects::default(), |state, _| state.kept());
     let kept = owner.kept.as_ref().and_then(Weak::upgrade).map(|kept| kept.clear());
+    others.iter().for_each(|kept| kept.give_up(inner));
     match catch(|| (drop(kept), owner.context.trim(owner.index))) {
         Ok(_) => make_in(owner, object),
         Err(panic) => Err(BackendError::Panicked(panic.message().into())),
@@ -125,7 +133,7 @@ impl Wanted {
     pub(super) fn make_off_thread(&self, mut made: Option<Made>, inner: &Inner) -> Made {
         match (&self.owner, &self.pinned) {
             (Some(owner), _) => {
-                self.make_new(owner, inner, &mut |object| make_with_room(owner, object, made.take()))
+                self.make_new(owner, inner, &mut |object| make_with_room(owner, inner, object, made.take()))
             }
             (None, Some(wish)) => {
                 let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), &inner.loans));
@@ -149,6 +157,7 @@ impl Wanted {
     fn take_kept(&self, owner: &MemoryShell, loans: &Loans) -> Option<Arc<dyn Allocation>> {
         let (class, kept) = (self.class(owner)?, owner.kept.as_ref()?.upgrade()?);
         let memory = kept.take(class)?;
+        loans.count_reused();
         loans.lend(&memory, lender(kept), class);
         Some(memory)
     }

@@ -189,6 +189,10 @@ fn feed_several(
             Planned::Replay(recorded) => parts.extend(recorded.commands.iter().map(Piece::Device)),
             Planned::Native(code) => {
                 let code = code.take().ok_or_else(gone)?;
+                // The program may keep what it sees there, and then it is not to be another buffer's.
+                for (_, _, memory) in memory.0 {
+                    place.lane.kept.iter().for_each(|kept| kept.is_seen(&**memory));
+                }
                 let roots = memory.0.iter().map(|(root, ..)| *root).collect();
                 let memory = memory.0.iter().map(|(_, _, memory)| &**memory).collect();
                 let call = NativeCall::new(Box::new(BoundNative { code, roots }), memory);

@@ -43,7 +43,7 @@ impl Place {
         };
         let all = owner.info.and_then(|of| of.bytes).unwrap_or(u64::MAX);
         slot.check_bytes(bytes, slot.device.info.limits.allocation.min(all))?;
-        let made = make_with_room(owner, MemoryObject::Buffer { bytes }, None);
+        let made = make_with_room(owner, inner, MemoryObject::Buffer { bytes }, None);
         let made = inner.count(self.memory, bytes, Some(owner), made).map_err(|cause| cause.0)?;
         match owner.info.map(|of| of.fresh) {
             // Which the engine does not count on where freed memory is kept, and this is none.
@@ -242,13 +242,13 @@ pub(super) fn check_info(info: &ContextInfo) -> Result<()> {
 }
 
 /// What the engine has to know of a memory. The heap as a memory of a context's own is host memory like any other.
-pub(super) fn traits(info: &ContextInfo, index: MemoryIndex) -> MemoryTraits {
+pub(super) fn traits(info: &ContextInfo, index: MemoryIndex, keeps: bool) -> MemoryTraits {
     let of = native_memory(info, index);
     MemoryTraits {
         addressable: of.is_none_or(|of| of.host == HostAccess::Coherent),
         mapped: of.is_some_and(|of| of.host == HostAccess::Mapped),
         // What is kept holds what was there before.
-        zeroed: of.is_none_or(|of| of.fresh == Contents::Zeroed && !is_kept(of)),
+        zeroed: of.is_none_or(|of| of.fresh == Contents::Zeroed && !(keeps && is_kept(of))),
         upload_limit: info.pageable_upload_limit,
         download_limit: info.pageable_download_limit,
     }

@@ -7,6 +7,7 @@ mod find;
 use std::time::{Duration, Instant};
 
 use windlass::prelude::*;
+use windlass_faulty::{Faulty, Memory};
 
 #[windlass::kernels]
 mod kernels {
@@ -113,4 +114,36 @@ fn nobody_sees_what_was_there_before() {
         }
         assert!(queue.runtime().stats().allocations_reused > 20, "on {name}: {:?}", queue.runtime().stats());
     }
+}
+
+/// Where there is no room for another size, what is kept goes; also what another context of the device keeps. Seen to fail where only the
+/// context that has no room let go of it.
+#[test]
+fn what_is_kept_makes_room() {
+    let faulty = Faulty::builder().device(Memory::Own).auto().keeps_freed().build();
+    let control = faulty.control();
+    let runtime = Runtime::builder().backend(faulty).build();
+    let devices = futures_lite::future::block_on(runtime.devices()).unwrap();
+    let device = devices.into_iter().find(|device| device.backend().as_str() == "faulty").unwrap();
+    let other = Context::blocking_open(&[device.clone()]).unwrap();
+    let one = Queue::builder().device(device.clone()).blocking_build().unwrap();
+    let two = Queue::builder().device(device).context(&other).blocking_build().unwrap();
+    let used_on = |queue: &Queue, len: usize| {
+        let buffer = Buffer::<u32>::new(len);
+        queue.submit(|cg| cg.fill(&cg.overwrite(&buffer), 3)).and_then(|event| event.blocking_wait())
+    };
+    let is_kept = || runtime.stats().bytes_kept > 0;
+    let given_up = Instant::now() + Duration::from_secs(30);
+    let mut rounds = 0;
+    // It is kept for a second at least, but this thread may be kept from running for longer.
+    while rounds < 2 {
+        assert!(Instant::now() < given_up, "{:?}", runtime.stats());
+        control.cap_memory(None);
+        used_on(&one, 25_000).unwrap();
+        control.cap_memory(Some(control.audit().bytes + 50_000));
+        let was_kept = is_kept();
+        used_on([&one, &two][rounds], 30_000).unwrap();
+        rounds += usize::from(was_kept);
+    }
+    assert_eq!(control.breaches(), Vec::<String>::new());
 }

@@ -10,7 +10,7 @@ use windlass_conformance::{Kernels, Subject, expected, run};
 use windlass_faulty::{Faulty, FaultyControl};
 
 fn streams() -> (Runtime, FaultyControl) {
-    let faulty = Faulty::builder().like_cuda().auto().build();
+    let faulty = Faulty::builder().like_cuda().keeps_freed().auto().build();
     let control = faulty.control();
     (Runtime::builder().backend(faulty).build(), control)
 }

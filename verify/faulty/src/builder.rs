@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) reaches: Vec<(MemoryKind, HostAccess)>,
     /// The alignment of host memory that those take over.
     pub(crate) imports: Option<usize>,
+    /// What buffers let go of is kept for the next ones.
+    pub(crate) keeps_freed: bool,
     /// Devices' own memory holds images.
     pub(crate) images: bool,
     /// Devices' own memory is allocated in order with what they do.
@@ -88,6 +90,7 @@ impl Default for FaultyBuilder {
             fresh: Contents::Any,
             reaches: Vec::new(),
             imports: None,
+            keeps_freed: false,
             images: false,
             stream_ordered: false,
             aspects: Vec::new(),
@@ -158,6 +161,12 @@ impl FaultyBuilder {
     /// The memories that devices reach beside their own take over host memory that is aligned to so many bytes.
     pub fn imports(mut self, alignment: usize) -> Self {
         self.config.imports = Some(alignment);
+        self
+    }
+
+    /// What buffers let go of in devices' own memory is kept for the next ones, in runtimes with threads.
+    pub fn keeps_freed(mut self) -> Self {
+        self.config.keeps_freed = true;
         self
     }
 
@@ -321,6 +330,7 @@ impl Config {
         for &at in devices {
             let mut add = |host| {
                 let memory = self.memory().host(host).bytes(Some(1 << 40));
+                let memory = if self.keeps_freed { memory.kept() } else { memory };
                 let holds_images = self.images && host == HostAccess::None;
                 memories.push(if holds_images { memory.images(IMAGES) } else { memory });
                 MemoryIndex::Own(memories.len() as u32 - 1)

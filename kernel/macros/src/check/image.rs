@@ -19,18 +19,27 @@ impl Checker<'_> {
         let texel = self.show(&ty);
         match (name.as_str(), call.args.len()) {
             ("load", 1) => match self.texel_place(dims, &call.args[0]) {
-                Some(at) => self.loaded(var, &ty, at, span),
-                None => self.image_call(&format!("load_{}_{dims}", seen.name()), span, call),
+                Ok(at) => self.loaded(var, &ty, at, span),
+                Err(at) => {
+                    let given = [Given::value(at)];
+                    self.image_call(&format!("load_{}_{dims}", seen.name()), span, &call.receiver, given)
+                }
             },
             ("store", 2) if self.is_only_read(var) => {
                 let image = self.vars[var].name.to_string();
                 self.error(span, format!("`{image}` is only read; take it as `&mut Image`"))
             }
             ("store", 2) => match self.texel_place(dims, &call.args[0]) {
-                Some(at) => self.stored(var, &ty, at, &call.args[1], seen),
-                None => self.image_call(&format!("store_{}_{dims}", seen.name()), span, call),
+                Ok(at) => self.stored(var, &ty, at, &call.args[1], seen),
+                Err(at) => {
+                    let given = std::iter::once(Given::value(at)).chain(Given::all(&call.args).skip(1));
+                    self.image_call(&format!("store_{}_{dims}", seen.name()), span, &call.receiver, given)
+                }
             },
-            ("sample", 2) if seen == Seen::Float => self.image_call(&format!("sample_{dims}"), span, call),
+            ("sample", 2) if seen == Seen::Float => {
+                let given = Given::all(&call.args);
+                self.image_call(&format!("sample_{dims}"), span, &call.receiver, given)
+            }
             ("sample", 2) => {
                 self.error(span, format!("what is between texels of `{texel}` is no integer; read one by `load`"))
             }
@@ -55,26 +64,23 @@ impl Checker<'_> {
         }
     }
 
-    /// The indices of a texel, outermost first, where its place can be taken apart without a trace: written as a vector of variables and
-    /// positions, or a variable itself. Then it is seen which item is at its own place.
-    fn texel_place(&mut self, dims: u8, at: &syn::Expr) -> Option<Vec<Expr>> {
-        let at = match dims {
-            1 => self.expr_to(at, &U32),
-            _ => self.expr_to(at, &Ty::Vector(dims, Box::new(U32))),
+    /// The indices of a texel, outermost first, where its place can be taken apart without a trace: written as a vector of positions and
+    /// of variables that do not change, or as one of these. Then it is seen which item is at its own place. Else what was written.
+    fn texel_place(&mut self, dims: u8, at: &syn::Expr) -> Result<Vec<Expr>, Expr> {
+        let wanted = if dims == 1 { U32 } else { Ty::Vector(dims, Box::new(U32)) };
+        let at = self.expr_to(at, &wanted);
+        let is_plain = |expr: &Expr| match &expr.kind {
+            Kind::Var(var) => !self.vars[*var].mutable && self.vars[*var].kind == VarKind::Value,
+            kind => matches!(kind, Kind::Id(..) | Kind::Int(_)),
         };
-        let is_plain = |expr: &Expr| matches!(expr.kind, Kind::Var(_) | Kind::Id(..) | Kind::Int(_));
-        match (dims, at.kind) {
-            (1, kind) => {
-                let at = Expr { kind, ..at };
-                is_plain(&at).then(|| vec![at])
+        match &at.kind {
+            Kind::Vector(parts) if parts.iter().all(is_plain) => Ok(parts.iter().rev().cloned().collect()),
+            _ if !is_plain(&at) => Err(at),
+            _ if dims == 1 => Ok(vec![at]),
+            _ => {
+                let part = |part| Expr::new(Kind::Component(Box::new(at.clone()), part), U32, at.span);
+                Ok((0..dims).rev().map(part).collect())
             }
-            (_, Kind::Vector(parts)) => parts.iter().all(is_plain).then(|| parts.into_iter().rev().collect()),
-            (_, Kind::Var(var)) => {
-                let whole = || Box::new(Expr::new(Kind::Var(var), at.ty.clone(), at.span));
-                let part = |part| Expr::new(Kind::Component(whole(), part), U32, at.span);
-                Some((0..dims).rev().map(part).collect())
-            }
-            _ => None,
         }
     }
 
@@ -110,11 +116,17 @@ impl Checker<'_> {
         matches!(&self.vars[var].kind, VarKind::Slice(slice) if slice.may == May::Read)
     }
 
-    fn image_call(&mut self, function: &str, span: Span, call: &syn::ExprMethodCall) -> Expr {
+    fn image_call<'e>(
+        &mut self,
+        function: &str,
+        span: Span,
+        image: &'e syn::Expr,
+        given: impl IntoIterator<Item = Given<'e>>,
+    ) -> Expr {
         let Some(source) = self.around.functions.find(function, LIBRARY) else {
             return self.error(span, "there is no such method");
         };
-        let given = Given::all(std::iter::once(&*call.receiver).chain(&call.args)).collect();
+        let given = Given::all([image]).chain(given).collect();
         self.helper(Called { source, span, given, owner: None, own: None })
     }
 }

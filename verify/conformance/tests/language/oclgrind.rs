@@ -161,8 +161,8 @@ fn wrong() {
             .and_then(|event| event.blocking_wait())
             .expect("it runs");
         let text = "@group(0) @binding(0) var<storage, read_write> v: array<u32>;
-            @compute @workgroup_size(8) fn leaves(@builtin(global_invocation_id) id: vec3<u32>) { v[id.x + 4u] = 1u; }";
-        // SAFETY: it is not so, the last four of eight items write behind the buffer; Oclgrind, which interprets the
+            @compute @workgroup_size(8) fn leaves(@builtin(global_invocation_id) id: vec3<u32>) { v[id.x + 12u] = 1u; }";
+        // SAFETY: it is not so, the last four of eight items write behind the buffer, and behind what its size was rounded up to; Oclgrind, which interprets the
         // kernel, reports that and leaves it.
         let image = unsafe { KernelImage::guarded_wgsl("leaves", text) };
         let kernel = Kernel::new("leaves", [Slot::Buffer(SlotAccess::ReadWrite)], [image]);
