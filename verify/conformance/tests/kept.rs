@@ -125,7 +125,7 @@ fn what_is_kept_makes_room() {
     let runtime = Runtime::builder().backend(faulty).build();
     let devices = futures_lite::future::block_on(runtime.devices()).unwrap();
     let device = devices.into_iter().find(|device| device.backend().as_str() == "faulty").unwrap();
-    let other = Context::blocking_open(&[device.clone()]).unwrap();
+    let other = Context::blocking_open(std::slice::from_ref(&device)).unwrap();
     let one = Queue::builder().device(device.clone()).blocking_build().unwrap();
     let two = Queue::builder().device(device).context(&other).blocking_build().unwrap();
     let used_on = |queue: &Queue, len: usize| {
