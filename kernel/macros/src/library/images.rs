@@ -106,22 +106,23 @@ fn snorm16(stored: i16) -> f32 {
     (stored as f32 * 0.000030518509).max(-1.0)
 }
 
-// Where a float has no room behind the point, a sum rounds to even, and its last bits are the integer.
+// Where a float has no room behind the point, a sum rounds to even, and its last bits are the integer. The clamp stands between product
+// and sum, so that no device makes one operation of them, which would round otherwise.
 
 fn to_unorm8(seen: f32) -> u8 {
-    (seen.clamp(0.0, 1.0) * 255.0 + 8388608.0).to_bits() as u8
+    ((seen * 255.0).clamp(0.0, 255.0) + 8388608.0).to_bits() as u8
 }
 
 fn to_snorm8(seen: f32) -> i8 {
-    (seen.clamp(-1.0, 1.0) * 127.0 + 12582912.0).to_bits() as i8
+    ((seen * 127.0).clamp(-127.0, 127.0) + 12582912.0).to_bits() as i8
 }
 
 fn to_unorm16(seen: f32) -> u16 {
-    (seen.clamp(0.0, 1.0) * 65535.0 + 8388608.0).to_bits() as u16
+    ((seen * 65535.0).clamp(0.0, 65535.0) + 8388608.0).to_bits() as u16
 }
 
 fn to_snorm16(seen: f32) -> i16 {
-    (seen.clamp(-1.0, 1.0) * 32767.0 + 12582912.0).to_bits() as i16
+    ((seen * 32767.0).clamp(-32767.0, 32767.0) + 12582912.0).to_bits() as i16
 }
 
 /// Not by the devices' own halves, which few have.
