@@ -219,9 +219,16 @@ mod tests {
         fn same<T: Texel>() {
             assert_eq!(T::FORMAT.bytes(), size_of::<T>());
         }
-        (same::<R8Unorm>(), same::<Rg8Sint>(), same::<Rgba8Uint>(), same::<Bgra8Unorm>());
-        (same::<R16Float>(), same::<Rg16Uint>(), same::<Rgba16Snorm>());
-        (same::<R32Float>(), same::<Rg32Sint>(), same::<Rgba32Uint>());
+        same::<R8Unorm>();
+        same::<Rg8Sint>();
+        same::<Rgba8Uint>();
+        same::<Bgra8Unorm>();
+        same::<R16Float>();
+        same::<Rg16Uint>();
+        same::<Rgba16Snorm>();
+        same::<R32Float>();
+        same::<Rg32Sint>();
+        same::<Rgba32Uint>();
         assert_eq!(TexelFormat::ALL.len(), 37);
     }
 }

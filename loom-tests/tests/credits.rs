@@ -7,6 +7,7 @@ use std::task::Poll;
 use loom::future::block_on;
 use windlass_loom_tests::{Bell, model, waker};
 use windlass_sync::account::{Account, Generation, Place, Watch};
+use windlass_sync::budget::Budget;
 use windlass_sync::facade::{Arc, thread};
 
 fn give(credits: &Account, count: i64) {
@@ -170,5 +171,28 @@ fn a_watch_that_goes_away_leaves_the_others() {
         end(&drain, late);
         assert_eq!(bells[1].rang(), 1, "the other is woken");
         assert_eq!(drain.poll_drained(&mut second, &waker(&bells[1])), Poll::Ready(()));
+    });
+}
+
+/// All of a budget of two comes back at once, and two wait for one each: both get it, whoever comes first.
+///
+/// Broken in `Credits::serve`, only the first in line served: loom reports a deadlock.
+#[test]
+fn what_comes_back_at_once_serves_all_whom_it_may() {
+    model(|| {
+        let budget = Arc::new(Budget::new(2));
+        let mut place = Place::default();
+        let bell = Bell::new();
+        assert!(budget.poll_take(&mut place, 2, &waker(&bell)).is_ready());
+        let others = [(), ()].map(|()| {
+            let budget = budget.clone();
+            thread::spawn(move || {
+                let mut place = Place::default();
+                block_on(poll_fn(|cx| budget.poll_take(&mut place, 1, cx.waker())));
+            })
+        });
+        budget.give(2).into_iter().for_each(|w| w.wake());
+        others.into_iter().for_each(|other| other.join().expect("it does not panic"));
+        assert!(budget.poll_take(&mut place, 1, &waker(&bell)).is_pending(), "both have theirs");
     });
 }

@@ -27,6 +27,7 @@ use crate::shell::build::Built;
 use crate::shell::context::DeviceSlot;
 use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::{Hurry, QueueCore};
+use crate::shell::reserved::Reserved;
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
 use crate::shell::{Effects, Inner, NativeCalls, Signal};
@@ -171,7 +172,7 @@ impl Queue {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         let generation = self.core.account.enter();
-        self.submit_paid(group, generation, Location::caller())
+        self.submit_paid(group, generation, None, Location::caller())
     }
 
     /// Submits a group unless the queue has its limit in flight.
@@ -195,7 +196,7 @@ impl Queue {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         self.try_take()?;
-        self.submit_paid(group, self.core.account.begin(), Location::caller())
+        self.submit_paid(group, self.core.account.begin(), None, Location::caller())
     }
 
     /// Waits while too much is in flight on this queue, and reserves a place. Waiters are served in order.
@@ -210,6 +211,36 @@ impl Queue {
     #[track_caller]
     pub fn ready(&self) -> Ready<'_> {
         Ready::new(self, Location::caller())
+    }
+
+    /// [`Queue::ready`] that also reserves bytes of what [`RuntimeBuilder::bytes_in_flight`](crate::RuntimeBuilder::bytes_in_flight) says,
+    /// for all queues of the runtime together: they come back when the group has ended, or the place is given back. How many a
+    /// group counts as is the program's to say: what it allocates, for one. Waiters are served in order; a group larger than
+    /// the whole budget runs when no other has any of it. Groups that are submitted in other ways reserve nothing.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().bytes_in_flight(1 << 20).build();
+    /// let queue = Queue::builder().runtime(&runtime).build().await?;
+    /// for request in 0..8_u32 {
+    ///     let scratch = Buffer::<u32>::new(1 << 16);
+    ///     let slot = queue.ready_for(4 * scratch.len() as u64).await;
+    ///     slot.submit(|cg| cg.fill(&cg.overwrite(&scratch), request))?;
+    /// }
+    /// queue.drained().await;
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn ready_for(&self, bytes: u64) -> Ready<'_> {
+        Ready::reserving(self, bytes, Location::caller())
+    }
+
+    /// [`Queue::ready_for`] with a place that borrows nothing.
+    #[track_caller]
+    pub fn ready_owned_for(&self, bytes: u64) -> ReadyOwned {
+        ReadyOwned::reserving(self.clone(), bytes, Location::caller())
     }
 
     /// [`Queue::ready`] with a place that borrows nothing: it can go into a spawned task, or be kept.
@@ -287,6 +318,7 @@ impl Queue {
         &self,
         group: F,
         generation: Generation,
+        reserved: Option<Reserved>,
         at: &'static Location<'static>,
     ) -> Result<Event>
     where
@@ -296,6 +328,7 @@ impl Queue {
         let cg = CommandGroup::new(self.core.clone(), at);
         let returned = group(&cg);
         let mut builder = cg.builder.borrow_mut();
+        builder.reserved = reserved;
         builder.check(returned)?;
         builder.check_roots(&self.core.slot)?;
         let planned = self.plan(cg.queue, &mut builder, &mut refund, at)?;
@@ -348,9 +381,13 @@ impl Queue {
                 commands: std::mem::take(&mut prepared.commands),
             };
             let (mut planned, generation) = (None, refund.generation);
+            // Not before: what is refused gives it back, which wakes, when nobody has the lock.
+            let reserved = prepared.reserved.take();
+            let has_reserved = reserved.is_some();
             let work = |node| {
-                let cell = EventCell::new(note);
-                let event = planned.insert(Arc::new(EventInner { cell, node, queue: core, generation, at }));
+                let cell = EventCell::new(note.with_reserved(reserved));
+                let event = EventInner { cell, node, queue: core, generation, has_reserved, at };
+                let event = planned.insert(Arc::new(event));
                 Work::Group(event.clone())
             };
             let node = state.engine.plan(plan, work, turn);

@@ -37,6 +37,7 @@ mod proxy;
 pub(crate) mod queue;
 pub(crate) mod recorded;
 pub(crate) mod report;
+pub(crate) mod reserved;
 pub(crate) mod room;
 pub(crate) mod shutdown;
 pub(crate) mod sink;
@@ -55,6 +56,7 @@ use windlass_backend::{
     Allocation, Context as NativeContext, DomainId as NativeDomain, ImageShape, Lane, LaneNumber,
     MemoryIndex, MemoryInfo, Verdict,
 };
+use windlass_sync::budget::Budget;
 use windlass_sync::cell::EventCell;
 use windlass_sync::combining::CombiningLock;
 use windlass_sync::executor::Executor;
@@ -237,6 +239,8 @@ pub(crate) struct Settings {
     pub(crate) staging: StagingLimits,
     pub(crate) residency: Residency,
     pub(crate) hang_timeout: Option<Duration>,
+    /// How many bytes groups may reserve at a time.
+    pub(crate) budget: i64,
 }
 
 /// Everything that a runtime is. User handles hold it, and so does whatever is under way.
@@ -256,6 +260,8 @@ pub(crate) struct Inner {
     turns: room::Turns,
     residency: Residency,
     pub(crate) hangs: hang::Hangs,
+    /// What groups reserve by [`Queue::ready_for`](crate::Queue::ready_for).
+    pub(crate) budget: Arc<Budget>,
     drainer: proxy::Drainer,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -265,7 +271,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        let Settings { manual, watch, staging, residency, hang_timeout } = settings;
+        let Settings { manual, watch, staging, residency, hang_timeout, budget } = settings;
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
@@ -306,6 +312,7 @@ impl Inner {
                 turns: room::Turns::default(),
                 residency,
                 hangs: hang::Hangs::new(hang_timeout),
+                budget: Arc::new(Budget::new(budget)),
                 staging,
                 manual,
             }

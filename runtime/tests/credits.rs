@@ -174,3 +174,60 @@ fn d25_owned_places_and_places_at_once() {
         both.0.is_ok() && both.1.is_ok()
     });
 }
+
+fn budgeted(bytes: u64) -> (Runtime, [Queue; 2]) {
+    let runtime = Runtime::builder().bytes_in_flight(bytes).build();
+    let queues = [(), ()].map(|()| {
+        Queue::builder().runtime(&runtime).select(Selector::backend("host")).blocking_build().unwrap()
+    });
+    (runtime, queues)
+}
+
+/// Two queues of one runtime have one budget, in which bytes come back when their groups end, however that is. Seen to fail where a
+/// group that had ended kept them.
+#[test]
+fn d25_bytes_are_reserved_for_all_queues_until_groups_end() {
+    let (_runtime, [one, two]) = budgeted(100);
+    let gate = Gate::new();
+    let first = wait(one.ready_for(60)).submit(behind(&gate)).unwrap();
+    let mut second = two.ready_for(50);
+    assert!(poll_once(&mut second).is_pending());
+    assert!(poll_once(&mut two.ready()).is_ready(), "who reserves nothing is not held up");
+    drop(wait(two.ready_for(0)));
+    let mut third = one.ready_owned_for(10);
+    assert!(poll_once(&mut third).is_pending(), "it stands behind the second");
+    gate.open();
+    wait(first).unwrap();
+    let (slot, other) = (wait(second), wait(third));
+    assert!(poll_once(&mut one.ready_for(50)).is_pending());
+    // Refused, cancelled, failed and given back.
+    assert!(slot.submit(|_| Err(Error::other("not today"))).is_err());
+    drop(other);
+    let gate = Gate::new();
+    let cancelled = wait(two.ready_for(100)).submit(behind(&gate)).unwrap();
+    cancelled.cancel();
+    let failed = wait(one.ready_for(100)).submit(|cg| cg.host_task(async |_| Err("no".into()))).unwrap();
+    assert!(wait(failed).is_err());
+    drop(gate);
+    drop(wait(one.ready_for(100)));
+}
+
+/// Seen to fail where what is more than all waited for ever.
+#[test]
+fn d25_a_group_of_more_than_all_bytes_runs_alone() {
+    let (_runtime, [one, two]) = budgeted(100);
+    let slot = wait(one.ready_for(1));
+    let mut large = two.ready_for(u64::MAX);
+    assert!(poll_once(&mut large).is_pending());
+    drop(slot);
+    let large = wait(large).submit(|_| Ok(())).unwrap();
+    wait(large).unwrap();
+    drop(wait(one.ready_for(100)));
+    // Who goes away while it waits is not waited for.
+    let held = wait(one.ready_for(100));
+    let mut gone = two.ready_for(5);
+    assert!(poll_once(&mut gone).is_pending());
+    drop(gone);
+    drop(held);
+    drop(wait(one.ready_for(100)));
+}

@@ -49,7 +49,7 @@ impl Account {
 
     /// Takes a credit, or waits in line.
     pub fn poll_take(&self, place: &mut Place, waker: &Waker) -> Poll<()> {
-        let (polled, old) = lock(&self.inner).credits.poll_take(place, waker);
+        let (polled, old) = lock(&self.inner).credits.poll_take(place, 1, waker);
         drop(old);
         polled
     }

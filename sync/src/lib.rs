@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod account;
+pub mod budget;
 pub mod cell;
 pub mod combining;
 pub mod completion;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use windlass_sync::account::{Account, Place};
+use windlass_sync::budget::Budget;
 
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -109,4 +110,24 @@ fn a_wakers_drop_may_give_up_a_place_in_the_same_line() {
     assert_eq!(credits.waiting(), 2, "and the place that it held is given up");
     assert_eq!(wake(credits.forget(&mut place)), 0);
     assert_eq!(credits.waiting(), 0);
+}
+
+/// Seen to fail where the second in line was served because it wanted less, and where who wanted too much never was.
+#[test]
+fn who_wants_much_is_not_passed_by_and_too_much_is_had_alone() {
+    let budget = Budget::new(10);
+    let take = |place: &mut Place, wants| budget.poll_take(place, wants, Waker::noop()).is_ready();
+    let [mut a, mut b, mut c, mut d] = [(); 4].map(|()| Place::default());
+    assert!(take(&mut a, 4));
+    assert!(!take(&mut b, 8) && !take(&mut c, 1), "the second waits behind the first");
+    assert_eq!(wake(budget.give(4)), 2);
+    assert!(take(&mut c, 1) && take(&mut b, 8));
+    assert!(!take(&mut d, 25));
+    assert_eq!(wake(budget.give(8)), 0, "one is still out");
+    assert_eq!(wake(budget.give(1)), 1);
+    assert!(take(&mut d, 25));
+    assert!(!take(&mut a, 1), "nobody is beside it");
+    assert_eq!(wake(budget.give(25)), 1);
+    assert_eq!(wake(budget.forget(&mut a)), 0);
+    assert!(take(&mut b, 10), "what a waiter was given came back when it went away");
 }

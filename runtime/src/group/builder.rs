@@ -15,6 +15,7 @@ use crate::shell::context::DeviceSlot;
 use crate::shell::event::EventInner;
 use crate::shell::host_side::HostTaskCommand;
 use crate::shell::outside::Outside;
+use crate::shell::reserved::Reserved;
 use crate::shell::task::TaskControl;
 use crate::shell::work::Planned;
 use crate::shell::{Inner, Signal};
@@ -41,6 +42,8 @@ pub(crate) struct Builder<'g> {
     pub(crate) name: Option<Cow<'static, str>>,
     /// Who is to say what its kernels' items say.
     pub(crate) listeners: Vec<Listener>,
+    /// Of the runtime's budget, until the group has ended.
+    pub(crate) reserved: Option<Reserved>,
 }
 
 impl fmt::Debug for Builder<'_> {

@@ -39,7 +39,7 @@ impl Queue {
                 "a second queue of another runtime: buffers belong to one, and the first queue has bound them to its own",
             ));
         }
-        let submit = |queue: &Queue| queue.submit_paid(&group, queue.core.account.enter(), at);
+        let submit = |queue: &Queue| queue.submit_paid(&group, queue.core.account.enter(), None, at);
         let first = match submit(self) {
             Err(first) if first.is_of_its_queue() => first,
             decided => return decided,

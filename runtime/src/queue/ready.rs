@@ -13,11 +13,21 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::group::CommandGroup;
 use crate::shell::queue::Hurry;
+use crate::shell::reserved::Reserved;
 use crate::shell::waking::wake_all;
+
+/// What is wanted of the runtime's budget, before the place in the queue: who has that holds up others.
+#[derive(Default)]
+struct Bytes {
+    wanted: i64,
+    place: Place,
+    reserved: Option<Reserved>,
+}
 
 /// A wait for room, over a queue that is borrowed or owned.
 struct Waiting<Q: Borrow<Queue>> {
     queue: Q,
+    bytes: Bytes,
     place: Place,
     hurry: Hurry,
     at: &'static Location<'static>,
@@ -26,13 +36,27 @@ struct Waiting<Q: Borrow<Queue>> {
 }
 
 impl<Q: Borrow<Queue>> Waiting<Q> {
-    fn new(queue: Q, at: &'static Location<'static>) -> Self {
-        Waiting { queue, place: Place::default(), hurry: Hurry::default(), at, watched: None }
+    fn new(queue: Q, bytes: u64, at: &'static Location<'static>) -> Self {
+        let bytes = Bytes { wanted: i64::try_from(bytes).unwrap_or(i64::MAX), ..Bytes::default() };
+        Waiting { queue, bytes, place: Place::default(), hurry: Hurry::default(), at, watched: None }
+    }
+
+    /// Waits for the bytes, then for the place.
+    fn take(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (core, bytes) = (&self.queue.borrow().core, &mut self.bytes);
+        if bytes.wanted > 0 && bytes.reserved.is_none() {
+            let budget = &core.inner.budget;
+            if budget.poll_take(&mut bytes.place, bytes.wanted, cx.waker()).is_pending() {
+                return Poll::Pending;
+            }
+            bytes.reserved = Some(Reserved::new(budget.clone(), bytes.wanted));
+        }
+        core.account.poll_take(&mut self.place, cx.waker())
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = self.take(cx);
         let core = &self.queue.borrow().core;
-        let polled = core.account.poll_take(&mut self.place, cx.waker());
         match polled {
             Poll::Ready(()) => self.hurry.end(core),
             Poll::Pending => self.hurry.begin(core),
@@ -57,18 +81,20 @@ impl<Q: Borrow<Queue>> Drop for Waiting<Q> {
             core.inner.watch.end_wait(key);
         }
         wake_all(core.account.forget(&mut self.place));
+        wake_all(core.inner.budget.forget(&mut self.bytes.place));
     }
 }
 
 /// A place that was taken, given back unless it is used.
 struct Taken<Q: Borrow<Queue>> {
     queue: Q,
+    reserved: Option<Reserved>,
     used: bool,
 }
 
 impl<Q: Borrow<Queue>> Taken<Q> {
-    fn new(queue: Q) -> Self {
-        Taken { queue, used: false }
+    fn new(queue: Q, reserved: Option<Reserved>) -> Self {
+        Taken { queue, reserved, used: false }
     }
 
     fn submit<F>(mut self, group: F, at: &'static Location<'static>) -> Result<Event>
@@ -76,8 +102,9 @@ impl<Q: Borrow<Queue>> Taken<Q> {
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
         self.used = true;
+        let reserved = self.reserved.take();
         let queue = self.queue.borrow();
-        queue.submit_paid(group, queue.core.account.begin(), at)
+        queue.submit_paid(group, queue.core.account.begin(), reserved, at)
     }
 }
 
@@ -101,7 +128,11 @@ macro_rules! places {
 
         impl $(<$q>)? $wait $(<$q>)? {
             pub(super) fn new(queue: $queue, at: &'static Location<'static>) -> Self {
-                $wait { waiting: Waiting::new(queue, at) }
+                Self::reserving(queue, 0, at)
+            }
+
+            pub(super) fn reserving(queue: $queue, bytes: u64, at: &'static Location<'static>) -> Self {
+                $wait { waiting: Waiting::new(queue, bytes, at) }
             }
         }
 
@@ -110,7 +141,10 @@ macro_rules! places {
 
             fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
                 let this = self.get_mut();
-                this.waiting.poll(cx).map(|()| $slot::new(<$queue as Clone>::clone(&this.waiting.queue)))
+                this.waiting.poll(cx).map(|()| {
+                    let queue = <$queue as Clone>::clone(&this.waiting.queue);
+                    $slot { taken: Taken::new(queue, this.waiting.bytes.reserved.take()) }
+                })
             }
         }
 
@@ -128,7 +162,7 @@ macro_rules! places {
 
         impl $(<$q>)? $slot $(<$q>)? {
             pub(super) fn new(queue: $queue) -> Self {
-                $slot { taken: Taken::new(queue) }
+                $slot { taken: Taken::new(queue, None) }
             }
 
             /// Submits a group in this place; see [`Queue::submit`].

@@ -37,6 +37,7 @@ pub struct RuntimeBuilder {
     staging: StagingLimits,
     residency: Residency,
     hang_timeout: Option<Duration>,
+    budget: Option<u64>,
 }
 
 /// How long something waits before the stall report names it, unless the builder says otherwise.
@@ -131,6 +132,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many bytes groups may have reserved at a time by [`Queue::ready_for`](crate::Queue::ready_for), on all queues of the runtime
+    /// together: a budget for the whole machine. There is none unless this says so.
+    pub fn bytes_in_flight(mut self, bytes: u64) -> Self {
+        self.budget = Some(bytes);
+        self
+    }
+
     /// Gives a device's context up, as [`Context::abandon`](crate::Context::abandon) does, if it has work in flight and none of it ends for
     /// this long, and up to half as long again: everything on it fails, and others go on. Off unless said otherwise. It has to be longer
     /// than any group takes, and than the first launch on a device that is slow to begin.
@@ -201,6 +209,7 @@ impl RuntimeBuilder {
             staging: self.staging,
             residency: self.residency,
             hang_timeout: self.hang_timeout,
+            budget: self.budget.map_or(i64::MAX, |bytes| i64::try_from(bytes.max(1)).unwrap_or(i64::MAX)),
         });
         if let Some(handler) = self.handler {
             inner.reporter.set_default(handler);

@@ -11,6 +11,7 @@ use windlass_sync::cell::EventCell;
 
 use super::queue::QueueCore;
 use super::report::AsyncError;
+use super::reserved::Reserved;
 use super::task::TaskControl;
 use super::waking::{Woken, catch_foreign};
 use super::{Inner, NativeCalls, Signal};
@@ -26,6 +27,8 @@ pub(crate) struct EventInner {
     pub(crate) node: NodeId,
     pub(crate) queue: Arc<QueueCore>,
     pub(crate) generation: Generation,
+    /// Its note has bytes that it gives back.
+    pub(crate) has_reserved: bool,
     /// Where the group was submitted.
     pub(crate) at: &'static Location<'static>,
 }
@@ -52,6 +55,7 @@ struct Extra {
     task: Option<Arc<TaskControl>>,
     /// When it ran, by its device's clock.
     times: Option<Timed>,
+    reserved: Option<Reserved>,
 }
 
 impl Note {
@@ -61,8 +65,16 @@ impl Note {
         task: Option<Arc<TaskControl>>,
     ) -> Self {
         let has_extra = name.is_some() || cancel.is_some() || task.is_some();
-        let extra = || Box::new(Extra { name, cancel, task, times: None });
+        let extra = || Box::new(Extra { name, cancel, task, ..Extra::default() });
         Note { extra: has_extra.then(extra), ..Note::default() }
+    }
+
+    /// The group has these bytes until it ends.
+    pub(crate) fn with_reserved(mut self, reserved: Option<Reserved>) -> Self {
+        if reserved.is_some() {
+            self.extra.get_or_insert_default().reserved = reserved;
+        }
+        self
     }
 
     /// What the user calls the group.
@@ -115,6 +127,10 @@ impl EventInner {
             let root = !error.is_dependency_failed() && !error.is_cancelled();
             let all = NonZeroU32::MIN.saturating_add(took_down);
             self.cell.note(|note, _| note.root = root.then_some(all));
+        }
+        if self.has_reserved {
+            let reserved = self.cell.note(|note, _| note.extra.as_mut()?.reserved.take());
+            woken.single.extend(reserved.into_iter().flat_map(Reserved::end));
         }
         woken.cells.extend(self.cell.complete(result).filter(|w| !w.is_empty()));
     }
