@@ -2,6 +2,7 @@
 
 mod behind;
 mod cl;
+mod fresh;
 #[cfg(feature = "wgpu")]
 mod vk;
 
@@ -78,7 +79,7 @@ fn by_hand(queue: &Queue) -> Option<Box<dyn ByHand>> {
 }
 
 /// All rows, on the device that a program would get; or those that are named: `launches`, `waits`, `tasks`, `behind`,
-/// `transfers`.
+/// `fresh`, `transfers`.
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     let queue = Queue::blocking_new().expect("there is a device");
     println!("on {}:", queue.device());
@@ -100,6 +101,9 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
     }
     if wanted("behind") {
         behind::rows(&ours, table);
+    }
+    if wanted("fresh") {
+        fresh::rows(&ours, table, scale);
     }
     if wanted("transfers") {
         ours.transfers(table, raw, scale);

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 /// # fn main() -> windlass::Result<()> {
 /// let queue = Queue::blocking_new()?;
 /// let stripes = [[255, 0, 0, 255], [0, 0, 255, 255]].map(Rgba8Unorm::new);
-/// let large = Image::with_shape([4, 4], [stripes, stripes].concat().repeat(2))?;
+/// let large = Image::with_shape([4, 4], [stripes, stripes].concat().repeat(4))?;
 /// let small = Image::<Rgba8Unorm>::new([2, 2])?;
 /// let smooth = Sampler::new().filter(Filter::Linear);
 /// queue.submit(|cg| cg.parallel_for([2, 2], smaller(cg.read(&large), smooth, cg.overwrite(&small))))?;
