@@ -7,7 +7,7 @@
 //!
 //! Sizes are rounded up by less than a sixteenth, so that what is nearly as large is the same.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -39,20 +39,14 @@ struct State {
     most: [usize; 2],
     /// A thread looks when periods end.
     is_watched: bool,
-    /// What native code of the program's has seen, by address: the program may have kept it, so it is nobody else's.
-    seen: HashSet<usize>,
     /// Nothing is kept any more.
     is_closed: bool,
 }
 
-fn address(memory: &dyn Allocation) -> usize {
-    std::ptr::from_ref(memory).addr()
-}
-
 /// The size that is allocated for so many bytes: of each power of two there are sixteen.
 pub(super) fn rounded(bytes: usize) -> usize {
-    // What cannot be rounded will not be allocated at all.
-    // And what has no whole words ends where its memory does: backends know it by that.
+    // What has no whole words ends where its memory does: backends know it by that. And what cannot be rounded will not be
+    // allocated at all.
     let step = match bytes.is_multiple_of(4) {
         true => (bytes.checked_next_power_of_two().unwrap_or(bytes) >> 5).max(64),
         false => 1,
@@ -107,9 +101,9 @@ impl Kept {
         Kept { inner, state: Mutex::default() }
     }
 
-    /// Native code of the program's sees this memory.
-    pub(super) fn is_seen(&self, memory: &dyn Allocation) {
-        lock(&self.state).seen.insert(address(memory));
+    /// The runtime whose memory it is.
+    pub(super) fn runtime(&self) -> Option<Arc<Inner>> {
+        self.inner.upgrade()
     }
 
     /// Memory of a class for a buffer, if some is kept. It holds what was there before.
@@ -151,7 +145,7 @@ impl Kept {
     /// The end of a period; says whether there is a next one.
     fn look(&self) -> bool {
         // A runtime that is gone has closed its contexts.
-        let Some(inner) = self.inner.upgrade() else { return false };
+        let Some(inner) = self.runtime() else { return false };
         let mut state = lock(&self.state);
         // Under the lock: who closes the context finds it either here or with the reaper, which frees it before it closes.
         state.next_period().into_iter().for_each(|memory| inner.reaper.free(memory, &inner));
@@ -188,7 +182,7 @@ impl Lender for Kept {
     fn bring_back(self: Arc<Self>, class: Class, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
         let mut state = lock(&self.state);
         state.used -= class.bytes;
-        if state.seen.remove(&address(&*memory)) || state.is_closed {
+        if state.is_closed {
             return vec![memory];
         }
         state.came += 1;
@@ -266,16 +260,5 @@ mod tests {
         assert_eq!(kept.bytes(), 0);
         assert!(kept.clone().bring_back(class(1000), b).is_empty());
         assert_eq!(kept.close().len(), 1);
-    }
-
-    /// Seen to fail where it went to the next buffer.
-    #[test]
-    fn what_the_program_has_seen_is_nobody_elses() {
-        let kept = Arc::new(Kept::new(Weak::new()));
-        let [a, b] = [64, 64].map(|bytes| made(&kept, bytes));
-        lock(&kept.state).is_watched = true;
-        kept.is_seen(&*a);
-        assert_eq!(kept.clone().bring_back(class(64), a).len(), 1);
-        assert!(kept.clone().bring_back(class(64), b).is_empty());
     }
 }

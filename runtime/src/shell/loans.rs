@@ -72,6 +72,12 @@ impl Loans {
         lent.insert(address(memory), entry);
     }
 
+    /// Memory is not to go back: native code of the program's has seen it, and the program may have kept it.
+    pub(super) fn forget(&self, memory: &Arc<dyn Allocation>) {
+        let lent = lock(&self.lent).remove(&address(memory));
+        lent.iter().for_each(Loan::end);
+    }
+
     /// Takes memory that is let go of, and hands back what is to be freed. A recorded sequence, which keeps what it uses,
     /// or a buffer may still have it; then it does not go back here.
     pub(super) fn give_back(&self, memory: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
@@ -90,4 +96,43 @@ impl Loans {
 
 fn address(memory: &Arc<dyn Allocation>) -> usize {
     Arc::as_ptr(memory).addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::memory::heap;
+
+    #[derive(Debug, Default)]
+    struct Shelf(Mutex<Vec<usize>>);
+
+    impl Lender for Shelf {
+        fn bring_back(self: Arc<Self>, class: Class, _: Arc<dyn Allocation>) -> Vec<Arc<dyn Allocation>> {
+            lock(&self.0).push(class.bytes);
+            Vec::new()
+        }
+
+        fn is_gone(&self, class: Class) {
+            lock(&self.0).push(1000 + class.bytes);
+        }
+    }
+
+    /// Seen to fail where what the program had seen went back, and where somebody else had it.
+    #[test]
+    fn memory_goes_back_that_is_nobody_elses() {
+        let (loans, shelf) = (Loans::default(), Arc::<Shelf>::default());
+        let lent = |bytes| {
+            let memory = heap(bytes).unwrap();
+            let lender: Arc<dyn Lender> = shelf.clone();
+            loans.lend(&memory, Arc::downgrade(&lender), Class { index: MemoryIndex::Heap, bytes });
+            memory
+        };
+        let [plain, seen, shared] = [1, 2, 3].map(lent);
+        loans.forget(&seen);
+        let other = shared.clone();
+        assert!(loans.give_back(plain).is_empty());
+        assert_eq!(loans.give_back(seen).len() + loans.give_back(shared).len(), 2);
+        assert_eq!(*lock(&shelf.0), [1002, 1]);
+        drop(other);
+    }
 }

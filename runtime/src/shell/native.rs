@@ -190,8 +190,8 @@ fn feed_several(
             Planned::Native(code) => {
                 let code = code.take().ok_or_else(gone)?;
                 // The program may keep what it sees there, and then it is not to be another buffer's.
-                for (_, _, memory) in memory.0 {
-                    place.lane.kept.iter().for_each(|kept| kept.is_seen(&**memory));
+                if let Some(inner) = place.lane.kept.as_ref().and_then(|kept| kept.runtime()) {
+                    memory.0.iter().for_each(|(_, _, memory)| inner.loans.forget(memory));
                 }
                 let roots = memory.0.iter().map(|(root, ..)| *root).collect();
                 let memory = memory.0.iter().map(|(_, _, memory)| &**memory).collect();
