@@ -380,11 +380,8 @@ impl State {
 
     /// What the staging pools of all contexts have and have done, and the most that one of them has had.
     pub(crate) fn count_staging(&self) -> StagingCount {
-        let mut pools: Vec<_> = self.lanes.iter().flatten().map(|lane| &lane.staging).collect();
-        pools.sort_by_key(|pool| Arc::as_ptr(pool));
-        pools.dedup_by_key(|pool| Arc::as_ptr(pool));
         let mut all = StagingCount::default();
-        for pool in pools {
+        for pool in distinct(self.lanes.iter().flatten().map(|lane| &lane.staging)) {
             let count = pool.count();
             all.allocations += count.allocations;
             all.bytes += count.bytes;
@@ -395,15 +392,20 @@ impl State {
 
     /// What keeps memory that buffers have let go of, for each context.
     pub(crate) fn kept(&self) -> Vec<Arc<Kept>> {
-        let mut all: Vec<_> = self.lanes.iter().flatten().filter_map(|lane| lane.kept.clone()).collect();
-        all.sort_by_key(Arc::as_ptr);
-        all.dedup_by_key(|kept| Arc::as_ptr(kept));
-        all
+        distinct(self.lanes.iter().flatten().filter_map(|lane| lane.kept.as_ref()))
     }
 
     fn lane(&self, lane: LaneId) -> &Arc<LaneShell> {
         native_lane(&self.lanes, lane)
     }
+}
+
+/// Each once, of what several lanes have.
+fn distinct<'a, T: 'a>(of: impl Iterator<Item = &'a Arc<T>>) -> Vec<Arc<T>> {
+    let mut all: Vec<Arc<T>> = of.cloned().collect();
+    all.sort_by_key(Arc::as_ptr);
+    all.dedup_by_key(|one| Arc::as_ptr(one));
+    all
 }
 
 fn native_lane(lanes: &[Option<Arc<LaneShell>>], lane: LaneId) -> &Arc<LaneShell> {

@@ -230,19 +230,25 @@ fn dims(function: &Function, var: VarId) -> Option<u8> {
 /// The dimension of which an expression is the item's position: `global_id(d)`, a variable that is nothing else, or the component of a
 /// vector that was made of such.
 pub(crate) fn position(function: &Function, expr: &Expr) -> Option<u8> {
-    match &expr.kind {
+    match &made_of(function, expr).kind {
         Kind::Id(Id::Global, dim) => Some(*dim),
-        Kind::Var(var) if !function.vars[*var].mutable => position(function, bound_to(function, *var)?),
-        Kind::Component(of, at) => match &of.kind {
+        Kind::Component(of, at) => match &made_of(function, of).kind {
             Kind::Vector(parts) => position(function, parts.get(usize::from(*at))?),
-            Kind::Var(var) if !function.vars[*var].mutable => match &bound_to(function, *var)?.kind {
-                Kind::Vector(parts) => position(function, parts.get(usize::from(*at))?),
-                _ => None,
-            },
             _ => None,
         },
         _ => None,
     }
+}
+
+/// What an expression stands for, where it is a variable that does not change.
+fn made_of<'f>(function: &'f Function, mut expr: &'f Expr) -> &'f Expr {
+    while let Kind::Var(var) = &expr.kind
+        && !function.vars[*var].mutable
+        && let Some(bound) = bound_to(function, *var)
+    {
+        expr = bound;
+    }
+    expr
 }
 
 /// The parameters in memory that a kernel reaches at the item's own position, in all of the dimensions that it asks about.

@@ -29,7 +29,7 @@ pub(crate) struct Kept {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of each class, with the number of when it came; the latest last.
+    /// Of each class, with the number of when it came; the latest last. No list is empty.
     free: HashMap<Class, Vec<(u64, Arc<dyn Allocation>)>>,
     came: u64,
     /// Bytes that buffers have, and bytes that are kept.
@@ -70,14 +70,10 @@ impl State {
         let limit = self.most[0].max(self.most[1]);
         let mut gone = Vec::new();
         while self.bytes > 0 && self.used + self.bytes > limit {
-            let oldest =
-                self.free.iter().min_by_key(|(_, of)| of.first().map_or(u64::MAX, |(came, _)| *came));
-            let Some(class) = oldest.map(|(class, _)| *class) else { break };
-            let Some(of) = self.free.get_mut(&class) else { break };
-            if !of.is_empty() {
-                gone.push(of.remove(0).1);
-                self.bytes -= class.bytes;
-            }
+            let oldest = self.free.iter_mut().min_by_key(|(_, of)| of[0].0);
+            let Some((&class, of)) = oldest else { break };
+            gone.push(of.remove(0).1);
+            self.bytes -= class.bytes;
             if of.is_empty() {
                 self.free.remove(&class);
             }

@@ -57,7 +57,13 @@ impl Loans {
         *lock(&self.reused)
     }
 
-    pub(super) fn lend(&self, memory: &Arc<dyn Allocation>, lender: Weak<dyn Lender>, class: Class) {
+    pub(super) fn lend<L: Lender + 'static>(
+        &self,
+        memory: &Arc<dyn Allocation>,
+        lender: &Arc<L>,
+        class: Class,
+    ) {
+        let lender: Weak<dyn Lender> = Arc::<L>::downgrade(lender);
         let entry = Loan { memory: Arc::downgrade(memory), lender, class };
         let mut lent = lock(&self.lent);
         if lent.len() == lent.capacity() {
@@ -123,8 +129,7 @@ mod tests {
         let (loans, shelf) = (Loans::default(), Arc::<Shelf>::default());
         let lent = |bytes| {
             let memory = heap(bytes).unwrap();
-            let lender: Arc<dyn Lender> = shelf.clone();
-            loans.lend(&memory, Arc::downgrade(&lender), Class { index: MemoryIndex::Heap, bytes });
+            loans.lend(&memory, &shelf, Class { index: MemoryIndex::Heap, bytes });
             memory
         };
         let [plain, seen, shared] = [1, 2, 3].map(lent);

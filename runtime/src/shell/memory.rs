@@ -9,8 +9,8 @@ use windlass_sync::panics::catch;
 use super::waking::catch_native;
 
 use super::feed::region_of;
-use super::kept::{Kept, rounded};
-use super::loans::{Class, Lender, Loans};
+use super::kept::rounded;
+use super::loans::{Class, Loans};
 use super::waking::{catch_foreign, tell};
 use super::work::zero;
 use super::{Effects, Inner, LaneShell, MemoryShell, Signal, State, close, pinned};
@@ -102,7 +102,7 @@ pub(crate) fn make_in(owner: &MemoryShell, object: MemoryObject) -> Made {
 /// is none.
 pub(crate) fn make_with_room(
     owner: &MemoryShell,
-    inner: &Inner,
+    inner: &Arc<Inner>,
     object: MemoryObject,
     made: Option<Made>,
 ) -> Made {
@@ -111,7 +111,7 @@ pub(crate) fn make_with_room(
         return made;
     }
     // Another context may be of the same device: who is patient waits for the reaper.
-    let others = inner.state.with(&mut Effects::default(), |state, _| state.kept());
+    let others = inner.enter_without_native_calls(|state, _| state.kept());
     let kept = owner.kept.as_ref().and_then(Weak::upgrade).map(|kept| kept.clear());
     others.iter().for_each(|kept| kept.give_up(inner));
     match catch(|| (drop(kept), owner.context.trim(owner.index))) {
@@ -124,13 +124,8 @@ pub(super) fn is_out_of_memory(made: &Made) -> bool {
     matches!(made, Err(BackendError::OutOfMemory { .. }))
 }
 
-fn lender(kept: Arc<Kept>) -> Weak<dyn Lender> {
-    let lender: Arc<dyn Lender> = kept;
-    Arc::downgrade(&lender)
-}
-
 impl Wanted {
-    pub(super) fn make_off_thread(&self, mut made: Option<Made>, inner: &Inner) -> Made {
+    pub(super) fn make_off_thread(&self, mut made: Option<Made>, inner: &Arc<Inner>) -> Made {
         match (&self.owner, &self.pinned) {
             (Some(owner), _) => {
                 self.make_new(owner, inner, &mut |object| make_with_room(owner, inner, object, made.take()))
@@ -158,7 +153,7 @@ impl Wanted {
         let (class, kept) = (self.class(owner)?, owner.kept.as_ref()?.upgrade()?);
         let memory = kept.take(class)?;
         loans.count_reused();
-        loans.lend(&memory, lender(kept), class);
+        loans.lend(&memory, &kept, class);
         Some(memory)
     }
 
@@ -166,7 +161,7 @@ impl Wanted {
     fn make_new(
         &self,
         owner: &MemoryShell,
-        inner: &Inner,
+        inner: &Arc<Inner>,
         make: &mut dyn FnMut(MemoryObject) -> Made,
     ) -> Made {
         let kept = owner.kept.as_ref().and_then(Weak::upgrade);
@@ -174,7 +169,7 @@ impl Wanted {
         match make(MemoryObject::Buffer { bytes: class.bytes }) {
             Ok(memory) => {
                 kept.lent(class).into_iter().for_each(|gone| inner.reaper.free(gone, inner));
-                inner.loans.lend(&memory, lender(kept), class);
+                inner.loans.lend(&memory, &kept, class);
                 Ok(memory)
             }
             // There may be no room for what was added, or the device may have no object as large.
@@ -184,7 +179,7 @@ impl Wanted {
     }
 
     /// Tries it here, where that takes no time; says whether it is ready to be used as it is.
-    fn try_here(&self, native_elsewhere: bool, inner: &Inner) -> Option<(Made, bool)> {
+    fn try_here(&self, native_elsewhere: bool, inner: &Arc<Inner>) -> Option<(Made, bool)> {
         match (&self.owner, &self.pinned) {
             (Some(owner), _) => {
                 if let Some(memory) = self.take_kept(owner, &inner.loans) {

@@ -12,7 +12,7 @@ use windlass_backend::{Allocation, MemoryIndex};
 use windlass_sync::panics::catch;
 
 use super::MemoryShell;
-use super::loans::{Class, Lender, Loans};
+use super::loans::{Class, Loans};
 use super::memory::{Made, heap};
 use super::pool::{Pool, class_of};
 
@@ -40,6 +40,5 @@ pub(super) fn make(by: &MemoryShell, bytes: usize, loans: &Loans) -> Made {
 }
 
 fn lend(memory: &Arc<dyn Allocation>, pool: &Arc<Pool>, bytes: usize, loans: &Loans) {
-    let lender: Arc<dyn Lender> = pool.clone();
-    loans.lend(memory, Arc::downgrade(&lender), Class { index: MemoryIndex::Heap, bytes });
+    loans.lend(memory, pool, Class { index: MemoryIndex::Heap, bytes });
 }

@@ -33,7 +33,7 @@ impl Place {
     /// Makes an allocation that stays here. Of no bytes it is the heap's: no command uses it.
     pub(crate) fn allocate(
         &self,
-        inner: &Inner,
+        inner: &Arc<Inner>,
         slot: &DeviceSlot,
         bytes: usize,
     ) -> Result<Initial<Arc<dyn Allocation>>> {
@@ -77,7 +77,7 @@ impl Place {
     /// Takes host memory over.
     pub(crate) fn import(
         &self,
-        inner: &Inner,
+        inner: &Arc<Inner>,
         slot: &DeviceSlot,
         elements: Arc<HostMemory>,
     ) -> Result<Initial<Arc<dyn Allocation>>> {
@@ -96,7 +96,7 @@ impl Place {
     /// Takes native memory over, with what it holds.
     pub(crate) fn adopt(
         &self,
-        inner: &Inner,
+        inner: &Arc<Inner>,
         object: Box<dyn Any + Send>,
         bytes: usize,
     ) -> Result<Initial<Arc<dyn Allocation>>> {
