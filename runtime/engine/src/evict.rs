@@ -49,21 +49,22 @@ impl<S: Shell> Engine<S> {
     /// Whether somebody uses a memory who will end by itself: without memory that is asked for and not there, and without anything from
     /// outside. When that is over, memory may have become free.
     pub fn is_busy(&self, memory: MemoryId) -> bool {
-        let is_under_way = |node: &Node<S>| match node.state {
-            State::Gated => false,
+        let is_under_way = |(id, node): (NodeId, &Node<S>)| match node.state {
+            // It waits for staging, which comes back.
+            State::Gated => self.is_staged(id, node),
             // The program has it, for as long as it likes.
             State::Running => !node.is_guard,
             State::Queued(_) | State::Feeding(..) | State::Fed(..) | State::Passed => true,
         };
         let uses = |node: &Node<S>| node.uses.iter().any(|used| used.memory == memory);
-        if self.nodes.iter().any(|(_, node)| is_under_way(node) && uses(node)) {
+        if self.nodes.iter().any(|(id, node)| is_under_way((id, node)) && uses(node)) {
             return true;
         }
         // Those that wait for others which are under way will run too.
         let mut waiting =
             self.nodes.iter().filter(|(_, node)| node.state == State::Gated && uses(node)).peekable();
-        waiting.peek().is_some() && self.nodes.iter().any(|(_, node)| is_under_way(node)) && {
-            let stuck = self.stuck_behind(|node| !is_under_way(node) && node.state != State::Gated);
+        waiting.peek().is_some() && self.nodes.iter().any(is_under_way) && {
+            let stuck = self.stuck_behind(|node| node.state == State::Running && node.is_guard);
             waiting.any(|(id, _)| !stuck.contains(&id))
         }
     }
@@ -71,10 +72,8 @@ impl<S: Shell> Engine<S> {
     /// The nodes that wait, directly or not, for memory that is not there, for something outside, or for one of these.
     fn stuck_behind(&self, is_held: impl Fn(&Node<S>) -> bool) -> HashSet<NodeId> {
         let waits = Waits::of(self);
-        let lists = self.roots.iter().flat_map(|(_, root)| &root.slots).filter_map(|(_, slot)| match slot {
-            Slot::Pending(waiting) => Some(*waiting),
-            Slot::Ready(_) => None,
-        });
+        let slots = self.roots.iter().flat_map(|(_, root)| &root.slots);
+        let lists = slots.filter(|(_, slot)| slot.is_without_room()).filter_map(|(_, slot)| slot.waiting());
         let mut todo: Vec<NodeId> = lists.flat_map(|waiting| self.listed_in(waiting)).collect();
         todo.extend(self.nodes.iter().filter(|(_, node)| is_held(node)).map(|(id, _)| id));
         todo.extend(waits.held_from_outside(self));
@@ -88,7 +87,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// What is used of a memory, by nodes that have not settled.
-    fn users_in(&self, memory: MemoryId) -> impl Iterator<Item = &Use> {
+    pub(super) fn users_in(&self, memory: MemoryId) -> impl Iterator<Item = &Use> {
         self.nodes.iter().flat_map(|(_, node)| &node.uses).filter(move |used| used.memory == memory)
     }
 
@@ -109,6 +108,7 @@ impl<S: Shell> Engine<S> {
         };
         // Only after the slot: a copy without an allocation, for however short a time, would be taken for one.
         entry.segments.iter_mut().for_each(|segment| segment.forget_copy(memory, read_sets));
+        entry.copies.forget(memory);
         let extent = entry.extent;
         let all = entry.segments.overlapping(&extent);
         entry.segments.tidy(&all, nodes, read_sets);

@@ -43,7 +43,7 @@ impl<S: Shell> Engine<S> {
         self.memories[HEAP.0 as usize].slots -= 1;
         match entry.slots.swap_remove(at).1 {
             Slot::Ready(memory) => Some(memory),
-            Slot::Pending(_) => None,
+            Slot::Pending(_) | Slot::Aside(_) => None,
         }
     }
 
@@ -69,6 +69,7 @@ impl<S: Shell> Engine<S> {
         // come in between.
         let at_once = mode == Mode::Overwrite && self.take_memory_at_once(root, &bounds, memory, spare, turn);
         let mode = if at_once { mode } else { kept(mode) };
+        self.submitted += 1;
         let id = self.fresh_node(Place::Host, |_| work);
         self.note_node(id, Recorded::Guard);
         self.nodes[id].keeps_previous = true;

@@ -54,7 +54,7 @@ impl<S: Shell> NativeArgs<'_, S> {
     /// The allocations that it uses.
     pub fn memory(&self) -> impl Iterator<Item = (RootId, MemoryId, &S::Memory)> {
         let there = |used: &Use| {
-            let memory = self.roots.get(used.root)?.allocation(used.memory)?;
+            let memory = self.roots.get(used.root)?.memory_in(used.memory)?;
             Some((used.root, used.memory, memory))
         };
         self.node.uses.iter().filter_map(there)

@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod aside;
 mod boxes;
 mod edges;
 mod evict;
@@ -69,6 +70,7 @@ use std::fmt;
 use slab::Slab;
 
 pub use access::{Access, Mode, merge};
+pub use aside::Room;
 pub use boxes::Box3;
 pub use evict::Idle;
 pub use guard::GuardPlan;
@@ -201,6 +203,10 @@ pub struct Engine<S: Shell> {
     lanes: Vec<Lane>,
     tally: Tally,
     ticks: u32,
+    /// How many groups and guards were planned.
+    submitted: u64,
+    /// Steps of roots that are set aside or come back, each with the root and the memory that it is about.
+    aside: HashMap<NodeId, (RootId, MemoryId)>,
     /// A spare list for the predecessors of the node that is being planned.
     scratch: Option<Box<preds::Preds>>,
     /// Nodes that became ready but will not run: to be ended before the turn is over.
@@ -247,6 +253,8 @@ impl<S: Shell> Engine<S> {
             lanes: Vec::new(),
             tally: Tally::default(),
             ticks: 0,
+            submitted: 0,
+            aside: HashMap::new(),
             scratch: None,
             pending: Vec::new(),
             unstaged: HashMap::new(),
@@ -335,7 +343,7 @@ impl<S: Shell> Engine<S> {
     fn fresh_node(&mut self, place: Place, work: impl FnOnce(NodeId) -> S::Work) -> NodeId {
         let (id, node) = self.nodes.occupy();
         node.place = place;
-        node.planned_at = self.ticks;
+        (node.planned_at, node.submitted) = (self.ticks, self.submitted);
         node.work = Some(work(id));
         id
     }

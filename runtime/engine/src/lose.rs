@@ -74,9 +74,8 @@ impl<S: Shell> Engine<S> {
     /// Host memory that the lost context was to pin is asked of the heap instead. The driver may never answer, and users of the
     /// host's copy on other devices wait for it; if it does answer, [`Engine::allocated`] finds that it is late.
     fn ask_elsewhere(&mut self, gone: &Gone, turn: &mut Turn<S>) {
-        let is_asked = |(memory, slot): &(MemoryId, Slot<S::Memory>)| {
-            *memory == HEAP && matches!(slot, Slot::Pending(_))
-        };
+        let is_asked =
+            |(memory, slot): &(MemoryId, Slot<S>)| *memory == HEAP && matches!(slot, Slot::Pending(_));
         let wanting = self.roots.iter().filter(|(_, root)| {
             root.pinned_by().is_some_and(|by| gone.memories.contains(&by)) && root.slots.iter().any(is_asked)
         });
@@ -111,6 +110,7 @@ impl<S: Shell> Engine<S> {
             let at = slots.iter().position(|(of, slot)| *of == memory && matches!(slot, Slot::Ready(_)));
             if let Some((_, Slot::Ready(allocation))) = at.map(|at| slots.swap_remove(at)) {
                 let pinned_by = if memory == HEAP { self.roots[root].unpin() } else { None };
+                self.roots[root].copies.forget(memory);
                 hung.push(Lost { root, memory, pinned_by, allocation });
             }
         }
@@ -176,9 +176,16 @@ impl<S: Shell> Engine<S> {
             for at in (0..root.slots.len()).rev() {
                 let gone_memory = root.slots[at].0;
                 if gone.memories.contains(&gone_memory)
+                    && let Slot::Aside(aside) = &mut root.slots[at].1
+                    && let Some(memory) = aside.take_lost()
+                {
+                    lost.push(Lost { root: id, memory: gone_memory, pinned_by: None, allocation: memory });
+                }
+                if gone.memories.contains(&gone_memory)
                     && let Slot::Ready(_) = root.slots[at].1
                     && let (_, Slot::Ready(memory)) = root.slots.swap_remove(at)
                 {
+                    root.copies.forget(gone_memory);
                     lost.push(Lost { root: id, memory: gone_memory, pinned_by: None, allocation: memory });
                 }
             }

@@ -18,6 +18,7 @@ use super::boxes::Box3;
 use super::hazard::{Kind, User};
 use super::links::DATA;
 use super::machine::Memory;
+use super::node::Does;
 use super::preds::Preds;
 use super::segments::Content;
 use super::{Access, End, Engine, Mode, NodeId, Place, RootId, Shell, Step, Transfer, Turn};
@@ -76,7 +77,7 @@ impl<S: Shell> Engine<S> {
         let mut entry = self.entry(user, &mut preds, turn);
         inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
         entry.enter_step(&mut segments, &inside);
-        let gates = self.use_root(id, root, home, true, turn);
+        let gates = self.use_root(id, root, home, Does::Writes, turn);
         self.attach(id, &mut preds, gates, turn);
         segments.tidy(&inside, &self.nodes, &mut self.read_sets);
         self.roots[root].segments = segments;

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::ids::{LaneId, MemoryId};
 use super::links::{DATA, EVENT, NONE};
 use super::points::LastPoints;
-use super::{NodeId, Place, ProxyId, ReadSetId, Realm, RootId, Shell, Turn};
+use super::{Box3, Mode, NodeId, Place, ProxyId, ReadSetId, Realm, RootId, Shell, Turn};
 
 /// How far a node has come; see the engine's own documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,35 @@ pub struct Use {
     pub root: RootId,
     /// In which memory.
     pub memory: MemoryId,
-    pub(super) writes: bool,
+    pub(super) does: Does,
+}
+
+/// What a use makes of what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    Reads,
+    Writes,
+    /// It writes all of it, and looks at nothing.
+    Replaces,
+    /// It writes what this memory holds.
+    Copies(MemoryId),
+    /// It writes what the heap holds after so many writers there.
+    CopiesHeap(u32),
+}
+
+impl Does {
+    pub(super) fn writes(self) -> bool {
+        self != Does::Reads
+    }
+
+    /// A use of a box of a root.
+    pub(super) fn of(mode: Mode, bounds: &Box3, extent: &Box3) -> Self {
+        match (mode.reads(), mode.writes()) {
+            (_, false) => Does::Reads,
+            (false, true) if bounds == extent => Does::Replaces,
+            (_, true) => Does::Writes,
+        }
+    }
 }
 
 /// See the module documentation. The engine's table keeps blank ones, which are filled in when something is planned
@@ -54,6 +82,8 @@ pub(super) struct Node<S: Shell> {
     pub(super) took_down: u32,
     /// How many native commands it takes: one at least.
     pub(super) weight: u32,
+    /// Its place in the order of submission; a transfer has that of the node that it was planned for.
+    pub(super) submitted: u64,
     /// The tick in which it was planned.
     pub(super) planned_at: u32,
     /// Edges to those that read what this one writes.
@@ -68,6 +98,8 @@ pub(super) struct Node<S: Shell> {
     pub(super) is_transfer: bool,
     /// A transfer that should run on a copy lane, if there is one.
     pub(super) wants_copy_lane: bool,
+    /// It is one of the two steps by way of staging.
+    pub(super) is_half: bool,
     /// A step that gives memory to the host, or takes it back.
     pub(super) hands_over: bool,
     pub(super) is_guard: bool,
@@ -96,6 +128,7 @@ impl<S: Shell> Default for Node<S> {
             unsettled: 0,
             took_down: 0,
             weight: 1,
+            submitted: 0,
             planned_at: 0,
             out: NONE,
             out_fed: NONE,
@@ -104,6 +137,7 @@ impl<S: Shell> Default for Node<S> {
             told: false,
             is_transfer: false,
             wants_copy_lane: false,
+            is_half: false,
             hands_over: false,
             is_guard: false,
             keeps_previous: false,
@@ -154,6 +188,7 @@ impl<S: Shell> Node<S> {
         (self.certain, self.told) = (false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
+        self.is_half = false;
         self.commands = None;
         empty(&mut self.uses);
         empty(&mut self.reads);

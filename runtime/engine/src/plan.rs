@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::boxes::{Box3, Piece, cover};
 use super::hazard::{Entry, Kind, User, guards_ahead};
 use super::ids::{DeviceId, MemoryId};
+use super::node::Does;
 use super::preds::Preds;
 use super::segments::{Inside, Segment, Segments, Source};
 use super::{
@@ -59,6 +60,7 @@ impl<S: Shell> Engine<S> {
     ) -> NodeId {
         let place = plan.device.map_or(Place::Host, Place::Device);
         let realm = self.realm(place);
+        self.submitted += 1;
         let id = self.fresh_node(place, work);
         let node = &mut self.nodes[id];
         node.commands = Some(plan.commands);
@@ -220,7 +222,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// The fewest boxes, each with one source, that cover what is stale.
-    fn shortest(&self, stale: &[(Box3, Sources)]) -> SmallVec<[(Box3, MemoryId); 2]> {
+    pub(super) fn shortest(&self, stale: &[(Box3, Sources)]) -> SmallVec<[(Box3, MemoryId); 2]> {
         match stale {
             [] => return SmallVec::new(),
             [(bounds, sources)] => {
@@ -288,7 +290,9 @@ impl<S: Shell> Engine<S> {
         if let Some(read_set) = joined {
             node.read_sets.push(read_set);
         }
-        node.uses.push(Use { root, memory: user.memory, writes: mode.writes() });
+        let does = Does::of(mode, &bounds, &entry.extent);
+        node.uses.push(Use { root, memory: user.memory, does });
+        entry.copies.enter(user.memory, does);
         entry.users += 1;
         entry.used_at = tally.nodes_visited;
         match entry.allocation(user.memory) {
@@ -304,12 +308,13 @@ impl<S: Shell> Engine<S> {
         id: NodeId,
         root: RootId,
         memory: MemoryId,
-        writes: bool,
+        does: Does,
         turn: &mut Turn<S>,
     ) -> u32 {
-        self.nodes[id].uses.push(Use { root, memory, writes });
+        self.nodes[id].uses.push(Use { root, memory, does });
         let entry = &mut self.roots[root];
         entry.users += 1;
+        entry.copies.enter(memory, does);
         match entry.allocation(memory) {
             Some(_) => 0,
             None => self.await_memory(id, root, memory, turn),
@@ -318,7 +323,13 @@ impl<S: Shell> Engine<S> {
 
     /// Holds a node back until a root's allocation is there.
     #[inline(never)]
-    fn await_memory(&mut self, id: NodeId, root: RootId, memory: MemoryId, turn: &mut Turn<S>) -> u32 {
+    pub(super) fn await_memory(
+        &mut self,
+        id: NodeId,
+        root: RootId,
+        memory: MemoryId,
+        turn: &mut Turn<S>,
+    ) -> u32 {
         // A lost context allocates nothing, and the node fails without: asked for all the same, what it answered would lie in
         // the slot of a root that cannot be used, and keep the context from being closed.
         if self.lost_with(memory).is_some() {
@@ -351,13 +362,13 @@ impl<S: Shell> Engine<S> {
                 entry.slots.len() - 1
             }
         };
-        match &mut entry.slots[at].1 {
-            Slot::Pending(waiting) => {
-                links::push(&mut self.edges, waiting, id, links::GATE);
-                1
-            }
-            Slot::Ready(_) => 0,
-        }
+        let waiting = match &mut entry.slots[at].1 {
+            Slot::Pending(waiting) => waiting,
+            Slot::Aside(aside) => &mut aside.waiting,
+            Slot::Ready(_) => return 0,
+        };
+        links::push(&mut self.edges, waiting, id, links::GATE);
+        1
     }
 
     /// The shell has made an allocation, or has not been able to.
@@ -383,6 +394,9 @@ impl<S: Shell> Engine<S> {
                 Err(cause) => turn.causes.push(cause),
             };
         };
+        if matches!(entry.slots[at].1, Slot::Aside(_)) {
+            return self.comes_back(root, memory, made, turn);
+        }
         // The context that was to pin it has been given up meanwhile, and other memory was asked for in its place. This is late.
         if matches!(entry.slots[at].1, Slot::Ready(_)) {
             return match made {
@@ -396,18 +410,24 @@ impl<S: Shell> Engine<S> {
             Err(cause) => {
                 let pinned_by = if memory == HEAP { entry.unpin() } else { None };
                 let slot = entry.slots.swap_remove(at).1;
+                entry.copies.forget(memory);
                 self.slot_is_gone(memory, pinned_by);
                 (slot, Some(cause))
             }
         };
         let Slot::Pending(waiting) = before else { return };
+        self.open_slot(waiting, failed, turn);
+        self.finish_pending(turn);
+    }
+
+    /// Lets go those that wait for a slot, with its memory or with the reason why there is none.
+    pub(super) fn open_slot(&mut self, waiting: u32, failed: Option<S::Cause>, turn: &mut Turn<S>) {
         // First doomed, then opened: a node that became ready in between would be queued to run without its memory.
         if let Some(cause) = failed {
             self.doom_list(waiting, &cause, turn);
             turn.causes.push(cause);
         }
         self.open_list(waiting, None, turn);
-        self.finish_pending(turn);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::aside::{Aside, Copies};
 use super::boxes::Box3;
 use super::ids::MemoryId;
 use super::pinned::Pinned;
@@ -9,11 +10,32 @@ use super::segments::Segments;
 use super::{Engine, HEAP, NodeId, RootId, Shell, Turn};
 
 /// An allocation of a root in one memory.
-#[derive(Debug)]
-pub(super) enum Slot<M> {
+pub(super) enum Slot<S: Shell> {
     /// Asked for; the edges lead to those that wait.
     Pending(u32),
-    Ready(M),
+    Ready(S::Memory),
+    /// What it holds is set aside, or is about to be, or comes back.
+    Aside(Box<Aside<S>>),
+}
+
+impl<S: Shell> Slot<S> {
+    /// The edges to those that wait for it.
+    pub(super) fn waiting(&self) -> Option<u32> {
+        match self {
+            Slot::Pending(waiting) => Some(*waiting),
+            Slot::Aside(aside) => Some(aside.waiting),
+            Slot::Ready(_) => None,
+        }
+    }
+
+    /// Whether those that wait for it do so until there is room.
+    pub(super) fn is_without_room(&self) -> bool {
+        match self {
+            Slot::Pending(_) => true,
+            Slot::Aside(aside) => aside.is_away(),
+            Slot::Ready(_) => false,
+        }
+    }
 }
 
 /// What a root is like.
@@ -53,7 +75,7 @@ pub(super) struct Root<S: Shell> {
     pub(super) unit: usize,
     /// What the shell needs to know of it to make an allocation.
     pub(super) object: S::Object,
-    pub(super) slots: SmallVec<[(MemoryId, Slot<S::Memory>); 1]>,
+    pub(super) slots: SmallVec<[(MemoryId, Slot<S>); 1]>,
     /// It stays in this memory, and all users use it there.
     pub(super) home: Option<MemoryId>,
     /// Its memory is mapped, or will be once all that is planned has run: the host's to use, and no device's.
@@ -62,6 +84,8 @@ pub(super) struct Root<S: Shell> {
     pub(super) handed_over: Option<NodeId>,
     /// Why such a step failed: it is not known which side has the memory, and it cannot be used any more.
     pub(super) stuck: Option<S::Cause>,
+    /// What its allocations hold that the heap's does not.
+    pub(super) copies: Copies,
     /// Where the heap's allocation is pinned, or is to be. In a box, since few are.
     pub(super) pinned: Option<Box<Pinned>>,
     pub(super) guards: Vec<(NodeId, Box3, bool)>,
@@ -84,6 +108,7 @@ impl<S: Shell> Default for Root<S> {
             is_mapped: false,
             handed_over: None,
             stuck: None,
+            copies: Copies::default(),
             pinned: None,
             guards: Vec::new(),
             users: 0,
@@ -97,6 +122,15 @@ impl<S: Shell> Root<S> {
     pub(super) fn allocation(&self, memory: MemoryId) -> Option<&S::Memory> {
         self.slots.iter().find_map(|(m, slot)| match slot {
             Slot::Ready(found) if *m == memory => Some(found),
+            _ => None,
+        })
+    }
+
+    /// The same where it is just being filled or emptied, and only the steps that do so use it.
+    pub(super) fn memory_in(&self, memory: MemoryId) -> Option<&S::Memory> {
+        self.slots.iter().find_map(|(m, slot)| match slot {
+            Slot::Ready(found) if *m == memory => Some(found),
+            Slot::Aside(aside) if *m == memory => aside.memory.as_ref(),
             _ => None,
         })
     }
@@ -169,6 +203,8 @@ impl<S: Shell> Engine<S> {
                     Slot::Ready(allocation) if hangs => turn.leaked.push(allocation),
                     Slot::Ready(allocation) => turn.freed.push(allocation),
                     Slot::Pending(_) => {}
+                    // Its steps and those that wait for it are users.
+                    Slot::Aside(aside) => turn.freed.extend(aside.memory),
                 }
             }
             self.look_for_unused(turn);

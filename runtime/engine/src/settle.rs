@@ -4,6 +4,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::links::{DATA, EVENT, NONE};
+use super::node::Does;
 use super::segments::{Content, Replica};
 use super::{
     End, Engine, NodeId, Outcome, ProxyId, ReadSet, ReadSetId, Realm, RootId, Settled, Shell, State, Turn,
@@ -77,6 +78,7 @@ impl<S: Shell> Engine<S> {
             self.end_guard(id, outcome == Outcome::Done);
         }
         self.release_readers(id, ended);
+        let (is_done, failed) = (outcome == Outcome::Done, self.why_aside_failed(id, &outcome));
         let realm = self.realm(place);
         let Engine { nodes, roots, read_sets, .. } = self;
         let Some(node) = nodes.vacate(id) else { return };
@@ -94,9 +96,12 @@ impl<S: Shell> Engine<S> {
             turn.settled.push(Settled { node: id, work, commands, outcome, took_down, told });
         }
         let mut released: SmallVec<[RootId; 2]> = SmallVec::new();
-        for &Use { root, .. } in &node.uses {
+        for &Use { root, memory, does } in &node.uses {
             let entry = &mut roots[root];
             entry.users -= 1;
+            if does.writes() {
+                entry.copies.write(memory, if is_done { does } else { Does::Writes });
+            }
             if !entry.guards.is_empty() {
                 entry.guards.retain(|(guard, ..)| *guard != id);
             }
@@ -108,6 +113,9 @@ impl<S: Shell> Engine<S> {
         nodes.trim();
         for proxy in fired {
             self.fire(proxy, turn);
+        }
+        if !self.aside.is_empty() {
+            self.aside_step_ended(id, failed, turn);
         }
         if !released.is_empty() {
             released.into_iter().for_each(|root| self.reap_root(root, turn));
@@ -217,8 +225,8 @@ impl<S: Shell> Engine<S> {
     fn mark_failed(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
         let transfer = self.nodes[id].is_transfer;
         for i in 0..self.nodes[id].uses.len() {
-            let Use { root, memory, writes } = self.nodes[id].uses[i];
-            if !writes {
+            let Use { root, memory, does } = self.nodes[id].uses[i];
+            if !does.writes() {
                 continue;
             }
             // All segments of the root, because the box of a use is not kept: it may have been cut and joined

@@ -1,13 +1,36 @@
 //! Transfers: nodes that read one replica and write another, shared by all nodes that need the copy.
 
+use smallvec::SmallVec;
+
 use super::boxes::Box3;
 use super::hazard::{Kind, User};
 use super::ids::{DeviceId, MemoryId};
 use super::links::{DATA, push};
 use super::machine::Memory;
+use super::node::Does;
 use super::preds::Preds;
-use super::segments::Segments;
-use super::{Engine, HEAP, Mode, NodeId, Place, Recorded, RootId, Shell, Slot, Staged, Step, Transfer, Turn};
+use super::segments::{Inside, Segments};
+use super::{Engine, HEAP, Mode, NodeId, Place, Recorded, RootId, Shell, Staged, Step, Transfer, Turn, Use};
+
+/// The first and the last step of each part of a move.
+pub(super) type Steps = SmallVec<[(NodeId, NodeId); 1]>;
+
+/// How a move differs from those that planning asks for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Passage {
+    /// Memory that only these steps use now.
+    pub(super) aside: Option<MemoryId>,
+    /// Its first steps have one gate more.
+    pub(super) is_held: bool,
+}
+
+/// What is moved.
+struct Load<'s, C> {
+    whole: Transfer,
+    segments: &'s mut Segments<C>,
+    inside: Inside,
+    passage: Passage,
+}
 
 enum Route {
     Direct(DeviceId),
@@ -76,9 +99,28 @@ impl<S: Shell> Engine<S> {
         inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
         entry.enter_writer(segments, &inside);
         inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(memory).cleared = true);
-        let gates = self.use_root(node, root, memory, true, turn);
+        let gates = self.use_root(node, root, memory, Does::Writes, turn);
         self.attach(node, &mut preds, gates, turn);
         segments.tidy(&inside, &self.nodes, &mut self.read_sets);
+    }
+
+    /// Clears a box in memory that is set aside, once there is any.
+    pub(super) fn clear_aside(
+        &mut self,
+        root: RootId,
+        memory: MemoryId,
+        bounds: Box3,
+        turn: &mut Turn<S>,
+    ) -> Option<(NodeId, NodeId)> {
+        let device = self.memories[memory.0 as usize].device?;
+        let bytes = bounds.volume() * self.roots[root].unit;
+        self.tally.clears += 1;
+        self.tally.bytes_cleared += bytes as u64;
+        let step = Transfer { root, from: memory, to: memory, bounds, bytes, step: Step::Clear };
+        let node = self.transfer_node(Place::Device(device), step);
+        self.use_aside(node, Use { root, memory, does: Does::Writes });
+        self.attach(node, &mut Preds::default(), 1, turn);
+        Some((node, node))
     }
 
     /// Plans the move of a box, all of whose bytes are valid in `from` and stale in `to`.
@@ -99,34 +141,57 @@ impl<S: Shell> Engine<S> {
         };
         self.tally.transfers += 1;
         self.tally.bytes_moved += bytes as u64;
-        // Staged copies go in chunks, so that both halves of the way overlap: one chunk is uploaded while the
-        // next is downloaded.
+        let whole = Transfer { root, from, to, bounds, bytes, step: Step::Direct };
+        self.move_in_chunks(&route, segments, whole, Passage::default(), turn);
+    }
+
+    /// Staged copies go in chunks, so that both halves of the way overlap: one chunk is uploaded while the next is downloaded. Returns
+    /// the first and the last step of each.
+    fn move_in_chunks(
+        &mut self,
+        route: &Route,
+        segments: &mut Segments<S::Cause>,
+        whole: Transfer,
+        passage: Passage,
+        turn: &mut Turn<S>,
+    ) -> Steps {
+        let unit = self.roots[whole.root].unit;
         let chunk = match route {
             Route::Direct(_) => usize::MAX,
             Route::Staged { .. } => (self.staging_chunk / unit).max(1),
         };
-        bounds.each_chunk(chunk, &mut |bounds| {
-            self.move_box(
-                &route,
-                root,
-                segments,
-                Transfer { root, from, to, bounds, bytes: bounds.volume() * unit, step: Step::Direct },
-                turn,
-            );
+        let mut steps = Steps::new();
+        whole.bounds.each_chunk(chunk, &mut |bounds| {
+            let part = Transfer { bounds, bytes: bounds.volume() * unit, ..whole };
+            steps.push(self.move_box(route, segments, part, passage, turn));
         });
+        steps
     }
 
-    /// Plans the nodes that move one box, as a whole.
+    /// Moves a box between the heap and memory that is set aside: emptied, or filled again. Nobody else uses that memory meanwhile, so
+    /// it is not entered there. Returns none where nothing leads from one to the other.
+    pub(super) fn move_aside(
+        &mut self,
+        segments: &mut Segments<S::Cause>,
+        whole: Transfer,
+        passage: Passage,
+        turn: &mut Turn<S>,
+    ) -> Option<Steps> {
+        let route = self.route(whole.root, whole.from, whole.to, whole.bytes)?;
+        self.tally.transfers += 1;
+        self.tally.bytes_moved += whole.bytes as u64;
+        Some(self.move_in_chunks(&route, segments, whole, passage, turn))
+    }
+
+    /// Plans the nodes that move one box, as a whole. Returns the first and the last of them.
     fn move_box(
         &mut self,
         route: &Route,
-        root: RootId,
         segments: &mut Segments<S::Cause>,
         whole: Transfer,
+        passage: Passage,
         turn: &mut Turn<S>,
-    ) {
-        let Transfer { from, to, bounds, .. } = whole;
-        let inside = segments.carve(&bounds, &mut self.read_sets);
+    ) -> (NodeId, NodeId) {
         let step = |step| Transfer { step, ..whole };
         let (reader, writer) = match *route {
             Route::Direct(device) => {
@@ -139,21 +204,20 @@ impl<S: Shell> Engine<S> {
                 (download, upload)
             }
         };
-        let user = |engine: &Self, node, memory| {
-            let realm = engine.realm(engine.nodes[node].place);
-            User { node, realm, memory, kind: Kind::Author }
-        };
+        let inside = segments.carve(&whole.bounds, &mut self.read_sets);
+        let mut load = Load { whole, segments, inside, passage };
         let mut preds = Preds::default();
-        let mut entry = self.entry(user(self, reader, from), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Read));
-        entry.enter_reader(segments, &inside);
-        let joined = entry.joined;
-        self.nodes[reader].read_sets.extend(joined);
-        let mut gates = self.use_root(reader, root, from, false, turn);
+        let mut gates = self.enter_half(reader, (whole.from, Mode::Read), &mut load, &mut preds, turn);
+        gates += u32::from(passage.is_held);
         if reader != writer {
             // The host holds both: the download until there is staging, the upload until the download has ended.
             // So the edge between them orders nothing, and needs neither wait nor proxy; it carries failure, and
             // keeps the upload from settling before the download has.
+            // Nor does it hold staging while there is no memory for what it brings: to make room others may need some.
+            if passage.aside != Some(whole.to) && self.roots[whole.root].allocation(whole.to).is_none() {
+                gates += self.await_memory(reader, whole.root, whole.to, turn);
+            }
+            (self.nodes[reader].is_half, self.nodes[writer].is_half) = (true, true);
             self.attach(reader, &mut preds, gates + 1, turn);
             preds = Preds::default();
             push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
@@ -163,33 +227,54 @@ impl<S: Shell> Engine<S> {
             self.unstaged.insert(reader, writer);
             gates = 1;
         }
-        let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
-        entry.enter_writer(segments, &inside);
-        gates += self.use_root(writer, root, to, true, turn);
+        gates += self.enter_half(writer, (whole.to, Mode::Overwrite), &mut load, &mut preds, turn);
         self.attach(writer, &mut preds, gates, turn);
         // Only now, although the download was ready before: `stage` counts the upload's gates.
         if reader != writer && self.nodes[reader].gates == 1 {
             self.stage(reader, turn);
         }
-        segments.tidy(&inside, &self.nodes, &mut self.read_sets);
+        load.segments.tidy(&load.inside, &self.nodes, &mut self.read_sets);
+        (reader, writer)
+    }
+
+    /// Enters what a move does at one of its ends. Returns one gate if there is no allocation yet.
+    fn enter_half(
+        &mut self,
+        node: NodeId,
+        (memory, mode): (MemoryId, Mode),
+        load: &mut Load<'_, S::Cause>,
+        preds: &mut Preds,
+        turn: &mut Turn<S>,
+    ) -> u32 {
+        let Load { whole, segments, inside, passage } = load;
+        let root = whole.root;
+        let does = match whole.from {
+            _ if !mode.writes() => Does::Reads,
+            HEAP => Does::CopiesHeap(self.roots[root].copies.writers_in_heap),
+            from => Does::Copies(from),
+        };
+        if passage.aside == Some(memory) {
+            self.use_aside(node, Use { root, memory, does });
+            return 0;
+        }
+        let realm = self.realm(self.nodes[node].place);
+        let user = User { node, realm, memory, kind: Kind::Author };
+        let mut entry = self.entry(user, preds, turn);
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), mode));
+        match mode.writes() {
+            true => entry.enter_writer(segments, inside),
+            false => entry.enter_reader(segments, inside),
+        }
+        let joined = entry.joined;
+        self.nodes[node].read_sets.extend(joined);
+        self.use_root(node, root, memory, does, turn)
     }
 
     /// Only the shell holds this step back now. If it is a download, it is time for its staging; not earlier, so
     /// that a transfer that waits for something outside never holds staging that others need.
     pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let Some(upload) = self.unstaged.remove(&id) else { return };
-        let pending = |u: &&super::Use| {
-            self.roots[u.root].slots.iter().any(|(m, slot)| match slot {
-                Slot::Pending(waiting) if *m == u.memory => self.listed_in(*waiting).contains(&upload),
-                _ => false,
-            })
-        };
-        // Memory to come is a gate too, but not one that depends on anything outside. It counts only where the
-        // upload is on the list of the pending slot: a slot that failed may have been asked for again, and this
-        // one is not there.
-        let memory = self.nodes[upload].uses.iter().filter(pending).count() as u32;
-        let moves = self.nodes[upload].gates <= 1 + memory;
+        let moves = self.nodes[upload].gates <= 1;
         turn.staged.push(Staged { download: id, upload, moves });
     }
 

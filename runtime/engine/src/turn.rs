@@ -90,7 +90,7 @@ pub struct Staged {
     pub download: NodeId,
     /// Out of staging.
     pub upload: NodeId,
-    /// Nothing but memory to come and the shell holds back the upload either: its staging comes back by itself.
+    /// Nothing but the shell holds back the upload either: its staging comes back by itself.
     pub moves: bool,
 }
 

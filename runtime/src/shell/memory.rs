@@ -37,7 +37,7 @@ pub(super) fn is_heap(memory: &Arc<dyn Allocation>) -> bool {
 /// An allocation to be made; on the heap, unless a context owns the memory.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    root: RootId,
+    pub(super) root: RootId,
     pub(super) memory: MemoryId,
     pub(super) owner: Option<MemoryShell>,
     /// The heap's, and best pinned.
@@ -127,9 +127,11 @@ pub(super) fn is_out_of_memory(made: &Made) -> bool {
 impl Wanted {
     pub(super) fn make_off_thread(&self, mut made: Option<Made>, inner: &Arc<Inner>) -> Made {
         match (&self.owner, &self.pinned) {
-            (Some(owner), _) => {
-                self.make_new(owner, inner, &mut |object| make_with_room(owner, inner, object, made.take()))
-            }
+            (Some(owner), _) => match self.take_kept(owner, &inner.loans) {
+                Some(memory) => Ok(memory),
+                None => self
+                    .make_new(owner, inner, &mut |object| make_with_room(owner, inner, object, made.take())),
+            },
             (None, Some(wish)) => {
                 let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), &inner.loans));
                 made.inspect(|memory| wish.clear(memory))
@@ -213,7 +215,10 @@ impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
     pub(super) fn allocate(self: &Arc<Self>, wanted: Wanted, effects: &mut Effects) {
         let (root, memory, bytes) = (wanted.root, wanted.memory, wanted.object.bytes());
-        let made = match wanted.try_here(effects.native_elsewhere, self) {
+        // Room that others look for is theirs first: what was emptied for them would be taken again at once.
+        let may_try = wanted.owner.is_none() || !self.turns.are_taken(memory);
+        let tried = if may_try { wanted.try_here(effects.native_elsewhere, self) } else { None };
+        let made = match tried {
             Some((made, true)) => {
                 let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
                 return self.with_state(effects, |state, turn| state.allocated(root, memory, made, turn));

@@ -13,17 +13,18 @@ use std::future::poll_fn;
 use std::panic::Location;
 use std::sync::Arc;
 
-use windlass_backend::Allocation;
+use windlass_backend::{Allocation, BackendError};
 use windlass_sync::cell::Registration;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::host_side::GuardCell;
 use super::memory::{Made, Wanted, is_out_of_memory};
 use super::proxy::Signalled;
+use super::waking::tell;
 use super::work::Work;
 use super::{Inner, Signal, State, Windlass};
 use crate::error::Cause;
-use windlass_engine::{GuardPlan, Idle, MemoryId, Mode, NodeId, RootId, Turn};
+use windlass_engine::{GuardPlan, Idle, MemoryId, Mode, NodeId, Room, RootId, Turn};
 
 /// What becomes of the memory that a buffer has on a device while nobody uses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,29 +34,112 @@ pub enum Residency {
     #[default]
     Kept,
     /// Where a device has no room left, the memory is given up that was not used for longest: first what the host or another device
-    /// has too, then what has to be copied to the host before. A group that wants the data later brings it again.
+    /// has too, then what has to be copied to the host before. A group that wants the data later brings it again. If all of it
+    /// is wanted by groups that have been submitted, what is wanted last is copied to the host, and comes back for its next
+    /// group: so those that were submitted together may use more than the device has, as long as each fits.
     Evictable,
 }
 
-/// Whose turn it is to look for room, memory by memory.
+/// Who looks for room, memory by memory.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    of: Mutex<HashMap<MemoryId, Arc<futures::lock::Mutex<()>>>>,
+    of: Mutex<HashMap<MemoryId, Line>>,
+}
+
+/// Those that lack memory: the one whose turn it is, and the others.
+#[derive(Debug)]
+struct Line {
+    first: RootId,
+    others: Vec<(RootId, Arc<Signal>)>,
+}
+
+/// The right to look for room in a memory. When it ends, the most urgent of the others has it.
+struct MyTurn<'a> {
+    inner: &'a Arc<Inner>,
+    memory: MemoryId,
+}
+
+/// What came of looking for room.
+enum Found {
+    /// There may be some.
+    Room,
+    /// Another lacks it more urgently.
+    Another,
+    Nothing,
+}
+
+impl Turns {
+    /// Whether anybody looks for room in a memory.
+    pub(super) fn are_taken(&self, memory: MemoryId) -> bool {
+        lock(&self.of).contains_key(&memory)
+    }
+
+    /// Joins the line; says what to wait for until it is one's turn.
+    fn join(&self, memory: MemoryId, root: RootId) -> Option<Arc<Signal>> {
+        let mut of = lock(&self.of);
+        let Some(line) = of.get_mut(&memory) else {
+            of.insert(memory, Line { first: root, others: Vec::new() });
+            return None;
+        };
+        let signal = Arc::new(Signal::new(()));
+        line.others.push((root, signal.clone()));
+        Some(signal)
+    }
+
+    /// All in the line but its first.
+    fn others(&self, memory: MemoryId) -> Vec<RootId> {
+        let of = lock(&self.of);
+        of.get(&memory).into_iter().flat_map(|line| &line.others).map(|(root, _)| *root).collect()
+    }
+
+    /// Whose turn it is now.
+    fn pass_on(&self, memory: MemoryId, to: Option<RootId>) -> Option<Arc<Signal>> {
+        let mut of = lock(&self.of);
+        let line = of.get_mut(&memory)?;
+        // Others may have come since it was found out who is next.
+        let at = line.others.iter().position(|(root, _)| Some(*root) == to);
+        if line.others.is_empty() {
+            of.remove(&memory);
+            return None;
+        }
+        let (root, signal) = line.others.swap_remove(at.unwrap_or(0));
+        line.first = root;
+        Some(signal)
+    }
+}
+
+impl Drop for MyTurn<'_> {
+    fn drop(&mut self) {
+        let MyTurn { inner, memory } = *self;
+        let others = inner.turns.others(memory);
+        let next = inner
+            .enter_without_native_calls(|state, _| state.engine.most_urgent(memory, others.iter().copied()));
+        inner.turns.pass_on(memory, next).iter().for_each(|signal| tell(signal));
+    }
 }
 
 impl Inner {
     /// Makes an allocation where that may block, and where there is no room for it waits until there is, or none will come.
     pub(super) async fn make_patiently(self: &Arc<Self>, wanted: &Wanted, made: Option<Made>) -> Made {
         let mut before = self.freed_so_far();
-        let mut tried = self.try_to_make(wanted, made).await;
+        // Room that others look for is theirs first.
+        let mut tried = match wanted.owner.is_some() && made.is_none() && self.turns.are_taken(wanted.memory)
+        {
+            true => Err(BackendError::OutOfMemory { bytes: wanted.object.bytes() }),
+            false => self.try_to_make(wanted, made).await,
+        };
         // To the host's own memory nothing comes back that the system would not have given.
         if !is_out_of_memory(&tried) || wanted.owner.is_none() {
             return tried;
         }
         self.counts_as_made(false);
-        let turns = lock(&self.turns.of).entry(wanted.memory).or_default().clone();
-        let _turn = turns.lock().await;
-        while self.finds_room(wanted, before).await {
+        loop {
+            let turn = self.my_turn(wanted).await;
+            match self.finds_room(wanted, before).await {
+                Found::Room => {}
+                Found::Another => continue,
+                Found::Nothing => break,
+            }
             self.counts_as_made(true);
             before = self.freed_so_far();
             tried = self.try_to_make(wanted, None).await;
@@ -63,9 +147,19 @@ impl Inner {
                 return tried;
             }
             self.counts_as_made(false);
+            drop(turn);
         }
         self.counts_as_made(true);
         tried
+    }
+
+    async fn my_turn(self: &Arc<Self>, wanted: &Wanted) -> MyTurn<'_> {
+        if let Some(signal) = self.turns.join(wanted.memory, wanted.root) {
+            // The first may have to give its turn to this one.
+            self.enter_without_native_calls(|state, _| state.look_again = true);
+            Signalled::new(signal).await;
+        }
+        MyTurn { inner: self, memory: wanted.memory }
     }
 
     /// Whether an allocation is being made, or waits for room: others may wait for those that are being made, whose groups run then.
@@ -87,26 +181,45 @@ impl Inner {
         self.off_thread(move || off.make_off_thread(made, &lender)).await
     }
 
-    /// Waits until there may be more room than there was before; says whether there may. Whatever wakes it makes it ask again, and not try
-    /// again: to try is to have the driver trim, and is heard by those who look for room in other memories.
-    async fn finds_room(self: &Arc<Self>, wanted: &Wanted, before: (u64, u64)) -> bool {
-        let bytes = wanted.object.bytes();
+    /// Waits until there may be more room than there was before. Whatever wakes it makes it ask again, and not try again: to try is to have
+    /// the driver trim, and is heard by those who look for room in other memories.
+    async fn finds_room(self: &Arc<Self>, wanted: &Wanted, before: (u64, u64)) -> Found {
+        let (memory, root) = (wanted.memory, wanted.root);
         loop {
+            let others = self.turns.others(memory);
+            let (is_wanted, first) = self.enter_without_native_calls(|state, _| {
+                let all = others.iter().copied().chain([root]);
+                (state.engine.is_wanted(root, memory), state.engine.most_urgent(memory, all))
+            });
+            if !is_wanted {
+                return Found::Nothing;
+            }
+            if first.is_some_and(|first| first != root) {
+                return Found::Another;
+            }
             if let Some(freed) = self.reaper.under_way() {
                 Signalled::new(freed).await;
-                return true;
+                return Found::Room;
             }
-            if self.residency == Residency::Evictable && self.evict_idle(wanted.memory, bytes).await {
-                return true;
+            let is_evictable = self.residency == Residency::Evictable;
+            if is_evictable && self.evict_idle(memory, wanted.object.bytes()).await {
+                return Found::Room;
             }
             if self.freed_so_far() != before {
-                return true;
+                return Found::Room;
             }
-            let ended = self.enter_without_native_calls(|state, _| state.starve(wanted.memory));
+            let (is_freed, ended) = self.enter(|state, turn| {
+                let room = if is_evictable { state.make_room(memory, root, turn) } else { Room::None };
+                (room == Room::Freed, state.starve(memory, room != Room::None))
+            });
             match ended {
+                _ if is_freed => return Found::Room,
                 Some(ended) => Signalled::new(ended).await,
                 // What was let go of since the first question is not lost sight of.
-                None => return self.freed_so_far() != before || self.reaper.under_way().is_some(),
+                None if self.freed_so_far() != before || self.reaper.under_way().is_some() => {
+                    return Found::Room;
+                }
+                None => return Found::Nothing,
             }
         }
     }
@@ -168,6 +281,13 @@ impl State {
         gone
     }
 
+    /// Empties memory for a root that lacks some, though others count on what is there.
+    fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<Windlass>) -> Room {
+        let room = self.engine.make_room(memory, root, turn);
+        self.counters.evictions += u64::from(matches!(room, Room::Begun | Room::Freed));
+        room
+    }
+
     /// An allocation has been made, or will not be.
     pub(super) fn allocated(
         &mut self,
@@ -180,10 +300,10 @@ impl State {
         self.engine.allocated(root, memory, made, turn);
     }
 
-    /// Completes when anything has ended; none if nothing that uses the memory is under way. A group whose kernel is being built, or whose
-    /// memory is being made, will be, or will fail.
-    fn starve(&mut self, memory: MemoryId) -> Option<Arc<Signal>> {
-        (self.engine.is_busy(memory) || self.building > 0 || self.making > 0).then(|| {
+    /// Completes when anything has ended; none if nothing that uses the memory is under way, and none of it will be emptied. A group
+    /// whose kernel is being built, or whose memory is being made, will be under way, or will fail.
+    fn starve(&mut self, memory: MemoryId, is_promised: bool) -> Option<Arc<Signal>> {
+        (is_promised || self.engine.is_busy(memory) || self.building > 0 || self.making > 0).then(|| {
             let signal = Arc::new(Signal::new(()));
             self.starved.push(signal.clone());
             // Memory is also freed without the end of anything: when a buffer goes that nobody uses.

@@ -4,6 +4,8 @@
 mod abandon;
 #[path = "scenarios/aside.rs"]
 mod aside;
+#[path = "scenarios/beyond.rs"]
+mod beyond;
 #[path = "scenarios/cancel.rs"]
 mod cancel;
 #[path = "scenarios/contexts.rs"]

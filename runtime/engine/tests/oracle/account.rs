@@ -2,6 +2,7 @@
 //! come after whom (decision 4), fail with whom (decision 3), and move what (decision 5). Nothing is shared with the
 //! engine but its answers.
 
+mod aside;
 mod copies;
 mod ends;
 mod evicted;
@@ -284,6 +285,7 @@ impl<'a> Account<'a> {
                         if !need.old {
                             // It has its memory already, and cannot fail.
                             (users.lineage, users.last, users.cleared) = (0, None, false);
+                            users.fresh = 0;
                         }
                         element.await_guard(at, memory);
                     }

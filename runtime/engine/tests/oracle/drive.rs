@@ -1,6 +1,7 @@
 //! Runs a program: submits it to the engine, and plays shell, drivers, devices and host, in a random order that obeys
 //! only what the engine enforces.
 
+mod aside;
 mod end;
 mod evict;
 mod host;
@@ -8,9 +9,9 @@ mod lanes;
 mod submit;
 
 use windlass_engine::{
-    Access, After, Allocate, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, Initial, LaneId,
-    MemoryId, Mode, NodeId, Plan, ProxyId, Recorded, RootId, RootShape, Sentinel, Shell, Step, Transfer,
-    Turn, merge,
+    Access, After, Allocate, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, HEAP, Initial,
+    LaneId, MemoryId, Mode, NodeId, Outcome, Plan, ProxyId, Recorded, RootId, RootShape, Sentinel, Shell,
+    Step, Transfer, Turn, merge,
 };
 
 use super::account::{Account, MOST, Node, What};
@@ -214,6 +215,12 @@ pub(super) struct Drive<'a> {
     actions: Vec<Action>,
     /// Says what is evicted; none where nothing is.
     whims: Option<Rng>,
+    /// Says what is set aside; none where nothing is.
+    pub(super) aside: Option<Rng>,
+    /// Roots and memories that are, and the first steps of their way back.
+    away: Vec<((usize, usize), Vec<usize>)>,
+    /// All steps of those moves.
+    steps_aside: Vec<usize>,
     pub(super) log: Option<Vec<String>>,
 }
 
@@ -261,6 +268,9 @@ impl<'a> Drive<'a> {
             freed: 0,
             actions: Vec::new(),
             whims: evict::whims(schedule),
+            aside: None,
+            away: Vec::new(),
+            steps_aside: Vec::new(),
             log: None,
             engine,
         };
@@ -318,6 +328,7 @@ impl<'a> Drive<'a> {
             let at = self.at(settled.node)?;
             let outcome = numbered(settled.outcome);
             self.note(|_| format!("  ends {at}: {outcome:?}"));
+            self.note_stay(at, outcome == Outcome::Done);
             self.account.settled(at, outcome)?;
         }
         for lane in std::mem::take(&mut self.turn.ready_lanes) {
@@ -375,6 +386,7 @@ impl<'a> Drive<'a> {
     /// One thing happens, if anything can.
     fn step(&mut self, planned: usize) -> Result<bool, Fault> {
         self.evict()?;
+        self.set_aside()?;
         self.collect(planned);
         if self.actions.is_empty() {
             return self.sentinel();

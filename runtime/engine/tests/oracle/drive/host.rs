@@ -38,11 +38,18 @@ impl Drive<'_> {
         let (r, m) = (root.sort_key().0 as usize, memory.0 as usize);
         let waiting = self.slots[r][m].take().unwrap_or_default();
         let bad = self.is_lost(m) || self.rng.chance(self.program.bad_allocations);
+        let back = self.away.iter().position(|(of, _)| *of == (r, m)).map(|i| self.away.swap_remove(i).1);
+        if back.is_some() {
+            self.world.forget(self.program, r, m);
+        }
         let made = if bad { Err(Why::new(NO_MEMORY)) } else { Ok(self.allocated + 1) };
         if bad {
             waiting.iter().for_each(|&at| {
                 self.account.nodes[at].own_failure |= self.account.nodes[at].settled.is_none();
             });
+            if let Some(back) = back {
+                self.account.stays_away(r, m, &back);
+            }
         } else {
             self.ready[r][m] = true;
             self.allocated += 1;

@@ -45,7 +45,7 @@ impl Drive<'_> {
         }
         for (root, memory) in self.places(at) {
             let there = self.engine.allocation(self.roots[root], MemoryId(memory as u32)).is_some();
-            if popped.live && !there {
+            if popped.live && !there && !self.steps_aside.contains(&at) {
                 return Err(Fault::new(format!("{at} is fed without its memory")));
             }
         }

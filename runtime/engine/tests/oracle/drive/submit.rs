@@ -134,7 +134,7 @@ impl Drive<'_> {
     pub(super) fn expect_allocations(&mut self, first: usize) -> Result<(), Fault> {
         let mut expected = Vec::new();
         for at in first..self.ids.len() {
-            for (root, memory) in self.places(at) {
+            for (root, memory) in self.waits_for(at) {
                 // Nothing is asked of a context that is lost: who wants memory there fails.
                 if self.ready[root][memory] || self.is_lost(memory) {
                     continue;
@@ -154,6 +154,15 @@ impl Drive<'_> {
             true => Ok(()),
             false => Err(Fault::new(format!("asks for {asked:?} where {expected:?} is missing"))),
         }
+    }
+
+    /// The allocations that have to be there before a node is let go. There is no staging for what could not leave it again.
+    pub(super) fn waits_for(&self, at: usize) -> Vec<(usize, usize)> {
+        let mut places = self.places(at);
+        if let What::Copy(Transfer { root, to, step: Step::Download, .. }) = self.account.nodes[at].what {
+            places.push((root.sort_key().0 as usize, to.0 as usize));
+        }
+        places
     }
 
     /// The allocations that a node works on.

@@ -1,0 +1,268 @@
+//! Groups that were submitted together, and use more than their device has: what is emptied for them, what that moves, and that
+//! everything ends.
+
+use std::collections::HashMap;
+
+use windlass::image::Kernel;
+use windlass::prelude::*;
+use windlass::{KernelCall, Residency, Stats};
+use windlass_faulty::{Faulty, FaultyBuilder};
+use windlass_testkit::Rng;
+
+use crate::rig::{BLEND, Rig, SET, STEP, outcome, stepped};
+
+/// Bytes of a buffer here.
+const BYTES: usize = 64;
+
+fn evictable(builder: FaultyBuilder) -> Rig {
+    Rig::with(builder, |runtime| runtime.residency(Residency::Evictable))
+}
+
+/// Leaves room for so many buffers, beside what the device has for itself.
+fn leave_room_for(rig: &Rig, buffers: usize) {
+    rig.control.cap_memory(Some(rig.control.audit().bytes + buffers * BYTES + BYTES / 2));
+}
+
+/// A use of tiles by one group: the one that it changes, those that it reads, and whether it replaces the first.
+#[derive(Clone, Debug)]
+struct Use {
+    changes: usize,
+    reads: Vec<usize>,
+    replaces: bool,
+}
+
+impl Use {
+    fn tiles(&self) -> impl Iterator<Item = usize> {
+        self.reads.iter().copied().chain([self.changes])
+    }
+}
+
+/// Tiles, some of which hold data at first, and who uses them in which order.
+struct Program {
+    name: &'static str,
+    /// Whether there is data in a tile before.
+    given: Vec<bool>,
+    uses: Vec<Use>,
+}
+
+impl Program {
+    fn tiles(&self) -> usize {
+        self.given.len()
+    }
+
+    /// Whether what a tile holds when a group runs is replaced before anybody reads it.
+    fn is_dead(&self, tile: usize, at: usize) -> bool {
+        let mut later = self.uses[at + 1..].iter().filter(|used| used.tiles().any(|t| t == tile));
+        later.next().is_some_and(|used| used.replaces && used.changes == tile)
+    }
+
+    /// What the groups make of the tiles, one after another.
+    fn results(&self) -> Vec<Vec<u32>> {
+        let tile = |t: usize| (0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect();
+        let mut tiles: Vec<Vec<u32>> = self
+            .given
+            .iter()
+            .enumerate()
+            .map(|(t, given)| if *given { tile(t) } else { vec![0; BYTES / 4] })
+            .collect();
+        for (k, used) in self.uses.iter().enumerate() {
+            if used.replaces {
+                tiles[used.changes] = (0..BYTES as u32 / 4).map(|i| i * 7 + k as u32).collect();
+            }
+            for &read in &used.reads {
+                let other = tiles[read].clone();
+                tiles[used.changes].iter_mut().zip(other).for_each(|(x, y)| *x = stepped(*x, [y + k as u32]));
+            }
+            if used.reads.is_empty() && !used.replaces {
+                tiles[used.changes].iter_mut().for_each(|x| *x = stepped(*x, [k as u32]));
+            }
+        }
+        tiles
+    }
+}
+
+/// The products of two matrices of tiles: `c[i][j] += a[i][k] * b[k][j]`.
+fn matmul(n: usize) -> Program {
+    let tile = |of: usize, i: usize, j: usize| of * n * n + i * n + j;
+    let uses = (0..n * n * n).map(|at| {
+        let (i, j, k) = (at / (n * n), at / n % n, at % n);
+        Use { changes: tile(2, i, j), reads: vec![tile(0, i, k), tile(1, k, j)], replaces: k == 0 }
+    });
+    Program { name: "matmul", given: (0..3 * n * n).map(|t| t < 2 * n * n).collect(), uses: uses.collect() }
+}
+
+/// A matrix of tiles is factored in place, below its diagonal.
+fn cholesky(n: usize) -> Program {
+    let tile = |i: usize, j: usize| i * (i + 1) / 2 + j;
+    let mut uses = Vec::new();
+    for k in 0..n {
+        uses.push(Use { changes: tile(k, k), reads: vec![], replaces: false });
+        for i in k + 1..n {
+            uses.push(Use { changes: tile(i, k), reads: vec![tile(k, k)], replaces: false });
+        }
+        for i in k + 1..n {
+            for j in k + 1..=i {
+                uses.push(Use { changes: tile(i, j), reads: vec![tile(i, k), tile(j, k)], replaces: false });
+            }
+        }
+    }
+    Program { name: "cholesky", given: vec![true; n * (n + 1) / 2], uses }
+}
+
+/// Each step makes every tile of one half of the other half's tile and its neighbours.
+fn stencil(n: usize, steps: usize) -> Program {
+    let uses = (0..steps * n).map(|at| {
+        let (step, i) = (at / n, at % n);
+        let (from, to) = (step % 2 * n, (step + 1) % 2 * n);
+        let reads = (i.saturating_sub(1)..(i + 2).min(n)).map(|i| from + i).collect();
+        Use { changes: to + i, reads, replaces: true }
+    });
+    Program { name: "stencil", given: (0..2 * n).map(|t| t < n).collect(), uses: uses.collect() }
+}
+
+/// All tiles are changed one after another, again and again: what was not used for longest is always what is wanted next.
+fn cyclic(n: usize, rounds: usize) -> Program {
+    let uses = (0..rounds * n).map(|at| Use { changes: at % n, reads: vec![], replaces: false });
+    Program { name: "cyclic", given: vec![true; n], uses: uses.collect() }
+}
+
+fn random(n: usize, groups: usize, seed: u64) -> Program {
+    let mut rng = Rng::new(seed);
+    let uses = (0..groups).map(|_| {
+        let changes = rng.below(n);
+        let others: Vec<usize> = (0..n).filter(|t| *t != changes).collect();
+        let mut reads: Vec<usize> = (0..rng.below(3)).map(|_| others[rng.below(others.len())]).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        Use { changes, reads, replaces: rng.chance(20) }
+    });
+    let uses = uses.collect();
+    Program { name: "random", given: (0..n).map(|t| t % 3 != 2).collect(), uses }
+}
+
+/// The fewest copies of tiles, there and back, with which a device that has room for so many can run the groups in their order: of all
+/// sets of tiles that may be there, with those that the host does not have, the cheapest way to each.
+///
+/// A tile comes when it is needed, which is never dearer. What is given up and was changed is copied to the host, unless
+/// it is replaced before anybody reads it.
+fn fewest_copies(program: &Program, room: usize) -> usize {
+    let given = program.given.iter().enumerate().filter(|(_, given)| **given);
+    let mut written: u32 = given.fold(0, |set, (t, _)| set | 1 << t);
+    // What is there, and what of it the host does not have.
+    let mut ways: HashMap<(u32, u32), usize> = HashMap::from([((0, 0), 0)]);
+    for (at, used) in program.uses.iter().enumerate() {
+        let needed: u32 = used.tiles().fold(0, |set, t| set | 1 << t);
+        let replaced = if used.replaces { 1 << used.changes } else { 0 };
+        let mut next: HashMap<(u32, u32), usize> = HashMap::new();
+        for ((there, changed), cost) in ways {
+            let come = (needed & !there & written & !replaced).count_ones() as usize;
+            let all = there | needed;
+            let too_many = (all.count_ones() as usize).saturating_sub(room);
+            for gone in subsets(there & !needed, too_many) {
+                let is_saved = |t: &usize| gone & changed & 1 << t != 0 && !program.is_dead(*t, at);
+                let saved = (0..program.tiles()).filter(is_saved).count();
+                let left = (all & !gone, changed & !gone | 1 << used.changes);
+                let best = next.entry(left).or_insert(usize::MAX);
+                *best = (*best).min(cost + come + saved);
+            }
+        }
+        written |= 1 << used.changes;
+        ways = next;
+    }
+    ways.into_values().min().unwrap()
+}
+
+/// All subsets of so many members.
+fn subsets(set: u32, members: usize) -> Vec<u32> {
+    if members == 0 {
+        return vec![0];
+    }
+    let mut all = Vec::new();
+    let mut rest = set;
+    while rest != 0 {
+        let first = rest & rest.wrapping_neg();
+        rest &= !first;
+        all.extend(subsets(rest, members - 1).into_iter().map(|subset| subset | first));
+    }
+    all
+}
+
+/// Submits all groups of a program before any runs, lets everything go on, and checks what they have left.
+fn run(program: &Program, builder: FaultyBuilder, room: usize) -> Stats {
+    let rig = evictable(builder);
+    let queue = rig.queue(0);
+    leave_room_for(&rig, room);
+    let tile = |(t, given): (usize, &bool)| match given {
+        true => Buffer::from((0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect::<Vec<u32>>()),
+        false => Buffer::new(BYTES / 4),
+    };
+    let tiles: Vec<Buffer<u32>> = program.given.iter().enumerate().map(tile).collect();
+    let mut events = Vec::new();
+    for (k, used) in program.uses.iter().enumerate() {
+        let k = k as u32;
+        events.push(group(&queue, &tiles, used, k));
+    }
+    rig.settle();
+    for (k, event) in events.iter().enumerate() {
+        assert!(outcome(event).is_ok(), "{}, group {k}: {:?}", program.name, outcome(event));
+    }
+    let stats = rig.runtime.stats();
+    for (t, (tile, expected)) in tiles.iter().zip(program.results()).enumerate() {
+        assert_eq!(rig.values(tile), expected, "{}, tile {t}", program.name);
+    }
+    drop((queue, tiles, events));
+    rig.end();
+    stats
+}
+
+/// The commands of one group: what they make of the tiles is what [`Program::results`] says.
+fn group(queue: &Queue, tiles: &[Buffer<u32>], used: &Use, k: u32) -> Event {
+    let x = &tiles[used.changes];
+    let submitted = queue.submit(|cg| {
+        let to = |kernel: &Kernel| match used.replaces {
+            true => KernelCall::new(kernel).buffer(cg.overwrite(x)),
+            false => KernelCall::new(kernel).buffer(cg.read_write(x)),
+        };
+        if used.replaces {
+            cg.parallel_for(x.len(), to(&SET).value(k))?;
+        }
+        for &read in &used.reads {
+            cg.parallel_for(x.len(), to(&BLEND).buffer(cg.read(&tiles[read])).value(k))?;
+        }
+        if used.reads.is_empty() && !used.replaces {
+            cg.parallel_for(x.len(), to(&STEP).value(k))?;
+        }
+        Ok(())
+    });
+    submitted.unwrap()
+}
+
+fn copies(stats: &Stats) -> usize {
+    stats.bytes_moved as usize / BYTES
+}
+
+/// Bytes that are moved, beside the fewest with which the groups could run in their order.
+#[test]
+fn what_is_moved_is_near_the_least_there_is() {
+    let programs = [
+        (matmul(2), 1.1),
+        (cholesky(4), 1.1),
+        (stencil(6, 5), 1.1),
+        (cyclic(10, 5), 1.15),
+        (random(11, 80, 3), 1.1),
+    ];
+    for (program, most) in &programs {
+        let tiles = program.tiles();
+        for room in [tiles, tiles * 10 / 11, tiles / 2, tiles / 4] {
+            let room = room.max(program.uses.iter().map(|used| used.tiles().count()).max().unwrap());
+            let moved = copies(&run(program, Faulty::builder().lanes(1), room));
+            let least = fewest_copies(program, room);
+            println!("{}: {tiles} tiles, room for {room}: {moved} copies, {least} at least", program.name);
+            assert!(
+                moved as f64 <= least as f64 * most,
+                "{}, room for {room}: {moved}, {least}",
+                program.name
+            );
+        }
+    }
+}
