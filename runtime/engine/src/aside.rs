@@ -52,6 +52,8 @@ pub(super) struct Aside<S: Shell> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Leaving,
+    /// Nothing new runs with it, and what does has not ended.
+    Closing,
     /// A copy to the heap has failed: it is as it was, as soon as the steps back have ended.
     Staying,
     Away,
@@ -145,10 +147,17 @@ pub enum Room {
 struct Users {
     /// The first of those that have not been fed, if there is any: its place in the order, and what it does.
     next: Option<(u64, Does)>,
-    /// Somebody uses it now.
-    in_use: bool,
-    /// A copy has its staging, which it would hold while the root is away.
+    /// A lane has it, or is about to.
+    in_flight: bool,
+    /// The host uses it, or a copy has its staging, which it would hold while the root is away.
     is_fixed: bool,
+}
+
+impl Users {
+    /// What is there is replaced next, and need neither be saved nor come back.
+    fn replaces(&self) -> bool {
+        self.next.is_some_and(|(_, does)| does == Does::Replaces)
+    }
 }
 
 /// What is to move: to the heap, and back again.
@@ -202,36 +211,63 @@ impl<S: Shell> Engine<S> {
     /// Makes room in a device's memory for a root that waits for some, if it is its turn, by setting another root aside.
     pub fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<S>) -> Room {
         let Some((is_held, mine)) = self.urgency(root, memory) else { return Room::None };
-        if self.is_being_emptied(memory) {
-            return Room::Later;
-        }
         let users = self.users_of_roots_in(memory);
+        if let Some(room) = self.empty_what_is_replaced(memory, mine, &users, turn) {
+            return room;
+        }
+        let best = self.farthest(memory, &users, |next| next > mine);
         let first = users.values().filter_map(|users| users.next).map(|(submitted, _)| submitted).min();
         if first.is_none_or(|first| mine <= first) {
-            let best = self.farthest(memory, &users, |next| next > mine);
+            // What is used for the last time costs nothing, or once: that is waited for.
+            let is_last = |(root, users): (&RootId, &Users)| {
+                users.in_flight && users.next.is_none() && self.roots[*root].home.is_none()
+            };
+            if users.iter().any(is_last) {
+                return Room::Later;
+            }
             if let Some((found, users)) = best {
-                return if users.in_use { Room::Later } else { self.set_aside(found, memory, users, turn) };
+                return self.set_aside(found, memory, users, turn);
             }
         }
         // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run.
         let other = self.farthest(memory, &users, |next| next != mine);
         match other {
             None => Room::None,
-            Some((_, users)) if users.in_use || is_held || self.is_busy(memory) => Room::Later,
+            Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
             // The first of all waits for the program, or for one that does.
             Some((found, users)) => self.set_aside(found, memory, users, turn),
         }
+    }
+
+    /// What is replaced next costs nothing, so all of it is emptied, whoever's turn it is: groups behind the one that lacks room would write
+    /// it, and what they have written takes up room that the others need first. Says how far that has come, if anything is
+    /// being emptied.
+    fn empty_what_is_replaced(
+        &mut self,
+        memory: MemoryId,
+        mine: u64,
+        users: &HashMap<RootId, Users>,
+        turn: &mut Turn<S>,
+    ) -> Option<Room> {
+        let mut room = self.is_being_emptied(memory).then_some(Room::Later);
+        while let Some((found, users)) =
+            self.farthest(memory, users, |next| next > mine).filter(|(_, users)| users.replaces())
+        {
+            let made = self.set_aside(found, memory, users, turn);
+            room = if room == Some(Room::Freed) { room } else { Some(made) };
+        }
+        room
     }
 
     fn is_being_emptied(&self, memory: MemoryId) -> bool {
         let is_leaving = |root: RootId| {
             let slots = self.roots.get(root).into_iter().flat_map(|root| &root.slots);
             slots.filter(|(of, _)| *of == memory).any(|(_, slot)| match slot {
-                Slot::Aside(aside) => aside.phase == Phase::Leaving,
+                Slot::Aside(aside) => matches!(aside.phase, Phase::Closing | Phase::Leaving),
                 Slot::Pending(_) | Slot::Ready(_) => false,
             })
         };
-        self.aside.values().any(|(root, of)| *of == memory && is_leaving(*root))
+        self.aside.values().chain(&self.closing_slots).any(|(root, of)| *of == memory && is_leaving(*root))
     }
 
     /// Who uses which root in a memory, of those that have not ended.
@@ -239,7 +275,7 @@ impl<S: Shell> Engine<S> {
         let mut found: HashMap<RootId, Users> = HashMap::new();
         for (id, node) in self.nodes.iter() {
             for used in node.uses.iter().filter(|used| used.memory == memory) {
-                let none = Users { next: None, in_use: false, is_fixed: false };
+                let none = Users { next: None, in_flight: false, is_fixed: false };
                 let users = found.entry(used.root).or_insert(none);
                 match node.state {
                     // What fails does not need it.
@@ -249,7 +285,8 @@ impl<S: Shell> Engine<S> {
                         users.next = if is_next { Some((node.submitted, used.does)) } else { users.next };
                         users.is_fixed |= self.is_staged(id, node);
                     }
-                    _ => users.in_use = true,
+                    State::Running => users.is_fixed = true,
+                    _ => users.in_flight = true,
                 }
             }
         }
@@ -265,16 +302,21 @@ impl<S: Shell> Engine<S> {
     ) -> Option<(RootId, Users)> {
         let candidates = users.iter().filter(|(_, users)| users.next.is_some_and(|(next, _)| may_go(next)));
         let mut candidates: Vec<(RootId, Users)> = candidates.map(|(root, users)| (*root, *users)).collect();
-        candidates.sort_unstable_by_key(|(root, users)| (users.next.map(|(next, _)| next), root.sort_key()));
+        let rank = |users: &Users| (users.replaces(), users.next.map(|(next, _)| next));
+        candidates.sort_unstable_by_key(|(root, users)| (rank(users), root.sort_key()));
         // The rest of the question takes longer, and most often the first is the answer.
         candidates.into_iter().rev().find(|(root, users)| self.may_be_set_aside(*root, memory, users))
     }
 
     fn may_be_set_aside(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
+        self.roots[id].allocation(memory).is_some() && self.may_leave(id, memory, users)
+    }
+
+    fn may_leave(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
         let root = &self.roots[id];
         let is_plain =
             root.home.is_none() && root.stuck.is_none() && !root.shows_others() && !root.copies.stay;
-        if users.is_fixed || !is_plain || memory == HEAP || root.allocation(memory).is_none() {
+        if users.is_fixed || !is_plain || memory == HEAP {
             return false;
         }
         // A version that is in the heap, and has not come here, may be newer than what those use who wait here. Of that one this is the
@@ -283,29 +325,61 @@ impl<S: Shell> Engine<S> {
         let is_older = |segment: &Segment<S::Cause>| {
             segment.is_current_in(HEAP) && !segment.has_come_to(memory, is_live)
         };
-        let replaces = users.next.is_some_and(|(_, does)| does == Does::Replaces);
-        (replaces || !root.segments.iter().any(is_older))
+        (users.replaces() || !root.segments.iter().any(is_older))
             && self.lost_with(memory).is_none()
             && !self.users_in(HEAP).any(|used| used.root == id)
     }
 
+    /// From here on nothing new runs with a root's memory. What does is waited for.
     fn set_aside(&mut self, root: RootId, memory: MemoryId, users: Users, turn: &mut Turn<S>) -> Room {
-        let Some((submitted, does)) = users.next else { return Room::None };
-        let cargo = self.cargo(root, memory, does);
         let slots = &mut self.roots[root].slots;
         let Some(at) = slots.iter().position(|(of, _)| *of == memory) else { return Room::None };
         let Slot::Ready(allocation) = slots.swap_remove(at).1 else { return Room::None };
-        let waiting = self.hold_users(root, memory);
+        let (waiting, left) = self.hold_users(root, memory);
         let aside = Aside {
             memory: Some(allocation),
             waiting,
-            phase: Phase::Leaving,
-            left: 0,
+            phase: Phase::Closing,
+            left,
             back: SmallVec::new(),
             failed: None,
             is_lost: false,
         };
         self.roots[root].slots.push((memory, Slot::Aside(Box::new(aside))));
+        if users.in_flight {
+            self.closing_slots.push((root, memory));
+            return Room::Begun;
+        }
+        self.leave(root, memory, turn);
+        match self.aside_mut(root, memory).is_some_and(|aside| aside.is_away()) {
+            true => Room::Freed,
+            false => Room::Begun,
+        }
+    }
+
+    /// A user of a root in a memory that is being closed has settled.
+    #[cold]
+    pub(super) fn closing_user_ended(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
+        let Some(aside) = self.aside_mut(root, memory) else { return };
+        aside.left -= 1;
+        if aside.left > 0 {
+            return;
+        }
+        self.closing_slots.retain(|of| *of != (root, memory));
+        let users = self.users_of_roots_in(memory).get(&root).copied();
+        match users.is_some_and(|users| self.may_leave(root, memory, &users)) {
+            true => self.leave(root, memory, turn),
+            // Somebody has come meanwhile who wants it elsewhere.
+            false => self.is_back(root, memory, turn),
+        }
+    }
+
+    /// Nobody uses a root's memory now: what it holds is copied to the heap, as far as that does not have it and somebody wants it, and the
+    /// way back is planned.
+    fn leave(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
+        let users = self.users_of_roots_in(memory).get(&root).copied();
+        let (submitted, does) = users.and_then(|users| users.next).unwrap_or((self.submitted, Does::Reads));
+        let cargo = self.cargo(root, memory, does);
         let out = self.move_all(root, (memory, HEAP), &cargo.out, turn);
         self.note_what_the_heap_has(root, memory, &cargo.out);
         let before = std::mem::replace(&mut self.submitted, submitted);
@@ -314,23 +388,25 @@ impl<S: Shell> Engine<S> {
         self.submitted = before;
         let last_steps = out.iter().chain(&back).map(|(_, last)| *last);
         self.aside.extend(last_steps.map(|last| (last, (root, memory))));
-        if let Some(aside) = self.aside_mut(root, memory) {
-            aside.left = out.len() as u32;
-            aside.back = back.into_iter().map(|(first, _)| first).collect();
-        }
+        let Some(aside) = self.aside_mut(root, memory) else { return };
+        aside.phase = Phase::Leaving;
+        aside.left = out.len() as u32;
+        aside.back = back.into_iter().map(|(first, _)| first).collect();
         if out.is_empty() {
             self.goes_away(root, memory, turn);
-            return Room::Freed;
         }
-        Room::Begun
     }
 
-    /// Has all users of a root in a memory wait for its slot. None of them has been fed.
-    fn hold_users(&mut self, root: RootId, memory: MemoryId) -> u32 {
+    /// Has all users of a root in a memory wait for its slot that have not been queued. Returns their list, and how many uses the others
+    /// make of it.
+    fn hold_users(&mut self, root: RootId, memory: MemoryId) -> (u32, u32) {
         let is_meant = |used: &&Use| used.root == root && used.memory == memory;
         let count = |(id, node): (NodeId, &Node<S>)| (id, node.uses.iter().filter(is_meant).count());
+        let (gated, others): (Vec<(NodeId, &Node<S>)>, Vec<_>) =
+            self.nodes.iter().partition(|(_, node)| node.state == State::Gated);
+        let left: usize = others.into_iter().map(|user| count(user).1).sum();
         let mut users: Vec<(NodeId, usize)> =
-            self.nodes.iter().map(count).filter(|(_, uses)| *uses > 0).collect();
+            gated.into_iter().map(count).filter(|(_, uses)| *uses > 0).collect();
         // What would bring something there takes no staging before.
         let brings = |second: &NodeId| {
             self.nodes[*second].uses.iter().any(|used| is_meant(&used) && used.does.writes())
@@ -342,7 +418,7 @@ impl<S: Shell> Engine<S> {
             (0..uses).for_each(|_| push(&mut self.edges, &mut waiting, id, GATE));
             self.nodes[id].gates += uses as u32;
         }
-        waiting
+        (waiting, left as u32)
     }
 
     /// Which boxes the heap has to take in, and which have to come back from there.
@@ -456,7 +532,7 @@ impl<S: Shell> Engine<S> {
                 // At once, so that their owners know; those that come later find it when the last step has ended.
                 match phase {
                     Phase::Arriving => self.doom_list(waiting, &cause, turn),
-                    Phase::Leaving | Phase::Staying | Phase::Away => {}
+                    Phase::Closing | Phase::Leaving | Phase::Staying | Phase::Away => {}
                 }
                 turn.causes.push(cause);
             }
@@ -465,7 +541,9 @@ impl<S: Shell> Engine<S> {
         match phase {
             _ if left > 0 => {}
             Phase::Leaving => self.has_left(root, memory, turn),
-            Phase::Staying | Phase::Away | Phase::Arriving => self.is_back(root, memory, turn),
+            Phase::Closing | Phase::Staying | Phase::Away | Phase::Arriving => {
+                self.is_back(root, memory, turn)
+            }
         }
     }
 
@@ -538,6 +616,7 @@ impl<S: Shell> Engine<S> {
         let Slot::Aside(aside) = entry.slots.swap_remove(at).1 else { return };
         let Aside { memory: made, waiting, phase, failed, is_lost, .. } = *aside;
         let stays = phase == Phase::Staying;
+        // What has not left is as it was.
         match made {
             Some(made) if stays || failed.is_none() => {
                 entry.slots.push((memory, Slot::Ready(made)));
@@ -609,7 +688,7 @@ impl<S: Shell> Engine<S> {
     pub fn could_be_set_aside(&self, memory: MemoryId) -> Vec<RootId> {
         let users = self.users_of_roots_in(memory);
         let may = |(root, users): &(&RootId, &Users)| {
-            !users.in_use && users.next.is_some() && self.may_be_set_aside(**root, memory, users)
+            !users.in_flight && users.next.is_some() && self.may_be_set_aside(**root, memory, users)
         };
         let mut roots: Vec<RootId> = users.iter().filter(may).map(|(root, _)| *root).collect();
         roots.sort_unstable_by_key(|root| root.sort_key());

@@ -207,6 +207,8 @@ pub struct Engine<S: Shell> {
     submitted: u64,
     /// Steps of roots that are set aside or come back, each with the root and the memory that it is about.
     aside: HashMap<NodeId, (RootId, MemoryId)>,
+    /// Roots with which nothing new runs in a memory, until what does has ended.
+    closing_slots: Vec<(RootId, MemoryId)>,
     /// A spare list for the predecessors of the node that is being planned.
     scratch: Option<Box<preds::Preds>>,
     /// Nodes that became ready but will not run: to be ended before the turn is over.
@@ -255,6 +257,7 @@ impl<S: Shell> Engine<S> {
             ticks: 0,
             submitted: 0,
             aside: HashMap::new(),
+            closing_slots: Vec::new(),
             scratch: None,
             pending: Vec::new(),
             unstaged: HashMap::new(),

@@ -3,6 +3,7 @@
 use slab::Slab;
 use smallvec::SmallVec;
 
+use super::ids::MemoryId;
 use super::links::{DATA, EVENT, NONE};
 use super::node::Does;
 use super::segments::{Content, Replica};
@@ -80,7 +81,7 @@ impl<S: Shell> Engine<S> {
         self.release_readers(id, ended);
         let (is_done, failed) = (outcome == Outcome::Done, self.why_aside_failed(id, &outcome));
         let realm = self.realm(place);
-        let Engine { nodes, roots, read_sets, .. } = self;
+        let Engine { nodes, roots, read_sets, closing_slots, .. } = self;
         let Some(node) = nodes.vacate(id) else { return };
         // Proxies are fired last, when no table shows this node any more: firing one may open guards in this
         // very turn.
@@ -96,7 +97,11 @@ impl<S: Shell> Engine<S> {
             turn.settled.push(Settled { node: id, work, commands, outcome, took_down, told });
         }
         let mut released: SmallVec<[RootId; 2]> = SmallVec::new();
+        let mut closing: SmallVec<[(RootId, MemoryId); 2]> = SmallVec::new();
         for &Use { root, memory, does } in &node.uses {
+            if closing_slots.contains(&(root, memory)) {
+                closing.push((root, memory));
+            }
             let entry = &mut roots[root];
             entry.users -= 1;
             if does.writes() {
@@ -114,6 +119,7 @@ impl<S: Shell> Engine<S> {
         for proxy in fired {
             self.fire(proxy, turn);
         }
+        closing.into_iter().for_each(|(root, memory)| self.closing_user_ended(root, memory, turn));
         if !self.aside.is_empty() {
             self.aside_step_ended(id, failed, turn);
         }

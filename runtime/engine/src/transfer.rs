@@ -247,9 +247,11 @@ impl<S: Shell> Engine<S> {
         turn: &mut Turn<S>,
     ) -> u32 {
         let Load { whole, segments, inside, passage } = load;
-        let root = whole.root;
+        let (root, zeroed) = (whole.root, self.memories[memory.0 as usize].traits.zeroed);
         let does = match whole.from {
             _ if !mode.writes() => Does::Reads,
+            // Where fresh memory is zeroed, what lies beside the box holds zeros that somebody may count on, and the heap may not.
+            HEAP if zeroed && whole.bounds != self.roots[root].extent => Does::Writes,
             HEAP => Does::CopiesHeap(self.roots[root].copies.writers_in_heap),
             from => Does::Copies(from),
         };
