@@ -43,7 +43,7 @@ impl<S: Shell> Engine<S> {
         self.memories[HEAP.0 as usize].slots -= 1;
         match entry.slots.swap_remove(at).1 {
             Slot::Ready(memory) => Some(memory),
-            Slot::Pending(_) | Slot::Aside(_) => None,
+            Slot::Pending(_) | Slot::Swapped(_) => None,
         }
     }
 

@@ -36,7 +36,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod aside;
 mod boxes;
 mod edges;
 mod evict;
@@ -60,6 +59,7 @@ mod segments;
 mod settle;
 mod stall;
 mod steps;
+mod swap;
 mod transfer;
 mod turn;
 mod unused;
@@ -70,7 +70,6 @@ use std::fmt;
 use slab::Slab;
 
 pub use access::{Access, Mode, merge};
-pub use aside::Room;
 pub use boxes::Box3;
 pub use evict::Idle;
 pub use guard::GuardPlan;
@@ -91,6 +90,7 @@ use root::{Root, Slot};
 pub use settle::Cancelled;
 pub use stall::Held;
 pub use steps::{Step, Transfer};
+pub use swap::Room;
 pub use turn::{Allocate, Sentinel, Settled, Staged, Turn};
 
 /// What the engine carries for its owner without looking inside.
@@ -205,8 +205,8 @@ pub struct Engine<S: Shell> {
     ticks: u32,
     /// How many groups and guards were planned.
     submitted: u64,
-    /// Steps of roots that are set aside or come back, each with the root and the memory that it is about.
-    aside: HashMap<NodeId, (RootId, MemoryId)>,
+    /// Steps of roots that are swapped out or come back, each with the root and the memory that it is about.
+    swaps: HashMap<NodeId, (RootId, MemoryId)>,
     /// Roots with which nothing new runs in a memory, until what does has ended.
     closing_slots: Vec<(RootId, MemoryId)>,
     /// A spare list for the predecessors of the node that is being planned.
@@ -256,7 +256,7 @@ impl<S: Shell> Engine<S> {
             tally: Tally::default(),
             ticks: 0,
             submitted: 0,
-            aside: HashMap::new(),
+            swaps: HashMap::new(),
             closing_slots: Vec::new(),
             scratch: None,
             pending: Vec::new(),

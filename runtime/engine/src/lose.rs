@@ -176,8 +176,8 @@ impl<S: Shell> Engine<S> {
             for at in (0..root.slots.len()).rev() {
                 let gone_memory = root.slots[at].0;
                 if gone.memories.contains(&gone_memory)
-                    && let Slot::Aside(aside) = &mut root.slots[at].1
-                    && let Some(memory) = aside.take_lost()
+                    && let Slot::Swapped(swap) = &mut root.slots[at].1
+                    && let Some(memory) = swap.take_lost()
                 {
                     lost.push(Lost { root: id, memory: gone_memory, pinned_by: None, allocation: memory });
                 }

@@ -21,6 +21,7 @@ use super::machine::Memory;
 use super::node::Does;
 use super::preds::Preds;
 use super::segments::Content;
+use super::transfer::Passage;
 use super::{Access, End, Engine, Mode, NodeId, Place, RootId, Shell, Step, Transfer, Turn};
 
 impl<S: Shell> Engine<S> {
@@ -56,6 +57,7 @@ impl<S: Shell> Engine<S> {
         let id = self.transfer_node(
             Place::Device(device),
             Transfer { root, from: home, to: home, bounds, bytes: 0, step },
+            Passage::default(),
         );
         (self.nodes[id].hands_over, self.nodes[id].wants_copy_lane) = (true, false);
         let user =

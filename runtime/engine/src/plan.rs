@@ -364,7 +364,7 @@ impl<S: Shell> Engine<S> {
         };
         let waiting = match &mut entry.slots[at].1 {
             Slot::Pending(waiting) => waiting,
-            Slot::Aside(aside) => &mut aside.waiting,
+            Slot::Swapped(swap) => &mut swap.waiting,
             Slot::Ready(_) => return 0,
         };
         links::push(&mut self.edges, waiting, id, links::GATE);
@@ -394,7 +394,7 @@ impl<S: Shell> Engine<S> {
                 Err(cause) => turn.causes.push(cause),
             };
         };
-        if matches!(entry.slots[at].1, Slot::Aside(_)) {
+        if matches!(entry.slots[at].1, Slot::Swapped(_)) {
             return self.comes_back(root, memory, made, turn);
         }
         // The context that was to pin it has been given up meanwhile, and other memory was asked for in its place. This is late.

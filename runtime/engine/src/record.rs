@@ -15,6 +15,8 @@ pub enum Recorded {
     Guard,
     /// A step of a transfer.
     Transfer(Transfer),
+    /// A step of one that takes data out of a memory for a while, or back.
+    Swap(Transfer),
 }
 
 /// All nodes in the order of planning, and all edges between them, lane order left out.

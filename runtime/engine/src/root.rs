@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::aside::{Aside, Copies};
 use super::boxes::Box3;
 use super::ids::MemoryId;
 use super::pinned::Pinned;
 use super::segments::Segments;
+use super::swap::{Copies, Swap};
 use super::{Engine, HEAP, NodeId, RootId, Shell, Turn};
 
 /// An allocation of a root in one memory.
@@ -14,8 +14,8 @@ pub(super) enum Slot<S: Shell> {
     /// Asked for; the edges lead to those that wait.
     Pending(u32),
     Ready(S::Memory),
-    /// What it holds is set aside, or is about to be, or comes back.
-    Aside(Box<Aside<S>>),
+    /// What it holds is swapped out, or is about to be, or comes back.
+    Swapped(Box<Swap<S>>),
 }
 
 impl<S: Shell> Slot<S> {
@@ -23,7 +23,7 @@ impl<S: Shell> Slot<S> {
     pub(super) fn waiting(&self) -> Option<u32> {
         match self {
             Slot::Pending(waiting) => Some(*waiting),
-            Slot::Aside(aside) => Some(aside.waiting),
+            Slot::Swapped(swap) => Some(swap.waiting),
             Slot::Ready(_) => None,
         }
     }
@@ -32,7 +32,7 @@ impl<S: Shell> Slot<S> {
     pub(super) fn is_without_room(&self) -> bool {
         match self {
             Slot::Pending(_) => true,
-            Slot::Aside(aside) => aside.is_away(),
+            Slot::Swapped(swap) => swap.is_away(),
             Slot::Ready(_) => false,
         }
     }
@@ -130,7 +130,7 @@ impl<S: Shell> Root<S> {
     pub(super) fn memory_in(&self, memory: MemoryId) -> Option<&S::Memory> {
         self.slots.iter().find_map(|(m, slot)| match slot {
             Slot::Ready(found) if *m == memory => Some(found),
-            Slot::Aside(aside) if *m == memory => aside.memory.as_ref(),
+            Slot::Swapped(swap) if *m == memory => swap.memory.as_ref(),
             _ => None,
         })
     }
@@ -204,7 +204,7 @@ impl<S: Shell> Engine<S> {
                     Slot::Ready(allocation) => turn.freed.push(allocation),
                     Slot::Pending(_) => {}
                     // Its steps and those that wait for it are users.
-                    Slot::Aside(aside) => turn.freed.extend(aside.memory),
+                    Slot::Swapped(swap) => turn.freed.extend(swap.memory),
                 }
             }
             self.look_for_unused(turn);

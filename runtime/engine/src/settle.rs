@@ -79,7 +79,7 @@ impl<S: Shell> Engine<S> {
             self.end_guard(id, outcome == Outcome::Done);
         }
         self.release_readers(id, ended);
-        let (is_done, failed) = (outcome == Outcome::Done, self.why_aside_failed(id, &outcome));
+        let (is_done, failed) = (outcome == Outcome::Done, self.why_swap_failed(id, &outcome));
         let realm = self.realm(place);
         let Engine { nodes, roots, read_sets, closing_slots, .. } = self;
         let Some(node) = nodes.vacate(id) else { return };
@@ -120,8 +120,8 @@ impl<S: Shell> Engine<S> {
             self.fire(proxy, turn);
         }
         closing.into_iter().for_each(|(root, memory)| self.closing_user_ended(root, memory, turn));
-        if !self.aside.is_empty() {
-            self.aside_step_ended(id, failed, turn);
+        if !self.swaps.is_empty() {
+            self.swap_step_ended(id, failed, turn);
         }
         if !released.is_empty() {
             released.into_iter().for_each(|root| self.reap_root(root, turn));

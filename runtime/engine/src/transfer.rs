@@ -19,7 +19,7 @@ pub(super) type Steps = SmallVec<[(NodeId, NodeId); 1]>;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Passage {
     /// Memory that only these steps use now.
-    pub(super) aside: Option<MemoryId>,
+    pub(super) swapped: Option<MemoryId>,
     /// Its first steps have one gate more.
     pub(super) is_held: bool,
 }
@@ -92,7 +92,7 @@ impl<S: Shell> Engine<S> {
         let inside = segments.carve(&bounds, &mut self.read_sets);
         let bytes = bounds.volume() * unit;
         let step = Transfer { root, from: memory, to: memory, bounds, bytes, step: Step::Clear };
-        let node = self.transfer_node(Place::Device(device), step);
+        let node = self.transfer_node(Place::Device(device), step, Passage::default());
         let user = User { node, realm: self.realm(Place::Device(device)), memory, kind: Kind::Author };
         let mut preds = Preds::default();
         let mut entry = self.entry(user, &mut preds, turn);
@@ -104,8 +104,8 @@ impl<S: Shell> Engine<S> {
         segments.tidy(&inside, &self.nodes, &mut self.read_sets);
     }
 
-    /// Clears a box in memory that is set aside, once there is any.
-    pub(super) fn clear_aside(
+    /// Clears a box in memory that is swapped out, once there is any.
+    pub(super) fn clear_swapped(
         &mut self,
         root: RootId,
         memory: MemoryId,
@@ -117,8 +117,9 @@ impl<S: Shell> Engine<S> {
         self.tally.clears += 1;
         self.tally.bytes_cleared += bytes as u64;
         let step = Transfer { root, from: memory, to: memory, bounds, bytes, step: Step::Clear };
-        let node = self.transfer_node(Place::Device(device), step);
-        self.use_aside(node, Use { root, memory, does: Does::Writes });
+        let passage = Passage { swapped: Some(memory), is_held: true };
+        let node = self.transfer_node(Place::Device(device), step, passage);
+        self.use_swapped(node, Use { root, memory, does: Does::Writes });
         self.attach(node, &mut Preds::default(), 1, turn);
         Some((node, node))
     }
@@ -168,9 +169,9 @@ impl<S: Shell> Engine<S> {
         steps
     }
 
-    /// Moves a box between the heap and memory that is set aside: emptied, or filled again. Nobody else uses that memory meanwhile, so
+    /// Moves a box between the heap and memory that is swapped out: emptied, or filled again. Nobody else uses that memory meanwhile, so
     /// it is not entered there. Returns none where nothing leads from one to the other.
-    pub(super) fn move_aside(
+    pub(super) fn swap_box(
         &mut self,
         segments: &mut Segments<S::Cause>,
         whole: Transfer,
@@ -195,12 +196,12 @@ impl<S: Shell> Engine<S> {
         let step = |step| Transfer { step, ..whole };
         let (reader, writer) = match *route {
             Route::Direct(device) => {
-                let node = self.transfer_node(Place::Device(device), step(Step::Direct));
+                let node = self.transfer_node(Place::Device(device), step(Step::Direct), passage);
                 (node, node)
             }
             Route::Staged { from, to } => {
-                let download = self.transfer_node(from, step(Step::Download));
-                let upload = self.transfer_node(to, step(Step::Upload));
+                let download = self.transfer_node(from, step(Step::Download), passage);
+                let upload = self.transfer_node(to, step(Step::Upload), passage);
                 (download, upload)
             }
         };
@@ -214,7 +215,7 @@ impl<S: Shell> Engine<S> {
             // So the edge between them orders nothing, and needs neither wait nor proxy; it carries failure, and
             // keeps the upload from settling before the download has.
             // Nor does it hold staging while there is no memory for what it brings: to make room others may need some.
-            if passage.aside != Some(whole.to) && self.roots[whole.root].allocation(whole.to).is_none() {
+            if passage.swapped != Some(whole.to) && self.roots[whole.root].allocation(whole.to).is_none() {
                 gates += self.await_memory(reader, whole.root, whole.to, turn);
             }
             (self.nodes[reader].is_half, self.nodes[writer].is_half) = (true, true);
@@ -255,8 +256,8 @@ impl<S: Shell> Engine<S> {
             HEAP => Does::CopiesHeap(self.roots[root].copies.writers_in_heap),
             from => Does::Copies(from),
         };
-        if passage.aside == Some(memory) {
-            self.use_aside(node, Use { root, memory, does });
+        if passage.swapped == Some(memory) {
+            self.use_swapped(node, Use { root, memory, does });
             return 0;
         }
         let realm = self.realm(self.nodes[node].place);
@@ -280,7 +281,7 @@ impl<S: Shell> Engine<S> {
         turn.staged.push(Staged { download: id, upload, moves });
     }
 
-    pub(super) fn transfer_node(&mut self, place: Place, step: Transfer) -> NodeId {
+    pub(super) fn transfer_node(&mut self, place: Place, step: Transfer, passage: Passage) -> NodeId {
         let id = self.fresh_node(place, |_| S::transfer(step));
         // A small copy into the memory of the lane's own device goes to the lane of its reader: that saves a
         // wait between lanes, and both are fed in one go. A copy out of that memory should not queue behind
@@ -289,7 +290,13 @@ impl<S: Shell> Engine<S> {
         let small = step.bounds.volume() * self.roots[step.root].unit <= self.small_copy;
         let node = &mut self.nodes[id];
         (node.is_transfer, node.wants_copy_lane) = (true, !(small && comes));
-        self.note_node(id, Recorded::Transfer(step));
+        self.note_node(
+            id,
+            match passage.swapped {
+                None => Recorded::Transfer(step),
+                Some(_) => Recorded::Swap(step),
+            },
+        );
         id
     }
 }

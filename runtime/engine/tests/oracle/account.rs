@@ -2,11 +2,11 @@
 //! come after whom (decision 4), fail with whom (decision 3), and move what (decision 5). Nothing is shared with the
 //! engine but its answers.
 
-mod aside;
 mod copies;
 mod ends;
 mod evicted;
 mod guards;
+mod swap;
 
 use windlass_engine::{Allocate, HEAP, Outcome, Step, Transfer};
 

@@ -1,12 +1,14 @@
 //! Runs a program: submits it to the engine, and plays shell, drivers, devices and host, in a random order that obeys
 //! only what the engine enforces.
 
-mod aside;
 mod end;
 mod evict;
 mod host;
 mod lanes;
 mod submit;
+mod swap;
+
+use std::collections::HashMap;
 
 use windlass_engine::{
     Access, After, Allocate, Cancelled, ContextId, Depth, DeviceId, Engine, Fed, GuardPlan, HEAP, Initial,
@@ -215,12 +217,14 @@ pub(super) struct Drive<'a> {
     actions: Vec<Action>,
     /// Says what is evicted; none where nothing is.
     whims: Option<Rng>,
-    /// Says what is set aside; none where nothing is.
-    pub(super) aside: Option<Rng>,
-    /// Roots and memories that are, and the first steps of their way back.
-    away: Vec<((usize, usize), Vec<usize>)>,
+    /// Says what is swapped out; none where nothing is.
+    pub(super) swaps: Option<Rng>,
+    /// Roots on their way out of a memory.
+    leaving: Vec<(usize, usize)>,
+    /// The first steps of their way back.
+    back: HashMap<(usize, usize), Vec<usize>>,
     /// All steps of those moves.
-    steps_aside: Vec<usize>,
+    swap_steps: Vec<usize>,
     pub(super) log: Option<Vec<String>>,
 }
 
@@ -268,9 +272,10 @@ impl<'a> Drive<'a> {
             freed: 0,
             actions: Vec::new(),
             whims: evict::whims(schedule),
-            aside: None,
-            away: Vec::new(),
-            steps_aside: Vec::new(),
+            swaps: None,
+            leaving: Vec::new(),
+            back: HashMap::new(),
+            swap_steps: Vec::new(),
             log: None,
             engine,
         };
@@ -331,6 +336,8 @@ impl<'a> Drive<'a> {
             self.note_stay(at, outcome == Outcome::Done);
             self.account.settled(at, outcome)?;
         }
+        // They were planned behind the ends of those that used the memory.
+        self.take_in_swaps()?;
         for lane in std::mem::take(&mut self.turn.ready_lanes) {
             self.lanes[lane.0 as usize].called = true;
         }
@@ -386,7 +393,7 @@ impl<'a> Drive<'a> {
     /// One thing happens, if anything can.
     fn step(&mut self, planned: usize) -> Result<bool, Fault> {
         self.evict()?;
-        self.set_aside()?;
+        self.swap_out()?;
         self.collect(planned);
         if self.actions.is_empty() {
             return self.sentinel();

@@ -190,15 +190,15 @@ fn random_programs_agree() {
     all(agrees);
 }
 
-/// The same, where roots are set aside at any moment as if others needed the room.
-fn agrees_when_set_aside(seed: u64) -> Result<Stats, Failure> {
+/// The same, where roots are swapped out at any moment, as if others needed the room.
+fn agrees_when_swapped_out(seed: u64) -> Result<Stats, Failure> {
     let mut program = Program::random(seed);
     // How those moves fail is looked at in scripts.
     (program.loss, program.bad_copies) = (None, 0);
     let run = |log: bool| {
         let mut drive = drive::Drive::new(&program, seed);
         drive.account.blind = true;
-        drive.aside = Some(windlass_testkit::Rng::new(mix(seed, 0xa51de)));
+        drive.swaps = Some(windlass_testkit::Rng::new(mix(seed, 0xa51de)));
         drive.log = log.then(Vec::new);
         (guarded(&mut drive), drive.log.take().unwrap_or_default())
     };
@@ -223,6 +223,6 @@ fn programs_agree_on_data_alone() {
 
 /// Where memory is emptied for others and filled again, nobody sees any of it.
 #[test]
-fn programs_agree_when_roots_are_set_aside() {
-    all(agrees_when_set_aside);
+fn programs_agree_when_roots_are_swapped_out() {
+    all(agrees_when_swapped_out);
 }

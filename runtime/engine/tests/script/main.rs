@@ -303,7 +303,8 @@ impl Script {
     fn note_transfers(&mut self) {
         let Some(record) = self.engine.record() else { return };
         for (at, node) in record.nodes.iter().enumerate().skip(self.noted) {
-            if let (Recorded::Transfer(transfer), Some(id)) = (node, record.id(at)) {
+            if let (Recorded::Transfer(transfer) | Recorded::Swap(transfer), Some(id)) = (node, record.id(at))
+            {
                 self.transfers.push((id, *transfer));
             }
         }

@@ -38,7 +38,7 @@ impl Drive<'_> {
         let (r, m) = (root.sort_key().0 as usize, memory.0 as usize);
         let waiting = self.slots[r][m].take().unwrap_or_default();
         let bad = self.is_lost(m) || self.rng.chance(self.program.bad_allocations);
-        let back = self.away.iter().position(|(of, _)| *of == (r, m)).map(|i| self.away.swap_remove(i).1);
+        let back = self.back.remove(&(r, m));
         if back.is_some() {
             self.world.forget(self.program, r, m);
         }

@@ -44,8 +44,10 @@ impl Drive<'_> {
             return Err(Fault::new("a native wait for what has not been recorded"));
         }
         for (root, memory) in self.places(at) {
-            let there = self.engine.allocation(self.roots[root], MemoryId(memory as u32)).is_some();
-            if popped.live && !there && !self.steps_aside.contains(&at) {
+            // What was queued before the memory was closed to others runs with it.
+            let there = self.engine.allocation(self.roots[root], MemoryId(memory as u32)).is_some()
+                || self.leaving.contains(&(root, memory));
+            if popped.live && !there && !self.swap_steps.contains(&at) {
                 return Err(Fault::new(format!("{at} is fed without its memory")));
             }
         }

@@ -146,7 +146,11 @@ impl Drive<'_> {
                 waiting.push(at);
             }
         }
-        let mut asked: Vec<_> = self.turn.allocate.iter().map(|a| (a.root, a.memory)).collect();
+        let left = |root: RootId, memory: MemoryId| {
+            self.leaving.contains(&(root.sort_key().0 as usize, memory.0 as usize))
+        };
+        let asked = self.turn.allocate.iter().map(|a| (a.root, a.memory));
+        let mut asked: Vec<_> = asked.filter(|(root, memory)| !left(*root, *memory)).collect();
         let key = |(r, m): &(RootId, MemoryId)| (r.sort_key(), *m);
         asked.sort_by_key(key);
         expected.sort_by_key(key);

@@ -1,7 +1,7 @@
 //! Memory that is emptied so that others have room, and filled again before its next user runs.
 //!
 //! Who planned to find data in a device's memory counts on it, so it cannot be [given up](Engine::evict) there. But it can be away
-//! for a while: no planned order changes, and no copy becomes stale or current, by what happens here. A root is *set aside* in a memory
+//! for a while: no planned order changes, and no copy becomes stale or current, by what happens here. A root is *swapped out* in a memory
 //! while all of its users there are gated. From then on they wait for the slot, too. First what the heap does not hold is copied
 //! there (the slot is *leaving*); then the memory is freed and asked for again (it is *away*); when it has been made, the data
 //! comes back (it is *arriving*); and then the slot is ready, and its users are let go.
@@ -9,7 +9,7 @@
 //! The heap's own allocation of the root takes the data in, so nobody may count on that meanwhile: a root that has users in the heap
 //! is left alone. What was current in the heap stays there as it is. The rest was stale, and is overwritten. The steps back are
 //! planned together with those to the heap, as readers there: later writers of the heap's copy come behind them, though the
-//! steps may wait for room for long. The steps are not entered in the memory that is set aside itself. Nobody else
+//! steps may wait for room for long. The steps are not entered in the memory that is swapped out itself. Nobody else
 //! touches it until they are over.
 //!
 //! Who gives room to whom goes by the order of submission. A group that waits for room takes it from the root whose next user is the
@@ -33,7 +33,7 @@ use super::{
 };
 
 /// A slot whose data is away, or on its way.
-pub(super) struct Aside<S: Shell> {
+pub(super) struct Swap<S: Shell> {
     /// While there is any.
     pub(super) memory: Option<S::Memory>,
     /// The edges to those that wait for it.
@@ -51,16 +51,17 @@ pub(super) struct Aside<S: Shell> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Leaving,
     /// Nothing new runs with it, and what does has not ended.
     Closing,
+    /// It is copied to the heap.
+    Leaving,
     /// A copy to the heap has failed: it is as it was, as soon as the steps back have ended.
     Staying,
     Away,
     Arriving,
 }
 
-impl<S: Shell> Aside<S> {
+impl<S: Shell> Swap<S> {
     /// There is no memory now, and it waits for room.
     pub(super) fn is_away(&self) -> bool {
         self.phase == Phase::Away
@@ -132,11 +133,11 @@ impl Copies {
 /// What came of a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// A root has been set aside, and its memory is free.
+    /// A root has been swapped out, and its memory is free.
     Freed,
-    /// A root is being set aside.
+    /// A root is being swapped out.
     Begun,
-    /// What is to be set aside is in use, or it is another's turn.
+    /// What is to be swapped out is in use, or it is another's turn.
     Later,
     /// There is nothing that could be.
     None,
@@ -208,14 +209,18 @@ impl<S: Shell> Engine<S> {
         node.is_half && !self.unstaged.iter().any(waits)
     }
 
-    /// Makes room in a device's memory for a root that waits for some, if it is its turn, by setting another root aside.
+    /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out.
     pub fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<S>) -> Room {
         let Some((is_held, mine)) = self.urgency(root, memory) else { return Room::None };
-        let users = self.users_of_roots_in(memory);
-        if let Some(room) = self.empty_what_is_replaced(memory, mine, &users, turn) {
-            return room;
+        if self.is_being_emptied(memory) {
+            return Room::Later;
         }
+        let users = self.users_of_roots_in(memory);
         let best = self.farthest(memory, &users, |next| next > mine);
+        // That costs nothing, whoever's turn it is; later it may have been written again.
+        if let Some((found, users)) = best.filter(|(_, users)| users.replaces()) {
+            return self.swap_out(found, memory, users, turn);
+        }
         let first = users.values().filter_map(|users| users.next).map(|(submitted, _)| submitted).min();
         if first.is_none_or(|first| mine <= first) {
             // What is used for the last time costs nothing, or once: that is waited for.
@@ -226,7 +231,7 @@ impl<S: Shell> Engine<S> {
                 return Room::Later;
             }
             if let Some((found, users)) = best {
-                return self.set_aside(found, memory, users, turn);
+                return self.swap_out(found, memory, users, turn);
             }
         }
         // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run.
@@ -235,39 +240,19 @@ impl<S: Shell> Engine<S> {
             None => Room::None,
             Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
             // The first of all waits for the program, or for one that does.
-            Some((found, users)) => self.set_aside(found, memory, users, turn),
+            Some((found, users)) => self.swap_out(found, memory, users, turn),
         }
-    }
-
-    /// What is replaced next costs nothing, so all of it is emptied, whoever's turn it is: groups behind the one that lacks room would write
-    /// it, and what they have written takes up room that the others need first. Says how far that has come, if anything is
-    /// being emptied.
-    fn empty_what_is_replaced(
-        &mut self,
-        memory: MemoryId,
-        mine: u64,
-        users: &HashMap<RootId, Users>,
-        turn: &mut Turn<S>,
-    ) -> Option<Room> {
-        let mut room = self.is_being_emptied(memory).then_some(Room::Later);
-        while let Some((found, users)) =
-            self.farthest(memory, users, |next| next > mine).filter(|(_, users)| users.replaces())
-        {
-            let made = self.set_aside(found, memory, users, turn);
-            room = if room == Some(Room::Freed) { room } else { Some(made) };
-        }
-        room
     }
 
     fn is_being_emptied(&self, memory: MemoryId) -> bool {
         let is_leaving = |root: RootId| {
             let slots = self.roots.get(root).into_iter().flat_map(|root| &root.slots);
             slots.filter(|(of, _)| *of == memory).any(|(_, slot)| match slot {
-                Slot::Aside(aside) => matches!(aside.phase, Phase::Closing | Phase::Leaving),
+                Slot::Swapped(swap) => matches!(swap.phase, Phase::Closing | Phase::Leaving),
                 Slot::Pending(_) | Slot::Ready(_) => false,
             })
         };
-        self.aside.values().chain(&self.closing_slots).any(|(root, of)| *of == memory && is_leaving(*root))
+        self.swaps.values().chain(&self.closing_slots).any(|(root, of)| *of == memory && is_leaving(*root))
     }
 
     /// Who uses which root in a memory, of those that have not ended.
@@ -281,7 +266,11 @@ impl<S: Shell> Engine<S> {
                     // What fails does not need it.
                     State::Gated if node.end.is_some() => {}
                     State::Gated => {
-                        let is_next = users.next.is_none_or(|(submitted, _)| node.submitted < submitted);
+                        let order = (node.submitted, used.does == Does::Replaces);
+                        let is_next = users.next.is_none_or(|(submitted, does)| {
+                            // Who reads a part of what it replaces does not replace it.
+                            order < (submitted, does == Does::Replaces)
+                        });
                         users.next = if is_next { Some((node.submitted, used.does)) } else { users.next };
                         users.is_fixed |= self.is_staged(id, node);
                     }
@@ -293,7 +282,7 @@ impl<S: Shell> Engine<S> {
         found
     }
 
-    /// Of the roots in a memory that could be set aside, the one whose next user is the farthest behind.
+    /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind.
     fn farthest(
         &self,
         memory: MemoryId,
@@ -305,10 +294,10 @@ impl<S: Shell> Engine<S> {
         let rank = |users: &Users| (users.replaces(), users.next.map(|(next, _)| next));
         candidates.sort_unstable_by_key(|(root, users)| (rank(users), root.sort_key()));
         // The rest of the question takes longer, and most often the first is the answer.
-        candidates.into_iter().rev().find(|(root, users)| self.may_be_set_aside(*root, memory, users))
+        candidates.into_iter().rev().find(|(root, users)| self.may_be_swapped_out(*root, memory, users))
     }
 
-    fn may_be_set_aside(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
+    fn may_be_swapped_out(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
         self.roots[id].allocation(memory).is_some() && self.may_leave(id, memory, users)
     }
 
@@ -331,12 +320,12 @@ impl<S: Shell> Engine<S> {
     }
 
     /// From here on nothing new runs with a root's memory. What does is waited for.
-    fn set_aside(&mut self, root: RootId, memory: MemoryId, users: Users, turn: &mut Turn<S>) -> Room {
+    fn swap_out(&mut self, root: RootId, memory: MemoryId, users: Users, turn: &mut Turn<S>) -> Room {
         let slots = &mut self.roots[root].slots;
         let Some(at) = slots.iter().position(|(of, _)| *of == memory) else { return Room::None };
         let Slot::Ready(allocation) = slots.swap_remove(at).1 else { return Room::None };
         let (waiting, left) = self.hold_users(root, memory);
-        let aside = Aside {
+        let swap = Swap {
             memory: Some(allocation),
             waiting,
             phase: Phase::Closing,
@@ -345,13 +334,13 @@ impl<S: Shell> Engine<S> {
             failed: None,
             is_lost: false,
         };
-        self.roots[root].slots.push((memory, Slot::Aside(Box::new(aside))));
+        self.roots[root].slots.push((memory, Slot::Swapped(Box::new(swap))));
         if users.in_flight {
             self.closing_slots.push((root, memory));
             return Room::Begun;
         }
         self.leave(root, memory, turn);
-        match self.aside_mut(root, memory).is_some_and(|aside| aside.is_away()) {
+        match self.swap_mut(root, memory).is_some_and(|swap| swap.is_away()) {
             true => Room::Freed,
             false => Room::Begun,
         }
@@ -360,9 +349,9 @@ impl<S: Shell> Engine<S> {
     /// A user of a root in a memory that is being closed has settled.
     #[cold]
     pub(super) fn closing_user_ended(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        let Some(aside) = self.aside_mut(root, memory) else { return };
-        aside.left -= 1;
-        if aside.left > 0 {
+        let Some(swap) = self.swap_mut(root, memory) else { return };
+        swap.left -= 1;
+        if swap.left > 0 {
             return;
         }
         self.closing_slots.retain(|of| *of != (root, memory));
@@ -384,14 +373,16 @@ impl<S: Shell> Engine<S> {
         self.note_what_the_heap_has(root, memory, &cargo.out);
         let before = std::mem::replace(&mut self.submitted, submitted);
         let mut back = self.move_all(root, (HEAP, memory), &cargo.back, turn);
-        back.extend(cargo.cleared.iter().filter_map(|bounds| self.clear_aside(root, memory, *bounds, turn)));
+        back.extend(
+            cargo.cleared.iter().filter_map(|bounds| self.clear_swapped(root, memory, *bounds, turn)),
+        );
         self.submitted = before;
         let last_steps = out.iter().chain(&back).map(|(_, last)| *last);
-        self.aside.extend(last_steps.map(|last| (last, (root, memory))));
-        let Some(aside) = self.aside_mut(root, memory) else { return };
-        aside.phase = Phase::Leaving;
-        aside.left = out.len() as u32;
-        aside.back = back.into_iter().map(|(first, _)| first).collect();
+        self.swaps.extend(last_steps.map(|last| (last, (root, memory))));
+        let Some(swap) = self.swap_mut(root, memory) else { return };
+        swap.phase = Phase::Leaving;
+        swap.left = out.len() as u32;
+        swap.back = back.into_iter().map(|(first, _)| first).collect();
         if out.is_empty() {
             self.goes_away(root, memory, turn);
         }
@@ -452,7 +443,7 @@ impl<S: Shell> Engine<S> {
         Cargo { out: fewest(&out), back: fewest(&back), cleared: fewest(&cleared) }
     }
 
-    /// Plans the moves of some boxes between the heap and memory that is set aside.
+    /// Plans the moves of some boxes between the heap and memory that is swapped out.
     fn move_all(
         &mut self,
         root: RootId,
@@ -463,14 +454,14 @@ impl<S: Shell> Engine<S> {
         let mut segments = std::mem::take(&mut self.roots[root].segments);
         let unit = self.roots[root].unit;
         let passage = match to {
-            HEAP => Passage { aside: Some(from), is_held: false },
-            to => Passage { aside: Some(to), is_held: true },
+            HEAP => Passage { swapped: Some(from), is_held: false },
+            to => Passage { swapped: Some(to), is_held: true },
         };
         let mut steps = Steps::new();
         for &bounds in boxes {
             let whole =
                 Transfer { root, from, to, bounds, bytes: bounds.volume() * unit, step: Step::Direct };
-            steps.extend(self.move_aside(&mut segments, whole, passage, turn).into_iter().flatten());
+            steps.extend(self.swap_box(&mut segments, whole, passage, turn).into_iter().flatten());
         }
         self.roots[root].segments = segments;
         steps
@@ -493,26 +484,26 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// A step uses memory that is set aside.
-    pub(super) fn use_aside(&mut self, node: NodeId, used: Use) {
+    /// A step uses memory that is swapped out.
+    pub(super) fn use_swapped(&mut self, node: NodeId, used: Use) {
         self.nodes[node].uses.push(used);
         self.roots[used.root].users += 1;
     }
 
-    fn aside_mut(&mut self, root: RootId, memory: MemoryId) -> Option<&mut Aside<S>> {
+    fn swap_mut(&mut self, root: RootId, memory: MemoryId) -> Option<&mut Swap<S>> {
         let slots = self.roots.get_mut(root)?.slots.iter_mut();
         slots.filter(|(of, _)| *of == memory).find_map(|(_, slot)| match slot {
-            Slot::Aside(aside) => Some(&mut **aside),
+            Slot::Swapped(swap) => Some(&mut **swap),
             _ => None,
         })
     }
 
     /// Why a step of such a move has failed, if this is one that has.
     #[inline]
-    pub(super) fn why_aside_failed(&self, id: NodeId, outcome: &Outcome<S::Cause>) -> Option<S::Cause> {
+    pub(super) fn why_swap_failed(&self, id: NodeId, outcome: &Outcome<S::Cause>) -> Option<S::Cause> {
         match outcome {
             Outcome::Done => None,
-            _ if !self.aside.contains_key(&id) => None,
+            _ if !self.swaps.contains_key(&id) => None,
             Outcome::Failed(cause) | Outcome::Doomed(cause) | Outcome::Cancelled(cause) => {
                 Some(cause.clone())
             }
@@ -521,14 +512,14 @@ impl<S: Shell> Engine<S> {
 
     /// A node has settled, which may have been the last step of a move.
     #[cold]
-    pub(super) fn aside_step_ended(&mut self, id: NodeId, failed: Option<S::Cause>, turn: &mut Turn<S>) {
-        let Some((root, memory)) = self.aside.remove(&id) else { return };
-        let Some(aside) = self.aside_mut(root, memory) else { return turn.causes.extend(failed) };
-        aside.left -= 1;
-        let (left, phase, waiting) = (aside.left, aside.phase, aside.waiting);
+    pub(super) fn swap_step_ended(&mut self, id: NodeId, failed: Option<S::Cause>, turn: &mut Turn<S>) {
+        let Some((root, memory)) = self.swaps.remove(&id) else { return };
+        let Some(swap) = self.swap_mut(root, memory) else { return turn.causes.extend(failed) };
+        swap.left -= 1;
+        let (left, phase, waiting) = (swap.left, swap.phase, swap.waiting);
         match failed {
-            Some(cause) if aside.failed.is_none() => {
-                aside.failed = Some(cause.clone());
+            Some(cause) if swap.failed.is_none() => {
+                swap.failed = Some(cause.clone());
                 // At once, so that their owners know; those that come later find it when the last step has ended.
                 match phase {
                     Phase::Arriving => self.doom_list(waiting, &cause, turn),
@@ -549,19 +540,19 @@ impl<S: Shell> Engine<S> {
 
     /// The last copy to the heap has ended.
     fn has_left(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        let Some(aside) = self.aside_mut(root, memory) else { return };
-        let Some(cause) = aside.failed.take() else { return self.goes_away(root, memory, turn) };
+        let Some(swap) = self.swap_mut(root, memory) else { return };
+        let Some(cause) = swap.failed.take() else { return self.goes_away(root, memory, turn) };
         turn.causes.push(cause);
-        aside.phase = Phase::Staying;
+        swap.phase = Phase::Staying;
         // The steps back for which the heap was to have something are doomed with its copy. The others bring what is there.
         self.let_steps_back_go(root, memory, turn);
     }
 
     /// All that was to be saved has been: the memory is freed, and asked for again.
     fn goes_away(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        let Some(aside) = self.aside_mut(root, memory) else { return };
-        aside.phase = Phase::Away;
-        turn.freed.extend(aside.memory.take());
+        let Some(swap) = self.swap_mut(root, memory) else { return };
+        swap.phase = Phase::Away;
+        turn.freed.extend(swap.memory.take());
         let entry = &mut self.roots[root];
         entry.copies.forget(memory);
         turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned: None });
@@ -575,18 +566,18 @@ impl<S: Shell> Engine<S> {
         made: Result<S::Memory, S::Cause>,
         turn: &mut Turn<S>,
     ) {
-        let Some(aside) = self.aside_mut(root, memory) else { return };
-        aside.phase = Phase::Arriving;
+        let Some(swap) = self.swap_mut(root, memory) else { return };
+        swap.phase = Phase::Arriving;
         match made {
             Ok(made) => {
-                aside.memory = Some(made);
+                swap.memory = Some(made);
                 self.let_steps_back_go(root, memory, turn);
             }
             Err(cause) => {
                 // The slot goes now, and the next user asks again. What becomes of the steps no longer matters to it.
-                let back = std::mem::take(&mut aside.back);
-                aside.failed = Some(cause.clone());
-                self.aside.retain(|_, of| *of != (root, memory));
+                let back = std::mem::take(&mut swap.back);
+                swap.failed = Some(cause.clone());
+                self.swaps.retain(|_, of| *of != (root, memory));
                 self.is_back(root, memory, turn);
                 for step in back {
                     self.fail(step, cause.clone(), turn);
@@ -599,9 +590,9 @@ impl<S: Shell> Engine<S> {
     }
 
     fn let_steps_back_go(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        let Some(aside) = self.aside_mut(root, memory) else { return };
-        let back = std::mem::take(&mut aside.back);
-        aside.left = back.len() as u32;
+        let Some(swap) = self.swap_mut(root, memory) else { return };
+        let back = std::mem::take(&mut swap.back);
+        swap.left = back.len() as u32;
         match back.is_empty() {
             true => self.is_back(root, memory, turn),
             false => back.into_iter().for_each(|step| self.open_gate(step, turn)),
@@ -613,8 +604,8 @@ impl<S: Shell> Engine<S> {
         let Engine { roots, nodes, .. } = self;
         let Some(entry) = roots.get_mut(root) else { return };
         let Some(at) = entry.slots.iter().position(|(of, _)| *of == memory) else { return };
-        let Slot::Aside(aside) = entry.slots.swap_remove(at).1 else { return };
-        let Aside { memory: made, waiting, phase, failed, is_lost, .. } = *aside;
+        let Slot::Swapped(swap) = entry.slots.swap_remove(at).1 else { return };
+        let Swap { memory: made, waiting, phase, failed, is_lost, .. } = *swap;
         let stays = phase == Phase::Staying;
         // What has not left is as it was.
         match made {
@@ -677,29 +668,29 @@ impl<C: Clone + PartialEq> Segment<C> {
     }
 }
 
-/// Roots that are set aside or come back, for tests.
+/// Roots are swapped out without anybody's asking for room, for tests.
 impl<S: Shell> Engine<S> {
-    /// How many steps of such moves have not ended.
-    pub fn steps_aside(&self) -> usize {
-        self.aside.len()
-    }
-
-    /// Roots that somebody is going to use in a memory and that could be set aside there now.
-    pub fn could_be_set_aside(&self, memory: MemoryId) -> Vec<RootId> {
+    /// Roots that somebody is going to use in a memory and that could be swapped out there now.
+    pub fn could_be_swapped_out(&self, memory: MemoryId) -> Vec<RootId> {
         let users = self.users_of_roots_in(memory);
         let may = |(root, users): &(&RootId, &Users)| {
-            !users.in_flight && users.next.is_some() && self.may_be_set_aside(**root, memory, users)
+            users.next.is_some() && self.may_be_swapped_out(**root, memory, users)
         };
         let mut roots: Vec<RootId> = users.iter().filter(may).map(|(root, _)| *root).collect();
         roots.sort_unstable_by_key(|root| root.sort_key());
         roots
     }
 
-    /// Sets one of those aside, though nobody asks for room.
-    pub fn set_aside_now(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
+    /// Swaps one of those out.
+    pub fn swap_out_now(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
         let users = self.users_of_roots_in(memory).get(&root).copied();
-        if let Some(users) = users.filter(|users| self.may_be_set_aside(root, memory, users)) {
-            self.set_aside(root, memory, users, turn);
+        if let Some(users) = users.filter(|users| self.may_be_swapped_out(root, memory, users)) {
+            self.swap_out(root, memory, users, turn);
         }
+    }
+
+    /// Whether something holds a node back.
+    pub fn is_gated(&self, id: NodeId) -> bool {
+        self.nodes.get(id).is_some_and(|node| node.state == State::Gated)
     }
 }

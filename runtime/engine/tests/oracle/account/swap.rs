@@ -1,10 +1,10 @@
-//! Roots that are set aside in a memory: the heap takes in what it does not have, and gives it back.
+//! Roots that are swapped out in a memory: the heap takes in what it does not have, and gives it back.
 
 use super::*;
 
 impl Account<'_> {
     /// These steps have been planned for it.
-    pub(crate) fn set_aside(&mut self, root: usize, memory: usize, copies: &[Transfer]) {
+    pub(crate) fn swapped_out(&mut self, root: usize, memory: usize, copies: &[Transfer]) {
         let (base, mut writer_of): (usize, Vec<Set>) =
             (self.program.base(root), vec![0; self.program.roots[root].len()]);
         for copy in copies {

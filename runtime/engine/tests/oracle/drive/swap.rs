@@ -1,0 +1,107 @@
+//! Somebody needs room: what is in a memory is swapped out at any moment, and comes back.
+
+use super::*;
+
+impl Drive<'_> {
+    pub(super) fn swap_out(&mut self) -> Result<(), Fault> {
+        let (memories, nodes) = (self.program.memories.len(), self.ids.len());
+        let Some(rng) = self.swaps.as_mut().filter(|_| memories > 0) else { return Ok(()) };
+        if !rng.chance(30) || nodes + 8 > MOST / 2 {
+            return Ok(());
+        }
+        let memory = 1 + rng.below(memories);
+        let id = MemoryId(memory as u32);
+        let could = self.engine.could_be_swapped_out(id);
+        if could.is_empty() {
+            return Ok(());
+        }
+        let chosen = could[rng.below(could.len())];
+        let root = chosen.sort_key().0 as usize;
+        let is_user = |at: &usize| {
+            let waits = || self.waits_for(*at).contains(&(root, memory)) && !self.swap_steps.contains(at);
+            self.account.nodes[*at].settled.is_none() && !self.has_begun(*at) && waits()
+        };
+        let waiting = (0..nodes).filter(is_user).collect();
+        self.slots[root][memory] = Some(waiting);
+        self.ready[root][memory] = false;
+        self.leaving.push((root, memory));
+        self.note(|_| format!("swaps {root} out of {memory}"));
+        self.engine.swap_out_now(chosen, id, &mut self.turn);
+        self.absorb()
+    }
+
+    /// Whether a node was queued: from then on it runs with what it has.
+    fn has_begun(&self, at: usize) -> bool {
+        !self.engine.is_gated(self.ids[at])
+    }
+
+    /// Steps of roots that are swapped out may be planned whenever something ends, and memory be asked for that they have left.
+    pub(super) fn take_in_swaps(&mut self) -> Result<(), Fault> {
+        let first = self.ids.len();
+        let record = self.engine.record().ok_or_else(|| Fault::new("no record"))?;
+        let mut copies = Vec::new();
+        for (i, node) in record.nodes[first..].iter().enumerate() {
+            let Recorded::Swap(copy) = node else {
+                return Err(Fault::new("a node that nobody has submitted"));
+            };
+            copies.push(*copy);
+            self.ids.push(record.id(first + i).ok_or_else(|| Fault::new("a node without an id"))?);
+            self.fails.push(false);
+        }
+        self.edges = record.edges.len();
+        if record.nodes.len() > MOST {
+            return Err(Fault::new("too many nodes"));
+        }
+        let place = |copy: &Transfer| {
+            let memory = if copy.from == HEAP { copy.to } else { copy.from };
+            (copy.root.sort_key().0 as usize, memory.0 as usize)
+        };
+        for steps in copies.chunk_by(|a, b| place(a) == place(b)) {
+            let (root, memory) = place(&steps[0]);
+            self.account.swapped_out(root, memory, steps);
+        }
+        for (at, copy) in (first..).zip(&copies) {
+            self.contexts.push(self.context_of(at));
+            self.swap_steps.push(at);
+            let (root, memory) = place(copy);
+            if copy.to != HEAP && copy.step != Step::Upload {
+                self.back.entry((root, memory)).or_default().push(at);
+            }
+            // Out and back, both by way of the heap, whose allocation may be missing.
+            if copy.step != Step::Clear && !self.ready[root][0] {
+                self.slots[root][0].get_or_insert_default().push(at);
+            }
+            self.note(|s| format!("    {at}: {}", s.name(at)));
+        }
+        self.note_who_left();
+        Ok(())
+    }
+
+    fn note_who_left(&mut self) {
+        for of in std::mem::take(&mut self.leaving) {
+            let (root, memory) = (self.roots[of.0], MemoryId(of.1 as u32));
+            let asked = self.turn.allocate.iter().position(|a| (a.root, a.memory) == (root, memory));
+            if let Some(at) = asked {
+                self.allocations.push(self.turn.allocate.remove(at));
+                self.back.entry(of).or_default();
+            } else if self.engine.allocation(root, memory).is_some() {
+                // Somebody has come who wants it elsewhere.
+                (self.ready[of.0][of.1], self.slots[of.0][of.1]) = (true, None);
+            } else {
+                self.leaving.push(of);
+            }
+        }
+    }
+
+    /// What cannot be copied to the heap stays where it is.
+    pub(super) fn note_stay(&mut self, at: usize, is_done: bool) {
+        let What::Copy(Transfer { root, from, to: HEAP, .. }) = self.account.nodes[at].what else { return };
+        if is_done || !self.swap_steps.contains(&at) {
+            return;
+        }
+        let of = (root.sort_key().0 as usize, from.0 as usize);
+        self.leaving.retain(|leaving| *leaving != of);
+        self.back.remove(&of);
+        (self.ready[of.0][of.1], self.slots[of.0][of.1]) = (true, None);
+    }
+}
