@@ -90,6 +90,11 @@ impl<S: Shell> Engine<S> {
         oldest.into_iter().for_each(|node| self.want(node, turn));
     }
 
+    /// Whether something holds a node back.
+    pub fn is_gated(&self, id: NodeId) -> bool {
+        self.nodes.get(id).is_some_and(|node| node.state == State::Gated)
+    }
+
     fn is_transfer(&self, id: NodeId) -> bool {
         self.nodes.get(id).is_some_and(|node| node.is_transfer)
     }

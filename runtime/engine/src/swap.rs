@@ -11,15 +11,15 @@
 //! planned together with those to the heap, as readers there: later writers of the heap's copy come behind them, though the
 //! steps may wait for room for long. The steps are not entered in the memory that is swapped out itself. Nobody else
 //! touches it until they are over.
-//!
-//! Who gives room to whom goes by the order of submission. A group that waits for room takes it from the root whose next user is the
-//! farthest behind, and from none that is used before the group itself; and only the first of all that have not been fed may take any.
-//! What is used the latest costs the fewest copies (Belady's rule), and since the first can always run, all come to run.
-//! If nothing runs, since the first waits for the program, another group may take what it needs from anybody: it runs at once.
 
-use std::collections::HashMap;
+mod copies;
+mod room;
 
 use smallvec::SmallVec;
+
+pub(super) use copies::Copies;
+pub use room::Room;
+use room::Users;
 
 use super::boxes::Box3;
 use super::ids::MemoryId;
@@ -74,93 +74,6 @@ impl<S: Shell> Swap<S> {
     }
 }
 
-/// What a root's allocations hold that the heap's does not. In neither list are those that nobody has written.
-#[derive(Debug, Default)]
-pub(super) struct Copies {
-    /// Something was written there that may be nowhere else.
-    written: SmallVec<[MemoryId; 2]>,
-    /// All that it holds is in the heap's as well.
-    like_heap: SmallVec<[MemoryId; 2]>,
-    /// How many nodes that write the heap's have been planned.
-    pub(super) writers_in_heap: u32,
-    /// Copying it to the heap has failed, and is not tried again.
-    stay: bool,
-}
-
-impl Copies {
-    /// A use is planned.
-    #[inline]
-    pub(super) fn enter(&mut self, memory: MemoryId, does: Does) {
-        self.writers_in_heap = self.writers_in_heap.wrapping_add(u32::from(memory == HEAP && does.writes()));
-    }
-
-    /// Something has been written in a memory.
-    #[inline]
-    pub(super) fn write(&mut self, memory: MemoryId, does: Does) {
-        if memory == HEAP {
-            if !self.like_heap.is_empty() {
-                self.heap_changes(does);
-            }
-        } else if !self.written.contains(&memory) {
-            // By way of staging the heap may have been written again before the copy has come.
-            let is_like_heap = does == Does::CopiesHeap(self.writers_in_heap);
-            if is_like_heap && self.like_heap.contains(&memory) {
-                return;
-            }
-            self.forget(memory);
-            if is_like_heap { &mut self.like_heap } else { &mut self.written }.push(memory);
-        }
-    }
-
-    #[cold]
-    fn heap_changes(&mut self, does: Does) {
-        let still = |memory: &MemoryId| does == Does::Copies(*memory);
-        let (same, other) = std::mem::take(&mut self.like_heap).into_iter().partition(still);
-        self.like_heap = same;
-        self.written.extend::<SmallVec<[MemoryId; 2]>>(other);
-    }
-
-    /// A memory has no allocation any more.
-    pub(super) fn forget(&mut self, memory: MemoryId) {
-        if memory == HEAP {
-            self.heap_changes(Does::Writes);
-        }
-        self.written.retain(|of| *of != memory);
-        self.like_heap.retain(|of| *of != memory);
-    }
-}
-
-/// What came of a wish for room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// A root has been swapped out, and its memory is free.
-    Freed,
-    /// A root is being swapped out.
-    Begun,
-    /// What is to be swapped out is in use, or it is another's turn.
-    Later,
-    /// There is nothing that could be.
-    None,
-}
-
-/// Who uses a root in a memory.
-#[derive(Clone, Copy, Debug)]
-struct Users {
-    /// The first of those that have not been fed, if there is any: its place in the order, and what it does.
-    next: Option<(u64, Does)>,
-    /// A lane has it, or is about to.
-    in_flight: bool,
-    /// The host uses it, or a copy has its staging, which it would hold while the root is away.
-    is_fixed: bool,
-}
-
-impl Users {
-    /// What is there is replaced next, and need neither be saved nor come back.
-    fn replaces(&self) -> bool {
-        self.next.is_some_and(|(_, does)| does == Does::Replaces)
-    }
-}
-
 /// What is to move: to the heap, and back again.
 #[derive(Default)]
 struct Cargo {
@@ -171,154 +84,6 @@ struct Cargo {
 }
 
 impl<S: Shell> Engine<S> {
-    /// Which of these roots, all of which wait for room in a memory, comes first.
-    pub fn most_urgent(&self, memory: MemoryId, wanting: impl Iterator<Item = RootId>) -> Option<RootId> {
-        let never = (true, u64::MAX);
-        wanting.min_by_key(|root| (self.urgency(*root, memory).unwrap_or(never), root.sort_key()))
-    }
-
-    /// Whether anybody waits for memory of a root to be made there.
-    pub fn is_wanted(&self, root: RootId, memory: MemoryId) -> bool {
-        let slots = self.roots.get(root).into_iter().flat_map(|root| &root.slots);
-        slots.filter(|(of, _)| *of == memory).any(|(_, slot)| slot.is_without_room())
-    }
-
-    /// Whether something else holds back the first user that waits for a slot, and its place in the order.
-    fn urgency(&self, root: RootId, memory: MemoryId) -> Option<(bool, u64)> {
-        let slots = &self.roots.get(root)?.slots;
-        let waiting = slots.iter().find(|(of, _)| *of == memory)?.1.waiting()?;
-        let users = self.listed_in(waiting).into_iter().filter_map(|id| Some((id, self.nodes.get(id)?)));
-        let urgency = |(_, node): (NodeId, &Node<S>)| (!self.lacks_only_memory(node), node.submitted);
-        users.filter(|(_, node)| node.end.is_none()).map(urgency).min()
-    }
-
-    /// Whether a gated node would run if it had its memory.
-    fn lacks_only_memory(&self, node: &Node<S>) -> bool {
-        let is_missing = |used: &&Use| {
-            let slots = &self.roots[used.root].slots;
-            slots.iter().any(|(memory, slot)| *memory == used.memory && slot.waiting().is_some())
-        };
-        let missing = node.uses.iter().filter(is_missing).count() as u32;
-        // One gate of a staged copy is the shell's, and its first step waits for the memory of the second.
-        node.gates <= missing + if node.is_half { 2 } else { 0 }
-    }
-
-    /// Whether a step has its staging, or waits for nothing but that.
-    pub(super) fn is_staged(&self, id: NodeId, node: &Node<S>) -> bool {
-        let waits = |(first, second): (&NodeId, &NodeId)| *first == id || *second == id;
-        node.is_half && !self.unstaged.iter().any(waits)
-    }
-
-    /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out.
-    pub fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<S>) -> Room {
-        let Some((is_held, mine)) = self.urgency(root, memory) else { return Room::None };
-        if self.is_being_emptied(memory) {
-            return Room::Later;
-        }
-        let users = self.users_of_roots_in(memory);
-        let best = self.farthest(memory, &users, |next| next > mine);
-        // That costs nothing, whoever's turn it is; later it may have been written again.
-        if let Some((found, users)) = best.filter(|(_, users)| users.replaces()) {
-            return self.swap_out(found, memory, users, turn);
-        }
-        let first = users.values().filter_map(|users| users.next).map(|(submitted, _)| submitted).min();
-        if first.is_none_or(|first| mine <= first) {
-            // What is used for the last time costs nothing, or once: that is waited for.
-            let is_last = |(root, users): (&RootId, &Users)| {
-                users.in_flight && users.next.is_none() && self.roots[*root].home.is_none()
-            };
-            if users.iter().any(is_last) {
-                return Room::Later;
-            }
-            if let Some((found, users)) = best {
-                return self.swap_out(found, memory, users, turn);
-            }
-        }
-        // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run.
-        let other = self.farthest(memory, &users, |next| next != mine);
-        match other {
-            None => Room::None,
-            Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
-            // The first of all waits for the program, or for one that does.
-            Some((found, users)) => self.swap_out(found, memory, users, turn),
-        }
-    }
-
-    fn is_being_emptied(&self, memory: MemoryId) -> bool {
-        let is_leaving = |root: RootId| {
-            let slots = self.roots.get(root).into_iter().flat_map(|root| &root.slots);
-            slots.filter(|(of, _)| *of == memory).any(|(_, slot)| match slot {
-                Slot::Swapped(swap) => matches!(swap.phase, Phase::Closing | Phase::Leaving),
-                Slot::Pending(_) | Slot::Ready(_) => false,
-            })
-        };
-        self.swaps.values().chain(&self.closing_slots).any(|(root, of)| *of == memory && is_leaving(*root))
-    }
-
-    /// Who uses which root in a memory, of those that have not ended.
-    fn users_of_roots_in(&self, memory: MemoryId) -> HashMap<RootId, Users> {
-        let mut found: HashMap<RootId, Users> = HashMap::new();
-        for (id, node) in self.nodes.iter() {
-            for used in node.uses.iter().filter(|used| used.memory == memory) {
-                let none = Users { next: None, in_flight: false, is_fixed: false };
-                let users = found.entry(used.root).or_insert(none);
-                match node.state {
-                    // What fails does not need it.
-                    State::Gated if node.end.is_some() => {}
-                    State::Gated => {
-                        let order = (node.submitted, used.does == Does::Replaces);
-                        let is_next = users.next.is_none_or(|(submitted, does)| {
-                            // Who reads a part of what it replaces does not replace it.
-                            order < (submitted, does == Does::Replaces)
-                        });
-                        users.next = if is_next { Some((node.submitted, used.does)) } else { users.next };
-                        users.is_fixed |= self.is_staged(id, node);
-                    }
-                    State::Running => users.is_fixed = true,
-                    _ => users.in_flight = true,
-                }
-            }
-        }
-        found
-    }
-
-    /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind.
-    fn farthest(
-        &self,
-        memory: MemoryId,
-        users: &HashMap<RootId, Users>,
-        may_go: impl Fn(u64) -> bool,
-    ) -> Option<(RootId, Users)> {
-        let candidates = users.iter().filter(|(_, users)| users.next.is_some_and(|(next, _)| may_go(next)));
-        let mut candidates: Vec<(RootId, Users)> = candidates.map(|(root, users)| (*root, *users)).collect();
-        let rank = |users: &Users| (users.replaces(), users.next.map(|(next, _)| next));
-        candidates.sort_unstable_by_key(|(root, users)| (rank(users), root.sort_key()));
-        // The rest of the question takes longer, and most often the first is the answer.
-        candidates.into_iter().rev().find(|(root, users)| self.may_be_swapped_out(*root, memory, users))
-    }
-
-    fn may_be_swapped_out(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
-        self.roots[id].allocation(memory).is_some() && self.may_leave(id, memory, users)
-    }
-
-    fn may_leave(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
-        let root = &self.roots[id];
-        let is_plain =
-            root.home.is_none() && root.stuck.is_none() && !root.shows_others() && !root.copies.stay;
-        if users.is_fixed || !is_plain || memory == HEAP {
-            return false;
-        }
-        // A version that is in the heap, and has not come here, may be newer than what those use who wait here. Of that one this is the
-        // only copy, and the heap has no place for it.
-        let is_live = |id| self.nodes.contains(id);
-        let is_older = |segment: &Segment<S::Cause>| {
-            segment.is_current_in(HEAP) && !segment.has_come_to(memory, is_live)
-        };
-        (users.replaces() || !root.segments.iter().any(is_older))
-            && self.lost_with(memory).is_none()
-            && !self.users_in(HEAP).any(|used| used.root == id)
-    }
-
     /// From here on nothing new runs with a root's memory. What does is waited for.
     fn swap_out(&mut self, root: RootId, memory: MemoryId, users: Users, turn: &mut Turn<S>) -> Room {
         let slots = &mut self.roots[root].slots;
@@ -665,32 +430,5 @@ impl<C: Clone + PartialEq> Segment<C> {
         let mut writers =
             self.replica(memory).and_then(|copy| copy.fails_with).into_iter().chain(self.author);
         !writers.any(is_live)
-    }
-}
-
-/// Roots are swapped out without anybody's asking for room, for tests.
-impl<S: Shell> Engine<S> {
-    /// Roots that somebody is going to use in a memory and that could be swapped out there now.
-    pub fn could_be_swapped_out(&self, memory: MemoryId) -> Vec<RootId> {
-        let users = self.users_of_roots_in(memory);
-        let may = |(root, users): &(&RootId, &Users)| {
-            users.next.is_some() && self.may_be_swapped_out(**root, memory, users)
-        };
-        let mut roots: Vec<RootId> = users.iter().filter(may).map(|(root, _)| *root).collect();
-        roots.sort_unstable_by_key(|root| root.sort_key());
-        roots
-    }
-
-    /// Swaps one of those out.
-    pub fn swap_out_now(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        let users = self.users_of_roots_in(memory).get(&root).copied();
-        if let Some(users) = users.filter(|users| self.may_be_swapped_out(root, memory, users)) {
-            self.swap_out(root, memory, users, turn);
-        }
-    }
-
-    /// Whether something holds a node back.
-    pub fn is_gated(&self, id: NodeId) -> bool {
-        self.nodes.get(id).is_some_and(|node| node.state == State::Gated)
     }
 }

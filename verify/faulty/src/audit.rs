@@ -21,6 +21,8 @@ pub struct Audit {
     pub sequences: usize,
     /// Bytes in allocations and staging.
     pub bytes: usize,
+    /// Bytes in staging.
+    pub staging_bytes: usize,
     /// Groups that were fed and not reported.
     pub in_flight: usize,
     /// Calls of `feed`, refused ones included.

@@ -89,7 +89,9 @@ impl FaultyContext {
         if let Some(why) = &contexts[self.at].lost {
             return Err(BackendError::Lost(why.clone()));
         }
-        let full = script.bytes_cap.is_some_and(|cap| audit.bytes + bytes > cap);
+        let in_buffers = audit.bytes - audit.staging_bytes;
+        let full = script.bytes_cap.is_some_and(|cap| audit.bytes + bytes > cap)
+            || !staging && script.buffers_cap.is_some_and(|cap| in_buffers + bytes > cap);
         let scripted = !staging && due(&mut script.allocations).is_some();
         match full || scripted || staging && script.no_staging {
             true => Err(BackendError::OutOfMemory { bytes }),

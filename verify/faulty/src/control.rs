@@ -171,6 +171,11 @@ impl FaultyControl {
         self.script(|s| s.bytes_cap = bytes);
     }
 
+    /// No more than this may be allocated beside staging, which is the host's on most devices.
+    pub fn cap_buffers(&self, bytes: Option<usize>) {
+        self.script(|s| s.buffers_cap = bytes);
+    }
+
     /// Whether there is no staging memory.
     pub fn no_staging(&self, none: bool) {
         self.script(|s| s.no_staging = none);

@@ -203,6 +203,7 @@ impl FaultyMemory {
         let mut machine = shared.lock();
         let audit = &mut machine.audit;
         audit.bytes += bytes;
+        audit.staging_bytes += if owner.is_of_staging() { bytes } else { 0 };
         *owner.count(audit) += 1;
         if is_ordered {
             machine.coming.push_back(Arc::downgrade(&block));
@@ -213,6 +214,10 @@ impl FaultyMemory {
 }
 
 impl Owner {
+    fn is_of_staging(self) -> bool {
+        matches!(self, Owner::StagingOf(_))
+    }
+
     fn count(self, audit: &mut Audit) -> &mut usize {
         match self {
             Owner::Context(_) => &mut audit.allocations,
@@ -269,8 +274,9 @@ impl Drop for FaultyMemory {
         if !self.kind.is_ordered {
             machine.may_block();
         }
-        machine.audit.bytes -= self.block.memory.len();
-        let audit = &mut machine.audit;
+        let (bytes, audit) = (self.block.memory.len(), &mut machine.audit);
+        audit.bytes -= bytes;
+        audit.staging_bytes -= if self.kind.owner.is_of_staging() { bytes } else { 0 };
         *self.kind.owner.count(audit) -= 1;
         drop(machine);
         let users = self.block.used.load(Ordering::Relaxed);

@@ -84,6 +84,7 @@ pub(crate) struct Script {
     /// Contexts of one domain do not copy each other's memory.
     pub(crate) no_peer_copies: bool,
     pub(crate) bytes_cap: Option<usize>,
+    pub(crate) buffers_cap: Option<usize>,
     pub(crate) build: Option<String>,
     /// Of kernels that are built from now on.
     pub(crate) kernel_limits: KernelLimits,

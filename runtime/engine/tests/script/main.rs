@@ -14,6 +14,7 @@ mod lanes;
 mod lost;
 mod pinned;
 mod stalls;
+mod swap;
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,0 +1,240 @@
+//! Memory that is emptied for others, and filled again before its next user runs.
+
+use windlass_engine::Room;
+
+use super::*;
+
+fn with_device() -> (Script, DeviceId) {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    (s, gpu)
+}
+
+impl Script {
+    /// A root waits for memory on a device, and there is no room.
+    fn make_room(&mut self, root: RootId, device: DeviceId) -> Room {
+        let memory = self.engine.device_memory(device);
+        let room = self.engine.make_room(memory, root, &mut self.turn);
+        self.absorb();
+        room
+    }
+
+    /// The allocation that was asked for first is made.
+    fn make(&mut self, root: RootId) {
+        self.answer(root, Ok(0));
+    }
+
+    fn answer(&mut self, root: RootId, made: Result<u32, &'static str>) {
+        let at = self.asked.iter().position(|(of, _)| *of == root).expect("it was asked for");
+        let (root, memory) = self.asked.remove(at);
+        self.engine.allocated(root, memory, made, &mut self.turn);
+        self.absorb();
+    }
+
+    /// The directions of the transfers planned since this was last asked.
+    fn directions(&mut self) -> Vec<(u32, u32)> {
+        self.moved().iter().map(|(_, copy)| (copy.from.0, copy.to.0)).collect()
+    }
+}
+
+/// The heap has what a reader left on the device, so nothing has to be saved; and the next reader finds it again.
+#[test]
+fn what_is_wanted_later_makes_room_and_comes_back() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.data(64), s.buffer(64));
+    s.group("first").on(gpu).reads(a).submit();
+    s.run_to_the_end();
+    s.directions();
+    s.holds_memory = true;
+    let writer = s.group("writer").on(gpu).writes(b).submit();
+    let later = s.group("later").on(gpu).reads(a).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Freed);
+    assert_eq!((s.freed, s.directions()), (1, vec![(0, 1)]));
+    s.open(later);
+    assert!(s.feed_all().is_empty(), "one waits for its memory, the other for its data");
+    s.make(b);
+    s.run_to_the_end();
+    assert!(s.is_done(writer) && !s.is_done(later));
+    s.make(a);
+    s.run_to_the_end();
+    assert!(s.is_done(later));
+    s.assert_empty();
+}
+
+/// What only the device has is copied to the heap first, and what runs with it has ended before that.
+#[test]
+fn what_only_the_device_has_is_saved_when_its_users_have_ended() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.buffer(64), s.buffer(64));
+    let first = s.group("first").on(gpu).writes(a).submit();
+    s.feed_all();
+    s.holds_memory = true;
+    s.group("writer").on(gpu).writes(b).submit();
+    let later = s.group("later").on(gpu).updates(a).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Begun);
+    assert_eq!(s.directions(), [], "the first still writes it");
+    assert_eq!(s.make_room(b, gpu), Room::Later);
+    s.open(later);
+    s.pass(first);
+    s.holds_memory = false;
+    s.absorb();
+    s.run_to_the_end();
+    let moved = s.directions();
+    assert_eq!(moved, [(1, 0), (0, 1)], "out, and back");
+    assert!(s.is_done(later));
+    assert_eq!(s.freed, 1);
+    s.assert_empty();
+}
+
+/// What is written anew before anybody reads it is neither saved nor brought back.
+#[test]
+fn what_is_replaced_moves_nothing() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.buffer(64), s.buffer(64));
+    s.group("first").on(gpu).writes(a).submit();
+    s.run_to_the_end();
+    s.holds_memory = true;
+    s.group("writer").on(gpu).writes(b).submit();
+    let later = s.group("later").on(gpu).writes(a).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Freed);
+    s.open(later);
+    s.holds_memory = false;
+    s.absorb();
+    s.run_to_the_end();
+    assert_eq!(s.directions(), []);
+    assert!(s.is_done(later));
+    s.assert_empty();
+}
+
+/// The next user of what is there comes before the one that lacks room, or the heap's copy is in use.
+#[test]
+fn what_is_used_before_stays() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.data(64), s.buffer(64));
+    s.group("first").on(gpu).reads(a).submit();
+    s.run_to_the_end();
+    s.holds_memory = true;
+    let before = s.group("before").on(gpu).reads(a).gates(1).submit();
+    s.group("writer").on(gpu).writes(b).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Later, "it may be emptied when that one has run");
+    assert_eq!(s.freed, 0);
+    s.open(before);
+    s.run_to_the_end();
+    let guard = s.guard("guard", a, line(0..64), Mode::Read);
+    s.group("later").on(gpu).reads(a).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::None, "the host has it, in the heap");
+    assert_eq!(s.freed, 0);
+    s.finish(guard);
+    assert_eq!(s.make_room(b, gpu), Room::Freed);
+}
+
+/// If nothing runs that could make room, the group that only lacks memory takes it from whom it can.
+#[test]
+fn who_could_run_takes_from_who_waits_for_the_program() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.data(64), s.buffer(64));
+    s.group("first").on(gpu).reads(a).submit();
+    s.run_to_the_end();
+    s.holds_memory = true;
+    let held = s.group("held").on(gpu).reads(a).gates(1).submit();
+    let writer = s.group("writer").on(gpu).writes(b).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Freed);
+    s.make(b);
+    s.run_to_the_end();
+    assert!(s.is_done(writer));
+    s.open(held);
+    s.make(a);
+    s.run_to_the_end();
+    assert!(s.is_done(held));
+}
+
+/// A copy to the heap fails: the data stays where it is, its users run, and it is not tried again.
+#[test]
+fn what_cannot_be_saved_stays() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.buffer(64), s.buffer(64));
+    s.group("first").on(gpu).writes(a).submit();
+    s.run_to_the_end();
+    s.moved();
+    s.holds_memory = true;
+    s.group("writer").on(gpu).writes(b).submit();
+    let later = s.group("later").on(gpu).reads(a).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Begun);
+    let (out, _) = s.moved()[0];
+    s.make(a);
+    s.feed_all();
+    s.fail(out, "broken");
+    s.run_to_the_end();
+    s.open(later);
+    s.run_to_the_end();
+    assert!(s.is_done(later));
+    s.group("again").on(gpu).reads(a).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::None);
+    assert_eq!(s.freed, 0);
+}
+
+/// There is no room for it any more: its users fail, and the data is in the heap.
+#[test]
+fn what_cannot_come_back_is_in_the_heap() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.buffer(64), s.buffer(64));
+    s.group("first").on(gpu).writes(a).submit();
+    s.run_to_the_end();
+    s.holds_memory = true;
+    s.group("writer").on(gpu).writes(b).submit();
+    let later = s.group("later").on(gpu).reads(a).gates(1).submit();
+    assert_eq!(s.make_room(b, gpu), Room::Begun);
+    s.make(a);
+    s.run_to_the_end();
+    assert_eq!(s.freed, 1);
+    s.answer(a, Err("no room"));
+    assert_eq!(s.told.get(&later), Some(&Outcome::Failed("no room")));
+    s.open(later);
+    s.make(b);
+    s.run_to_the_end();
+    s.holds_memory = false;
+    s.moved();
+    let guard = s.guard("guard", a, line(0..64), Mode::Read);
+    assert!(s.started.contains(&guard), "nothing has to move");
+    s.finish(guard);
+    s.run_to_the_end();
+    s.assert_empty();
+}
+
+/// The device is lost while data is on its way out, away, or on its way back: its users fail, and nothing is left over.
+#[test]
+fn a_device_is_lost_at_every_step_of_the_way() {
+    for step in 0..4 {
+        let (mut s, gpu) = with_device();
+        let (a, b) = (s.buffer(64), s.buffer(64));
+        s.group("first").on(gpu).writes(a).submit();
+        s.run_to_the_end();
+        s.moved();
+        s.holds_memory = true;
+        s.group("writer").on(gpu).writes(b).submit();
+        let later = s.group("later").on(gpu).reads(a).gates(1).submit();
+        assert_eq!(s.make_room(b, gpu), Room::Begun);
+        s.make(a);
+        if step > 0 {
+            s.feed_all();
+        }
+        if step > 1 {
+            s.run_to_the_end();
+        }
+        if step > 2 {
+            s.make(a);
+            s.feed_all();
+        }
+        s.lose(gpu);
+        s.open(later);
+        s.holds_memory = false;
+        s.absorb();
+        s.run_to_the_end();
+        assert!(
+            matches!(s.end(later), Some(Outcome::Failed(_) | Outcome::Doomed(_))),
+            "{step}: {:?}",
+            s.end(later)
+        );
+        s.assert_empty();
+    }
+}
