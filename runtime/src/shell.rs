@@ -241,6 +241,7 @@ pub(crate) struct Settings {
     pub(crate) hang_timeout: Option<Duration>,
     /// How many bytes groups may reserve at a time.
     pub(crate) budget: i64,
+    pub(crate) device_memory: Option<usize>,
 }
 
 /// Everything that a runtime is. User handles hold it, and so does whatever is under way.
@@ -262,6 +263,8 @@ pub(crate) struct Inner {
     pub(crate) hangs: hang::Hangs,
     /// What groups reserve by [`Queue::ready_for`](crate::Queue::ready_for).
     pub(crate) budget: Arc<Budget>,
+    /// The most that buffers may have of a device's own memory.
+    device_memory: Option<usize>,
     drainer: proxy::Drainer,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -271,7 +274,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        let Settings { manual, watch, staging, residency, hang_timeout, budget } = settings;
+        let Settings { manual, watch, staging, residency, hang_timeout, budget, device_memory } = settings;
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
@@ -313,6 +316,7 @@ impl Inner {
                 residency,
                 hangs: hang::Hangs::new(hang_timeout),
                 budget: Arc::new(Budget::new(budget)),
+                device_memory,
                 staging,
                 manual,
             }

@@ -38,6 +38,7 @@ pub struct RuntimeBuilder {
     residency: Residency,
     hang_timeout: Option<Duration>,
     budget: Option<u64>,
+    device_memory: Option<usize>,
 }
 
 /// How long something waits before the stall report names it, unless the builder says otherwise.
@@ -139,6 +140,24 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How many bytes buffers may have in each device's own memory, those that are [kept for the next](crate::Stats::bytes_kept) counted: for
+    /// who shares a device with other programs. Beyond that the device counts as full, and what the runtime's
+    /// [`Residency`] says happens. There is no such limit unless this says so, but the device's own.
+    ///
+    /// ```
+    /// use windlass::{Residency, Runtime};
+    /// let runtime = Runtime::builder()
+    ///     .device_memory(1 << 30)
+    ///     // What is not used just then makes room.
+    ///     .residency(Residency::Evictable)
+    ///     .build();
+    /// # drop(runtime);
+    /// ```
+    pub fn device_memory(mut self, bytes: usize) -> Self {
+        self.device_memory = Some(bytes);
+        self
+    }
+
     /// Gives a device's context up, as [`Context::abandon`](crate::Context::abandon) does, if it has work in flight and none of it ends for
     /// this long, and up to half as long again: everything on it fails, and others go on. Off unless said otherwise. It has to be longer
     /// than any group takes, and than the first launch on a device that is slow to begin.
@@ -209,6 +228,7 @@ impl RuntimeBuilder {
             staging: self.staging,
             residency: self.residency,
             hang_timeout: self.hang_timeout,
+            device_memory: self.device_memory,
             budget: self.budget.map_or(i64::MAX, |bytes| i64::try_from(bytes.max(1)).unwrap_or(i64::MAX)),
         });
         if let Some(handler) = self.handler {

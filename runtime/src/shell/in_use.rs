@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use windlass_backend::Allocation;
+use windlass_backend::{Allocation, BackendError};
 use windlass_sync::facade::{Mutex, lock};
 
 use windlass_engine::MemoryId;
+
+use super::memory::Made;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
@@ -18,19 +20,49 @@ pub(crate) struct InUse {
 /// are looked for whenever the list has doubled.
 #[derive(Debug, Default)]
 struct List {
-    made: Vec<Weak<dyn Allocation>>,
+    made: Vec<(Weak<dyn Allocation>, usize)>,
     look_at: usize,
+    /// Bytes of what is just being made.
+    coming: usize,
 }
 
 impl InUse {
     pub(super) fn made(&self, memory: MemoryId, allocation: &Arc<dyn Allocation>) {
         let mut memories = lock(&self.memories);
         let list = memories.entry(memory).or_default();
-        list.made.push(Arc::downgrade(allocation));
+        list.made.push((Arc::downgrade(allocation), allocation.bytes()));
         if list.made.len() > list.look_at.max(16) {
             list.tidy();
             list.look_at = 2 * list.made.len();
         }
+    }
+
+    /// Makes something if there is no more than `most` of it then.
+    pub(super) fn make_within(
+        &self,
+        memory: MemoryId,
+        (bytes, most): (usize, usize),
+        make: impl FnOnce() -> Made,
+    ) -> Made {
+        {
+            let mut memories = lock(&self.memories);
+            let list = memories.entry(memory).or_default();
+            list.tidy();
+            let there: usize = list.made.iter().map(|(_, bytes)| bytes).sum();
+            if there.saturating_add(list.coming).saturating_add(bytes) > most {
+                return Err(BackendError::OutOfMemory { bytes });
+            }
+            list.coming += bytes;
+        }
+        // Without the lock: it is a native call.
+        let made = make();
+        if let Ok(allocation) = &made {
+            self.made(memory, allocation);
+        }
+        if let Some(list) = lock(&self.memories).get_mut(&memory) {
+            list.coming -= bytes;
+        }
+        made
     }
 
     /// What has not been freed. To drop it may be to free it, which takes a native call: that is the reaper's.
@@ -38,16 +70,16 @@ impl InUse {
         let mut memories = lock(&self.memories);
         let Some(list) = memories.get_mut(&memory) else { return Vec::new() };
         list.tidy();
-        list.made.iter().filter_map(Weak::upgrade).collect()
+        list.made.iter().filter_map(|(allocation, _)| allocation.upgrade()).collect()
     }
 }
 
 impl List {
     fn tidy(&mut self) {
-        let address = |allocation: &Weak<dyn Allocation>| allocation.as_ptr().addr();
-        self.made.retain(|allocation| allocation.strong_count() > 0);
+        let address = |(allocation, _): &(Weak<dyn Allocation>, usize)| allocation.as_ptr().addr();
+        self.made.retain(|(allocation, _)| allocation.strong_count() > 0);
         self.made.sort_unstable_by_key(address);
-        self.made.dedup_by_key(|allocation| address(allocation));
+        self.made.dedup_by_key(|entry| address(entry));
     }
 }
 
@@ -68,5 +100,22 @@ mod tests {
         assert_eq!(in_use.now(HEAP).len(), 1);
         drop(memory);
         assert!(in_use.now(HEAP).is_empty());
+    }
+
+    /// Seen to fail where only what had been made was counted, and not what was being made.
+    #[test]
+    fn no_more_is_made_than_may_be() {
+        let in_use = InUse::default();
+        let make =
+            |bytes| move || HostMemory::zeroed(bytes).map(|memory| Arc::new(memory) as Arc<dyn Allocation>);
+        let first = in_use.make_within(HEAP, (60, 100), || {
+            assert!(in_use.make_within(HEAP, (60, 100), make(60)).is_err());
+            make(60)()
+        });
+        assert!(in_use.make_within(HEAP, (41, 100), make(41)).is_err());
+        let second = in_use.make_within(HEAP, (40, 100), make(40));
+        assert!(first.is_ok() && second.is_ok());
+        drop(first);
+        assert!(in_use.make_within(HEAP, (60, 100), make(60)).is_ok());
     }
 }

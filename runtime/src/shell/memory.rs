@@ -93,9 +93,13 @@ pub(crate) fn object_in(
     }
 }
 
-/// Makes an allocation in a context's memory.
-pub(crate) fn make_in(owner: &MemoryShell, object: MemoryObject) -> Made {
-    catch_native(|| owner.context.allocate(owner.index, object))
+/// Makes an allocation in a context's memory, which counts as `memory`.
+fn make_in(owner: &MemoryShell, inner: &Inner, memory: MemoryId, object: MemoryObject) -> Made {
+    let make = || catch_native(|| owner.context.allocate(owner.index, object));
+    match inner.device_memory.filter(|_| owner.is_own) {
+        None => make(),
+        Some(most) => inner.in_use.make_within(memory, (object.bytes(), most), make),
+    }
 }
 
 /// The same on a thread that may block: what is kept of freed memory, here and by the driver, is given back before it is said that there
@@ -103,10 +107,10 @@ pub(crate) fn make_in(owner: &MemoryShell, object: MemoryObject) -> Made {
 pub(crate) fn make_with_room(
     owner: &MemoryShell,
     inner: &Arc<Inner>,
-    object: MemoryObject,
+    (memory, object): (MemoryId, MemoryObject),
     made: Option<Made>,
 ) -> Made {
-    let made = made.unwrap_or_else(|| make_in(owner, object));
+    let made = made.unwrap_or_else(|| make_in(owner, inner, memory, object));
     if !is_out_of_memory(&made) {
         return made;
     }
@@ -115,7 +119,7 @@ pub(crate) fn make_with_room(
     let kept = owner.kept.as_ref().and_then(Weak::upgrade).map(|kept| kept.clear());
     others.iter().for_each(|kept| kept.give_up(inner));
     match catch(|| (drop(kept), owner.context.trim(owner.index))) {
-        Ok(_) => make_in(owner, object),
+        Ok(_) => make_in(owner, inner, memory, object),
         Err(panic) => Err(BackendError::Panicked(panic.message().into())),
     }
 }
@@ -129,8 +133,9 @@ impl Wanted {
         match (&self.owner, &self.pinned) {
             (Some(owner), _) => match self.take_kept(owner, &inner.loans) {
                 Some(memory) => Ok(memory),
-                None => self
-                    .make_new(owner, inner, &mut |object| make_with_room(owner, inner, object, made.take())),
+                None => self.make_new(owner, inner, &mut |object| {
+                    make_with_room(owner, inner, (self.memory, object), made.take())
+                }),
             },
             (None, Some(wish)) => {
                 let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), &inner.loans));
@@ -190,7 +195,8 @@ impl Wanted {
                 if native_elsewhere || owner.context.info().allocate_blocks {
                     return None;
                 }
-                let made = self.make_new(owner, inner, &mut |object| make_in(owner, object));
+                let made =
+                    self.make_new(owner, inner, &mut |object| make_in(owner, inner, self.memory, object));
                 // Not the last word: on the blocking pool the driver is asked to trim first (`make_with_room`).
                 let is_final = !is_out_of_memory(&made);
                 Some((made, is_final))

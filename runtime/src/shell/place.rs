@@ -43,7 +43,7 @@ impl Place {
         };
         let all = owner.info.and_then(|of| of.bytes).unwrap_or(u64::MAX);
         slot.check_bytes(bytes, slot.device.info.limits.allocation.min(all))?;
-        let made = make_with_room(owner, inner, MemoryObject::Buffer { bytes }, None);
+        let made = make_with_room(owner, inner, (self.memory, MemoryObject::Buffer { bytes }), None);
         let made = inner.count(self.memory, bytes, Some(owner), made).map_err(|cause| cause.0)?;
         match owner.info.map(|of| of.fresh) {
             // Which the engine does not count on where freed memory is kept, and this is none.

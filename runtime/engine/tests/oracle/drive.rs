@@ -438,7 +438,8 @@ impl<'a> Drive<'a> {
 
     /// Whatever somebody on the host waits for, and has run, is to report: an awaited group, a group that one in another
     /// domain waits behind, and, once these have been reported, all whose data they read. Or as many report on its lane as
-    /// may. A staged transfer's steps are the shell's to ask for.
+    /// may, or one after it does that the same one waits behind: of several readers the engine asks for the last on each
+    /// lane. A staged transfer's steps are the shell's to ask for.
     fn check_wanted(&self) -> Result<(), Fault> {
         let open = |at: &usize| self.account.nodes[*at].settled.is_none();
         let domain = |at: usize| self.contexts[at].map(|c| if self.program.one_domain { 0 } else { c });
@@ -453,8 +454,16 @@ impl<'a> Drive<'a> {
             let apart = domain(*to).is_none() || domain(*from) != domain(*to);
             apart && open(to) && place(*to).is_none() && !(staged(*from) && *to == from + 1)
         });
+        let held: Vec<(usize, usize)> = held.copied().collect();
+        // Whoever waits behind both goes on no sooner if the earlier is reported by itself.
+        let covered = |&(from, to): &(usize, usize)| {
+            let Some((lane, i)) = place(from).filter(|(lane, i)| *i >= lane.reported) else { return false };
+            let mut after = lane.fed.iter().enumerate().skip(i + 1);
+            after.any(|(j, entry)| lane.reports(j as u64 + 1) && held.contains(&(entry.at, to)))
+        };
+        let asked = held.iter().filter(|edge| !covered(edge));
         let awaited = self.awaited.iter().filter_map(|id| self.at(*id).ok());
-        let mut wanted: Vec<usize> = awaited.chain(held.map(|(from, _)| *from)).filter(open).collect();
+        let mut wanted: Vec<usize> = awaited.chain(asked.map(|(from, _)| *from)).filter(open).collect();
         let mut seen = Vec::new();
         while let Some(at) = wanted.pop() {
             if seen.contains(&at) {

@@ -1,0 +1,116 @@
+//! Groups that were submitted together, and use more than the runtime may have of their device's memory.
+
+#[path = "drivers/find.rs"]
+mod find;
+
+use windlass::prelude::*;
+use windlass::{Residency, Runtime};
+
+#[windlass::kernels]
+mod kernels {
+    use windlass::prelude::*;
+
+    /// `c += a * b`, of square tiles.
+    #[kernel]
+    pub fn add_product(a: &View<u32, 2>, b: &View<u32, 2>, c: &mut View<u32, 2>) {
+        let (i, j) = (global_id(0), global_id(1));
+        let mut sum = c[i][j];
+        for k in 0..a.extent(1) {
+            sum += a[i][k] * b[k][j];
+        }
+        c[i][j] = sum;
+    }
+}
+
+/// Tiles of a matrix, and elements of a tile, in each direction.
+const TILES: usize = 4;
+const SIDE: usize = 32;
+const TILE_BYTES: usize = SIDE * SIDE * 4;
+
+/// A queue on each driver that is here, in a runtime that may have so many bytes of it. Where there is none this says so, and in CI it is a
+/// failure.
+fn queues(bytes: usize, residency: Residency) -> Vec<Queue> {
+    let runtime = || Runtime::builder().device_memory(bytes).residency(residency).build();
+    let (one, other) = (runtime(), runtime());
+    let devices = find::opencl(&one).into_iter().chain(find::wgpu(&other));
+    devices.map(|device| Queue::builder().device(device).blocking_build().unwrap()).collect()
+}
+
+type Tiles = Vec<Buffer<u32, 2>>;
+
+fn element(of: u32, row: usize, column: usize) -> u32 {
+    (row as u32).wrapping_mul(31).wrapping_add(column as u32 * 7 + of) % 17
+}
+
+fn tiles(of: u32) -> Tiles {
+    let tile = |at: usize| {
+        let (top, left) = (at / TILES * SIDE, at % TILES * SIDE);
+        let elements = (0..SIDE * SIDE).map(|i| element(of, top + i / SIDE, left + i % SIDE));
+        Buffer::with_shape([SIDE, SIDE], elements.collect::<Vec<u32>>()).unwrap()
+    };
+    (0..TILES * TILES).map(tile).collect()
+}
+
+/// Submits all groups of a product before any is waited for.
+fn multiply(queue: &Queue, a: &Tiles, b: &Tiles, c: &Tiles) -> Vec<Event> {
+    let mut events = Vec::new();
+    for at in 0..TILES * TILES * TILES {
+        let (i, j, k) = (at / (TILES * TILES), at / TILES % TILES, at % TILES);
+        let (a, b, c) = (&a[i * TILES + k], &b[k * TILES + j], &c[i * TILES + j]);
+        let call = |cg: &CommandGroup<'_>| {
+            let call = kernels::add_product(cg.read(a), cg.read(b), cg.read_write(c));
+            cg.parallel_for([SIDE, SIDE], call)
+        };
+        events.push(queue.submit(call).unwrap());
+    }
+    events
+}
+
+fn check(c: &Tiles) {
+    let side = TILES * SIDE;
+    for (row, column) in [(0, 0), (1, side - 1), (side / 2 + 3, side / 3), (side - 1, side - 1)] {
+        let product = (0..side).fold(0_u32, |sum, k| sum + element(1, row, k) * element(2, k, column));
+        let tile = c[row / SIDE * TILES + column / SIDE].host_read().blocking_wait().unwrap();
+        assert_eq!(tile[[row % SIDE, column % SIDE]], product, "{row}, {column}");
+    }
+}
+
+/// The same products come out with room for all tiles, for half and for a quarter of them. What has room for all moves each once.
+#[test]
+fn a_product_of_tiles_that_do_not_fit() {
+    let all = 3 * TILES * TILES;
+    for room in [all, all / 2, all / 4] {
+        for queue in queues(room * TILE_BYTES, Residency::Evictable) {
+            let (a, b, c) = (tiles(1), tiles(2), tiles(0));
+            // All zeros.
+            let zeros = |tile: &Buffer<u32, 2>| queue.submit(|cg| cg.fill(&cg.overwrite(tile), 0)).unwrap();
+            c.iter().for_each(|tile| drop(zeros(tile)));
+            let events = multiply(&queue, &a, &b, &c);
+            events.iter().for_each(|event| event.blocking_wait().unwrap());
+            let stats = queue.runtime().stats();
+            check(&c);
+            let (name, moved) = (queue.device().name().to_owned(), stats.bytes_moved as usize / TILE_BYTES);
+            println!(
+                "on {name}, room for {room} of {all} tiles: {moved} moved, {} swapped out",
+                stats.evictions
+            );
+            match room == all {
+                true => assert_eq!(stats.evictions, 0, "on {name}"),
+                false => assert!(stats.evictions > 0, "on {name}"),
+            }
+        }
+    }
+}
+
+/// What the runtime may have of a device is its limit where nothing may be swapped out, too.
+#[test]
+fn a_device_is_full_where_the_runtime_says_so() {
+    for queue in queues(4 * TILE_BYTES, Residency::Kept) {
+        let (a, b, c) = (tiles(1), tiles(2), tiles(0));
+        let events = multiply(&queue, &a, &b, &c);
+        let full = events.iter().filter(|event| event.blocking_wait().is_err()).count();
+        assert!(full > 0 && full < events.len(), "on {}: {full}", queue.device());
+        let error = events.iter().find_map(|event| event.blocking_wait().err()).unwrap();
+        assert!(error.to_string().contains("memory"), "{error}");
+    }
+}
