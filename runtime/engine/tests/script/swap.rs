@@ -238,3 +238,28 @@ fn a_device_is_lost_at_every_step_of_the_way() {
         s.assert_empty();
     }
 }
+
+/// Of two that are wanted later, the one goes whose user is the farther behind; and who comes first in the order takes it.
+#[test]
+fn what_is_wanted_last_goes_first() {
+    let (mut s, gpu) = with_device();
+    let (near, far, a, b) = (s.data(64), s.data(64), s.buffer(64), s.buffer(64));
+    s.group("first").on(gpu).reads(near).reads(far).submit();
+    s.run_to_the_end();
+    s.moved();
+    s.holds_memory = true;
+    s.group("writer").on(gpu).writes(a).submit();
+    s.group("behind").on(gpu).writes(b).submit();
+    let users = [near, far].map(|root| s.group("user").on(gpu).reads(root).gates(1).submit());
+    let memory = s.engine.device_memory(gpu);
+    assert_eq!(s.engine.most_urgent(memory, [b, a].into_iter()), Some(a));
+    assert_eq!(s.make_room(a, gpu), Room::Freed);
+    let moved = s.moved();
+    assert!(moved.iter().all(|(_, copy)| copy.root == far) && !moved.is_empty());
+    for root in [a, b, far] {
+        s.make(root);
+    }
+    users.into_iter().for_each(|user| s.open(user));
+    s.run_to_the_end();
+    s.assert_empty();
+}
