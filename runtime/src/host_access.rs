@@ -119,7 +119,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let binding = self.buffer.binding(inner, self.at)?;
         let guard = Arc::new(GuardCell::new(self.at));
         let (bounds, mode) = self.buffer.guarded(&binding, self.mode);
-        let mut spare = self.spare();
+        let mut spare = self.spare(inner, binding.root);
         let may_look = self.mode != Mode::Overwrite && !self.is_aside;
         let looks = may_look.then(|| inner.readers_look(binding.root)).flatten();
         // Who looks asks for the copy here, too: otherwise another thread had to be woken for that.
@@ -137,11 +137,13 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
 
     /// Memory for the host's copy, in case that there is none yet and nobody else uses the buffer: then nothing has to be
     /// fetched for an accessor that overwrites. Not of any size, since this is a `poll`: for more the runtime allocates where
-    /// that harms nobody.
-    fn spare(&self) -> Option<Arc<dyn Allocation>> {
+    /// that harms nobody. But where a group has failed on memory that was another buffer's, nobody would be shown it otherwise.
+    fn spare(&self, inner: &Arc<Inner>, root: RootId) -> Option<Arc<dyn Allocation>> {
         let bytes = self.buffer.root().bytes();
-        let wants = self.mode == Mode::Overwrite && self.buffer.root().home().is_none() && bytes <= MAX_SPARE;
-        wants.then(|| heap(bytes).ok()).flatten()
+        let shows_others =
+            || inner.enter_without_native_calls(|state, _| state.engine.shows_others_in_heap(root));
+        let wants = self.mode == Mode::Overwrite && self.buffer.root().home().is_none();
+        (wants && (bytes <= MAX_SPARE || shows_others())).then(|| heap(bytes).ok()).flatten()
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Guarded>> {

@@ -383,7 +383,7 @@ impl Runtime {
                 host_tasks: counters.host_tasks,
                 allocations: counters.allocations + tally.small_heaps,
                 allocations_reused: inner.loans.reused(),
-                bytes_kept: state.kept().iter().map(|kept| kept.bytes()).sum(),
+                bytes_kept: state.kept().iter().chain(&inner.heap_kept).map(|kept| kept.bytes()).sum(),
                 evictions: counters.evictions,
                 nodes_visited: tally.nodes_visited,
                 tasks_spawned: executor.spawned - drainers as u64,

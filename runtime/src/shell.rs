@@ -263,6 +263,8 @@ pub(crate) struct Inner {
     pub(crate) hangs: hang::Hangs,
     /// What groups reserve by [`Queue::ready_for`](crate::Queue::ready_for).
     pub(crate) budget: Arc<Budget>,
+    /// Large memory of the process's own that buffers have let go of; a runtime that is driven by hand keeps none.
+    pub(crate) heap_kept: Option<Arc<Kept>>,
     /// The most that buffers may have of a device's own memory.
     device_memory: Option<usize>,
     drainer: proxy::Drainer,
@@ -316,6 +318,7 @@ impl Inner {
                 residency,
                 hangs: hang::Hangs::new(hang_timeout),
                 budget: Arc::new(Budget::new(budget)),
+                heap_kept: (!manual).then(|| Arc::new(Kept::new(weak.clone()))),
                 device_memory,
                 staging,
                 manual,

@@ -49,21 +49,21 @@ impl<S: Shell> Engine<S> {
     /// Whether somebody uses a memory who will end by itself: without memory that is asked for and not there, and without anything from
     /// outside. When that is over, memory may have become free.
     pub fn is_busy(&self, memory: MemoryId) -> bool {
-        let is_under_way = |(id, node): (NodeId, &Node<S>)| match node.state {
-            // It waits for staging, which comes back.
-            State::Gated => self.is_staged(id, node),
+        let is_under_way = |node: &Node<S>| match node.state {
+            // It waits for staging, which comes back, and for nothing of the program's.
+            State::Gated => node.staged == Some(true),
             // The program has it, for as long as it likes.
             State::Running => !node.is_guard,
             State::Queued(_) | State::Feeding(..) | State::Fed(..) | State::Passed => true,
         };
         let uses = |node: &Node<S>| node.uses.iter().any(|used| used.memory == memory);
-        if self.nodes.iter().any(|(id, node)| is_under_way((id, node)) && uses(node)) {
+        if self.nodes.iter().any(|(_, node)| is_under_way(node) && uses(node)) {
             return true;
         }
         // Those that wait for others which are under way will run too.
         let mut waiting =
             self.nodes.iter().filter(|(_, node)| node.state == State::Gated && uses(node)).peekable();
-        waiting.peek().is_some() && self.nodes.iter().any(is_under_way) && {
+        waiting.peek().is_some() && self.nodes.iter().any(|(_, node)| is_under_way(node)) && {
             let stuck = self.stuck_behind(|node| node.state == State::Running && node.is_guard);
             waiting.any(|(id, _)| !stuck.contains(&id))
         }

@@ -83,7 +83,7 @@ impl<S: Shell> Engine<S> {
         for root in wanting {
             self.could_not_pin(root);
             let bytes = self.roots[root].bytes;
-            turn.allocate.push(Allocate { root, memory: HEAP, bytes, pinned: None });
+            turn.allocate.push(Allocate { root, memory: HEAP, bytes, pinned: None, is_replaced: false });
         }
     }
 
@@ -107,12 +107,19 @@ impl<S: Shell> Engine<S> {
         gone.given_up.dedup();
         for &(root, memory) in &gone.given_up {
             let slots = &mut self.roots[root].slots;
-            let at = slots.iter().position(|(of, slot)| *of == memory && matches!(slot, Slot::Ready(_)));
-            if let Some((_, Slot::Ready(allocation))) = at.map(|at| slots.swap_remove(at)) {
-                let pinned_by = if memory == HEAP { self.roots[root].unpin() } else { None };
-                self.roots[root].copies.forget(memory);
-                hung.push(Lost { root, memory, pinned_by, allocation });
-            }
+            let Some(at) = slots.iter().position(|(of, _)| *of == memory) else { continue };
+            let taken = match &mut slots[at].1 {
+                Slot::Ready(_) => match slots.swap_remove(at).1 {
+                    Slot::Ready(allocation) => Some(allocation),
+                    Slot::Pending(_) | Slot::Swapped(_) => None,
+                },
+                Slot::Swapped(swap) => swap.take_lost(),
+                Slot::Pending(_) => None,
+            };
+            let Some(allocation) = taken else { continue };
+            let pinned_by = if memory == HEAP { self.roots[root].unpin() } else { None };
+            self.roots[root].copies.forget(memory);
+            hung.push(Lost { root, memory, pinned_by, allocation });
         }
         // So is lost memory of others that waited for these lanes.
         let mut kept = std::mem::take(&mut self.kept);

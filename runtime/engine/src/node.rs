@@ -39,6 +39,14 @@ pub struct Use {
     pub(super) does: Does,
 }
 
+/// A step of a transfer by way of staging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Half {
+    None,
+    First,
+    Second,
+}
+
 /// What a use makes of what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
@@ -98,8 +106,10 @@ pub(super) struct Node<S: Shell> {
     pub(super) is_transfer: bool,
     /// A transfer that should run on a copy lane, if there is one.
     pub(super) wants_copy_lane: bool,
-    /// It is one of the two steps by way of staging.
-    pub(super) is_half: bool,
+    /// Which of the two steps by way of staging it is.
+    pub(super) half: Half,
+    /// It has its staging, or waits for nothing else; and if so, whether that comes back by itself.
+    pub(super) staged: Option<bool>,
     /// A step that gives memory to the host, or takes it back.
     pub(super) hands_over: bool,
     pub(super) is_guard: bool,
@@ -137,7 +147,8 @@ impl<S: Shell> Default for Node<S> {
             told: false,
             is_transfer: false,
             wants_copy_lane: false,
-            is_half: false,
+            half: Half::None,
+            staged: None,
             hands_over: false,
             is_guard: false,
             keeps_previous: false,
@@ -188,7 +199,7 @@ impl<S: Shell> Node<S> {
         (self.certain, self.told) = (false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
-        self.is_half = false;
+        (self.half, self.staged) = (Half::None, None);
         self.commands = None;
         empty(&mut self.uses);
         empty(&mut self.reads);

@@ -40,7 +40,7 @@ impl<S: Shell> Root<S> {
 
     /// Whether the heap's copy may show what another root had there.
     pub(super) fn shows_others(&self) -> bool {
-        self.pinned.as_ref().is_some_and(|pinned| pinned.shows_others)
+        self.is_unclean || self.pinned.as_ref().is_some_and(|pinned| pinned.shows_others)
     }
 
     /// A copy to this memory has failed.
@@ -82,6 +82,11 @@ impl<S: Shell> Engine<S> {
         }
     }
 
+    /// Whether the heap's memory of a root may show what another root had there.
+    pub fn shows_others_in_heap(&self, root: RootId) -> bool {
+        self.roots.get(root).is_some_and(Root::shows_others)
+    }
+
     /// The heap's memory of a root is not pinned, or is about to be [allocated](Engine::allocated) and could not be: copies to and
     /// from it block like those of any other.
     pub fn could_not_pin(&mut self, root: RootId) {
@@ -110,6 +115,7 @@ impl<S: Shell> Engine<S> {
         let Slot::Ready(memory) = &mut entry.slots[at].1 else { return false };
         let Some(made) = spare.take_if(|_| *bounds == entry.extent) else { return false };
         turn.freed.push(std::mem::replace(memory, made));
+        entry.is_unclean = false;
         self.could_not_pin(root);
         true
     }

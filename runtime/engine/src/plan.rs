@@ -118,9 +118,13 @@ impl<S: Shell> Engine<S> {
     #[inline]
     fn is_at_hand(&self, access: &Access, memory: MemoryId) -> bool {
         !access.mode.reads()
-            || self.roots[access.root]
-                .segments
-                .is_at_hand(memory, self.memories[memory.0 as usize].traits.zeroed)
+            || self.roots[access.root].segments.is_at_hand(memory, self.is_zeroed(access.root, memory))
+    }
+
+    /// Whether what nobody has written reads as zeros in a memory as it is.
+    #[inline]
+    fn is_zeroed(&self, root: RootId, memory: MemoryId) -> bool {
+        self.memories[memory.0 as usize].traits.zeroed && !(memory == HEAP && self.roots[root].shows_others())
     }
 
     /// Brings what a node reads to where it uses it, unless the node is doomed: then it will not run, and
@@ -161,8 +165,8 @@ impl<S: Shell> Engine<S> {
         // The segments are taken out, so that the engine can be changed while they are. Nothing below looks for
         // them in the root: transfers are handed the partition.
         let root = accesses[0].root;
+        let zeroed = self.is_zeroed(root, memory);
         let mut segments = std::mem::take(&mut self.roots[root].segments);
-        let zeroed = self.memories[memory.0 as usize].traits.zeroed;
         let mut stale: SmallVec<[(Box3, Sources); 4]> = SmallVec::new();
         let mut rubbish: SmallVec<[Box3; 4]> = SmallVec::new();
         // First everything is collected, as boxes: planning a transfer cuts and joins segments, after which
@@ -351,7 +355,19 @@ impl<S: Shell> Engine<S> {
                         let clear = pinned.iter().flat_map(|pinned| &pinned.clear);
                         let cleared: usize = clear.map(|bounds| bounds.volume() * entry.unit).sum();
                         self.tally.bytes_cleared += cleared as u64;
-                        turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned });
+                        let replaces = |used: &Use| (used.root, used.does) == (root, Does::Replaces);
+                        // If that one fails, what it has left has to be cleared, which takes a device.
+                        let is_replaced = may_be_small
+                            && self.memories[HEAP.0 as usize].device.is_some()
+                            && self.nodes[id].uses.last().is_some_and(replaces);
+                        entry.is_unclean |= is_replaced;
+                        turn.allocate.push(Allocate {
+                            root,
+                            memory,
+                            bytes: entry.bytes,
+                            pinned,
+                            is_replaced,
+                        });
                     }
                 }
                 entry.slots.push((memory, small.map_or(Slot::Pending(links::NONE), Slot::Ready)));
@@ -411,6 +427,7 @@ impl<S: Shell> Engine<S> {
                 let pinned_by = if memory == HEAP { entry.unpin() } else { None };
                 let slot = entry.slots.swap_remove(at).1;
                 entry.copies.forget(memory);
+                entry.is_unclean &= memory != HEAP;
                 self.slot_is_gone(memory, pinned_by);
                 (slot, Some(cause))
             }

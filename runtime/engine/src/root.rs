@@ -88,6 +88,9 @@ pub(super) struct Root<S: Shell> {
     pub(super) copies: Copies,
     /// Where the heap's allocation is pinned, or is to be. In a box, since few are.
     pub(super) pinned: Option<Box<Pinned>>,
+    /// The heap's allocation may hold what was another root's: its first user, who is to write all of it, has not ended, or not well.
+    /// What nobody has written is cleared before it is read.
+    pub(super) is_unclean: bool,
     pub(super) guards: Vec<(NodeId, Box3, bool)>,
     pub(super) users: u32,
     /// When it was last used, by [`Tally::nodes_visited`](super::Tally).
@@ -110,6 +113,7 @@ impl<S: Shell> Default for Root<S> {
             stuck: None,
             copies: Copies::default(),
             pinned: None,
+            is_unclean: false,
             guards: Vec::new(),
             users: 0,
             used_at: 0,

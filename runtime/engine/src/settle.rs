@@ -8,8 +8,8 @@ use super::links::{DATA, EVENT, NONE};
 use super::node::Does;
 use super::segments::{Content, Replica};
 use super::{
-    End, Engine, NodeId, Outcome, ProxyId, ReadSet, ReadSetId, Realm, RootId, Settled, Shell, State, Turn,
-    Use,
+    End, Engine, HEAP, NodeId, Outcome, ProxyId, ReadSet, ReadSetId, Realm, RootId, Settled, Shell, State,
+    Turn, Use,
 };
 
 /// The result of a request to cancel.
@@ -106,6 +106,7 @@ impl<S: Shell> Engine<S> {
             entry.users -= 1;
             if does.writes() {
                 entry.copies.write(memory, if is_done { does } else { Does::Writes });
+                entry.is_unclean &= !(is_done && memory == HEAP && does == Does::Replaces);
             }
             if !entry.guards.is_empty() {
                 entry.guards.retain(|(guard, ..)| *guard != id);

@@ -2,9 +2,10 @@
 //!
 //! Who planned to find data in a device's memory counts on it, so it cannot be [given up](Engine::evict) there. But it can be away
 //! for a while: no planned order changes, and no copy becomes stale or current, by what happens here. A root is *swapped out* in a memory
-//! while all of its users there are gated. From then on they wait for the slot, too. First what the heap does not hold is copied
-//! there (the slot is *leaving*); then the memory is freed and asked for again (it is *away*); when it has been made, the data
-//! comes back (it is *arriving*); and then the slot is ready, and its users are let go.
+//! by having all of its users there wait for the slot that have not been queued. What was queued runs to its end (the slot is *closing*);
+//! then what the heap does not hold is copied there (it is *leaving*); the memory is freed and asked for again (it is *away*); when it has
+//! been made, the data comes back (it is *arriving*); and then the slot is ready, and its users are let go. If a copy to the
+//! heap fails, the data stays where it is (*staying*).
 //!
 //! The heap's own allocation of the root takes the data in, so nobody may count on that meanwhile: a root that has users in the heap
 //! is left alone. What was current in the heap stays there as it is. The rest was stale, and is overwritten. The steps back are
@@ -39,9 +40,10 @@ pub(super) struct Swap<S: Shell> {
     /// The edges to those that wait for it.
     pub(super) waiting: u32,
     phase: Phase,
-    /// How many last steps of moves have not ended: those of the way out, then those of the way back.
+    /// What has not ended: while it is being closed, uses by those that were queued before; then last steps of the way out; then of the
+    /// way back.
     left: u32,
-    /// The first steps of the way back, held until there is memory, and how many last steps there are.
+    /// The first steps of the way back, held until there is memory.
     back: SmallVec<[NodeId; 1]>,
     /// The first failure of a step.
     failed: Option<S::Cause>,
@@ -86,6 +88,7 @@ struct Cargo {
 impl<S: Shell> Engine<S> {
     /// From here on nothing new runs with a root's memory. What does is waited for.
     fn swap_out(&mut self, root: RootId, memory: MemoryId, users: Users, turn: &mut Turn<S>) -> Room {
+        let Some(next) = users.next else { return Room::None };
         let slots = &mut self.roots[root].slots;
         let Some(at) = slots.iter().position(|(of, _)| *of == memory) else { return Room::None };
         let Slot::Ready(allocation) = slots.swap_remove(at).1 else { return Room::None };
@@ -104,7 +107,7 @@ impl<S: Shell> Engine<S> {
             self.closing_slots.push((root, memory));
             return Room::Begun;
         }
-        self.leave(root, memory, turn);
+        self.leave(root, memory, next, turn);
         match self.swap_mut(root, memory).is_some_and(|swap| swap.is_away()) {
             true => Room::Freed,
             false => Room::Begun,
@@ -119,20 +122,19 @@ impl<S: Shell> Engine<S> {
         if swap.left > 0 {
             return;
         }
+        let is_there = swap.memory.is_some();
         self.closing_slots.retain(|of| *of != (root, memory));
-        let users = self.users_of_roots_in(memory).get(&root).copied();
-        match users.is_some_and(|users| self.may_leave(root, memory, &users)) {
-            true => self.leave(root, memory, turn),
-            // Somebody has come meanwhile who wants it elsewhere.
-            false => self.is_back(root, memory, turn),
+        let users = self.users_of(root, memory);
+        match users.next.filter(|_| is_there && self.may_leave(root, memory, &users)) {
+            Some(next) => self.leave(root, memory, next, turn),
+            // Somebody has come meanwhile who wants it elsewhere, or nobody wants it here any more, or it is lost.
+            None => self.let_users_go(root, memory, turn),
         }
     }
 
     /// Nobody uses a root's memory now: what it holds is copied to the heap, as far as that does not have it and somebody wants it, and the
     /// way back is planned.
-    fn leave(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        let users = self.users_of_roots_in(memory).get(&root).copied();
-        let (submitted, does) = users.and_then(|users| users.next).unwrap_or((self.submitted, Does::Reads));
+    fn leave(&mut self, root: RootId, memory: MemoryId, (submitted, does): (u64, Does), turn: &mut Turn<S>) {
         let cargo = self.cargo(root, memory, does);
         let out = self.move_all(root, (memory, HEAP), &cargo.out, turn);
         self.note_what_the_heap_has(root, memory, &cargo.out);
@@ -296,15 +298,15 @@ impl<S: Shell> Engine<S> {
         }
         match phase {
             _ if left > 0 => {}
-            Phase::Leaving => self.has_left(root, memory, turn),
+            Phase::Leaving => self.out_ended(root, memory, turn),
             Phase::Closing | Phase::Staying | Phase::Away | Phase::Arriving => {
-                self.is_back(root, memory, turn)
+                self.let_users_go(root, memory, turn)
             }
         }
     }
 
     /// The last copy to the heap has ended.
-    fn has_left(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
+    fn out_ended(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
         let Some(swap) = self.swap_mut(root, memory) else { return };
         let Some(cause) = swap.failed.take() else { return self.goes_away(root, memory, turn) };
         turn.causes.push(cause);
@@ -315,12 +317,17 @@ impl<S: Shell> Engine<S> {
 
     /// All that was to be saved has been: the memory is freed, and asked for again.
     fn goes_away(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
+        let is_lost = self.lost_with(memory).is_some();
         let Some(swap) = self.swap_mut(root, memory) else { return };
+        // A lost context is asked for nothing: see `await_memory`.
+        let Some(allocation) = swap.memory.take_if(|_| !is_lost) else {
+            return self.let_users_go(root, memory, turn);
+        };
         swap.phase = Phase::Away;
-        turn.freed.extend(swap.memory.take());
+        turn.freed.push(allocation);
         let entry = &mut self.roots[root];
         entry.copies.forget(memory);
-        turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned: None });
+        turn.allocate.push(Allocate { root, memory, bytes: entry.bytes, pinned: None, is_replaced: false });
     }
 
     /// There is memory again, or there will be none.
@@ -343,7 +350,7 @@ impl<S: Shell> Engine<S> {
                 let back = std::mem::take(&mut swap.back);
                 swap.failed = Some(cause.clone());
                 self.swaps.retain(|_, of| *of != (root, memory));
-                self.is_back(root, memory, turn);
+                self.let_users_go(root, memory, turn);
                 for step in back {
                     self.fail(step, cause.clone(), turn);
                     self.open_gate(step, turn);
@@ -359,13 +366,13 @@ impl<S: Shell> Engine<S> {
         let back = std::mem::take(&mut swap.back);
         swap.left = back.len() as u32;
         match back.is_empty() {
-            true => self.is_back(root, memory, turn),
+            true => self.let_users_go(root, memory, turn),
             false => back.into_iter().for_each(|step| self.open_gate(step, turn)),
         }
     }
 
     /// The last step back has ended: those that wait are let go, with the memory or without.
-    fn is_back(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
+    fn let_users_go(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
         let Engine { roots, nodes, .. } = self;
         let Some(entry) = roots.get_mut(root) else { return };
         let Some(at) = entry.slots.iter().position(|(of, _)| *of == memory) else { return };
@@ -376,7 +383,7 @@ impl<S: Shell> Engine<S> {
         match made {
             Some(made) if stays || failed.is_none() => {
                 entry.slots.push((memory, Slot::Ready(made)));
-                entry.copies.stay |= stays;
+                entry.copies.stay.extend(stays.then_some(memory));
                 turn.causes.extend(failed);
                 self.open_slot(waiting, None, turn);
             }

@@ -7,7 +7,7 @@ use super::hazard::{Kind, User};
 use super::ids::{DeviceId, MemoryId};
 use super::links::{DATA, push};
 use super::machine::Memory;
-use super::node::Does;
+use super::node::{Does, Half};
 use super::preds::Preds;
 use super::segments::{Inside, Segments};
 use super::{Engine, HEAP, Mode, NodeId, Place, Recorded, RootId, Shell, Staged, Step, Transfer, Turn, Use};
@@ -218,7 +218,7 @@ impl<S: Shell> Engine<S> {
             if passage.swapped != Some(whole.to) && self.roots[whole.root].allocation(whole.to).is_none() {
                 gates += self.await_memory(reader, whole.root, whole.to, turn);
             }
-            (self.nodes[reader].is_half, self.nodes[writer].is_half) = (true, true);
+            (self.nodes[reader].half, self.nodes[writer].half) = (Half::First, Half::Second);
             self.attach(reader, &mut preds, gates + 1, turn);
             preds = Preds::default();
             push(&mut self.edges, &mut self.nodes[reader].out, writer, DATA);
@@ -278,6 +278,7 @@ impl<S: Shell> Engine<S> {
     pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let Some(upload) = self.unstaged.remove(&id) else { return };
         let moves = self.nodes[upload].gates <= 1;
+        (self.nodes[id].staged, self.nodes[upload].staged) = (Some(moves), Some(moves));
         turn.staged.push(Staged { download: id, upload, moves });
     }
 

@@ -80,6 +80,8 @@ pub struct Allocate {
     pub bytes: usize,
     /// The heap's, and it is best pinned. What is not, is to read as zeros.
     pub pinned: Option<Pinning>,
+    /// The heap's, and its first user writes all of it: it may hold anything.
+    pub is_replaced: bool,
 }
 
 /// A transfer, or a chunk of one, through host staging: a download, then an upload; one of them may be a

@@ -38,7 +38,7 @@ pub struct Stats {
     pub allocations: u64,
     /// Of these, the ones for which there was memory that other buffers had let go of.
     pub allocations_reused: u64,
-    /// Bytes of such memory of devices, kept for the next buffers.
+    /// Bytes of such memory, of devices and large memory of the host, kept for the next buffers.
     pub bytes_kept: usize,
     /// Allocations that were given up because the program asked for them, or a device had no room.
     pub evictions: u64,

@@ -24,17 +24,14 @@ struct List {
     look_at: usize,
     /// Bytes of what is just being made.
     coming: usize,
+    /// How often that was not made.
+    not_made: u64,
 }
 
 impl InUse {
     pub(super) fn made(&self, memory: MemoryId, allocation: &Arc<dyn Allocation>) {
         let mut memories = lock(&self.memories);
-        let list = memories.entry(memory).or_default();
-        list.made.push((Arc::downgrade(allocation), allocation.bytes()));
-        if list.made.len() > list.look_at.max(16) {
-            list.tidy();
-            list.look_at = 2 * list.made.len();
-        }
+        memories.entry(memory).or_default().add(allocation);
     }
 
     /// Makes something if there is no more than `most` of it then.
@@ -56,13 +53,20 @@ impl InUse {
         }
         // Without the lock: it is a native call.
         let made = make();
-        if let Ok(allocation) = &made {
-            self.made(memory, allocation);
+        let mut memories = lock(&self.memories);
+        let list = memories.entry(memory).or_default();
+        list.coming -= bytes;
+        match &made {
+            Ok(allocation) => list.add(allocation),
+            Err(_) => list.not_made += 1,
         }
-        if let Some(list) = lock(&self.memories).get_mut(&memory) {
-            list.coming -= bytes;
-        }
+        drop(memories);
         made
+    }
+
+    /// How often something that counted as being made was not.
+    pub(super) fn not_made(&self) -> u64 {
+        lock(&self.memories).values().map(|list| list.not_made).sum()
     }
 
     /// What has not been freed. To drop it may be to free it, which takes a native call: that is the reaper's.
@@ -75,6 +79,14 @@ impl InUse {
 }
 
 impl List {
+    fn add(&mut self, allocation: &Arc<dyn Allocation>) {
+        self.made.push((Arc::downgrade(allocation), allocation.bytes()));
+        if self.made.len() > self.look_at.max(16) {
+            self.tidy();
+            self.look_at = 2 * self.made.len();
+        }
+    }
+
     fn tidy(&mut self) {
         let address = |(allocation, _): &(Weak<dyn Allocation>, usize)| allocation.as_ptr().addr();
         self.made.retain(|(allocation, _)| allocation.strong_count() > 0);

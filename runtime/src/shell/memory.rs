@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryObject, Region, Sequence};
+use windlass_backend::{
+    Allocation, BackendError, HostMemory, ImageShape, MemoryIndex, MemoryObject, Region, Sequence,
+};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::catch;
 
@@ -21,6 +23,9 @@ use windlass_engine::{Allocate, MemoryId, Pinning, RootId};
 /// Host memory up to this size is freed, or cleared, where that is to be done: the allocator gives it back to itself, not to the
 /// operating system.
 const FREED_AT_ONCE: usize = 128 << 10;
+
+/// From this size on host memory is kept for the next buffers.
+const KEPT_FROM: usize = 256 << 10;
 
 pub(crate) type Made = Result<Arc<dyn Allocation>, BackendError>;
 
@@ -42,6 +47,8 @@ pub(super) struct Wanted {
     pub(super) owner: Option<MemoryShell>,
     /// The heap's, and best pinned.
     pinned: Option<Wish>,
+    /// The heap's, and may hold anything.
+    is_replaced: bool,
     pub(super) object: MemoryObject,
 }
 
@@ -63,12 +70,12 @@ impl Wish {
 impl State {
     /// What the engine asks for, with whom to ask.
     pub(super) fn wanted(&self, asked: Allocate) -> Wanted {
-        let Allocate { root, memory, bytes, pinned } = asked;
+        let Allocate { root, memory, bytes, pinned, is_replaced } = asked;
         let owner = self.memories.get(&memory).cloned();
         let image = self.engine.object(root).copied().flatten();
         let object = object_in(owner.as_ref(), image, bytes);
         let pinned = pinned.and_then(|pinning| self.wish(root, pinning));
-        Wanted { root, memory, owner, pinned, object }
+        Wanted { root, memory, owner, pinned, is_replaced, object }
     }
 
     #[cold]
@@ -141,8 +148,25 @@ impl Wanted {
                 let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), &inner.loans));
                 made.inspect(|memory| wish.clear(memory))
             }
-            (None, None) => made.unwrap_or_else(|| heap(self.object.bytes())),
+            (None, None) => made.unwrap_or_else(|| self.make_heap(inner)),
         }
+    }
+
+    /// Memory of the process's own. What is large comes from the system page by page, which takes longer than to write it: so that is kept
+    /// for the next buffer, where that is written before anybody reads it.
+    fn make_heap(&self, inner: &Arc<Inner>) -> Made {
+        let bytes = self.object.bytes();
+        let Some(kept) = inner.heap_kept.as_ref().filter(|_| bytes >= KEPT_FROM) else { return heap(bytes) };
+        let class = Class { index: MemoryIndex::Heap, bytes };
+        if let Some(memory) = self.is_replaced.then(|| kept.take(class)).flatten() {
+            inner.loans.count_reused();
+            inner.loans.lend(&memory, kept, class);
+            return Ok(memory);
+        }
+        let made = heap(bytes)?;
+        kept.lent(class).into_iter().for_each(|gone| inner.reaper.free(gone, inner));
+        inner.loans.lend(&made, kept, class);
+        Ok(made)
     }
 
     /// What it counts as in a memory of which freed allocations are kept.
@@ -212,7 +236,7 @@ impl Wanted {
                 }
                 Some((Ok(memory), is_small))
             }
-            (None, None) => Some((heap(self.object.bytes()), true)),
+            (None, None) => Some((self.make_heap(inner), true)),
         }
     }
 }
@@ -283,7 +307,7 @@ impl Inner {
     pub(crate) fn free_all(&self, dead: impl IntoIterator<Item = Arc<dyn Allocation>>) {
         for memory in dead {
             // The process's own is by far the most.
-            match is_heap(&memory) {
+            match is_heap(&memory) && memory.bytes() < KEPT_FROM {
                 true => self.reaper.free(memory, self),
                 false => {
                     self.loans.give_back(memory).into_iter().for_each(|dead| self.reaper.free(dead, self))

@@ -121,10 +121,10 @@ impl Drop for MyTurn<'_> {
 impl Inner {
     /// Makes an allocation where that may block, and where there is no room for it waits until there is, or none will come.
     pub(super) async fn make_patiently(self: &Arc<Self>, wanted: &Wanted, made: Option<Made>) -> Made {
-        let mut before = self.freed_so_far();
-        // Room that others look for is theirs first.
-        let mut tried = match wanted.owner.is_some() && made.is_none() && self.turns.are_taken(wanted.memory)
-        {
+        // Room that others look for is theirs first: then it is tried when it is this one's turn.
+        let is_late = wanted.owner.is_some() && made.is_none() && self.turns.are_taken(wanted.memory);
+        let mut before = (!is_late).then(|| self.freed_so_far());
+        let mut tried = match is_late {
             true => Err(BackendError::OutOfMemory { bytes: wanted.object.bytes() }),
             false => self.try_to_make(wanted, made).await,
         };
@@ -141,7 +141,7 @@ impl Inner {
                 Found::Nothing => break,
             }
             self.counts_as_made(true);
-            before = self.freed_so_far();
+            before = Some(self.freed_so_far());
             tried = self.try_to_make(wanted, None).await;
             if !is_out_of_memory(&tried) {
                 return tried;
@@ -170,10 +170,11 @@ impl Inner {
         });
     }
 
-    /// Changes when memory may have become free: how many nodes have settled, and how often what they left was freed.
-    fn freed_so_far(self: &Arc<Self>) -> (u64, u64) {
+    /// Changes when memory may have become free: how many nodes have settled, how often what they left was freed, and how often what
+    /// counted as being made was not.
+    fn freed_so_far(self: &Arc<Self>) -> (u64, u64, u64) {
         let settled = self.enter_without_native_calls(|state, _| state.counters.settled);
-        (settled, self.reaper.rounds())
+        (settled, self.reaper.rounds(), self.in_use.not_made())
     }
 
     async fn try_to_make(self: &Arc<Self>, wanted: &Wanted, made: Option<Made>) -> Made {
@@ -181,9 +182,9 @@ impl Inner {
         self.off_thread(move || off.make_off_thread(made, &lender)).await
     }
 
-    /// Waits until there may be more room than there was before. Whatever wakes it makes it ask again, and not try again: to try is to have
+    /// Waits until there may be more room than there was before, when it was last tried. Whatever wakes it makes it ask again, and not try again: to try is to have
     /// the driver trim, and is heard by those who look for room in other memories.
-    async fn finds_room(self: &Arc<Self>, wanted: &Wanted, before: (u64, u64)) -> Found {
+    async fn finds_room(self: &Arc<Self>, wanted: &Wanted, before: Option<(u64, u64, u64)>) -> Found {
         let (memory, root) = (wanted.memory, wanted.root);
         loop {
             let others = self.turns.others(memory);
@@ -205,7 +206,7 @@ impl Inner {
             if is_evictable && self.evict_idle(memory, wanted.object.bytes()).await {
                 return Found::Room;
             }
-            if self.freed_so_far() != before {
+            if Some(self.freed_so_far()) != before {
                 return Found::Room;
             }
             let (is_freed, ended) = self.enter(|state, turn| {
@@ -214,9 +215,11 @@ impl Inner {
             });
             match ended {
                 _ if is_freed => return Found::Room,
+                // Who has joined the line meanwhile has found nobody to wake.
+                Some(_) if self.turns.others(memory) != others => {}
                 Some(ended) => Signalled::new(ended).await,
                 // What was let go of since the first question is not lost sight of.
-                None if self.freed_so_far() != before || self.reaper.under_way().is_some() => {
+                None if Some(self.freed_so_far()) != before || self.reaper.under_way().is_some() => {
                     return Found::Room;
                 }
                 None => return Found::Nothing,

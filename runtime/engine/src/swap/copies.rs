@@ -15,8 +15,8 @@ pub(in super::super) struct Copies {
     pub(super) like_heap: SmallVec<[MemoryId; 2]>,
     /// How many nodes that write the heap's have been planned.
     pub(in super::super) writers_in_heap: u32,
-    /// Copying it to the heap has failed, and is not tried again.
-    pub(super) stay: bool,
+    /// Where copying it to the heap has failed, and is not tried again.
+    pub(super) stay: SmallVec<[MemoryId; 1]>,
 }
 
 impl Copies {
@@ -59,5 +59,6 @@ impl Copies {
         }
         self.written.retain(|of| *of != memory);
         self.like_heap.retain(|of| *of != memory);
+        self.stay.retain(|of| *of != memory);
     }
 }

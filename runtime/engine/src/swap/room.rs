@@ -5,10 +5,11 @@
 //! What is used the latest costs the fewest copies (Belady's rule), and since the first can always run, all come to run.
 //! If nothing runs, since the first waits for the program, another group may take what it needs from anybody: it runs at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::ids::MemoryId;
-use super::super::node::Does;
+use super::super::links::NONE;
+use super::super::node::{Does, Half};
 use super::super::segments::Segment;
 use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, State, Turn, Use};
 use super::Phase;
@@ -27,7 +28,7 @@ pub enum Room {
 }
 
 /// Who uses a root in a memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Users {
     /// The first of those that have not been fed, if there is any: its place in the order, and what it does.
     pub(super) next: Option<(u64, Does)>,
@@ -38,6 +39,23 @@ pub(super) struct Users {
 }
 
 impl Users {
+    fn add<S: Shell>(&mut self, node: &Node<S>, does: Does) {
+        match node.state {
+            State::Gated => {
+                self.is_fixed |= node.staged.is_some();
+                let order = (node.submitted, does == Does::Replaces);
+                // Who reads a part of what it replaces does not replace it.
+                let is_next = |(submitted, does)| order < (submitted, does == Does::Replaces);
+                // What fails does not need it.
+                if node.end.is_none() && self.next.is_none_or(is_next) {
+                    self.next = Some((node.submitted, does));
+                }
+            }
+            State::Running => self.is_fixed = true,
+            State::Queued(_) | State::Feeding(..) | State::Fed(..) | State::Passed => self.in_flight = true,
+        }
+    }
+
     /// What is there is replaced next, and need neither be saved nor come back.
     fn replaces(&self) -> bool {
         self.next.is_some_and(|(_, does)| does == Does::Replaces)
@@ -59,11 +77,23 @@ impl<S: Shell> Engine<S> {
 
     /// Whether something else holds back the first user that waits for a slot, and its place in the order.
     fn urgency(&self, root: RootId, memory: MemoryId) -> Option<(bool, u64)> {
-        let slots = &self.roots.get(root)?.slots;
-        let waiting = slots.iter().find(|(of, _)| *of == memory)?.1.waiting()?;
-        let users = self.listed_in(waiting).into_iter().filter_map(|id| Some((id, self.nodes.get(id)?)));
-        let urgency = |(_, node): (NodeId, &Node<S>)| (!self.lacks_only_memory(node), node.submitted);
-        users.filter(|(_, node)| node.end.is_none()).map(urgency).min()
+        let slot = &self.roots.get(root)?.slots.iter().find(|(of, _)| *of == memory)?.1;
+        let users = self.listed_in(slot.waiting()?).into_iter().filter_map(|id| self.nodes.get(id));
+        let urgency = |node: &Node<S>| (!self.lacks_only_memory(node), node.submitted);
+        let (is_held, submitted) = users.filter(|node| node.end.is_none()).map(urgency).min()?;
+        // Who writes the heap's copy waits for the way back.
+        let is_waited_for = match slot {
+            Slot::Swapped(swap) => swap.back.iter().any(|step| self.holds_up_writers(*step)),
+            Slot::Pending(_) | Slot::Ready(_) => false,
+        };
+        Some((is_held && !is_waited_for, submitted))
+    }
+
+    /// Whether anybody waits for a reader to end, or to be fed.
+    fn holds_up_writers(&self, reader: NodeId) -> bool {
+        let Some(node) = self.nodes.get(reader) else { return false };
+        let groups = node.read_sets.iter().flat_map(|set| &self.read_sets[set.0 as usize].groups);
+        !node.proxies.is_empty() || groups.into_iter().any(|of| of.waiting != NONE || !of.proxies.is_empty())
     }
 
     /// Whether a gated node would run if it had its memory.
@@ -73,14 +103,13 @@ impl<S: Shell> Engine<S> {
             slots.iter().any(|(memory, slot)| *memory == used.memory && slot.waiting().is_some())
         };
         let missing = node.uses.iter().filter(is_missing).count() as u32;
-        // One gate of a staged copy is the shell's, and its first step waits for the memory of the second.
-        node.gates <= missing + if node.is_half { 2 } else { 0 }
-    }
-
-    /// Whether a step has its staging, or waits for nothing but that.
-    pub(in super::super) fn is_staged(&self, id: NodeId, node: &Node<S>) -> bool {
-        let waits = |(first, second): (&NodeId, &NodeId)| *first == id || *second == id;
-        node.is_half && !self.unstaged.iter().any(waits)
+        let others = match node.half {
+            Half::None => 0,
+            // The shell holds back both, and the first waits for the memory of the second, too.
+            Half::First => 2,
+            Half::Second => 1,
+        };
+        node.gates <= missing + others
     }
 
     /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out.
@@ -108,14 +137,25 @@ impl<S: Shell> Engine<S> {
                 return self.swap_out(found, memory, users, turn);
             }
         }
-        // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run.
-        let other = self.farthest(memory, &users, |next| next != mine);
+        // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run. What it uses
+        // itself, beside what it lacks, is left to it, whoever uses that before: otherwise it would never have both.
+        let own: HashSet<RootId> = self.roots_of(mine, memory);
+        let others =
+            users.iter().filter(|(root, _)| !own.contains(root)).map(|(root, users)| (*root, *users));
+        let other = self.farthest(memory, &others.collect(), |_| true);
         match other {
             None => Room::None,
             Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
             // The first of all waits for the program, or for one that does.
             Some((found, users)) => self.swap_out(found, memory, users, turn),
         }
+    }
+
+    /// What is used in a memory by those that were submitted at a place of the order.
+    fn roots_of(&self, submitted: u64, memory: MemoryId) -> HashSet<RootId> {
+        let nodes = self.nodes.iter().filter(|(_, node)| node.submitted == submitted);
+        let used = nodes.flat_map(|(_, node)| &node.uses).filter(|used| used.memory == memory);
+        used.map(|used| used.root).collect()
     }
 
     fn is_being_emptied(&self, memory: MemoryId) -> bool {
@@ -130,30 +170,24 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Who uses which root in a memory, of those that have not ended.
-    pub(super) fn users_of_roots_in(&self, memory: MemoryId) -> HashMap<RootId, Users> {
+    fn users_of_roots_in(&self, memory: MemoryId) -> HashMap<RootId, Users> {
         let mut found: HashMap<RootId, Users> = HashMap::new();
-        for (id, node) in self.nodes.iter() {
+        for (_, node) in self.nodes.iter() {
             for used in node.uses.iter().filter(|used| used.memory == memory) {
-                let none = Users { next: None, in_flight: false, is_fixed: false };
-                let users = found.entry(used.root).or_insert(none);
-                match node.state {
-                    // What fails does not need it.
-                    State::Gated if node.end.is_some() => {}
-                    State::Gated => {
-                        let order = (node.submitted, used.does == Does::Replaces);
-                        let is_next = users.next.is_none_or(|(submitted, does)| {
-                            // Who reads a part of what it replaces does not replace it.
-                            order < (submitted, does == Does::Replaces)
-                        });
-                        users.next = if is_next { Some((node.submitted, used.does)) } else { users.next };
-                        users.is_fixed |= self.is_staged(id, node);
-                    }
-                    State::Running => users.is_fixed = true,
-                    _ => users.in_flight = true,
-                }
+                found.entry(used.root).or_default().add(node, used.does);
             }
         }
         found
+    }
+
+    /// Who uses a root in a memory.
+    pub(super) fn users_of(&self, root: RootId, memory: MemoryId) -> Users {
+        let mut users = Users::default();
+        for (_, node) in self.nodes.iter() {
+            let meant = node.uses.iter().filter(|used| (used.root, used.memory) == (root, memory));
+            meant.for_each(|used| users.add(node, used.does));
+        }
+        users
     }
 
     /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind.
@@ -177,8 +211,10 @@ impl<S: Shell> Engine<S> {
 
     pub(super) fn may_leave(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
         let root = &self.roots[id];
-        let is_plain =
-            root.home.is_none() && root.stuck.is_none() && !root.shows_others() && !root.copies.stay;
+        let is_plain = root.home.is_none()
+            && root.stuck.is_none()
+            && !root.shows_others()
+            && !root.copies.stay.contains(&memory);
         if users.is_fixed || !is_plain || memory == HEAP {
             return false;
         }
@@ -209,8 +245,8 @@ impl<S: Shell> Engine<S> {
 
     /// Swaps one of those out.
     pub fn swap_out_now(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
-        let users = self.users_of_roots_in(memory).get(&root).copied();
-        if let Some(users) = users.filter(|users| self.may_be_swapped_out(root, memory, users)) {
+        let users = self.users_of(root, memory);
+        if self.may_be_swapped_out(root, memory, &users) {
             self.swap_out(root, memory, users, turn);
         }
     }
