@@ -372,6 +372,7 @@ impl<S: Shell> Engine<S> {
         if let Some(cause) = self.lost_under(id) {
             cold_path();
             self.nodes[id].end.get_or_insert(End::Failed(cause));
+            self.note_certain(id, turn);
             return self.pending.push(id);
         }
         let node = &mut self.nodes[id];

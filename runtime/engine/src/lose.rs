@@ -72,7 +72,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Host memory that the lost context was to pin is asked of the heap instead. The driver may never answer, and users of the
-    /// host's copy on other devices wait for it; if it does answer, [`Engine::allocated`] finds that it is late.
+    /// host's copy on other devices wait for it; if it does answer, [`Engine::pinned`] finds that it is late.
     fn ask_elsewhere(&mut self, gone: &Gone, turn: &mut Turn<S>) {
         let is_asked =
             |(memory, slot): &(MemoryId, Slot<S>)| *memory == HEAP && matches!(slot, Slot::Pending(_));
@@ -162,6 +162,8 @@ impl<S: Shell> Engine<S> {
             for id in in_flight.chain(listed) {
                 let Some(node) = self.nodes.get_mut(id) else { continue };
                 node.end.get_or_insert(End::Failed(cause.clone()));
+                // One that was listed may wait for verdicts of other contexts for long: from here on it counts as passed.
+                self.note_certain(id, turn);
                 self.finish(id, turn);
             }
         }

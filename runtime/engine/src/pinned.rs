@@ -87,9 +87,33 @@ impl<S: Shell> Engine<S> {
         self.roots.get(root).is_some_and(Root::shows_others)
     }
 
-    /// The heap's memory of a root is not pinned, or is about to be [allocated](Engine::allocated) and could not be: copies to and
-    /// from it block like those of any other.
-    pub fn could_not_pin(&mut self, root: RootId) {
+    /// Host memory that the context of `by` was asked to pin has been made, pinned or not, or could not be.
+    pub fn pinned(
+        &mut self,
+        root: RootId,
+        by: MemoryId,
+        made: Result<S::Memory, S::Cause>,
+        is_pinned: bool,
+        turn: &mut Turn<S>,
+    ) {
+        // The context has gone meanwhile, or the root has. Other memory was asked for in its place (`ask_elsewhere`), and the root
+        // takes what comes for the heap's own, which reads as zeros; this may show what another root had.
+        if self.roots.get(root).and_then(Root::pinned_by) != Some(by) {
+            return match made {
+                Ok(made) if is_pinned && self.given_up(by).is_some() => turn.leaked.push(made),
+                Ok(made) => turn.freed.push(made),
+                Err(cause) => turn.causes.push(cause),
+            };
+        }
+        if !is_pinned {
+            self.could_not_pin(root);
+        }
+        self.allocated(root, HEAP, made, turn);
+    }
+
+    /// The heap's memory of a root is not pinned, or is about to be allocated and could not be: copies to and from it block like
+    /// those of any other.
+    pub(super) fn could_not_pin(&mut self, root: RootId) {
         if let Some(by) = self.roots.get_mut(root).and_then(Root::unpin) {
             self.count_slots(by, -1);
         }

@@ -387,7 +387,7 @@ impl<S: Shell> Engine<S> {
         1
     }
 
-    /// The shell has made an allocation, or has not been able to.
+    /// The shell has made an allocation, or has not been able to. Of one that was to be pinned it says [so](Engine::pinned).
     pub fn allocated(
         &mut self,
         root: RootId,
@@ -412,13 +412,6 @@ impl<S: Shell> Engine<S> {
         };
         if matches!(entry.slots[at].1, Slot::Swapped(_)) {
             return self.comes_back(root, memory, made, turn);
-        }
-        // The context that was to pin it has been given up meanwhile, and other memory was asked for in its place. This is late.
-        if matches!(entry.slots[at].1, Slot::Ready(_)) {
-            return match made {
-                Ok(made) => turn.freed.push(made),
-                Err(cause) => turn.causes.push(cause),
-            };
         }
         let (before, failed) = match made {
             Ok(made) => (std::mem::replace(&mut entry.slots[at].1, Slot::Ready(made)), None),

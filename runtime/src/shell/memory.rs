@@ -57,6 +57,7 @@ pub(super) struct Wanted {
 struct Wish {
     /// Whose context does it.
     by: MemoryShell,
+    memory: MemoryId,
     /// What has to read as zeros.
     clear: Vec<Region>,
 }
@@ -83,7 +84,7 @@ impl State {
         let by = self.memories.get(&pinning.by)?.clone();
         let (extent, unit, bytes) = self.engine.shape(root)?;
         let clear = pinning.clear.iter().map(|bounds| region_of(bounds, &extent, unit, bytes)).collect();
-        Some(Wish { by, clear })
+        Some(Wish { by, memory: pinning.by, clear })
     }
 }
 
@@ -169,6 +170,11 @@ impl Wanted {
         Ok(made)
     }
 
+    /// Who was to pin it.
+    pub(super) fn pinned_by(&self) -> Option<MemoryId> {
+        self.pinned.as_ref().map(|wish| wish.memory)
+    }
+
     /// What it counts as in a memory of which freed allocations are kept.
     fn class(&self, owner: &MemoryShell) -> Option<Class> {
         match self.object {
@@ -244,14 +250,14 @@ impl Wanted {
 impl Inner {
     /// Makes an allocation that the engine asked for: here, where that cannot block, else on the blocking pool.
     pub(super) fn allocate(self: &Arc<Self>, wanted: Wanted, effects: &mut Effects) {
-        let (root, memory, bytes) = (wanted.root, wanted.memory, wanted.object.bytes());
+        let (memory, bytes) = (wanted.memory, wanted.object.bytes());
         // Room that others look for is theirs first: what was emptied for them would be taken again at once.
         let may_try = wanted.owner.is_none() || !self.turns.are_taken(memory);
         let tried = if may_try { wanted.try_here(effects.native_elsewhere, self) } else { None };
         let made = match tried {
             Some((made, true)) => {
                 let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
-                return self.with_state(effects, |state, turn| state.allocated(root, memory, made, turn));
+                return self.with_state(effects, |state, turn| state.allocated(&wanted, made, turn));
             }
             Some((made, false)) => Some(made),
             None => None,
@@ -262,13 +268,7 @@ impl Inner {
         self.gates.spawn(async move {
             let made = inner.make_patiently(&wanted, made).await;
             let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
-            let is_pinned = made.as_ref().is_ok_and(|memory| !is_heap(memory));
-            inner.enter(|state, turn| {
-                if wanted.pinned.is_some() && !is_pinned {
-                    state.engine.could_not_pin(root);
-                }
-                state.allocated(root, memory, made, turn);
-            });
+            inner.enter(|state, turn| state.allocated(&wanted, made, turn));
         });
     }
 

@@ -18,7 +18,7 @@ use windlass_sync::cell::Registration;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::host_side::GuardCell;
-use super::memory::{Made, Wanted, is_out_of_memory};
+use super::memory::{Made, Wanted, is_heap, is_out_of_memory};
 use super::proxy::Signalled;
 use super::waking::tell;
 use super::work::Work;
@@ -294,13 +294,18 @@ impl State {
     /// An allocation has been made, or will not be.
     pub(super) fn allocated(
         &mut self,
-        root: RootId,
-        memory: MemoryId,
+        wanted: &Wanted,
         made: Result<Arc<dyn Allocation>, Cause>,
         turn: &mut Turn<Windlass>,
     ) {
         (self.making, self.look_again) = (self.making - 1, true);
-        self.engine.allocated(root, memory, made, turn);
+        match wanted.pinned_by() {
+            Some(by) => {
+                let is_pinned = made.as_ref().is_ok_and(|memory| !is_heap(memory));
+                self.engine.pinned(wanted.root, by, made, is_pinned, turn);
+            }
+            None => self.engine.allocated(wanted.root, wanted.memory, made, turn),
+        }
     }
 
     /// Completes when anything has ended; none if nothing that uses the memory is under way, and none of it will be emptied. A group

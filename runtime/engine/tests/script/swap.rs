@@ -263,3 +263,46 @@ fn what_is_wanted_last_goes_first() {
     s.run_to_the_end();
     s.assert_empty();
 }
+
+/// Two groups want the same two buffers, and there is room for one. The second could run, but not by taking from itself. Seen to swap them
+/// for each other for ever where only the places of the next users were compared.
+#[test]
+fn nobody_takes_room_from_itself() {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (s.data(64), s.data(64));
+    s.holds_memory = true;
+    s.group("held").on(gpu).reads(a).reads(b).gates(1).submit();
+    s.group("could run").on(gpu).reads(a).reads(b).submit();
+    s.make(a);
+    s.run_to_the_end();
+    assert_eq!(s.make_room(b, gpu), Room::None);
+    assert_eq!(s.freed, 0);
+}
+
+/// Who writes the heap's copy waits for the way back, which waits for room: so that counts as what could run. Seen to wait for ever where it
+/// was as little urgent as its own group, which waits for the program.
+#[test]
+fn the_way_back_is_urgent_if_the_host_waits_for_it() {
+    let (mut s, gpu) = with_device();
+    let (r, p) = (s.data(64), s.buffer(64));
+    s.group("first").on(gpu).reads(r).submit();
+    s.run_to_the_end();
+    s.holds_memory = true;
+    s.group("held").on(gpu).reads(r).gates(1).submit();
+    s.group("writer").on(gpu).writes(p).submit();
+    assert_eq!(s.make_room(p, gpu), Room::Freed);
+    s.make(p);
+    s.run_to_the_end();
+    s.group("later").on(gpu).reads(p).gates(1).submit();
+    assert_eq!(s.make_room(r, gpu), Room::Begun);
+    s.make(p);
+    s.run_to_the_end();
+    s.make(r);
+    s.run_to_the_end();
+    assert_eq!(s.make_room(p, gpu), Room::Later, "its group waits for the program");
+    let host = s.group("host").writes(p).submit();
+    assert_eq!(s.make_room(p, gpu), Room::Freed);
+    s.make(p);
+    s.run_to_the_end();
+    assert!(s.is_done(host));
+}

@@ -90,9 +90,20 @@ impl Account<'_> {
         }
     }
 
-    /// A context is lost, and with it these buffers' allocations in whatever memory.
-    pub(in super::super) fn lost(&mut self, context: usize, given_up: &[(usize, usize)]) {
+    /// A context is lost, and with it these buffers' allocations in whatever memory. What it was to pin of buffers whose memory in
+    /// the heap is still to come is the heap's own instead.
+    pub(in super::super) fn lost(
+        &mut self,
+        context: usize,
+        given_up: &[(usize, usize)],
+        waits_for_heap: impl Iterator<Item = usize>,
+    ) {
         self.lost.push(context);
+        for root in waits_for_heap {
+            if self.pinned[root].is_some_and(|by| self.program.memories[by - 1].context == context) {
+                (self.pinned[root], self.exposed[root]) = (None, false);
+            }
+        }
         for &(root, memory) in given_up {
             for e in self.program.elements_of(root) {
                 self.lose_copy(e, memory);

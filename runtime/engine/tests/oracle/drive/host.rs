@@ -36,7 +36,10 @@ impl Drive<'_> {
     pub(super) fn allocate(&mut self, i: usize) {
         let Allocate { root, memory, pinned, .. } = self.allocations.swap_remove(i);
         let (r, m) = (root.sort_key().0 as usize, memory.0 as usize);
-        let waiting = self.slots[r][m].take().unwrap_or_default();
+        // Who was to pin it is gone: other memory was asked for in its place.
+        let by = pinned.as_ref().map(|pinning| pinning.by);
+        let late = by.is_some_and(|by| self.is_lost(by.0 as usize));
+        let waiting = if late { None } else { self.slots[r][m].take() }.unwrap_or_default();
         let bad = self.is_lost(m) || self.rng.chance(self.program.bad_allocations);
         let back = self.back.remove(&(r, m));
         if back.is_some() {
@@ -51,14 +54,20 @@ impl Drive<'_> {
                 self.account.stays_away(r, m, &back);
             }
         } else {
-            self.ready[r][m] = true;
             self.allocated += 1;
-            if let Some(pinning) = &pinned {
+            self.ready[r][m] |= !late;
+            if let Some(pinning) = pinned.filter(|_| !late) {
                 self.world.pin(self.program, r, &pinning.clear);
             }
         }
         self.note(|_| format!("  of {root:?} in {memory:?}: {made:?}, for {waiting:?}"));
-        self.engine.allocated(root, memory, made, &mut self.turn);
+        match by {
+            Some(by) => {
+                let is_pinned = made.is_ok();
+                self.engine.pinned(root, by, made, is_pinned, &mut self.turn);
+            }
+            None => self.engine.allocated(root, memory, made, &mut self.turn),
+        }
     }
 
     /// A host task runs; a guard begins, or ends.
@@ -191,7 +200,8 @@ impl Drive<'_> {
             self.engine.will_abandon(id);
         }
         self.engine.lose(id, Why::new(LOST), &mut self.turn);
-        self.account.lost(context, &touched);
+        let waits_for_heap = (0..self.roots.len()).filter(|root| self.slots[*root][0].is_some());
+        self.account.lost(context, &touched, waits_for_heap);
         for &(root, memory) in touched.iter().filter(|(_, memory)| *memory == 0) {
             // The next allocation there is a fresh one.
             let elements = self.program.elements_of(root);
