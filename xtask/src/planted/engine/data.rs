@@ -44,11 +44,11 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2)],
         changes: &[(
             "transfer.rs",
-            "entry.enter_writer(segments, &inside);
-        gates += self.use_root(writer",
-            "entry.enter_writer(segments, &inside);
-        inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(to).valid = false);
-        gates += self.use_root(writer",
+            "true => entry.enter_writer(segments, inside),",
+            "true => {
+                entry.enter_writer(segments, inside);
+                inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(memory).valid = false);
+            }",
         )],
     },
     Fault {
@@ -57,16 +57,16 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[
             (
                 "transfer.rs",
-                "entry.enter_writer(segments, &inside);
-        gates += self.use_root(writer",
-                "entry.enter_writer(segments, &inside);
-        inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(to).valid = false);
-        gates += self.use_root(writer",
+                "true => entry.enter_writer(segments, inside),",
+                "true => {
+                entry.enter_writer(segments, inside);
+                inside.iter().for_each(|&i| segments.get_mut(i).replica_mut(memory).valid = false);
+            }",
             ),
             (
                 "settle.rs",
                 "        self.release_readers(id, ended);
-        let realm",
+        let (is_done",
                 "        for Use { root, memory, .. } in self.nodes[id].uses.clone() {
             let segments = &mut self.roots[root].segments;
             for at in (0..segments.len()).filter(|_| outcome == Outcome::Done) {
@@ -75,7 +75,7 @@ pub(super) const FAULTS: &[Fault] = &[
             }
         }
         self.release_readers(id, ended);
-        let realm",
+        let (is_done",
             ),
         ],
     },

@@ -51,9 +51,9 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(15)],
         changes: &[(
             "transfer.rs",
-            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));",
-            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);",
+            "inside.iter().for_each(|&i| entry.hazards(segments.get(i), mode));",
+            "let read = inside.iter().filter(|_| !mode.writes());
+        read.for_each(|&i| entry.hazards(segments.get(i), mode));",
         )],
     },
     Fault {
@@ -61,18 +61,17 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(32), OnData(498)],
         changes: &[(
             "transfer.rs",
-            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));",
-            "let mut entry = self.entry(user(self, writer, to), &mut preds, turn);
-        if reader == writer {
-            inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
-        }",
+            "let mut entry = self.entry(user, preds, turn);
+        inside.iter().for_each(|&i| entry.hazards(segments.get(i), mode));",
+            "let is_upload = self.nodes[node].half == Half::Second;
+        let mut entry = self.entry(user, preds, turn);
+        inside.iter().filter(|_| !is_upload).for_each(|&i| entry.hazards(segments.get(i), mode));",
         )],
     },
     Fault {
         what: "a transfer does not count as a reader of its source",
         found: &[Seed(2)],
-        changes: &[("transfer.rs", "entry.enter_reader(segments, &inside);", "")],
+        changes: &[("transfer.rs", "false => entry.enter_reader(segments, inside),", "false => {}")],
     },
     Fault {
         what: "the first reader of an read_set is all that a writer waits for",
@@ -195,9 +194,9 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[(
             "plan.rs",
             "links::push(&mut self.edges, waiting, id, links::GATE);
-                1",
+        1",
             "let _ = waiting;
-                0",
+        0",
         )],
     },
     Fault {

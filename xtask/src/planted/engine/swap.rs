@@ -1,0 +1,141 @@
+//! Faults in swapping memory out and in.
+
+use super::Fault;
+use super::Found::{Script, Swapped};
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        what: "what only the device has is not saved before it goes",
+        found: &[Swapped(3), Script("swap::what_cannot_come_back_is_in_the_heap")],
+        changes: &[("swap.rs", "if is_written && !in_heap {", "if is_written && !in_heap && false {")],
+    },
+    Fault {
+        what: "an older version goes that is nowhere else",
+        found: &[Swapped(84)],
+        changes: &[(
+            "swap/room.rs",
+            "(users.replaces() || !root.segments.iter().any(is_older))",
+            "(users.replaces() || !root.segments.iter().any(|of| is_older(of) && false))",
+        )],
+    },
+    Fault {
+        what: "the heap takes data in while somebody counts on what it has",
+        found: &[Swapped(24), Script("swap::what_is_used_before_stays")],
+        changes: &[(
+            "swap/room.rs",
+            "&& !self.users_in(HEAP).any(|used| used.root == id)",
+            "&& !self.users_in(HEAP).any(|used| used.root == id && false)",
+        )],
+    },
+    Fault {
+        what: "what was there before a failed version is not saved",
+        found: &[Swapped(13)],
+        changes: &[(
+            "swap.rs",
+            "Content::Written | Content::Poisoned(_) => {",
+            "Content::Poisoned(_) => {}\n                Content::Written => {",
+        )],
+    },
+    Fault {
+        what: "a copy that came by way of staging counts as the heap's though that has changed since",
+        found: &[Swapped(29409)],
+        changes: &[(
+            "swap/copies.rs",
+            "does == Does::CopiesHeap(self.writers_in_heap)",
+            "matches!(does, Does::CopiesHeap(_))",
+        )],
+    },
+    Fault {
+        what: "the heap is current though a guard may write a newer version",
+        found: &[Swapped(1946)],
+        changes: &[(
+            "swap.rs",
+            "segment.has_come_to(memory, is_live) && !may_change",
+            "segment.has_come_to(memory, is_live) && !(may_change && false)",
+        )],
+    },
+    Fault {
+        what: "the heap is current with what has not come yet",
+        found: &[Swapped(93)],
+        changes: &[(
+            "swap.rs",
+            "segment.has_come_to(memory, is_live) && !may_change",
+            "segment.is_current_in(memory) && !may_change",
+        )],
+    },
+    Fault {
+        what: "zeros do not come back",
+        found: &[Swapped(30)],
+        changes: &[(
+            "swap.rs",
+            "Content::Never if is_cleared => cleared.push(",
+            "Content::Never if is_cleared && false => cleared.push(",
+        )],
+    },
+    Fault {
+        what: "memory goes while something runs with it",
+        found: &[Swapped(3), Script("swap::what_only_the_device_has_is_saved_when_its_users_have_ended")],
+        changes: &[("swap.rs", "if users.in_flight {", "if users.in_flight && false {")],
+    },
+    Fault {
+        what: "who writes a part counts as who writes all",
+        found: &[Swapped(25)],
+        changes: &[(
+            "node.rs",
+            "(false, true) if bounds == extent => Does::Replaces",
+            "(false, true) if bounds.hi <= extent.hi => Does::Replaces",
+        )],
+    },
+    Fault {
+        what: "a copy counts as the heap's after that was written",
+        found: &[Swapped(13)],
+        changes: &[(
+            "swap/copies.rs",
+            "self.written.extend::<SmallVec<[MemoryId; 2]>>(other);",
+            "self.like_heap.extend::<SmallVec<[MemoryId; 2]>>(other);",
+        )],
+    },
+    Fault {
+        what: "the data of a root that does not come back is not the heap's",
+        found: &[Script("swap::what_cannot_come_back_is_in_the_heap")],
+        changes: &[("swap.rs", "                segment.replica_mut(HEAP).valid = true;\n", "")],
+    },
+    Fault {
+        what: "what is wanted first goes first",
+        found: &[Script("swap::what_is_wanted_last_goes_first")],
+        changes: &[("swap/room.rs", "candidates.into_iter().rev().find(", "candidates.into_iter().find(")],
+    },
+    Fault {
+        what: "a group takes room from itself",
+        found: &[Script("swap::nobody_takes_room_from_itself")],
+        changes: &[("swap/room.rs", "!own.contains(root)", "!own.contains(root) || true")],
+    },
+    Fault {
+        what: "the way back is not urgent though the host waits for it",
+        found: &[Script("swap::the_way_back_is_urgent_if_the_host_waits_for_it")],
+        changes: &[(
+            "swap/room.rs",
+            "Some((is_held && !is_waited_for, submitted))",
+            "Some((is_held, submitted))",
+        )],
+    },
+    Fault {
+        what: "what could not be saved is tried again",
+        found: &[Script("swap::what_cannot_be_saved_stays")],
+        changes: &[("swap/room.rs", "&& !root.copies.stay.contains(&memory)", "")],
+    },
+    Fault {
+        what: "a late answer of a lost context is the heap's",
+        found: &[Script("lost::what_a_lost_context_has_pinned_is_not_taken_for_the_heaps_own")],
+        changes: &[("pinned.rs", "!= Some(by) {", "!= Some(by) && false {")],
+    },
+    Fault {
+        what: "the end of a group on the list of a lost lane is not told",
+        found: &[Script("lost::the_end_of_a_group_on_the_list_of_a_lost_lane_is_told_at_once")],
+        changes: &[(
+            "lose.rs",
+            "                self.note_certain(id, turn);\n                self.finish(id, turn);",
+            "                self.finish(id, turn);",
+        )],
+    },
+];
