@@ -1,6 +1,7 @@
 //! What launches, waits and copies cost on a device, beside its driver by hand.
 
 mod behind;
+mod beyond;
 mod cl;
 mod fresh;
 #[cfg(feature = "wgpu")]
@@ -79,7 +80,7 @@ fn by_hand(queue: &Queue) -> Option<Box<dyn ByHand>> {
 }
 
 /// All rows, on the device that a program would get; or those that are named: `launches`, `waits`, `tasks`, `behind`,
-/// `fresh`, `transfers`.
+/// `fresh`, `beyond`, `transfers`.
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     let queue = Queue::blocking_new().expect("there is a device");
     println!("on {}:", queue.device());
@@ -104,6 +105,9 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
     }
     if wanted("fresh") {
         fresh::rows(&ours, table, scale);
+    }
+    if wanted("beyond") {
+        beyond::rows(ours.queue.device(), table, scale);
     }
     if wanted("transfers") {
         ours.transfers(table, raw, scale);

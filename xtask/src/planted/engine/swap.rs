@@ -96,11 +96,6 @@ pub(super) const FAULTS: &[Fault] = &[
         )],
     },
     Fault {
-        what: "the data of a root that does not come back is not the heap's",
-        found: &[Script("swap::what_cannot_come_back_is_in_the_heap")],
-        changes: &[("swap.rs", "                segment.replica_mut(HEAP).valid = true;\n", "")],
-    },
-    Fault {
         what: "what is wanted first goes first",
         found: &[Script("swap::what_is_wanted_last_goes_first")],
         changes: &[("swap/room.rs", "candidates.into_iter().rev().find(", "candidates.into_iter().find(")],
