@@ -170,7 +170,10 @@ impl<S: Shell> Engine<S> {
             self.nodes[*second].uses.iter().any(|used| is_meant(&used) && used.does.writes())
         };
         let first_steps = self.unstaged.iter().filter(|(_, second)| brings(second));
-        users.extend(first_steps.map(|(first, _)| (*first, 1)));
+        let mut first_steps: Vec<NodeId> = first_steps.map(|(first, _)| *first).collect();
+        // The table's order is another one each time.
+        first_steps.sort_unstable_by_key(|first| first.sort_key());
+        users.extend(first_steps.into_iter().map(|first| (first, 1)));
         let mut waiting = NONE;
         for (id, uses) in users {
             (0..uses).for_each(|_| push(&mut self.edges, &mut waiting, id, GATE));
