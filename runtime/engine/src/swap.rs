@@ -231,7 +231,7 @@ impl<S: Shell> Engine<S> {
         for &bounds in boxes {
             let whole =
                 Transfer { root, from, to, bounds, bytes: bounds.volume() * unit, step: Step::Direct };
-            steps.extend(self.swap_box(&mut segments, whole, passage, turn).into_iter().flatten());
+            steps.extend(self.move_whole(&mut segments, whole, passage, turn).into_iter().flatten());
         }
         self.roots[root].segments = segments;
         steps

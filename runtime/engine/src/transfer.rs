@@ -82,18 +82,10 @@ impl<S: Shell> Engine<S> {
         bounds: Box3,
         turn: &mut Turn<S>,
     ) {
-        // If no device is left that could clear it, its context is lost, and the node that wanted this fails for
-        // that.
-        let alive = |d: &DeviceId| self.lost(*d).is_none();
-        let Some(device) = self.memories[memory.0 as usize].device.filter(alive) else { return };
-        let unit = self.roots[root].unit;
-        self.tally.clears += 1;
-        self.tally.bytes_cleared += (bounds.volume() * unit) as u64;
+        let Some(node) = self.clear_node(root, memory, bounds, Passage::default()) else { return };
         let inside = segments.carve(&bounds, &mut self.read_sets);
-        let bytes = bounds.volume() * unit;
-        let step = Transfer { root, from: memory, to: memory, bounds, bytes, step: Step::Clear };
-        let node = self.transfer_node(Place::Device(device), step, Passage::default());
-        let user = User { node, realm: self.realm(Place::Device(device)), memory, kind: Kind::Author };
+        let realm = self.realm(self.nodes[node].place);
+        let user = User { node, realm, memory, kind: Kind::Author };
         let mut preds = Preds::default();
         let mut entry = self.entry(user, &mut preds, turn);
         inside.iter().for_each(|&i| entry.hazards(segments.get(i), Mode::Overwrite));
@@ -112,16 +104,28 @@ impl<S: Shell> Engine<S> {
         bounds: Box3,
         turn: &mut Turn<S>,
     ) -> Option<(NodeId, NodeId)> {
-        let device = self.memories[memory.0 as usize].device?;
+        let passage = Passage { swapped: Some(memory), is_held: true };
+        let node = self.clear_node(root, memory, bounds, passage)?;
+        self.use_swapped(node, Use { root, memory, does: Does::Writes });
+        self.attach(node, &mut Preds::default(), 1, turn);
+        Some((node, node))
+    }
+
+    /// If no device is left that could clear it, its context is lost, and the node that wanted this fails for that.
+    fn clear_node(
+        &mut self,
+        root: RootId,
+        memory: MemoryId,
+        bounds: Box3,
+        passage: Passage,
+    ) -> Option<NodeId> {
+        let alive = |d: &DeviceId| self.lost(*d).is_none();
+        let device = self.memories[memory.0 as usize].device.filter(alive)?;
         let bytes = bounds.volume() * self.roots[root].unit;
         self.tally.clears += 1;
         self.tally.bytes_cleared += bytes as u64;
         let step = Transfer { root, from: memory, to: memory, bounds, bytes, step: Step::Clear };
-        let passage = Passage { swapped: Some(memory), is_held: true };
-        let node = self.transfer_node(Place::Device(device), step, passage);
-        self.use_swapped(node, Use { root, memory, does: Does::Writes });
-        self.attach(node, &mut Preds::default(), 1, turn);
-        Some((node, node))
+        Some(self.transfer_node(Place::Device(device), step, passage))
     }
 
     /// Plans the move of a box, all of whose bytes are valid in `from` and stale in `to`.
@@ -134,16 +138,12 @@ impl<S: Shell> Engine<S> {
         bounds: Box3,
         turn: &mut Turn<S>,
     ) {
-        let unit = self.roots[root].unit;
-        let bytes = bounds.volume() * unit;
-        let Some(route) = self.route(root, from, to, bytes) else {
-            // Nothing comes where the heap's memory was not to be cleared for it.
-            return self.roots[root].expose(to);
-        };
-        self.tally.transfers += 1;
-        self.tally.bytes_moved += bytes as u64;
+        let bytes = bounds.volume() * self.roots[root].unit;
         let whole = Transfer { root, from, to, bounds, bytes, step: Step::Direct };
-        self.move_in_chunks(&route, segments, whole, Passage::default(), turn);
+        if self.move_whole(segments, whole, Passage::default(), turn).is_none() {
+            // Nothing comes where the heap's memory was not to be cleared for it.
+            self.roots[root].expose(to);
+        }
     }
 
     /// Staged copies go in chunks, so that both halves of the way overlap: one chunk is uploaded while the next is downloaded. Returns
@@ -169,9 +169,8 @@ impl<S: Shell> Engine<S> {
         steps
     }
 
-    /// Moves a box between the heap and memory that is swapped out: emptied, or filled again. Nobody else uses that memory meanwhile, so
-    /// it is not entered there. Returns none where nothing leads from one to the other.
-    pub(super) fn swap_box(
+    /// Moves a box. None where nothing leads from one memory to the other.
+    pub(super) fn move_whole(
         &mut self,
         segments: &mut Segments<S::Cause>,
         whole: Transfer,

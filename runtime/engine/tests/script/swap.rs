@@ -10,6 +10,19 @@ fn with_device() -> (Script, DeviceId) {
     (s, gpu)
 }
 
+/// A device that has the first of two buffers, which the heap has too or not, and where no memory is made from here on before a script
+/// says so.
+fn with_one_there(heap_has_it: bool) -> (Script, DeviceId, RootId, RootId) {
+    let (mut s, gpu) = with_device();
+    let (a, b) = (if heap_has_it { s.data(64) } else { s.buffer(64) }, s.buffer(64));
+    let first = s.group("first").on(gpu);
+    if heap_has_it { first.reads(a) } else { first.writes(a) }.submit();
+    s.run_to_the_end();
+    s.moved();
+    s.holds_memory = true;
+    (s, gpu, a, b)
+}
+
 impl Script {
     /// A root waits for memory on a device, and there is no room.
     fn make_room(&mut self, root: RootId, device: DeviceId) -> Room {
@@ -40,12 +53,7 @@ impl Script {
 /// The heap has what a reader left on the device, so nothing has to be saved; and the next reader finds it again.
 #[test]
 fn what_is_wanted_later_makes_room_and_comes_back() {
-    let (mut s, gpu) = with_device();
-    let (a, b) = (s.data(64), s.buffer(64));
-    s.group("first").on(gpu).reads(a).submit();
-    s.run_to_the_end();
-    s.directions();
-    s.holds_memory = true;
+    let (mut s, gpu, a, b) = with_one_there(true);
     let writer = s.group("writer").on(gpu).writes(b).submit();
     let later = s.group("later").on(gpu).reads(a).gates(1).submit();
     assert_eq!(s.make_room(b, gpu), Room::Freed);
@@ -89,11 +97,7 @@ fn what_only_the_device_has_is_saved_when_its_users_have_ended() {
 /// What is written anew before anybody reads it is neither saved nor brought back.
 #[test]
 fn what_is_replaced_moves_nothing() {
-    let (mut s, gpu) = with_device();
-    let (a, b) = (s.buffer(64), s.buffer(64));
-    s.group("first").on(gpu).writes(a).submit();
-    s.run_to_the_end();
-    s.holds_memory = true;
+    let (mut s, gpu, a, b) = with_one_there(false);
     s.group("writer").on(gpu).writes(b).submit();
     let later = s.group("later").on(gpu).writes(a).gates(1).submit();
     assert_eq!(s.make_room(b, gpu), Room::Freed);
@@ -109,11 +113,7 @@ fn what_is_replaced_moves_nothing() {
 /// The next user of what is there comes before the one that lacks room, or the heap's copy is in use.
 #[test]
 fn what_is_used_before_stays() {
-    let (mut s, gpu) = with_device();
-    let (a, b) = (s.data(64), s.buffer(64));
-    s.group("first").on(gpu).reads(a).submit();
-    s.run_to_the_end();
-    s.holds_memory = true;
+    let (mut s, gpu, a, b) = with_one_there(true);
     let before = s.group("before").on(gpu).reads(a).gates(1).submit();
     s.group("writer").on(gpu).writes(b).gates(1).submit();
     assert_eq!(s.make_room(b, gpu), Room::Later, "it may be emptied when that one has run");
@@ -131,11 +131,7 @@ fn what_is_used_before_stays() {
 /// If nothing runs that could make room, the group that only lacks memory takes it from whom it can.
 #[test]
 fn who_could_run_takes_from_who_waits_for_the_program() {
-    let (mut s, gpu) = with_device();
-    let (a, b) = (s.data(64), s.buffer(64));
-    s.group("first").on(gpu).reads(a).submit();
-    s.run_to_the_end();
-    s.holds_memory = true;
+    let (mut s, gpu, a, b) = with_one_there(true);
     let held = s.group("held").on(gpu).reads(a).gates(1).submit();
     let writer = s.group("writer").on(gpu).writes(b).submit();
     assert_eq!(s.make_room(b, gpu), Room::Freed);
@@ -151,12 +147,7 @@ fn who_could_run_takes_from_who_waits_for_the_program() {
 /// A copy to the heap fails: the data stays where it is, its users run, and it is not tried again.
 #[test]
 fn what_cannot_be_saved_stays() {
-    let (mut s, gpu) = with_device();
-    let (a, b) = (s.buffer(64), s.buffer(64));
-    s.group("first").on(gpu).writes(a).submit();
-    s.run_to_the_end();
-    s.moved();
-    s.holds_memory = true;
+    let (mut s, gpu, a, b) = with_one_there(false);
     s.group("writer").on(gpu).writes(b).submit();
     let later = s.group("later").on(gpu).reads(a).gates(1).submit();
     assert_eq!(s.make_room(b, gpu), Room::Begun);
@@ -176,11 +167,7 @@ fn what_cannot_be_saved_stays() {
 /// There is no room for it any more: its users fail, and the data is in the heap.
 #[test]
 fn what_cannot_come_back_is_in_the_heap() {
-    let (mut s, gpu) = with_device();
-    let (a, b) = (s.buffer(64), s.buffer(64));
-    s.group("first").on(gpu).writes(a).submit();
-    s.run_to_the_end();
-    s.holds_memory = true;
+    let (mut s, gpu, a, b) = with_one_there(false);
     s.group("writer").on(gpu).writes(b).submit();
     let later = s.group("later").on(gpu).reads(a).gates(1).submit();
     assert_eq!(s.make_room(b, gpu), Room::Begun);
@@ -205,12 +192,7 @@ fn what_cannot_come_back_is_in_the_heap() {
 #[test]
 fn a_device_is_lost_at_every_step_of_the_way() {
     for step in 0..4 {
-        let (mut s, gpu) = with_device();
-        let (a, b) = (s.buffer(64), s.buffer(64));
-        s.group("first").on(gpu).writes(a).submit();
-        s.run_to_the_end();
-        s.moved();
-        s.holds_memory = true;
+        let (mut s, gpu, a, b) = with_one_there(false);
         s.group("writer").on(gpu).writes(b).submit();
         let later = s.group("later").on(gpu).reads(a).gates(1).submit();
         assert_eq!(s.make_room(b, gpu), Room::Begun);
