@@ -65,6 +65,25 @@ fn quickstart() {
     assert!(run(example("quickstart"), &[]).contains("y[0] = 5"));
 }
 
+/// The same binaries on each backend, which only the environment names. A missing driver is said, and in CI it is a failure.
+#[test]
+fn row_177_one_program_runs_unchanged_on_each_backend() {
+    for (name, says) in
+        [("quickstart", "y[0] = 5"), ("memory", "as it should be"), ("cancel", "never more than")]
+    {
+        for backend in ["host", "opencl", "wgpu"] {
+            let output = Command::new(example(name)).env("WINDLASS_DEVICE", backend).output();
+            let Output { status, stdout, stderr } = output.expect("the program starts");
+            let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+            if !status.success() && std::env::var_os("CI").is_none() {
+                println!("SKIPPED: {name} does not run on {backend} here: {complained}");
+                continue;
+            }
+            assert!(status.success() && said.contains(says), "{name} on {backend}: {said}\n{complained}");
+        }
+    }
+}
+
 #[test]
 fn many_devices() {
     assert!(run(example("many_devices"), &[]).contains("all sums are right"));
@@ -95,4 +114,15 @@ fn pictures() {
 #[test]
 fn memory_without_drivers() {
     assert!(run(example("memory"), NO_DRIVERS).contains("is the host's own"));
+}
+
+#[test]
+fn more_than_fits() {
+    assert!(run(example("more_than_fits"), &[]).contains("all is as it should be"));
+}
+
+#[test]
+fn more_than_fits_without_drivers() {
+    let said = run(example("more_than_fits"), NO_DRIVERS);
+    assert!(said.contains("whose memory is the program's own") && said.contains("as it should be"), "{said}");
 }

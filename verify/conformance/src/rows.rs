@@ -119,6 +119,7 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     (&[175], "host_conforms", "verify/conformance/tests/host.rs"),
     (&[175], "opencl_conforms", "verify/conformance/tests/opencl.rs"),
     (&[175], "wgpu_conforms", "verify/conformance/tests/wgpu.rs"),
+    (&[177], "row_177_one_program_runs_unchanged_on_each_backend", "examples/tests/run.rs"),
     (&[177], "many_devices", "examples/tests/run.rs"),
 ];
 
@@ -140,7 +141,7 @@ const REDUCE: &str = "verify/conformance/tests/language/reduce.rs";
 pub(crate) const DEVIATING: &[u8] = &[
     1, 9, 10, 16, 24, 28, 42, 55, 56, 59, 61, 63, 72, 73, 76, 78, 103, 104, 105, 106, 107, 115, 117, 118,
     121, 134, 135, 139, 142, 143, 144, 145, 146, 147, 148, 150, 151, 152, 154, 159, 162, 167, 168, 169, 170,
-    173, 174, 176, 177, 178, 179,
+    173, 174, 176, 178, 179,
 ];
 
 #[cfg(test)]
