@@ -82,6 +82,14 @@ impl<S: Shell> Engine<S> {
         }
     }
 
+    /// The heap's memory that a root is about to be [allocated](Engine::allocated) holds what was another root's, as it
+    /// [may](super::Allocate::is_replaced).
+    pub fn holds_others(&mut self, root: RootId) {
+        if let Some(entry) = self.roots.get_mut(root) {
+            entry.is_unclean = true;
+        }
+    }
+
     /// Whether the heap's memory of a root may show what another root had there.
     pub fn shows_others_in_heap(&self, root: RootId) -> bool {
         self.roots.get(root).is_some_and(Root::shows_others)

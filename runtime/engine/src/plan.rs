@@ -360,7 +360,6 @@ impl<S: Shell> Engine<S> {
                         let is_replaced = may_be_small
                             && self.memories[HEAP.0 as usize].device.is_some()
                             && self.nodes[id].uses.last().is_some_and(replaces);
-                        entry.is_unclean |= is_replaced;
                         turn.allocate.push(Allocate {
                             root,
                             memory,

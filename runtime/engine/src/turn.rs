@@ -80,7 +80,7 @@ pub struct Allocate {
     pub bytes: usize,
     /// The heap's, and it is best pinned. What is not, is to read as zeros.
     pub pinned: Option<Pinning>,
-    /// The heap's, and its first user writes all of it: it may hold anything.
+    /// The heap's, and its first user writes all of it: it may hold anything, if the engine is [told](super::Engine::holds_others).
     pub is_replaced: bool,
 }
 

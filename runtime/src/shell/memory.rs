@@ -159,7 +159,7 @@ impl Wanted {
         let bytes = self.object.bytes();
         let Some(kept) = inner.heap_kept.as_ref().filter(|_| bytes >= KEPT_FROM) else { return heap(bytes) };
         let class = Class { index: MemoryIndex::Heap, bytes };
-        if let Some(memory) = self.is_replaced.then(|| kept.take(class)).flatten() {
+        if let Some(memory) = self.may_hold_others().then(|| kept.take(class)).flatten() {
             inner.loans.count_reused();
             inner.loans.lend(&memory, kept, class);
             return Ok(memory);
@@ -168,6 +168,11 @@ impl Wanted {
         kept.lent(class).into_iter().for_each(|gone| inner.reaper.free(gone, inner));
         inner.loans.lend(&made, kept, class);
         Ok(made)
+    }
+
+    /// It is given what is kept, if there is some: that holds what was another buffer's.
+    pub(super) fn may_hold_others(&self) -> bool {
+        self.is_replaced && self.owner.is_none() && self.object.bytes() >= KEPT_FROM
     }
 
     /// Who was to pin it.

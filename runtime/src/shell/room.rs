@@ -182,8 +182,8 @@ impl Inner {
         self.off_thread(move || off.make_off_thread(made, &lender)).await
     }
 
-    /// Waits until there may be more room than there was before, when it was last tried. Whatever wakes it makes it ask again, and not try again: to try is to have
-    /// the driver trim, and is heard by those who look for room in other memories.
+    /// Waits until there may be more room than there was before, when it was last tried. Whatever wakes it makes it ask again, and not try
+    /// again: to try is to have the driver trim, and is heard by those who look for room in other memories.
     async fn finds_room(self: &Arc<Self>, wanted: &Wanted, before: Option<(u64, u64, u64)>) -> Found {
         let (memory, root) = (wanted.memory, wanted.root);
         loop {
@@ -299,6 +299,9 @@ impl State {
         turn: &mut Turn<Windlass>,
     ) {
         (self.making, self.look_again) = (self.making - 1, true);
+        if wanted.may_hold_others() {
+            self.engine.holds_others(wanted.root);
+        }
         match wanted.pinned_by() {
             Some(by) => {
                 let is_pinned = made.as_ref().is_ok_and(|memory| !is_heap(memory));
