@@ -46,12 +46,8 @@ pub(crate) struct Turns {
     of: Mutex<HashMap<MemoryId, Line>>,
 }
 
-/// Those that lack memory: the one whose turn it is, and the others.
-#[derive(Debug)]
-struct Line {
-    first: RootId,
-    others: Vec<(RootId, Arc<Signal>)>,
-}
+/// Those that lack memory, but the one whose turn it is: there is a line as long as there is one.
+type Line = Vec<(RootId, Arc<Signal>)>;
 
 /// The right to look for room in a memory. When it ends, the most urgent of the others has it.
 struct MyTurn<'a> {
@@ -78,33 +74,31 @@ impl Turns {
     fn join(&self, memory: MemoryId, root: RootId) -> Option<Arc<Signal>> {
         let mut of = lock(&self.of);
         let Some(line) = of.get_mut(&memory) else {
-            of.insert(memory, Line { first: root, others: Vec::new() });
+            of.insert(memory, Line::new());
             return None;
         };
         let signal = Arc::new(Signal::new(()));
-        line.others.push((root, signal.clone()));
+        line.push((root, signal.clone()));
         Some(signal)
     }
 
     /// All in the line but its first.
     fn others(&self, memory: MemoryId) -> Vec<RootId> {
         let of = lock(&self.of);
-        of.get(&memory).into_iter().flat_map(|line| &line.others).map(|(root, _)| *root).collect()
+        of.get(&memory).into_iter().flatten().map(|(root, _)| *root).collect()
     }
 
-    /// Whose turn it is now.
+    /// Ends a turn; tells whom it goes to.
     fn pass_on(&self, memory: MemoryId, to: Option<RootId>) -> Option<Arc<Signal>> {
         let mut of = lock(&self.of);
         let line = of.get_mut(&memory)?;
-        // Others may have come since it was found out who is next.
-        let at = line.others.iter().position(|(root, _)| Some(*root) == to);
-        if line.others.is_empty() {
+        if line.is_empty() {
             of.remove(&memory);
             return None;
         }
-        let (root, signal) = line.others.swap_remove(at.unwrap_or(0));
-        line.first = root;
-        Some(signal)
+        // Others may have come since it was found out who is next.
+        let at = line.iter().position(|(root, _)| Some(*root) == to);
+        Some(line.swap_remove(at.unwrap_or(0)).1)
     }
 }
 

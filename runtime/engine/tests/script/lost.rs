@@ -127,10 +127,8 @@ fn host_memory_that_a_lost_context_was_to_pin_comes_from_the_heap() {
     let domain = s.engine.add_domain();
     let context = s.engine.add_context(domain);
     let blocks = MemoryTraits { addressable: false, download_limit: 0, ..MemoryTraits::heap() };
-    let memory = s.engine.add_memory(context, blocks);
-    let device = s.engine.add_device(context, memory);
-    let lane = s.engine.add_lane(device, Depth { commands: 8, reports: 8 });
-    s.devices.insert(device, (context, vec![lane]));
+    let device = s.device_with_memory(context, blocks, 1, 8);
+    let memory = s.engine.device_memory(device);
     let a = s.buffer(1 << 16);
     let wrote = s.group("writes").on(device).writes(a).submit();
     s.feed_all();
@@ -164,10 +162,8 @@ fn what_a_lost_context_has_pinned_is_not_taken_for_the_heaps_own() {
         let domain = s.engine.add_domain();
         let context = s.engine.add_context(domain);
         let blocks = MemoryTraits { addressable: false, download_limit: 0, ..MemoryTraits::heap() };
-        let memory = s.engine.add_memory(context, blocks);
-        let device = s.engine.add_device(context, memory);
-        let lane = s.engine.add_lane(device, Depth { commands: 8, reports: 8 });
-        s.devices.insert(device, (context, vec![lane]));
+        let device = s.device_with_memory(context, blocks, 1, 8);
+        let memory = s.engine.device_memory(device);
         let a = s.buffer(16);
         let wrote = s.group("writes").on(device).writes(a).submit();
         s.feed_all();
