@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use windlass_backend::{BackendError, BackendId};
 use windlass_sync::panics::Panicked;
@@ -111,6 +112,11 @@ pub(crate) enum Kind {
     RuntimeGone,
     ShutDown,
     Timeout(String),
+    /// More was asked for than can be done, by so much.
+    Overloaded {
+        what: &'static str,
+        wait: Duration,
+    },
     Deadlock(Stall),
     Other(Foreign),
 }
@@ -121,6 +127,7 @@ pub(crate) enum UserCode {
     HostTask,
     Outside,
     WriteBack,
+    Batch,
 }
 
 impl fmt::Display for UserCode {
@@ -128,6 +135,7 @@ impl fmt::Display for UserCode {
         f.write_str(match self {
             UserCode::HostTask => "a host task",
             UserCode::Outside => "a future given to `after`",
+            UserCode::Batch => "a closure that launches batches",
             UserCode::WriteBack => "a closure given to `with_write_back`",
         })
     }
@@ -363,6 +371,19 @@ impl Error {
         matches!(self.kind(), Kind::Timeout(_))
     }
 
+    /// More was asked for than can be done in time; see [`Error::retry_after`].
+    pub fn is_overloaded(&self) -> bool {
+        matches!(self.kind(), Kind::Overloaded { .. })
+    }
+
+    /// How long it would have taken, of what was refused because it would have taken too long: a `Retry-After`.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.kind() {
+            Kind::Overloaded { wait, .. } => Some(*wait),
+            _ => None,
+        }
+    }
+
     /// Nothing but the end of a host guard could have let this work go on, and the runtime was built to call that an
     /// error ([`DeadlockPolicy::Error`](crate::DeadlockPolicy::Error)).
     pub fn is_deadlock(&self) -> bool {
@@ -423,6 +444,7 @@ impl fmt::Display for Error {
             Kind::UserPanicked { what, message } => write!(f, "{what} panicked: {message}"),
             Kind::RuntimeGone => f.write_str("the async runtime that this host task or future ran on has ended"),
             Kind::ShutDown => f.write_str("the Windlass runtime has been shut down"),
+            Kind::Overloaded { what, wait } => write!(f, "{what}: the answer would have taken {wait:?}"),
             Kind::Deadlock(stall) => write!(f, "a deadlock: {stall}; drop the guard before waiting for this"),
             Kind::Other(error) => error.fmt(f),
         }

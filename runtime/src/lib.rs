@@ -33,6 +33,7 @@
 extern crate self as windlass;
 
 pub mod args;
+pub mod batch;
 mod buffer;
 mod bundle;
 mod context;

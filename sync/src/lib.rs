@@ -16,6 +16,7 @@ pub mod executor;
 pub mod facade;
 pub mod helpers;
 pub mod inbox;
+pub mod inline;
 pub mod last;
 pub mod panics;
 pub mod threads;

@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "runtime",
         &[
             "windlass-backend",
+            "windlass-batching",
             "windlass-engine",
             "windlass-kernel",
             "windlass-kernel-macros",

@@ -1,0 +1,457 @@
+//! What decides about batches: when one closes, who is in it, who is refused, and who has waited too long.
+//!
+//! Nothing here has a thread, a clock, a lock or an item's data. Time is a [`Duration`] since some beginning, which whoever asks
+//! brings along, so that a test's clock is as good as the real one. Items are known by the caller's keys.
+//!
+//! Items wait in *lines*, one for each tenant. Inside a line the earliest deadline is first. Between lines goes *deficit round
+//! robin* by what the items cost on the device, so that each has its weight's share of the device and not of the
+//! requests. What a batch costs is learned ([`CostModel`]): so much for each, and so much for what is in it.
+//!
+//! A batch closes
+//! 1. when the device has nothing to do, unless more items are about to come (see [`Arrivals`]),
+//! 2. when no more fits in,
+//! 3. when one item more would make it miss the earliest deadline in it.
+//!
+//! While one batch runs another is made ready behind it, so that the device need not wait for us, but only when it is full: where
+//! the work comes from clients that wait for their answers, batches that close early would be two of half the size.
+#![warn(missing_docs)]
+
+mod arrivals;
+mod cost;
+mod line;
+mod overload;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use arrivals::Arrivals;
+pub use cost::CostModel;
+pub use line::Ticket;
+use line::{Line, Waiting};
+pub use overload::Overload;
+
+/// What a batch may have, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Items of a batch.
+    pub items: usize,
+    /// Bytes of a batch's items.
+    pub bytes: usize,
+    /// Items that wait; more are refused.
+    pub waiting: usize,
+    /// Batches on the device at a time: the one that runs, and those behind it.
+    pub in_flight: usize,
+    /// How long items may queue before that is called overload, in which the newest go first.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            items: 1024,
+            bytes: 64 << 20,
+            waiting: 64 << 10,
+            in_flight: 2,
+            patience: Duration::from_millis(20),
+        }
+    }
+}
+
+/// One that wants to be in a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<K> {
+    /// The caller's name for it.
+    pub key: K,
+    /// Bytes that it has in a batch.
+    pub bytes: usize,
+    /// What it costs on the device beside other items: in any unit, as long as all have the same.
+    pub cost: f64,
+    /// When its answer is of no use any more.
+    pub deadline: Option<Duration>,
+}
+
+/// Why an item may not wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refused {
+    /// As many wait as may. It would have taken so long.
+    Full(Duration),
+    /// It would have taken so long, and its deadline is before that.
+    Late(Duration),
+    /// No batch may have so many bytes.
+    TooLarge,
+}
+
+/// Which batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BatchId(u64);
+
+/// Which line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LineId(usize);
+
+/// What is to be done now.
+#[derive(Debug, PartialEq)]
+pub enum Next<K> {
+    /// Launch these together.
+    Launch(BatchId, Vec<K>),
+    /// More are about to come: look again at once, after others had the processor.
+    LookAgain,
+    /// Nothing, before an item comes, a batch ends, or the [earliest deadline](Batching::earliest_deadline) passes.
+    Wait,
+}
+
+#[derive(Debug)]
+struct Flight {
+    id: BatchId,
+    launched: Duration,
+    cost: f64,
+    expected: Duration,
+}
+
+/// See the crate's documentation.
+#[derive(Debug)]
+pub struct Batching<K> {
+    limits: Limits,
+    /// Free places have none.
+    lines: Vec<Option<Line<K>>>,
+    /// Lines in which somebody waits, the one whose turn it is first.
+    turns: VecDeque<LineId>,
+    /// The first of the turns has had its quantum, and was left because the batch was full.
+    resumes: bool,
+    items: usize,
+    cost: f64,
+    /// The dearest item that was seen lately: a round lets each line have at least one.
+    dearest: f64,
+    bytes: usize,
+    flights: VecDeque<Flight>,
+    /// When a batch last ended.
+    last_end: Duration,
+    /// Since when the next batch is held open on an idle device.
+    held_since: Option<Duration>,
+    model: CostModel,
+    arrivals: Arrivals,
+    overload: Overload,
+    batches: u64,
+    offered: u64,
+    /// Items that a batch could not take any more in time.
+    missed: Vec<K>,
+}
+
+impl<K: Copy> Batching<K> {
+    /// Nobody waits.
+    pub fn new(limits: Limits) -> Self {
+        let limits = Limits { items: limits.items.max(1), in_flight: limits.in_flight.max(1), ..limits };
+        Batching {
+            limits,
+            lines: Vec::new(),
+            turns: VecDeque::new(),
+            resumes: false,
+            items: 0,
+            cost: 0.0,
+            dearest: 0.0,
+            bytes: 0,
+            flights: VecDeque::new(),
+            last_end: Duration::ZERO,
+            held_since: None,
+            model: CostModel::default(),
+            arrivals: Arrivals::default(),
+            overload: Overload::new(limits.patience),
+            batches: 0,
+            offered: 0,
+            missed: Vec::new(),
+        }
+    }
+
+    /// A line that has this share of the device beside others.
+    pub fn add_line(&mut self, weight: f64) -> LineId {
+        let line = Line::new(weight);
+        match self.lines.iter().position(Option::is_none) {
+            Some(free) => {
+                self.lines[free] = Some(line);
+                LineId(free)
+            }
+            None => {
+                self.lines.push(Some(line));
+                LineId(self.lines.len() - 1)
+            }
+        }
+    }
+
+    /// Nobody comes to this line any more. Those who wait in it are served.
+    pub fn close_line(&mut self, line: LineId) {
+        self.line(line).closed = true;
+        self.forget(line);
+    }
+
+    /// Lines that there are.
+    pub fn lines(&self) -> usize {
+        self.lines.iter().flatten().count()
+    }
+
+    /// Items that wait.
+    pub fn waiting(&self) -> usize {
+        self.items
+    }
+
+    /// Batches that have been launched and have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// What a batch may have.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What has been learned of a batch's cost.
+    pub fn model(&self) -> &CostModel {
+        &self.model
+    }
+
+    /// Whether so much waits that the newest go first.
+    pub fn is_overloaded(&self) -> bool {
+        self.overload.is_on()
+    }
+
+    /// An item comes, and waits unless that makes no sense.
+    pub fn offer(&mut self, now: Duration, line: LineId, item: Item<K>) -> Result<Ticket, Refused> {
+        self.arrivals.came(now);
+        if item.bytes > self.limits.bytes {
+            return Err(Refused::TooLarge);
+        }
+        let wait = self.wait_of(now, line, item.cost);
+        if self.items >= self.limits.waiting {
+            return Err(Refused::Full(wait));
+        }
+        if item.deadline.is_some_and(|deadline| now + wait > deadline) {
+            return Err(Refused::Late(wait));
+        }
+        self.offered += 1;
+        let ticket = Ticket::new(line, item.deadline, self.offered);
+        let waiting = Waiting { key: item.key, bytes: item.bytes, cost: item.cost.max(0.0) };
+        self.dearest = self.dearest.max(waiting.cost);
+        self.items += 1;
+        self.bytes += waiting.bytes;
+        self.cost += waiting.cost;
+        let at = self.line(line);
+        if at.is_empty() {
+            self.turns.push_back(line);
+        }
+        self.line(line).insert(ticket, waiting);
+        Ok(ticket)
+    }
+
+    /// An item is not wanted any more. `false`: it does not wait.
+    pub fn withdraw(&mut self, ticket: Ticket) -> bool {
+        let line = ticket.line();
+        let Some(waiting) = self.lines[line.0].as_mut().and_then(|at| at.remove(ticket)) else { return false };
+        self.left(line, &waiting);
+        true
+    }
+
+    /// Those whose deadlines have passed; they do not wait any more. Who is asked for `next` may have found some, too, that no
+    /// batch can take in time.
+    pub fn overdue(&mut self, now: Duration) -> Vec<K> {
+        let mut gone = std::mem::take(&mut self.missed);
+        for line in (0..self.lines.len()).map(LineId) {
+            while let Some(waiting) = self.lines[line.0].as_mut().and_then(|at| at.pop_overdue(now)) {
+                self.left(line, &waiting);
+                gone.push(waiting.key);
+            }
+        }
+        gone
+    }
+
+    /// What is to be done.
+    pub fn next(&mut self, now: Duration) -> Next<K> {
+        self.overload.look(now, self.backlog());
+        if self.items == 0 {
+            return Next::Wait;
+        }
+        match self.may_close(now) {
+            Close::Now => {}
+            Close::Soon => return Next::LookAgain,
+            Close::Later => return Next::Wait,
+        }
+        let (keys, cost) = self.assemble(now);
+        if keys.is_empty() {
+            // All who waited were too late.
+            return Next::Wait;
+        }
+        Next::Launch(self.begin(now, cost), keys)
+    }
+
+    /// Items go to the device again: those of a batch that failed, in parts.
+    pub fn begin(&mut self, now: Duration, cost: f64) -> BatchId {
+        self.batches += 1;
+        self.held_since = None;
+        let id = BatchId(self.batches);
+        self.flights.push_back(Flight { id, launched: now, cost, expected: self.model.predict(cost) });
+        id
+    }
+
+    /// A batch has ended. What it took teaches something if all went well.
+    pub fn ended(&mut self, now: Duration, id: BatchId, is_ok: bool) {
+        let Some(at) = self.flights.iter().position(|flight| flight.id == id) else { return };
+        let flight = self.flights.remove(at);
+        // What was launched while another ran has begun when that one ended.
+        if let Some(flight) = flight.filter(|_| is_ok) {
+            self.model.observe(flight.cost, now.saturating_sub(flight.launched.max(self.last_end)));
+        }
+        self.last_end = now;
+    }
+
+    fn may_close(&mut self, now: Duration) -> Close {
+        if self.items >= self.limits.items || self.bytes >= self.limits.bytes {
+            return if self.flights.len() < self.limits.in_flight { Close::Now } else { Close::Later };
+        }
+        if !self.flights.is_empty() {
+            return Close::Later;
+        }
+        // To hold it for longer than it will take would make those who wait pay more than it saves.
+        let held_since = *self.held_since.get_or_insert(now);
+        let is_held = now < held_since + self.model.predict(self.cost);
+        match is_held && self.arrivals.more_to_come(now, self.model.fixed()) {
+            true => Close::Soon,
+            false => Close::Now,
+        }
+    }
+
+    /// The next batch's items, and what they cost.
+    fn assemble(&mut self, now: Duration) -> (Vec<K>, f64) {
+        let start = now + self.remaining(now);
+        let mut batch = Assembly { keys: Vec::new(), bytes: 0, cost: 0.0, deadline: Duration::MAX };
+        while let Some(&line) = self.turns.front() {
+            if !std::mem::take(&mut self.resumes) {
+                let quantum = self.dearest.max(f64::MIN_POSITIVE);
+                self.line(line).give(quantum);
+            }
+            match self.take_from(line, start, &mut batch) {
+                Taken::LineIsEmpty => {}
+                Taken::HasHadItsShare => self.turns.rotate_left(1),
+                Taken::BatchIsFull => {
+                    self.resumes = true;
+                    break;
+                }
+            }
+        }
+        (batch.keys, batch.cost)
+    }
+
+    /// Moves items of a line into the batch, as far as the line's share and the batch's room go.
+    fn take_from(&mut self, line: LineId, start: Duration, batch: &mut Assembly<K>) -> Taken {
+        loop {
+            let newest_first = self.overload.is_on();
+            // A closed line is gone when its last item is.
+            let next = self.lines[line.0].as_ref().and_then(|at| at.peek(line, newest_first));
+            let Some((ticket, waiting)) = next else { return Taken::LineIsEmpty };
+            let deadline = ticket.deadline().unwrap_or(Duration::MAX);
+            if start.saturating_add(self.model.predict(waiting.cost)) > deadline {
+                self.missed.push(waiting.key);
+                self.withdraw(ticket);
+                continue;
+            }
+            let is_full = batch.keys.len() >= self.limits.items || batch.bytes + waiting.bytes > self.limits.bytes;
+            let end = start.saturating_add(self.model.predict_late(batch.cost + waiting.cost));
+            let would_miss = !batch.keys.is_empty() && end > batch.deadline.min(deadline);
+            if is_full || would_miss {
+                return Taken::BatchIsFull;
+            }
+            if !self.line(line).pay(waiting.cost) {
+                return Taken::HasHadItsShare;
+            }
+            self.withdraw(ticket);
+            batch.keys.push(waiting.key);
+            batch.bytes += waiting.bytes;
+            batch.cost += waiting.cost;
+            batch.deadline = batch.deadline.min(deadline);
+        }
+    }
+
+    /// How long an item that comes to this line now would wait for its answer.
+    fn wait_of(&self, now: Duration, line: LineId, cost: f64) -> Duration {
+        let own = self.lines[line.0].as_ref().map_or((0.0, 1.0, 0), |at| (at.cost(), at.weight(), at.len()));
+        let weights: f64 = self.turns.iter().filter(|&&other| other != line).map(|other| self.weight(*other)).sum();
+        // Others are served beside this line by their weights, and only as long as they have something.
+        let share = (own.1 + weights) / own.1;
+        let ahead = (own.0 * share).min(self.cost);
+        let part = if self.cost > 0.0 { ahead / self.cost } else { 0.0 };
+        let items = own.2.max((part * self.items as f64) as usize) + 1;
+        let batches = items.div_ceil(self.limits.items.max(1));
+        let fixed = self.model.fixed().saturating_mul(batches.saturating_sub(1) as u32);
+        self.remaining(now) + fixed + self.model.predict(ahead + cost)
+    }
+
+    /// How long the device will take for what waits.
+    fn backlog(&self) -> Duration {
+        let batches = self.items.div_ceil(self.limits.items.max(1));
+        let fixed = self.model.fixed().saturating_mul(batches.saturating_sub(1) as u32);
+        if self.items == 0 { Duration::ZERO } else { fixed + self.model.predict(self.cost) }
+    }
+
+    /// How long the device has to do with what was launched.
+    fn remaining(&self, now: Duration) -> Duration {
+        let all: Duration = self.flights.iter().map(|flight| flight.expected).sum();
+        let begun = self.flights.front().map_or(now, |first| first.launched.max(self.last_end));
+        let first = self.flights.front().map_or(Duration::ZERO, |first| first.expected);
+        all - first + first.saturating_sub(now.saturating_sub(begun))
+    }
+
+    /// When somebody who waits has waited too long.
+    pub fn earliest_deadline(&self) -> Option<Duration> {
+        self.lines.iter().flatten().filter_map(Line::earliest_deadline).min()
+    }
+
+    fn weight(&self, line: LineId) -> f64 {
+        self.lines[line.0].as_ref().map_or(0.0, Line::weight)
+    }
+
+    fn line(&mut self, line: LineId) -> &mut Line<K> {
+        self.lines[line.0].as_mut().expect("a line is there as long as somebody has it, or waits in it")
+    }
+
+    /// Somebody does not wait in this line any more.
+    fn left(&mut self, line: LineId, waiting: &Waiting<K>) {
+        self.items -= 1;
+        self.bytes -= waiting.bytes;
+        self.cost = if self.items == 0 { 0.0 } else { (self.cost - waiting.cost).max(0.0) };
+        if self.items == 0 {
+            self.dearest = 0.0;
+        }
+        if self.line(line).is_empty() {
+            self.resumes &= self.turns.front() != Some(&line);
+            self.turns.retain(|&other| other != line);
+            self.forget(line);
+        }
+    }
+
+    fn forget(&mut self, line: LineId) {
+        if self.line(line).closed && self.line(line).is_empty() {
+            self.lines[line.0] = None;
+        }
+    }
+}
+
+/// Whether a batch is to close.
+enum Close {
+    Now,
+    /// More are about to come.
+    Soon,
+    /// The device has enough to do.
+    Later,
+}
+
+/// A batch while it is made.
+struct Assembly<K> {
+    keys: Vec<K>,
+    bytes: usize,
+    cost: f64,
+    deadline: Duration,
+}
+
+/// Why a batch has taken no more out of a line.
+enum Taken {
+    LineIsEmpty,
+    HasHadItsShare,
+    BatchIsFull,
+}

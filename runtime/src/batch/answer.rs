@@ -1,0 +1,66 @@
+//! What callers get back.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use windlass_kernel::DeviceCopy;
+
+/// One item's part of a batch's output, which all its answers share: no copy was made for this one.
+#[derive(Clone)]
+pub struct Answer<U> {
+    all: Arc<Vec<U>>,
+    part: Range<usize>,
+}
+
+impl<U> Answer<U> {
+    pub(super) fn new(all: Arc<Vec<U>>, part: Range<usize>) -> Self {
+        Answer { all, part }
+    }
+}
+
+impl<U> Deref for Answer<U> {
+    type Target = [U];
+
+    fn deref(&self) -> &[U] {
+        &self.all[self.part.clone()]
+    }
+}
+
+impl<U> AsRef<[U]> for Answer<U> {
+    fn as_ref(&self) -> &[U] {
+        self
+    }
+}
+
+impl<U: fmt::Debug> fmt::Debug for Answer<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
+
+#[cfg(feature = "bytes")]
+impl<U: DeviceCopy> Answer<U> {
+    /// The answer as bytes, without a copy: the body of a response, for instance.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// let body = windlass::bytes::Bytes::from(vec![1, 0, 0, 0, 2, 0, 0, 0]);
+    /// let answer = batch.call(body.clone()).await?.into_bytes();
+    /// assert_eq!(answer, body);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub fn into_bytes(self) -> bytes::Bytes {
+        struct Lent<U>(Answer<U>);
+        impl<U: DeviceCopy> AsRef<[u8]> for Lent<U> {
+            fn as_ref(&self) -> &[u8] {
+                windlass_kernel::slice_bytes(&self.0)
+            }
+        }
+        bytes::Bytes::from_owner(Lent(self))
+    }
+}

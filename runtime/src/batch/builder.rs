@@ -1,0 +1,135 @@
+//! How a batch is made.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_batching::Limits;
+use windlass_kernel::DeviceCopy;
+
+use super::Batch;
+use super::driver::drive;
+use super::flight::Gathered;
+use super::state::{Recipe, Shared};
+use crate::error::Result;
+use crate::group::CommandGroup;
+use crate::queue::Queue;
+
+/// What a batch is to be like; see [`Batch::builder`].
+pub struct BatchBuilder<T: DeviceCopy, U: DeviceCopy> {
+    queue: Queue,
+    name: Cow<'static, str>,
+    limits: Limits,
+    answer_len: Box<dyn Fn(usize) -> usize + Send + Sync>,
+    with_starts: bool,
+    types: std::marker::PhantomData<fn(T) -> U>,
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> fmt::Debug for BatchBuilder<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchBuilder").field("name", &self.name).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
+    pub(super) fn new(queue: &Queue) -> Self {
+        BatchBuilder {
+            queue: queue.clone(),
+            name: "batch".into(),
+            limits: Limits::default(),
+            answer_len: Box::new(|len| len),
+            with_starts: false,
+            types: std::marker::PhantomData,
+        }
+    }
+
+    /// What its groups are called.
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The most items of a batch: 1,024 unless said otherwise.
+    pub fn max_items(mut self, items: usize) -> Self {
+        self.limits.items = items;
+        self
+    }
+
+    /// The most bytes of a batch's items: 64 MiB unless said otherwise. A larger item is refused.
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.limits.bytes = bytes;
+        self
+    }
+
+    /// How many items may wait, 65,536 unless said otherwise. Those that come then are refused, with the time after which
+    /// it makes sense to come again.
+    pub fn max_waiting(mut self, items: usize) -> Self {
+        self.limits.waiting = items;
+        self
+    }
+
+    /// How long items may queue, 20 ms unless said otherwise. Where it takes longer for a while, the newest go first: their callers
+    /// are still there.
+    pub fn patience(mut self, time: Duration) -> Self {
+        self.limits.patience = time;
+        self
+    }
+
+    /// How many elements the answer to an item of so many has: the same number unless said otherwise.
+    pub fn answers_of(mut self, len: impl Fn(usize) -> usize + Send + Sync + 'static) -> Self {
+        self.answer_len = Box::new(len);
+        self
+    }
+
+    /// Tells kernels where items begin: [`Gathered::starts`]. For items of several sizes of which a kernel has to know where one ends.
+    pub fn with_starts(mut self) -> Self {
+        self.with_starts = true;
+        self
+    }
+
+    /// Makes the batch. The closure launches what computes the answers of gathered items, as for [`Queue::submit`]; it is called for each
+    /// batch, from any thread, and again for the parts of a batch that failed.
+    ///
+    /// ```
+    /// use windlass::batch::Batch;
+    /// use windlass::prelude::*;
+    ///
+    /// /// The sum of each item.
+    /// #[windlass::kernel]
+    /// fn sums(starts: &[u32], x: &[f32], sums: &mut [f32]) {
+    ///     let i = global_id(0);
+    ///     let mut sum = 0.0;
+    ///     for at in starts[i]..starts[i + 1] {
+    ///         sum += x[at as usize];
+    ///     }
+    ///     sums[i] = sum;
+    /// }
+    ///
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let summed = Batch::<f32, f32>::builder(&queue).answers_of(|_| 1).with_starts().build(|cg, batch| {
+    ///     let (starts, x) = (cg.read(batch.starts()), cg.read(batch.input()));
+    ///     cg.parallel_for(batch.items(), sums(starts, x, cg.overwrite(batch.output())))
+    /// });
+    /// assert_eq!(summed.call([1.0, 2.0, 3.0]).await?[0], 6.0);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
+    pub fn build<F>(self, launch: F) -> Batch<T, U>
+    where
+        F: for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result<()> + Send + Sync + 'static,
+    {
+        let executor = self.queue.core().inner.user.clone();
+        let recipe = Recipe {
+            queue: self.queue,
+            name: self.name,
+            launch: Box::new(launch),
+            answer_len: self.answer_len,
+            with_starts: self.with_starts,
+        };
+        let shared = Arc::new(Shared::new(recipe, self.limits));
+        executor.spawn(drive(Arc::downgrade(&shared)));
+        Batch::with_line(shared, 1.0)
+    }
+}

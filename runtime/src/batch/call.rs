@@ -1,0 +1,110 @@
+//! One item's way: handed in, awaited, or given up.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::future::FusedFuture;
+use windlass_kernel::DeviceCopy;
+
+use super::Batch;
+use super::answer::Answer;
+use super::item::Item;
+use super::state::{Shared, Wanted};
+use crate::error::{Error, Result};
+
+/// What is asked of the answer to an item; see [`Batch::within`] and its like.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'b, T: DeviceCopy, U: DeviceCopy> {
+    batch: &'b Batch<T, U>,
+    deadline: Option<Instant>,
+    cost: Option<f64>,
+}
+
+impl<'b, T: DeviceCopy, U: DeviceCopy> Terms<'b, T, U> {
+    pub(super) fn new(batch: &'b Batch<T, U>) -> Self {
+        Terms { batch, deadline: None, cost: None }
+    }
+
+    /// As [`Batch::within`].
+    pub fn within(self, time: Duration) -> Self {
+        Terms { deadline: Instant::now().checked_add(time), ..self }
+    }
+
+    /// As [`Batch::until`].
+    pub fn until(self, deadline: Instant) -> Self {
+        Terms { deadline: Some(deadline), ..self }
+    }
+
+    /// As [`Batch::costing`].
+    pub fn costing(self, cost: f64) -> Self {
+        Terms { cost: Some(cost), ..self }
+    }
+
+    /// As [`Batch::call`].
+    pub fn call(self, item: impl Into<Item<T>>) -> Call<T, U> {
+        let line = &self.batch.line;
+        let wanted = Wanted { item: item.into(), deadline: self.deadline, cost: self.cost };
+        let state = match line.shared.take_in(line.id, wanted) {
+            Ok(key) => Where::InLine(line.shared.clone(), key),
+            Err(error) => Where::Refused(error),
+        };
+        Call { state }
+    }
+}
+
+/// An item that was handed in, and the future of its answer. Dropped before that, it leaves the line.
+#[must_use = "an answer that nobody awaits is given up"]
+pub struct Call<T: DeviceCopy, U: DeviceCopy> {
+    state: Where<T, U>,
+}
+
+enum Where<T: DeviceCopy, U: DeviceCopy> {
+    InLine(Arc<Shared<T, U>>, usize),
+    Refused(Error),
+    Over,
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> Future for Call<T, U> {
+    type Output = Result<Answer<U>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let output = match &self.state {
+            Where::InLine(shared, key) => match shared.poll_answer(*key, cx.waker()) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            },
+            Where::Refused(error) => Err(error.clone()),
+            Where::Over => return Poll::Pending,
+        };
+        self.state = Where::Over;
+        Poll::Ready(output)
+    }
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> FusedFuture for Call<T, U> {
+    fn is_terminated(&self) -> bool {
+        matches!(self.state, Where::Over)
+    }
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> Drop for Call<T, U> {
+    fn drop(&mut self) {
+        if let Where::InLine(shared, key) = std::mem::replace(&mut self.state, Where::Over) {
+            shared.give_up(key);
+        }
+    }
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> fmt::Debug for Call<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            Where::InLine(..) => "in line",
+            Where::Refused(_) => "refused",
+            Where::Over => "over",
+        };
+        f.debug_struct("Call").field("state", &state).finish()
+    }
+}

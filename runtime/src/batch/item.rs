@@ -1,0 +1,89 @@
+//! What callers hand in.
+
+use std::any::type_name;
+use std::sync::Arc;
+
+#[cfg(feature = "bytes")]
+use bytes::Bytes;
+use windlass_kernel::DeviceCopy;
+#[cfg(feature = "bytes")]
+use windlass_kernel::slice_bytes_mut;
+
+use crate::error::{Error, Result};
+
+/// The elements of one item. They are copied once, when the batch is gathered.
+#[derive(Clone, Debug)]
+pub struct Item<T>(Elements<T>);
+
+#[derive(Clone, Debug)]
+enum Elements<T> {
+    Own(Vec<T>),
+    Shared(Arc<[T]>),
+    #[cfg(feature = "bytes")]
+    Bytes(Bytes),
+}
+
+impl<T> From<Vec<T>> for Item<T> {
+    fn from(elements: Vec<T>) -> Self {
+        Item(Elements::Own(elements))
+    }
+}
+
+impl<T: Clone> From<&[T]> for Item<T> {
+    fn from(elements: &[T]) -> Self {
+        Item(Elements::Own(elements.to_vec()))
+    }
+}
+
+impl<T: Clone, const N: usize> From<[T; N]> for Item<T> {
+    fn from(elements: [T; N]) -> Self {
+        Item(Elements::Own(elements.to_vec()))
+    }
+}
+
+impl<T> From<Arc<[T]>> for Item<T> {
+    fn from(elements: Arc<[T]>) -> Self {
+        Item(Elements::Shared(elements))
+    }
+}
+
+/// Bytes that have to be whole elements; of any alignment, since they are copied once in any case.
+#[cfg(feature = "bytes")]
+impl<T> From<Bytes> for Item<T> {
+    fn from(bytes: Bytes) -> Self {
+        Item(Elements::Bytes(bytes))
+    }
+}
+
+impl<T: DeviceCopy> Item<T> {
+    /// Elements, if they are whole.
+    pub(super) fn len(&self) -> Result<usize> {
+        const { assert!(size_of::<T>() != 0, "elements of no size cannot live in a buffer") };
+        match &self.0 {
+            Elements::Own(elements) => Ok(elements.len()),
+            Elements::Shared(elements) => Ok(elements.len()),
+            #[cfg(feature = "bytes")]
+            Elements::Bytes(bytes) if bytes.len().is_multiple_of(size_of::<T>()) => Ok(bytes.len() / size_of::<T>()),
+            #[cfg(feature = "bytes")]
+            Elements::Bytes(bytes) => Err(Error::invalid(format!(
+                "an item of {} bytes as elements of `{}`, which have {} each: a part of one is left",
+                bytes.len(),
+                type_name::<T>(),
+                size_of::<T>()
+            ))),
+        }
+    }
+
+    pub(super) fn append_to(&self, gathered: &mut Vec<T>) {
+        match &self.0 {
+            Elements::Own(elements) => gathered.extend_from_slice(elements),
+            Elements::Shared(elements) => gathered.extend_from_slice(elements),
+            #[cfg(feature = "bytes")]
+            Elements::Bytes(bytes) => {
+                let begin = gathered.len();
+                gathered.resize(begin + bytes.len() / size_of::<T>(), T::zero());
+                slice_bytes_mut(&mut gathered[begin..]).copy_from_slice(bytes);
+            }
+        }
+    }
+}
