@@ -5,7 +5,7 @@
 //! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone, and `--submissions`
 //! measures the cost of a submission again and again, and `--first-uses` that of groups on as many buffers, for a profiler to look at. `--transfers` moves data to and from the device
 //! that a program would get, `--device` runs kernels on it beside the same ones in its own language, and `--native` measures
-//! launches, waits and copies there beside its driver by hand.
+//! launches, waits and copies there beside its driver by hand. `--service` puts many small requests to it, in batches and without.
 
 mod bandwidth;
 mod busy;
@@ -16,6 +16,7 @@ mod kernels;
 mod native;
 mod null;
 mod programs;
+mod service;
 mod table;
 mod tasks;
 mod transfers;
@@ -60,6 +61,12 @@ fn main() -> ExitCode {
     if std::env::args().any(|a| a == "--device") {
         let mut table = Table::default();
         device::rows(&mut table, scale);
+        table.print();
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args().any(|a| a == "--service") {
+        let mut table = Table::default();
+        service::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }

@@ -18,7 +18,7 @@ const SURPRISE: f64 = 4.0;
 /// for items in [1.0, 8.0, 64.0, 2.0, 16.0] {
 ///     model.observe(items, Duration::from_micros(20 + 3 * items as u64));
 /// }
-/// assert_eq!(model.predict(100.0).as_micros(), 320);
+/// assert_eq!(model.predict(100.0).as_nanos().div_ceil(1_000), 320);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct CostModel {
@@ -78,9 +78,14 @@ impl CostModel {
         nanos(self.nanos(cost))
     }
 
-    /// How long it takes if it takes long: for what has to be in time.
-    pub fn predict_late(&self, cost: f64) -> Duration {
-        nanos(self.nanos(cost) + 3.0 * self.error)
+    /// By how much a batch may take longer than is expected: for what has to be in time.
+    pub fn margin(&self) -> Duration {
+        nanos(3.0 * self.error)
+    }
+
+    /// What batches cost lately.
+    pub(crate) fn usual_cost(&self) -> f64 {
+        self.mean_cost
     }
 }
 

@@ -126,8 +126,8 @@ pub struct Batching<K> {
     flights: VecDeque<Flight>,
     /// When a batch last ended.
     last_end: Duration,
-    /// Since when the next batch is held open on an idle device.
-    held_since: Option<Duration>,
+    /// Since when the next batch is held open on an idle device, and how many items it had then.
+    held: Option<(Duration, usize)>,
     model: CostModel,
     arrivals: Arrivals,
     overload: Overload,
@@ -152,7 +152,7 @@ impl<K: Copy> Batching<K> {
             bytes: 0,
             flights: VecDeque::new(),
             last_end: Duration::ZERO,
-            held_since: None,
+            held: None,
             model: CostModel::default(),
             arrivals: Arrivals::default(),
             overload: Overload::new(limits.patience),
@@ -278,13 +278,15 @@ impl<K: Copy> Batching<K> {
             // All who waited were too late.
             return Next::Wait;
         }
+        if let Some((_, had)) = self.held.take() {
+            self.arrivals.held(had, keys.len());
+        }
         Next::Launch(self.begin(now, cost), keys)
     }
 
     /// Items go to the device again: those of a batch that failed, in parts.
     pub fn begin(&mut self, now: Duration, cost: f64) -> BatchId {
         self.batches += 1;
-        self.held_since = None;
         let id = BatchId(self.batches);
         self.flights.push_back(Flight { id, launched: now, cost, expected: self.model.predict(cost) });
         id
@@ -299,6 +301,7 @@ impl<K: Copy> Batching<K> {
             self.model.observe(flight.cost, now.saturating_sub(flight.launched.max(self.last_end)));
         }
         self.last_end = now;
+        self.arrivals.ended(now);
     }
 
     fn may_close(&mut self, now: Duration) -> Close {
@@ -309,9 +312,9 @@ impl<K: Copy> Batching<K> {
             return Close::Later;
         }
         // To hold it for longer than it will take would make those who wait pay more than it saves.
-        let held_since = *self.held_since.get_or_insert(now);
+        let (held_since, _) = *self.held.get_or_insert((now, self.items));
         let is_held = now < held_since + self.model.predict(self.cost);
-        match is_held && self.arrivals.more_to_come(now, self.model.fixed()) {
+        match is_held && self.arrivals.more_to_come(now, self.model.fixed(), self.items) {
             true => Close::Soon,
             false => Close::Now,
         }
@@ -346,13 +349,13 @@ impl<K: Copy> Batching<K> {
             let next = self.lines[line.0].as_ref().and_then(|at| at.peek(line, newest_first));
             let Some((ticket, waiting)) = next else { return Taken::LineIsEmpty };
             let deadline = ticket.deadline().unwrap_or(Duration::MAX);
-            if start.saturating_add(self.model.predict(waiting.cost)) > deadline {
+            if start.saturating_add(self.model.predict(self.least_batch(waiting.cost))) > deadline {
                 self.missed.push(waiting.key);
                 self.withdraw(ticket);
                 continue;
             }
             let is_full = batch.keys.len() >= self.limits.items || batch.bytes + waiting.bytes > self.limits.bytes;
-            let end = start.saturating_add(self.model.predict_late(batch.cost + waiting.cost));
+            let end = start.saturating_add(self.model.predict(batch.cost + waiting.cost));
             let would_miss = !batch.keys.is_empty() && end > batch.deadline.min(deadline);
             if is_full || would_miss {
                 return Taken::BatchIsFull;
@@ -368,6 +371,15 @@ impl<K: Copy> Batching<K> {
         }
     }
 
+    /// What the batch costs at least that is made for an item. Where full batches wait, it is a full one: one that is cut short for a
+    /// single item's sake would make many others late.
+    fn least_batch(&self, cost: f64) -> f64 {
+        match self.items >= self.limits.items {
+            true => cost.max(self.cost * self.limits.items as f64 / self.items as f64),
+            false => cost,
+        }
+    }
+
     /// How long an item that comes to this line now would wait for its answer.
     fn wait_of(&self, now: Duration, line: LineId, cost: f64) -> Duration {
         let own = self.lines[line.0].as_ref().map_or((0.0, 1.0, 0), |at| (at.cost(), at.weight(), at.len()));
@@ -376,10 +388,15 @@ impl<K: Copy> Batching<K> {
         let share = (own.1 + weights) / own.1;
         let ahead = (own.0 * share).min(self.cost);
         let part = if self.cost > 0.0 { ahead / self.cost } else { 0.0 };
-        let items = own.2.max((part * self.items as f64) as usize) + 1;
-        let batches = items.div_ceil(self.limits.items.max(1));
-        let fixed = self.model.fixed().saturating_mul(batches.saturating_sub(1) as u32);
-        self.remaining(now) + fixed + self.model.predict(ahead + cost)
+        let items = own.2.max((part * self.items as f64) as usize);
+        let full = items / self.limits.items;
+        // Others that come later will be in its batch as well, if it has to wait for its turn.
+        let last = ahead * (items % self.limits.items) as f64 / items.max(1) as f64 + cost;
+        let company = if self.flights.is_empty() { 0.0 } else { (self.model.usual_cost() - last).max(0.0) };
+        let batches = full as u32 + 1;
+        let fixed = self.model.fixed().saturating_mul(batches - 1);
+        let margin = self.model.margin().saturating_mul(batches);
+        self.remaining(now) + fixed + self.model.predict(ahead + cost + company) + margin
     }
 
     /// How long the device will take for what waits.

@@ -1,0 +1,217 @@
+//! Batches on a simulated clock: a device that takes so much for each batch and so much for each unit of cost, clients that
+//! come by themselves or wait for their answers, and what becomes of them.
+
+mod simulation;
+
+use std::time::Duration;
+
+use simulation::{Device, Load, Outcome, simulate};
+use windlass_batching::{Batching, Item, Limits, Next, Refused};
+use windlass_testkit::Rng;
+
+const DEVICE: Device = Device { batch: Duration::from_micros(40), unit: Duration::from_micros(2), jitter: 0 };
+
+fn limits(items: usize) -> Limits {
+    Limits { items, ..Limits::default() }
+}
+
+fn micros(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+/// Items that come where nobody else does are launched at once, and with nobody else.
+#[test]
+fn an_idle_device_gets_what_there_is() {
+    let load = Load::open(micros(400), 2_000);
+    let run = simulate(DEVICE, limits(64), &[load]);
+    assert_eq!(run.batches, 2_000);
+    // One of its own each: nobody waited for company.
+    assert!(run.answered().all(|(came, end)| end - came == DEVICE.time(1.0)), "{run:?}");
+}
+
+/// At a third of what the device does without batches, hardly anybody waits for longer than without.
+#[test]
+fn a_light_load_does_not_wait() {
+    let gap = DEVICE.time(1.0) * 10 / 3;
+    let batched = simulate(DEVICE, limits(64), &[Load::random(gap, 20_000)]);
+    let unbatched = simulate(DEVICE, limits(1), &[Load::random(gap, 20_000)]);
+    let (ours, theirs) = (batched.percentile(0.99), unbatched.percentile(0.99));
+    assert!(ours.as_secs_f64() <= 1.2 * theirs.as_secs_f64(), "{ours:?} against {theirs:?}");
+}
+
+/// Clients that wait for their answers are served nearly as fast as by the best size that one could have chosen.
+#[test]
+fn waiting_clients_fill_batches() {
+    for clients in [1, 4, 16, 64, 256] {
+        let run = simulate(DEVICE, limits(1024), &[Load::closed(clients, micros(1), 20_000)]);
+        let ours = run.rate();
+        let fixed = |size| simulation::fixed_size(DEVICE, size, clients, micros(1), 20_000);
+        let best = (0..=8).map(|power| 1_usize << power).filter(|size| *size <= clients).map(fixed).fold(0.0, f64::max);
+        assert!(ours >= 0.97 * best, "{clients} clients: {ours} a second, and {best} with the best size: {run:?}");
+    }
+}
+
+/// Three times as much as the device can do: nearly as many are answered in time as it could answer, and what was let in is in time.
+#[test]
+fn overload_is_refused_and_not_queued() {
+    let device = Device { jitter: 20, ..DEVICE };
+    let best = 64.0 / device.time(64.0).mul_f64(1.1).as_secs_f64();
+    let gap = Duration::from_secs_f64(1.0 / (3.0 * best));
+    let load = Load::random(gap, 200_000).within(micros(2_000));
+    let run = simulate(device, limits(64), &[load]);
+    let goodput = run.in_time() as f64 / run.length().as_secs_f64();
+    assert!(goodput >= 0.95 * best, "{goodput} a second in time, of {best}: {run:?}");
+    let admitted = run.outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Refused)).count();
+    assert!(run.in_time() as f64 >= 0.999 * admitted as f64, "{} in time, of {admitted}", run.in_time());
+    assert!(run.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused)));
+}
+
+/// Two tenants that have always more than the device does, one with items of a hundredfold cost: each has its weight's share of
+/// the device's time in each second.
+#[test]
+fn tenants_share_the_device_by_their_weights() {
+    for weight in [1.0, 3.0] {
+        let dear = Load::closed(50, Duration::ZERO, 4_000).costing(100.0).weighing(weight);
+        let cheap = Load::closed(500, Duration::ZERO, 400_000);
+        let run = simulate(DEVICE, limits(64), &[dear, cheap]);
+        for second in 1..run.seconds().min(2) {
+            let [dear, cheap] = [0, 1].map(|tenant| run.cost_of(tenant, second));
+            let share = dear / (dear + cheap);
+            let due = weight / (weight + 1.0);
+            assert!((share - due).abs() <= 0.05, "{share} of the device for who is due {due}");
+        }
+    }
+}
+
+/// A light tenant's items are answered as if the others were few, however many those are.
+#[test]
+fn nobody_starves() {
+    let flood = Load::closed(2_000, Duration::ZERO, 100_000);
+    let light = Load::random(micros(2_000), 500);
+    let run = simulate(DEVICE, limits(64), &[flood, light]);
+    // The batch that runs, and its own.
+    let longest = run.latencies_of(1).max().unwrap();
+    assert!(longest <= 3 * DEVICE.time(64.0), "{longest:?}");
+}
+
+#[test]
+fn who_has_waited_too_long_is_told_and_costs_nothing() {
+    let mut batching = Batching::new(limits(8));
+    let line = batching.add_line(1.0);
+    let item = |key, deadline| Item { key, bytes: 4, cost: 1.0, deadline };
+    batching.offer(micros(0), line, item(1, None)).unwrap();
+    let Next::Launch(first, keys) = batching.next(micros(0)) else { panic!("the device is idle") };
+    assert_eq!(keys, [1]);
+    batching.offer(micros(1), line, item(2, Some(micros(50)))).unwrap();
+    batching.offer(micros(2), line, item(3, None)).unwrap();
+    assert_eq!(batching.next(micros(3)), Next::Wait);
+    assert_eq!(batching.earliest_deadline(), Some(micros(50)));
+    assert!(batching.overdue(micros(49)).is_empty());
+    assert_eq!(batching.overdue(micros(50)), [2]);
+    batching.ended(micros(60), first, true);
+    let Next::Launch(_, keys) = batching.next(micros(60)) else { panic!("the device is idle") };
+    assert_eq!(keys, [3]);
+}
+
+#[test]
+fn what_cannot_be_in_time_is_refused_with_the_wait() {
+    let mut batching = Batching::new(limits(8));
+    let line = batching.add_line(1.0);
+    let item = |deadline| Item { key: 0, bytes: 4, cost: 1.0, deadline };
+    for batch in 0..10 {
+        let now = micros(1_000 * batch);
+        batching.offer(now, line, item(None)).unwrap();
+        let Next::Launch(id, _) = batching.next(now) else { panic!("the device is idle") };
+        batching.ended(now + micros(100), id, true);
+    }
+    let now = micros(20_000);
+    assert_eq!(batching.offer(now, line, item(Some(now + micros(99)))), Err(Refused::Late(micros(100))));
+    batching.offer(now, line, item(Some(now + micros(100)))).unwrap();
+    let large = Item { bytes: usize::MAX, ..item(None) };
+    assert_eq!(batching.offer(now, line, large), Err(Refused::TooLarge));
+}
+
+#[test]
+fn who_leaves_is_in_no_batch() {
+    let mut batching = Batching::new(limits(8));
+    let line = batching.add_line(1.0);
+    let item = |key| Item { key, bytes: 4, cost: 1.0, deadline: None };
+    let first = batching.offer(micros(0), line, item(1)).unwrap();
+    batching.offer(micros(0), line, item(2)).unwrap();
+    assert!(batching.withdraw(first) && !batching.withdraw(first));
+    assert!(matches!(batching.next(micros(1)), Next::Launch(_, keys) if keys == [2]));
+    batching.close_line(line);
+    assert_eq!((batching.lines(), batching.waiting()), (0, 0));
+}
+
+/// Whatever comes in whatever order: nobody is lost, nobody is in two batches, no batch has more than it may, nobody waits while
+/// the device does nothing.
+#[test]
+fn random_histories_lose_nobody() {
+    for seed in 0..2_000 {
+        let mut rng = Rng::new(seed);
+        let limits = Limits {
+            items: 1 + rng.below(6),
+            bytes: 1 + rng.below(64),
+            waiting: 1 + rng.below(20),
+            in_flight: 1 + rng.below(3),
+            patience: micros(rng.below(300) as u64),
+        };
+        let mut batching = Batching::new(limits);
+        let mut lines = vec![batching.add_line(1.0)];
+        let (mut now, mut waiting, mut flights, mut key) = (Duration::ZERO, Vec::new(), Vec::new(), 0_usize);
+        for step in 0..200 {
+            now += micros(rng.below(60) as u64);
+            match rng.below(10) {
+                0..5 => {
+                    let line = lines[rng.below(lines.len())];
+                    let deadline = rng.chance(40).then(|| now + micros(rng.below(400) as u64));
+                    let item = Item { key, bytes: rng.below(70), cost: rng.below(100) as f64, deadline };
+                    match batching.offer(now, line, item) {
+                        Ok(ticket) => waiting.push((key, ticket, item.bytes)),
+                        Err(Refused::TooLarge) => assert!(item.bytes > limits.bytes),
+                        Err(Refused::Full(_)) => assert_eq!(waiting.len(), limits.waiting),
+                        Err(Refused::Late(wait)) => assert!(now + wait > deadline.unwrap()),
+                    }
+                    key += 1;
+                }
+                5 if !waiting.is_empty() => {
+                    let (_, ticket, _) = waiting.swap_remove(rng.below(waiting.len()));
+                    assert!(batching.withdraw(ticket), "seed {seed}, step {step}");
+                }
+                6 if !flights.is_empty() => {
+                    let flight = flights.swap_remove(rng.below(flights.len()));
+                    batching.ended(now, flight, rng.chance(80));
+                }
+                7 if lines.len() < 4 => lines.push(batching.add_line(0.5 + rng.below(4) as f64)),
+                8 if lines.len() > 1 => batching.close_line(lines.swap_remove(rng.below(lines.len()))),
+                _ => {}
+            }
+            loop {
+                let next = batching.next(now);
+                for late in batching.overdue(now) {
+                    let at = waiting.iter().position(|(key, ..)| *key == late);
+                    waiting.swap_remove(at.unwrap_or_else(|| panic!("seed {seed}: {late} was late and not there")));
+                }
+                match next {
+                    Next::Launch(id, keys) => {
+                        assert!(!keys.is_empty() && keys.len() <= limits.items, "seed {seed}");
+                        let mut bytes = 0;
+                        for key in keys {
+                            let at = waiting.iter().position(|(other, ..)| *other == key);
+                            let at = at.unwrap_or_else(|| panic!("seed {seed}, step {step}: {key} did not wait"));
+                            bytes += waiting.swap_remove(at).2;
+                        }
+                        assert!(bytes <= limits.bytes, "seed {seed}");
+                        flights.push(id);
+                        assert!(flights.len() <= limits.in_flight, "seed {seed}");
+                    }
+                    Next::LookAgain => now += micros(1),
+                    Next::Wait => break,
+                }
+            }
+            assert_eq!((batching.waiting(), batching.in_flight()), (waiting.len(), flights.len()), "seed {seed}");
+            assert!(waiting.is_empty() || !flights.is_empty(), "seed {seed}, step {step}: idle, and somebody waits");
+        }
+    }
+}

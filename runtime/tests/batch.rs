@@ -1,0 +1,205 @@
+//! Batches as programs use them: right answers, deadlines, callers that go, items that spoil their batch, tenants.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use windlass::batch::Batch;
+use windlass::prelude::*;
+
+/// Three times each element; fails for a batch that has a NaN.
+fn tripled(queue: &Queue) -> Batch<f32, f32> {
+    Batch::<f32, f32>::builder(queue).build(|cg, batch| {
+        let len = batch.input().len();
+        cg.host_for(len, (cg.read(batch.input()), cg.overwrite(batch.output())), |item, (x, y)| {
+            let value = x.get(item.id(0));
+            assert!(!value.is_nan(), "a poisoned item");
+            y.set(item.id(0), 3.0 * value);
+        })
+    })
+}
+
+async fn queue() -> Queue {
+    Queue::on(Runtime::new().host().unwrap()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_has_their_own_answer() {
+    let batch = tripled(&queue().await);
+    let tasks = (0..64).map(|task| {
+        let batch = batch.clone();
+        tokio::spawn(async move {
+            for round in 0..200 {
+                let len = (task + round) % 7;
+                let item: Vec<f32> = (0..len).map(|i| (task * 1000 + round + i) as f32).collect();
+                let answer = batch.call(item.clone()).await.unwrap();
+                assert_eq!(answer[..], item.iter().map(|x| 3.0 * x).collect::<Vec<_>>()[..]);
+            }
+        })
+    });
+    for task in join_all(tasks).await {
+        task.unwrap();
+    }
+    let stats = batch.stats();
+    assert_eq!((stats.items, stats.waiting, stats.in_flight, stats.abandoned), (64 * 200, 0, 0, 0), "{stats:?}");
+    assert!(stats.batches <= stats.items, "{stats:?}");
+}
+
+#[tokio::test]
+async fn a_burst_is_few_batches() {
+    let batch = tripled(&queue().await);
+    let answers = join_all((0..500).map(|i| batch.call([i as f32]))).await;
+    assert!(answers.into_iter().enumerate().all(|(i, answer)| answer.unwrap()[0] == 3.0 * i as f32));
+    let stats = batch.stats();
+    assert!(stats.batches < 400, "{stats:?}");
+}
+
+/// A device that is held up by a group until it is let go.
+struct HeldUp {
+    batch: Batch<f32, f32>,
+    go: tokio::sync::oneshot::Sender<()>,
+}
+
+async fn held_up(max_waiting: usize) -> HeldUp {
+    let queue = queue().await;
+    let (go, gone) = tokio::sync::oneshot::channel();
+    let gone = std::sync::Mutex::new(Some(gone));
+    let batch = Batch::<f32, f32>::builder(&queue).max_waiting(max_waiting).build(move |cg, batch| {
+        if let Some(gone) = gone.lock().unwrap().take() {
+            cg.after(async move {
+                let _ = gone.await;
+                Ok::<_, windlass::Error>(())
+            });
+        }
+        cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output()))
+    });
+    HeldUp { batch, go }
+}
+
+#[tokio::test]
+async fn who_waits_too_long_is_answered_then_and_costs_nothing() {
+    let HeldUp { batch, go } = held_up(100).await;
+    let first = batch.call([1.0]);
+    let started = Instant::now();
+    let late = batch.within(Duration::from_millis(30)).call([2.0]).await.unwrap_err();
+    let took = started.elapsed();
+    assert!(late.is_timeout() && took >= Duration::from_millis(30), "{late} after {took:?}");
+    let other = batch.call([3.0]);
+    go.send(()).unwrap();
+    assert_eq!((first.await.unwrap()[0], other.await.unwrap()[0]), (1.0, 3.0));
+    let stats = batch.stats();
+    assert_eq!((stats.items, stats.expired), (2, 1), "{stats:?}");
+}
+
+#[tokio::test]
+async fn who_hangs_up_leaves_the_line() {
+    let HeldUp { batch, go } = held_up(2).await;
+    let first = batch.call([1.0]);
+    let (second, third) = (batch.call([2.0]), batch.call([3.0]));
+    let refused = batch.call([4.0]).await.unwrap_err();
+    assert!(refused.is_overloaded() && refused.retry_after().is_some(), "{refused}");
+    drop(second);
+    let fourth = batch.call([4.0]);
+    go.send(()).unwrap();
+    assert_eq!((first.await.unwrap()[0], third.await.unwrap()[0], fourth.await.unwrap()[0]), (1.0, 3.0, 4.0));
+    let stats = batch.stats();
+    assert_eq!((stats.items, stats.abandoned, stats.refused), (3, 1, 1), "{stats:?}");
+}
+
+/// A batch that nobody wants any more is cancelled, and gives its place back at once.
+#[tokio::test]
+async fn a_batch_that_nobody_wants_is_cancelled() {
+    let HeldUp { batch, go } = held_up(10).await;
+    drop(batch.call([1.0]));
+    assert_eq!(batch.call([2.0]).await.unwrap()[0], 2.0);
+    drop(go);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bad_item_fails_alone() {
+    let HeldUp { batch: _other, go: _go } = held_up(1).await;
+    let queue = queue().await;
+    let batch = tripled(&queue);
+    // The first keeps the device busy for long enough that the rest is one batch.
+    let answers = join_all((0..64).map(|i| batch.call([if i == 17 { f32::NAN } else { i as f32 }]))).await;
+    for (i, answer) in answers.into_iter().enumerate() {
+        match i {
+            17 => assert!(answer.unwrap_err().to_string().contains("poisoned"), "an error that says why"),
+            _ => assert_eq!(answer.unwrap()[0], 3.0 * i as f32),
+        }
+    }
+    let retried = batch.stats().retried;
+    assert!(retried <= 14, "{retried} launches to find one of 64");
+    // Those who come later find everything as it was.
+    assert_eq!(batch.call([1.0]).await.unwrap()[0], 3.0);
+}
+
+/// What fails for everybody is not tried for each: the launches are bounded by the batch's logarithm.
+#[tokio::test]
+async fn what_fails_for_all_is_not_tried_for_each() {
+    let queue = queue().await;
+    let launches = Arc::new(AtomicUsize::new(0));
+    let counted = launches.clone();
+    let batch = Batch::<f32, f32>::builder(&queue).build(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Err(windlass::Error::other("on purpose"))
+    });
+    let answers = join_all((0..256).map(|i| batch.call([i as f32]))).await;
+    assert!(answers.into_iter().all(|answer| answer.unwrap_err().to_string().contains("on purpose")));
+    let (launches, batches) = (launches.load(Ordering::Relaxed), batch.stats().batches as usize);
+    assert!(launches <= batches * (1 + 8 + 4 * 8), "{launches} launches for {batches} batches");
+}
+
+#[tokio::test]
+async fn a_closure_that_panics_fails_its_batch_only() {
+    let queue = queue().await;
+    let batch = Batch::<u32, u32>::builder(&queue).name("careless").build(|cg, batch| {
+        assert!(batch.items() > 1_000 || batch.input().len() != 2, "on purpose");
+        cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output()))
+    });
+    let error = batch.call([1, 2]).await.unwrap_err();
+    assert!(error.is_panic() && error.to_string().contains("on purpose"), "{error}");
+    assert_eq!(batch.call([1]).await.unwrap()[..], [1]);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let queue = queue().await;
+    let batch = Batch::<u32, u32>::builder(&queue).max_bytes(8).build(|cg, batch| {
+        cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output()))
+    });
+    assert!(batch.call(vec![0; 3]).await.unwrap_err().is_invalid_input());
+    assert!(batch.costing(f64::NAN).call(vec![0]).await.unwrap_err().is_invalid_input());
+    assert!(batch.costing(-1.0).call(vec![0]).await.unwrap_err().is_invalid_input());
+    #[cfg(feature = "bytes")]
+    {
+        let cut = windlass::bytes::Bytes::from(vec![0; 7]);
+        assert!(batch.call(cut).await.unwrap_err().is_invalid_input());
+    }
+    assert_eq!(batch.call(vec![]).await.unwrap().len(), 0);
+}
+
+/// The last handle goes: those who wait are answered, the driver ends, and nothing is kept.
+#[tokio::test]
+async fn calls_outlive_the_handles() {
+    let runtime = Runtime::new();
+    let queue = Queue::on(runtime.host().unwrap()).await.unwrap();
+    let batch = tripled(&queue);
+    let tenant = batch.tenant(2.0);
+    let calls: Vec<_> = (0..10).map(|i| tenant.call([i as f32])).collect();
+    drop((batch, tenant));
+    for (i, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.await.unwrap()[0], 3.0 * i as f32);
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_shut_down_says_so() {
+    let runtime = Runtime::new();
+    let queue = Queue::on(runtime.host().unwrap()).await.unwrap();
+    let batch = tripled(&queue);
+    assert!(batch.call([1.0]).await.is_ok());
+    runtime.shutdown(Duration::from_secs(1)).await;
+    assert!(batch.call([1.0]).await.unwrap_err().is_shut_down());
+}
