@@ -40,9 +40,10 @@
 mod answer;
 mod builder;
 mod call;
-mod driver;
 mod flight;
 mod item;
+mod keeper;
+mod slot;
 mod state;
 
 use std::sync::Arc;
@@ -53,8 +54,8 @@ pub use builder::BatchBuilder;
 pub use call::{Call, Terms};
 pub use flight::Gathered;
 pub use item::Item;
-use state::Shared;
 pub use state::BatchStats;
+use state::Shared;
 use windlass_batching::LineId;
 use windlass_kernel::DeviceCopy;
 

@@ -42,7 +42,11 @@ async fn everybody_has_their_own_answer() {
         task.unwrap();
     }
     let stats = batch.stats();
-    assert_eq!((stats.items, stats.waiting, stats.in_flight, stats.abandoned), (64 * 200, 0, 0, 0), "{stats:?}");
+    assert_eq!(
+        (stats.items, stats.waiting, stats.in_flight, stats.abandoned),
+        (64 * 200, 0, 0, 0),
+        "{stats:?}"
+    );
     assert!(stats.batches <= stats.items, "{stats:?}");
 }
 
@@ -166,9 +170,9 @@ async fn a_closure_that_panics_fails_its_batch_only() {
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
     let queue = queue().await;
-    let batch = Batch::<u32, u32>::builder(&queue).max_bytes(8).build(|cg, batch| {
-        cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output()))
-    });
+    let batch = Batch::<u32, u32>::builder(&queue)
+        .max_bytes(8)
+        .build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
     assert!(batch.call(vec![0; 3]).await.unwrap_err().is_invalid_input());
     assert!(batch.costing(f64::NAN).call(vec![0]).await.unwrap_err().is_invalid_input());
     assert!(batch.costing(-1.0).call(vec![0]).await.unwrap_err().is_invalid_input());

@@ -88,6 +88,9 @@ impl Arrivals {
     /// Whether an item is about to come that is better waited for: the device idles for a gap, and saves what another batch costs.
     pub(crate) fn more_to_come(&self, now: Duration, fixed: Duration, items: usize) -> bool {
         let since = self.last.map_or(LONGEST, |last| now.saturating_sub(last));
-        self.is_worth_it() && !self.are_all(items) && 2 * self.gap < fixed && since < (PATIENCE * self.gap).max(SHORTEST)
+        self.is_worth_it()
+            && !self.are_all(items)
+            && 2 * self.gap < fixed
+            && since < (PATIENCE * self.gap).max(SHORTEST)
     }
 }

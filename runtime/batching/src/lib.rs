@@ -12,8 +12,9 @@
 //! 2. when no more fits in,
 //! 3. when one item more would make it miss the earliest deadline in it.
 //!
-//! While one batch runs another is made ready behind it, so that the device need not wait for us, but only when it is full: where
-//! the work comes from clients that wait for their answers, batches that close early would be two of half the size.
+//! While one batch runs another is made ready behind it, so that the device need not wait for us, but only when it is full, or so
+//! large that little is lost by its being one of its own: where the work comes from clients that wait for their answers,
+//! batches that close early would be many small ones.
 #![warn(missing_docs)]
 
 mod arrivals;
@@ -29,6 +30,9 @@ pub use cost::CostModel;
 pub use line::Ticket;
 use line::{Line, Waiting};
 pub use overload::Overload;
+
+/// A batch is held open on an idle device for no longer than this: who looks whether items come has a processor to look with.
+const LONGEST_HOLD: Duration = Duration::from_micros(100);
 
 /// What a batch may have, and how many there may be.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +141,7 @@ pub struct Batching<K> {
     missed: Vec<K>,
 }
 
-impl<K: Copy> Batching<K> {
+impl<K: Clone> Batching<K> {
     /// Nobody waits.
     pub fn new(limits: Limits) -> Self {
         let limits = Limits { items: limits.items.max(1), in_flight: limits.in_flight.max(1), ..limits };
@@ -223,7 +227,10 @@ impl<K: Copy> Batching<K> {
         if self.items >= self.limits.waiting {
             return Err(Refused::Full(wait));
         }
-        if item.deadline.is_some_and(|deadline| now + wait > deadline) {
+        // Where nothing waits and nothing runs, nothing would be learned if nobody was let in.
+        let is_idle = self.items == 0 && self.flights.is_empty();
+        let until = if is_idle { now } else { now + wait };
+        if item.deadline.is_some_and(|deadline| until > deadline) {
             return Err(Refused::Late(wait));
         }
         self.offered += 1;
@@ -241,12 +248,13 @@ impl<K: Copy> Batching<K> {
         Ok(ticket)
     }
 
-    /// An item is not wanted any more. `false`: it does not wait.
-    pub fn withdraw(&mut self, ticket: Ticket) -> bool {
+    /// An item is not wanted any more. `None`: it does not wait.
+    pub fn withdraw(&mut self, ticket: Ticket) -> Option<K> {
         let line = ticket.line();
-        let Some(waiting) = self.lines[line.0].as_mut().and_then(|at| at.remove(ticket)) else { return false };
-        self.left(line, &waiting);
-        true
+        // Its line may be gone, and another in its place; tickets have numbers of their own, so that none is there twice.
+        let waiting = self.lines[line.0].as_mut()?.remove(ticket)?;
+        self.left(line, waiting.bytes, waiting.cost);
+        Some(waiting.key)
     }
 
     /// Those whose deadlines have passed; they do not wait any more. Who is asked for `next` may have found some, too, that no
@@ -255,7 +263,7 @@ impl<K: Copy> Batching<K> {
         let mut gone = std::mem::take(&mut self.missed);
         for line in (0..self.lines.len()).map(LineId) {
             while let Some(waiting) = self.lines[line.0].as_mut().and_then(|at| at.pop_overdue(now)) {
-                self.left(line, &waiting);
+                self.left(line, waiting.bytes, waiting.cost);
                 gone.push(waiting.key);
             }
         }
@@ -309,11 +317,15 @@ impl<K: Copy> Batching<K> {
             return if self.flights.len() < self.limits.in_flight { Close::Now } else { Close::Later };
         }
         if !self.flights.is_empty() {
-            return Close::Later;
+            return if self.model.is_worth_its_own(self.cost) && self.flights.len() < self.limits.in_flight {
+                Close::Now
+            } else {
+                Close::Later
+            };
         }
-        // To hold it for longer than it will take would make those who wait pay more than it saves.
+        // What is saved is what one more batch would take beside its items. To hold it for longer would lose more than that.
         let (held_since, _) = *self.held.get_or_insert((now, self.items));
-        let is_held = now < held_since + self.model.predict(self.cost);
+        let is_held = now < held_since + self.model.fixed().min(LONGEST_HOLD);
         match is_held && self.arrivals.more_to_come(now, self.model.fixed(), self.items) {
             true => Close::Soon,
             false => Close::Now,
@@ -347,26 +359,28 @@ impl<K: Copy> Batching<K> {
             let newest_first = self.overload.is_on();
             // A closed line is gone when its last item is.
             let next = self.lines[line.0].as_ref().and_then(|at| at.peek(line, newest_first));
-            let Some((ticket, waiting)) = next else { return Taken::LineIsEmpty };
+            let Some((ticket, bytes, cost)) = next else { return Taken::LineIsEmpty };
             let deadline = ticket.deadline().unwrap_or(Duration::MAX);
-            if start.saturating_add(self.model.predict(self.least_batch(waiting.cost))) > deadline {
-                self.missed.push(waiting.key);
-                self.withdraw(ticket);
+            let least = self.model.predict(self.least_batch(cost));
+            let is_first = self.flights.is_empty() && batch.keys.is_empty();
+            if !is_first && start.saturating_add(least) > deadline {
+                let missed = self.withdraw(ticket);
+                self.missed.extend(missed);
                 continue;
             }
-            let is_full = batch.keys.len() >= self.limits.items || batch.bytes + waiting.bytes > self.limits.bytes;
-            let end = start.saturating_add(self.model.predict(batch.cost + waiting.cost));
+            let is_full = batch.keys.len() >= self.limits.items || batch.bytes + bytes > self.limits.bytes;
+            let end = start.saturating_add(self.model.predict(batch.cost + cost));
             let would_miss = !batch.keys.is_empty() && end > batch.deadline.min(deadline);
             if is_full || would_miss {
                 return Taken::BatchIsFull;
             }
-            if !self.line(line).pay(waiting.cost) {
+            if !self.line(line).pay(cost) {
                 return Taken::HasHadItsShare;
             }
-            self.withdraw(ticket);
-            batch.keys.push(waiting.key);
-            batch.bytes += waiting.bytes;
-            batch.cost += waiting.cost;
+            let taken = self.withdraw(ticket);
+            batch.keys.extend(taken);
+            batch.bytes += bytes;
+            batch.cost += cost;
             batch.deadline = batch.deadline.min(deadline);
         }
     }
@@ -383,7 +397,8 @@ impl<K: Copy> Batching<K> {
     /// How long an item that comes to this line now would wait for its answer.
     fn wait_of(&self, now: Duration, line: LineId, cost: f64) -> Duration {
         let own = self.lines[line.0].as_ref().map_or((0.0, 1.0, 0), |at| (at.cost(), at.weight(), at.len()));
-        let weights: f64 = self.turns.iter().filter(|&&other| other != line).map(|other| self.weight(*other)).sum();
+        let weights: f64 =
+            self.turns.iter().filter(|&&other| other != line).map(|other| self.weight(*other)).sum();
         // Others are served beside this line by their weights, and only as long as they have something.
         let share = (own.1 + weights) / own.1;
         let ahead = (own.0 * share).min(self.cost);
@@ -393,17 +408,14 @@ impl<K: Copy> Batching<K> {
         // Others that come later will be in its batch as well, if it has to wait for its turn.
         let last = ahead * (items % self.limits.items) as f64 / items.max(1) as f64 + cost;
         let company = if self.flights.is_empty() { 0.0 } else { (self.model.usual_cost() - last).max(0.0) };
-        let batches = full as u32 + 1;
-        let fixed = self.model.fixed().saturating_mul(batches - 1);
-        let margin = self.model.margin().saturating_mul(batches);
-        self.remaining(now) + fixed + self.model.predict(ahead + cost + company) + margin
+        let all = self.remaining(now) + self.model.predict_all(full + 1, ahead + cost + company);
+        all.mul_f64(1.0 + self.model.margin())
     }
 
     /// How long the device will take for what waits.
     fn backlog(&self) -> Duration {
         let batches = self.items.div_ceil(self.limits.items.max(1));
-        let fixed = self.model.fixed().saturating_mul(batches.saturating_sub(1) as u32);
-        if self.items == 0 { Duration::ZERO } else { fixed + self.model.predict(self.cost) }
+        self.model.predict_all(batches, self.cost)
     }
 
     /// How long the device has to do with what was launched.
@@ -428,10 +440,10 @@ impl<K: Copy> Batching<K> {
     }
 
     /// Somebody does not wait in this line any more.
-    fn left(&mut self, line: LineId, waiting: &Waiting<K>) {
+    fn left(&mut self, line: LineId, bytes: usize, cost: f64) {
         self.items -= 1;
-        self.bytes -= waiting.bytes;
-        self.cost = if self.items == 0 { 0.0 } else { (self.cost - waiting.cost).max(0.0) };
+        self.bytes -= bytes;
+        self.cost = if self.items == 0 { 0.0 } else { (self.cost - cost).max(0.0) };
         if self.items == 0 {
             self.dearest = 0.0;
         }

@@ -29,7 +29,7 @@ impl Ticket {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Waiting<K> {
     pub(crate) key: K,
     pub(crate) bytes: usize,
@@ -48,7 +48,7 @@ pub(crate) struct Line<K> {
     pub(crate) closed: bool,
 }
 
-impl<K: Copy> Line<K> {
+impl<K> Line<K> {
     pub(crate) fn new(weight: f64) -> Self {
         // A round gives each line its weight: with one of next to nothing it would take for ever to afford an item.
         let weight = if weight.is_nan() { 1.0 } else { weight.clamp(1e-3, 1e3) };
@@ -87,14 +87,14 @@ impl<K: Copy> Line<K> {
         Some(waiting)
     }
 
-    /// The one whose turn it is. Where there are more than can be served, those who came last have the best prospects:
+    /// The one whose turn it is, with its bytes and its cost. Where there are more than can be served, those who came last have the best prospects:
     /// their deadlines are farthest, and nobody has given them up yet.
-    pub(crate) fn peek(&self, line: LineId, newest_first: bool) -> Option<(Ticket, Waiting<K>)> {
+    pub(crate) fn peek(&self, line: LineId, newest_first: bool) -> Option<(Ticket, usize, f64)> {
         let next = match newest_first {
             false => self.waiting.first_key_value(),
             true => self.waiting.last_key_value(),
         };
-        next.map(|(&place, &waiting)| (Ticket { line, place }, waiting))
+        next.map(|(&place, waiting)| (Ticket { line, place }, waiting.bytes, waiting.cost))
     }
 
     pub(crate) fn earliest_deadline(&self) -> Option<Duration> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+#[cfg(feature = "bytes")]
 use windlass_kernel::DeviceCopy;
 
 /// One item's part of a batch's output, which all its answers share: no copy was made for this one.

@@ -9,8 +9,8 @@ use windlass_batching::Limits;
 use windlass_kernel::DeviceCopy;
 
 use super::Batch;
-use super::driver::drive;
 use super::flight::Gathered;
+use super::keeper::start;
 use super::state::{Recipe, Shared};
 use crate::error::Result;
 use crate::group::CommandGroup;
@@ -28,7 +28,10 @@ pub struct BatchBuilder<T: DeviceCopy, U: DeviceCopy> {
 
 impl<T: DeviceCopy, U: DeviceCopy> fmt::Debug for BatchBuilder<T, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchBuilder").field("name", &self.name).field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("BatchBuilder")
+            .field("name", &self.name)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
     }
 }
 
@@ -120,7 +123,6 @@ impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
     where
         F: for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result<()> + Send + Sync + 'static,
     {
-        let executor = self.queue.core().inner.user.clone();
         let recipe = Recipe {
             queue: self.queue,
             name: self.name,
@@ -129,7 +131,7 @@ impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
             with_starts: self.with_starts,
         };
         let shared = Arc::new(Shared::new(recipe, self.limits));
-        executor.spawn(drive(Arc::downgrade(&shared)));
+        start(&shared);
         Batch::with_line(shared, 1.0)
     }
 }

@@ -7,11 +7,13 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::future::FusedFuture;
+use windlass_batching::Ticket;
 use windlass_kernel::DeviceCopy;
 
 use super::Batch;
 use super::answer::Answer;
 use super::item::Item;
+use super::slot::Slot;
 use super::state::{Shared, Wanted};
 use crate::error::{Error, Result};
 
@@ -48,7 +50,7 @@ impl<'b, T: DeviceCopy, U: DeviceCopy> Terms<'b, T, U> {
         let line = &self.batch.line;
         let wanted = Wanted { item: item.into(), deadline: self.deadline, cost: self.cost };
         let state = match line.shared.take_in(line.id, wanted) {
-            Ok(key) => Where::InLine(line.shared.clone(), key),
+            Ok((slot, ticket)) => Where::InLine { shared: line.shared.clone(), slot, ticket },
             Err(error) => Where::Refused(error),
         };
         Call { state }
@@ -62,7 +64,7 @@ pub struct Call<T: DeviceCopy, U: DeviceCopy> {
 }
 
 enum Where<T: DeviceCopy, U: DeviceCopy> {
-    InLine(Arc<Shared<T, U>>, usize),
+    InLine { shared: Arc<Shared<T, U>>, slot: Arc<Slot<T, U>>, ticket: Ticket },
     Refused(Error),
     Over,
 }
@@ -72,7 +74,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Future for Call<T, U> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let output = match &self.state {
-            Where::InLine(shared, key) => match shared.poll_answer(*key, cx.waker()) {
+            Where::InLine { slot, .. } => match slot.poll(cx.waker()) {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => return Poll::Pending,
             },
@@ -92,8 +94,8 @@ impl<T: DeviceCopy, U: DeviceCopy> FusedFuture for Call<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Drop for Call<T, U> {
     fn drop(&mut self) {
-        if let Where::InLine(shared, key) = std::mem::replace(&mut self.state, Where::Over) {
-            shared.give_up(key);
+        if let Where::InLine { shared, slot, ticket } = std::mem::replace(&mut self.state, Where::Over) {
+            shared.give_up(&slot, ticket);
         }
     }
 }
@@ -101,7 +103,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Drop for Call<T, U> {
 impl<T: DeviceCopy, U: DeviceCopy> fmt::Debug for Call<T, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            Where::InLine(..) => "in line",
+            Where::InLine { .. } => "in line",
             Where::Refused(_) => "refused",
             Where::Over => "over",
         };

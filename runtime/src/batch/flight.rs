@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use windlass_batching::BatchId;
 use windlass_kernel::DeviceCopy;
+use windlass_sync::executor::Executor;
 use windlass_sync::inline;
 use windlass_sync::panics::catch;
 
+use super::answer::Answer;
 use super::item::Item;
-use super::state::Shared;
+use super::slot::{Slot, Wants};
+use super::state::{Queued, Shared};
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result, UserCode};
+use crate::shell::waking::wake_all;
 
 /// The items of one batch, side by side in one buffer, and where their answers go.
 #[derive(Debug)]
@@ -50,14 +54,34 @@ impl<T: DeviceCopy, U: DeviceCopy> Gathered<T, U> {
 }
 
 /// An item in a batch.
-#[derive(Debug)]
-pub(super) struct Member<T> {
-    pub(super) key: usize,
+pub(super) struct Member<T, U> {
+    pub(super) slot: Arc<Slot<T, U>>,
     pub(super) item: Item<T>,
     pub(super) cost: f64,
     /// Its part of the output.
     pub(super) answer: Range<usize>,
 }
+
+/// A batch that has ended, and what each of its items gets.
+pub(super) struct Landing<T, U> {
+    members: Vec<Member<T, U>>,
+    answers: Result<Arc<Vec<U>>>,
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> Landing<T, U> {
+    pub(super) fn hand_out(self) {
+        for member in self.members {
+            let answer = self.answers.clone().map(|all| Answer::new(all, member.answer));
+            wake_all(member.slot.answer(answer));
+        }
+    }
+}
+
+/// So many answers are handed out by whoever notices the batch's end: to get somebody else to do it takes longer.
+const FEW: usize = 4;
+
+/// Bytes that are gathered where the batch closes. More keep a thread too long that has other things to do.
+const SMALL: usize = 256 << 10;
 
 /// What a batch's failure may cost: one bad item among `n` is found with two launches for each halving, two with four.
 fn launches_for(members: usize) -> usize {
@@ -65,45 +89,57 @@ fn launches_for(members: usize) -> usize {
 }
 
 impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
-    /// Launches a batch from here. Its end is seen to where the device's end is noticed: it hands out answers, and nothing else.
-    pub(super) fn launch(self: &Arc<Self>, id: BatchId, mut members: Vec<Member<T>>) {
-        let flown = self.submit(id, &mut members);
+    /// Launches a batch. Its end is seen to where the device's end is noticed.
+    pub(super) fn launch(self: &Arc<Self>, id: BatchId, queued: Vec<Queued<T, U>>) {
+        let (members, wants) = Self::take_off(queued);
+        let bytes: usize = members.iter().map(|member| member.item.bytes()).sum();
         let shared = self.clone();
-        inline::run(async move {
-            let outcome = match flown {
-                Ok(reading) => reading.await,
-                Err(error) => Err(error),
-            };
-            match outcome {
-                Err(error) if members.len() > 1 && is_worth_another(&error) => {
-                    shared.landed(id, &members, None);
-                    let executor = shared.recipe.queue.core().inner.user.clone();
-                    executor.spawn(async move { shared.launch_in_parts(members).await });
-                }
-                outcome => shared.landed(id, &members, Some(outcome.map(Arc::new))),
-            }
-        });
+        match bytes <= SMALL {
+            true => inline::run(shared.fly(id, members, wants)),
+            false => self.executor().spawn(async move { inline::run(shared.fly(id, members, wants)) }),
+        }
     }
 
-    /// Gathers the items and submits their group; the future is of its output on the host.
-    fn submit(
-        &self,
-        id: BatchId,
-        members: &mut [Member<T>],
-    ) -> Result<impl Future<Output = Result<Vec<U>>> + Send + use<T, U>> {
+    /// For what users' code runs in, and for what takes long.
+    pub(super) fn executor(&self) -> &Executor {
+        &self.recipe.queue.core().inner.user
+    }
+
+    async fn fly(self: Arc<Self>, id: BatchId, mut members: Vec<Member<T, U>>, wants: Arc<Wants>) {
+        let outcome = self.outcome(&mut members, &wants).await;
+        self.ended(id, outcome.is_ok());
+        match outcome {
+            Err(error) if members.len() > 1 && is_worth_another(&error) => {
+                self.executor().clone().spawn(self.launch_in_parts(members));
+            }
+            outcome => self.land(members, outcome),
+        }
+    }
+
+    fn land(self: &Arc<Self>, members: Vec<Member<T, U>>, outcome: Result<Vec<U>>) {
+        let landing = Landing { members, answers: outcome.map(Arc::new) };
+        match landing.members.len() <= FEW {
+            true => landing.hand_out(),
+            false => self.hand_over(landing),
+        }
+    }
+
+    /// Gathers the items and submits their group, here; then waits for its output.
+    async fn outcome(&self, members: &mut [Member<T, U>], wants: &Wants) -> Result<Vec<U>> {
         let launched = catch(|| {
             let gathered = self.gather(members)?;
             let event = self.recipe.queue.submit(|cg| {
                 cg.name(self.recipe.name.clone());
                 (self.recipe.launch)(cg, &gathered)
             })?;
-            self.flies(id, &event);
+            wants.flies(&event);
             Ok(gathered.output.into_vec())
         });
-        launched.unwrap_or_else(|panic| Err(Error::user_panicked(UserCode::Batch, &panic)))
+        let reading = launched.unwrap_or_else(|panic| Err(Error::user_panicked(UserCode::Batch, &panic)));
+        reading?.await
     }
 
-    fn gather(&self, members: &mut [Member<T>]) -> Result<Gathered<T, U>> {
+    fn gather(&self, members: &mut [Member<T, U>]) -> Result<Gathered<T, U>> {
         let lens: Result<Vec<usize>> = members.iter().map(|member| member.item.len()).collect();
         let lens = lens?;
         let mut input = Vec::with_capacity(lens.iter().sum());
@@ -130,24 +166,23 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     }
 
     /// Finds the items for which a batch failed: halves are launched one after the other, and again what fails.
-    async fn launch_in_parts(self: Arc<Self>, mut members: Vec<Member<T>>) {
+    async fn launch_in_parts(self: Arc<Self>, mut members: Vec<Member<T, U>>) {
         let mut left = launches_for(members.len());
         let second = members.split_off(members.len() / 2);
         let mut parts = vec![second, members];
         while let Some(mut part) = parts.pop() {
+            let wants = Arc::new(Wants::default());
+            part.iter().for_each(|member| member.slot.change_to(&wants));
             let id = self.again(&part);
             left = left.saturating_sub(1);
-            let outcome = match self.submit(id, &mut part) {
-                Ok(reading) => reading.await,
-                Err(error) => Err(error),
-            };
+            let outcome = self.outcome(&mut part, &wants).await;
+            self.ended(id, outcome.is_ok());
             match outcome {
                 Err(error) if part.len() > 1 && left > 0 && is_worth_another(&error) => {
-                    self.landed(id, &part, None);
                     let second = part.split_off(part.len() / 2);
                     parts.extend([second, part]);
                 }
-                outcome => self.landed(id, &part, Some(outcome.map(Arc::new))),
+                outcome => self.land(part, outcome),
             }
         }
     }
@@ -155,11 +190,15 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
 /// Whether other items might fare better than these did.
 fn is_worth_another(error: &Error) -> bool {
-    let is_everybodys = error.is_device_lost() || error.is_shut_down() || error.is_runtime_gone() || error.is_cancelled();
+    let is_everybodys =
+        error.is_device_lost() || error.is_shut_down() || error.is_runtime_gone() || error.is_cancelled();
     !is_everybodys
 }
 
 fn place(element: usize) -> Result<u32> {
-    u32::try_from(element)
-        .map_err(|_| Error::new(Kind::Invalid(format!("a batch of {element} elements, which starts cannot count: lower `max_bytes`"))))
+    u32::try_from(element).map_err(|_| {
+        Error::new(Kind::Invalid(format!(
+            "a batch of {element} elements, which starts cannot count: lower `max_bytes`"
+        )))
+    })
 }

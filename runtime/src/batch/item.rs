@@ -1,6 +1,5 @@
 //! What callers hand in.
 
-use std::any::type_name;
 use std::sync::Arc;
 
 #[cfg(feature = "bytes")]
@@ -9,7 +8,7 @@ use windlass_kernel::DeviceCopy;
 #[cfg(feature = "bytes")]
 use windlass_kernel::slice_bytes_mut;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The elements of one item. They are copied once, when the batch is gathered.
 #[derive(Clone, Debug)]
@@ -63,14 +62,25 @@ impl<T: DeviceCopy> Item<T> {
             Elements::Own(elements) => Ok(elements.len()),
             Elements::Shared(elements) => Ok(elements.len()),
             #[cfg(feature = "bytes")]
-            Elements::Bytes(bytes) if bytes.len().is_multiple_of(size_of::<T>()) => Ok(bytes.len() / size_of::<T>()),
+            Elements::Bytes(bytes) if bytes.len().is_multiple_of(size_of::<T>()) => {
+                Ok(bytes.len() / size_of::<T>())
+            }
             #[cfg(feature = "bytes")]
-            Elements::Bytes(bytes) => Err(Error::invalid(format!(
+            Elements::Bytes(bytes) => Err(crate::error::Error::invalid(format!(
                 "an item of {} bytes as elements of `{}`, which have {} each: a part of one is left",
                 bytes.len(),
-                type_name::<T>(),
+                std::any::type_name::<T>(),
                 size_of::<T>()
             ))),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match &self.0 {
+            Elements::Own(elements) => size_of_val(&elements[..]),
+            Elements::Shared(elements) => size_of_val(&elements[..]),
+            #[cfg(feature = "bytes")]
+            Elements::Bytes(bytes) => bytes.len(),
         }
     }
 

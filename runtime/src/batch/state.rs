@@ -1,25 +1,23 @@
-//! What a batch's callers, its flights and its driver share: one lock over the policy and the table of calls.
+//! What a batch's callers, its flights and its keeper share: one lock over the policy.
 //!
-//! Nothing foreign runs under it: what is to be woken or dropped is taken out, and seen to after the lock.
+//! Nothing foreign runs under it: what is to be woken or dropped is taken out, and seen to after the lock. What becomes of one
+//! item is in its own [`Slot`], so that callers who look for their answers do not meet at that lock.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use slab::Slab;
 use windlass_batching::{BatchId, Batching, Item as Offer, Limits, LineId, Next, Refused, Ticket};
 use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, MutexGuard, lock};
 
-use super::answer::Answer;
-use super::flight::{Gathered, Member};
+use super::flight::{Gathered, Landing, Member};
 use super::item::Item;
+use super::slot::{Slot, Wants};
 use crate::error::{Error, Kind, Result};
-use crate::event::Event;
 use crate::group::CommandGroup;
 use crate::queue::Queue;
 use crate::shell::waking::wake_all;
@@ -42,45 +40,36 @@ pub(super) struct Shared<T: DeviceCopy, U: DeviceCopy> {
     state: Mutex<State<T, U>>,
 }
 
+/// An item that waits: where its answer goes, and what it costs.
+#[derive(Clone)]
+pub(super) struct Queued<T, U> {
+    slot: Arc<Slot<T, U>>,
+    cost: f64,
+}
+
 pub(super) struct State<T, U> {
-    pub(super) policy: Batching<usize>,
-    calls: Slab<CallState<T, U>>,
-    flights: HashMap<BatchId, Wants>,
-    pub(super) driver: Driver,
+    pub(super) policy: Batching<Queued<T, U>>,
+    pub(super) keeper: Keeper<T, U>,
     count: Count,
 }
 
-/// Who sees to what nobody else does: time that passes, and batches that are worth waiting for.
-#[derive(Default)]
-pub(super) struct Driver {
+/// Who sees to what nobody else does: time that passes, batches that are worth waiting for, and answers that are many.
+pub(super) struct Keeper<T, U> {
     pub(super) told: bool,
     pub(super) waker: Option<Waker>,
     /// When it will look by itself.
     pub(super) until: Option<Duration>,
+    pub(super) landings: Vec<Landing<T, U>>,
+    /// There is none any more: who would tell it does what there is to be done.
+    pub(super) is_gone: bool,
 }
 
-impl Driver {
+impl<T, U> Keeper<T, U> {
     /// It is to look. Who gets a waker wakes it, after the lock.
     fn tell(&mut self) -> Option<Waker> {
         self.told = true;
         self.waker.take()
     }
-}
-
-/// Callers of a flight that still want their answers.
-struct Wants {
-    callers: usize,
-    event: Option<Event>,
-}
-
-enum CallState<T, U> {
-    Waiting { ticket: Ticket, item: Item<T>, cost: f64, waker: Option<Waker> },
-    Flying { flight: BatchId, waker: Option<Waker> },
-    /// In a part of a batch that failed, on its own or to be launched again.
-    Retried { waker: Option<Waker> },
-    Done(Result<Answer<U>>),
-    /// Its caller has gone.
-    Abandoned,
 }
 
 #[derive(Default)]
@@ -129,21 +118,16 @@ pub(super) struct Wanted<T> {
 }
 
 /// What whoever looks after the batch has to do next.
-pub(super) enum Then<T> {
-    Launch(BatchId, Vec<Member<T>>),
+pub(super) enum Then<T, U> {
+    Launch(BatchId, Vec<Queued<T, U>>),
     LookAgain,
     Wait,
 }
 
 impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     pub(super) fn new(recipe: Recipe<T, U>, limits: Limits) -> Self {
-        let state = State {
-            policy: Batching::new(limits),
-            calls: Slab::new(),
-            flights: HashMap::new(),
-            driver: Driver::default(),
-            count: Count::default(),
-        };
+        let keeper = Keeper { told: false, waker: None, until: None, landings: Vec::new(), is_gone: false };
+        let state = State { policy: Batching::new(limits), keeper, count: Count::default() };
         Shared { recipe, began: Instant::now(), state: Mutex::new(state) }
     }
 
@@ -157,7 +141,11 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     }
 
     /// An item comes. If the device has nothing to do and no more is about to come, its batch is launched here.
-    pub(super) fn take_in(self: &Arc<Self>, line: LineId, wanted: Wanted<T>) -> Result<usize> {
+    pub(super) fn take_in(
+        self: &Arc<Self>,
+        line: LineId,
+        wanted: Wanted<T>,
+    ) -> Result<(Arc<Slot<T, U>>, Ticket)> {
         let Wanted { item, deadline, cost } = wanted;
         let len = item.len()?;
         let deadline = deadline.map(|at| at.saturating_duration_since(self.began));
@@ -165,139 +153,102 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         if !(cost >= 0.0 && cost.is_finite()) {
             return Err(Error::invalid(format!("an item that costs {cost}: it is a number from zero on")));
         }
+        let slot = Arc::new(Slot::new(item));
+        let key = Queued { slot: slot.clone(), cost };
+        let offer = Offer { key, bytes: len * size_of::<T>(), cost, deadline };
         let mut state = self.state();
-        let entry = state.calls.vacant_key();
-        let offer = Offer { key: entry, bytes: len * size_of::<T>(), cost, deadline };
         let now = self.now();
+        let bytes = offer.bytes;
         let ticket = match state.policy.offer(now, line, offer) {
             Ok(ticket) => ticket,
             Err(refused) => {
                 state.count.refused += 1;
-                return Err(state.refusal(refused, &offer));
+                return Err(state.refusal(refused, bytes));
             }
         };
-        let key = state.calls.insert(CallState::Waiting { ticket, item, cost, waker: None });
-        debug_assert_eq!(key, entry);
         let (then, late) = state.next(now);
-        let tell = match then {
-            Then::LookAgain => state.driver.tell(),
-            // The driver sleeps until the earliest deadline that it knew of.
-            _ if deadline.is_some_and(|at| state.driver.until.is_none_or(|until| at < until)) => state.driver.tell(),
-            _ => None,
+        let is_for_keeper = match then {
+            Then::LookAgain => true,
+            // The keeper sleeps until the earliest deadline that it knew of.
+            _ => deadline.is_some_and(|at| state.keeper.until.is_none_or(|until| at < until)),
         };
-        drop(state);
-        wake_all(late.into_iter().chain(tell));
-        if let Then::Launch(id, members) = then {
-            self.launch(id, members);
+        self.tell(state, is_for_keeper);
+        say_late(late);
+        if let Then::Launch(id, queued) = then {
+            self.launch(id, queued);
         }
-        Ok(key)
+        Ok((slot, ticket))
     }
 
-    pub(super) fn poll_answer(&self, key: usize, waker: &Waker) -> Poll<Result<Answer<U>>> {
+    /// An item's caller goes.
+    pub(super) fn give_up(&self, slot: &Slot<T, U>, ticket: Ticket) {
         let mut state = self.state();
-        let slot = match &mut state.calls[key] {
-            CallState::Waiting { waker, .. } | CallState::Flying { waker, .. } | CallState::Retried { waker } => waker,
-            CallState::Done(_) => {
-                let CallState::Done(answer) = state.calls.remove(key) else { unreachable!("it is done") };
-                return Poll::Ready(answer);
-            }
-            CallState::Abandoned => unreachable!("who has gone polls no more"),
-        };
-        if !slot.as_ref().is_some_and(|old| old.will_wake(waker)) {
-            let old = slot.replace(waker.clone());
-            drop(state);
-            drop(old);
-        }
-        Poll::Pending
-    }
-
-    /// Its caller goes.
-    pub(super) fn give_up(&self, key: usize) {
-        let mut state = self.state();
-        let left = mem::replace(&mut state.calls[key], CallState::Abandoned);
-        state.count.abandoned += u64::from(!matches!(left, CallState::Done(_)));
-        let mut event = None;
-        match &left {
-            CallState::Waiting { ticket, .. } => {
-                state.policy.withdraw(*ticket);
-                state.calls.remove(key);
-            }
-            CallState::Flying { flight, .. } => {
-                if let Some(wants) = state.flights.get_mut(flight) {
-                    wants.callers -= 1;
-                    // Nobody wants any of it.
-                    event = wants.event.clone().filter(|_| wants.callers == 0);
-                }
-            }
-            CallState::Done(_) => drop(state.calls.remove(key)),
-            CallState::Retried { .. } | CallState::Abandoned => {}
-        }
+        let waited = state.policy.withdraw(ticket);
         drop(state);
-        if let Some(event) = event {
-            event.cancel();
+        // Its flight has been told by whoever finds nobody there, if it is not told here.
+        let was_wanted = slot.abandon();
+        if was_wanted {
+            self.state().count.abandoned += 1;
         }
-        drop(left);
+        drop(waited);
     }
 
-    /// The flight's group is submitted. If all its callers have gone meanwhile, it is cancelled.
-    pub(super) fn flies(&self, id: BatchId, event: &Event) {
-        let mut state = self.state();
-        let Some(wants) = state.flights.get_mut(&id) else { return };
-        wants.event = Some(event.clone());
-        let unwanted = wants.callers == 0;
-        drop(state);
-        if unwanted {
-            event.cancel();
-        }
+    /// Items are on their way to the device: who still wants them.
+    pub(super) fn take_off(queued: Vec<Queued<T, U>>) -> (Vec<Member<T, U>>, Arc<Wants>) {
+        let wants = Arc::new(Wants::default());
+        let members = queued.into_iter().filter_map(|Queued { slot, cost }| {
+            let item = slot.take_off(&wants)?;
+            Some(Member { slot, item, cost, answer: 0..0 })
+        });
+        (members.collect(), wants)
     }
 
-    /// A batch has ended; its members are answered by `answers`, or left to be launched again.
-    pub(super) fn landed(&self, id: BatchId, members: &[Member<T>], answers: Option<Result<Arc<Vec<U>>>>) {
-        let mut wakers = Vec::with_capacity(members.len() + 1);
+    /// A batch has ended. Who sees to its answers is the caller.
+    pub(super) fn ended(self: &Arc<Self>, id: BatchId, is_ok: bool) {
         let mut state = self.state();
         let now = self.now();
-        let is_ok = matches!(answers, Some(Ok(_)));
         state.policy.ended(now, id, is_ok);
-        state.flights.remove(&id);
-        for member in members {
-            let next = match &answers {
-                Some(Ok(all)) => CallState::Done(Ok(Answer::new(all.clone(), member.answer.clone()))),
-                Some(Err(error)) => CallState::Done(Err(error.clone())),
-                None => CallState::Retried { waker: None },
-            };
-            wakers.extend(state.put(member.key, next));
+        let more = state.policy.waiting() > 0;
+        self.tell(state, more);
+    }
+
+    /// Lets go of the lock, and has the keeper look if there is something for it.
+    fn tell(self: &Arc<Self>, mut state: MutexGuard<'_, State<T, U>>, is_for_keeper: bool) {
+        if !is_for_keeper {
+            return;
         }
-        if state.policy.waiting() > 0 {
-            wakers.extend(state.driver.tell());
-        }
+        let (waker, is_gone) = (state.keeper.tell(), state.keeper.is_gone);
         drop(state);
-        wake_all(wakers);
+        match is_gone {
+            true => self.see_to(),
+            false => wake_all(waker),
+        }
+    }
+
+    /// Many answers are handed out by the keeper: it is nearer to those who wait for them than the thread that has seen the end.
+    pub(super) fn hand_over(self: &Arc<Self>, landing: Landing<T, U>) {
+        let mut state = self.state();
+        state.keeper.landings.push(landing);
+        self.tell(state, true);
     }
 
     /// Members of a batch that failed go to the device again, as one of their own.
-    pub(super) fn again(&self, members: &[Member<T>]) -> BatchId {
+    pub(super) fn again(&self, members: &[Member<T, U>]) -> BatchId {
         let mut state = self.state();
-        let cost = members.iter().map(|member| member.cost).sum();
-        let id = state.policy.begin(self.now(), cost);
         state.count.retried += 1;
-        let mut callers = 0;
-        for member in members {
-            if let CallState::Retried { waker } = &mut state.calls[member.key] {
-                let waker = waker.take();
-                state.calls[member.key] = CallState::Flying { flight: id, waker };
-                callers += 1;
-            }
-        }
-        state.flights.insert(id, Wants { callers, event: None });
-        id
+        let now = self.now();
+        state.policy.begin(now, members.iter().map(|member| member.cost).sum())
     }
 
     /// What is to be done now. Who has waited too long is answered.
-    pub(super) fn look(&self) -> Then<T> {
+    pub(super) fn look(&self) -> Then<T, U> {
         let mut state = self.state();
-        let (then, late) = state.next(self.now());
+        let landings = mem::take(&mut state.keeper.landings);
+        let now = self.now();
+        let (then, late) = state.next(now);
         drop(state);
-        wake_all(late);
+        landings.into_iter().for_each(Landing::hand_out);
+        say_late(late);
         then
     }
 
@@ -321,79 +272,55 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 }
 
 impl<T, U> State<T, U> {
-    /// What is to be done now, and who is to be woken because they have waited too long.
-    fn next(&mut self, now: Duration) -> (Then<T>, Vec<Waker>) {
+    /// What is to be done now, and who has waited too long.
+    fn next(&mut self, now: Duration) -> (Then<T, U>, Vec<Queued<T, U>>)
+    where
+        T: DeviceCopy,
+        U: DeviceCopy,
+    {
         let next = self.policy.next(now);
         let late = self.policy.overdue(now);
-        let late = late.into_iter().filter_map(|key| {
-            self.count.expired += 1;
-            let error = Error::new(Kind::Timeout("the item's deadline passed before a batch could take it".into()));
-            self.put(key, CallState::Done(Err(error)))
-        });
-        let late = late.collect();
+        self.count.expired += late.len() as u64;
         let then = match next {
-            Next::Launch(id, keys) => Then::Launch(id, self.take_off(id, keys)),
+            Next::Launch(id, queued) => {
+                self.count.batches += 1;
+                self.count.items += queued.len() as u64;
+                Then::Launch(id, queued)
+            }
             Next::LookAgain => Then::LookAgain,
             Next::Wait => Then::Wait,
         };
         (then, late)
     }
 
-    /// Items are on their way to the device.
-    fn take_off(&mut self, id: BatchId, keys: Vec<usize>) -> Vec<Member<T>> {
-        self.count.batches += 1;
-        self.count.items += keys.len() as u64;
-        self.flights.insert(id, Wants { callers: keys.len(), event: None });
-        let members = keys.into_iter().map(|key| {
-            let call = &mut self.calls[key];
-            let CallState::Waiting { waker, .. } = call else { unreachable!("the policy has those that wait") };
-            let flying = CallState::Flying { flight: id, waker: waker.take() };
-            let CallState::Waiting { item, cost, .. } = mem::replace(call, flying) else { unreachable!("seen above") };
-            Member { key, item, cost, answer: 0..0 }
-        });
-        members.collect()
-    }
-
-    /// Moves a call on, unless its caller has gone; says who is to be woken.
-    fn put(&mut self, key: usize, mut next: CallState<T, U>) -> Option<Waker> {
-        let call = &mut self.calls[key];
-        let waker = match call {
-            CallState::Waiting { waker, .. } | CallState::Flying { waker, .. } | CallState::Retried { waker } => waker.take(),
-            CallState::Abandoned => {
-                if !matches!(next, CallState::Retried { .. }) {
-                    self.calls.remove(key);
-                }
-                return None;
-            }
-            CallState::Done(_) => return None,
-        };
-        if let CallState::Retried { waker: kept } = &mut next {
-            *kept = waker;
-            *call = next;
-            return None;
-        }
-        *call = next;
-        waker
-    }
-
-    fn refusal(&self, refused: Refused, offer: &Offer<usize>) -> Error {
+    fn refusal(&self, refused: Refused, bytes: usize) -> Error
+    where
+        T: DeviceCopy,
+        U: DeviceCopy,
+    {
         let overloaded = |what, wait| Error::new(Kind::Overloaded { what, wait });
         match refused {
             Refused::Full(wait) => overloaded("as many items wait for a batch as may", wait),
             Refused::Late(wait) => overloaded("the item would be late", wait),
             Refused::TooLarge => Error::invalid(format!(
-                "an item of {} bytes, where a batch may have {}: raise `max_bytes`",
-                offer.bytes,
+                "an item of {bytes} bytes, where a batch may have {}: raise `max_bytes`",
                 self.policy.limits().bytes
             )),
         }
     }
 }
 
+fn say_late<T: DeviceCopy, U: DeviceCopy>(late: Vec<Queued<T, U>>) {
+    for queued in late {
+        let what = "the item's deadline passed before a batch could take it";
+        wake_all(queued.slot.answer(Err(Error::new(Kind::Timeout(what.into())))));
+    }
+}
+
 impl<T: DeviceCopy, U: DeviceCopy> Drop for Shared<T, U> {
     fn drop(&mut self) {
-        // The driver ends when it finds nobody.
-        let waker = self.state().driver.tell();
+        // The keeper ends when it finds nobody.
+        let waker = self.state().keeper.tell();
         wake_all(waker);
     }
 }

@@ -148,7 +148,11 @@ impl Run {
     /// What the device did for a tenant in one second.
     pub(crate) fn cost_of(&self, wanted: usize, second: usize) -> f64 {
         let of = |outcome: &Outcome| match outcome {
-            Outcome::Answered { tenant, end, cost, .. } if *tenant == wanted && end.as_secs() as usize == second => *cost,
+            Outcome::Answered { tenant, end, cost, .. }
+                if *tenant == wanted && end.as_secs() as usize == second =>
+            {
+                *cost
+            }
             _ => 0.0,
         };
         self.outcomes.iter().map(of).sum()
@@ -253,7 +257,8 @@ impl World {
         for (place, key) in keys.into_iter().enumerate() {
             let (tenant, came) = self.items.remove(&key).expect("an item is in one batch");
             let load = self.loads[tenant].0;
-            let outcome = Outcome::Answered { tenant, came, end: self.now, within: load.within, cost: load.cost };
+            let outcome =
+                Outcome::Answered { tenant, came, end: self.now, within: load.within, cost: load.cost };
             self.outcomes.push(outcome);
             if let Arrivals::Closed(_, pause) = load.arrivals {
                 // Answers are handed out one after the other.
@@ -293,7 +298,8 @@ pub(crate) fn fixed_size(device: Device, size: usize, clients: usize, pause: Dur
         let Some(Reverse(last)) = batch.last() else { break };
         idle = idle.max(*last) + device.time(batch.len() as f64);
         answered += batch.len();
-        let again = (0..batch.len()).map(|place| Reverse(idle + pause + Duration::from_nanos(100 * place as u64)));
+        let again =
+            (0..batch.len()).map(|place| Reverse(idle + pause + Duration::from_nanos(100 * place as u64)));
         coming.extend(again);
     }
     answered as f64 / idle.as_secs_f64()

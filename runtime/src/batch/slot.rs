@@ -1,0 +1,134 @@
+//! Where one item's answer comes, and what a batch's callers have in common.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use windlass_kernel::DeviceCopy;
+use windlass_sync::facade::{Mutex, lock};
+
+use super::answer::Answer;
+use super::item::Item;
+use crate::error::Result;
+use crate::event::Event;
+
+/// One item's place, from when it is handed in until its caller has the answer or goes.
+pub(super) struct Slot<T, U>(Mutex<Place<T, U>>);
+
+enum Place<T, U> {
+    Waiting {
+        item: Item<T>,
+        waker: Option<Waker>,
+    },
+    Flying {
+        wants: Arc<Wants>,
+        waker: Option<Waker>,
+    },
+    Done(Result<Answer<U>>),
+    /// Its caller has the answer, or has gone.
+    Over,
+}
+
+/// The callers of a batch that still want their answers.
+#[derive(Default)]
+pub(super) struct Wants(Mutex<Wanting>);
+
+#[derive(Default)]
+struct Wanting {
+    callers: usize,
+    event: Option<Event>,
+}
+
+impl Wants {
+    fn one_more(&self) {
+        lock(&self.0).callers += 1;
+    }
+
+    /// The last to go cancels what nobody wants any more.
+    fn one_less(&self) {
+        let mut wanting = lock(&self.0);
+        wanting.callers -= 1;
+        let unwanted = wanting.event.clone().filter(|_| wanting.callers == 0);
+        drop(wanting);
+        if let Some(event) = unwanted {
+            event.cancel();
+        }
+    }
+
+    /// The batch's group has been submitted. If all its callers have gone meanwhile, it is cancelled.
+    pub(super) fn flies(&self, event: &Event) {
+        let mut wanting = lock(&self.0);
+        wanting.event = Some(event.clone());
+        let unwanted = wanting.callers == 0;
+        drop(wanting);
+        if unwanted {
+            event.cancel();
+        }
+    }
+}
+
+impl<T: DeviceCopy, U: DeviceCopy> Slot<T, U> {
+    pub(super) fn new(item: Item<T>) -> Self {
+        Slot(Mutex::new(Place::Waiting { item, waker: None }))
+    }
+
+    /// Its batch has closed. `None`: its caller has gone.
+    pub(super) fn take_off(&self, wants: &Arc<Wants>) -> Option<Item<T>> {
+        let mut place = lock(&self.0);
+        let Place::Waiting { waker, .. } = &mut *place else { return None };
+        wants.one_more();
+        let flying = Place::Flying { wants: wants.clone(), waker: waker.take() };
+        match mem::replace(&mut *place, flying) {
+            Place::Waiting { item, .. } => Some(item),
+            _ => unreachable!("seen above"),
+        }
+    }
+
+    /// It is in another batch now.
+    pub(super) fn change_to(&self, other: &Arc<Wants>) {
+        if let Place::Flying { wants, .. } = &mut *lock(&self.0) {
+            other.one_more();
+            *wants = other.clone();
+        }
+    }
+
+    /// Says who is to be woken.
+    pub(super) fn answer(&self, answer: Result<Answer<U>>) -> Option<Waker> {
+        let mut place = lock(&self.0);
+        if matches!(*place, Place::Over) {
+            return None;
+        }
+        let before = mem::replace(&mut *place, Place::Done(answer));
+        drop(place);
+        match before {
+            Place::Waiting { waker, .. } | Place::Flying { waker, .. } => waker,
+            Place::Done(_) | Place::Over => None,
+        }
+    }
+
+    pub(super) fn poll(&self, by: &Waker) -> Poll<Result<Answer<U>>> {
+        let mut place = lock(&self.0);
+        let waker = match &mut *place {
+            Place::Waiting { waker, .. } | Place::Flying { waker, .. } => waker,
+            Place::Done(_) | Place::Over => match mem::replace(&mut *place, Place::Over) {
+                Place::Done(answer) => return Poll::Ready(answer),
+                _ => unreachable!("who has had the answer polls no more"),
+            },
+        };
+        if !waker.as_ref().is_some_and(|old| old.will_wake(by)) {
+            let old = waker.replace(by.clone());
+            drop(place);
+            drop(old);
+        }
+        Poll::Pending
+    }
+
+    /// Its caller goes. `false`: the answer was there.
+    pub(super) fn abandon(&self) -> bool {
+        let before = mem::replace(&mut *lock(&self.0), Place::Over);
+        if let Place::Flying { wants, .. } = &before {
+            wants.one_less();
+        }
+        matches!(before, Place::Waiting { .. } | Place::Flying { .. })
+    }
+}
