@@ -84,6 +84,14 @@ table! {
     AsyncError: send sync unpin;
     // A group is filled by one thread.
     CommandGroup<'static>: send no unpin;
+    batch::Batch<u32, u32>: send sync unpin;
+    batch::BatchBuilder<u32, u32>: send sync unpin;
+    batch::BatchStats: send sync unpin;
+    batch::Terms<'static, u32, u32>: send sync unpin;
+    batch::Call<u32, u32>: send sync unpin;
+    batch::Answer<u32>: send sync unpin;
+    batch::Gathered<u32, u32>: send sync unpin;
+    batch::Item<u32>: send sync unpin;
     Bundle: send sync unpin;
     Explanation: send sync unpin;
     Form: send sync unpin;
