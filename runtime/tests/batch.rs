@@ -175,6 +175,7 @@ async fn what_makes_no_sense_is_refused() {
         .build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
     assert!(batch.call(vec![0; 3]).await.unwrap_err().is_invalid_input());
     assert!(batch.costing(f64::NAN).call(vec![0]).await.unwrap_err().is_invalid_input());
+    assert!(batch.costing(1e306).call(vec![0]).await.unwrap_err().is_invalid_input());
     assert!(batch.costing(-1.0).call(vec![0]).await.unwrap_err().is_invalid_input());
     #[cfg(feature = "bytes")]
     {
@@ -206,4 +207,64 @@ async fn a_runtime_that_is_shut_down_says_so() {
     assert!(batch.call([1.0]).await.is_ok());
     runtime.shutdown(Duration::from_secs(1)).await;
     assert!(batch.call([1.0]).await.unwrap_err().is_shut_down());
+}
+
+/// A batch for its effects alone ends when it has run, and not before.
+#[tokio::test]
+async fn a_batch_without_answers_is_awaited() {
+    let queue = queue().await;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let counted = ran.clone();
+    let batch = Batch::<u32, u32>::builder(&queue).answers_of(|_| 0).build(move |cg, batch| {
+        let counted = counted.clone();
+        cg.host_for(batch.items(), cg.read(batch.input()), move |_, _| {
+            std::thread::sleep(Duration::from_millis(20));
+            counted.fetch_add(1, Ordering::SeqCst);
+        })
+    });
+    assert_eq!(batch.call([1]).await.unwrap().len(), 0);
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+/// Bytes whose owner panics when it is dropped spoil nobody's answer.
+#[cfg(feature = "bytes")]
+#[tokio::test]
+async fn an_owner_that_panics_harms_nobody() {
+    struct Bad([u8; 4]);
+    impl AsRef<[u8]> for Bad {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let batch = tripled(&queue().await);
+    let calls: Vec<_> = (0..20)
+        .map(|i| match i % 4 {
+            0 => batch.call(windlass::bytes::Bytes::from_owner(Bad(1.0_f32.to_le_bytes()))),
+            _ => batch.call([1.0]),
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap()[0], 3.0);
+    }
+    assert_eq!(batch.call([2.0]).await.unwrap()[0], 6.0);
+}
+
+/// The runtime on which a batch was made ends; others go on with it.
+#[test]
+fn a_batch_outlives_the_runtime_that_it_was_made_on() {
+    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let batch = first.block_on(async { tripled(&queue().await) });
+    drop(first);
+    let second = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    second.block_on(async {
+        let answers = join_all((0..200).map(|i| batch.call([i as f32])));
+        let answers =
+            tokio::time::timeout(Duration::from_secs(20), answers).await.expect("somebody hands them out");
+        assert!(answers.into_iter().enumerate().all(|(i, answer)| answer.unwrap()[0] == 3.0 * i as f32));
+    });
 }

@@ -58,15 +58,17 @@ async fn soften(State(app): State<App>, body: Bytes) -> Result<impl IntoResponse
 async fn gray(State(app): State<App>, body: Bytes) -> Result<impl IntoResponse, Refusal> {
     let rgba = Buffer::<u32>::from_bytes(body)?;
     let gray = Buffer::<u32>::new(rgba.len());
-    let done = app
-        .queue
-        .ready()
-        .await
-        .submit(|cg| cg.parallel_for(gray.len(), grayscale(cg.read(&rgba), cg.overwrite(&gray))))?
-        // When its client goes, this future is dropped, and the work with it.
-        .cancel_on_drop();
-    tokio::time::timeout(PATIENCE, done).await.map_err(windlass::Error::from)??;
-    Ok(gray.into_bytes().await?)
+    let answer = async move {
+        // When its client goes or its time is up, this future is dropped, and the work with it.
+        let group = app
+            .queue
+            .ready()
+            .await
+            .submit(|cg| cg.parallel_for(gray.len(), grayscale(cg.read(&rgba), cg.overwrite(&gray))))?;
+        group.cancel_on_drop().await?;
+        gray.into_bytes().await
+    };
+    Ok(tokio::time::timeout(PATIENCE, answer).await.map_err(windlass::Error::from)??)
 }
 
 async fn devices(State(app): State<App>) -> Result<String, Refusal> {

@@ -7,23 +7,27 @@ use windlass::batch::BatchStats;
 
 pub(crate) fn metrics(queue: &Queue, batches: &[(&str, BatchStats)]) -> String {
     let mut text = String::new();
-    let stats = queue.runtime().stats();
-    let mut say = |kind: &str, name: &str, labels: &str, value: f64| {
-        let _ = writeln!(text, "# TYPE windlass_{name} {kind}\nwindlass_{name}{labels} {value}");
+    let mut say = |kind: &str, name: &str, values: &[(String, f64)]| {
+        let _ = writeln!(text, "# TYPE windlass_{name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(text, "windlass_{name}{labels} {value}");
+        }
     };
-    say("gauge", "groups_in_flight", "", queue.in_flight() as f64);
-    say("gauge", "bytes_kept", "", stats.bytes_kept as f64);
-    for (name, batch) in batches {
-        let labels = format!("{{batch=\"{name}\"}}");
-        say("counter", "batch_items_total", &labels, batch.items as f64);
-        say("counter", "batch_launches_total", &labels, batch.batches as f64);
-        say("counter", "batch_refused_total", &labels, batch.refused as f64);
-        say("counter", "batch_expired_total", &labels, batch.expired as f64);
-        say("counter", "batch_abandoned_total", &labels, batch.abandoned as f64);
-        say("gauge", "batch_waiting", &labels, batch.waiting as f64);
-        say("gauge", "batch_in_flight", &labels, batch.in_flight as f64);
-        say("gauge", "batch_seconds_per_launch", &labels, batch.time_per_batch.as_secs_f64());
-    }
+    say("gauge", "groups_in_flight", &[(String::new(), queue.in_flight() as f64)]);
+    say("gauge", "bytes_kept", &[(String::new(), queue.runtime().stats().bytes_kept as f64)]);
+    let mut each = |kind, name, value: fn(&BatchStats) -> f64| {
+        let values: Vec<_> =
+            batches.iter().map(|(batch, stats)| (format!("{{batch=\"{batch}\"}}"), value(stats))).collect();
+        say(kind, name, &values);
+    };
+    each("counter", "batch_items_total", |batch| batch.items as f64);
+    each("counter", "batch_launches_total", |batch| batch.batches as f64);
+    each("counter", "batch_refused_total", |batch| batch.refused as f64);
+    each("counter", "batch_expired_total", |batch| batch.expired as f64);
+    each("counter", "batch_abandoned_total", |batch| batch.abandoned as f64);
+    each("gauge", "batch_waiting", |batch| batch.waiting as f64);
+    each("gauge", "batch_in_flight", |batch| batch.in_flight as f64);
+    each("gauge", "batch_seconds_per_launch", |batch| batch.time_per_batch.as_secs_f64());
     text
 }
 

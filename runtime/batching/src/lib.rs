@@ -34,6 +34,9 @@ pub use overload::Overload;
 /// A batch is held open on an idle device for no longer than this: who looks whether items come has a processor to look with.
 const LONGEST_HOLD: Duration = Duration::from_micros(100);
 
+/// Nothing costs more: what is learned of it is made of squares and sums.
+pub const MOST_COST: f64 = 1e12;
+
 /// What a batch may have, and how many there may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -124,8 +127,6 @@ pub struct Batching<K> {
     resumes: bool,
     items: usize,
     cost: f64,
-    /// The dearest item that was seen lately: a round lets each line have at least one.
-    dearest: f64,
     bytes: usize,
     flights: VecDeque<Flight>,
     /// When a batch last ended.
@@ -144,7 +145,9 @@ pub struct Batching<K> {
 impl<K: Clone> Batching<K> {
     /// Nobody waits.
     pub fn new(limits: Limits) -> Self {
-        let limits = Limits { items: limits.items.max(1), in_flight: limits.in_flight.max(1), ..limits };
+        let [items, waiting, in_flight] =
+            [limits.items, limits.waiting, limits.in_flight].map(|limit| limit.max(1));
+        let limits = Limits { items, waiting, in_flight, ..limits };
         Batching {
             limits,
             lines: Vec::new(),
@@ -152,7 +155,6 @@ impl<K: Clone> Batching<K> {
             resumes: false,
             items: 0,
             cost: 0.0,
-            dearest: 0.0,
             bytes: 0,
             flights: VecDeque::new(),
             last_end: Duration::ZERO,
@@ -223,7 +225,8 @@ impl<K: Clone> Batching<K> {
         if item.bytes > self.limits.bytes {
             return Err(Refused::TooLarge);
         }
-        let wait = self.wait_of(now, line, item.cost);
+        let cost = if item.cost.is_nan() { 0.0 } else { item.cost.clamp(0.0, MOST_COST) };
+        let wait = self.wait_of(now, line, cost);
         if self.items >= self.limits.waiting {
             return Err(Refused::Full(wait));
         }
@@ -235,8 +238,7 @@ impl<K: Clone> Batching<K> {
         }
         self.offered += 1;
         let ticket = Ticket::new(line, item.deadline, self.offered);
-        let waiting = Waiting { key: item.key, bytes: item.bytes, cost: item.cost.max(0.0) };
-        self.dearest = self.dearest.max(waiting.cost);
+        let waiting = Waiting { key: item.key, bytes: item.bytes, cost };
         self.items += 1;
         self.bytes += waiting.bytes;
         self.cost += waiting.cost;
@@ -257,21 +259,24 @@ impl<K: Clone> Batching<K> {
         Some(waiting.key)
     }
 
-    /// Those whose deadlines have passed; they do not wait any more. Who is asked for `next` may have found some, too, that no
-    /// batch can take in time.
+    /// Those whose deadlines have passed, and those that no batch can take in time; they do not wait any more.
     pub fn overdue(&mut self, now: Duration) -> Vec<K> {
-        let mut gone = std::mem::take(&mut self.missed);
-        for line in (0..self.lines.len()).map(LineId) {
-            while let Some(waiting) = self.lines[line.0].as_mut().and_then(|at| at.pop_overdue(now)) {
-                self.left(line, waiting.bytes, waiting.cost);
-                gone.push(waiting.key);
-            }
-        }
-        gone
+        self.miss_overdue(now);
+        std::mem::take(&mut self.missed)
     }
 
-    /// What is to be done.
+    fn miss_overdue(&mut self, now: Duration) {
+        for line in (0..self.lines.len()).map(LineId) {
+            while let Some(ticket) = self.lines[line.0].as_ref().and_then(|at| at.first_overdue(line, now)) {
+                let missed = self.withdraw(ticket);
+                self.missed.extend(missed);
+            }
+        }
+    }
+
+    /// What is to be done. Who is overdue by now is in no batch.
     pub fn next(&mut self, now: Duration) -> Next<K> {
+        self.miss_overdue(now);
         self.overload.look(now, self.backlog());
         if self.items == 0 {
             return Next::Wait;
@@ -281,12 +286,13 @@ impl<K: Clone> Batching<K> {
             Close::Soon => return Next::LookAgain,
             Close::Later => return Next::Wait,
         }
+        let held = self.held.take();
         let (keys, cost) = self.assemble(now);
         if keys.is_empty() {
             // All who waited were too late.
             return Next::Wait;
         }
-        if let Some((_, had)) = self.held.take() {
+        if let Some((_, had)) = held {
             self.arrivals.held(had, keys.len());
         }
         Next::Launch(self.begin(now, cost), keys)
@@ -295,6 +301,7 @@ impl<K: Clone> Batching<K> {
     /// Items go to the device again: those of a batch that failed, in parts.
     pub fn begin(&mut self, now: Duration, cost: f64) -> BatchId {
         self.batches += 1;
+        self.held = None;
         let id = BatchId(self.batches);
         self.flights.push_back(Flight { id, launched: now, cost, expected: self.model.predict(cost) });
         id
@@ -336,11 +343,15 @@ impl<K: Clone> Batching<K> {
     fn assemble(&mut self, now: Duration) -> (Vec<K>, f64) {
         let start = now + self.remaining(now);
         let mut batch = Assembly { keys: Vec::new(), bytes: 0, cost: 0.0, deadline: Duration::MAX };
+        // A round lets the line whose next item is cheapest have it; others save up for theirs.
+        let cheapest = self.heads().map(|(_, cost)| cost).filter(|cost| *cost > 0.0).fold(f64::MAX, f64::min);
+        let quantum = if cheapest < f64::MAX { cheapest } else { f64::MIN_POSITIVE };
+        let mut without = 0;
         while let Some(&line) = self.turns.front() {
             if !std::mem::take(&mut self.resumes) {
-                let quantum = self.dearest.max(f64::MIN_POSITIVE);
                 self.line(line).give(quantum);
             }
+            let had = batch.keys.len();
             match self.take_from(line, start, &mut batch) {
                 Taken::LineIsEmpty => {}
                 Taken::HasHadItsShare => self.turns.rotate_left(1),
@@ -349,8 +360,33 @@ impl<K: Clone> Batching<K> {
                     break;
                 }
             }
+            without = if batch.keys.len() == had { without + 1 } else { 0 };
+            if without > self.turns.len() {
+                // Light lines with dear items would take many rounds in which nobody gets anything: those are had at once.
+                self.skip_rounds(quantum);
+                without = 0;
+            }
         }
         (batch.keys, batch.cost)
+    }
+
+    /// Lines in which somebody waits, with what the next of each costs.
+    fn heads(&self) -> impl Iterator<Item = (LineId, f64)> {
+        let newest_first = self.overload.is_on();
+        self.turns.iter().filter_map(move |&line| {
+            let (_, _, cost) = self.lines[line.0].as_ref()?.peek(line, newest_first)?;
+            Some((line, cost))
+        })
+    }
+
+    /// Gives every line what it would have after as many rounds as it takes until one can have its next item.
+    fn skip_rounds(&mut self, quantum: f64) {
+        let lacks = |(line, cost): (LineId, f64)| self.lines[line.0].as_ref().map(|at| at.lacks(cost));
+        let least = self.heads().filter_map(lacks).fold(f64::MAX, f64::min).max(quantum);
+        if least < f64::MAX {
+            let lines: Vec<LineId> = self.turns.iter().copied().collect();
+            lines.into_iter().for_each(|line| self.line(line).give(least));
+        }
     }
 
     /// Moves items of a line into the batch, as far as the line's share and the batch's room go.
@@ -361,7 +397,7 @@ impl<K: Clone> Batching<K> {
             let next = self.lines[line.0].as_ref().and_then(|at| at.peek(line, newest_first));
             let Some((ticket, bytes, cost)) = next else { return Taken::LineIsEmpty };
             let deadline = ticket.deadline().unwrap_or(Duration::MAX);
-            let least = self.model.predict(self.least_batch(cost));
+            let least = self.model.predict(self.least_batch(line, cost));
             let is_first = self.flights.is_empty() && batch.keys.is_empty();
             if !is_first && start.saturating_add(least) > deadline {
                 let missed = self.withdraw(ticket);
@@ -381,17 +417,25 @@ impl<K: Clone> Batching<K> {
             batch.keys.extend(taken);
             batch.bytes += bytes;
             batch.cost += cost;
-            batch.deadline = batch.deadline.min(deadline);
+            // One that was let in for want of anything better, and will be late, is no reason for others to be.
+            if start.saturating_add(self.model.predict(cost)) <= deadline {
+                batch.deadline = batch.deadline.min(deadline);
+            }
         }
     }
 
-    /// What the batch costs at least that is made for an item. Where full batches wait, it is a full one: one that is cut short for a
-    /// single item's sake would make many others late.
-    fn least_batch(&self, cost: f64) -> f64 {
-        match self.items >= self.limits.items {
-            true => cost.max(self.cost * self.limits.items as f64 / self.items as f64),
-            false => cost,
-        }
+    /// Items that fit into a batch, of those that wait.
+    fn per_batch(&self) -> usize {
+        let by_bytes = (self.limits.bytes as u128 * self.items as u128).checked_div(self.bytes as u128);
+        self.limits.items.min(by_bytes.map_or(usize::MAX, |items| items as usize)).max(1)
+    }
+
+    /// What the batch costs at least that is made for an item. Where full batches wait in its own line, it is a full one: one that
+    /// is cut short for a single item's sake would make many others late.
+    fn least_batch(&self, line: LineId, cost: f64) -> f64 {
+        let (per_batch, line) = (self.per_batch(), self.lines[line.0].as_ref());
+        let full = line.filter(|line| line.len() >= per_batch);
+        full.map_or(cost, |line| cost.max(line.cost() * per_batch as f64 / line.len() as f64))
     }
 
     /// How long an item that comes to this line now would wait for its answer.
@@ -404,9 +448,10 @@ impl<K: Clone> Batching<K> {
         let ahead = (own.0 * share).min(self.cost);
         let part = if self.cost > 0.0 { ahead / self.cost } else { 0.0 };
         let items = own.2.max((part * self.items as f64) as usize);
-        let full = items / self.limits.items;
+        let per_batch = self.per_batch();
+        let full = items / per_batch;
         // Others that come later will be in its batch as well, if it has to wait for its turn.
-        let last = ahead * (items % self.limits.items) as f64 / items.max(1) as f64 + cost;
+        let last = ahead * (items % per_batch) as f64 / items.max(1) as f64 + cost;
         let company = if self.flights.is_empty() { 0.0 } else { (self.model.usual_cost() - last).max(0.0) };
         let all = self.remaining(now) + self.model.predict_all(full + 1, ahead + cost + company);
         all.mul_f64(1.0 + self.model.margin())
@@ -414,7 +459,7 @@ impl<K: Clone> Batching<K> {
 
     /// How long the device will take for what waits.
     fn backlog(&self) -> Duration {
-        let batches = self.items.div_ceil(self.limits.items.max(1));
+        let batches = self.items.div_ceil(self.per_batch());
         self.model.predict_all(batches, self.cost)
     }
 
@@ -445,7 +490,7 @@ impl<K: Clone> Batching<K> {
         self.bytes -= bytes;
         self.cost = if self.items == 0 { 0.0 } else { (self.cost - cost).max(0.0) };
         if self.items == 0 {
-            self.dearest = 0.0;
+            self.held = None;
         }
         if self.line(line).is_empty() {
             self.resumes &= self.turns.front() != Some(&line);

@@ -102,11 +102,14 @@ impl<K> Line<K> {
         (deadline != Duration::MAX).then_some(deadline)
     }
 
-    pub(crate) fn pop_overdue(&mut self, now: Duration) -> Option<Waiting<K>> {
-        self.earliest_deadline().filter(|&deadline| deadline <= now)?;
-        let (_, waiting) = self.waiting.pop_first()?;
-        self.cost -= waiting.cost;
-        Some(waiting)
+    pub(crate) fn first_overdue(&self, line: LineId, now: Duration) -> Option<Ticket> {
+        let (&place, _) = self.waiting.first_key_value()?;
+        (place.0 <= now && place.0 != Duration::MAX).then_some(Ticket { line, place })
+    }
+
+    /// How large a round's quantum would have to be for it to have something of this cost.
+    pub(crate) fn lacks(&self, cost: f64) -> f64 {
+        (cost - self.deficit) / self.weight
     }
 
     /// A round begins for it.

@@ -92,7 +92,8 @@ impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
     }
 
     /// Makes the batch. The closure launches what computes the answers of gathered items, as for [`Queue::submit`]; it is called for each
-    /// batch, from any thread, and again for the parts of a batch that failed.
+    /// batch, from any thread, and again for the parts of a batch that failed. A batch whose callers have all gone is cancelled: where
+    /// its group writes other buffers than the output, [`on_cancel`](CommandGroup::on_cancel) says what becomes of them.
     ///
     /// ```
     /// use windlass::batch::Batch;

@@ -15,7 +15,7 @@ use super::slot::{Slot, Wants};
 use super::state::{Queued, Shared};
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result, UserCode};
-use crate::shell::waking::wake_all;
+use crate::shell::waking::{catch_foreign, wake_all};
 
 /// The items of one batch, side by side in one buffer, and where their answers go.
 #[derive(Debug)]
@@ -55,11 +55,21 @@ impl<T: DeviceCopy, U: DeviceCopy> Gathered<T, U> {
 
 /// An item in a batch.
 pub(super) struct Member<T, U> {
-    pub(super) slot: Arc<Slot<T, U>>,
+    /// Until it is answered.
+    pub(super) slot: Option<Arc<Slot<T, U>>>,
     pub(super) item: Item<T>,
     pub(super) cost: f64,
     /// Its part of the output.
     pub(super) answer: Range<usize>,
+}
+
+/// Nobody waits for ever: a member that is dropped without an answer, because something has panicked, has one now.
+impl<T, U> Drop for Member<T, U> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            wake_all(slot.answer(Err(Error::new(Kind::Cancelled))));
+        }
+    }
 }
 
 /// A batch that has ended, and what each of its items gets.
@@ -70,9 +80,13 @@ pub(super) struct Landing<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Landing<T, U> {
     pub(super) fn hand_out(self) {
-        for member in self.members {
-            let answer = self.answers.clone().map(|all| Answer::new(all, member.answer));
-            wake_all(member.slot.answer(answer));
+        for mut member in self.members {
+            let answer = self.answers.clone().map(|all| Answer::new(all, member.answer.clone()));
+            if let Some(slot) = member.slot.take() {
+                wake_all(slot.answer(answer));
+            }
+            // Its bytes may have an owner of the user's making.
+            catch_foreign(|| drop(member));
         }
     }
 }
@@ -92,6 +106,10 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     /// Launches a batch. Its end is seen to where the device's end is noticed.
     pub(super) fn launch(self: &Arc<Self>, id: BatchId, queued: Vec<Queued<T, U>>) {
         let (members, wants) = Self::take_off(queued);
+        if members.is_empty() {
+            // All of them have gone since it was closed.
+            return self.ended(id, false);
+        }
         let bytes: usize = members.iter().map(|member| member.item.bytes()).sum();
         let shared = self.clone();
         match bytes <= SMALL {
@@ -116,7 +134,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         }
     }
 
-    fn land(self: &Arc<Self>, members: Vec<Member<T, U>>, outcome: Result<Vec<U>>) {
+    fn land(&self, members: Vec<Member<T, U>>, outcome: Result<Vec<U>>) {
         let landing = Landing { members, answers: outcome.map(Arc::new) };
         match landing.members.len() <= FEW {
             true => landing.hand_out(),
@@ -133,10 +151,16 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
                 (self.recipe.launch)(cg, &gathered)
             })?;
             wants.flies(&event);
-            Ok(gathered.output.into_vec())
+            // The host's access to nothing waits for nobody.
+            let alone = gathered.output.is_empty().then_some(event);
+            Ok((gathered.output.into_vec(), alone))
         });
-        let reading = launched.unwrap_or_else(|panic| Err(Error::user_panicked(UserCode::Batch, &panic)));
-        reading?.await
+        let launched = launched.unwrap_or_else(|panic| Err(Error::user_panicked(UserCode::Batch, &panic)));
+        let (reading, alone) = launched?;
+        if let Some(event) = alone {
+            event.await?;
+        }
+        reading.await
     }
 
     fn gather(&self, members: &mut [Member<T, U>]) -> Result<Gathered<T, U>> {
@@ -172,7 +196,10 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let mut parts = vec![second, members];
         while let Some(mut part) = parts.pop() {
             let wants = Arc::new(Wants::default());
-            part.iter().for_each(|member| member.slot.change_to(&wants));
+            part.retain(|member| member.slot.as_ref().is_some_and(|slot| slot.change_to(&wants)));
+            if part.is_empty() {
+                continue;
+            }
             let id = self.again(&part);
             left = left.saturating_sub(1);
             let outcome = self.outcome(&mut part, &wants).await;

@@ -1,9 +1,13 @@
-//! What sees to a batch when no caller does: deadlines that pass, batches that were held open, and what waited for another
-//! batch's end.
+//! Who sees to a batch when no caller does: the *keeper*, to deadlines that pass, batches that were held open and what waited
+//! for another batch's end; and the *clerk*, who hands out answers where they are many.
+//!
+//! The keeper has the executor of our own, since the batch is everybody's and nobody's thread may hold it up. The clerk is a task of the
+//! tokio runtime on which the batch was made, if that has threads of its own: those who wait for answers are most likely tasks of the
+//! same, and cheap to wake from there. When that runtime ends, another clerk goes on with our own executor.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_lite::future::{or, pending, yield_now};
@@ -11,57 +15,60 @@ use futures_timer::Delay;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use windlass_kernel::DeviceCopy;
 
-use super::state::{Shared, Then};
+use super::flight::Landing;
+use super::state::{Shared, State, Then};
 
-/// Starts what looks after a batch. On the tokio runtime that is current, if its threads run by themselves: those who wait for answers
-/// are most likely tasks of the same, so that they are cheap to wake, and whoever yields to them yields to those who
-/// are about to come. Else, and when that runtime ends, on an executor of our own.
+/// Tells a task that there is something for it.
+#[derive(Default)]
+pub(super) struct Bell {
+    rung: bool,
+    waker: Option<Waker>,
+}
+
+impl Bell {
+    /// Who gets a waker wakes it, after the lock.
+    pub(super) fn ring(&mut self) -> Option<Waker> {
+        self.rung = true;
+        self.waker.take()
+    }
+}
+
+/// Which of a batch's bells.
+type Which<T, U> = fn(&mut State<T, U>) -> &mut Bell;
+
 pub(super) fn start<T: DeviceCopy, U: DeviceCopy>(shared: &Arc<Shared<T, U>>) {
-    let keeping = |successor| Keeping { batch: Arc::downgrade(shared), successor };
+    shared.executor().spawn(keep(Arc::downgrade(shared)));
+    let clerk = Clerk { batch: Arc::downgrade(shared), is_over: false };
     match Handle::try_current() {
-        Ok(tokio) if tokio.runtime_flavor() == RuntimeFlavor::MultiThread => {
-            drop(tokio.spawn(keeping(Successor::OnOurs).run()))
-        }
-        _ => shared.executor().spawn(keeping(Successor::Callers).run()),
+        Ok(tokio) if tokio.runtime_flavor() == RuntimeFlavor::MultiThread => drop(tokio.spawn(clerk.run())),
+        _ => shared.executor().spawn(clerk.run()),
     }
 }
 
-/// A keeper at work.
-struct Keeping<T: DeviceCopy, U: DeviceCopy> {
+/// Hands out answers as long as somebody has the batch.
+struct Clerk<T: DeviceCopy, U: DeviceCopy> {
     batch: Weak<Shared<T, U>>,
-    successor: Successor,
+    is_over: bool,
 }
 
-/// Who does a keeper's work when it is dropped, which is what happens to a task when its runtime ends.
-enum Successor {
-    /// Another, on our own executor.
-    OnOurs,
-    /// That one has ended too: those who hand items in, and whoever notices a batch's end.
-    Callers,
-    /// Nobody: it is done.
-    Nobody,
-}
-
-impl<T: DeviceCopy, U: DeviceCopy> Keeping<T, U> {
+impl<T: DeviceCopy, U: DeviceCopy> Clerk<T, U> {
     async fn run(mut self) {
-        keep(self.batch.clone()).await;
-        self.successor = Successor::Nobody;
+        while let Some(shared) = self.batch.upgrade() {
+            let landings = std::mem::take(&mut shared.state().landings);
+            drop(shared);
+            landings.into_iter().for_each(Landing::hand_out);
+            rung(&self.batch, |state| &mut state.clerk).await;
+        }
+        self.is_over = true;
     }
 }
 
-impl<T: DeviceCopy, U: DeviceCopy> Drop for Keeping<T, U> {
+impl<T: DeviceCopy, U: DeviceCopy> Drop for Clerk<T, U> {
+    /// Its runtime has ended before its work.
     fn drop(&mut self) {
-        let Some(shared) = self.batch.upgrade() else { return };
-        match self.successor {
-            Successor::OnOurs => {
-                let keeping = Keeping { batch: self.batch.clone(), successor: Successor::Callers };
-                shared.executor().spawn(keeping.run());
-            }
-            Successor::Callers => {
-                shared.state().keeper.is_gone = true;
-                shared.see_to();
-            }
-            Successor::Nobody => {}
+        if let Some(shared) = self.batch.upgrade().filter(|_| !self.is_over) {
+            // As long as the batch is there so is its queue, and the executor with it.
+            shared.executor().spawn(Clerk { batch: self.batch.clone(), is_over: false }.run());
         }
     }
 }
@@ -87,42 +94,35 @@ async fn keep<T: DeviceCopy, U: DeviceCopy>(batch: Weak<Shared<T, U>>) {
                         None => pending().await,
                     }
                 };
-                or(told(&batch), time).await;
+                or(rung(&batch, |state| &mut state.keeper), time).await;
             }
         }
     }
 }
 
 impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
-    /// Does what there is to be done, here.
-    pub(super) fn see_to(self: &Arc<Self>) {
-        loop {
-            match self.look() {
-                Then::Launch(id, queued) => self.launch(id, queued),
-                Then::LookAgain => std::thread::yield_now(),
-                Then::Wait => return,
-            }
-        }
-    }
-
     /// How long it is until a deadline passes; until then the keeper need not look by itself.
     fn until_next(&self) -> Option<Duration> {
         let mut state = self.state();
         let until = state.policy.earliest_deadline();
-        state.keeper.until = until;
+        state.looks_at = until;
         until.map(|until| until.saturating_sub(self.now()))
     }
 }
 
-/// Resolves when there is something to look at, or nobody is left.
-async fn told<T: DeviceCopy, U: DeviceCopy>(batch: &Weak<Shared<T, U>>) {
+/// Resolves when the bell was rung, or nobody is left.
+async fn rung<T: DeviceCopy, U: DeviceCopy>(batch: &Weak<Shared<T, U>>, which: Which<T, U>) {
     poll_fn(|cx| {
         let Some(shared) = batch.upgrade() else { return Poll::Ready(()) };
-        let keeper = &mut shared.state().keeper;
-        if std::mem::take(&mut keeper.told) {
+        let waker = cx.waker().clone();
+        let mut state = shared.state();
+        let bell = which(&mut state);
+        if std::mem::take(&mut bell.rung) {
             return Poll::Ready(());
         }
-        keeper.waker = Some(cx.waker().clone());
+        let old = bell.waker.replace(waker);
+        drop(state);
+        drop(old);
         Poll::Pending
     })
     .await

@@ -4,13 +4,13 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::answer::Answer;
 use super::item::Item;
 use crate::error::Result;
 use crate::event::Event;
+use crate::shell::waking::catch_foreign;
 
 /// One item's place, from when it is handed in until its caller has the answer or goes.
 pub(super) struct Slot<T, U>(Mutex<Place<T, U>>);
@@ -67,7 +67,7 @@ impl Wants {
     }
 }
 
-impl<T: DeviceCopy, U: DeviceCopy> Slot<T, U> {
+impl<T, U> Slot<T, U> {
     pub(super) fn new(item: Item<T>) -> Self {
         Slot(Mutex::new(Place::Waiting { item, waker: None }))
     }
@@ -84,43 +84,57 @@ impl<T: DeviceCopy, U: DeviceCopy> Slot<T, U> {
         }
     }
 
-    /// It is in another batch now.
-    pub(super) fn change_to(&self, other: &Arc<Wants>) {
-        if let Place::Flying { wants, .. } = &mut *lock(&self.0) {
-            other.one_more();
-            *wants = other.clone();
-        }
+    /// It is in another batch now. `false`: its caller has gone.
+    pub(super) fn change_to(&self, other: &Arc<Wants>) -> bool {
+        let mut place = lock(&self.0);
+        let Place::Flying { wants, .. } = &mut *place else { return false };
+        other.one_more();
+        *wants = other.clone();
+        true
     }
 
-    /// Says who is to be woken.
+    /// Says who is to be woken. The first answer is the one that counts.
     pub(super) fn answer(&self, answer: Result<Answer<U>>) -> Option<Waker> {
         let mut place = lock(&self.0);
-        if matches!(*place, Place::Over) {
+        if matches!(*place, Place::Over | Place::Done(_)) {
             return None;
         }
         let before = mem::replace(&mut *place, Place::Done(answer));
         drop(place);
-        match before {
-            Place::Waiting { waker, .. } | Place::Flying { waker, .. } => waker,
-            Place::Done(_) | Place::Over => None,
-        }
+        let (item, waker) = match before {
+            Place::Waiting { item, waker } => (Some(item), waker),
+            Place::Flying { waker, .. } => (None, waker),
+            Place::Done(_) | Place::Over => (None, None),
+        };
+        // It may be of bytes whose owner is of the user's making.
+        catch_foreign(|| drop(item));
+        waker
     }
 
     pub(super) fn poll(&self, by: &Waker) -> Poll<Result<Answer<U>>> {
-        let mut place = lock(&self.0);
-        let waker = match &mut *place {
-            Place::Waiting { waker, .. } | Place::Flying { waker, .. } => waker,
-            Place::Done(_) | Place::Over => match mem::replace(&mut *place, Place::Over) {
-                Place::Done(answer) => return Poll::Ready(answer),
-                _ => unreachable!("who has had the answer polls no more"),
-            },
-        };
-        if !waker.as_ref().is_some_and(|old| old.will_wake(by)) {
-            let old = waker.replace(by.clone());
+        let mut new = None;
+        loop {
+            let mut place = lock(&self.0);
+            let waker = match &mut *place {
+                Place::Waiting { waker, .. } | Place::Flying { waker, .. } => waker,
+                Place::Done(_) | Place::Over => match mem::replace(&mut *place, Place::Over) {
+                    Place::Done(answer) => return Poll::Ready(answer),
+                    _ => unreachable!("who has had the answer polls no more"),
+                },
+            };
+            if waker.as_ref().is_some_and(|old| old.will_wake(by)) {
+                return Poll::Pending;
+            }
+            if let Some(new) = new.take() {
+                let old = waker.replace(new);
+                drop(place);
+                drop(old);
+                return Poll::Pending;
+            }
+            // A waker is foreign code, and so is its clone: made without the lock.
             drop(place);
-            drop(old);
+            new = Some(by.clone());
         }
-        Poll::Pending
     }
 
     /// Its caller goes. `false`: the answer was there.

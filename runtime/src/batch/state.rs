@@ -5,17 +5,16 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use windlass_batching::{BatchId, Batching, Item as Offer, Limits, LineId, Next, Refused, Ticket};
+use windlass_batching::{BatchId, Batching, Item as Offer, Limits, LineId, MOST_COST, Next, Refused, Ticket};
 use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, MutexGuard, lock};
 
 use super::flight::{Gathered, Landing, Member};
 use super::item::Item;
+use super::keeper::Bell;
 use super::slot::{Slot, Wants};
 use crate::error::{Error, Kind, Result};
 use crate::group::CommandGroup;
@@ -49,27 +48,13 @@ pub(super) struct Queued<T, U> {
 
 pub(super) struct State<T, U> {
     pub(super) policy: Batching<Queued<T, U>>,
-    pub(super) keeper: Keeper<T, U>,
-    count: Count,
-}
-
-/// Who sees to what nobody else does: time that passes, batches that are worth waiting for, and answers that are many.
-pub(super) struct Keeper<T, U> {
-    pub(super) told: bool,
-    pub(super) waker: Option<Waker>,
-    /// When it will look by itself.
-    pub(super) until: Option<Duration>,
+    pub(super) keeper: Bell,
+    /// When the keeper will look by itself.
+    pub(super) looks_at: Option<Duration>,
+    pub(super) clerk: Bell,
+    /// For the clerk to hand out.
     pub(super) landings: Vec<Landing<T, U>>,
-    /// There is none any more: who would tell it does what there is to be done.
-    pub(super) is_gone: bool,
-}
-
-impl<T, U> Keeper<T, U> {
-    /// It is to look. Who gets a waker wakes it, after the lock.
-    fn tell(&mut self) -> Option<Waker> {
-        self.told = true;
-        self.waker.take()
-    }
+    count: Count,
 }
 
 #[derive(Default)]
@@ -126,8 +111,14 @@ pub(super) enum Then<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     pub(super) fn new(recipe: Recipe<T, U>, limits: Limits) -> Self {
-        let keeper = Keeper { told: false, waker: None, until: None, landings: Vec::new(), is_gone: false };
-        let state = State { policy: Batching::new(limits), keeper, count: Count::default() };
+        let state = State {
+            policy: Batching::new(limits),
+            keeper: Bell::default(),
+            looks_at: None,
+            clerk: Bell::default(),
+            landings: Vec::new(),
+            count: Count::default(),
+        };
         Shared { recipe, began: Instant::now(), state: Mutex::new(state) }
     }
 
@@ -150,8 +141,10 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let len = item.len()?;
         let deadline = deadline.map(|at| at.saturating_duration_since(self.began));
         let cost = cost.unwrap_or(len as f64);
-        if !(cost >= 0.0 && cost.is_finite()) {
-            return Err(Error::invalid(format!("an item that costs {cost}: it is a number from zero on")));
+        if !(0.0..=MOST_COST).contains(&cost) {
+            return Err(Error::invalid(format!(
+                "an item that costs {cost}: it is a number from 0 to {MOST_COST:e}"
+            )));
         }
         let slot = Arc::new(Slot::new(item));
         let key = Queued { slot: slot.clone(), cost };
@@ -169,10 +162,13 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let (then, late) = state.next(now);
         let is_for_keeper = match then {
             Then::LookAgain => true,
-            // The keeper sleeps until the earliest deadline that it knew of.
-            _ => deadline.is_some_and(|at| state.keeper.until.is_none_or(|until| at < until)),
+            // It sleeps until the earliest deadline that it knew of.
+            _ if state.policy.waiting() == 0 => false,
+            _ => deadline.is_some_and(|at| state.looks_at.is_none_or(|looks_at| at < looks_at)),
         };
-        self.tell(state, is_for_keeper);
+        let ring = if is_for_keeper { state.keeper.ring() } else { None };
+        drop(state);
+        wake_all(ring);
         say_late(late);
         if let Then::Launch(id, queued) = then {
             self.launch(id, queued);
@@ -198,38 +194,28 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let wants = Arc::new(Wants::default());
         let members = queued.into_iter().filter_map(|Queued { slot, cost }| {
             let item = slot.take_off(&wants)?;
-            Some(Member { slot, item, cost, answer: 0..0 })
+            Some(Member { slot: Some(slot), item, cost, answer: 0..0 })
         });
         (members.collect(), wants)
     }
 
     /// A batch has ended. Who sees to its answers is the caller.
-    pub(super) fn ended(self: &Arc<Self>, id: BatchId, is_ok: bool) {
+    pub(super) fn ended(&self, id: BatchId, is_ok: bool) {
         let mut state = self.state();
         let now = self.now();
         state.policy.ended(now, id, is_ok);
-        let more = state.policy.waiting() > 0;
-        self.tell(state, more);
-    }
-
-    /// Lets go of the lock, and has the keeper look if there is something for it.
-    fn tell(self: &Arc<Self>, mut state: MutexGuard<'_, State<T, U>>, is_for_keeper: bool) {
-        if !is_for_keeper {
-            return;
-        }
-        let (waker, is_gone) = (state.keeper.tell(), state.keeper.is_gone);
+        let ring = if state.policy.waiting() > 0 { state.keeper.ring() } else { None };
         drop(state);
-        match is_gone {
-            true => self.see_to(),
-            false => wake_all(waker),
-        }
+        wake_all(ring);
     }
 
-    /// Many answers are handed out by the keeper: it is nearer to those who wait for them than the thread that has seen the end.
-    pub(super) fn hand_over(self: &Arc<Self>, landing: Landing<T, U>) {
+    /// Many answers are handed out by the clerk, who is nearer to those who wait for them than the thread that has seen the end.
+    pub(super) fn hand_over(&self, landing: Landing<T, U>) {
         let mut state = self.state();
-        state.keeper.landings.push(landing);
-        self.tell(state, true);
+        state.landings.push(landing);
+        let ring = state.clerk.ring();
+        drop(state);
+        wake_all(ring);
     }
 
     /// Members of a batch that failed go to the device again, as one of their own.
@@ -243,11 +229,9 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     /// What is to be done now. Who has waited too long is answered.
     pub(super) fn look(&self) -> Then<T, U> {
         let mut state = self.state();
-        let landings = mem::take(&mut state.keeper.landings);
         let now = self.now();
         let (then, late) = state.next(now);
         drop(state);
-        landings.into_iter().for_each(Landing::hand_out);
         say_late(late);
         then
     }
@@ -319,9 +303,11 @@ fn say_late<T: DeviceCopy, U: DeviceCopy>(late: Vec<Queued<T, U>>) {
 
 impl<T: DeviceCopy, U: DeviceCopy> Drop for Shared<T, U> {
     fn drop(&mut self) {
-        // The keeper ends when it finds nobody.
-        let waker = self.state().keeper.tell();
-        wake_all(waker);
+        // Keeper and clerk end when they find nobody.
+        let mut state = self.state();
+        let rings = [state.keeper.ring(), state.clerk.ring()];
+        drop(state);
+        wake_all(rings.into_iter().flatten());
     }
 }
 

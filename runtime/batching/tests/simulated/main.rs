@@ -243,3 +243,136 @@ fn random_histories_lose_nobody() {
         }
     }
 }
+
+/// A device that runs something, and a model that has learned: 20 us for a batch and 3 for each unit.
+fn learned(
+    limits: Limits,
+) -> (Batching<usize>, windlass_batching::LineId, windlass_batching::BatchId, Duration) {
+    let mut batching = Batching::new(limits);
+    let line = batching.add_line(1.0);
+    let mut now = micros(1_000);
+    for cost in [1_u64, 8, 3, 5, 2, 7, 1, 4] {
+        let id = batching.begin(now, cost as f64);
+        now += micros(20 + 3 * cost);
+        batching.ended(now, id, true);
+        now += micros(10_000);
+    }
+    let id = batching.begin(now, 1.0);
+    (batching, line, id, now)
+}
+
+/// Lets in items one after the other.
+fn offer_all(
+    batching: &mut Batching<usize>,
+    now: Duration,
+    line: windlass_batching::LineId,
+    items: impl IntoIterator<Item = Item<usize>>,
+) {
+    for item in items {
+        batching.offer(now, line, item).unwrap();
+    }
+}
+
+fn unit(key: usize, deadline: Option<Duration>) -> Item<usize> {
+    Item { key, bytes: 1, cost: 1.0, deadline }
+}
+
+/// What is overdue when its turn comes is in no batch, and keeps nobody out of one.
+#[test]
+fn who_is_overdue_when_the_device_is_free_is_left_out() {
+    let (mut batching, line, running, now) = learned(limits(64));
+    batching.offer(now, line, unit(1, Some(now + micros(400)))).unwrap();
+    offer_all(&mut batching, now, line, (2..10).map(|key| unit(key, None)));
+    let now = now + micros(500);
+    batching.ended(now, running, true);
+    let Next::Launch(_, keys) = batching.next(now + micros(1_000)) else { panic!("the device is idle") };
+    assert_eq!((keys.len(), batching.overdue(now)), (8, vec![1]));
+}
+
+/// One that was let in to an idle device and cannot be in time does not make a batch of its own.
+#[test]
+fn a_hopeless_item_does_not_cut_a_batch_short() {
+    let (mut batching, line, running, now) = learned(limits(64));
+    batching.ended(now, running, true);
+    batching.offer(now, line, unit(0, Some(now + micros(1)))).unwrap();
+    offer_all(&mut batching, now, line, (1..50).map(|key| unit(key, None)));
+    let now = now + Duration::from_nanos(500);
+    let keys = loop {
+        match batching.next(now) {
+            Next::Launch(_, keys) => break keys,
+            Next::LookAgain => batching.close_line(line),
+            Next::Wait => panic!("the device is idle"),
+        }
+    };
+    assert_eq!(keys.len(), 50);
+}
+
+/// Where bytes bound a batch, and not the number of its items, it is as short as they make it.
+#[test]
+fn lateness_is_told_by_the_batches_that_there_will_be() {
+    let (mut batching, line, running, now) = learned(Limits { bytes: 64, ..Limits::default() });
+    offer_all(&mut batching, now, line, (0..40).map(|key| unit(key, Some(now + micros(1_500)))));
+    offer_all(&mut batching, now, line, (40..1_100).map(|key| unit(key, None)));
+    let now = now + micros(30);
+    batching.ended(now, running, true);
+    let Next::Launch(_, keys) = batching.next(now) else { panic!("full batches wait") };
+    assert_eq!((keys.len(), batching.overdue(now).len()), (64, 0));
+}
+
+/// Another tenant's flood does not make an item late that was let in.
+#[test]
+fn who_was_let_in_beside_a_flood_is_served() {
+    let (mut batching, line, running, now) = learned(limits(1024));
+    let other = batching.add_line(1.0);
+    offer_all(&mut batching, now, line, (0..1_024).map(|key| unit(key, None)));
+    batching.offer(now, other, unit(9_999, Some(now + micros(400)))).unwrap();
+    let Next::Launch(_, keys) = batching.next(now) else { panic!("a full batch waits") };
+    assert!(keys.contains(&9_999), "{:?}", batching.overdue(now));
+    batching.ended(now + micros(25), running, true);
+}
+
+/// One dear item makes turns long for itself, and not for those who come later.
+#[test]
+fn a_dear_item_does_not_coarsen_the_turns_for_ever() {
+    let (mut batching, line, running, now) = learned(limits(64));
+    batching.ended(now, running, true);
+    let (other, dear) = (batching.add_line(1.0), batching.add_line(1.0));
+    batching.offer(now, dear, Item { cost: 1e6, ..unit(0, None) }).unwrap();
+    let fill = |batching: &mut Batching<usize>| {
+        offer_all(batching, now, line, (0..200).map(|key| unit(2 * key, None)));
+        offer_all(batching, now, other, (0..200).map(|key| unit(2 * key + 1, None)));
+    };
+    fill(&mut batching);
+    let mut odd = Vec::new();
+    for _ in 0..12 {
+        let Next::Launch(id, keys) = batching.next(now) else { panic!("full batches wait") };
+        odd.push(keys.iter().filter(|key| *key % 2 == 1).count());
+        batching.ended(now, id, false);
+        fill(&mut batching);
+    }
+    // All have their turns again after the dear one's, half and half.
+    assert!(odd[8..].iter().all(|odd| (24..=40).contains(odd)), "{odd:?}");
+}
+
+/// Whatever an item is said to cost, what was learned stays a number, and rounds end.
+#[test]
+fn extreme_costs_and_weights_do_no_harm() {
+    let (mut batching, line, running, now) = learned(limits(64));
+    batching.ended(now, running, true);
+    let light = batching.add_line(0.0);
+    for (key, cost) in [f64::MAX, f64::NAN, -1.0, 1e306, 0.0, 1e-300].into_iter().enumerate() {
+        for line in [line, light] {
+            batching.offer(now, line, Item { cost, ..unit(key, None) }).unwrap();
+        }
+    }
+    let mut now = now;
+    while batching.waiting() > 0 {
+        now += micros(1);
+        if let Next::Launch(id, _) = batching.next(now) {
+            now += micros(50);
+            batching.ended(now, id, true);
+        }
+    }
+    let wait = batching.offer(now, line, unit(0, Some(now))).err();
+    assert!(batching.model().predict(1.0) < Duration::from_secs(1), "{wait:?}");
+}
