@@ -41,8 +41,8 @@ mod answer;
 mod builder;
 mod call;
 mod flight;
-mod item;
 mod keeper;
+mod payload;
 mod slot;
 mod state;
 
@@ -53,7 +53,7 @@ pub use answer::Answer;
 pub use builder::BatchBuilder;
 pub use call::{Call, Terms};
 pub use flight::Gathered;
-pub use item::Item;
+pub use payload::Payload;
 pub use state::BatchStats;
 use state::Shared;
 use windlass_batching::LineId;
@@ -116,7 +116,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
     }
 
     /// Hands in an item: it is in line from here on, and its answer is awaited. Whether it was refused is what awaiting tells first.
-    pub fn call(&self, item: impl Into<Item<T>>) -> Call<T, U> {
+    pub fn call(&self, item: impl Into<Payload<T>>) -> Call<T, U> {
         Terms::new(self).call(item)
     }
 

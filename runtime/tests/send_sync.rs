@@ -91,7 +91,7 @@ table! {
     batch::Call<u32, u32>: send sync unpin;
     batch::Answer<u32>: send sync unpin;
     batch::Gathered<u32, u32>: send sync unpin;
-    batch::Item<u32>: send sync unpin;
+    batch::Payload<u32>: send sync unpin;
     Bundle: send sync unpin;
     Explanation: send sync unpin;
     Form: send sync unpin;

@@ -12,7 +12,7 @@ use windlass_kernel::DeviceCopy;
 
 use super::Batch;
 use super::answer::Answer;
-use super::item::Item;
+use super::payload::Payload;
 use super::slot::Slot;
 use super::state::{Shared, Wanted};
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ impl<'b, T: DeviceCopy, U: DeviceCopy> Terms<'b, T, U> {
     }
 
     /// As [`Batch::call`].
-    pub fn call(self, item: impl Into<Item<T>>) -> Call<T, U> {
+    pub fn call(self, item: impl Into<Payload<T>>) -> Call<T, U> {
         let line = &self.batch.line;
         let wanted = Wanted { item: item.into(), deadline: self.deadline, cost: self.cost };
         let state = match line.shared.take_in(line.id, wanted) {

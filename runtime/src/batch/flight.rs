@@ -10,7 +10,7 @@ use windlass_sync::inline;
 use windlass_sync::panics::catch;
 
 use super::answer::Answer;
-use super::item::Item;
+use super::payload::Payload;
 use super::slot::{Slot, Wants};
 use super::state::{Queued, Shared};
 use crate::buffer::Buffer;
@@ -57,7 +57,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Gathered<T, U> {
 pub(super) struct Member<T, U> {
     /// Until it is answered.
     pub(super) slot: Option<Arc<Slot<T, U>>>,
-    pub(super) item: Item<T>,
+    pub(super) item: Payload<T>,
     pub(super) cost: f64,
     /// Its part of the output.
     pub(super) answer: Range<usize>,

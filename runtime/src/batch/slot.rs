@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use windlass_sync::facade::{Mutex, lock};
 
 use super::answer::Answer;
-use super::item::Item;
+use super::payload::Payload;
 use crate::error::Result;
 use crate::event::Event;
 use crate::shell::waking::catch_foreign;
@@ -17,7 +17,7 @@ pub(super) struct Slot<T, U>(Mutex<Place<T, U>>);
 
 enum Place<T, U> {
     Waiting {
-        item: Item<T>,
+        item: Payload<T>,
         waker: Option<Waker>,
     },
     Flying {
@@ -68,12 +68,12 @@ impl Wants {
 }
 
 impl<T, U> Slot<T, U> {
-    pub(super) fn new(item: Item<T>) -> Self {
+    pub(super) fn new(item: Payload<T>) -> Self {
         Slot(Mutex::new(Place::Waiting { item, waker: None }))
     }
 
     /// Its batch has closed. `None`: its caller has gone.
-    pub(super) fn take_off(&self, wants: &Arc<Wants>) -> Option<Item<T>> {
+    pub(super) fn take_off(&self, wants: &Arc<Wants>) -> Option<Payload<T>> {
         let mut place = lock(&self.0);
         let Place::Waiting { waker, .. } = &mut *place else { return None };
         wants.one_more();

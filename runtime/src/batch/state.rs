@@ -13,8 +13,8 @@ use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, MutexGuard, lock};
 
 use super::flight::{Gathered, Landing, Member};
-use super::item::Item;
 use super::keeper::Bell;
+use super::payload::Payload;
 use super::slot::{Slot, Wants};
 use crate::error::{Error, Kind, Result};
 use crate::group::CommandGroup;
@@ -97,7 +97,7 @@ pub struct BatchStats {
 
 /// An item, and what is asked of its answer.
 pub(super) struct Wanted<T> {
-    pub(super) item: Item<T>,
+    pub(super) item: Payload<T>,
     pub(super) deadline: Option<Instant>,
     pub(super) cost: Option<f64>,
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// The elements of one item. They are copied once, when the batch is gathered.
 #[derive(Clone, Debug)]
-pub struct Item<T>(Elements<T>);
+pub struct Payload<T>(Elements<T>);
 
 #[derive(Clone, Debug)]
 enum Elements<T> {
@@ -22,39 +22,39 @@ enum Elements<T> {
     Bytes(Bytes),
 }
 
-impl<T> From<Vec<T>> for Item<T> {
+impl<T> From<Vec<T>> for Payload<T> {
     fn from(elements: Vec<T>) -> Self {
-        Item(Elements::Own(elements))
+        Payload(Elements::Own(elements))
     }
 }
 
-impl<T: Clone> From<&[T]> for Item<T> {
+impl<T: Clone> From<&[T]> for Payload<T> {
     fn from(elements: &[T]) -> Self {
-        Item(Elements::Own(elements.to_vec()))
+        Payload(Elements::Own(elements.to_vec()))
     }
 }
 
-impl<T: Clone, const N: usize> From<[T; N]> for Item<T> {
+impl<T: Clone, const N: usize> From<[T; N]> for Payload<T> {
     fn from(elements: [T; N]) -> Self {
-        Item(Elements::Own(elements.to_vec()))
+        Payload(Elements::Own(elements.to_vec()))
     }
 }
 
-impl<T> From<Arc<[T]>> for Item<T> {
+impl<T> From<Arc<[T]>> for Payload<T> {
     fn from(elements: Arc<[T]>) -> Self {
-        Item(Elements::Shared(elements))
+        Payload(Elements::Shared(elements))
     }
 }
 
 /// Bytes that have to be whole elements; of any alignment, since they are copied once in any case.
 #[cfg(feature = "bytes")]
-impl<T> From<Bytes> for Item<T> {
+impl<T> From<Bytes> for Payload<T> {
     fn from(bytes: Bytes) -> Self {
-        Item(Elements::Bytes(bytes))
+        Payload(Elements::Bytes(bytes))
     }
 }
 
-impl<T: DeviceCopy> Item<T> {
+impl<T: DeviceCopy> Payload<T> {
     /// Elements, if they are whole.
     pub(super) fn len(&self) -> Result<usize> {
         const { assert!(size_of::<T>() != 0, "elements of no size cannot live in a buffer") };
