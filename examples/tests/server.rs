@@ -136,7 +136,7 @@ fn who_hangs_up_is_forgotten() {
 fn the_server_ends_when_it_is_told_to() {
     let mut server = Server::start();
     assert_eq!(server.ask("POST", "/soften", &floats(&[1.0])).code, 200);
-    let killed = Command::new("kill").arg("-TERM").arg(server.child.id().to_string()).status();
+    let killed = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", server.child.id())).status();
     assert!(killed.is_ok_and(|status| status.success()));
     let mut rest = String::new();
     server.said.read_to_string(&mut rest).expect("it ends");

@@ -7,7 +7,7 @@
 //! Whoever wakes it takes the future out, polls it without the lock, and puts it back. The feared race is a wake during that
 //! poll, which finds no future and would be lost: it leaves a mark, and who polls looks for the mark before it puts the
 //! future back, under the same lock, and polls again. A wake from inside the poll is of the same kind. When the
-//! future is over its place says so, and later wakes find nothing.
+//! future is over its place says so, and later wakes find nothing. All of it is one mutex's state, so that the model of it is its test.
 
 use std::future::Future;
 use std::pin::Pin;
