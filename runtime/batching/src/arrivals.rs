@@ -25,7 +25,7 @@ const PATIENCE: u32 = 4;
 
 /// The gaps between items, in the mean of the latest.
 #[derive(Clone, Debug)]
-pub struct Arrivals {
+pub(crate) struct Arrivals {
     gap: Duration,
     /// The last item, or the last end.
     last: Option<Duration>,

@@ -8,7 +8,7 @@
 //! requests. What a batch costs is learned ([`CostModel`]): so much for each, and so much for what is in it.
 //!
 //! A batch closes
-//! 1. when the device has nothing to do, unless more items are about to come (see [`Arrivals`]),
+//! 1. when the device has nothing to do, unless more items are about to come,
 //! 2. when no more fits in,
 //! 3. when one item more would make it miss the earliest deadline in it.
 //!
@@ -25,11 +25,11 @@ mod overload;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use arrivals::Arrivals;
+use arrivals::Arrivals;
 pub use cost::CostModel;
 pub use line::Ticket;
 use line::{Line, Waiting};
-pub use overload::Overload;
+use overload::Overload;
 
 /// A batch is held open on an idle device for no longer than this: who looks whether items come has a processor to look with.
 const LONGEST_HOLD: Duration = Duration::from_micros(100);
@@ -142,7 +142,7 @@ pub struct Batching<K> {
     missed: Vec<K>,
 }
 
-impl<K: Clone> Batching<K> {
+impl<K> Batching<K> {
     /// Nobody waits.
     pub fn new(limits: Limits) -> Self {
         let [items, waiting, in_flight] =
@@ -226,15 +226,16 @@ impl<K: Clone> Batching<K> {
             return Err(Refused::TooLarge);
         }
         let cost = if item.cost.is_nan() { 0.0 } else { item.cost.clamp(0.0, MOST_COST) };
-        let wait = self.wait_of(now, line, cost);
         if self.items >= self.limits.waiting {
-            return Err(Refused::Full(wait));
+            return Err(Refused::Full(self.wait_of(now, line, cost)));
         }
-        // Where nothing waits and nothing runs, nothing would be learned if nobody was let in.
-        let is_idle = self.items == 0 && self.flights.is_empty();
-        let until = if is_idle { now } else { now + wait };
-        if item.deadline.is_some_and(|deadline| until > deadline) {
-            return Err(Refused::Late(wait));
+        if let Some(deadline) = item.deadline {
+            let wait = self.wait_of(now, line, cost);
+            // Where nothing waits and nothing runs, nothing would be learned if nobody was let in.
+            let is_idle = self.items == 0 && self.flights.is_empty();
+            if deadline < if is_idle { now } else { now + wait } {
+                return Err(Refused::Late(wait));
+            }
         }
         self.offered += 1;
         let ticket = Ticket::new(line, item.deadline, self.offered);
@@ -262,6 +263,11 @@ impl<K: Clone> Batching<K> {
     /// Those whose deadlines have passed, and those that no batch can take in time; they do not wait any more.
     pub fn overdue(&mut self, now: Duration) -> Vec<K> {
         self.miss_overdue(now);
+        self.missed()
+    }
+
+    /// Those of them that [`next`](Self::next) has found.
+    pub fn missed(&mut self) -> Vec<K> {
         std::mem::take(&mut self.missed)
     }
 
@@ -320,11 +326,10 @@ impl<K: Clone> Batching<K> {
     }
 
     fn may_close(&mut self, now: Duration) -> Close {
-        if self.items >= self.limits.items || self.bytes >= self.limits.bytes {
-            return if self.flights.len() < self.limits.in_flight { Close::Now } else { Close::Later };
-        }
-        if !self.flights.is_empty() {
-            return if self.model.is_worth_its_own(self.cost) && self.flights.len() < self.limits.in_flight {
+        let is_full = self.items >= self.limits.items || self.bytes >= self.limits.bytes;
+        if is_full || !self.flights.is_empty() {
+            let is_large = is_full || self.model.is_worth_its_own(self.cost);
+            return if is_large && self.flights.len() < self.limits.in_flight {
                 Close::Now
             } else {
                 Close::Later

@@ -8,7 +8,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What waits would take the device longer than its users' patience, and did so for a while.
 #[derive(Clone, Debug)]
-pub struct Overload {
+pub(crate) struct Overload {
     patience: Duration,
     since: Option<Duration>,
     on: bool,

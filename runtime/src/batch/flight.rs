@@ -108,7 +108,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let (members, wants) = Self::take_off(queued);
         if members.is_empty() {
             // All of them have gone since it was closed.
-            return self.ended(id, false);
+            return self.ended(id, false, None);
         }
         let bytes: usize = members.iter().map(|member| member.item.bytes()).sum();
         let shared = self.clone();
@@ -125,21 +125,23 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
     async fn fly(self: Arc<Self>, id: BatchId, mut members: Vec<Member<T, U>>, wants: Arc<Wants>) {
         let outcome = self.outcome(&mut members, &wants).await;
-        self.ended(id, outcome.is_ok());
         match outcome {
             Err(error) if members.len() > 1 && is_worth_another(&error) => {
+                self.ended(id, false, None);
                 self.executor().clone().spawn(self.launch_in_parts(members));
             }
-            outcome => self.land(members, outcome),
+            outcome => self.land(id, members, outcome),
         }
     }
 
-    fn land(&self, members: Vec<Member<T, U>>, outcome: Result<Vec<U>>) {
+    fn land(&self, id: BatchId, members: Vec<Member<T, U>>, outcome: Result<Vec<U>>) {
+        let is_ok = outcome.is_ok();
         let landing = Landing { members, answers: outcome.map(Arc::new) };
-        match landing.members.len() <= FEW {
-            true => landing.hand_out(),
-            false => self.hand_over(landing),
+        if landing.members.len() > FEW {
+            return self.ended(id, is_ok, Some(landing));
         }
+        self.ended(id, is_ok, None);
+        landing.hand_out();
     }
 
     /// Gathers the items and submits their group, here; then waits for its output.
@@ -203,13 +205,13 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             let id = self.again(&part);
             left = left.saturating_sub(1);
             let outcome = self.outcome(&mut part, &wants).await;
-            self.ended(id, outcome.is_ok());
             match outcome {
                 Err(error) if part.len() > 1 && left > 0 && is_worth_another(&error) => {
+                    self.ended(id, false, None);
                     let second = part.split_off(part.len() / 2);
                     parts.extend([second, part]);
                 }
-                outcome => self.land(part, outcome),
+                outcome => self.land(id, part, outcome),
             }
         }
     }
@@ -223,9 +225,8 @@ fn is_worth_another(error: &Error) -> bool {
 }
 
 fn place(element: usize) -> Result<u32> {
-    u32::try_from(element).map_err(|_| {
-        Error::new(Kind::Invalid(format!(
-            "a batch of {element} elements, which starts cannot count: lower `max_bytes`"
-        )))
-    })
+    let too_many = |_| {
+        Error::invalid(format!("a batch of {element} elements, which starts cannot count: lower `max_bytes`"))
+    };
+    u32::try_from(element).map_err(too_many)
 }

@@ -13,10 +13,11 @@ use std::time::Duration;
 use futures_lite::future::{or, pending, yield_now};
 use futures_timer::Delay;
 use tokio::runtime::{Handle, RuntimeFlavor};
+use windlass_batching::Next;
 use windlass_kernel::DeviceCopy;
 
 use super::flight::Landing;
-use super::state::{Shared, State, Then};
+use super::state::{Shared, State};
 
 /// Tells a task that there is something for it.
 #[derive(Default)]
@@ -76,17 +77,16 @@ impl<T: DeviceCopy, U: DeviceCopy> Drop for Clerk<T, U> {
 /// Runs as long as somebody has the batch, and sleeps as long as nothing is to be done.
 async fn keep<T: DeviceCopy, U: DeviceCopy>(batch: Weak<Shared<T, U>>) {
     while let Some(shared) = batch.upgrade() {
-        let then = shared.look();
-        let wait = shared.until_next();
-        match then {
-            Then::Launch(id, queued) => shared.launch(id, queued),
-            Then::LookAgain => {
+        match shared.look() {
+            Next::Launch(id, queued) => shared.launch(id, queued),
+            Next::LookAgain => {
                 drop(shared);
                 // Those who are about to hand something in may need this processor for it.
                 std::thread::yield_now();
                 yield_now().await;
             }
-            Then::Wait => {
+            Next::Wait => {
+                let wait = shared.until_next();
                 drop(shared);
                 let time = async {
                     match wait {

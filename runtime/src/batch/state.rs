@@ -40,7 +40,6 @@ pub(super) struct Shared<T: DeviceCopy, U: DeviceCopy> {
 }
 
 /// An item that waits: where its answer goes, and what it costs.
-#[derive(Clone)]
 pub(super) struct Queued<T, U> {
     slot: Arc<Slot<T, U>>,
     cost: f64,
@@ -102,13 +101,6 @@ pub(super) struct Wanted<T> {
     pub(super) cost: Option<f64>,
 }
 
-/// What whoever looks after the batch has to do next.
-pub(super) enum Then<T, U> {
-    Launch(BatchId, Vec<Queued<T, U>>),
-    LookAgain,
-    Wait,
-}
-
 impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     pub(super) fn new(recipe: Recipe<T, U>, limits: Limits) -> Self {
         let state = State {
@@ -159,9 +151,9 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
                 return Err(state.refusal(refused, bytes));
             }
         };
-        let (then, late) = state.next(now);
-        let is_for_keeper = match then {
-            Then::LookAgain => true,
+        let (next, late) = state.next(now);
+        let is_for_keeper = match next {
+            Next::LookAgain => true,
             // It sleeps until the earliest deadline that it knew of.
             _ if state.policy.waiting() == 0 => false,
             _ => deadline.is_some_and(|at| state.looks_at.is_none_or(|looks_at| at < looks_at)),
@@ -170,22 +162,19 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         drop(state);
         wake_all(ring);
         say_late(late);
-        if let Then::Launch(id, queued) = then {
+        if let Next::Launch(id, queued) = next {
             self.launch(id, queued);
         }
         Ok((slot, ticket))
     }
 
-    /// An item's caller goes.
+    /// An item's caller goes. A batch that is closing just now finds nobody in the slot.
     pub(super) fn give_up(&self, slot: &Slot<T, U>, ticket: Ticket) {
+        let was_wanted = slot.abandon();
         let mut state = self.state();
+        state.count.abandoned += u64::from(was_wanted);
         let waited = state.policy.withdraw(ticket);
         drop(state);
-        // Its flight has been told by whoever finds nobody there, if it is not told here.
-        let was_wanted = slot.abandon();
-        if was_wanted {
-            self.state().count.abandoned += 1;
-        }
         drop(waited);
     }
 
@@ -199,23 +188,17 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         (members.collect(), wants)
     }
 
-    /// A batch has ended. Who sees to its answers is the caller.
-    pub(super) fn ended(&self, id: BatchId, is_ok: bool) {
+    /// A batch has ended. Many answers are handed out by the clerk, who is nearer to those who wait for them than the thread that has
+    /// seen the end.
+    pub(super) fn ended(&self, id: BatchId, is_ok: bool, many: Option<Landing<T, U>>) {
         let mut state = self.state();
         let now = self.now();
         state.policy.ended(now, id, is_ok);
-        let ring = if state.policy.waiting() > 0 { state.keeper.ring() } else { None };
+        let next = if state.policy.waiting() > 0 { state.keeper.ring() } else { None };
+        let hand_out = if many.is_some() { state.clerk.ring() } else { None };
+        state.landings.extend(many);
         drop(state);
-        wake_all(ring);
-    }
-
-    /// Many answers are handed out by the clerk, who is nearer to those who wait for them than the thread that has seen the end.
-    pub(super) fn hand_over(&self, landing: Landing<T, U>) {
-        let mut state = self.state();
-        state.landings.push(landing);
-        let ring = state.clerk.ring();
-        drop(state);
-        wake_all(ring);
+        wake_all([next, hand_out].into_iter().flatten());
     }
 
     /// Members of a batch that failed go to the device again, as one of their own.
@@ -227,13 +210,13 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     }
 
     /// What is to be done now. Who has waited too long is answered.
-    pub(super) fn look(&self) -> Then<T, U> {
+    pub(super) fn look(&self) -> Next<Queued<T, U>> {
         let mut state = self.state();
         let now = self.now();
-        let (then, late) = state.next(now);
+        let (next, late) = state.next(now);
         drop(state);
         say_late(late);
-        then
+        next
     }
 
     pub(super) fn stats(&self) -> BatchStats {
@@ -257,31 +240,18 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
 impl<T, U> State<T, U> {
     /// What is to be done now, and who has waited too long.
-    fn next(&mut self, now: Duration) -> (Then<T, U>, Vec<Queued<T, U>>)
-    where
-        T: DeviceCopy,
-        U: DeviceCopy,
-    {
+    fn next(&mut self, now: Duration) -> (Next<Queued<T, U>>, Vec<Queued<T, U>>) {
         let next = self.policy.next(now);
-        let late = self.policy.overdue(now);
+        let late = self.policy.missed();
         self.count.expired += late.len() as u64;
-        let then = match next {
-            Next::Launch(id, queued) => {
-                self.count.batches += 1;
-                self.count.items += queued.len() as u64;
-                Then::Launch(id, queued)
-            }
-            Next::LookAgain => Then::LookAgain,
-            Next::Wait => Then::Wait,
-        };
-        (then, late)
+        if let Next::Launch(_, queued) = &next {
+            self.count.batches += 1;
+            self.count.items += queued.len() as u64;
+        }
+        (next, late)
     }
 
-    fn refusal(&self, refused: Refused, bytes: usize) -> Error
-    where
-        T: DeviceCopy,
-        U: DeviceCopy,
-    {
+    fn refusal(&self, refused: Refused, bytes: usize) -> Error {
         let overloaded = |what, wait| Error::new(Kind::Overloaded { what, wait });
         match refused {
             Refused::Full(wait) => overloaded("as many items wait for a batch as may", wait),
@@ -294,7 +264,7 @@ impl<T, U> State<T, U> {
     }
 }
 
-fn say_late<T: DeviceCopy, U: DeviceCopy>(late: Vec<Queued<T, U>>) {
+fn say_late<T, U>(late: Vec<Queued<T, U>>) {
     for queued in late {
         let what = "the item's deadline passed before a batch could take it";
         wake_all(queued.slot.answer(Err(Error::new(Kind::Timeout(what.into())))));
