@@ -150,6 +150,11 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
         Terms::new(self).costing(cost)
     }
 
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.line.shared.recipe.name
+    }
+
     /// What has been done and learned so far, on all lines.
     pub fn stats(&self) -> BatchStats {
         self.line.shared.stats()

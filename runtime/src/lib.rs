@@ -48,6 +48,8 @@ mod host_task;
 mod host_view;
 pub mod interop;
 mod known;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod probes;
 mod queue;
 mod recording;
@@ -55,6 +57,7 @@ mod runtime;
 mod scope;
 mod shell;
 mod together;
+pub mod trace;
 
 /// Kernels that are made of images: what a kernel is where `#[kernel]` did not make it, in the languages of devices or as
 /// a body for the host.

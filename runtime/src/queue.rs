@@ -28,6 +28,7 @@ use crate::shell::context::DeviceSlot;
 use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::{Hurry, QueueCore};
 use crate::shell::reserved::Reserved;
+use crate::shell::tracer::{self, Told};
 use crate::shell::waking::wake_all;
 use crate::shell::work::Work;
 use crate::shell::{Effects, Inner, NativeCalls, Signal};
@@ -354,7 +355,8 @@ impl Queue {
             prepared.unbuilt(&mut unbuilt)?;
         }
         let cancel = prepared.cancel_signal();
-        let name = prepared.name.take().map(Box::from);
+        let name: Option<Box<str>> = prepared.name.take().map(Box::from);
+        let mut span = tracer::open_span(name.as_deref(), at);
         let note = Note::new(name, cancel.clone(), prepared.task());
         let gates = (prepared.outside.len() + unbuilt.len()) as u32;
         let mut scratch = Effects::scratch(NativeCalls::OrAside);
@@ -364,6 +366,11 @@ impl Queue {
             if let Some(cause) = state.engine.lost(core.slot.id).filter(|_| !prepared.is_host_task) {
                 return Err(cause.0.clone());
             }
+            if span.is_some() {
+                state.trace_for_others();
+            }
+            let told =
+                state.tracer.is_some().then(|| Told { commands: prepared.described(), span: span.take() });
             let (mut after, mut doomed) = (SmallVec::new(), None);
             if !prepared.after.is_empty() {
                 doomed = prepared.predecessors(&mut after);
@@ -391,6 +398,9 @@ impl Queue {
                 Work::Group(event.clone())
             };
             let node = state.engine.plan(plan, work, turn);
+            if let (Some(tracer), Some(told)) = (&mut state.tracer, told) {
+                tracer.tell(node, told);
+            }
             if !prepared.after.is_empty() {
                 prepared.follow(node);
             }

@@ -60,6 +60,8 @@ struct Shared {
     inner: Arc<Inner>,
     /// Whether devices are asked for faults when they are opened.
     probes: bool,
+    /// Whether queues profile where they can.
+    profiles: bool,
 }
 
 /// A context that one thread opens, and others wait for.
@@ -109,6 +111,10 @@ impl Runtime {
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.shared.inner
+    }
+
+    pub(crate) fn profiles(&self) -> bool {
+        self.shared.profiles
     }
 
     pub(crate) fn is_same(&self, other: &Runtime) -> bool {

@@ -44,6 +44,7 @@ pub(crate) mod sink;
 mod staging;
 pub(crate) mod stall;
 pub(crate) mod task;
+pub(crate) mod tracer;
 pub(crate) mod waking;
 pub(crate) mod work;
 
@@ -70,6 +71,7 @@ use kept::Kept;
 use memory::heap;
 use pool::{Pool, StagingCount, StagingLimits};
 use room::Residency;
+use tracer::{Sink, Tracer};
 use windlass_engine::{
     ContextId, DeviceId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
 };
@@ -151,6 +153,8 @@ pub(crate) struct State {
     /// No more submissions are taken.
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
+    /// Where somebody wants to see what becomes of nodes.
+    pub(crate) tracer: Option<Box<Tracer>>,
 }
 
 /// What has been done, counted under the lock.
@@ -229,6 +233,8 @@ pub(crate) struct LaneShell {
     pub(crate) blank: Arc<Blank>,
     /// See [`ContextInfo::fed_aside`](windlass_backend::ContextInfo::fed_aside).
     fed_aside: bool,
+    /// What its device is called.
+    device: Arc<str>,
 }
 
 /// What a runtime's builder was told of what is in here.
@@ -242,6 +248,7 @@ pub(crate) struct Settings {
     /// How many bytes groups may reserve at a time.
     pub(crate) budget: i64,
     pub(crate) device_memory: Option<usize>,
+    pub(crate) sinks: Vec<Box<dyn Sink>>,
 }
 
 /// Everything that a runtime is. User handles hold it, and so does whatever is under way.
@@ -267,6 +274,8 @@ pub(crate) struct Inner {
     pub(crate) heap_kept: Option<Arc<Kept>>,
     /// The most that buffers may have of a device's own memory.
     device_memory: Option<usize>,
+    /// They are told of each node that ends.
+    sinks: Vec<Box<dyn Sink>>,
     drainer: proxy::Drainer,
     pub(crate) watch: Watch,
     pub(crate) staging: StagingLimits,
@@ -276,13 +285,14 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        let Settings { manual, watch, staging, residency, hang_timeout, budget, device_memory } = settings;
+        let Settings { manual, watch, staging, residency, hang_timeout, budget, device_memory, sinks } =
+            settings;
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
         engine.set_pinned_most(staging.chunk.saturating_mul(pool::PINNED_CHUNKS));
         let reaper = memory::Reaper::default();
-        let state = State {
+        let mut state = State {
             engine,
             lanes: Vec::new(),
             memories: HashMap::new(),
@@ -300,7 +310,11 @@ impl Inner {
             room: Vec::new(),
             closed: false,
             counters: Counters::default(),
+            tracer: None,
         };
+        if !sinks.is_empty() {
+            state.trace_for_others();
+        }
         Arc::new_cyclic(|weak| {
             let gates = Executor::new("windlass-gates", threads);
             Inner {
@@ -320,6 +334,7 @@ impl Inner {
                 budget: Arc::new(Budget::new(budget)),
                 heap_kept: (!manual).then(|| Arc::new(Kept::new(weak.clone()))),
                 device_memory,
+                sinks,
                 staging,
                 manual,
             }

@@ -286,9 +286,14 @@ impl<S: Shell> Engine<S> {
         self.small_copy = bytes;
     }
 
-    /// Starts to keep every node and edge, for tests that compare them with an account of their own.
+    /// Starts to keep every node and edge, until they are [taken away](Engine::take_record).
     pub fn start_record(&mut self) {
-        self.record = Some(Box::default());
+        self.record.get_or_insert_default();
+    }
+
+    /// Keeps them no more.
+    pub fn end_record(&mut self) {
+        self.record = None;
     }
 
     /// What was kept since [`Engine::start_record`].

@@ -17,6 +17,7 @@ use crate::shell::host_side::HostTaskCommand;
 use crate::shell::outside::Outside;
 use crate::shell::reserved::Reserved;
 use crate::shell::task::TaskControl;
+use crate::shell::tracer;
 use crate::shell::work::Planned;
 use crate::shell::{Inner, Signal};
 use windlass_engine::{Access, After, Mode, NodeId, RootId, merge};
@@ -186,6 +187,12 @@ impl Builder<'_> {
             nodes.push(After { node: event.node, carries_failure: *carries_failure });
         }
         doomed
+    }
+
+    /// Its commands, for a trace.
+    #[cold]
+    pub(crate) fn described(&self) -> tracer::Commands {
+        self.commands.iter().map(Planned::described).collect()
     }
 
     /// What stops the group's host task, once all that the group asks for is known.

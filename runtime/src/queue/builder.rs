@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_backend::{CompletionStrategy, Priority};
+use windlass_backend::{Aspect, CompletionStrategy, Priority};
 
 use super::Queue;
 use crate::context::Context;
@@ -175,13 +175,17 @@ impl QueueBuilder {
             (None, Some(context)) => context.devices().swap_remove(0),
             (None, None) => runtime.select_here(self.selector.unwrap_or_default())?,
         };
+        let mut kind = self.kind;
+        kind.timed |= runtime.profiles() && device.has(Aspect::Profiling);
         let slot = match &self.context {
-            Some(context) => context.slot(&device, self.kind)?,
-            None => runtime.default_slot(&device, self.kind)?,
+            Some(context) => context.slot(&device, kind)?,
+            None => runtime.default_slot(&device, kind)?,
         };
-        let clock = match self.kind.timed {
-            true => Some(slot.clock()?),
-            false => None,
+        let clock = match (self.kind.timed, kind.timed) {
+            (true, _) => Some(slot.clock()?),
+            // Where the runtime asks for it, a device whose clock is not to be had is as good as one without.
+            (false, true) => slot.clock().ok(),
+            (false, false) => None,
         };
         let core = QueueCore::new(
             runtime.inner().clone(),

@@ -13,7 +13,9 @@ use crate::shell::pool::StagingLimits;
 use crate::shell::report::{AsyncError, Handler};
 use crate::shell::room::Residency;
 use crate::shell::stall::{DeadlockPolicy, Watch};
+use crate::shell::tracer::Sink;
 use crate::shell::{Inner, Settings};
+use crate::trace::FileSink;
 
 /// A runtime to be built.
 ///
@@ -33,6 +35,9 @@ pub struct RuntimeBuilder {
     stall_after: Option<Duration>,
     deadlocks: DeadlockPolicy,
     unprobed: bool,
+    profiles: bool,
+    #[cfg(feature = "metrics")]
+    pub(crate) is_measured: bool,
     handler: Option<Handler>,
     staging: StagingLimits,
     residency: Residency,
@@ -73,6 +78,24 @@ impl RuntimeBuilder {
     /// ```
     pub fn unprobed(mut self) -> Self {
         self.unprobed = true;
+        self
+    }
+
+    /// All queues [profile](crate::QueueBuilder::profiling) whose devices can.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().profiling().build();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// let event = queue.submit(|cg| cg.host_for(9, (), |_, ()| ()))?;
+    /// event.blocking_wait()?;
+    /// assert!(event.profile().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn profiling(mut self) -> Self {
+        self.profiles = true;
         self
     }
 
@@ -222,6 +245,14 @@ impl RuntimeBuilder {
             }
         }
         let watch = Watch::new(self.stall_after.unwrap_or(STALL_AFTER), self.deadlocks);
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        let file = FileSink::of_environment();
+        let profiles = self.profiles || file.is_some();
+        sinks.extend(file.map(|file| Box::new(file) as Box<dyn Sink>));
+        #[cfg(feature = "metrics")]
+        if self.is_measured {
+            sinks.push(Box::new(crate::metrics::Histograms::new()));
+        }
         let inner = Inner::new(Settings {
             manual: self.manual,
             watch,
@@ -229,6 +260,7 @@ impl RuntimeBuilder {
             residency: self.residency,
             hang_timeout: self.hang_timeout,
             device_memory: self.device_memory,
+            sinks,
             budget: self.budget.map_or(i64::MAX, |bytes| i64::try_from(bytes.max(1)).unwrap_or(i64::MAX)),
         });
         if let Some(handler) = self.handler {
@@ -237,6 +269,7 @@ impl RuntimeBuilder {
         let entry = BackendEntry::new;
         let shared = Shared {
             inner,
+            profiles,
             probes: !self.unprobed && !self.manual,
             backends: backends.into_iter().map(entry).collect(),
             contexts: Mutex::new(HashMap::new()),

@@ -77,6 +77,11 @@ impl State {
     /// Turns ids into things, while the tables are at hand. Most turns ask for little: what is empty costs a look.
     #[inline]
     pub(super) fn collect(&mut self, effects: &mut Effects) {
+        if self.tracer.is_some() {
+            // First: what was planned in this turn may have started and ended in it.
+            self.trace_planned();
+            self.trace_started(effects);
+        }
         if self.alive.is_some() && self.engine.live_nodes() == 0 {
             // Moved out: nothing is dropped under the lock that might end a runtime.
             effects.idle = self.alive.take();
@@ -191,6 +196,9 @@ impl State {
     /// queue, once for each run of groups of one queue.
     #[inline(never)]
     fn collect_settled(&mut self, effects: &mut Effects) {
+        if self.tracer.is_some() {
+            self.trace_settled(effects);
+        }
         let Effects { turn, woken, .. } = effects;
         let causes = &mut turn.causes;
         // Futures wait for the ends of these steps of transfers.

@@ -35,6 +35,8 @@ pub(crate) struct ContextShared {
     inner: Weak<Inner>,
     id: ContextId,
     pub(super) domain: DomainId,
+    /// What its devices are called, by their positions.
+    names: Vec<Arc<str>>,
     devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
     /// What the engine calls the memories that its devices use.
     pub(super) memories: OnceLock<Vec<(MemoryIndex, MemoryId)>>,
@@ -125,6 +127,7 @@ impl ContextShared {
             inner: Arc::downgrade(inner),
             id,
             domain,
+            names: devices.iter().map(|device| device.to_string().into()).collect(),
             devices: OnceLock::new(),
             memories: OnceLock::new(),
             kinds: Mutex::default(),
@@ -244,6 +247,7 @@ impl ContextShared {
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
             let (fed_aside, kept) = (info.fed_aside, self.kept.clone());
+            let device = self.names[position].clone();
             let shell = LaneShell {
                 id: lane,
                 native,
@@ -254,6 +258,7 @@ impl ContextShared {
                 needs_its_staging,
                 blank,
                 fed_aside,
+                device,
             };
             inner.set_lane(shell, effects);
         }

@@ -10,6 +10,7 @@ use windlass_sync::facade::thread_local;
 
 use super::feed::{Arm, Batch, MAX_FED_AT_ONCE};
 use super::memory::{Remains, Wanted};
+use super::tracer::Ended;
 use super::waking::{Woken, catch_foreign};
 use super::work::Work;
 use super::{Commands, Inner, LaneShell, Message, Signal, State, Windlass, sink};
@@ -63,6 +64,8 @@ pub(crate) struct Effects {
     pub(super) idle: Option<Arc<Inner>>,
     /// Work of nodes that have ended, to be dropped.
     pub(super) over: Vec<Work>,
+    /// What was traced and has ended, for those who may not be told of it under the lock.
+    pub(super) traced: Vec<Ended>,
     /// Commands that never ran, to be dropped.
     pub(super) unused: Vec<Commands>,
     /// Lanes of contexts to be closed.
@@ -97,6 +100,7 @@ impl Default for Effects {
             woken: Woken::default(),
             idle: None,
             over: Vec::new(),
+            traced: Vec::new(),
             unused: Vec::new(),
             closed: Vec::new(),
             allocate: Vec::new(),
@@ -183,9 +187,9 @@ impl Inner {
                 None => {}
             }
         }
-        // `unused` needs no look: its entries come with an entry of `over` each.
+        // `unused` and `traced` need no look: their entries come with an entry of `over` each.
         if !effects.over.is_empty() || !effects.woken.is_empty() || !effects.turn.causes.is_empty() {
-            Self::let_go(effects);
+            self.let_go(effects);
         }
         // Never the last reference: the caller has one, so the runtime does not end in the middle of its own
         // method.
@@ -194,7 +198,10 @@ impl Inner {
 
     /// Wakes, and drops what has ended. To drop what a group has of the user's (a closure's captures, an error,
     /// the last handle of an event) runs foreign code as well.
-    fn let_go(effects: &mut Effects) {
+    fn let_go(&self, effects: &mut Effects) {
+        if !effects.traced.is_empty() {
+            self.tell_ended(effects);
+        }
         // Before the destructors: one of those may take its time, and none of the waiters depends on it.
         if !effects.woken.is_empty() {
             effects.woken.wake();

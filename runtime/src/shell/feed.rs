@@ -142,6 +142,9 @@ impl State {
             (entry.node, entry.point) = (Some(popped.node), Point(popped.point));
             (entry.report, entry.at_leisure) = (popped.report, popped.at_leisure);
             self.native_args(entry, popped.node, popped.live);
+            if let Some(tracer) = self.tracer.as_mut().filter(|_| popped.live) {
+                tracer.fed(popped.node, native_lane(&self.lanes, lane));
+            }
             if popped.report {
                 self.counters.armed += u64::from(popped.sentinel);
                 // Its verdict comes unasked and soon, so that no waiter has to leave a `Message::Want`.

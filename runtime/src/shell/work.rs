@@ -219,6 +219,19 @@ impl Planned<'_> {
             _ => 1,
         }
     }
+
+    /// What a trace calls it.
+    pub(crate) fn described(&self) -> Box<str> {
+        match self {
+            Planned::Device(DeviceCommand::Kernel(kernel)) => kernel.built.name().into(),
+            Planned::Device(DeviceCommand::Copy(_)) => "copy".into(),
+            Planned::Device(DeviceCommand::Fill(_)) => "fill".into(),
+            Planned::Host(_) => "host code".into(),
+            Planned::Replay(recorded) => format!("{} recorded commands", recorded.weight()).into(),
+            Planned::Native(_) => "native code".into(),
+            Planned::HostTask(_) => "host task".into(),
+        }
+    }
 }
 
 /// A command that any device may take, and that may be run again.

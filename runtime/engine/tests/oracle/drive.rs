@@ -449,7 +449,7 @@ impl<'a> Drive<'a> {
         };
         let staged =
             |at: usize| matches!(self.account.nodes[at].what, What::Copy(c) if c.step == Step::Download);
-        let edges = self.engine.record().map_or(&[][..], |record| &record.edges);
+        let edges = self.engine.record().map_or(Vec::new(), |record| record.edges_from(0));
         let held = edges.iter().filter(|(from, to)| {
             let apart = domain(*to).is_none() || domain(*from) != domain(*to);
             apart && open(to) && place(*to).is_none() && !(staged(*from) && *to == from + 1)

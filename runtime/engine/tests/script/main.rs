@@ -303,10 +303,9 @@ impl Script {
 
     fn note_transfers(&mut self) {
         let Some(record) = self.engine.record() else { return };
-        for (at, node) in record.nodes.iter().enumerate().skip(self.noted) {
-            if let (Recorded::Transfer(transfer) | Recorded::Swap(transfer), Some(id)) = (node, record.id(at))
-            {
-                self.transfers.push((id, *transfer));
+        for (id, node) in &record.nodes[self.noted..] {
+            if let Recorded::Transfer(transfer) | Recorded::Swap(transfer) = node {
+                self.transfers.push((*id, *transfer));
             }
         }
         self.noted = record.nodes.len();
@@ -456,7 +455,6 @@ impl Script {
     /// Nothing but an edge keeps these two in order, or a chain of them.
     fn ordered(&self, first: NodeId, then: NodeId) -> bool {
         let Some(record) = self.engine.record() else { return false };
-        let (Some(first), Some(then)) = (record.position(first), record.position(then)) else { return false };
         let mut reached = vec![first];
         let mut at = 0;
         while at < reached.len() {

@@ -34,7 +34,7 @@ impl Drive<'_> {
         let record = self.engine.record().ok_or_else(|| Fault::new("no record"))?;
         let copies: Vec<Transfer> = record.nodes[first + 1..]
             .iter()
-            .filter_map(|n| match n {
+            .filter_map(|(_, n)| match n {
                 Recorded::Transfer(copy) => Some(*copy),
                 _ => None,
             })
@@ -50,7 +50,7 @@ impl Drive<'_> {
         {
             self.account.overwrites_at_once(item, *root);
         }
-        let result = self.account.planned(item, &copies, &record.edges[self.edges..], in_heap);
+        let result = self.account.planned(item, &copies, &record.edges_from(self.edges), in_heap);
         self.edges = record.edges.len();
         self.ids.push(id);
         self.fails.push(spec.fails);
@@ -58,7 +58,7 @@ impl Drive<'_> {
             let at = first + 1 + i;
             let seed = mix(mix(0xc0_b1e5, item as u64), i as u64);
             self.fails.push(self.program.bad_copies > 0 && Rng::new(seed).chance(self.program.bad_copies));
-            self.ids.push(record.id(at).ok_or_else(|| Fault::new("a node without an id"))?);
+            self.ids.push(record.nodes.get(at).ok_or_else(|| Fault::new("a node without an id"))?.0);
         }
         let pinning =
             self.turn.allocate.iter().try_for_each(|asked| self.account.check_pinning(asked, &copies));

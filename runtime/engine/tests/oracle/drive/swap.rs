@@ -40,12 +40,12 @@ impl Drive<'_> {
         let first = self.ids.len();
         let record = self.engine.record().ok_or_else(|| Fault::new("no record"))?;
         let mut copies = Vec::new();
-        for (i, node) in record.nodes[first..].iter().enumerate() {
+        for (id, node) in &record.nodes[first..] {
             let Recorded::Swap(copy) = node else {
                 return Err(Fault::new("a node that nobody has submitted"));
             };
             copies.push(*copy);
-            self.ids.push(record.id(first + i).ok_or_else(|| Fault::new("a node without an id"))?);
+            self.ids.push(*id);
             self.fails.push(false);
         }
         self.edges = record.edges.len();

@@ -1,0 +1,460 @@
+//! Follows nodes from where they are planned to where they have ended, for who asked for that: a trace, a subscriber of `tracing`,
+//! or a [`Sink`]. Where nobody did, there is no [`Tracer`], and each place that would tell it something costs a look.
+//!
+//! All that a tracer is told, it is told under the engine's lock, in the turn in which it happens; so who finds an event
+//! resolved finds its group in the trace. What is foreign, subscribers, sinks and the texts of errors, comes after the
+//! lock: [`Ended`] carries it there.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use smallvec::SmallVec;
+use tracing::Span;
+use windlass_engine::{HEAP, LaneId, MemoryId, NodeId, Outcome, Recorded, Settled, Step, Transfer};
+
+use super::waking::catch_foreign;
+use super::work::Work;
+use super::{Effects, Inner, LaneShell, State, Windlass};
+use crate::error::{Cause, Error};
+
+/// What a node is, for who reads a trace.
+#[derive(Debug)]
+pub(crate) struct What {
+    pub(crate) kind: Kind,
+    /// What the program calls it.
+    pub(crate) name: Option<Box<str>>,
+    /// The commands of a group.
+    pub(crate) commands: Commands,
+    /// Where it was asked for. A transfer was asked for by nobody.
+    pub(crate) at: Option<&'static Location<'static>>,
+}
+
+/// What a group's commands are called.
+pub(crate) type Commands = SmallVec<[Box<str>; 1]>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Group,
+    Accessor,
+    /// A copy between the memories of these devices; of the host where it is none.
+    Copy {
+        bytes: usize,
+        from: Option<String>,
+        to: Option<String>,
+    },
+    /// Memory is cleared, or given to the host, or taken back.
+    Upkeep {
+        bytes: usize,
+        does: &'static str,
+    },
+}
+
+/// How a node has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Well,
+    Failed,
+    /// Something that it reads has failed.
+    Doomed,
+    Cancelled,
+}
+
+/// Where a node ran.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// What its device is called.
+    pub(crate) device: Arc<str>,
+    pub(crate) lane: LaneId,
+}
+
+/// A node that has ended, or is on its way there.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    /// Counted in the order of planning.
+    pub(crate) id: u64,
+    pub(crate) what: Arc<What>,
+    /// Those that were under way when it was planned and that it had to wait for.
+    pub(crate) after: Vec<(u64, Arc<What>)>,
+    /// What a transfer was planned for.
+    pub(crate) of: Option<u64>,
+    /// How many bytes had to be moved for it.
+    pub(crate) brought: usize,
+    pub(crate) planned: Instant,
+    /// None for the host's own threads.
+    pub(crate) place: Option<Place>,
+    /// When it began: by its device's clock; else when it had been handed to its lane and what was ahead of it there had ended, or
+    /// where it was started on the host.
+    pub(crate) started: Instant,
+    /// When it had ended: by its device's clock, or when its end was heard of.
+    pub(crate) ended: Instant,
+    pub(crate) is_by_device_clock: bool,
+    pub(crate) end: End,
+    /// Why it failed.
+    pub(crate) error: OnceLock<Box<str>>,
+}
+
+/// What a submission knows that its node does not.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) commands: Commands,
+    pub(crate) span: Option<Span>,
+}
+
+/// A node that has ended, for those who may only be told when the lock is free.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    traced: Arc<Traced>,
+    span: Option<Span>,
+    error: Option<Error>,
+}
+
+/// Somebody who is told of each node that ends.
+pub(crate) trait Sink: fmt::Debug + Send + Sync {
+    fn ended(&self, traced: &Traced);
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    /// What submissions of this turn have told.
+    told: Vec<(NodeId, Told)>,
+    live: HashMap<NodeId, (Traced, Option<Span>)>,
+    /// When the last that has ended on a lane did.
+    free: HashMap<LaneId, Instant>,
+    next: u64,
+    /// The latest that have ended.
+    kept: VecDeque<Arc<Traced>>,
+    /// For each trace that goes on, how many it wants kept.
+    traces: Vec<usize>,
+    /// Somebody else wants each one, for as long as the runtime is there.
+    is_for_others: bool,
+    nodes: Vec<(NodeId, Recorded)>,
+    edges: Vec<(NodeId, NodeId)>,
+}
+
+impl Tracer {
+    fn new() -> Self {
+        Tracer {
+            told: Vec::new(),
+            live: HashMap::new(),
+            free: HashMap::new(),
+            next: 0,
+            kept: VecDeque::new(),
+            traces: Vec::new(),
+            is_for_others: false,
+            nodes: Vec::new(),
+            edges: Vec::new(),
+        }
+    }
+
+    fn most(&self) -> usize {
+        self.traces.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Those that have ended since a trace began.
+    pub(crate) fn ended_since(&self, first: u64) -> Vec<Arc<Traced>> {
+        self.kept.iter().filter(|traced| traced.id >= first).cloned().collect()
+    }
+
+    /// A submission tells of its group, in the turn that plans it.
+    pub(crate) fn tell(&mut self, node: NodeId, told: Told) {
+        self.told.push((node, told));
+    }
+
+    /// A lane takes it.
+    #[cold]
+    pub(super) fn fed(&mut self, node: NodeId, lane: &LaneShell) {
+        if let Some((traced, _)) = self.live.get_mut(&node) {
+            traced.started = Instant::now();
+            traced.place = Some(Place { device: lane.device.clone(), lane: lane.id });
+        }
+    }
+
+    /// It starts on the host.
+    fn started(&mut self, node: NodeId) {
+        // A node stays on the list of those that start until the lock is free, and other turns may come before.
+        if let Some((traced, _)) =
+            self.live.get_mut(&node).filter(|(traced, _)| traced.started == traced.planned)
+        {
+            traced.started = Instant::now();
+        }
+    }
+
+    fn settled(&mut self, settled: &Settled<Windlass>) -> Option<Ended> {
+        let (mut traced, span) = self.live.remove(&settled.node)?;
+        let times = settled.work.event().and_then(|event| event.times());
+        (traced.started, traced.ended) = times.unwrap_or((traced.started, Instant::now()));
+        traced.is_by_device_clock = times.is_some();
+        if let Some(place) = &traced.place {
+            // A lane runs in order.
+            let free = self.free.entry(place.lane).or_insert(traced.started);
+            if times.is_none() {
+                traced.started = traced.started.max(*free).min(traced.ended);
+            }
+            *free = traced.ended.max(*free);
+        }
+        let (end, error) = match &settled.outcome {
+            Outcome::Done => (End::Well, None),
+            Outcome::Failed(Cause(error)) => (End::Failed, Some(error.clone())),
+            Outcome::Doomed(Cause(error)) => (End::Doomed, Some(error.clone())),
+            // A host accessor is always told so when its program has let go of it before it had its memory.
+            Outcome::Cancelled(_) => (End::Cancelled, None),
+        };
+        traced.end = end;
+        let traced = Arc::new(traced);
+        let most = self.most();
+        if most > 0 {
+            while self.kept.len() >= most {
+                self.kept.pop_front();
+            }
+            self.kept.push_back(traced.clone());
+        }
+        let is_awaited = self.is_for_others || span.is_some() || error.is_some();
+        is_awaited.then_some(Ended { traced, span, error })
+    }
+}
+
+impl State {
+    /// A trace begins that wants this many nodes kept. Returns the first of them that it may have.
+    pub(crate) fn begin_trace(&mut self, most: usize) -> u64 {
+        let tracer = self.trace();
+        tracer.traces.push(most);
+        tracer.next
+    }
+
+    /// From here on everything is followed, whoever ends a trace.
+    pub(crate) fn trace_for_others(&mut self) {
+        self.trace().is_for_others = true;
+    }
+
+    pub(crate) fn trace(&mut self) -> &mut Tracer {
+        self.engine.start_record();
+        self.tracer.get_or_insert_with(|| Box::new(Tracer::new()))
+    }
+
+    /// A trace ends. Returns what is to be dropped where nobody has the lock: spans are a subscriber's.
+    pub(crate) fn end_trace(&mut self, most: usize) -> Option<Box<Tracer>> {
+        let tracer = self.tracer.as_mut()?;
+        if let Some(at) = tracer.traces.iter().position(|other| *other == most) {
+            tracer.traces.swap_remove(at);
+        }
+        let most = tracer.most();
+        let surplus = tracer.kept.len().saturating_sub(most);
+        tracer.kept.drain(..surplus);
+        match tracer.is_for_others || most > 0 {
+            true => None,
+            false => {
+                self.engine.end_record();
+                self.tracer.take()
+            }
+        }
+    }
+
+    /// Takes in what was planned since. Comes before anything in the same turn that starts or settles.
+    #[cold]
+    pub(super) fn trace_planned(&mut self) {
+        let Some(mut tracer) = self.tracer.take() else { return };
+        let (mut nodes, mut edges) = (std::mem::take(&mut tracer.nodes), std::mem::take(&mut tracer.edges));
+        self.engine.take_record(&mut nodes, &mut edges);
+        let planned = Instant::now();
+        // Transfers stand behind what they were planned for.
+        let mut author = None;
+        for (node, recorded) in nodes.drain(..) {
+            let told =
+                tracer.told.iter().position(|(of, _)| *of == node).map(|at| tracer.told.swap_remove(at).1);
+            let Told { commands, span } = told.unwrap_or(Told { commands: Commands::new(), span: None });
+            let what = match recorded {
+                Recorded::Group | Recorded::Guard => self.submitted(node, commands),
+                Recorded::Transfer(step) | Recorded::Swap(step) => self.transferred(&step),
+            };
+            let (id, mut of) = (tracer.next, None);
+            match recorded {
+                Recorded::Group | Recorded::Guard => author = Some(node),
+                Recorded::Swap(_) => {}
+                Recorded::Transfer(step) => {
+                    let author = author.and_then(|author| tracer.live.get_mut(&author));
+                    if let Some((author, _)) = author {
+                        of = Some(author.id);
+                        // Of the two steps of a staged transfer the first counts.
+                        author.brought += if step.step == Step::Upload { 0 } else { step.bytes };
+                    }
+                }
+            }
+            tracer.next += 1;
+            let traced = Traced {
+                id,
+                what: Arc::new(what),
+                after: Vec::new(),
+                of,
+                brought: 0,
+                planned,
+                place: None,
+                started: planned,
+                ended: planned,
+                is_by_device_clock: false,
+                end: End::Well,
+                error: OnceLock::new(),
+            };
+            tracer.live.insert(node, (traced, span));
+        }
+        for (from, to) in edges.drain(..) {
+            let ahead = tracer.live.get(&from).map(|(traced, _)| (traced.id, traced.what.clone()));
+            if let (Some(ahead), Some((behind, _))) = (ahead, tracer.live.get_mut(&to)) {
+                behind.after.push(ahead);
+            }
+        }
+        (tracer.nodes, tracer.edges) = (nodes, edges);
+        self.tracer = Some(tracer);
+    }
+
+    fn submitted(&mut self, node: NodeId, commands: Commands) -> What {
+        match self.engine.work_mut(node) {
+            Some(Work::Group(event)) => {
+                let name = event.cell.note(|note, _| note.name());
+                What { kind: Kind::Group, name, commands, at: Some(event.at) }
+            }
+            Some(Work::Guard(guard)) => {
+                What { kind: Kind::Accessor, name: None, commands, at: Some(guard.at) }
+            }
+            Some(Work::Transfer(_)) | None => What { kind: Kind::Group, name: None, commands, at: None },
+        }
+    }
+
+    fn transferred(&self, step: &Transfer) -> What {
+        let named = |memory: MemoryId| match memory {
+            HEAP => None,
+            _ => self.memories.get(&memory).and_then(super::MemoryShell::device_name),
+        };
+        let upkeep = |does| Kind::Upkeep { bytes: step.bytes, does };
+        let kind = match step.step {
+            Step::Direct => Kind::Copy { bytes: step.bytes, from: named(step.from), to: named(step.to) },
+            Step::Download => Kind::Copy { bytes: step.bytes, from: named(step.from), to: None },
+            Step::Upload => Kind::Copy { bytes: step.bytes, from: None, to: named(step.to) },
+            Step::Clear => upkeep("clear"),
+            Step::Map => upkeep("give to the host"),
+            Step::Unmap => upkeep("take back from the host"),
+        };
+        What { kind, name: None, commands: Commands::new(), at: None }
+    }
+
+    /// What is about to start on the host.
+    #[cold]
+    pub(super) fn trace_started(&mut self, effects: &Effects) {
+        if let Some(tracer) = &mut self.tracer {
+            effects.turn.start.iter().for_each(|node| tracer.started(*node));
+        }
+    }
+
+    /// What has ended.
+    #[cold]
+    pub(super) fn trace_settled(&mut self, effects: &mut Effects) {
+        if let Some(tracer) = &mut self.tracer {
+            effects.traced.extend(effects.turn.settled.iter().filter_map(|settled| tracer.settled(settled)));
+        }
+    }
+}
+
+impl Inner {
+    /// Tells those who may not be told under the lock. Before the wakers: who awaits an event may look for its span.
+    #[cold]
+    pub(super) fn tell_ended(&self, effects: &mut Effects) {
+        for Ended { traced, span, error } in effects.traced.drain(..) {
+            if let Some(error) = error {
+                catch_foreign(|| drop(traced.error.set(error.to_string().into())));
+                catch_foreign(|| drop(error));
+            }
+            for sink in &self.sinks {
+                catch_foreign(|| sink.ended(&traced));
+            }
+            if let Some(span) = span {
+                // Apart: a subscriber that panicked over both in one unwinding would end the process.
+                catch_foreign(|| conclude(&span, &traced));
+                catch_foreign(|| drop(span));
+            }
+        }
+    }
+}
+
+/// A group's span, below the caller's own; none unless somebody listens.
+pub(crate) fn open_span(name: Option<&str>, at: &'static Location<'static>) -> Option<Span> {
+    let span = tracing::debug_span!(
+        target: "windlass::group",
+        "group",
+        otel.name = name,
+        name,
+        at = %at,
+        device = tracing::field::Empty,
+        commands = tracing::field::Empty,
+        waited_for = tracing::field::Empty,
+        bytes_moved = tracing::field::Empty,
+        waited_us = tracing::field::Empty,
+        ran_us = tracing::field::Empty,
+        outcome = tracing::field::Empty,
+        error = tracing::field::Empty,
+    );
+    (!span.is_disabled()).then_some(span)
+}
+
+/// A span says what has become of its group.
+fn conclude(span: &Span, traced: &Traced) {
+    let Traced { what, after, place, brought, end, .. } = traced;
+    if let Some(place) = place {
+        span.record("device", &*place.device);
+    }
+    if !what.commands.is_empty() {
+        span.record("commands", what.commands.join(", "));
+    }
+    if !after.is_empty() {
+        let named: Vec<String> = after.iter().map(|(_, what)| what.to_string()).collect();
+        span.record("waited_for", named.join(", "));
+    }
+    if *brought > 0 {
+        span.record("bytes_moved", *brought as u64);
+    }
+    let micros = |from: Instant, to: Instant| to.saturating_duration_since(from).as_micros() as u64;
+    span.record("waited_us", micros(traced.planned, traced.started));
+    span.record("ran_us", micros(traced.started, traced.ended));
+    span.record("outcome", end.name());
+    if let Some(error) = traced.error.get() {
+        span.record("error", &**error);
+    }
+}
+
+impl End {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            End::Well => "well",
+            End::Failed => "failed",
+            End::Doomed => "not run: what it reads has failed",
+            End::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What it is called, and where it was asked for.
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label())?;
+        match self.at {
+            Some(at) => write!(f, " ({at})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl What {
+    /// What it is called.
+    pub(crate) fn label(&self) -> String {
+        match (&self.kind, &self.name) {
+            (_, Some(name)) => name.to_string(),
+            (Kind::Group, None) if self.commands.is_empty() => "a group".into(),
+            (Kind::Group, None) => self.commands.join(", "),
+            (Kind::Accessor, None) => "a host accessor".into(),
+            (Kind::Copy { bytes, .. }, None) => format!("a copy of {bytes} bytes"),
+            (Kind::Upkeep { bytes, does }, None) => format!("{does}, {bytes} bytes"),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a runtime has done, and when: recorded while a program runs, and shown as a picture, a graph or a file for Perfetto.
+//!
+//! A [`Trace`] records for as long as it is kept. It has every group, host accessor and copy with what it waited for, where it ran
+//! and how it ended:
+//!
+//! ```
+//! use windlass::prelude::*;
+//! # fn main() -> windlass::Result<()> {
+//! let runtime = Runtime::builder().profiling().build();
+//! let queue = Queue::blocking_on(runtime.host()?)?;
+//! let trace = runtime.trace(10_000);
+//! let data = Buffer::from(vec![1_u32; 1000]);
+//! for _ in 0..3 {
+//!     queue.submit(|cg| {
+//!         cg.name("double");
+//!         let data = cg.read_write(&data);
+//!         cg.host_for(1000, data, |item, data| data.set(item.id(0), 2 * data.get(item.id(0))))
+//!     })?;
+//! }
+//! queue.drained().blocking_wait()?;
+//! let timeline = trace.timeline();
+//! assert_eq!(timeline.entries().len(), 3);
+//! assert_eq!(timeline.entries()[0].name.as_deref(), Some("double"));
+//! # let file = std::env::temp_dir().join(format!("windlass-trace-{}.html", std::process::id()));
+//! std::fs::write(&file, timeline.html()).unwrap();
+//! # std::fs::remove_file(&file).unwrap();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A program that was not written for it is traced as well: with `WINDLASS_TRACE=FILE` in its environment each runtime writes what it
+//! does to that file as it happens, for [Perfetto](https://ui.perfetto.dev), `chrome://tracing`, or `windlass trace FILE`. The
+//! file is whole up to the moment at which the program ends, however it ends.
+//!
+//! Groups are also spans of [`tracing`](https://docs.rs/tracing), with the target `windlass::group` and the level `DEBUG`, below the span
+//! in which they were submitted.
+
+mod dot;
+mod entry;
+mod file;
+mod html;
+mod json;
+mod perfetto;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::runtime::Runtime;
+use crate::shell::Inner;
+pub use entry::{Entry, EntryKind, Outcome};
+pub(crate) use file::FileSink;
+
+/// A recording of what a runtime does, from [`Runtime::trace`] on until it is dropped.
+#[derive(Debug)]
+pub struct Trace {
+    inner: Arc<Inner>,
+    most: usize,
+    first: u64,
+    began: Instant,
+}
+
+impl Trace {
+    /// What has ended so far and was submitted since the trace began; the latest, if that is more than the trace keeps.
+    pub fn timeline(&self) -> Timeline {
+        let ended = self.inner.enter_without_native_calls(|state, _| {
+            state.tracer.as_ref().map_or(Vec::new(), |tracer| tracer.ended_since(self.first))
+        });
+        let surplus = ended.len().saturating_sub(self.most);
+        Timeline { entries: ended[surplus..].iter().map(|traced| Entry::new(traced, self.began)).collect() }
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let over = self.inner.enter_without_native_calls(|state, _| state.end_trace(self.most));
+        // The lock is free: spans are a subscriber's.
+        drop(over);
+    }
+}
+
+impl Runtime {
+    /// Records what the runtime does for as long as the trace is kept: the latest `most` groups, accessors and copies that have
+    /// ended, with some hundred bytes each. Times are the device's own on queues that
+    /// [profile](crate::QueueBuilder::profiling), and what the host saw on others. See [the module](crate::trace) for an example.
+    pub fn trace(&self, most: usize) -> Trace {
+        let (inner, most) = (self.inner().clone(), most.max(1));
+        let began = Instant::now();
+        let first = inner.enter_without_native_calls(|state, _| state.begin_trace(most));
+        Trace { inner, most, first, began }
+    }
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    entries: Vec<Entry>,
+}
+
+impl Timeline {
+    /// All of it, in the order in which it ended.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// In the format of Chrome's traces, which [Perfetto](https://ui.perfetto.dev) opens.
+    ///
+    /// ```
+    /// # let trace = windlass::Runtime::new().trace(10);
+    /// assert!(trace.timeline().perfetto().starts_with('['));
+    /// ```
+    pub fn perfetto(&self) -> String {
+        let mut text = String::from("[");
+        let mut rows = perfetto::Rows::default();
+        self.entries.iter().for_each(|entry| rows.write(entry, &mut text));
+        text.push_str("\n]\n");
+        text
+    }
+
+    /// A page that shows it, with everything that it needs inside.
+    ///
+    /// ```
+    /// # let trace = windlass::Runtime::new().trace(10);
+    /// assert!(trace.timeline().html().contains("</html>"));
+    /// ```
+    pub fn html(&self) -> String {
+        html::page(&self.entries)
+    }
+
+    /// Who came after whom, as a graph in the language of Graphviz.
+    ///
+    /// ```
+    /// # let trace = windlass::Runtime::new().trace(10);
+    /// assert!(trace.timeline().dot().starts_with("digraph"));
+    /// ```
+    pub fn dot(&self) -> String {
+        dot::graph(&self.entries)
+    }
+}

@@ -1,0 +1,164 @@
+//! One line of a trace.
+
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+use crate::shell::tracer::{End, Kind, Traced};
+
+/// A group, a host accessor or a copy that has ended. All times are since the trace began.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Counted in the order of submission.
+    pub id: u64,
+    /// What it is.
+    pub kind: EntryKind,
+    /// What the program called it, by [`CommandGroup::name`](crate::CommandGroup::name).
+    pub name: Option<String>,
+    /// A group's commands: kernels by their names.
+    pub commands: Vec<String>,
+    /// Where it was submitted or asked for.
+    pub at: Option<&'static Location<'static>>,
+    /// What was under way when it was submitted and had to come before it.
+    pub after: Vec<u64>,
+    /// Of a copy, what it was made for.
+    pub copy_for: Option<u64>,
+    /// How many bytes had to be moved before it could run.
+    pub bytes_moved: usize,
+    /// Where it ran; nothing for the host's own threads.
+    pub device: Option<String>,
+    /// On which lane of that.
+    pub lane: Option<u32>,
+    /// When it was submitted.
+    pub submitted: Duration,
+    /// When it began.
+    pub started: Duration,
+    /// When it had ended; for a host accessor, when its guard was dropped.
+    pub ended: Duration,
+    /// Whether its device has said when it began and ended. Otherwise it began when it had been handed over and what was ahead of it
+    /// on its lane had ended, and ended when the host heard of it.
+    pub is_by_device_clock: bool,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// What an [`Entry`] is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A submitted group.
+    Group,
+    /// A host accessor, from its request to the end of its guard.
+    HostAccessor,
+    /// A copy that a group or an accessor needed.
+    Copy {
+        /// How much.
+        bytes: usize,
+        /// Out of the memory of this device; of the host if there is none.
+        from: Option<String>,
+        /// Into the memory of this device; of the host if there is none.
+        to: Option<String>,
+    },
+    /// Memory is cleared, or handed to the host or back.
+    Upkeep {
+        /// How much.
+        bytes: usize,
+        /// What is done.
+        does: &'static str,
+    },
+}
+
+/// How an [`Entry`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// As it should.
+    Done,
+    /// It failed itself.
+    Failed,
+    /// It did not run, or does not count, since something that it reads has failed.
+    DependencyFailed,
+    /// Nobody wanted it any more.
+    Cancelled,
+}
+
+impl Outcome {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Outcome::Done => "done",
+            Outcome::Failed => "failed",
+            Outcome::DependencyFailed => "dependency failed",
+            Outcome::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(traced: &Traced, began: Instant) -> Self {
+        let since = |moment: Instant| moment.saturating_duration_since(began);
+        let what = &traced.what;
+        Entry {
+            id: traced.id,
+            kind: match what.kind.clone() {
+                Kind::Group => EntryKind::Group,
+                Kind::Accessor => EntryKind::HostAccessor,
+                Kind::Copy { bytes, from, to } => EntryKind::Copy { bytes, from, to },
+                Kind::Upkeep { bytes, does } => EntryKind::Upkeep { bytes, does },
+            },
+            name: what.name.as_deref().map(Into::into),
+            commands: what.commands.iter().map(|command| command.to_string()).collect(),
+            at: what.at,
+            after: traced.after.iter().map(|(id, _)| *id).collect(),
+            copy_for: traced.of,
+            bytes_moved: traced.brought,
+            device: traced.place.as_ref().map(|place| place.device.to_string()),
+            lane: traced.place.as_ref().map(|place| place.lane.0),
+            submitted: since(traced.planned),
+            started: since(traced.started),
+            ended: since(traced.ended),
+            is_by_device_clock: traced.is_by_device_clock,
+            outcome: match traced.end {
+                End::Well => Outcome::Done,
+                End::Failed => Outcome::Failed,
+                End::Doomed => Outcome::DependencyFailed,
+                End::Cancelled => Outcome::Cancelled,
+            },
+            error: traced.error.get().map(|error| error.to_string()),
+        }
+    }
+
+    /// What it is called: by the program, else by what it does.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// let trace = runtime.trace(10);
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&Buffer::<u32>::new(9)), 1))?.blocking_wait()?;
+    /// assert_eq!(trace.timeline().entries()[0].label(), "fill");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(&self) -> String {
+        match (&self.name, &self.kind) {
+            (Some(name), _) => name.clone(),
+            (None, EntryKind::Group) if self.commands.is_empty() => "group".into(),
+            (None, EntryKind::Group) => self.commands.join(", "),
+            (None, EntryKind::HostAccessor) => "host accessor".into(),
+            (None, EntryKind::Copy { bytes, .. }) => format!("copy {bytes} B"),
+            (None, EntryKind::Upkeep { bytes, does }) => format!("{does} {bytes} B"),
+        }
+    }
+
+    /// What it ran on.
+    pub(super) fn place(&self) -> String {
+        match (&self.device, &self.kind) {
+            (Some(device), _) => device.clone(),
+            (None, EntryKind::HostAccessor) => "host accessors".into(),
+            (None, _) => "host tasks and copies".into(),
+        }
+    }
+}
