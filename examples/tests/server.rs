@@ -92,7 +92,10 @@ fn the_server_answers_everybody() {
     assert!(server.text("/devices").contains("* host"), "{}", server.text("/devices"));
     let metrics = server.text("/metrics");
     assert!(metrics.contains("windlass_batch_items_total{batch=\"softened\"} 640\n"), "{metrics}");
+    assert!(metrics.contains("windlass_group_seconds_count{device="), "{metrics}");
     assert!(server.text("/").contains("<title>"));
+    // Nothing is recorded in no time, and the page says so.
+    assert!(server.text("/trace/0").contains("const entries = [\n];"));
 }
 
 #[test]

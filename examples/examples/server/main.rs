@@ -1,19 +1,18 @@
 //! Computing inside an async service: small requests share launches, large ones run one by one, and nothing blocks a thread.
 //!
 //! `curl --data-binary @floats http://127.0.0.1:8080/soften` maps little-endian `f32`s to between -1 and 1; `/grayscale` takes RGBA bytes. `/` is a page to
-//! try it by hand, `/metrics`, `/devices` and `/healthz` are for those who look after it. `PORT` is where it listens; 0 is
-//! any free port. It ends on SIGTERM and Ctrl-C when everything that was accepted has been answered.
-
-mod report;
+//! try it by hand, `/metrics`, `/devices` and `/healthz` are for those who look after it, and `/trace/2` shows what its devices have done
+//! in the next two seconds. `PORT` is where it listens; 0 is any free port. It ends on SIGTERM and Ctrl-C when everything that was accepted has been answered.
 
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use windlass::batch::Batch;
 use windlass::prelude::*;
 
@@ -46,6 +45,7 @@ fn grayscale(rgba: &[u32], gray: &mut [u32]) {
 struct App {
     queue: Queue,
     softened: Batch<f32, f32>,
+    metrics: PrometheusHandle,
 }
 
 /// Requests that come at the same time share a launch. Who hangs up leaves the batch; who cannot be answered in time is told so at once.
@@ -72,12 +72,26 @@ async fn gray(State(app): State<App>, body: Bytes) -> Result<impl IntoResponse, 
 }
 
 async fn devices(State(app): State<App>) -> Result<String, Refusal> {
-    Ok(report::devices(&app.queue).await?)
+    let mut text = String::new();
+    for device in app.queue.runtime().devices().await? {
+        let mark = if device == *app.queue.device() { "*" } else { " " };
+        text += &format!("{mark} {device}\n");
+    }
+    Ok(text)
 }
 
 async fn metrics(State(app): State<App>) -> impl IntoResponse {
-    let text = report::metrics(&app.queue, &[("softened", app.softened.stats())]);
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
+    app.queue.runtime().publish_metrics();
+    app.softened.publish_metrics();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics.render())
+}
+
+/// What the devices do from now on, for a moment, as a page.
+async fn trace(State(app): State<App>, seconds: Option<Path<u64>>) -> Html<String> {
+    let seconds = seconds.map_or(1, |Path(seconds)| seconds.min(30));
+    let trace = app.queue.runtime().trace(20_000);
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    Html(trace.timeline().html())
 }
 
 /// What went wrong, for the client: its own fault, the load's, or ours.
@@ -125,7 +139,9 @@ async fn told_to_end() {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let queue = Queue::builder().max_in_flight(256).build().await?;
+    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let runtime = Runtime::builder().profiling().measured().build();
+    let queue = Queue::builder().runtime(&runtime).max_in_flight(256).build().await?;
     let softened = Batch::<f32, f32>::builder(&queue).name("softened").build(|cg, batch| {
         cg.parallel_for(batch.output().len(), softened(cg.read(batch.input()), cg.overwrite(batch.output())))
     });
@@ -137,9 +153,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/grayscale", post(gray))
         .route("/healthz", get(|| async { "well\n" }))
         .route("/devices", get(devices))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(self::metrics))
+        .route("/trace", get(trace))
+        .route("/trace/{seconds}", get(trace))
         .layer(DefaultBodyLimit::max(64 << 20))
-        .with_state(App { queue: queue.clone(), softened });
+        .with_state(App { queue: queue.clone(), softened, metrics });
     let port = std::env::var("PORT").unwrap_or_else(|_| "8080".into());
     let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     println!("on {}: http://{}", queue.device(), listener.local_addr()?);

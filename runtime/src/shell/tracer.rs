@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -112,7 +112,7 @@ pub(crate) struct Ended {
 }
 
 /// Somebody who is told of each node that ends.
-pub(crate) trait Sink: fmt::Debug + Send + Sync {
+pub(crate) trait Sink: fmt::Debug + Send + Sync + RefUnwindSafe {
     fn ended(&self, traced: &Traced);
 }
 
