@@ -95,7 +95,7 @@ fn the_server_answers_everybody() {
     assert!(metrics.contains("windlass_group_seconds_count{device="), "{metrics}");
     assert!(server.text("/").contains("<title>"));
     // Nothing is recorded in no time, and the page says so.
-    assert!(server.text("/trace/0").contains("const entries = [\n];"));
+    assert!(server.text("/trace/0").contains("const entries = [\n\n];"));
 }
 
 #[test]

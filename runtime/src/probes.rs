@@ -69,7 +69,12 @@ pub(crate) fn probe(device: &DeviceData, backend: &Arc<dyn Backend>) {
 
 /// Runs the probes, in a runtime of their own: nobody's numbers, and nobody's lanes, have to do with them.
 fn faults(device: &DeviceData, backend: &Arc<dyn Backend>) -> Result<Vec<Fault>> {
-    let runtime = Runtime::builder().only_given_backends().shared_backend(backend.clone()).unprobed().build();
+    let runtime = Runtime::builder()
+        .only_given_backends()
+        .shared_backend(backend.clone())
+        .unprobed()
+        .untraced()
+        .build();
     let (_, devices) = runtime.devices_of_backend(device.backend.as_str())?;
     let Some(device) = devices.into_iter().find(|other| other.info().key == device.info.key) else {
         return Ok(Vec::new());

@@ -90,6 +90,13 @@ impl Runtime {
     }
 }
 
+/// A page around entries in the form that the page reads: for the command `windlass`, which has them from a file.
+#[doc(hidden)]
+pub fn page_of(entries: &str) -> String {
+    // It occurs in strings only.
+    html::around(&entries.replace('<', "\\u003c"))
+}
+
 /// What was recorded.
 #[derive(Clone, Debug)]
 pub struct Timeline {

@@ -35,6 +35,7 @@ pub struct RuntimeBuilder {
     stall_after: Option<Duration>,
     deadlocks: DeadlockPolicy,
     unprobed: bool,
+    untraced: bool,
     profiles: bool,
     #[cfg(feature = "metrics")]
     pub(crate) is_measured: bool,
@@ -66,6 +67,12 @@ impl RuntimeBuilder {
     /// The same for a backend that another runtime has, too.
     pub(crate) fn shared_backend(mut self, backend: Arc<dyn Backend>) -> Self {
         self.backends.push(backend);
+        self
+    }
+
+    /// Whatever the environment says: what the runtime does is none of the program's business.
+    pub(crate) fn untraced(mut self) -> Self {
+        self.untraced = true;
         self
     }
 
@@ -246,7 +253,7 @@ impl RuntimeBuilder {
         }
         let watch = Watch::new(self.stall_after.unwrap_or(STALL_AFTER), self.deadlocks);
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-        let file = FileSink::of_environment();
+        let file = if self.untraced { None } else { FileSink::of_environment() };
         let profiles = self.profiles || file.is_some();
         sinks.extend(file.map(|file| Box::new(file) as Box<dyn Sink>));
         #[cfg(feature = "metrics")]

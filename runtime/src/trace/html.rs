@@ -12,14 +12,16 @@ const PAGE: &str = include_str!("page.html");
 const PLACE: &str = "/*ENTRIES*/";
 
 pub(super) fn page(entries: &[Entry]) -> String {
-    let (before, behind) = PAGE.split_once(PLACE).unwrap_or((PAGE, ""));
-    let mut text = String::from(before);
+    let mut text = String::new();
     for (at, entry) in entries.iter().enumerate() {
-        text.push_str(if at == 0 { "\n" } else { ",\n" });
+        text.push_str(if at == 0 { "" } else { ",\n" });
         write(entry, &mut text);
     }
-    text.push_str(behind);
-    text
+    around(&text)
+}
+
+pub(super) fn around(entries: &str) -> String {
+    PAGE.replacen(PLACE, &format!("\n{entries}"), 1)
 }
 
 fn write(entry: &Entry, text: &mut String) {
