@@ -43,6 +43,8 @@ mod call;
 mod flight;
 mod keeper;
 mod payload;
+#[cfg(feature = "tower")]
+mod service;
 mod slot;
 mod state;
 
