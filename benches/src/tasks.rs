@@ -38,6 +38,21 @@ pub(crate) fn rows(table: &mut Table, scale: usize) {
         table.cost(&format!("host: {n} groups on {n} buffers"), ours, None, "≤ 700 ns, flat");
     }
     outstanding(table, &queue);
+    traced(table, scale);
+}
+
+/// What it costs to be watched, beside the same work when nobody does.
+fn traced(table: &mut Table, scale: usize) {
+    let runtime = Runtime::new();
+    let queue = Queue::blocking_on(runtime.host().expect("the host is there")).expect("the host opens");
+    let watched = || {
+        let trace = runtime.trace(1 << 16);
+        let each = accessor_chain(&queue, N);
+        drop(trace);
+        each
+    };
+    let (ours, base) = alternate(scale.max(3), watched, || accessor_chain(&queue, N));
+    table.cost("host: accessor chain, traced", ours, Some(base), "(base: the same, not traced)");
 }
 
 /// Nanoseconds per call.

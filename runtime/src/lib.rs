@@ -42,6 +42,9 @@ mod error;
 mod event;
 mod explain;
 mod group;
+// Its texts name what only a build with these has, and are for rustdoc alone.
+#[cfg(all(doc, feature = "bytes", feature = "metrics"))]
+pub mod guide;
 mod host_access;
 mod host_index;
 mod host_task;
