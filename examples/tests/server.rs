@@ -108,6 +108,46 @@ fn a_picture_loses_its_colours() {
     assert!(answer.body[8..11].iter().all(|&gray| gray.abs_diff(luma) <= 1) && answer.body[11] == 7);
 }
 
+/// More than anybody keeps in memory, read while it is written.
+#[test]
+fn a_stream_is_answered_as_it_comes() {
+    let server = Server::start();
+    let mut stream = TcpStream::connect(&server.address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time that is not zero");
+    let (piece, pieces) = ([200, 100, 50, 7].repeat(1 << 14), 400);
+    let mut writer = stream.try_clone().expect("a second handle");
+    let write = std::thread::spawn(move || {
+        let head = "POST /grayscale/stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length";
+        write!(writer, "{head}: {}\r\n\r\n", piece.len() * pieces).expect("it reads");
+        (0..pieces).for_each(|_| writer.write_all(&piece).expect("it reads"));
+    });
+    let mut reader = BufReader::new(&mut stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("it answers");
+    assert!(line.contains(" 200 "), "{line}");
+    while line != "\r\n" {
+        line.clear();
+        reader.read_line(&mut line).expect("a head");
+    }
+    // Chunks, each behind its length.
+    let (mut pixels, luma) = (0, (0.2126 * 200.0 + 0.7152 * 100.0 + 0.0722 * 50.0) as u8);
+    loop {
+        line.clear();
+        reader.read_line(&mut line).expect("a length");
+        let length = usize::from_str_radix(line.trim(), 16).expect("a length");
+        let mut chunk = vec![0; length + 2];
+        reader.read_exact(&mut chunk).expect("a chunk");
+        if length == 0 {
+            break;
+        }
+        pixels += length / 4;
+        let mut each = chunk[..length].chunks(4);
+        assert!(length % 4 == 0 && each.all(|pixel| pixel[0].abs_diff(luma) <= 1 && pixel[3] == 7));
+    }
+    write.join().expect("it wrote");
+    assert_eq!(pixels, pieces << 14);
+}
+
 #[test]
 fn a_bad_request_is_told_why() {
     let server = Server::start();

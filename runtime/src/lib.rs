@@ -59,6 +59,8 @@ mod recording;
 mod runtime;
 mod scope;
 mod shell;
+#[cfg(feature = "bytes")]
+pub mod stream;
 mod together;
 pub mod trace;
 

@@ -48,8 +48,7 @@ fn program(queue: &Queue) {
 
 /// Everything that was submitted, and who waited for whom.
 ///
-/// Seen to fail with the edges of read sets left out, with transfers noted ahead of what they are for, and with what ends in the turn
-/// that plans it not taken in before.
+/// Seen to fail where what ended in the turn that planned it was not taken in before.
 #[test]
 fn a_timeline_says_who_ran_when_and_after_whom() {
     let runtime = Runtime::builder().profiling().build();
@@ -76,6 +75,8 @@ fn a_timeline_says_who_ran_when_and_after_whom() {
 }
 
 /// A writer comes after all that read, and a copy between memories is told with what it was for.
+///
+/// Seen to fail with the edges behind readers left out of the record, and with copies that nobody was told for.
 #[test]
 fn readers_and_copies_are_in_a_timeline() {
     let runtime = Runtime::new();

@@ -1,13 +1,14 @@
 //! Computing inside an async service: small requests share launches, large ones run one by one, and nothing blocks a thread.
 //!
-//! `curl --data-binary @floats http://127.0.0.1:8080/soften` maps little-endian `f32`s to between -1 and 1; `/grayscale` takes RGBA bytes. `/` is a page to
+//! `curl --data-binary @floats http://127.0.0.1:8080/soften` maps little-endian `f32`s to between -1 and 1; `/grayscale` takes RGBA bytes, and
+//! `/grayscale/stream` any number of them, which it answers as they come. `/` is a page to
 //! try it by hand, `/metrics`, `/devices` and `/healthz` are for those who look after it, and `/trace/2` shows what its devices have done
 //! in the next two seconds. `PORT` is where it listens; 0 is any free port. It ends on SIGTERM and Ctrl-C when everything that was accepted has been answered.
 
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -15,6 +16,7 @@ use axum::routing::{get, post};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use windlass::batch::Batch;
 use windlass::prelude::*;
+use windlass::stream::Pipe;
 
 /// How long an answer is of use to who asked for it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -45,6 +47,7 @@ fn grayscale(rgba: &[u32], gray: &mut [u32]) {
 struct App {
     queue: Queue,
     softened: Batch<f32, f32>,
+    gray: Pipe<u32, u32>,
     metrics: PrometheusHandle,
 }
 
@@ -69,6 +72,11 @@ async fn gray(State(app): State<App>, body: Bytes) -> Result<impl IntoResponse, 
         gray.into_bytes().await
     };
     Ok(tokio::time::timeout(PATIENCE, answer).await.map_err(windlass::Error::from)??)
+}
+
+/// A picture of any size: its first rows are on their way back while its last are on their way here, and little of it is in memory.
+async fn stream_gray(State(app): State<App>, body: Body) -> Body {
+    Body::from_stream(app.gray.run(body.into_data_stream()))
 }
 
 async fn devices(State(app): State<App>) -> Result<String, Refusal> {
@@ -145,19 +153,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let softened = Batch::<f32, f32>::builder(&queue).name("softened").build(|cg, batch| {
         cg.parallel_for(batch.output().len(), softened(cg.read(batch.input()), cg.overwrite(batch.output())))
     });
+    let gray = Pipe::<u32, u32>::builder(&queue).build(|cg, part| {
+        cg.parallel_for(part.output().len(), grayscale(cg.read(part.input()), cg.overwrite(part.output())))
+    });
     // After the drivers: some install handlers of their own when they are loaded.
     let end = told_to_end();
     let app = Router::new()
         .route("/", get(|| async { Html(include_str!("page.html")) }))
         .route("/soften", post(soften))
         .route("/grayscale", post(gray))
+        .route("/grayscale/stream", post(stream_gray))
         .route("/healthz", get(|| async { "well\n" }))
         .route("/devices", get(devices))
         .route("/metrics", get(self::metrics))
         .route("/trace", get(trace))
         .route("/trace/{seconds}", get(trace))
         .layer(DefaultBodyLimit::max(64 << 20))
-        .with_state(App { queue: queue.clone(), softened, metrics });
+        .with_state(App { queue: queue.clone(), softened, gray, metrics });
     let port = std::env::var("PORT").unwrap_or_else(|_| "8080".into());
     let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     println!("on {}: http://{}", queue.device(), listener.local_addr()?);
