@@ -142,7 +142,7 @@ fn a_stream_is_answered_as_it_comes() {
         }
         pixels += length / 4;
         let mut each = chunk[..length].chunks(4);
-        assert!(length % 4 == 0 && each.all(|pixel| pixel[0].abs_diff(luma) <= 1 && pixel[3] == 7));
+        assert!(length.is_multiple_of(4) && each.all(|pixel| pixel[0].abs_diff(luma) <= 1 && pixel[3] == 7));
     }
     write.join().expect("it wrote");
     assert_eq!(pixels, pieces << 14);

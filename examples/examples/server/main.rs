@@ -161,7 +161,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let app = Router::new()
         .route("/", get(|| async { Html(include_str!("page.html")) }))
         .route("/soften", post(soften))
-        .route("/grayscale", post(gray))
+        .route("/grayscale", post(self::gray))
         .route("/grayscale/stream", post(stream_gray))
         .route("/healthz", get(|| async { "well\n" }))
         .route("/devices", get(devices))
