@@ -112,6 +112,16 @@ fn pictures() {
 }
 
 #[test]
+fn video() {
+    assert!(run(example("video"), &[]).contains("120 frames on"));
+}
+
+#[test]
+fn video_without_drivers() {
+    assert!(run(example("video"), NO_DRIVERS).contains("120 frames on"));
+}
+
+#[test]
 fn memory_without_drivers() {
     assert!(run(example("memory"), NO_DRIVERS).contains("is the host's own"));
 }

@@ -6,23 +6,44 @@
 //! ```
 //! use windlass::prelude::*;
 //!
+//! // Written once, for every device.
+//! #[windlass::kernel]
+//! fn saxpy(a: f32, x: &[f32], y: &mut [f32]) {
+//!     let i = global_id(0);
+//!     if i < y.len() {
+//!         y[i] = a * x[i] + y[i];
+//!     }
+//! }
+//!
 //! # async fn f() -> windlass::Result<()> {
-//! let queue = Queue::on(Device::host()).await?;
+//! let queue = Queue::new().await?;
 //! let x = Buffer::from(vec![1.0_f32; 1 << 10]);
 //! let y = Buffer::from(vec![2.0_f32; 1 << 10]);
 //! queue
-//!     .submit(|cg| {
-//!         let args = (cg.read(&x), cg.read_write(&y));
-//!         cg.host_for(1 << 10, args, |item, (x, y)| {
-//!             let i = item.id(0);
-//!             y.set(i, 3.0 * x.get(i) + y.get(i))
-//!         })
-//!     })?
+//!     .submit(|cg| cg.parallel_for(1 << 10, saxpy(3.0, cg.read(&x), cg.read_write(&y))))?
 //!     .await?;
 //! assert!(y.host_read().await?.iter().all(|&v| v == 5.0));
 //! # Ok(()) }
 //! # futures::executor::block_on(f()).unwrap();
 //! ```
+//!
+//! **The guide** goes through it page by page: `windlass::guide` in a build with all features, as on docs.rs, and `docs/guide/` in the repository.
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `host` (default) | this process's own threads as a device |
+//! | `opencl`, `wgpu` | OpenCL, and Vulkan through wgpu; their drivers are loaded when the program runs |
+//! | `bytes` | buffers of `bytes::Bytes` and back; `windlass::stream` |
+//! | `image` | pictures of the crate `image` in and out |
+//! | `metrics` | counts and times for the facade `metrics` |
+//! | `tower` | a [`Batch`](batch::Batch) is a service of `tower` |
+//!
+//! | environment | what it does |
+//! |---|---|
+//! | `WINDLASS_DEVICE` | chooses a backend (`host`, `opencl`, `wgpu`) or one of its devices by number (`opencl:1`); no other driver is loaded |
+//! | `WINDLASS_TRACE` | names a file to which each runtime writes what it does; see [`trace`] |
+//! | `WINDLASS_DUMP` | names a folder for kernels' texts as devices get them |
+//! | `WINDLASS_CACHE` | names a folder in which compiled kernels are kept for the next process |
 //!
 //! Events work under any executor. Host tasks and outside futures run on the tokio runtime that is current where they
 //! are submitted, else on an executor of Windlass's own.

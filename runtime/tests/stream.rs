@@ -116,7 +116,7 @@ async fn a_slow_reader_slows_the_writer_down() {
 
 /// What has come is sent on where nothing more does, and waits for nothing.
 ///
-/// Seen to fail where only whole parts were sent on.
+/// Seen to wait for ever where only whole parts were sent on.
 #[tokio::test]
 async fn a_slow_writer_has_answers_at_once() {
     let (mut send, receive) = mpsc::channel::<Piece>(1);
