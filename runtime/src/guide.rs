@@ -1,7 +1,7 @@
 //! The guide: how programs are written with Windlass, page by page. Each page's code is run as a test.
 //!
-//! New here? [A first program](first_program), then [order](ordering) and [failure](failure). A service wants
-//! [cancellation and back-pressure](cancellation), [batching](batching), [observability](observability) and [production](production).
+//! New here? [A first program](first_program), then [order](ordering) and [failure]. A service wants
+//! [cancellation and back-pressure](cancellation), [batching], [observability] and [production].
 
 macro_rules! pages {
     ($($name:ident $file:literal,)*) => {$(

@@ -96,7 +96,7 @@ impl QueueBuilder {
     }
 
     /// How the queue's work stands to that of other queues on the device. One without
-    /// [`Aspect::Priorities`](crate::Aspect::Priorities) takes normal priority only: anything else is an error.
+    /// [`Aspect::Priorities`] takes normal priority only: anything else is an error.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -110,7 +110,7 @@ impl QueueBuilder {
     }
 
     /// Notes when groups start and end on the device, for [`Event::profile`](crate::Event::profile). A device without
-    /// [`Aspect::Profiling`](crate::Aspect::Profiling) is an error.
+    /// [`Aspect::Profiling`] is an error.
     ///
     /// ```
     /// use windlass::prelude::*;
