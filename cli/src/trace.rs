@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,16 +21,10 @@ struct Sum {
 }
 
 pub(crate) fn show(args: &TraceArgs) -> Verdict {
-    let (file, went_well) = match &args.file {
-        Some(file) => (file.clone(), true),
+    let (events, went_well) = match &args.file {
+        Some(file) => (read(file)?, true),
         None => run(&args.program)?,
     };
-    let events = read(&file);
-    if args.file.is_none() {
-        // It was ours, and what it was for has been read or could not be.
-        let _ = fs::remove_file(&file);
-    }
-    let events = events?;
     let slices: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
     if let Some(page) = &args.output {
         let entries = entries(&events, &slices);
@@ -45,22 +40,72 @@ pub(crate) fn show(args: &TraceArgs) -> Verdict {
     Ok(went_well)
 }
 
-/// Runs a program that writes what it does to a file.
-fn run(program: &[String]) -> Result<(PathBuf, bool), Failure> {
-    let file = std::env::temp_dir().join(format!("windlass-trace-{}.json", std::process::id()));
+/// Runs a program, and reads what it and those that it starts have written.
+fn run(program: &[String]) -> Result<(Vec<Value>, bool), Failure> {
+    let folder = std::env::temp_dir().join(format!("windlass-trace-{}", std::process::id()));
+    // Not one that is there: it might be somebody else's.
+    fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let read = watched(program, &folder);
+    let _ = fs::remove_dir_all(&folder);
+    read
+}
+
+fn watched(program: &[String], folder: &Path) -> Result<(Vec<Value>, bool), Failure> {
     let [name, arguments @ ..] = program else { return Err("there is no program to run".into()) };
+    // Ctrl-C ends the program, and not who waits for it: what a service has done is shown when it ends.
+    ctrlc::set_handler(|| ())?;
     let status = Command::new(name)
         .args(arguments)
-        .env("WINDLASS_TRACE", &file)
+        .env("WINDLASS_TRACE", folder.join("%p.json"))
         .status()
         .map_err(|error| format!("{name}: {error}"))?;
     if !status.success() {
         eprintln!("windlass: {name} ended with {status}");
     }
-    match file.exists() {
-        true => Ok((file, status.success())),
-        false => Err(format!("{name} has made no runtime of Windlass, so there is nothing to show").into()),
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|file| Ok(file?.path())).collect::<io::Result<_>>()?;
+    files.sort();
+    if files.is_empty() {
+        return Err(format!("{name} has made no runtime of Windlass, so there is nothing to show").into());
     }
+    Ok((together(files.iter().map(|file| read(file)).collect::<Result<_, _>>()?), status.success()))
+}
+
+/// The events of several runtimes, by one clock, each runtime with numbers of its own.
+fn together(traces: Vec<Vec<Value>>) -> Vec<Value> {
+    let began = |events: &[Value]| {
+        let first = events.iter().find(|event| event["name"] == "windlass_began");
+        first.map_or(0.0, |event| number(&event["args"], "unix_us"))
+    };
+    let earliest = traces.iter().map(|events| began(events)).fold(f64::INFINITY, f64::min);
+    let several = traces.len() > 1;
+    let each = traces.into_iter().zip(0_u64..).flat_map(|(mut events, at)| {
+        let later = began(&events) - earliest;
+        // More than a runtime has devices, and more than it has groups: numbers up to 2^53 are whole in JSON.
+        let (rows, ids) = (at * 1000, at << 40);
+        let shift = |of: &mut Value, by: u64| {
+            if let Some(number) = of.as_u64() {
+                *of = json!(number + by);
+            }
+        };
+        for event in &mut events {
+            if event["ts"].is_number() {
+                event["ts"] = json!(number(event, "ts") + later);
+            }
+            if event["name"] == "process_name" && several {
+                let name = event["args"]["name"].as_str().unwrap_or_default();
+                event["args"]["name"] = json!(format!("{name}, runtime {}", at + 1));
+            }
+            shift(&mut event["pid"], rows);
+            shift(&mut event["args"]["id"], ids);
+            shift(&mut event["args"]["copy_for"], ids);
+            for id in event["args"]["after"].as_array_mut().into_iter().flatten() {
+                shift(id, ids);
+            }
+        }
+        events
+    });
+    each.collect()
 }
 
 /// The events of a file, whose program may have ended in the middle.

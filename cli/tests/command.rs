@@ -56,7 +56,7 @@ fn each_measure_gives_a_figure() {
     assert_eq!(figures.len(), 5);
     let is_there = |figure: &Value| figure.as_f64().is_some_and(|figure| figure > 0.0);
     // The host reads its own memory where it is.
-    let is_moved = |name: &str| name != "data from the device (GB/s)";
+    let is_moved = |name: &str| !name.starts_with("data ");
     assert!(figures.iter().all(|(name, figure)| is_there(figure) == is_moved(name)), "{figures:?}");
 }
 
@@ -93,6 +93,19 @@ fn a_program_is_traced() {
     let other = windlass(&["trace", "--", "true"]);
     assert!(String::from_utf8_lossy(&other.stderr).contains("no runtime of Windlass"));
     std::fs::remove_dir_all(folder).expect("it is ours");
+}
+
+/// All runtimes of all processes are in one picture: here a program that has two of them started by a shell.
+#[cfg(unix)]
+#[test]
+fn processes_are_shown_together() {
+    let program = env!("CARGO_BIN_EXE_windlass");
+    let both = format!("{program} doctor && {program} doctor");
+    let summed = out(&windlass(&["trace", "--json", "--", "sh", "-c", &both]));
+    let table = summed.lines().last().expect("a last line");
+    let table: Value = serde_json::from_str(table).expect("JSON");
+    let steps = table.as_array().expect("a list").iter().find(|sum| sum["what"] == "step").expect("steps");
+    assert_eq!(steps["times"], 2 * 201);
 }
 
 /// A file of a program that was stopped is read as far as it goes; what is no trace is said to be none.

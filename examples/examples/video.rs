@@ -79,7 +79,8 @@ async fn main() -> windlass::Result<()> {
     let (mut shown, mut count, mut trail) = (Vec::new(), 0, vec![0.0; WIDTH * HEIGHT]);
     while let Some(bytes) = frames.next().await {
         let bytes = bytes?;
-        let frame: Vec<f32> = bytes.chunks(4).map(|b| f32::from_ne_bytes(b.try_into().expect("four"))).collect();
+        let frame: Vec<f32> =
+            bytes.chunks(4).map(|b| f32::from_ne_bytes(b.try_into().expect("four"))).collect();
         expected(count, &mut trail);
         assert!(frame.iter().zip(&trail).all(|(a, b)| (a - b).abs() < 1e-5), "frame {count} is wrong");
         if count % 30 == 29 {
@@ -92,7 +93,8 @@ async fn main() -> windlass::Result<()> {
     println!("{count} frames on {}, {rate:.0} a second, made and checked", queue.device());
 
     let file = std::env::temp_dir().join("windlass-video.png");
-    let sheet = image::GrayImage::from_raw(WIDTH as u32, (HEIGHT * shown.len() / (WIDTH * HEIGHT)) as u32, shown);
+    let sheet =
+        image::GrayImage::from_raw(WIDTH as u32, (HEIGHT * shown.len() / (WIDTH * HEIGHT)) as u32, shown);
     sheet.expect("whole frames").save(&file).map_err(windlass::Error::other)?;
     println!("every thirtieth is in {}", file.display());
     Ok(())

@@ -9,7 +9,7 @@ use crate::shell::tracer::{Kind, Sink, Traced};
 
 impl Runtime {
     /// Hands what [`Runtime::stats`] counts to the program's recorder of [`metrics`](https://docs.rs/metrics), as `windlass_…`: for whoever is
-    /// about to be asked for them, as a handler of `/metrics` is.
+    /// about to be asked for them, as a handler of `/metrics` is. Names are the process's: of several runtimes publish one.
     ///
     /// ```
     /// let runtime = windlass::Runtime::new();
@@ -87,16 +87,16 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
 
 impl RuntimeBuilder {
     /// Tells the program's recorder of [`metrics`](https://docs.rs/metrics) of each group that ends: histograms
-    /// `windlass_group_seconds` and `windlass_group_wait_seconds`, with its device and its commands as labels. Times are those of
-    /// [a trace](crate::trace); with [`RuntimeBuilder::profiling`] they are the devices' own.
+    /// `windlass_group_seconds` and `windlass_group_wait_seconds`, with its device and its commands as labels. Times are the devices'
+    /// own where they have clocks: this turns [`RuntimeBuilder::profiling`] on.
     ///
     /// ```
-    /// let runtime = windlass::Runtime::builder().profiling().measured().build();
+    /// let runtime = windlass::Runtime::builder().measured().build();
     /// # drop(runtime);
     /// ```
     pub fn measured(mut self) -> Self {
         self.is_measured = true;
-        self
+        self.profiling()
     }
 }
 
@@ -120,13 +120,14 @@ impl Sink for Histograms {
         if traced.what.kind != Kind::Group {
             return;
         }
-        let device =
-            traced.place.as_ref().map_or_else(|| "host".to_owned(), |place| place.device.to_string());
+        let device = traced.device.as_deref().unwrap_or("host tasks").to_owned();
         let commands = traced.what.commands.join(", ");
         let tell = |name: &'static str, time: std::time::Duration| {
             histogram!(name, "device" => device.clone(), "commands" => commands.clone()).record(time);
         };
-        tell(RAN, traced.ended.saturating_duration_since(traced.started));
+        if traced.has_begun {
+            tell(RAN, traced.ended.saturating_duration_since(traced.started));
+        }
         tell(WAITED, traced.started.saturating_duration_since(traced.planned));
     }
 }

@@ -367,7 +367,7 @@ impl Queue {
                 return Err(cause.0.clone());
             }
             if span.is_some() {
-                state.trace_for_others();
+                state.trace();
             }
             let told =
                 state.tracer.is_some().then(|| Told { commands: prepared.described(), span: span.take() });

@@ -313,7 +313,7 @@ impl Inner {
             tracer: None,
         };
         if !sinks.is_empty() {
-            state.trace_for_others();
+            state.trace_for_sinks();
         }
         Arc::new_cyclic(|weak| {
             let gates = Executor::new("windlass-gates", threads);

@@ -130,8 +130,8 @@ impl<T: DeviceCopy, U: DeviceCopy> PipeBuilder<T, U> {
         self
     }
 
-    /// How many parts are in flight at a time: three unless said otherwise. That many inputs and outputs are in memory at most, and the
-    /// part that is being filled.
+    /// How many parts are in flight at a time: three unless said otherwise. That many inputs and outputs are in memory at most, the next
+    /// part and one that is being filled, and what has come out for as long as somebody keeps it.
     pub fn in_flight(mut self, parts: usize) -> Self {
         self.in_flight = parts.max(1);
         self

@@ -30,7 +30,8 @@
 //!
 //! A program that was not written for it is traced as well: with `WINDLASS_TRACE=FILE` in its environment each runtime writes what it
 //! does to that file as it happens, for [Perfetto](https://ui.perfetto.dev), `chrome://tracing`, or `windlass trace FILE`. The
-//! file is whole up to the moment at which the program ends, however it ends.
+//! file is whole up to the moment at which the program ends, however it ends. A `%p` in the name becomes the process's number: a program that
+//! starts others wants it. Each entry is written by the thread that has heard of its end, so a slow disk slows the program down.
 //!
 //! Groups are also spans of [`tracing`](https://docs.rs/tracing), with the target `windlass::group` and the level `DEBUG`, below the span
 //! in which they were submitted.
@@ -72,9 +73,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        let over = self.inner.enter_without_native_calls(|state, _| state.end_trace(self.most));
-        // The lock is free: spans are a subscriber's.
-        drop(over);
+        self.inner.enter_without_native_calls(|state, _| state.end_trace(self.most));
     }
 }
 
@@ -141,5 +140,53 @@ impl Timeline {
     /// ```
     pub fn dot(&self) -> String {
         dot::graph(&self.entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::{Event, Metadata, Subscriber, span};
+
+    use crate::prelude::*;
+
+    /// Hears groups' spans, and does nothing with them.
+    struct Listener;
+
+    impl Subscriber for Listener {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.is_span()
+        }
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn event(&self, _: &Event<'_>) {}
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    /// Nobody pays for what nobody looks at any more. Seen to fail where a span once opened had everything followed for good.
+    #[test]
+    #[cfg(feature = "host")]
+    fn nothing_is_followed_once_nobody_looks() {
+        let runtime = Runtime::new();
+        let queue = Queue::blocking_on(runtime.host().unwrap()).unwrap();
+        let is_followed = || runtime.inner().enter(|state, _| state.tracer.is_some());
+        let data = Buffer::from(vec![1_u32; 4]);
+        let fill = || queue.submit(|cg| cg.fill(&cg.overwrite(&data), 2)).unwrap();
+        tracing::subscriber::with_default(Listener, || {
+            let held = data.host_read().blocking_wait().unwrap();
+            let behind = fill();
+            assert!(is_followed());
+            drop(held);
+            behind.blocking_wait().unwrap();
+        });
+        assert!(!is_followed());
+        let (one, other) = (runtime.trace(10), runtime.trace(20));
+        drop(one);
+        assert!(is_followed());
+        drop(other);
+        assert!(!is_followed());
     }
 }

@@ -147,6 +147,10 @@ async fn errors_come_in_their_place() {
     let input = stream::iter([good(), good(), Err(windlass::Error::other("the network")), good()]);
     let (output, error) = all(pipe().run(input)).await;
     assert!(output.len() == 80 && error.unwrap().to_string().contains("the network"));
+    // What came whole before it goes its way.
+    let input = stream::iter([Ok(Bytes::from(bytes_of([1; 2]))), Err(windlass::Error::other("the network"))]);
+    let (output, error) = all(pipe().run(input)).await;
+    assert!(output == bytes_of([2; 2]) && error.is_some());
     // Of a part.
     let input = stream::iter([good(), Ok(Bytes::from(bytes_of([0; 10]))), good(), good()]);
     let (output, error) = all(pipe().run(input)).await;
@@ -158,6 +162,41 @@ async fn errors_come_in_their_place() {
     assert!(output.is_empty() && error.unwrap().to_string().contains("not this one"));
     assert_eq!(all(pipe().run(stream::iter([Piece::Ok(Bytes::new())]))).await.0.len(), 0);
     queue.drained().await;
+}
+
+/// A stream that nobody polls keeps nobody from the queue. Seen to wait for ever where a stream that had something to give stayed in line for a
+/// place.
+#[tokio::test]
+async fn a_stream_that_is_not_read_keeps_no_place() {
+    let queue =
+        Queue::builder().device(Runtime::new().host().unwrap()).max_in_flight(1).build().await.unwrap();
+    let pipe = adding(Pipe::builder(&queue).part(100).in_flight(4));
+    let input = stream::repeat_with(|| Piece::Ok(Bytes::from(bytes_of([1; 100]))));
+    let mut output = pipe.run(input);
+    for _ in 0..5 {
+        output.next().await.unwrap().unwrap();
+        // While nobody looks at it.
+        let other = queue.ready().await.submit(|cg| cg.host_for(1, (), |_, ()| ()));
+        other.unwrap().await.unwrap();
+    }
+}
+
+/// A buffering writer is flushed when nothing more comes just then. Seen to wait for ever without that.
+#[tokio::test]
+async fn an_answer_does_not_lie_in_the_writer() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter};
+    let pipe = adding(Pipe::builder(&queue().await).part(1000));
+    let (mut there, reader) = tokio::io::duplex(100);
+    let (writer, mut back) = tokio::io::duplex(100);
+    let peer = async {
+        for round in 1..10_u32 {
+            there.write_all(&bytes_of([round])).await.unwrap();
+            assert_eq!(back.read_u32_le().await.unwrap(), round + 1);
+        }
+        drop(there);
+    };
+    let (copied, ()) = tokio::join!(pipe.copy(reader, BufWriter::new(writer)), peer);
+    assert_eq!(copied.unwrap(), 36);
 }
 
 /// A stream that is dropped leaves nothing behind: neither places in the queue, nor groups that wait.

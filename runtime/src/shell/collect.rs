@@ -172,9 +172,12 @@ impl State {
     /// time. Their nodes stay for the order through them, and give no credit back when they settle.
     #[cold]
     fn collect_certain(&mut self, effects: &mut Effects) {
-        let Effects { turn, woken, .. } = effects;
+        let Effects { turn, woken, traced, .. } = effects;
         for node in turn.certain.drain(..) {
             let Some((work, outcome)) = self.engine.tell(node) else { continue };
+            if let Some(tracer) = &mut self.tracer {
+                traced.extend(tracer.told(node, &outcome));
+            }
             let error = error_of(outcome);
             // A guard that has its memory drops the error it is told here. With this clone that is not the last of
             // it, whose destructor may be the user's.

@@ -67,6 +67,11 @@ pub(crate) struct DeviceSlot {
 }
 
 impl DeviceSlot {
+    /// What its device is called.
+    pub(super) fn called(&self) -> Arc<str> {
+        self.context.names[self.position].clone()
+    }
+
     pub(crate) fn runs_host_bodies(&self) -> bool {
         self.device.has(Aspect::HostBodies)
     }

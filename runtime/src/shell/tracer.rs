@@ -1,8 +1,8 @@
 //! Follows nodes from where they are planned to where they have ended, for who asked for that: a trace, a subscriber of `tracing`,
 //! or a [`Sink`]. Where nobody did, there is no [`Tracer`], and each place that would tell it something costs a look.
 //!
-//! All that a tracer is told, it is told under the engine's lock, in the turn in which it happens; so who finds an event
-//! resolved finds its group in the trace. What is foreign, subscribers, sinks and the texts of errors, comes after the
+//! All that a tracer is told, it is told under the engine's lock, in the turn in which it happens, and in which the event is
+//! resolved; so who finds an event resolved finds its group in the trace. What is foreign, subscribers, sinks and the texts of errors, comes after the
 //! lock: [`Ended`] carries it there.
 
 use std::collections::{HashMap, VecDeque};
@@ -62,30 +62,28 @@ pub(crate) enum End {
     Cancelled,
 }
 
-/// Where a node ran.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// What its device is called.
-    pub(crate) device: Arc<str>,
-    pub(crate) lane: LaneId,
-}
-
 /// A node that has ended, or is on its way there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Traced {
     /// Counted in the order of planning.
     pub(crate) id: u64,
     pub(crate) what: Arc<What>,
     /// Those that were under way when it was planned and that it had to wait for.
-    pub(crate) after: Vec<(u64, Arc<What>)>,
+    pub(crate) after: Vec<u64>,
+    /// Some of them.
+    pub(crate) named_after: SmallVec<[Arc<What>; 2]>,
     /// What a transfer was planned for.
     pub(crate) of: Option<u64>,
     /// How many bytes had to be moved for it.
     pub(crate) brought: usize,
     pub(crate) planned: Instant,
-    /// None for the host's own threads.
-    pub(crate) place: Option<Place>,
-    /// When it began: by its device's clock; else when it had been handed to its lane and what was ahead of it there had ended, or
+    /// What the device is called that it was for; none where that is the host's own threads.
+    pub(crate) device: Option<Arc<str>>,
+    /// On which it was fed.
+    pub(crate) lane: Option<LaneId>,
+    /// It was fed, or started on the host.
+    pub(crate) has_begun: bool,
+    /// When it began, or was known never to: by its device's clock; else when it had been handed to its lane and what was ahead of it there had ended, or
     /// where it was started on the host.
     pub(crate) started: Instant,
     /// When it had ended: by its device's clock, or when its end was heard of.
@@ -116,12 +114,26 @@ pub(crate) trait Sink: fmt::Debug + Send + Sync + RefUnwindSafe {
     fn ended(&self, traced: &Traced);
 }
 
+/// A node under way.
+#[derive(Debug)]
+struct Followed {
+    traced: Traced,
+    span: Option<Span>,
+    /// It stays for the order through it, and how it ends has been told.
+    is_told: bool,
+}
+
+/// How many of those that it waited for a span names. A writer may come behind thousands of readers.
+const NAMED: usize = 8;
+
 /// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     /// What submissions of this turn have told.
     told: Vec<(NodeId, Told)>,
-    live: HashMap<NodeId, (Traced, Option<Span>)>,
+    live: HashMap<NodeId, Followed>,
+    /// How many of these have spans.
+    spans: usize,
     /// When the last that has ended on a lane did.
     free: HashMap<LaneId, Instant>,
     next: u64,
@@ -129,8 +141,8 @@ pub(crate) struct Tracer {
     kept: VecDeque<Arc<Traced>>,
     /// For each trace that goes on, how many it wants kept.
     traces: Vec<usize>,
-    /// Somebody else wants each one, for as long as the runtime is there.
-    is_for_others: bool,
+    /// There are sinks, which want each one.
+    has_sinks: bool,
     nodes: Vec<(NodeId, Recorded)>,
     edges: Vec<(NodeId, NodeId)>,
 }
@@ -140,11 +152,12 @@ impl Tracer {
         Tracer {
             told: Vec::new(),
             live: HashMap::new(),
+            spans: 0,
             free: HashMap::new(),
             next: 0,
             kept: VecDeque::new(),
             traces: Vec::new(),
-            is_for_others: false,
+            has_sinks: false,
             nodes: Vec::new(),
             edges: Vec::new(),
         }
@@ -167,36 +180,60 @@ impl Tracer {
     /// A lane takes it.
     #[cold]
     pub(super) fn fed(&mut self, node: NodeId, lane: &LaneShell) {
-        if let Some((traced, _)) = self.live.get_mut(&node) {
-            traced.started = Instant::now();
-            traced.place = Some(Place { device: lane.device.clone(), lane: lane.id });
+        if let Some(Followed { traced, .. }) = self.live.get_mut(&node) {
+            traced.begin();
+            (traced.device, traced.lane) = (Some(lane.device.clone()), Some(lane.id));
         }
     }
 
     /// It starts on the host.
     fn started(&mut self, node: NodeId) {
         // A node stays on the list of those that start until the lock is free, and other turns may come before.
-        if let Some((traced, _)) =
-            self.live.get_mut(&node).filter(|(traced, _)| traced.started == traced.planned)
-        {
-            traced.started = Instant::now();
+        if let Some(Followed { traced, .. }) = self.live.get_mut(&node).filter(|of| !of.traced.has_begun) {
+            traced.begin();
         }
     }
 
+    /// It will certainly not run, as its event is about to say; its node stays for the order through it.
+    #[cold]
+    pub(super) fn told(&mut self, node: NodeId, outcome: &Outcome<Cause>) -> Option<Ended> {
+        let followed = self.live.get_mut(&node)?;
+        followed.is_told = true;
+        let (traced, span) = (followed.traced.clone(), followed.span.take());
+        self.ended(traced, span, None, outcome)
+    }
+
     fn settled(&mut self, settled: &Settled<Windlass>) -> Option<Ended> {
-        let (mut traced, span) = self.live.remove(&settled.node)?;
+        let Followed { traced, span, is_told } = self.live.remove(&settled.node)?;
         let times = settled.work.event().and_then(|event| event.times());
-        (traced.started, traced.ended) = times.unwrap_or((traced.started, Instant::now()));
-        traced.is_by_device_clock = times.is_some();
-        if let Some(place) = &traced.place {
+        if is_told { None } else { self.ended(traced, span, times, &settled.outcome) }
+    }
+
+    fn ended(
+        &mut self,
+        mut traced: Traced,
+        span: Option<Span>,
+        times: Option<(Instant, Instant)>,
+        outcome: &Outcome<Cause>,
+    ) -> Option<Ended> {
+        traced.ended = Instant::now();
+        if !traced.has_begun {
+            traced.started = traced.ended;
+        }
+        if let Some((started, ended)) = times {
+            // Some driver may say otherwise, and whoever subtracts is not to panic.
+            (traced.started, traced.ended) = (started, ended.max(started));
+            traced.is_by_device_clock = true;
+        }
+        if let Some(lane) = traced.lane {
             // A lane runs in order.
-            let free = self.free.entry(place.lane).or_insert(traced.started);
+            let free = self.free.entry(lane).or_insert(traced.started);
             if times.is_none() {
                 traced.started = traced.started.max(*free).min(traced.ended);
             }
             *free = traced.ended.max(*free);
         }
-        let (end, error) = match &settled.outcome {
+        let (end, error) = match outcome {
             Outcome::Done => (End::Well, None),
             Outcome::Failed(Cause(error)) => (End::Failed, Some(error.clone())),
             Outcome::Doomed(Cause(error)) => (End::Doomed, Some(error.clone())),
@@ -204,6 +241,9 @@ impl Tracer {
             Outcome::Cancelled(_) => (End::Cancelled, None),
         };
         traced.end = end;
+        traced.after.sort_unstable();
+        traced.after.dedup();
+        self.spans -= usize::from(span.is_some());
         let traced = Arc::new(traced);
         let most = self.most();
         if most > 0 {
@@ -212,8 +252,13 @@ impl Tracer {
             }
             self.kept.push_back(traced.clone());
         }
-        let is_awaited = self.is_for_others || span.is_some() || error.is_some();
+        let is_awaited = self.has_sinks || span.is_some() || error.is_some();
         is_awaited.then_some(Ended { traced, span, error })
+    }
+
+    /// Nobody wants anything of it.
+    fn is_idle(&self) -> bool {
+        self.traces.is_empty() && !self.has_sinks && self.spans == 0
     }
 }
 
@@ -226,30 +271,33 @@ impl State {
     }
 
     /// From here on everything is followed, whoever ends a trace.
-    pub(crate) fn trace_for_others(&mut self) {
-        self.trace().is_for_others = true;
+    pub(super) fn trace_for_sinks(&mut self) {
+        self.trace().has_sinks = true;
     }
 
+    /// The tracer, which is there until nobody wants anything of it.
     pub(crate) fn trace(&mut self) -> &mut Tracer {
         self.engine.start_record();
         self.tracer.get_or_insert_with(|| Box::new(Tracer::new()))
     }
 
-    /// A trace ends. Returns what is to be dropped where nobody has the lock: spans are a subscriber's.
-    pub(crate) fn end_trace(&mut self, most: usize) -> Option<Box<Tracer>> {
-        let tracer = self.tracer.as_mut()?;
+    /// A trace ends.
+    pub(crate) fn end_trace(&mut self, most: usize) {
+        let Some(tracer) = &mut self.tracer else { return };
         if let Some(at) = tracer.traces.iter().position(|other| *other == most) {
             tracer.traces.swap_remove(at);
         }
         let most = tracer.most();
         let surplus = tracer.kept.len().saturating_sub(most);
         tracer.kept.drain(..surplus);
-        match tracer.is_for_others || most > 0 {
-            true => None,
-            false => {
-                self.engine.end_record();
-                self.tracer.take()
-            }
+        self.end_idle_tracer();
+    }
+
+    /// What is dropped here has no spans, which would be a subscriber's to drop.
+    fn end_idle_tracer(&mut self) {
+        if self.tracer.as_ref().is_some_and(|tracer| tracer.is_idle()) {
+            self.engine.end_record();
+            self.tracer = None;
         }
     }
 
@@ -266,9 +314,10 @@ impl State {
             let told =
                 tracer.told.iter().position(|(of, _)| *of == node).map(|at| tracer.told.swap_remove(at).1);
             let Told { commands, span } = told.unwrap_or(Told { commands: Commands::new(), span: None });
-            let what = match recorded {
+            tracer.spans += usize::from(span.is_some());
+            let (what, device) = match recorded {
                 Recorded::Group | Recorded::Guard => self.submitted(node, commands),
-                Recorded::Transfer(step) | Recorded::Swap(step) => self.transferred(&step),
+                Recorded::Transfer(step) | Recorded::Swap(step) => (self.transferred(&step), None),
             };
             let (id, mut of) = (tracer.next, None);
             match recorded {
@@ -276,10 +325,11 @@ impl State {
                 Recorded::Swap(_) => {}
                 Recorded::Transfer(step) => {
                     let author = author.and_then(|author| tracer.live.get_mut(&author));
-                    if let Some((author, _)) = author {
+                    if let Some(Followed { traced: author, .. }) = author {
                         of = Some(author.id);
                         // Of the two steps of a staged transfer the first counts.
-                        author.brought += if step.step == Step::Upload { 0 } else { step.bytes };
+                        let is_moved = matches!(step.step, Step::Direct | Step::Download);
+                        author.brought += if is_moved { step.bytes } else { 0 };
                     }
                 }
             }
@@ -288,38 +338,48 @@ impl State {
                 id,
                 what: Arc::new(what),
                 after: Vec::new(),
+                named_after: SmallVec::new(),
                 of,
                 brought: 0,
                 planned,
-                place: None,
+                device,
+                lane: None,
+                has_begun: false,
                 started: planned,
                 ended: planned,
                 is_by_device_clock: false,
                 end: End::Well,
                 error: OnceLock::new(),
             };
-            tracer.live.insert(node, (traced, span));
+            tracer.live.insert(node, Followed { traced, span, is_told: false });
         }
         for (from, to) in edges.drain(..) {
-            let ahead = tracer.live.get(&from).map(|(traced, _)| (traced.id, traced.what.clone()));
-            if let (Some(ahead), Some((behind, _))) = (ahead, tracer.live.get_mut(&to)) {
-                behind.after.push(ahead);
+            let ahead = tracer.live.get(&from).map(|ahead| (ahead.traced.id, ahead.traced.what.clone()));
+            if let (Some((id, what)), Some(behind)) = (ahead, tracer.live.get_mut(&to)) {
+                behind.traced.after.push(id);
+                if behind.traced.named_after.len() < NAMED {
+                    behind.traced.named_after.push(what);
+                }
             }
         }
         (tracer.nodes, tracer.edges) = (nodes, edges);
         self.tracer = Some(tracer);
     }
 
-    fn submitted(&mut self, node: NodeId, commands: Commands) -> What {
+    /// What a group or an accessor is, and the device that it is for.
+    fn submitted(&mut self, node: NodeId, commands: Commands) -> (What, Option<Arc<str>>) {
         match self.engine.work_mut(node) {
             Some(Work::Group(event)) => {
                 let name = event.cell.note(|note, _| note.name());
-                What { kind: Kind::Group, name, commands, at: Some(event.at) }
+                let device = event.task().is_none().then(|| event.queue.slot.called());
+                (What { kind: Kind::Group, name, commands, at: Some(event.at) }, device)
             }
             Some(Work::Guard(guard)) => {
-                What { kind: Kind::Accessor, name: None, commands, at: Some(guard.at) }
+                (What { kind: Kind::Accessor, name: None, commands, at: Some(guard.at) }, None)
             }
-            Some(Work::Transfer(_)) | None => What { kind: Kind::Group, name: None, commands, at: None },
+            Some(Work::Transfer(_)) | None => {
+                (What { kind: Kind::Group, name: None, commands, at: None }, None)
+            }
         }
     }
 
@@ -353,6 +413,7 @@ impl State {
     pub(super) fn trace_settled(&mut self, effects: &mut Effects) {
         if let Some(tracer) = &mut self.tracer {
             effects.traced.extend(effects.turn.settled.iter().filter_map(|settled| tracer.settled(settled)));
+            self.end_idle_tracer();
         }
     }
 }
@@ -400,15 +461,18 @@ pub(crate) fn open_span(name: Option<&str>, at: &'static Location<'static>) -> O
 
 /// A span says what has become of its group.
 fn conclude(span: &Span, traced: &Traced) {
-    let Traced { what, after, place, brought, end, .. } = traced;
-    if let Some(place) = place {
-        span.record("device", &*place.device);
+    let Traced { what, after, named_after, device, brought, end, .. } = traced;
+    if let Some(device) = device {
+        span.record("device", &**device);
     }
     if !what.commands.is_empty() {
         span.record("commands", what.commands.join(", "));
     }
     if !after.is_empty() {
-        let named: Vec<String> = after.iter().map(|(_, what)| what.to_string()).collect();
+        let mut named: Vec<String> = named_after.iter().map(ToString::to_string).collect();
+        if after.len() > named.len() {
+            named.push(format!("and {} more", after.len() - named.len()));
+        }
         span.record("waited_for", named.join(", "));
     }
     if *brought > 0 {
@@ -420,6 +484,12 @@ fn conclude(span: &Span, traced: &Traced) {
     span.record("outcome", end.name());
     if let Some(error) = traced.error.get() {
         span.record("error", &**error);
+    }
+}
+
+impl Traced {
+    fn begin(&mut self) {
+        (self.has_begun, self.started) = (true, Instant::now());
     }
 }
 

@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use futures::{Stream, StreamExt};
+use futures::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::error::{Error, Result};
@@ -46,9 +46,19 @@ pub(super) async fn write_all(
     writer: impl AsyncWrite,
 ) -> Result<u64> {
     let (mut output, mut writer) = (pin!(output), pin!(writer));
-    let mut written = 0;
-    while let Some(bytes) = output.next().await {
+    let (mut written, mut is_flushed) = (0, true);
+    loop {
+        let next = poll_fn(|cx| {
+            let next = output.as_mut().poll_next(cx);
+            // What nothing follows just then is not to lie in a buffer of the writer's: the next input may be an answer to it.
+            if next.is_pending() && !is_flushed && writer.as_mut().poll_flush(cx)?.is_ready() {
+                is_flushed = true;
+            }
+            next.map(Ok::<_, io::Error>)
+        });
+        let Some(bytes) = next.await.map_err(Error::other)? else { break };
         let mut bytes = bytes?;
+        is_flushed = false;
         while bytes.has_remaining() {
             let taken = poll_fn(|cx| writer.as_mut().poll_write(cx, &bytes)).await.map_err(Error::other)?;
             if taken == 0 {

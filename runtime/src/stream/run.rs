@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::stream::FusedStream;
@@ -25,10 +25,15 @@ pub struct Running<S, T: DeviceCopy, U: DeviceCopy> {
     /// Until it has ended.
     input: Option<Pin<Box<S>>>,
     carry: Carry,
-    /// The next part, while it waits for a place in the queue.
-    waiting: Option<(Bytes, ReadyOwned)>,
+    /// The next part, and how many elements come of it.
+    next: Option<(Bytes, usize)>,
+    /// A place in the queue for it, in whose line the stream stands only while it has nothing to give: one that is polled seldom is
+    /// not to keep a place from others.
+    place: Option<ReadyOwned>,
     flights: VecDeque<Flight>,
     parts: u64,
+    /// What the input ended with, until all that came before it is out.
+    input_error: Option<Error>,
     /// What ends the stream, once all that came before it is out.
     failing: Option<Error>,
     is_over: bool,
@@ -43,25 +48,37 @@ impl<S, T: DeviceCopy, U: DeviceCopy> Running<S, T, U> {
             carry: Carry::new(size_of::<T>(), recipe.part),
             recipe,
             input: Some(Box::pin(input)),
-            waiting: None,
+            next: None,
+            place: None,
             flights: VecDeque::new(),
             parts: 0,
+            input_error: None,
             failing: None,
             is_over: false,
         }
     }
 
-    /// Has a part wait for its place.
+    /// A part is the next.
     fn send(&mut self, part: Bytes) {
         let outputs = (self.recipe.output_len)(part.len() / size_of::<T>());
-        let bytes = part.len().saturating_add(outputs.saturating_mul(size_of::<U>()));
-        let ready = self.recipe.queue.ready_owned_for(bytes as u64);
-        self.waiting = Some((part, ready));
+        self.next = Some((part, outputs));
     }
 
-    fn launch(&mut self, bytes: Bytes, slot: OwnedSlot) -> Result<Flight> {
+    /// A place for the next part, once it is its turn.
+    fn poll_place(&mut self, part: &Bytes, outputs: usize, cx: &mut Context<'_>) -> Poll<OwnedSlot> {
+        let queue = &self.recipe.queue;
+        let place = self.place.get_or_insert_with(|| {
+            let bytes = part.len().saturating_add(outputs.saturating_mul(size_of::<U>()));
+            queue.ready_owned_for(bytes as u64)
+        });
+        let slot = ready!(place.poll_unpin(cx));
+        self.place = None;
+        Poll::Ready(slot)
+    }
+
+    fn launch(&mut self, bytes: Bytes, outputs: usize, slot: OwnedSlot) -> Result<Flight> {
         let input = Buffer::<T>::from_bytes(bytes)?;
-        let output = Buffer::<U>::new((self.recipe.output_len)(input.len()));
+        let output = Buffer::<U>::new(outputs);
         let part = Part { index: self.parts, input, output };
         self.parts += 1;
         let recipe = &self.recipe;
@@ -80,7 +97,7 @@ impl<S, T: DeviceCopy, U: DeviceCopy> Running<S, T, U> {
     /// The stream ends with this, behind what is in flight.
     fn fail(&mut self, error: Error) {
         self.failing.get_or_insert(error);
-        (self.input, self.waiting) = (None, None);
+        (self.input, self.next, self.place) = (None, None, None);
     }
 }
 
@@ -92,12 +109,12 @@ where
     /// Submits what can be, and asks for more where there is room. Whatever it waits for afterwards has the waker.
     fn fill(&mut self, cx: &mut Context<'_>) {
         while self.failing.is_none() {
-            if let Some((part, mut ready)) = self.waiting.take() {
-                let Poll::Ready(slot) = ready.poll_unpin(cx) else {
-                    self.waiting = Some((part, ready));
+            if let Some((part, outputs)) = self.next.take() {
+                let Poll::Ready(slot) = self.poll_place(&part, outputs, cx) else {
+                    self.next = Some((part, outputs));
                     return;
                 };
-                match self.launch(part, slot) {
+                match self.launch(part, outputs, slot) {
                     Ok(flight) => self.flights.push_back(flight),
                     Err(error) => self.fail(error),
                 }
@@ -112,17 +129,47 @@ where
             let more = self.input.as_mut().map(|input| input.as_mut().poll_next(cx));
             match more {
                 Some(Poll::Ready(Some(Ok(bytes)))) => self.carry.push(bytes),
-                Some(Poll::Ready(Some(Err(error)))) => self.fail(Error::other(error)),
+                // What came before it goes its way.
+                Some(Poll::Ready(Some(Err(error)))) => {
+                    (self.input, self.input_error) = (None, Some(Error::other(error)));
+                }
                 Some(Poll::Ready(None)) => self.input = None,
                 // Nothing comes just now. While parts are in flight it may yet come before the device is idle.
                 Some(Poll::Pending) if !self.flights.is_empty() => return,
                 Some(Poll::Pending) | None => match self.carry.rest() {
                     Some(part) => self.send(part),
-                    None if more.is_none() && self.carry.left() > 0 => self.fail(cut::<T>(self.carry.left())),
+                    None if more.is_none() => match (self.input_error.take(), self.carry.left()) {
+                        (Some(error), _) => self.fail(error),
+                        (None, 0) => return,
+                        (None, left) => self.fail(cut::<T>(left)),
+                    },
                     None => return,
                 },
             }
         }
+    }
+}
+
+impl<S, T: DeviceCopy, U: DeviceCopy> Running<S, T, U> {
+    /// The output of the first part that is in flight, or the end.
+    fn poll_flights(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        let mut first = Poll::Pending;
+        // All of them, also where the first is done: each asks for its output when it is first polled.
+        for (at, flight) in self.flights.iter_mut().enumerate() {
+            match flight.poll_unpin(cx) {
+                Poll::Ready(output) if at == 0 => first = Poll::Ready(Some(output)),
+                Poll::Ready(output) => *flight = Box::pin(std::future::ready(output)),
+                Poll::Pending => {}
+            }
+        }
+        match first.is_ready() {
+            true => drop(self.flights.pop_front()),
+            false if self.flights.is_empty() && self.input.is_none() && self.next.is_none() => {
+                first = Poll::Ready(self.failing.take().map(Err));
+            }
+            false => {}
+        }
+        first
     }
 }
 
@@ -144,37 +191,22 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
         let this = &mut *self;
-        if this.is_over {
+        // Until it is known to go on: a closure of the program's that panics on the way ends the stream.
+        if std::mem::replace(&mut this.is_over, true) {
             return Poll::Ready(None);
         }
         this.fill(cx);
-        // All of them: each asks for its output when it is first polled.
-        let mut done = None;
-        for (at, flight) in this.flights.iter_mut().enumerate() {
-            match flight.poll_unpin(cx) {
-                Poll::Ready(output) if at == 0 => {
-                    done = Some(output);
-                    break;
-                }
-                Poll::Ready(output) => *flight = Box::pin(std::future::ready(output)),
-                Poll::Pending => {}
-            }
-        }
-        let Some(output) = done else {
-            let is_done = this.flights.is_empty() && this.input.is_none() && this.waiting.is_none();
-            if !is_done {
-                return Poll::Pending;
-            }
-            this.is_over = true;
-            return Poll::Ready(this.failing.take().map(Err));
-        };
-        this.flights.pop_front();
-        if output.is_err() {
-            // What is in flight behind it is cancelled.
+        let output = this.poll_flights(cx);
+        this.is_over = matches!(output, Poll::Ready(None | Some(Err(_))));
+        if this.is_over {
+            // What is in flight is cancelled.
             this.flights.clear();
-            (this.input, this.waiting, this.is_over) = (None, None, true);
+            (this.input, this.next) = (None, None);
         }
-        Poll::Ready(Some(output))
+        if output.is_ready() {
+            this.place = None;
+        }
+        output
     }
 }
 

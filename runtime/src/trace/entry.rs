@@ -25,13 +25,13 @@ pub struct Entry {
     pub copy_for: Option<u64>,
     /// How many bytes had to be moved before it could run.
     pub bytes_moved: usize,
-    /// Where it ran; nothing for the host's own threads.
+    /// Where it ran, or was to run; nothing for the host's own threads.
     pub device: Option<String>,
-    /// On which lane of that.
+    /// On which lane of that; nothing if it was never handed over.
     pub lane: Option<u32>,
     /// When it was submitted.
     pub submitted: Duration,
-    /// When it began.
+    /// When it began. One that never did, since it was cancelled or what it reads has failed, took no time where it ended.
     pub started: Duration,
     /// When it had ended; for a host accessor, when its guard was dropped.
     pub ended: Duration,
@@ -110,11 +110,11 @@ impl Entry {
             name: what.name.as_deref().map(Into::into),
             commands: what.commands.iter().map(|command| command.to_string()).collect(),
             at: what.at,
-            after: traced.after.iter().map(|(id, _)| *id).collect(),
+            after: traced.after.clone(),
             copy_for: traced.of,
             bytes_moved: traced.brought,
-            device: traced.place.as_ref().map(|place| place.device.to_string()),
-            lane: traced.place.as_ref().map(|place| place.lane.0),
+            device: traced.device.as_deref().map(Into::into),
+            lane: traced.lane.map(|lane| lane.0),
             submitted: since(traced.planned),
             started: since(traced.started),
             ended: since(traced.ended),

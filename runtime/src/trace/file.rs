@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use windlass_sync::facade::{Mutex, lock};
 
@@ -27,9 +27,11 @@ struct Writer {
 }
 
 impl FileSink {
-    /// The file that `WINDLASS_TRACE` asks for. A second runtime of the process gets one beside it.
+    /// The file that `WINDLASS_TRACE` asks for. A second runtime of the process gets one beside it. Processes that inherit the variable
+    /// from one another are told apart by a `%p` in it, which becomes their number.
     pub(crate) fn of_environment() -> Option<Self> {
-        let path = PathBuf::from(std::env::var_os("WINDLASS_TRACE").filter(|path| !path.is_empty())?);
+        let path = std::env::var_os("WINDLASS_TRACE").filter(|path| !path.is_empty())?;
+        let path = PathBuf::from(path.to_string_lossy().replace("%p", &std::process::id().to_string()));
         match Self::beside(&path) {
             Ok(sink) => Some(sink),
             Err(error) => {
@@ -55,9 +57,13 @@ impl FileSink {
     }
 
     fn new(mut file: File) -> io::Result<Self> {
-        file.write_all(b"[")?;
-        let writer = Writer { file, rows: Rows::default(), line: String::new() };
-        Ok(FileSink { began: Instant::now(), writer: Mutex::new(writer) })
+        let began = Instant::now();
+        let mut rows = Rows::default();
+        let mut line = String::from("[");
+        rows.began(SystemTime::now(), &mut line);
+        file.write_all(line.as_bytes())?;
+        let writer = Writer { file, rows, line };
+        Ok(FileSink { began, writer: Mutex::new(writer) })
     }
 }
 
@@ -65,9 +71,9 @@ impl Sink for FileSink {
     fn ended(&self, traced: &Traced) {
         let mut writer = lock(&self.writer);
         let Writer { file, rows, line } = &mut *writer;
+        line.clear();
         rows.write(&Entry::new(traced, self.began), line);
         // One call a line: another process's look finds no half of one.
         let _ = file.write_all(line.as_bytes());
-        line.clear();
     }
 }

@@ -1,7 +1,7 @@
 //! A trace in the format of Chrome's `about:tracing`: one event a line, so that a file may also grow, and need not end.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, EntryKind};
 use super::json::Object;
@@ -35,6 +35,9 @@ struct Row {
 /// How many entries arrows may lead back to. One waits for what is under way when it is submitted, so few are older.
 const RECENT: usize = 1 << 16;
 
+/// What the event is called that says when the trace began.
+const BEGAN: &str = "windlass_began";
+
 /// The format's unit.
 fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
@@ -47,6 +50,17 @@ impl Rows {
         let mut object = Object::new(text);
         fill(&mut object);
         object.end();
+    }
+
+    /// When by the clock on the wall the trace began, so that those of several processes can be put together.
+    pub(super) fn began(&mut self, at: SystemTime, text: &mut String) {
+        let at = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
+        self.event(text, |event| {
+            event.string("name", BEGAN).string("ph", "M").plain("pid", 0).plain("tid", 0);
+            event.object("args", |args| {
+                args.plain("unix_us", at);
+            });
+        });
     }
 
     pub(super) fn write(&mut self, entry: &Entry, text: &mut String) {
