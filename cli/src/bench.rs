@@ -7,15 +7,8 @@ use serde_json::{Map, Value, json};
 use windlass::prelude::*;
 use windlass::{Device, Error};
 
+use crate::doctor::scaled_sum;
 use crate::{Verdict, Which};
-
-#[windlass::kernel]
-fn scaled_sum(a: f32, x: &[f32], y: &mut [f32]) {
-    let i = global_id(0);
-    if i < y.len() {
-        y[i] = a * x[i] + y[i];
-    }
-}
 
 /// Something that is measured. Returns a figure for each round; an infinite one where there is nothing to do.
 struct Measure {

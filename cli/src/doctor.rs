@@ -11,7 +11,7 @@ use crate::devices::{missing, tell_missing};
 use crate::{Verdict, Which};
 
 #[windlass::kernel]
-fn scaled_sum(a: f32, x: &[f32], y: &mut [f32]) {
+pub(crate) fn scaled_sum(a: f32, x: &[f32], y: &mut [f32]) {
     let i = global_id(0);
     if i < y.len() {
         y[i] = a * x[i] + y[i];

@@ -5,7 +5,7 @@ use windlass_kernel::DeviceCopy;
 
 use crate::batch::Batch;
 use crate::runtime::{Runtime, RuntimeBuilder};
-use crate::shell::tracer::{Kind, Sink, Traced};
+use crate::shell::tracer::{EntryKind, Sink, Traced};
 
 impl Runtime {
     /// Hands what [`Runtime::stats`] counts to the program's recorder of [`metrics`](https://docs.rs/metrics), as `windlass_…`: for whoever is
@@ -117,7 +117,7 @@ impl Histograms {
 
 impl Sink for Histograms {
     fn ended(&self, traced: &Traced) {
-        if traced.what.kind != Kind::Group {
+        if traced.what.kind != EntryKind::Group {
             return;
         }
         let device = traced.device.as_deref().unwrap_or("host tasks").to_owned();

@@ -48,7 +48,8 @@ use std::time::Instant;
 
 use crate::runtime::Runtime;
 use crate::shell::Inner;
-pub use entry::{Entry, EntryKind, Outcome};
+pub use crate::shell::tracer::{EntryKind, Outcome};
+pub use entry::Entry;
 pub(crate) use file::FileSink;
 
 /// A recording of what a runtime does, from [`Runtime::trace`] on until it is dropped.

@@ -285,7 +285,7 @@ fn groups_are_spans_below_their_callers() {
     assert!(field(1, "waited_us").parse::<u64>().unwrap() >= LONG.as_micros() as u64 / 2);
     assert!(field(1, "ran_us").parse::<u64>().unwrap() >= LONG.as_micros() as u64 / 2);
     assert!(field(1, "device").contains("host"), "{groups:?}");
-    assert_eq!(field(1, "outcome"), "\"well\"");
+    assert_eq!(field(1, "outcome"), "\"done\"");
     assert!(field(2, "error").contains("as it should"));
 }
 

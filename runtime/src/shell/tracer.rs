@@ -5,6 +5,7 @@
 //! resolved; so who finds an event resolved finds its group in the trace. What is foreign, subscribers, sinks and the texts of errors, comes after the
 //! lock: [`Ended`] carries it there.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::{Location, RefUnwindSafe};
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use tracing::Span;
-use windlass_engine::{HEAP, LaneId, MemoryId, NodeId, Outcome, Recorded, Settled, Step, Transfer};
+use windlass_engine::{self as engine, HEAP, LaneId, MemoryId, NodeId, Recorded, Settled, Step, Transfer};
 
 use super::waking::catch_foreign;
 use super::work::Work;
@@ -23,7 +24,7 @@ use crate::error::{Cause, Error};
 /// What a node is, for who reads a trace.
 #[derive(Debug)]
 pub(crate) struct What {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// What the program calls it.
     pub(crate) name: Option<Box<str>>,
     /// The commands of a group.
@@ -35,30 +36,43 @@ pub(crate) struct What {
 /// What a group's commands are called.
 pub(crate) type Commands = SmallVec<[Box<str>; 1]>;
 
+/// What an [`Entry`](crate::trace::Entry) is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A submitted group.
     Group,
-    Accessor,
-    /// A copy between the memories of these devices; of the host where it is none.
+    /// A host accessor, from its request to the end of its guard.
+    HostAccessor,
+    /// A copy that a group or an accessor needed.
     Copy {
+        /// How much.
         bytes: usize,
+        /// Out of the memory of this device; of the host if there is none.
         from: Option<String>,
+        /// Into the memory of this device; of the host if there is none.
         to: Option<String>,
     },
-    /// Memory is cleared, or given to the host, or taken back.
+    /// Memory is cleared, or handed to the host or back.
     Upkeep {
+        /// How much.
         bytes: usize,
+        /// What is done.
         does: &'static str,
     },
 }
 
-/// How a node has ended.
+/// How an [`Entry`](crate::trace::Entry) ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Well,
+#[non_exhaustive]
+pub enum Outcome {
+    /// As it should.
+    Done,
+    /// It failed itself.
     Failed,
-    /// Something that it reads has failed.
-    Doomed,
+    /// It did not run, or does not count, since something that it reads has failed.
+    DependencyFailed,
+    /// Nobody wanted it any more.
     Cancelled,
 }
 
@@ -89,7 +103,7 @@ pub(crate) struct Traced {
     /// When it had ended: by its device's clock, or when its end was heard of.
     pub(crate) ended: Instant,
     pub(crate) is_by_device_clock: bool,
-    pub(crate) end: End,
+    pub(crate) outcome: Outcome,
     /// Why it failed.
     pub(crate) error: OnceLock<Box<str>>,
 }
@@ -196,11 +210,11 @@ impl Tracer {
 
     /// It will certainly not run, as its event is about to say; its node stays for the order through it.
     #[cold]
-    pub(super) fn told(&mut self, node: NodeId, outcome: &Outcome<Cause>) -> Option<Ended> {
+    pub(super) fn told(&mut self, node: NodeId, end: &engine::Outcome<Cause>) -> Option<Ended> {
         let followed = self.live.get_mut(&node)?;
         followed.is_told = true;
         let (traced, span) = (followed.traced.clone(), followed.span.take());
-        self.ended(traced, span, None, outcome)
+        self.ended(traced, span, None, end)
     }
 
     fn settled(&mut self, settled: &Settled<Windlass>) -> Option<Ended> {
@@ -214,7 +228,7 @@ impl Tracer {
         mut traced: Traced,
         span: Option<Span>,
         times: Option<(Instant, Instant)>,
-        outcome: &Outcome<Cause>,
+        end: &engine::Outcome<Cause>,
     ) -> Option<Ended> {
         traced.ended = Instant::now();
         if !traced.has_begun {
@@ -233,14 +247,14 @@ impl Tracer {
             }
             *free = traced.ended.max(*free);
         }
-        let (end, error) = match outcome {
-            Outcome::Done => (End::Well, None),
-            Outcome::Failed(Cause(error)) => (End::Failed, Some(error.clone())),
-            Outcome::Doomed(Cause(error)) => (End::Doomed, Some(error.clone())),
+        let (outcome, error) = match end {
+            engine::Outcome::Done => (Outcome::Done, None),
+            engine::Outcome::Failed(Cause(error)) => (Outcome::Failed, Some(error.clone())),
+            engine::Outcome::Doomed(Cause(error)) => (Outcome::DependencyFailed, Some(error.clone())),
             // A host accessor is always told so when its program has let go of it before it had its memory.
-            Outcome::Cancelled(_) => (End::Cancelled, None),
+            engine::Outcome::Cancelled(_) => (Outcome::Cancelled, None),
         };
-        traced.end = end;
+        traced.outcome = outcome;
         traced.after.sort_unstable();
         traced.after.dedup();
         self.spans -= usize::from(span.is_some());
@@ -348,7 +362,7 @@ impl State {
                 started: planned,
                 ended: planned,
                 is_by_device_clock: false,
-                end: End::Well,
+                outcome: Outcome::Done,
                 error: OnceLock::new(),
             };
             tracer.live.insert(node, Followed { traced, span, is_told: false });
@@ -372,13 +386,13 @@ impl State {
             Some(Work::Group(event)) => {
                 let name = event.cell.note(|note, _| note.name());
                 let device = event.task().is_none().then(|| event.queue.slot.called());
-                (What { kind: Kind::Group, name, commands, at: Some(event.at) }, device)
+                (What { kind: EntryKind::Group, name, commands, at: Some(event.at) }, device)
             }
             Some(Work::Guard(guard)) => {
-                (What { kind: Kind::Accessor, name: None, commands, at: Some(guard.at) }, None)
+                (What { kind: EntryKind::HostAccessor, name: None, commands, at: Some(guard.at) }, None)
             }
             Some(Work::Transfer(_)) | None => {
-                (What { kind: Kind::Group, name: None, commands, at: None }, None)
+                (What { kind: EntryKind::Group, name: None, commands, at: None }, None)
             }
         }
     }
@@ -388,11 +402,11 @@ impl State {
             HEAP => None,
             _ => self.memories.get(&memory).and_then(super::MemoryShell::device_name),
         };
-        let upkeep = |does| Kind::Upkeep { bytes: step.bytes, does };
+        let upkeep = |does| EntryKind::Upkeep { bytes: step.bytes, does };
         let kind = match step.step {
-            Step::Direct => Kind::Copy { bytes: step.bytes, from: named(step.from), to: named(step.to) },
-            Step::Download => Kind::Copy { bytes: step.bytes, from: named(step.from), to: None },
-            Step::Upload => Kind::Copy { bytes: step.bytes, from: None, to: named(step.to) },
+            Step::Direct => EntryKind::Copy { bytes: step.bytes, from: named(step.from), to: named(step.to) },
+            Step::Download => EntryKind::Copy { bytes: step.bytes, from: named(step.from), to: None },
+            Step::Upload => EntryKind::Copy { bytes: step.bytes, from: None, to: named(step.to) },
             Step::Clear => upkeep("clear"),
             Step::Map => upkeep("give to the host"),
             Step::Unmap => upkeep("take back from the host"),
@@ -461,7 +475,7 @@ pub(crate) fn open_span(name: Option<&str>, at: &'static Location<'static>) -> O
 
 /// A span says what has become of its group.
 fn conclude(span: &Span, traced: &Traced) {
-    let Traced { what, after, named_after, device, brought, end, .. } = traced;
+    let Traced { what, after, named_after, device, brought, outcome, .. } = traced;
     if let Some(device) = device {
         span.record("device", &**device);
     }
@@ -481,7 +495,7 @@ fn conclude(span: &Span, traced: &Traced) {
     let micros = |from: Instant, to: Instant| to.saturating_duration_since(from).as_micros() as u64;
     span.record("waited_us", micros(traced.planned, traced.started));
     span.record("ran_us", micros(traced.started, traced.ended));
-    span.record("outcome", end.name());
+    span.record("outcome", outcome.name());
     if let Some(error) = traced.error.get() {
         span.record("error", &**error);
     }
@@ -493,13 +507,14 @@ impl Traced {
     }
 }
 
-impl End {
+impl Outcome {
+    /// What traces call it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            End::Well => "well",
-            End::Failed => "failed",
-            End::Doomed => "not run: what it reads has failed",
-            End::Cancelled => "cancelled",
+            Outcome::Done => "done",
+            Outcome::Failed => "failed",
+            Outcome::DependencyFailed => "dependency failed",
+            Outcome::Cancelled => "cancelled",
         }
     }
 }
@@ -507,7 +522,7 @@ impl End {
 /// What it is called, and where it was asked for.
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.label())?;
+        f.write_str(&what_it_is(self.name.as_deref(), &self.kind, &self.commands))?;
         match self.at {
             Some(at) => write!(f, " ({at})"),
             None => Ok(()),
@@ -515,16 +530,14 @@ impl fmt::Display for What {
     }
 }
 
-impl What {
-    /// What it is called.
-    pub(crate) fn label(&self) -> String {
-        match (&self.kind, &self.name) {
-            (_, Some(name)) => name.to_string(),
-            (Kind::Group, None) if self.commands.is_empty() => "a group".into(),
-            (Kind::Group, None) => self.commands.join(", "),
-            (Kind::Accessor, None) => "a host accessor".into(),
-            (Kind::Copy { bytes, .. }, None) => format!("a copy of {bytes} bytes"),
-            (Kind::Upkeep { bytes, does }, None) => format!("{does}, {bytes} bytes"),
-        }
+/// What the program calls it, else what it does.
+pub(crate) fn what_it_is(name: Option<&str>, kind: &EntryKind, commands: &[impl Borrow<str>]) -> String {
+    match (kind, name) {
+        (_, Some(name)) => name.into(),
+        (EntryKind::Group, None) if commands.is_empty() => "group".into(),
+        (EntryKind::Group, None) => commands.join(", "),
+        (EntryKind::HostAccessor, None) => "host accessor".into(),
+        (EntryKind::Copy { bytes, .. }, None) => format!("copy {bytes} B"),
+        (EntryKind::Upkeep { bytes, does }, None) => format!("{does} {bytes} B"),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-use super::entry::{Entry, EntryKind, Outcome};
+use super::{Entry, EntryKind, Outcome};
 
 /// Entries by where they ran, with an arrow from each to what came after it.
 pub(super) fn graph(entries: &[Entry]) -> String {

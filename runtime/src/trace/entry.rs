@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-use crate::shell::tracer::{End, Kind, Traced};
+use crate::shell::tracer::{EntryKind, Outcome, Traced, what_it_is};
 
 /// A group, a host accessor or a copy that has ended. All times are since the trace began.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,69 +44,13 @@ pub struct Entry {
     pub error: Option<String>,
 }
 
-/// What an [`Entry`] is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EntryKind {
-    /// A submitted group.
-    Group,
-    /// A host accessor, from its request to the end of its guard.
-    HostAccessor,
-    /// A copy that a group or an accessor needed.
-    Copy {
-        /// How much.
-        bytes: usize,
-        /// Out of the memory of this device; of the host if there is none.
-        from: Option<String>,
-        /// Into the memory of this device; of the host if there is none.
-        to: Option<String>,
-    },
-    /// Memory is cleared, or handed to the host or back.
-    Upkeep {
-        /// How much.
-        bytes: usize,
-        /// What is done.
-        does: &'static str,
-    },
-}
-
-/// How an [`Entry`] ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// As it should.
-    Done,
-    /// It failed itself.
-    Failed,
-    /// It did not run, or does not count, since something that it reads has failed.
-    DependencyFailed,
-    /// Nobody wanted it any more.
-    Cancelled,
-}
-
-impl Outcome {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Outcome::Done => "done",
-            Outcome::Failed => "failed",
-            Outcome::DependencyFailed => "dependency failed",
-            Outcome::Cancelled => "cancelled",
-        }
-    }
-}
-
 impl Entry {
     pub(super) fn new(traced: &Traced, began: Instant) -> Self {
         let since = |moment: Instant| moment.saturating_duration_since(began);
         let what = &traced.what;
         Entry {
             id: traced.id,
-            kind: match what.kind.clone() {
-                Kind::Group => EntryKind::Group,
-                Kind::Accessor => EntryKind::HostAccessor,
-                Kind::Copy { bytes, from, to } => EntryKind::Copy { bytes, from, to },
-                Kind::Upkeep { bytes, does } => EntryKind::Upkeep { bytes, does },
-            },
+            kind: what.kind.clone(),
             name: what.name.as_deref().map(Into::into),
             commands: what.commands.iter().map(|command| command.to_string()).collect(),
             at: what.at,
@@ -119,12 +63,7 @@ impl Entry {
             started: since(traced.started),
             ended: since(traced.ended),
             is_by_device_clock: traced.is_by_device_clock,
-            outcome: match traced.end {
-                End::Well => Outcome::Done,
-                End::Failed => Outcome::Failed,
-                End::Doomed => Outcome::DependencyFailed,
-                End::Cancelled => Outcome::Cancelled,
-            },
+            outcome: traced.outcome,
             error: traced.error.get().map(|error| error.to_string()),
         }
     }
@@ -143,14 +82,7 @@ impl Entry {
     /// # }
     /// ```
     pub fn label(&self) -> String {
-        match (&self.name, &self.kind) {
-            (Some(name), _) => name.clone(),
-            (None, EntryKind::Group) if self.commands.is_empty() => "group".into(),
-            (None, EntryKind::Group) => self.commands.join(", "),
-            (None, EntryKind::HostAccessor) => "host accessor".into(),
-            (None, EntryKind::Copy { bytes, .. }) => format!("copy {bytes} B"),
-            (None, EntryKind::Upkeep { bytes, does }) => format!("{does} {bytes} B"),
-        }
+        what_it_is(self.name.as_deref(), &self.kind, &self.commands)
     }
 
     /// What it ran on.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::entry::{Entry, EntryKind};
 use super::json::Object;
 use super::perfetto::describe;
+use super::{Entry, EntryKind};
 
 const PAGE: &str = include_str!("page.html");
 

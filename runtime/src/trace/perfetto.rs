@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-use super::entry::{Entry, EntryKind};
 use super::json::Object;
+use super::{Entry, EntryKind};
 
 /// What was written: processes are devices, threads are lanes, or as many rows as what overlaps needs.
 #[derive(Debug, Default)]
