@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use naga::{AddressSpace, StorageAccess};
 use windlass::image::{Kernel, KernelImage, Slot, SlotAccess};
 use windlass::{Bundle, Queue, Runtime};
 use windlass_kernel_translate::wgsl::Checked;
@@ -44,20 +43,10 @@ fn kernel(file: &Path, entry: Option<&str>) -> Result<Kernel, Failure> {
         (None, []) => return Err(told(&"it has no kernel").into()),
         (None, _) => return Err(told(&format!("say which by --entry: {entries:?}")).into()),
     };
-    let buffers: BTreeMap<u32, Slot> = checked
-        .module()
-        .global_variables
-        .iter()
-        .filter_map(|(_, variable)| match variable.space {
-            AddressSpace::Storage { access } => {
-                let access = match access.contains(StorageAccess::STORE) {
-                    true => SlotAccess::ReadWrite,
-                    false => SlotAccess::Read,
-                };
-                Some((variable.binding.as_ref()?.binding, Slot::Buffer(access)))
-            }
-            _ => None,
-        })
-        .collect();
+    let slot = |(binding, is_written)| {
+        let access = if is_written { SlotAccess::ReadWrite } else { SlotAccess::Read };
+        (binding, Slot::Buffer(access))
+    };
+    let buffers: BTreeMap<u32, Slot> = checked.storage_buffers().map(slot).collect();
     Ok(Kernel::new(entry, buffers.into_values(), [KernelImage::wgsl(entry, &text)]))
 }

@@ -2,7 +2,7 @@
 //! core.
 //!
 //! All hand-written atomics of the project live here (kernel memory excepted), one atomic word to a file, its bits
-//! named. Every primitive is modelled in `loom-tests/`.
+//! named. Every primitive is modelled in `loom-tests/`, but for [`process_exit`], a lock and a condition of the standard library.
 #![warn(missing_docs)]
 
 pub mod account;
@@ -19,4 +19,6 @@ pub mod inbox;
 pub mod inline;
 pub mod last;
 pub mod panics;
+#[cfg(not(windlass_loom))]
+pub mod process_exit;
 pub mod threads;

@@ -10,6 +10,7 @@ use windlass_backend::{
     DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryObject, async_trait, native_object,
 };
 use windlass_kernel::{Kernel, KernelImage};
+use windlass_sync::process_exit;
 
 use crate::device::Found;
 use crate::driver::Driver;
@@ -80,6 +81,7 @@ impl OpenClContext {
         positions: &[usize],
         copies: bool,
     ) -> Result<Self, BackendError> {
+        process_exit::watch();
         let devices: Vec<DeviceId> = positions.iter().map(|&at| found.devices[at]).collect();
         let service = devices
             .iter()

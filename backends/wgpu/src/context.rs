@@ -17,9 +17,9 @@ use crate::gpu::Gpu;
 use crate::lane::WgpuLane;
 use crate::memory::{Memory, padded};
 use crate::native::DeviceHandle;
-use crate::process_exit::Native;
 use crate::submit::Worker;
-use crate::{device, kernel, ops, pinned, process_exit, times};
+use crate::{device, kernel, ops, pinned, times};
+use windlass_sync::process_exit::{self, Native};
 
 /// A wgpu device, opened; see [`native`](crate::native).
 pub struct WgpuContext {

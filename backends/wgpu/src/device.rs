@@ -11,7 +11,7 @@ use windlass_backend::{
 use windlass_kernel::ImageFormat;
 
 use crate::error::unsupported;
-use crate::process_exit::Native;
+use windlass_sync::process_exit::Native;
 
 /// wgpu sets no limit. This is enough to keep a device busy, and leaves the rest where it can still be cancelled.
 const LANE_DEPTH: LaneDepth = LaneDepth::new(256, 256);

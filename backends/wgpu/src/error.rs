@@ -14,7 +14,7 @@ use windlass_backend::{BackendError, ContextSink};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::panics::{Panicked, catch};
 
-use crate::process_exit;
+use windlass_sync::process_exit;
 
 /// Told by a device of the program's own that it is lost.
 pub(crate) type OnLost = Box<dyn Fn(wgpu::DeviceLostReason, &str) + Send>;

@@ -12,7 +12,7 @@ use crate::error::failed;
 use crate::flight::{End, Flight, Notice};
 use crate::gpu::Gpu;
 use crate::inbox::Inbox;
-use crate::process_exit;
+use windlass_sync::process_exit;
 
 /// How long the waiter asks without a pause whether a batch has ended, and how long it looks for the next one. To wake a thread that
 /// sleeps takes as long. Only where it is not the processor's own cores that it keeps busy.

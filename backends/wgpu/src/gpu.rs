@@ -6,8 +6,8 @@ use windlass_backend::BackendError;
 
 use crate::error::{Faults, guarded};
 use crate::kernel::Pipeline;
-use crate::process_exit::Native;
 use crate::stage::Spare;
+use windlass_sync::process_exit::Native;
 
 /// An open device with its queue.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use windlass_kernel_translate::wgsl::Checked;
 use crate::error::unsupported;
 use crate::gpu::Gpu;
 use crate::pipeline_cache::CacheEntry;
-use crate::process_exit::Native;
+use windlass_sync::process_exit::Native;
 
 /// A kernel that was built for one device.
 #[derive(Debug)]

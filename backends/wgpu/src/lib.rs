@@ -62,7 +62,6 @@ mod native_call;
 mod ops;
 mod pinned;
 mod pipeline_cache;
-mod process_exit;
 mod stage;
 mod submit;
 mod times;
@@ -78,7 +77,7 @@ use windlass_backend::{
 use windlass_sync::facade::{Mutex, lock};
 
 use context::WgpuContext;
-use process_exit::Native;
+use windlass_sync::process_exit::{self, Native};
 
 /// The backend's name.
 pub const ID: BackendId = BackendId::new("wgpu");

@@ -11,7 +11,7 @@ use windlass_backend::{Allocation, BackendError, Region};
 
 use crate::error::unsupported;
 use crate::pinned::Raw;
-use crate::process_exit::Native;
+use windlass_sync::process_exit::Native;
 
 /// wgpu copies whole words.
 pub(crate) const WORD: usize = wgpu::COPY_BUFFER_ALIGNMENT as usize;

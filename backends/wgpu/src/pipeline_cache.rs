@@ -7,7 +7,7 @@ use windlass_kernel::KernelImage;
 use windlass_kernel_translate::Cache;
 
 use crate::gpu::Gpu;
-use crate::process_exit::Native;
+use windlass_sync::process_exit::Native;
 
 /// The cache entry of one pipeline, and the native cache for it.
 pub(crate) struct CacheEntry {

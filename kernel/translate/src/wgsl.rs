@@ -69,6 +69,23 @@ impl Checked {
         self.module.functions.iter().any(|(_, function)| Fence::of(function).is_some())
     }
 
+    /// Each storage buffer's binding, and whether the text may write it; in no order.
+    ///
+    /// ```
+    /// use windlass_kernel_translate::wgsl::Checked;
+    /// let text = "@group(0) @binding(3) var<storage, read_write> x: array<u32>;";
+    /// let checked = Checked::parse(text).unwrap();
+    /// assert_eq!(checked.storage_buffers().collect::<Vec<_>>(), [(3, true)]);
+    /// ```
+    pub fn storage_buffers(&self) -> impl Iterator<Item = (u32, bool)> {
+        self.module.global_variables.iter().filter_map(|(_, variable)| match variable.space {
+            naga::AddressSpace::Storage { access } => {
+                Some((variable.binding.as_ref()?.binding, access.contains(naga::StorageAccess::STORE)))
+            }
+            _ => None,
+        })
+    }
+
     /// The names of the compute entry points.
     pub fn compute_entries(&self) -> impl Iterator<Item = &str> {
         let compute = self.module.entry_points.iter().filter(|e| e.stage == naga::ShaderStage::Compute);

@@ -1,7 +1,7 @@
 //! The end of the process.
 //!
 //! A driver shuts itself down when the process exits, and it may crash if one of our threads is inside it at that moment:
-//! NVIDIA's does. A program cannot be required to join our threads first, so they stay out by themselves:
+//! NVIDIA's does, and so does Intel's OpenCL while it compiles. A program cannot be required to join our threads first, so they stay out by themselves:
 //!
 //! 1. A thread that the exit may overtake holds an [`Inside`] during native calls. Waits are cut into slices, so that it is
 //!    released regularly. Long-lived objects are dropped under one too ([`Native`]).
@@ -13,20 +13,22 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::PoisonError;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use windlass_sync::facade::{Condvar, Mutex, lock};
-
-/// The longest that an exit is held up. Waits release the door far more often; this is for a driver that blocks in some other call.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest that an exit is held up: compilers take their time. Waits release the door far more often.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long one wait for the device may last before it releases the door. NVIDIA's driver spins for a millisecond at the start of each.
-pub(crate) const SLICE: Duration = Duration::from_millis(200);
+pub const SLICE: Duration = Duration::from_millis(200);
 
 static DOOR: Mutex<Door> = Mutex::new(Door { inside: 0, exiting: None });
 static LEFT: Condvar = Condvar::new();
+
+fn lock(door: &Mutex<Door>) -> MutexGuard<'_, Door> {
+    door.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct Door {
     inside: usize,
@@ -39,10 +41,12 @@ thread_local! {
 }
 
 /// The right to make native calls on this thread.
-pub(crate) struct Inside(PhantomData<*const ()>);
+#[derive(Debug)]
+#[must_use = "the thread leaves when this is dropped"]
+pub struct Inside(PhantomData<*const ()>);
 
 /// Enters, or parks this thread for ever if the process is exiting.
-pub(crate) fn enter() -> Inside {
+pub fn enter() -> Inside {
     if DEPTH.replace(DEPTH.get() + 1) == 0 {
         let mut door = lock(&DOOR);
         if door.exiting.is_some_and(|exiting| exiting != thread::current().id()) {
@@ -72,10 +76,11 @@ impl Drop for Inside {
 /// A native object whose drop makes native calls, on whatever thread drops it. Dropping the last object of an instance unloads
 /// its driver: when that raced with an exit, exit handlers were called that were no longer mapped.
 #[derive(Debug)]
-pub(crate) struct Native<T>(Option<T>);
+pub struct Native<T>(Option<T>);
 
 impl<T> Native<T> {
-    pub(crate) fn new(object: T) -> Self {
+    /// From now on it is dropped inside.
+    pub fn new(object: T) -> Self {
         Native(Some(object))
     }
 }
@@ -104,7 +109,7 @@ unsafe extern "C" {
 /// Guards the exit from now on. Call it whenever a driver may just have registered exit handlers of its own: after it was
 /// loaded, and after it opened a device (Mesa's drivers do both). Handlers run in reverse order, and the door must be closed
 /// before theirs run. Closing it twice does no harm.
-pub(crate) fn watch() {
+pub fn watch() {
     // If the table of handlers is full, the exit is merely unguarded.
     let _ = atexit(close_the_door);
 }
