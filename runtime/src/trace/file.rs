@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Instant, SystemTime};
 
 use windlass_sync::facade::{Mutex, lock};
@@ -43,7 +44,7 @@ impl FileSink {
     }
 
     fn beside(path: &Path) -> io::Result<Self> {
-        static TAKEN: Mutex<usize> = Mutex::new(0);
+        static TAKEN: LazyLock<Mutex<usize>> = LazyLock::new(Mutex::default);
         let mut taken = lock(&TAKEN);
         *taken += 1;
         let file = match *taken {
