@@ -357,7 +357,7 @@ fn counts_and_times_go_to_the_recorder() {
     let recorder = DebuggingRecorder::new();
     let snapshots = recorder.snapshotter();
     recorder.install().unwrap();
-    let runtime = Runtime::builder().profiling().measured().build();
+    let runtime = Runtime::builder().measured().build();
     let queue = host(&runtime);
     program(&queue);
     runtime.publish_metrics();

@@ -148,7 +148,7 @@ async fn told_to_end() {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let metrics = PrometheusBuilder::new().install_recorder()?;
-    let runtime = Runtime::builder().profiling().measured().build();
+    let runtime = Runtime::builder().measured().build();
     let queue = Queue::builder().runtime(&runtime).max_in_flight(256).build().await?;
     let softened = Batch::<f32, f32>::builder(&queue).name("softened").build(|cg, batch| {
         cg.parallel_for(batch.output().len(), softened(cg.read(batch.input()), cg.overwrite(batch.output())))
