@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use windlass::batch::Batch;
 use windlass::prelude::*;
 
+use crate::busy::cpu_time;
 use crate::table::{Table, median};
 
 #[windlass::kernel]
@@ -135,13 +136,20 @@ fn fixed(queue: &Queue, size: usize) -> Service {
     })
 }
 
-/// Clients that ask again as soon as they have their answers: nanoseconds a request.
-async fn saturated(service: &Service, clients: usize, requests: usize) -> f64 {
+/// Nanoseconds of a request: by the clock, and of all processors.
+#[derive(Clone, Copy)]
+struct Taken {
+    time: f64,
+    cpu: f64,
+}
+
+/// Clients that ask again as soon as they have their answers.
+async fn saturated(service: &Service, clients: usize, requests: usize) -> Taken {
     saturated_with(service, clients, requests, |number, answer| assert_eq!(answer, 3.0 * number as f32)).await
 }
 
-async fn saturated_with(service: &Service, clients: usize, requests: usize, check: fn(usize, f32)) -> f64 {
-    let start = Instant::now();
+async fn saturated_with(service: &Service, clients: usize, requests: usize, check: fn(usize, f32)) -> Taken {
+    let (start, cpu) = (Instant::now(), cpu_time());
     let each = requests / clients;
     let tasks: Vec<_> = (0..clients)
         .map(|client| {
@@ -157,7 +165,13 @@ async fn saturated_with(service: &Service, clients: usize, requests: usize, chec
     for task in tasks {
         task.await.expect("no client panics");
     }
-    start.elapsed().as_nanos() as f64 / (each * clients) as f64
+    let of = |time: Duration| time.as_nanos() as f64 / (each * clients) as f64;
+    Taken { time: of(start.elapsed()), cpu: of(cpu_time() - cpu) }
+}
+
+fn medians(taken: &[Taken]) -> Taken {
+    let of = |which: fn(&Taken) -> f64| median(taken.iter().map(which).collect());
+    Taken { time: of(|taken| taken.time), cpu: of(|taken| taken.cpu) }
 }
 
 /// What became of requests that came by a clock, and whether or not others had been answered.
@@ -240,11 +254,16 @@ async fn all(table: &mut Table, scale: usize) {
             sums[1].push(saturated(&alone, clients, requests / 4).await);
             sums[2].push(saturated(&by_hand, clients, requests).await);
         }
-        let [ours, alone, by_hand] = sums.map(median);
+        let [ours, alone, by_hand] = sums.map(|taken| medians(&taken));
         let what =
             |than| format!("a request of 1 KiB from {clients} clients, in batches, beside {than}; {device}");
-        table.speed(&what("one by one"), ours, alone, "≥ 5x");
-        table.speed(&what(if is_host { "by hand" } else { "by hand on the host" }), ours, by_hand, "≥ 2x");
+        table.speed(&what("one by one"), ours.time, alone.time, "≥ 5x");
+        let hand = if is_host { "by hand" } else { "by hand on the host" };
+        table.speed(&what(hand), ours.time, by_hand.time, "≥ 2x");
+        let cpu =
+            |how| format!("CPU of a request of 1 KiB from {clients} clients, {how}, beside {hand}; {device}");
+        table.cost(&cpu("in batches"), ours.cpu, Some(by_hand.cpu), "≤ 0.5x");
+        table.cost(&cpu("one by one"), alone.cpu, Some(by_hand.cpu), "≤ 1.3x");
     }
     let clients = 512;
     let (mut best, mut best_size) = (f64::MAX, 0);
@@ -252,7 +271,7 @@ async fn all(table: &mut Table, scale: usize) {
         let service = fixed(&queue, size);
         let mut times_of = Vec::new();
         for _ in 0..times {
-            times_of.push(saturated(&service, clients, 4_000 * scale.max(3)).await);
+            times_of.push(saturated(&service, clients, 4_000 * scale.max(3)).await.time);
         }
         let time = median(times_of);
         if time < best {
@@ -261,7 +280,7 @@ async fn all(table: &mut Table, scale: usize) {
     }
     let mut times_of = Vec::new();
     for _ in 0..times {
-        times_of.push(saturated(&ours, clients, 4_000 * scale.max(3)).await);
+        times_of.push(saturated(&ours, clients, 4_000 * scale.max(3)).await.time);
     }
     table.speed(
         &format!("the same from {clients} clients, beside the best fixed size ({best_size}); {device}"),
@@ -276,7 +295,7 @@ async fn all(table: &mut Table, scale: usize) {
 
 /// At three tenths of what one by one can do.
 async fn light(table: &mut Table, scale: usize, device: &str, ours: &Service, alone: &Service) {
-    let most = saturated(alone, 64, 4_000).await;
+    let most = saturated(alone, 64, 4_000).await.time;
     let gap = Duration::from_nanos((most / 0.3) as u64);
     let (mut batched, mut unbatched) = (Vec::new(), Vec::new());
     for _ in 0..5 {
@@ -293,7 +312,7 @@ async fn heavy(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
         cg.parallel_for(batch.output().len(), stepped(cg.read(batch.input()), cg.overwrite(batch.output())))
     });
     let ours = &asking(batch.clone());
-    let most = saturated_with(ours, 512, 4_000 * scale, |_, _| {}).await;
+    let most = saturated_with(ours, 512, 4_000 * scale, |_, _| {}).await.time;
     let within = Duration::from_millis(20);
     let mut peak: f64 = 0.0;
     let mut at_three = Came::default();

@@ -18,6 +18,7 @@
 #![warn(missing_docs)]
 
 mod arrivals;
+mod caution;
 mod cost;
 mod line;
 mod overload;
@@ -26,6 +27,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use arrivals::Arrivals;
+use caution::{Caution, Promise};
 pub use cost::CostModel;
 pub use line::Ticket;
 use line::{Line, Waiting};
@@ -113,6 +115,8 @@ struct Flight {
     launched: Duration,
     cost: f64,
     expected: Duration,
+    /// Of its items' promises the one that is hardest to keep.
+    promise: Option<Promise>,
 }
 
 /// See the crate's documentation.
@@ -135,11 +139,14 @@ pub struct Batching<K> {
     held: Option<(Duration, usize)>,
     model: CostModel,
     arrivals: Arrivals,
+    caution: Caution,
     overload: Overload,
     batches: u64,
     offered: u64,
     /// Items that a batch could not take any more in time.
     missed: Vec<K>,
+    /// No deadline is before this one; the item whose it was may have gone.
+    earliest: Duration,
 }
 
 impl<K> Batching<K> {
@@ -161,10 +168,12 @@ impl<K> Batching<K> {
             held: None,
             model: CostModel::default(),
             arrivals: Arrivals::default(),
+            caution: Caution::default(),
             overload: Overload::new(limits.patience),
             batches: 0,
             offered: 0,
             missed: Vec::new(),
+            earliest: Duration::MAX,
         }
     }
 
@@ -227,19 +236,23 @@ impl<K> Batching<K> {
         }
         let cost = if item.cost.is_nan() { 0.0 } else { item.cost.clamp(0.0, MOST_COST) };
         if self.items >= self.limits.waiting {
-            return Err(Refused::Full(self.wait_of(now, line, cost)));
+            return Err(Refused::Full(self.promised(self.predicted_wait(now, line, cost))));
         }
+        let mut promise = None;
         if let Some(deadline) = item.deadline {
-            let wait = self.wait_of(now, line, cost);
+            let predicted = self.predicted_wait(now, line, cost);
+            let wait = self.promised(predicted);
             // Where nothing waits and nothing runs, nothing would be learned if nobody was let in.
             let is_idle = self.items == 0 && self.flights.is_empty();
             if deadline < if is_idle { now } else { now + wait } {
                 return Err(Refused::Late(wait));
             }
+            promise = Some(Promise { came: now, deadline, wait: predicted });
         }
         self.offered += 1;
         let ticket = Ticket::new(line, item.deadline, self.offered);
-        let waiting = Waiting { key: item.key, bytes: item.bytes, cost };
+        self.earliest = self.earliest.min(item.deadline.unwrap_or(Duration::MAX));
+        let waiting = Waiting { key: item.key, bytes: item.bytes, cost, promise };
         self.items += 1;
         self.bytes += waiting.bytes;
         self.cost += waiting.cost;
@@ -253,11 +266,15 @@ impl<K> Batching<K> {
 
     /// An item is not wanted any more. `None`: it does not wait.
     pub fn withdraw(&mut self, ticket: Ticket) -> Option<K> {
+        self.remove(ticket).map(|waiting| waiting.key)
+    }
+
+    fn remove(&mut self, ticket: Ticket) -> Option<Waiting<K>> {
         let line = ticket.line();
         // Its line may be gone, and another in its place; tickets have numbers of their own, so that none is there twice.
         let waiting = self.lines[line.0].as_mut()?.remove(ticket)?;
         self.left(line, waiting.bytes, waiting.cost);
-        Some(waiting.key)
+        Some(waiting)
     }
 
     /// Those whose deadlines have passed, and those that no batch can take in time; they do not wait any more.
@@ -271,19 +288,29 @@ impl<K> Batching<K> {
         std::mem::take(&mut self.missed)
     }
 
+    fn miss(&mut self, ticket: Ticket) {
+        let Some(missed) = self.remove(ticket) else { return };
+        if let Some(promise) = &missed.promise {
+            self.caution.broken(promise);
+        }
+        self.missed.push(missed.key);
+    }
+
     fn miss_overdue(&mut self, now: Duration) {
+        if now < self.earliest {
+            return;
+        }
         for line in (0..self.lines.len()).map(LineId) {
             while let Some(ticket) = self.lines[line.0].as_ref().and_then(|at| at.first_overdue(line, now)) {
-                let missed = self.withdraw(ticket);
-                self.missed.extend(missed);
+                self.miss(ticket);
             }
         }
+        self.earliest = self.earliest_deadline().unwrap_or(Duration::MAX);
     }
 
     /// What is to be done. Who is overdue by now is in no batch.
     pub fn next(&mut self, now: Duration) -> Next<K> {
         self.miss_overdue(now);
-        self.overload.look(now, self.backlog());
         if self.items == 0 {
             return Next::Wait;
         }
@@ -292,8 +319,9 @@ impl<K> Batching<K> {
             Close::Soon => return Next::LookAgain,
             Close::Later => return Next::Wait,
         }
+        self.overload.look(now, self.backlog());
         let held = self.held.take();
-        let (keys, cost) = self.assemble(now);
+        let Assembly { keys, cost, promise, .. } = self.assemble(now);
         if keys.is_empty() {
             // All who waited were too late.
             return Next::Wait;
@@ -301,7 +329,9 @@ impl<K> Batching<K> {
         if let Some((_, had)) = held {
             self.arrivals.held(had, keys.len());
         }
-        Next::Launch(self.begin(now, cost), keys)
+        let id = self.begin(now, cost);
+        self.flights.back_mut().expect("it has just begun").promise = promise;
+        Next::Launch(id, keys)
     }
 
     /// Items go to the device again: those of a batch that failed, in parts.
@@ -309,7 +339,13 @@ impl<K> Batching<K> {
         self.batches += 1;
         self.held = None;
         let id = BatchId(self.batches);
-        self.flights.push_back(Flight { id, launched: now, cost, expected: self.model.predict(cost) });
+        self.flights.push_back(Flight {
+            id,
+            launched: now,
+            cost,
+            expected: self.model.predict(cost),
+            promise: None,
+        });
         id
     }
 
@@ -320,9 +356,13 @@ impl<K> Batching<K> {
         // What was launched while another ran has begun when that one ended.
         if let Some(flight) = flight.filter(|_| is_ok) {
             self.model.observe(flight.cost, now.saturating_sub(flight.launched.max(self.last_end)));
+            if let Some(promise) = flight.promise {
+                self.caution.kept(&promise, now);
+            }
         }
         self.last_end = now;
         self.arrivals.ended(now);
+        self.overload.look(now, self.backlog());
     }
 
     fn may_close(&mut self, now: Duration) -> Close {
@@ -344,10 +384,11 @@ impl<K> Batching<K> {
         }
     }
 
-    /// The next batch's items, and what they cost.
-    fn assemble(&mut self, now: Duration) -> (Vec<K>, f64) {
+    /// The next batch.
+    fn assemble(&mut self, now: Duration) -> Assembly<K> {
         let start = now + self.remaining(now);
-        let mut batch = Assembly { keys: Vec::new(), bytes: 0, cost: 0.0, deadline: Duration::MAX };
+        let mut batch =
+            Assembly { keys: Vec::new(), bytes: 0, cost: 0.0, deadline: Duration::MAX, promise: None };
         // A round lets the line whose next item is cheapest have it; others save up for theirs.
         let cheapest = self.heads().map(|(_, cost)| cost).filter(|cost| *cost > 0.0).fold(f64::MAX, f64::min);
         let quantum = if cheapest < f64::MAX { cheapest } else { f64::MIN_POSITIVE };
@@ -372,7 +413,7 @@ impl<K> Batching<K> {
                 without = 0;
             }
         }
-        (batch.keys, batch.cost)
+        batch
     }
 
     /// Lines in which somebody waits, with what the next of each costs.
@@ -402,29 +443,31 @@ impl<K> Batching<K> {
             let next = self.lines[line.0].as_ref().and_then(|at| at.peek(line, newest_first));
             let Some((ticket, bytes, cost)) = next else { return Taken::LineIsEmpty };
             let deadline = ticket.deadline().unwrap_or(Duration::MAX);
-            let least = self.model.predict(self.least_batch(line, cost));
             let is_first = self.flights.is_empty() && batch.keys.is_empty();
-            if !is_first && start.saturating_add(least) > deadline {
-                let missed = self.withdraw(ticket);
-                self.missed.extend(missed);
+            let ends = |batching: &Self, cost| start.saturating_add(batching.model.predict(cost));
+            if !is_first && deadline < Duration::MAX && ends(self, self.least_batch(line, cost)) > deadline {
+                self.miss(ticket);
                 continue;
             }
             let is_full = batch.keys.len() >= self.limits.items || batch.bytes + bytes > self.limits.bytes;
-            let end = start.saturating_add(self.model.predict(batch.cost + cost));
-            let would_miss = !batch.keys.is_empty() && end > batch.deadline.min(deadline);
+            let earliest = batch.deadline.min(deadline);
+            let would_miss = !batch.keys.is_empty()
+                && earliest < Duration::MAX
+                && ends(self, batch.cost + cost) > earliest;
             if is_full || would_miss {
                 return Taken::BatchIsFull;
             }
             if !self.line(line).pay(cost) {
                 return Taken::HasHadItsShare;
             }
-            let taken = self.withdraw(ticket);
-            batch.keys.extend(taken);
+            let Some(taken) = self.remove(ticket) else { continue };
+            batch.promise = harder(batch.promise, taken.promise, ends(self, batch.cost + cost));
+            batch.keys.push(taken.key);
             batch.bytes += bytes;
             batch.cost += cost;
             // One that was let in for want of anything better, and will be late, is no reason for others to be.
-            if start.saturating_add(self.model.predict(cost)) <= deadline {
-                batch.deadline = batch.deadline.min(deadline);
+            if deadline < Duration::MAX && ends(self, cost) <= deadline {
+                batch.deadline = earliest;
             }
         }
     }
@@ -443,8 +486,13 @@ impl<K> Batching<K> {
         full.map_or(cost, |line| cost.max(line.cost() * per_batch as f64 / line.len() as f64))
     }
 
-    /// How long an item that comes to this line now would wait for its answer.
-    fn wait_of(&self, now: Duration, line: LineId, cost: f64) -> Duration {
+    /// What can be promised to one that is predicted to wait so long.
+    fn promised(&self, predicted: Duration) -> Duration {
+        predicted.mul_f64(self.caution.factor().max(1.0 + self.model.margin()))
+    }
+
+    /// How long an item that comes to this line now would wait for its answer, if nothing unusual happens.
+    fn predicted_wait(&self, now: Duration, line: LineId, cost: f64) -> Duration {
         let own = self.lines[line.0].as_ref().map_or((0.0, 1.0, 0), |at| (at.cost(), at.weight(), at.len()));
         let weights: f64 =
             self.turns.iter().filter(|&&other| other != line).map(|other| self.weight(*other)).sum();
@@ -458,8 +506,7 @@ impl<K> Batching<K> {
         // Others that come later will be in its batch as well, if it has to wait for its turn.
         let last = ahead * (items % per_batch) as f64 / items.max(1) as f64 + cost;
         let company = if self.flights.is_empty() { 0.0 } else { (self.model.usual_cost() - last).max(0.0) };
-        let all = self.remaining(now) + self.model.predict_all(full + 1, ahead + cost + company);
-        all.mul_f64(1.0 + self.model.margin())
+        self.remaining(now) + self.model.predict_all(full + 1, ahead + cost + company)
     }
 
     /// How long the device will take for what waits.
@@ -526,6 +573,14 @@ struct Assembly<K> {
     bytes: usize,
     cost: f64,
     deadline: Duration,
+    /// Of its items' promises the one that is hardest to keep.
+    promise: Option<Promise>,
+}
+
+/// Of two promises the one that is harder to keep, if they end then.
+fn harder(a: Option<Promise>, b: Option<Promise>, end: Duration) -> Option<Promise> {
+    let ratio = |promise: &Option<Promise>| promise.map_or(0.0, |promise| promise.ratio(end));
+    if ratio(&b) > ratio(&a) { b } else { a }
 }
 
 /// Why a batch has taken no more out of a line.

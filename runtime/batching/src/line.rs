@@ -1,9 +1,10 @@
 //! Those who wait for one tenant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::LineId;
+use crate::caution::Promise;
 
 /// The place of one that waits: its line, its deadline, and when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,49 @@ pub(crate) struct Waiting<K> {
     pub(crate) key: K,
     pub(crate) bytes: usize,
     pub(crate) cost: f64,
+    /// If it has a deadline.
+    pub(crate) promise: Option<Promise>,
+}
+
+/// Those without a deadline, in the order in which they came: a queue, in which who leaves from its midst leaves a gap.
+#[derive(Debug)]
+struct Unhurried<K> {
+    /// The numbers ascend; neither the first nor the last is a gap.
+    places: VecDeque<(u64, Option<Waiting<K>>)>,
+    gaps: usize,
+}
+
+impl<K> Unhurried<K> {
+    fn len(&self) -> usize {
+        self.places.len() - self.gaps
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Waiting<K>> {
+        let at = match self.places.front()?.0 == number {
+            true => 0,
+            false => self.places.binary_search_by_key(&number, |place| place.0).ok()?,
+        };
+        let waiting = self.places[at].1.take()?;
+        self.gaps += 1;
+        self.close_gaps();
+        Some(waiting)
+    }
+
+    fn close_gaps(&mut self) {
+        while self.places.front().is_some_and(|place| place.1.is_none()) {
+            self.places.pop_front();
+            self.gaps -= 1;
+        }
+        while self.places.back().is_some_and(|place| place.1.is_none()) {
+            self.places.pop_back();
+            self.gaps -= 1;
+        }
+        // Who waits long while others behind it come and go does not have a trail of them in memory.
+        if self.gaps > 64 && self.gaps > self.places.len() / 2 {
+            self.places.retain(|place| place.1.is_some());
+            self.gaps = 0;
+        }
+    }
 }
 
 /// See the module documentation.
@@ -42,7 +86,8 @@ pub(crate) struct Line<K> {
     weight: f64,
     /// Cost that it may still have in this round.
     deficit: f64,
-    waiting: BTreeMap<Place, Waiting<K>>,
+    hurried: BTreeMap<Place, Waiting<K>>,
+    unhurried: Unhurried<K>,
     cost: f64,
     /// Nobody comes any more.
     pub(crate) closed: bool,
@@ -52,7 +97,8 @@ impl<K> Line<K> {
     pub(crate) fn new(weight: f64) -> Self {
         // A round gives each line its weight: with one of next to nothing it would take for ever to afford an item.
         let weight = if weight.is_nan() { 1.0 } else { weight.clamp(1e-3, 1e3) };
-        Line { weight, deficit: 0.0, waiting: BTreeMap::new(), cost: 0.0, closed: false }
+        let unhurried = Unhurried { places: VecDeque::new(), gaps: 0 };
+        Line { weight, deficit: 0.0, hurried: BTreeMap::new(), unhurried, cost: 0.0, closed: false }
     }
 
     pub(crate) fn weight(&self) -> f64 {
@@ -60,11 +106,11 @@ impl<K> Line<K> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.hurried.len() + self.unhurried.len()
     }
 
     /// Of all who wait.
@@ -74,13 +120,19 @@ impl<K> Line<K> {
 
     pub(crate) fn insert(&mut self, ticket: Ticket, waiting: Waiting<K>) {
         self.cost += waiting.cost;
-        self.waiting.insert(ticket.place, waiting);
+        match ticket.deadline() {
+            Some(_) => drop(self.hurried.insert(ticket.place, waiting)),
+            None => self.unhurried.places.push_back((ticket.place.1, Some(waiting))),
+        }
     }
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiting<K>> {
-        let waiting = self.waiting.remove(&ticket.place)?;
+        let waiting = match ticket.deadline() {
+            Some(_) => self.hurried.remove(&ticket.place)?,
+            None => self.unhurried.remove(ticket.place.1)?,
+        };
         self.cost -= waiting.cost;
-        if self.waiting.is_empty() {
+        if self.is_empty() {
             // A line that has nothing to send saves nothing up.
             (self.cost, self.deficit) = (0.0, 0.0);
         }
@@ -90,21 +142,24 @@ impl<K> Line<K> {
     /// The one whose turn it is, with its bytes and its cost. Where there are more than can be served, those who came last have the best prospects:
     /// their deadlines are farthest, and nobody has given them up yet.
     pub(crate) fn peek(&self, line: LineId, newest_first: bool) -> Option<(Ticket, usize, f64)> {
-        let next = match newest_first {
-            false => self.waiting.first_key_value(),
-            true => self.waiting.last_key_value(),
+        let (hurried, unhurried) = match newest_first {
+            false => (self.hurried.first_key_value(), self.unhurried.places.front()),
+            true => (self.hurried.last_key_value(), self.unhurried.places.back()),
         };
-        next.map(|(&place, waiting)| (Ticket { line, place }, waiting.bytes, waiting.cost))
+        let hurried = hurried.map(|(&place, waiting)| (place, waiting));
+        let unhurried =
+            unhurried.and_then(|(number, waiting)| Some(((Duration::MAX, *number), waiting.as_ref()?)));
+        let next = if newest_first { unhurried.or(hurried) } else { hurried.or(unhurried) };
+        next.map(|(place, waiting)| (Ticket { line, place }, waiting.bytes, waiting.cost))
     }
 
     pub(crate) fn earliest_deadline(&self) -> Option<Duration> {
-        let (&(deadline, _), _) = self.waiting.first_key_value()?;
-        (deadline != Duration::MAX).then_some(deadline)
+        self.hurried.first_key_value().map(|(place, _)| place.0)
     }
 
     pub(crate) fn first_overdue(&self, line: LineId, now: Duration) -> Option<Ticket> {
-        let (&place, _) = self.waiting.first_key_value()?;
-        (place.0 <= now && place.0 != Duration::MAX).then_some(Ticket { line, place })
+        let (&place, _) = self.hurried.first_key_value()?;
+        (place.0 <= now).then_some(Ticket { line, place })
     }
 
     /// How large a round's quantum would have to be for it to have something of this cost.

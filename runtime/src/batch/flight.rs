@@ -202,6 +202,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             if part.is_empty() {
                 continue;
             }
+            wants.come(part.len());
             let id = self.again(&part);
             left = left.saturating_sub(1);
             let outcome = self.outcome(&mut part, &wants).await;

@@ -46,7 +46,8 @@ pub(super) fn start<T: DeviceCopy, U: DeviceCopy>(shared: &Arc<Shared<T, U>>) {
     }
 }
 
-/// Hands out answers as long as somebody has the batch.
+/// Hands out answers as long as somebody has the batch, and then sees to the next batch: those who had their answers may come
+/// again at once, and stand before the clerk in its runtime's line, so that they have come when it is its turn.
 struct Clerk<T: DeviceCopy, U: DeviceCopy> {
     batch: Weak<Shared<T, U>>,
     is_over: bool,
@@ -58,9 +59,23 @@ impl<T: DeviceCopy, U: DeviceCopy> Clerk<T, U> {
             let landings = std::mem::take(&mut shared.state().landings);
             drop(shared);
             landings.into_iter().for_each(Landing::hand_out);
+            while self.looks_again() {
+                yield_now().await;
+            }
             rung(&self.batch, |state| &mut state.clerk).await;
         }
         self.is_over = true;
+    }
+
+    /// Whether there is more to see to, when others have had their turn.
+    fn looks_again(&self) -> bool {
+        let Some(shared) = self.batch.upgrade() else { return false };
+        match shared.look_as_clerk() {
+            Next::Launch(id, queued) => shared.launch(id, queued),
+            Next::LookAgain => {}
+            Next::Wait => return false,
+        }
+        true
     }
 }
 

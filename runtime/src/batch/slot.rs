@@ -35,20 +35,22 @@ pub(super) struct Wants(Mutex<Wanting>);
 
 #[derive(Default)]
 struct Wanting {
-    callers: usize,
+    /// Less than none, as long as some have gone and nobody has said how many there were.
+    callers: isize,
     event: Option<Event>,
 }
 
 impl Wants {
-    fn one_more(&self) {
-        lock(&self.0).callers += 1;
+    /// So many have come, of whom some may have gone by now.
+    pub(super) fn come(&self, callers: usize) {
+        lock(&self.0).callers += callers.cast_signed();
     }
 
     /// The last to go cancels what nobody wants any more.
     fn one_less(&self) {
         let mut wanting = lock(&self.0);
         wanting.callers -= 1;
-        let unwanted = wanting.event.clone().filter(|_| wanting.callers == 0);
+        let unwanted = if wanting.callers == 0 { wanting.event.clone() } else { None };
         drop(wanting);
         if let Some(event) = unwanted {
             event.cancel();
@@ -72,11 +74,10 @@ impl<T, U> Slot<T, U> {
         Slot(Mutex::new(Place::Waiting { item, waker: None }))
     }
 
-    /// Its batch has closed. `None`: its caller has gone.
+    /// Its batch has closed. `None`: its caller has gone. Whoever takes off a batch tells its [`Wants`] how many did.
     pub(super) fn take_off(&self, wants: &Arc<Wants>) -> Option<Payload<T>> {
         let mut place = lock(&self.0);
         let Place::Waiting { waker, .. } = &mut *place else { return None };
-        wants.one_more();
         let flying = Place::Flying { wants: wants.clone(), waker: waker.take() };
         match mem::replace(&mut *place, flying) {
             Place::Waiting { item, .. } => Some(item),
@@ -88,7 +89,6 @@ impl<T, U> Slot<T, U> {
     pub(super) fn change_to(&self, other: &Arc<Wants>) -> bool {
         let mut place = lock(&self.0);
         let Place::Flying { wants, .. } = &mut *place else { return false };
-        other.one_more();
         *wants = other.clone();
         true
     }

@@ -51,6 +51,8 @@ pub(super) struct State<T, U> {
     /// When the keeper will look by itself.
     pub(super) looks_at: Option<Duration>,
     pub(super) clerk: Bell,
+    /// The clerk is about to look what is to be done, as soon as those have come again who have just been answered.
+    clerk_looks: bool,
     /// For the clerk to hand out.
     pub(super) landings: Vec<Landing<T, U>>,
     count: Count,
@@ -108,6 +110,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             keeper: Bell::default(),
             looks_at: None,
             clerk: Bell::default(),
+            clerk_looks: false,
             landings: Vec::new(),
             count: Count::default(),
         };
@@ -153,7 +156,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         };
         let (next, late) = state.next(now);
         let is_for_keeper = match next {
-            Next::LookAgain => true,
+            Next::LookAgain => !state.clerk_looks,
             // It sleeps until the earliest deadline that it knew of.
             _ if state.policy.waiting() == 0 => false,
             _ => deadline.is_some_and(|at| state.looks_at.is_none_or(|looks_at| at < looks_at)),
@@ -185,7 +188,9 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             let item = slot.take_off(&wants)?;
             Some(Member { slot: Some(slot), item, cost, answer: 0..0 })
         });
-        (members.collect(), wants)
+        let members: Vec<_> = members.collect();
+        wants.come(members.len());
+        (members, wants)
     }
 
     /// A batch has ended. Many answers are handed out by the clerk, who is nearer to those who wait for them than the thread that has
@@ -194,11 +199,17 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let mut state = self.state();
         let now = self.now();
         state.policy.ended(now, id, is_ok);
-        let next = if state.policy.waiting() > 0 { state.keeper.ring() } else { None };
-        let hand_out = if many.is_some() { state.clerk.ring() } else { None };
+        let ring = if many.is_some() {
+            state.clerk_looks = true;
+            state.clerk.ring()
+        } else if state.policy.waiting() > 0 {
+            state.keeper.ring()
+        } else {
+            None
+        };
         state.landings.extend(many);
         drop(state);
-        wake_all([next, hand_out].into_iter().flatten());
+        wake_all(ring);
     }
 
     /// Members of a batch that failed go to the device again, as one of their own.
@@ -214,6 +225,20 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let mut state = self.state();
         let now = self.now();
         let (next, late) = state.next(now);
+        drop(state);
+        say_late(late);
+        next
+    }
+
+    /// The same by the clerk, who is done when there is nothing to do or there are answers to hand out.
+    pub(super) fn look_as_clerk(&self) -> Next<Queued<T, U>> {
+        let mut state = self.state();
+        if !state.landings.is_empty() {
+            return Next::Wait;
+        }
+        let now = self.now();
+        let (next, late) = state.next(now);
+        state.clerk_looks = !matches!(next, Next::Wait);
         drop(state);
         say_late(late);
         next

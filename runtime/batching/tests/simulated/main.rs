@@ -9,7 +9,8 @@ use simulation::{Device, Load, Outcome, simulate};
 use windlass_batching::{Batching, Item, Limits, Next, Refused};
 use windlass_testkit::Rng;
 
-const DEVICE: Device = Device { batch: Duration::from_micros(40), unit: Duration::from_micros(2), jitter: 0 };
+const DEVICE: Device =
+    Device { batch: Duration::from_micros(40), unit: Duration::from_micros(2), jitter: 0, hiccups: 0 };
 
 fn limits(items: usize) -> Limits {
     Limits { items, ..Limits::default() }
@@ -71,6 +72,24 @@ fn overload_is_refused_and_not_queued() {
     let admitted = run.outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Refused)).count();
     assert!(run.in_time() as f64 >= 0.999 * admitted as f64, "{} in time, of {admitted}", run.in_time());
     assert!(run.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused)));
+}
+
+/// The same on a device of which one batch in fifty takes three times as long: what is let in is in time all the same, and little is
+/// lost. Seen to fail (0.953 in time) with promises by the model alone.
+#[test]
+fn promises_are_made_by_what_was_seen_of_late() {
+    let device = Device { jitter: 20, hiccups: 50, ..DEVICE };
+    let best = 64.0 / device.time(64.0).mul_f64(1.1 * 1.04).as_secs_f64();
+    let gap = Duration::from_secs_f64(1.0 / (3.0 * best));
+    let load = Load::random(gap, 400_000).within(micros(2_000));
+    let run = simulate(device, limits(64), &[load]);
+    let goodput = run.in_time() as f64 / run.length().as_secs_f64();
+    let admitted = run.outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Refused)).count();
+    let share = run.in_time() as f64 / admitted as f64;
+    assert!(
+        goodput >= 0.95 * best && share >= 0.999,
+        "{goodput} a second in time, of {best}; {share} of {admitted}: {run:?}"
+    );
 }
 
 /// Two tenants that have always more than the device does, one with items of a hundredfold cost: each has its weight's share of

@@ -14,6 +14,8 @@ pub(crate) struct Device {
     pub(crate) unit: Duration,
     /// By how many per cent it may take longer.
     pub(crate) jitter: usize,
+    /// One batch of so many takes three times as long; with 0 none does.
+    pub(crate) hiccups: usize,
 }
 
 impl Device {
@@ -22,7 +24,9 @@ impl Device {
     }
 
     fn takes(&self, cost: f64, rng: &mut Rng) -> Duration {
-        self.time(cost).mul_f64(1.0 + rng.below(self.jitter + 1) as f64 / 100.0)
+        let usual = self.time(cost).mul_f64(1.0 + rng.below(self.jitter + 1) as f64 / 100.0);
+        let hiccups = self.hiccups > 0 && rng.below(self.hiccups) == 0;
+        if hiccups { 3 * usual } else { usual }
     }
 }
 

@@ -1,0 +1,73 @@
+//! By how much more than what is predicted is to be allowed for: learned from those who were nearly late.
+//!
+//! Predictions are of what usually happens, and promises have to be kept when something unusual does: a batch that takes three times
+//! as long, an answer that its caller's threads have no time to take. So promises are made by the worst that was seen lately. Only those
+//! count whose time was short: that an idle device's first item took twice what was predicted endangers no deadline.
+
+use std::time::Duration;
+
+/// What is left of the way back to predictions after each batch that was better: half of it after seven hundred.
+const KEPT: f64 = 0.999;
+
+/// No more is allowed for than so many times what is predicted.
+const MOST: f64 = 4.0;
+
+/// Those count that were predicted to need so great a part of their time. The others are let in at all times.
+const SHORT: f64 = 1.0 / MOST;
+
+/// Who had to be given up would have taken so many times what it had. That is more than most would: where one thing went wrong another
+/// will, and a queue that is shorter than it might be costs nothing as long as there is one.
+const BROKEN: f64 = 2.0;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Caution {
+    factor: f64,
+}
+
+impl Default for Caution {
+    fn default() -> Self {
+        Caution { factor: 1.0 }
+    }
+}
+
+/// What one that was let in was promised.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) came: Duration,
+    pub(crate) deadline: Duration,
+    /// How long it was predicted to take.
+    pub(crate) wait: Duration,
+}
+
+impl Promise {
+    /// How many times the prediction it takes, if it ends then.
+    pub(crate) fn ratio(&self, end: Duration) -> f64 {
+        end.saturating_sub(self.came).as_secs_f64() / self.wait.as_secs_f64().max(1e-9)
+    }
+
+    /// Its time is short.
+    fn counts(&self) -> bool {
+        self.wait >= self.deadline.saturating_sub(self.came).mul_f64(SHORT)
+    }
+}
+
+impl Caution {
+    /// The one of a batch that its time fell shortest for has its answer.
+    pub(crate) fn kept(&mut self, promise: &Promise, end: Duration) {
+        if !promise.counts() {
+            return;
+        }
+        let ratio = promise.ratio(end).clamp(1.0, MOST);
+        self.factor = if ratio > self.factor { ratio } else { ratio + KEPT * (self.factor - ratio) };
+    }
+
+    /// One had to be given up. How long it would have taken nobody knows: longer than it had.
+    pub(crate) fn broken(&mut self, promise: &Promise) {
+        let least = promise.ratio(promise.deadline) * BROKEN;
+        self.factor = self.factor.max(least.min(MOST));
+    }
+
+    pub(crate) fn factor(&self) -> f64 {
+        self.factor
+    }
+}
