@@ -5,7 +5,8 @@
 //! Each figure is the median of several alternating runs. `--kernels` prints the rows about kernels alone, and `--submissions`
 //! measures the cost of a submission again and again, and `--first-uses` that of groups on as many buffers, for a profiler to look at. `--transfers` moves data to and from the device
 //! that a program would get, `--device` runs kernels on it beside the same ones in its own language, and `--native` measures
-//! launches, waits and copies there beside its driver by hand. `--service` puts many small requests to it, in batches and without.
+//! launches, waits and copies there beside its driver by hand. `--service` puts many small requests to it, in batches and without, and `--load` does so at loads from a trickle to three times what it can do,
+//! of which `--draw FILE` makes a picture.
 
 mod bandwidth;
 mod busy;
@@ -13,6 +14,7 @@ mod device;
 mod forms;
 mod heap;
 mod kernels;
+mod load;
 mod native;
 mod null;
 mod programs;
@@ -56,6 +58,13 @@ fn main() -> ExitCode {
     if std::env::args().any(|a| a == "--transfers") {
         transfers::print(scale);
         return ExitCode::SUCCESS;
+    }
+    if std::env::args().any(|a| a == "--load") {
+        load::print(scale);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(lines) = std::env::args().skip_while(|a| a != "--draw").nth(1) {
+        return load::draw(lines.as_ref());
     }
     table::head();
     if std::env::args().any(|a| a == "--device") {

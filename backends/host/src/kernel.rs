@@ -1,4 +1,4 @@
-//! Bodies over ranges: what a launch's arguments become, and how a range is cut into blocks.
+//! What a launch's arguments become for a body.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -7,8 +7,7 @@ use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
 };
-use windlass_kernel::{Block, Body, Extent, Range, RawSpan, SlotAccess, Word};
-use windlass_sync::helpers::Blocks;
+use windlass_kernel::{Body, Extent, RawSpan, SlotAccess, Word};
 
 use crate::memory::{Window, unsupported};
 
@@ -50,74 +49,6 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
     };
     Ok(HostLaunch::new(HostCode::Shared(body), launch.range, spans))
 }
-
-/// A launch that falls into several blocks.
-pub(crate) struct Cut {
-    launch: HostLaunch,
-    items: usize,
-    /// Items in a block; not zero.
-    step: usize,
-}
-
-/// Runs a launch on this thread, as one block.
-pub(crate) fn run_alone(launch: &HostLaunch) {
-    let items = launch.range.items();
-    if items > 0 {
-        run_block(launch, 0, items, items);
-    }
-}
-
-fn run_block(launch: &HostLaunch, first: usize, step: usize, items: usize) {
-    let items = first..items.min(first.saturating_add(step));
-    // SAFETY: the runtime keeps the launch's memory until its point is passed, and conflicting groups away from it until
-    // then; it was initialised when it was made, the windows were seen to be inside it, and all its users have one word.
-    // Blocks are cut at multiples of one step, each is run once, and all have the launch's spans and range.
-    let block = unsafe { Block::new(items, launch.range, &launch.spans) };
-    // SAFETY: all of the launch's blocks come here, and are run by the launch's code.
-    unsafe { launch.code.run(block) };
-}
-
-/// How many items go into a block of a range that is worth sharing by this number of cores. See
-/// `Host::shares_ranges` for the rule.
-pub(crate) fn shared_step(range: &Range, cores: usize) -> Result<Option<usize>, BackendError> {
-    let Some(items) = range.checked_items() else {
-        return Err(unsupported("a range whose item count overflows"));
-    };
-    let step = match range.local() {
-        Some(local) => match local.iter().product::<usize>() {
-            0 => return Err(unsupported("empty work-groups")),
-            group => group * (items / group).div_ceil(BLOCKS_PER_CORE * cores),
-        },
-        None if items < SHARED_ITEMS => return Ok(None),
-        None => items.div_ceil(BLOCKS_PER_CORE * cores).max(BLOCK_ITEMS),
-    };
-    Ok((cores > 1 && step < items).then_some(step))
-}
-
-impl Cut {
-    /// Blocks of `step` items, which is not zero.
-    pub(crate) fn new(launch: HostLaunch, step: usize) -> Self {
-        Cut { items: launch.range.items(), launch, step }
-    }
-}
-
-impl Blocks for Cut {
-    fn count(&self) -> usize {
-        self.items.div_ceil(self.step)
-    }
-
-    fn run(&self, block: usize) {
-        run_block(&self.launch, block * self.step, self.step, self.items);
-    }
-}
-
-/// Ranges below this are one block: a helper's wake-up costs more than it would take over.
-const SHARED_ITEMS: usize = 16 * 1024;
-/// No block of a shared range is smaller.
-const BLOCK_ITEMS: usize = 4 * 1024;
-/// Blocks for each core: enough that a core that comes late leaves the others little to wait for. With 4 of them a stencil on 16
-/// cores took a tenth longer.
-const BLOCKS_PER_CORE: usize = 16;
 
 /// Copies the value arguments, and the addresses of pointers, into one piece of memory, and says where each of them is, and how long.
 ///
@@ -194,27 +125,7 @@ fn extent(region: &Region, element: usize) -> Option<Extent> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_kernel::{LaunchRange, NdRange};
-
     use super::*;
-
-    #[test]
-    fn ranges_are_cut_by_size_and_by_work_groups() {
-        let step = |range: Range, cores| shared_step(&range, cores).expect("the range is fine");
-        assert_eq!(step(16_383.range(), 8), None);
-        assert_eq!(step(16_384.range(), 8), Some(4_096));
-        assert_eq!(step((1 << 20).range(), 8), Some(1 << 13));
-        assert_eq!(step((1 << 20).range(), 1), None);
-        assert_eq!(step(NdRange { global: [8], local: [1] }.range(), 8), Some(1));
-        assert_eq!(step(NdRange { global: [8], local: [8] }.range(), 8), None);
-        assert_eq!(step(NdRange { global: [1 << 20], local: [256] }.range(), 8), Some(32 * 256));
-        assert_eq!(step(NdRange { global: [300], local: [1] }.range(), 8), Some(3));
-        assert_eq!(step(NdRange { global: [4, 8], local: [1, 4] }.range(), 8), Some(4));
-        assert_eq!(step(NdRange { global: [4, 8], local: [2, 4] }.range(), 8), Some(8));
-        assert_eq!(step(NdRange { global: [4, 4, 8], local: [2, 1, 4] }.range(), 8), Some(8));
-        assert!(shared_step(&[usize::MAX, 2].range(), 8).is_err());
-        assert!(shared_step(&NdRange { global: [8], local: [0] }.range(), 8).is_err());
-    }
 
     #[test]
     fn an_argument_keeps_its_allocations_word_or_is_refused() {

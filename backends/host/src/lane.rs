@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    BackendError, Command, Completion, Group, Head, Lane, LaneNumber, LaneSink, Point, Wait,
+    BackendError, Command, Completion, Group, Head, HostLaunch, Lane, LaneNumber, LaneSink, Point, Wait,
 };
 use windlass_sync::facade::{Mutex, lock};
 
+use crate::cutting::{Cut, Way};
 use crate::kernel;
 use crate::lanes::Lanes;
 use crate::memory::{CopyRows, FillRows, unsupported};
@@ -55,21 +56,22 @@ impl HostLane {
     #[inline(always)]
     fn work(&self, command: Command<'_>) -> Result<Work, BackendError> {
         match command {
-            Command::Host(launch) => Ok(match self.helpers.step(&launch.range)? {
-                None => Work::Alone(launch),
-                Some(step) => self.helpers.share(launch, step),
-            }),
+            Command::Host(launch) => Ok(self.by(self.helpers.way(&launch.range)?, launch)),
             Command::Launch(launch) => {
-                let step = self.helpers.step(&launch.range)?;
-                let launch = kernel::launch(&launch)?;
-                Ok(match step {
-                    None => Work::Alone(launch),
-                    Some(step) => self.helpers.share(launch, step),
-                })
+                Ok(self.by(self.helpers.way(&launch.range)?, kernel::launch(&launch)?))
             }
             Command::Copy(copy) => Ok(Work::Copy(CopyRows::new(&copy)?)),
             Command::Fill(fill) => Ok(Work::Fill(FillRows::new(&fill)?)),
             other => Err(unsupported(&format!("{other:?}"))),
+        }
+    }
+
+    #[inline(always)]
+    fn by(&self, way: Way, launch: HostLaunch) -> Work {
+        match way {
+            Way::Whole => Work::Whole(launch),
+            Way::Tried => Work::Tried(launch),
+            Way::Shared(step) => Work::Shared(self.helpers.share(Cut::new(launch, step))),
         }
     }
 

@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 
 mod context;
+mod cutting;
 mod device;
 mod kernel;
 mod lane;
@@ -90,10 +91,12 @@ impl Host {
 
     /// Whether ranges are shared between threads: false on a machine with one core.
     ///
-    /// - A launch without work-groups is shared from 16,384 items on, in blocks of 4,096 items at least, sixteen for
-    ///   each core at most.
+    /// - A launch without work-groups is shared from 262,144 items on, in blocks of 4,096 items at least, sixteen for
+    ///   each core at most. A smaller one is begun by the lane's worker, and shared as soon as its first items show that the others
+    ///   would take one thread longer than 50 us.
     /// - A launch with work-groups is cut into whole numbers of them, sixteen blocks for each core at most, and is shared as
-    ///   soon as there are two. So a launch whose items are large pieces of work says so by work-groups of one item.
+    ///   soon as there are two. So a launch whose items are large pieces of work may say so by work-groups of one item, and need not be
+    ///   tried.
     ///
     /// Each thread begins with blocks that lie together, in launches of one size with the same ones, and then takes what
     /// others have not come to.

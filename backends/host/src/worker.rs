@@ -17,7 +17,7 @@ use windlass_sync::helpers::{Helpers, Task};
 use windlass_sync::panics::{Panicked, catch};
 use windlass_sync::threads::forbid_blocking;
 
-use crate::kernel::{Cut, run_alone, shared_step};
+use crate::cutting::{Cut, Way, run_tried, run_whole, way};
 use crate::memory::{CopyRows, FillRows};
 
 /// A command as the worker runs it.
@@ -27,11 +27,15 @@ use crate::memory::{CopyRows, FillRows};
 )]
 pub(crate) enum Work {
     /// A range for this thread alone.
-    Alone(HostLaunch),
+    Whole(HostLaunch),
+    /// A range for this thread, unless the helpers turn out to be worth their wake-ups.
+    Tried(HostLaunch),
     /// A range shared with the helpers.
     Shared(Arc<Task<Cut>>),
     Copy(CopyRows),
     Fill(FillRows),
+    /// Nothing any more.
+    Over,
 }
 
 /// All that was fed at one point.
@@ -141,7 +145,7 @@ impl Worker {
     /// Runs a group's commands in order, up to one that panics, and drops them all: when the point is passed, nothing
     /// of the group is left. That may panic, too.
     fn run_work(&self, work: &mut SmallVec<[Work; 1]>) -> Result<(), Panicked> {
-        let mut ended = catch(|| work.iter().try_for_each(|w| self.run_one(w))).flatten();
+        let mut ended = catch(|| work.iter_mut().try_for_each(|w| self.run_one(w))).flatten();
         // A panic in a drop leaves the commands before that one.
         while !work.is_empty() {
             let dropped = catch(|| work.clear());
@@ -150,14 +154,29 @@ impl Worker {
         ended
     }
 
-    fn run_one(&self, work: &Work) -> Result<(), Panicked> {
+    fn run_one(&self, work: &mut Work) -> Result<(), Panicked> {
         match work {
-            Work::Alone(launch) => run_alone(launch),
+            Work::Whole(launch) => run_whole(launch),
+            Work::Tried(launch) => {
+                if let Some(first) = run_tried(launch, self.helpers.cores()) {
+                    self.run_rest(work, first)?;
+                }
+            }
             Work::Shared(task) => self.helpers.run(task)?,
             Work::Copy(copy) => copy.run(),
             Work::Fill(fill) => fill.run(),
+            Work::Over => {}
         }
         Ok(())
+    }
+
+    /// A launch that was tried turned out to be worth help. What is left of it is dropped with the group's commands, and no sooner.
+    #[cold]
+    fn run_rest(&self, work: &mut Work, first: usize) -> Result<(), Panicked> {
+        let Work::Tried(launch) = mem::replace(work, Work::Over) else { return Ok(()) };
+        let task = self.helpers.share(Cut::rest(launch, first, self.helpers.cores()));
+        *work = Work::Shared(task.clone());
+        self.helpers.run(&task)
     }
 }
 
@@ -185,15 +204,15 @@ impl HelperThreads {
         self.cores
     }
 
-    /// How many items go into a block of a range, if the helpers are to take part.
-    pub(crate) fn step(&self, range: &Range) -> Result<Option<usize>, BackendError> {
-        shared_step(range, self.cores)
+    /// How a range is run.
+    pub(crate) fn way(&self, range: &Range) -> Result<Way, BackendError> {
+        way(range, self.cores)
     }
 
-    /// A launch that is shared with the helpers, in blocks of `step` items.
-    pub(crate) fn share(&self, launch: HostLaunch, step: usize) -> Work {
+    /// Blocks for the helpers as well.
+    pub(crate) fn share(&self, cut: Cut) -> Arc<Task<Cut>> {
         self.start();
-        Work::Shared(Arc::new(Task::new(Cut::new(launch, step), self.cores)))
+        Arc::new(Task::new(cut, self.cores))
     }
 
     /// Starts the helpers. One that does not start is one that does not help.

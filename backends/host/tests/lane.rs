@@ -16,7 +16,7 @@ use windlass_backend::{
     Backend, BackendError, Lane, LaneNumber, LaneSink, LaneSpec, MemoryIndex, Point, Verdict, Wait,
 };
 use windlass_host::Host;
-use windlass_kernel::{LaunchRange, NdRange};
+use windlass_kernel::{Block, LaunchRange, NdRange};
 
 use support::{Told, feed, finish, once, one_lane, open, over, spec, try_feed};
 
@@ -181,7 +181,10 @@ fn a_panic_in_a_drop_fails_its_point() {
 fn large_ranges_cover_every_item_once() {
     let (_context, lane, told) = one_lane();
     let ranges = [
+        1.range(),
+        97.range(),
         16_384.range(),
+        (1 << 18).range(),
         [3, 77, 1001].range(),
         NdRange { global: [64], local: [1] }.range(),
         NdRange { global: [10, 40], local: [2, 4] }.range(),
@@ -204,6 +207,45 @@ fn large_ranges_cover_every_item_once() {
         assert_eq!(Arc::strong_count(&runs), 1, "when a point is passed, nothing of its group is left");
     }
     assert_eq!(told.failures(), []);
+}
+
+/// Few items that take long are worth help, whatever their number. Seen to fail with a trial that never ends.
+#[test]
+#[cfg_attr(miri, ignore = "takes too long there: it sleeps")]
+fn a_few_long_items_are_shared() {
+    let (_context, lane, told) = one_lane();
+    let threads = Arc::new(Mutex::new(Vec::new()));
+    let seen = threads.clone();
+    let body = move |block: Block<'_>| {
+        for item in block.items() {
+            thread::sleep(Duration::from_millis(1));
+            seen.lock().expect("no test panics here").push((item, thread::current().id()));
+        }
+    };
+    feed(&lane, 1, over(64.range(), body));
+    finish(&lane, &told, 1);
+    let mut seen = threads.lock().expect("no test panics here").clone();
+    seen.sort_by_key(|(item, _)| *item);
+    assert!(seen.iter().map(|(item, _)| *item).eq(0..64), "each item runs once");
+    let is_shared = seen.iter().any(|(_, thread)| *thread != seen[0].1);
+    assert_eq!(is_shared, thread::available_parallelism().is_ok_and(|cores| cores.get() > 1));
+    assert_eq!(Arc::strong_count(&threads), 1, "when a point is passed, nothing of its group is left");
+}
+
+/// A panic in what is left of a launch that was tried.
+#[test]
+fn a_panic_behind_a_trial_fails_the_point() {
+    let (_context, lane, told) = one_lane();
+    let body = |block: Block<'_>| {
+        for item in block.items() {
+            thread::sleep(Duration::from_micros(100));
+            assert!(item != 60, "item 60 is bad");
+        }
+    };
+    feed(&lane, 1, over(64.range(), body));
+    feed(&lane, 2, over(64.range(), |_| {}));
+    finish(&lane, &told, 2);
+    assert_eq!(told.failures(), [(1, 1, BackendError::Panicked("item 60 is bad".into()))]);
 }
 
 #[test]
