@@ -1,8 +1,11 @@
 //! By how much more than what is predicted is to be allowed for: learned from those who were nearly late.
 //!
 //! Predictions are of what usually happens, and promises have to be kept when something unusual does: a batch that takes three times
-//! as long, an answer that its caller's threads have no time to take. So promises are made by the worst that was seen lately. Only those
+//! as long. So promises are made by the worst that was seen lately. Only those
 //! count whose time was short: that an idle device's first item took twice what was predicted endangers no deadline.
+//!
+//! And an answer is in time when its caller has it. Where the callers' threads have more to do than they can, an answer waits for them
+//! in a queue of theirs: that is allowed for as well, so that they have fewer answers to fetch, and those soon enough.
 
 use std::time::Duration;
 
@@ -19,14 +22,19 @@ const SHORT: f64 = 1.0 / MOST;
 /// will, and a queue that is shorter than it might be costs nothing as long as there is one.
 const BROKEN: f64 = 2.0;
 
+/// What is left of how long answers wait to be fetched, after each batch: half of it after seventy.
+const FETCHING_KEPT: f64 = 0.99;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Caution {
     factor: f64,
+    /// The longest that an answer has waited to be fetched, of late.
+    fetching: Duration,
 }
 
 impl Default for Caution {
     fn default() -> Self {
-        Caution { factor: 1.0 }
+        Caution { factor: 1.0, fetching: Duration::ZERO }
     }
 }
 
@@ -65,6 +73,20 @@ impl Caution {
     pub(crate) fn broken(&mut self, promise: &Promise) {
         let least = promise.ratio(promise.deadline) * BROKEN;
         self.factor = self.factor.max(least.min(MOST));
+    }
+
+    /// An answer has waited for so long until whoever asked for it had it.
+    pub(crate) fn fetched(&mut self, delay: Duration) {
+        self.fetching = self.fetching.max(delay);
+    }
+
+    /// A batch has ended.
+    pub(crate) fn ended(&mut self) {
+        self.fetching = self.fetching.mul_f64(FETCHING_KEPT);
+    }
+
+    pub(crate) fn fetching(&self) -> Duration {
+        self.fetching
     }
 
     pub(crate) fn factor(&self) -> f64 {

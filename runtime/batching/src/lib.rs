@@ -241,7 +241,7 @@ impl<K> Batching<K> {
         let mut promise = None;
         if let Some(deadline) = item.deadline {
             let predicted = self.predicted_wait(now, line, cost);
-            let wait = self.promised(predicted);
+            let wait = self.promised(predicted) + self.caution.fetching();
             // Where nothing waits and nothing runs, nothing would be learned if nobody was let in.
             let is_idle = self.items == 0 && self.flights.is_empty();
             if deadline < if is_idle { now } else { now + wait } {
@@ -362,7 +362,18 @@ impl<K> Batching<K> {
         }
         self.last_end = now;
         self.arrivals.ended(now);
+        self.caution.ended();
         self.overload.look(now, self.backlog());
+    }
+
+    /// How long somebody who has just been answered is expected to take until it has the answer.
+    pub fn fetching(&self) -> Duration {
+        self.caution.fetching()
+    }
+
+    /// Somebody took so long to fetch its answer.
+    pub fn fetched(&mut self, delay: Duration) {
+        self.caution.fetched(delay);
     }
 
     fn may_close(&mut self, now: Duration) -> Close {

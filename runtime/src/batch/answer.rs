@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "bytes")]
 use windlass_kernel::DeviceCopy;
@@ -10,13 +11,30 @@ use windlass_kernel::DeviceCopy;
 /// One item's part of a batch's output, which all its answers share: no copy was made for this one.
 #[derive(Clone)]
 pub struct Answer<U> {
-    all: Arc<Vec<U>>,
+    all: Arc<Output<U>>,
     part: Range<usize>,
 }
 
+/// What a batch has computed, and when that was there.
+pub(super) struct Output<U> {
+    all: Vec<U>,
+    ended: Instant,
+}
+
+impl<U> Output<U> {
+    pub(super) fn new(all: Vec<U>) -> Self {
+        Output { all, ended: Instant::now() }
+    }
+}
+
 impl<U> Answer<U> {
-    pub(super) fn new(all: Arc<Vec<U>>, part: Range<usize>) -> Self {
+    pub(super) fn new(all: Arc<Output<U>>, part: Range<usize>) -> Self {
         Answer { all, part }
+    }
+
+    /// How long it has been there.
+    pub(super) fn age(&self) -> Duration {
+        self.all.ended.elapsed()
     }
 }
 
@@ -24,7 +42,7 @@ impl<U> Deref for Answer<U> {
     type Target = [U];
 
     fn deref(&self) -> &[U] {
-        &self.all[self.part.clone()]
+        &self.all.all[self.part.clone()]
     }
 }
 

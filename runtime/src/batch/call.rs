@@ -7,14 +7,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::future::FusedFuture;
-use windlass_batching::Ticket;
 use windlass_kernel::DeviceCopy;
 
 use super::Batch;
 use super::answer::Answer;
 use super::payload::Payload;
-use super::slot::Slot;
-use super::state::{Shared, Wanted};
+use super::state::{InLine, Shared, Wanted};
 use crate::error::{Error, Result};
 
 /// What is asked of the answer to an item; see [`Batch::within`] and its like.
@@ -50,7 +48,7 @@ impl<'b, T: DeviceCopy, U: DeviceCopy> Terms<'b, T, U> {
         let line = &self.batch.line;
         let wanted = Wanted { item: item.into(), deadline: self.deadline, cost: self.cost };
         let state = match line.shared.take_in(line.id, wanted) {
-            Ok((slot, ticket)) => Where::InLine { shared: line.shared.clone(), slot, ticket },
+            Ok(own) => Where::InLine { shared: line.shared.clone(), own },
             Err(error) => Where::Refused(error),
         };
         Call { state }
@@ -64,7 +62,7 @@ pub struct Call<T: DeviceCopy, U: DeviceCopy> {
 }
 
 enum Where<T: DeviceCopy, U: DeviceCopy> {
-    InLine { shared: Arc<Shared<T, U>>, slot: Arc<Slot<T, U>>, ticket: Ticket },
+    InLine { shared: Arc<Shared<T, U>>, own: InLine<T, U> },
     Refused(Error),
     Over,
 }
@@ -74,8 +72,11 @@ impl<T: DeviceCopy, U: DeviceCopy> Future for Call<T, U> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let output = match &self.state {
-            Where::InLine { slot, .. } => match slot.poll(cx.waker()) {
-                Poll::Ready(answer) => answer,
+            Where::InLine { shared, own } => match own.slot.poll(cx.waker()) {
+                Poll::Ready(answer) => {
+                    shared.fetched(own, &answer);
+                    answer
+                }
                 Poll::Pending => return Poll::Pending,
             },
             Where::Refused(error) => Err(error.clone()),
@@ -94,8 +95,8 @@ impl<T: DeviceCopy, U: DeviceCopy> FusedFuture for Call<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Drop for Call<T, U> {
     fn drop(&mut self) {
-        if let Where::InLine { shared, slot, ticket } = std::mem::replace(&mut self.state, Where::Over) {
-            shared.give_up(&slot, ticket);
+        if let Where::InLine { shared, own } = std::mem::replace(&mut self.state, Where::Over) {
+            shared.give_up(&own);
         }
     }
 }

@@ -9,7 +9,7 @@ use windlass_sync::executor::Executor;
 use windlass_sync::inline;
 use windlass_sync::panics::catch;
 
-use super::answer::Answer;
+use super::answer::{Answer, Output};
 use super::payload::Payload;
 use super::slot::{Slot, Wants};
 use super::state::{Queued, Shared};
@@ -75,7 +75,7 @@ impl<T, U> Drop for Member<T, U> {
 /// A batch that has ended, and what each of its items gets.
 pub(super) struct Landing<T, U> {
     members: Vec<Member<T, U>>,
-    answers: Result<Arc<Vec<U>>>,
+    answers: Result<Arc<Output<U>>>,
 }
 
 impl<T: DeviceCopy, U: DeviceCopy> Landing<T, U> {
@@ -136,7 +136,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
     fn land(&self, id: BatchId, members: Vec<Member<T, U>>, outcome: Result<Vec<U>>) {
         let is_ok = outcome.is_ok();
-        let landing = Landing { members, answers: outcome.map(Arc::new) };
+        let landing = Landing { members, answers: outcome.map(|all| Arc::new(Output::new(all))) };
         if landing.members.len() > FEW {
             return self.ended(id, is_ok, Some(landing));
         }

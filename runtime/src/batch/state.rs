@@ -12,6 +12,7 @@ use windlass_batching::{BatchId, Batching, Item as Offer, Limits, LineId, MOST_C
 use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, MutexGuard, lock};
 
+use super::answer::Answer;
 use super::flight::{Gathered, Landing, Member};
 use super::keeper::Bell;
 use super::payload::Payload;
@@ -22,6 +23,9 @@ use crate::queue::Queue;
 use crate::shell::waking::wake_all;
 
 type Launch<T, U> = dyn for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result<()> + Send + Sync;
+
+/// Whoever fetches its answer as soon as this after the batch's end tells nobody.
+const SOON: Duration = Duration::from_micros(200);
 
 /// How batches are computed.
 pub(super) struct Recipe<T: DeviceCopy, U: DeviceCopy> {
@@ -96,6 +100,14 @@ pub struct BatchStats {
     pub is_overloaded: bool,
 }
 
+/// What a caller has of its item that waits.
+pub(super) struct InLine<T, U> {
+    pub(super) slot: Arc<Slot<T, U>>,
+    ticket: Ticket,
+    /// If there is a deadline: how long it was expected to take from the batch's end until its caller has the answer.
+    fetching: Option<Duration>,
+}
+
 /// An item, and what is asked of its answer.
 pub(super) struct Wanted<T> {
     pub(super) item: Payload<T>,
@@ -127,11 +139,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     }
 
     /// An item comes. If the device has nothing to do and no more is about to come, its batch is launched here.
-    pub(super) fn take_in(
-        self: &Arc<Self>,
-        line: LineId,
-        wanted: Wanted<T>,
-    ) -> Result<(Arc<Slot<T, U>>, Ticket)> {
+    pub(super) fn take_in(self: &Arc<Self>, line: LineId, wanted: Wanted<T>) -> Result<InLine<T, U>> {
         let Wanted { item, deadline, cost } = wanted;
         let len = item.len()?;
         let deadline = deadline.map(|at| at.saturating_duration_since(self.began));
@@ -162,21 +170,31 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             _ => deadline.is_some_and(|at| state.looks_at.is_none_or(|looks_at| at < looks_at)),
         };
         let ring = if is_for_keeper { state.keeper.ring() } else { None };
+        let fetching = deadline.map(|_| state.policy.fetching());
         drop(state);
         wake_all(ring);
         say_late(late);
         if let Next::Launch(id, queued) = next {
             self.launch(id, queued);
         }
-        Ok((slot, ticket))
+        Ok(InLine { slot, ticket, fetching })
+    }
+
+    /// A caller has its answer. If that has taken longer than was expected, later promises allow for it.
+    pub(super) fn fetched(&self, own: &InLine<T, U>, answer: &Result<Answer<U>>) {
+        let (Some(expected), Ok(answer)) = (own.fetching, answer) else { return };
+        let delay = answer.age();
+        if delay > expected.max(SOON) {
+            self.state().policy.fetched(delay);
+        }
     }
 
     /// An item's caller goes. A batch that is closing just now finds nobody in the slot.
-    pub(super) fn give_up(&self, slot: &Slot<T, U>, ticket: Ticket) {
-        let was_wanted = slot.abandon();
+    pub(super) fn give_up(&self, own: &InLine<T, U>) {
+        let was_wanted = own.slot.abandon();
         let mut state = self.state();
         state.count.abandoned += u64::from(was_wanted);
-        let waited = state.policy.withdraw(ticket);
+        let waited = state.policy.withdraw(own.ticket);
         drop(state);
         drop(waited);
     }
