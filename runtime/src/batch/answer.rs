@@ -5,29 +5,31 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "bytes")]
 use windlass_kernel::DeviceCopy;
 
-/// One item's part of a batch's output, which all its answers share: no copy was made for this one.
+use crate::host_access::HostRead;
+
+/// One item's part of a batch's output, which all its answers share: no copy was made for this one. The output's memory is kept as long as
+/// one of them is.
 #[derive(Clone)]
-pub struct Answer<U> {
+pub struct Answer<U: DeviceCopy> {
     all: Arc<Output<U>>,
     part: Range<usize>,
 }
 
 /// What a batch has computed, and when that was there.
-pub(super) struct Output<U> {
-    all: Vec<U>,
+pub(super) struct Output<U: DeviceCopy> {
+    all: HostRead<U>,
     ended: Instant,
 }
 
-impl<U> Output<U> {
-    pub(super) fn new(all: Vec<U>) -> Self {
+impl<U: DeviceCopy> Output<U> {
+    pub(super) fn new(all: HostRead<U>) -> Self {
         Output { all, ended: Instant::now() }
     }
 }
 
-impl<U> Answer<U> {
+impl<U: DeviceCopy> Answer<U> {
     pub(super) fn new(all: Arc<Output<U>>, part: Range<usize>) -> Self {
         Answer { all, part }
     }
@@ -38,7 +40,7 @@ impl<U> Answer<U> {
     }
 }
 
-impl<U> Deref for Answer<U> {
+impl<U: DeviceCopy> Deref for Answer<U> {
     type Target = [U];
 
     fn deref(&self) -> &[U] {
@@ -46,13 +48,13 @@ impl<U> Deref for Answer<U> {
     }
 }
 
-impl<U> AsRef<[U]> for Answer<U> {
+impl<U: DeviceCopy> AsRef<[U]> for Answer<U> {
     fn as_ref(&self) -> &[U] {
         self
     }
 }
 
-impl<U: fmt::Debug> fmt::Debug for Answer<U> {
+impl<U: DeviceCopy + fmt::Debug> fmt::Debug for Answer<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self[..].fmt(f)
     }
@@ -74,7 +76,7 @@ impl<U: DeviceCopy> Answer<U> {
     /// # futures::executor::block_on(f()).unwrap();
     /// ```
     pub fn into_bytes(self) -> bytes::Bytes {
-        struct Lent<U>(Answer<U>);
+        struct Lent<U: DeviceCopy>(Answer<U>);
         impl<U: DeviceCopy> AsRef<[u8]> for Lent<U> {
             fn as_ref(&self) -> &[u8] {
                 windlass_kernel::slice_bytes(&self.0)

@@ -15,7 +15,8 @@ use super::slot::{Slot, Wants};
 use super::state::{Queued, Shared};
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result, UserCode};
-use crate::shell::waking::{catch_foreign, wake_all};
+use crate::host_access::HostRead;
+use crate::shell::waking::wake_all;
 
 /// The items of one batch, side by side in one buffer, and where their answers go.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Gathered<T, U> {
 }
 
 /// An item in a batch.
-pub(super) struct Member<T, U> {
+pub(super) struct Member<T, U: DeviceCopy> {
     /// Until it is answered.
     pub(super) slot: Option<Arc<Slot<T, U>>>,
     pub(super) item: Payload<T>,
@@ -64,16 +65,16 @@ pub(super) struct Member<T, U> {
 }
 
 /// Nobody waits for ever: a member that is dropped without an answer, because something has panicked, has one now.
-impl<T, U> Drop for Member<T, U> {
+impl<T, U: DeviceCopy> Drop for Member<T, U> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            wake_all(slot.answer(Err(Error::new(Kind::Cancelled))));
+            wake_all(slot.answer(Err(Error::new(Kind::Cancelled)), self.item.take()));
         }
     }
 }
 
 /// A batch that has ended, and what each of its items gets.
-pub(super) struct Landing<T, U> {
+pub(super) struct Landing<T, U: DeviceCopy> {
     members: Vec<Member<T, U>>,
     answers: Result<Arc<Output<U>>>,
 }
@@ -83,16 +84,24 @@ impl<T: DeviceCopy, U: DeviceCopy> Landing<T, U> {
         for mut member in self.members {
             let answer = self.answers.clone().map(|all| Answer::new(all, member.answer.clone()));
             if let Some(slot) = member.slot.take() {
-                wake_all(slot.answer(answer));
+                wake_all(slot.answer(answer, member.item.take()));
             }
-            // Its bytes may have an owner of the user's making.
-            catch_foreign(|| drop(member));
         }
+    }
+
+    /// The second half of a large one.
+    pub(super) fn split(&mut self) -> Option<Self> {
+        let len = self.members.len();
+        let second = (len > AT_A_TIME).then(|| self.members.split_off(len / 2))?;
+        Some(Landing { members: second, answers: self.answers.clone() })
     }
 }
 
 /// So many answers are handed out by whoever notices the batch's end: to get somebody else to do it takes longer.
 const FEW: usize = 4;
+
+/// So many answers are handed out by one thread. What each takes is mostly to reach what another thread has in its caches.
+const AT_A_TIME: usize = 32;
 
 /// Bytes that are gathered where the batch closes. More keep a thread too long that has other things to do.
 const SMALL: usize = 256 << 10;
@@ -134,7 +143,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         }
     }
 
-    fn land(&self, id: BatchId, members: Vec<Member<T, U>>, outcome: Result<Vec<U>>) {
+    fn land(&self, id: BatchId, members: Vec<Member<T, U>>, outcome: Result<HostRead<U>>) {
         let is_ok = outcome.is_ok();
         let landing = Landing { members, answers: outcome.map(|all| Arc::new(Output::new(all))) };
         if landing.members.len() > FEW {
@@ -145,7 +154,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     }
 
     /// Gathers the items and submits their group, here; then waits for its output.
-    async fn outcome(&self, members: &mut [Member<T, U>], wants: &Wants) -> Result<Vec<U>> {
+    async fn outcome(&self, members: &mut [Member<T, U>], wants: &Wants) -> Result<HostRead<U>> {
         let launched = catch(|| {
             let gathered = self.gather(members)?;
             let event = self.recipe.queue.submit(|cg| {
@@ -155,7 +164,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             wants.flies(&event);
             // The host's access to nothing waits for nobody.
             let alone = gathered.output.is_empty().then_some(event);
-            Ok((gathered.output.into_vec(), alone))
+            Ok((gathered.output.host_read(), alone))
         });
         let launched = launched.unwrap_or_else(|panic| Err(Error::user_panicked(UserCode::Batch, &panic)));
         let (reading, alone) = launched?;

@@ -39,10 +39,12 @@ type Which<T, U> = fn(&mut State<T, U>) -> &mut Bell;
 
 pub(super) fn start<T: DeviceCopy, U: DeviceCopy>(shared: &Arc<Shared<T, U>>) {
     shared.executor().spawn(keep(Arc::downgrade(shared)));
-    let clerk = Clerk { batch: Arc::downgrade(shared), is_over: false };
-    match Handle::try_current() {
-        Ok(tokio) if tokio.runtime_flavor() == RuntimeFlavor::MultiThread => drop(tokio.spawn(clerk.run())),
-        _ => shared.executor().spawn(clerk.run()),
+    let tokio =
+        Handle::try_current().ok().filter(|tokio| tokio.runtime_flavor() == RuntimeFlavor::MultiThread);
+    let clerk = Clerk { batch: Arc::downgrade(shared), tokio: tokio.clone(), is_over: false };
+    match tokio {
+        Some(tokio) => drop(tokio.spawn(clerk.run())),
+        None => shared.executor().spawn(clerk.run()),
     }
 }
 
@@ -50,6 +52,8 @@ pub(super) fn start<T: DeviceCopy, U: DeviceCopy>(shared: &Arc<Shared<T, U>>) {
 /// again at once, and stand before the clerk in its runtime's line, so that they have come when it is its turn.
 struct Clerk<T: DeviceCopy, U: DeviceCopy> {
     batch: Weak<Shared<T, U>>,
+    /// Where it runs, if not on our own executor.
+    tokio: Option<Handle>,
     is_over: bool,
 }
 
@@ -58,7 +62,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Clerk<T, U> {
         while let Some(shared) = self.batch.upgrade() {
             let landings = std::mem::take(&mut shared.state().landings);
             drop(shared);
-            landings.into_iter().for_each(Landing::hand_out);
+            landings.into_iter().for_each(|landing| hand_out(landing, self.tokio.as_ref()));
             while self.looks_again() {
                 yield_now().await;
             }
@@ -84,9 +88,18 @@ impl<T: DeviceCopy, U: DeviceCopy> Drop for Clerk<T, U> {
     fn drop(&mut self) {
         if let Some(shared) = self.batch.upgrade().filter(|_| !self.is_over) {
             // As long as the batch is there so is its queue, and the executor with it.
-            shared.executor().spawn(Clerk { batch: self.batch.clone(), is_over: false }.run());
+            shared.executor().spawn(Clerk { batch: self.batch.clone(), tokio: None, is_over: false }.run());
         }
     }
+}
+
+/// The clerk's runtime has other threads, which take their parts if they have nothing else to do.
+fn hand_out<T: DeviceCopy, U: DeviceCopy>(mut landing: Landing<T, U>, tokio: Option<&Handle>) {
+    while let Some((tokio, second)) = tokio.and_then(|tokio| Some((tokio, landing.split()?))) {
+        let with = tokio.clone();
+        drop(tokio.spawn(async move { hand_out(second, Some(&with)) }));
+    }
+    landing.hand_out();
 }
 
 /// Runs as long as somebody has the batch, and sleeps as long as nothing is to be done.

@@ -54,6 +54,13 @@ impl<T> From<Bytes> for Payload<T> {
     }
 }
 
+impl<T> Payload<T> {
+    /// Leaves one of no elements.
+    pub(super) fn take(&mut self) -> Self {
+        std::mem::replace(self, Payload(Elements::Own(Vec::new())))
+    }
+}
+
 impl<T: DeviceCopy> Payload<T> {
     /// Elements, if they are whole.
     pub(super) fn len(&self) -> Result<usize> {

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::answer::Answer;
@@ -13,9 +14,9 @@ use crate::event::Event;
 use crate::shell::waking::catch_foreign;
 
 /// One item's place, from when it is handed in until its caller has the answer or goes.
-pub(super) struct Slot<T, U>(Mutex<Place<T, U>>);
+pub(super) struct Slot<T, U: DeviceCopy>(Mutex<Place<T, U>>);
 
-enum Place<T, U> {
+enum Place<T, U: DeviceCopy> {
     Waiting {
         item: Payload<T>,
         waker: Option<Waker>,
@@ -24,7 +25,8 @@ enum Place<T, U> {
         wants: Arc<Wants>,
         waker: Option<Waker>,
     },
-    Done(Result<Answer<U>>),
+    /// The item goes back to who brought it, and is dropped there: in many threads, and near to where its memory came from.
+    Done(Result<Answer<U>>, Payload<T>),
     /// Its caller has the answer, or has gone.
     Over,
 }
@@ -69,7 +71,7 @@ impl Wants {
     }
 }
 
-impl<T, U> Slot<T, U> {
+impl<T, U: DeviceCopy> Slot<T, U> {
     pub(super) fn new(item: Payload<T>) -> Self {
         Slot(Mutex::new(Place::Waiting { item, waker: None }))
     }
@@ -93,21 +95,24 @@ impl<T, U> Slot<T, U> {
         true
     }
 
-    /// Says who is to be woken. The first answer is the one that counts.
-    pub(super) fn answer(&self, answer: Result<Answer<U>>) -> Option<Waker> {
+    /// Gives the item back with its answer, and says who is to be woken. The first answer is the one that counts.
+    pub(super) fn answer(&self, answer: Result<Answer<U>>, item: Payload<T>) -> Option<Waker> {
         let mut place = lock(&self.0);
-        if matches!(*place, Place::Over | Place::Done(_)) {
-            return None;
-        }
-        let before = mem::replace(&mut *place, Place::Done(answer));
-        drop(place);
-        let (item, waker) = match before {
-            Place::Waiting { item, waker } => (Some(item), waker),
-            Place::Flying { waker, .. } => (None, waker),
-            Place::Done(_) | Place::Over => (None, None),
+        let (item, waker, wants) = match mem::replace(&mut *place, Place::Over) {
+            Place::Waiting { item, waker } => (item, waker, None),
+            Place::Flying { waker, wants } => (item, waker, Some(wants)),
+            before @ (Place::Done(..) | Place::Over) => {
+                *place = before;
+                drop(place);
+                // It may be of bytes whose owner is of the user's making.
+                catch_foreign(|| drop(item));
+                return None;
+            }
         };
-        // It may be of bytes whose owner is of the user's making.
-        catch_foreign(|| drop(item));
+        *place = Place::Done(answer, item);
+        drop(place);
+        // The last of them has the batch's event.
+        drop(wants);
         waker
     }
 
@@ -117,10 +122,15 @@ impl<T, U> Slot<T, U> {
             let mut place = lock(&self.0);
             let waker = match &mut *place {
                 Place::Waiting { waker, .. } | Place::Flying { waker, .. } => waker,
-                Place::Done(_) | Place::Over => match mem::replace(&mut *place, Place::Over) {
-                    Place::Done(answer) => return Poll::Ready(answer),
-                    _ => unreachable!("who has had the answer polls no more"),
-                },
+                Place::Done(..) | Place::Over => {
+                    let Place::Done(answer, item) = mem::replace(&mut *place, Place::Over) else {
+                        unreachable!("who has had the answer polls no more")
+                    };
+                    drop(place);
+                    // It may be of bytes whose owner is of the user's making, and panics.
+                    catch_foreign(|| drop(item));
+                    return Poll::Ready(answer);
+                }
             };
             if waker.as_ref().is_some_and(|old| old.will_wake(by)) {
                 return Poll::Pending;
@@ -143,6 +153,8 @@ impl<T, U> Slot<T, U> {
         if let Place::Flying { wants, .. } = &before {
             wants.one_less();
         }
-        matches!(before, Place::Waiting { .. } | Place::Flying { .. })
+        let was_wanted = matches!(before, Place::Waiting { .. } | Place::Flying { .. });
+        catch_foreign(|| drop(before));
+        was_wanted
     }
 }

@@ -44,12 +44,12 @@ pub(super) struct Shared<T: DeviceCopy, U: DeviceCopy> {
 }
 
 /// An item that waits: where its answer goes, and what it costs.
-pub(super) struct Queued<T, U> {
+pub(super) struct Queued<T, U: DeviceCopy> {
     slot: Arc<Slot<T, U>>,
     cost: f64,
 }
 
-pub(super) struct State<T, U> {
+pub(super) struct State<T, U: DeviceCopy> {
     pub(super) policy: Batching<Queued<T, U>>,
     pub(super) keeper: Bell,
     /// When the keeper will look by itself.
@@ -101,7 +101,7 @@ pub struct BatchStats {
 }
 
 /// What a caller has of its item that waits.
-pub(super) struct InLine<T, U> {
+pub(super) struct InLine<T, U: DeviceCopy> {
     pub(super) slot: Arc<Slot<T, U>>,
     ticket: Ticket,
     /// If there is a deadline: how long it was expected to take from the batch's end until its caller has the answer.
@@ -281,7 +281,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     }
 }
 
-impl<T, U> State<T, U> {
+impl<T, U: DeviceCopy> State<T, U> {
     /// What is to be done now, and who has waited too long.
     fn next(&mut self, now: Duration) -> (Next<Queued<T, U>>, Vec<Queued<T, U>>) {
         let next = self.policy.next(now);
@@ -307,10 +307,10 @@ impl<T, U> State<T, U> {
     }
 }
 
-fn say_late<T, U>(late: Vec<Queued<T, U>>) {
+fn say_late<T, U: DeviceCopy>(late: Vec<Queued<T, U>>) {
     for queued in late {
         let what = "the item's deadline passed before a batch could take it";
-        wake_all(queued.slot.answer(Err(Error::new(Kind::Timeout(what.into())))));
+        wake_all(queued.slot.answer(Err(Error::new(Kind::Timeout(what.into()))), Payload::from(Vec::new())));
     }
 }
 
