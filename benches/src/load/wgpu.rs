@@ -34,8 +34,40 @@ struct Raw {
     queue: wgpu::Queue,
     pipeline: wgpu::ComputePipeline,
     places: Mutex<Vec<Place>>,
+    poller: Poller,
+}
+
+/// The thread that polls, as long as this is there: a process that ends while another thread drops Vulkan's objects may crash.
+struct Poller {
     /// What the thread waits for next.
-    submitted: mpsc::Sender<wgpu::SubmissionIndex>,
+    submitted: Option<mpsc::Sender<wgpu::SubmissionIndex>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Poller {
+    fn start(device: &wgpu::Device) -> Self {
+        let (submitted, next) = mpsc::channel();
+        let device = device.clone();
+        let poll = move || {
+            while let Ok(index) = next.recv() {
+                let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
+                device.poll(wait).expect("it ends");
+            }
+        };
+        Poller { submitted: Some(submitted), thread: Some(thread::spawn(poll)) }
+    }
+
+    fn wait_for(&self, index: wgpu::SubmissionIndex) {
+        let submitted = self.submitted.as_ref().expect("it is there until the end");
+        submitted.send(index).expect("the thread is there as long as this is");
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.submitted = None;
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
 }
 
 impl Raw {
@@ -59,15 +91,8 @@ impl Raw {
             cache: None,
         });
         let places = (0..PLACES).map(|_| Place::new(&device, &pipeline)).collect();
-        let (submitted, next) = mpsc::channel();
-        let polled = device.clone();
-        thread::spawn(move || {
-            while let Ok(index) = next.recv() {
-                let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
-                polled.poll(wait).expect("it ends");
-            }
-        });
-        Some(Arc::new(Raw { device, queue, pipeline, places: Mutex::new(places), submitted }))
+        let poller = Poller::start(&device);
+        Some(Arc::new(Raw { device, queue, pipeline, places: Mutex::new(places), poller }))
     }
 
     async fn answer(&self, request: &[f32]) -> Vec<f32> {
@@ -90,7 +115,7 @@ impl Raw {
             }
         });
         let index = self.queue.submit([encoder.finish()]);
-        self.submitted.send(index).expect("the thread is there as long as this is");
+        self.poller.wait_for(index);
         told.await.expect("it is mapped");
         let view = place.back.slice(..).get_mapped_range().expect("it is mapped");
         let floats = view.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]));
