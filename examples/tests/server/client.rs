@@ -1,0 +1,153 @@
+//! The server as a process, and the HTTP that its clients speak.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long something may take that must come: a guard against hanging, and no measure.
+pub(crate) const GUARD: Duration = Duration::from_secs(60);
+
+/// A server that waits for as long as a loaded machine takes.
+pub(crate) const PATIENT: (&str, &str) = ("PATIENCE", "60");
+
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    pub(crate) said: BufReader<ChildStdout>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Server::with(&[])
+    }
+
+    /// With settings in its environment.
+    pub(crate) fn with(settings: &[(&str, &str)]) -> Self {
+        let test = std::env::current_exe().expect("a test knows where it is");
+        let profile = test.ancestors().nth(2).expect("tests are built in `deps`");
+        let program: PathBuf = profile.join("examples").join("server");
+        let mut child = Command::new(&program)
+            .env("PORT", "0")
+            .env("WINDLASS_DEVICE", "host")
+            .envs(settings.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}; run the whole package's tests", program.display()));
+        let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("it says where it listens");
+        let address = line.trim().rsplit("http://").next().expect("an address").to_owned();
+        Server { child, address, said }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(GUARD)).expect("a time that is not zero");
+        stream
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        self.ask_with(method, path, "", body)
+    }
+
+    /// With more lines in the request's head, each of which ends in `\r\n`.
+    pub(crate) fn ask_with(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        let head = head(method, path, more, body.len());
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).expect("it reads");
+        Answer::read(&mut stream)
+    }
+
+    pub(crate) fn text(&self, path: &str) -> String {
+        let answer = self.ask("GET", path, &[]);
+        assert_eq!(answer.code, 200, "{path}: {}", answer.head);
+        String::from_utf8(answer.body).expect("text")
+    }
+
+    /// What `/metrics` says of a name with its labels; what has never been counted is 0.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let metrics = self.text("/metrics");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().expect("a number"))
+    }
+
+    /// Nobody waits, nothing is in flight, and no job runs.
+    pub(crate) fn comes_to_rest(&self) {
+        for name in [
+            "windlass_batch_waiting{batch=\"softened\"}",
+            "windlass_batch_in_flight{batch=\"softened\"}",
+            "windlass_under_way",
+            "windlass_buffers",
+            "server_jobs_running",
+        ] {
+            eventually(name, || self.metric(name) == 0.0);
+        }
+    }
+}
+
+/// The head of a request that has a connection of its own.
+pub(crate) fn head(method: &str, path: &str, more: &str, length: usize) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{more}Content-Length: {length}\r\n\r\n"
+    )
+}
+
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn read(stream: &mut impl Read) -> Self {
+        Answer::try_read(stream).expect("it answers")
+    }
+
+    pub(crate) fn try_read(stream: &mut impl Read) -> io::Result<Self> {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all)?;
+        let end =
+            all.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+        let head = String::from_utf8_lossy(&all[..end]).into_owned();
+        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a code");
+        Ok(Answer { code, head, body: all.split_off(end + 4) })
+    }
+
+    /// What a line of the head says, by its name in small letters.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn why(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Waits until something holds that has to.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < GUARD, "not in {GUARD:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// What `/soften` makes of it.
+pub(crate) fn softened(values: &[f32]) -> Vec<u8> {
+    floats(&values.iter().map(|x| x / (1.0 + x.abs())).collect::<Vec<_>>())
+}

@@ -1,0 +1,138 @@
+//! Many clients, of whom some hang up, some are stuck, and some cannot be answered in time.
+
+use std::io::{Error, ErrorKind, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::{Answer, GUARD, PATIENT, Server, floats, head, softened};
+
+/// A client that has sent half of its request.
+struct Half {
+    stream: TcpStream,
+    values: Vec<f32>,
+}
+
+impl Half {
+    fn sent(server: &Server, client: usize) -> Self {
+        let values: Vec<f32> = (0..256).map(|i| (client * 256 + i) as f32).collect();
+        let (mut stream, body) = (server.connect(), floats(&values));
+        let first = [head("POST", "/soften", "", body.len()).as_bytes(), &body[..512]].concat();
+        stream.write_all(&first).expect("it reads");
+        Half { stream, values }
+    }
+
+    fn send_the_rest(&mut self) {
+        self.stream.write_all(&floats(&self.values)[512..]).expect("it reads");
+    }
+}
+
+/// In waves, so that there may be as many open files as that takes; all clients of a wave have sent half before the first one sends the rest.
+#[test]
+fn of_a_thousand_clients_half_hang_up_and_the_others_are_answered() {
+    let server = Server::with(&[PATIENT]);
+    for wave in 0..5 {
+        let clients: Vec<_> = (0..200).map(|client| Half::sent(&server, wave * 200 + client)).collect();
+        let mut waiting = Vec::new();
+        for (number, mut client) in clients.into_iter().enumerate() {
+            match number % 4 {
+                0 => drop(client),
+                1 => client.send_the_rest(),
+                _ => {
+                    client.send_the_rest();
+                    waiting.push(client);
+                }
+            }
+        }
+        for mut client in waiting {
+            let answer = Answer::read(&mut client.stream);
+            assert_eq!((answer.code, answer.body), (200, softened(&client.values)), "{}", answer.head);
+        }
+    }
+    server.comes_to_rest();
+    let items = server.metric("windlass_batch_items_total{batch=\"softened\"}");
+    assert!((500.0..=750.0).contains(&items), "{items} items of 500 who wait and 250 who do not");
+}
+
+/// Sends a stream and reads nothing of what it becomes, until the server does not read either.
+fn never_read(server: &Server) -> (TcpStream, Error) {
+    let mut stream = server.connect();
+    stream.set_write_timeout(Some(Duration::from_secs(1))).expect("a time that is not zero");
+    stream.write_all(head("POST", "/grayscale/stream", "", 1 << 30).as_bytes()).expect("it reads");
+    let (piece, mut written) = (vec![7; 1 << 20], 0);
+    loop {
+        match stream.write(&piece) {
+            Ok(bytes) => written += bytes,
+            Err(error) => return (stream, error),
+        }
+        assert!(written < 256 << 20, "256 MiB were taken from a client that takes nothing");
+    }
+}
+
+/// Clients that send half and then nothing, and such as do not read their answers: others do not notice.
+#[test]
+fn stuck_clients_keep_nobody_waiting() {
+    let server = Server::with(&[PATIENT]);
+    let halves: Vec<_> = (0..50).map(|client| Half::sent(&server, client)).collect();
+    let unread: Vec<_> = (0..4).map(|_| never_read(&server)).collect();
+    for (_, error) in &unread {
+        assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+    }
+    for round in 0..100 {
+        let values = [round as f32; 64];
+        let answer = server.ask("POST", "/soften", &floats(&values));
+        assert_eq!((answer.code, answer.body), (200, softened(&values)), "{}", answer.head);
+        let begun = Instant::now();
+        assert_eq!(server.text("/healthz"), "well\n");
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?} to say that all is well");
+    }
+    drop((halves, unread));
+    server.comes_to_rest();
+}
+
+#[test]
+fn half_a_body_is_not_waited_for() {
+    let server = Server::with(&[("UPLOAD", "0.2")]);
+    let mut stream = server.connect();
+    stream.write_all((head("POST", "/soften", "", 4096) + "half").as_bytes()).expect("it reads");
+    let answer = Answer::read(&mut stream);
+    assert!(answer.code == 408 && answer.why().contains("within 0.2 s"), "{}: {}", answer.head, answer.why());
+}
+
+/// More than can be answered in a millisecond: who is refused is told when to come again, and the service says that it is well.
+#[test]
+fn who_cannot_be_answered_in_time_is_told_so() {
+    let server = Server::with(&[("PATIENCE", "0.001")]);
+    let body = floats(&vec![1.0; 1 << 20]);
+    let (is_over, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let begun = Instant::now();
+                while !is_over.load(Ordering::Relaxed) && begun.elapsed() < GUARD {
+                    let answer = server.ask("POST", "/soften", &body);
+                    let wait = answer.header("retry-after").map(|wait| wait.parse::<u64>().expect("seconds"));
+                    match answer.code {
+                        200 => continue,
+                        503 => assert!(wait.is_some(), "{}", answer.head),
+                        504 => {}
+                        _ => panic!("{}: {}", answer.head, answer.why()),
+                    }
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for _ in 0..10 {
+            assert_eq!(server.text("/healthz"), "well\n");
+        }
+        let begun = Instant::now();
+        while refused.load(Ordering::Relaxed) < 16 && begun.elapsed() < GUARD {
+            assert_eq!(server.text("/healthz"), "well\n");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let refused = refused.into_inner();
+    assert!(refused >= 16, "{refused} were refused where 4 MiB each had a millisecond");
+    server.comes_to_rest();
+}
