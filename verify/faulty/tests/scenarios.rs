@@ -4,6 +4,8 @@
 mod abandon;
 #[path = "scenarios/aside.rs"]
 mod aside;
+#[path = "scenarios/batches.rs"]
+mod batches;
 #[path = "scenarios/beyond.rs"]
 mod beyond;
 #[path = "scenarios/cancel.rs"]

@@ -1,0 +1,80 @@
+//! Batches whose device goes away: nobody waits for ever, and nobody gets another's answer.
+
+use std::pin::Pin;
+use std::task::Poll;
+
+use windlass::batch::{Batch, Call};
+use windlass::prelude::*;
+use windlass_faulty::Faulty;
+
+use crate::rig::{Rig, poll, single};
+
+fn copied(queue: &Queue) -> Batch<u32, u32> {
+    Batch::builder(queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())))
+}
+
+/// What a call that must have been answered by now was answered.
+#[track_caller]
+fn answer(mut call: Call<u32, u32>) -> windlass::Result<u32> {
+    match poll(Pin::new(&mut call)) {
+        Poll::Ready(answer) => answer.map(|answer| answer[0]),
+        Poll::Pending => panic!("nobody answers"),
+    }
+}
+
+/// Some are in a batch on the device and the rest in line, at every moment of the first batches.
+#[test]
+fn a_device_that_is_lost_under_a_batch_answers_everybody() {
+    let (mut answered, mut lost) = (0, 0);
+    for steps in 0..24 {
+        let rig = Rig::new(Faulty::builder().lanes(2));
+        let queue = rig.queue(0);
+        let batch = copied(&queue);
+        let calls: Vec<_> = (0..64).map(|i| batch.call([i])).collect();
+        for _ in 0..steps {
+            rig.control.step();
+            rig.runtime.run_until_stalled();
+        }
+        rig.control.lose_devices("pulled out");
+        rig.settle();
+        for (i, call) in calls.into_iter().enumerate() {
+            match answer(call) {
+                Ok(value) => {
+                    assert_eq!(value, i as u32, "after {steps} steps");
+                    answered += 1;
+                }
+                Err(error) => {
+                    assert!(error.root().is_device_lost(), "after {steps} steps: {error}");
+                    lost += 1;
+                }
+            }
+        }
+        let stats = batch.stats();
+        assert_eq!((stats.waiting, stats.in_flight), (0, 0), "after {steps} steps: {stats:?}");
+        drop((batch, queue));
+        rig.end();
+    }
+    assert!(answered > 0 && lost > 0, "{answered} answered and {lost} lost: neither tells anything alone");
+}
+
+/// Who comes later is not left in line.
+#[test]
+fn a_batch_on_a_lost_device_refuses_at_once() {
+    let rig = single();
+    let queue = rig.queue(0);
+    let batch = copied(&queue);
+    let first = batch.call([1]);
+    rig.settle();
+    assert_eq!(answer(first).unwrap(), 1);
+    rig.control.lose_devices("pulled out");
+    // Nobody is told of it before the next group.
+    let found_out = batch.call([2]);
+    rig.settle();
+    assert!(answer(found_out).unwrap_err().root().is_device_lost());
+    for i in 0..3 {
+        let later = batch.call([i]);
+        assert!(answer(later).unwrap_err().root().is_device_lost(), "without anything going on in between");
+    }
+    drop((batch, queue));
+    rig.end();
+}
