@@ -38,7 +38,7 @@ pub const RULES: &[Rule] = &[
     ("kernels' texts are read in two places", crates::readers),
     ("crates share the workspace's lints and dependencies", crates::uniform),
     ("documents link to files that exist", docs::links),
-    ("tests named in docs/testing.md exist", docs::tests_exist),
+    ("tests named in docs/testing.md and the guide exist", docs::tests_exist),
     ("the contract has nothing that only one side uses", contract::used_on_both_sides),
     ("docs/backend.md quotes what is compiled and run", contract::page_quotes_the_example),
 ];

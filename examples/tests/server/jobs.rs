@@ -89,7 +89,7 @@ fn a_job_says_how_far_it_is_and_at_last_what_came_out() {
 #[test]
 fn progress_comes_while_a_job_runs_and_hanging_up_cancels_it() {
     let server = Server::start();
-    let mut job = Job::start(&server, "steps=100000&size=1024");
+    let mut job = Job::start(&server, "steps=100000&size=512");
     let (name, data) = job.next().expect("it begins");
     assert_eq!((name.as_str(), number(&data, "step")), ("progress", 1000.0));
     assert_eq!(server.metric("server_jobs_running"), 1.0);
@@ -126,12 +126,13 @@ fn a_job_that_makes_no_sense_is_told_why() {
 #[test]
 fn a_job_too_many_is_refused_until_another_ends() {
     let server = Server::with(&[("JOBS", "1")]);
-    let mut first = Job::start(&server, "steps=100000&size=1024");
+    let mut first = Job::start(&server, "steps=100000&size=512");
     first.next().expect("it begins");
     let answer = server.ask("POST", "/jobs?steps=1&size=2", &[]);
     let wait = answer.header("retry-after").and_then(|wait| wait.parse::<u64>().ok());
     assert!(answer.code == 503 && wait.is_some(), "{}", answer.head);
     assert_eq!(server.text("/healthz"), "well\n");
+    assert_eq!(first.next().expect("it goes on").0, "progress");
     drop(first);
     server.comes_to_rest();
     assert_eq!(server.ask("POST", "/jobs?steps=1&size=2", &[]).code, 200);

@@ -3,8 +3,8 @@
 use super::Breach;
 use super::tree::Tree;
 
-/// Where each class of tests is described.
-const TESTING: &str = "docs/testing.md";
+/// Where each class of tests is described, and where the guide says what tests show.
+const TESTING: [&str; 2] = ["docs/testing.md", "docs/guide/production.md"];
 
 pub(super) fn links(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
@@ -39,9 +39,13 @@ fn join(folder: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// Every `name` in the last column of a table of `docs/testing.md` is a test function, or a file of tests.
+/// Every `name` in the last column of a table, where that is called `tests`, is a test function, or a file of tests.
 pub(super) fn tests_exist(tree: &Tree) -> Vec<Breach> {
-    let Some(text) = tree.text(TESTING) else { return vec![format!("{TESTING} is not there")] };
+    TESTING.iter().flat_map(|page| tests_of(page, tree)).collect()
+}
+
+fn tests_of(page: &str, tree: &Tree) -> Vec<Breach> {
+    let Some(text) = tree.text(page) else { return vec![format!("{page} is not there")] };
     let mut breaches = Vec::new();
     let mut tests_in_last = false;
     for (i, line) in text.lines().enumerate() {
@@ -55,7 +59,7 @@ pub(super) fn tests_exist(tree: &Tree) -> Vec<Breach> {
         } else if tests_in_last {
             let names = last.split('`').skip(1).step_by(2);
             let unknown = names.filter(|name| !is_test(tree, name));
-            breaches.extend(unknown.map(|name| format!("{TESTING}:{}: there is no test `{name}`", i + 1)));
+            breaches.extend(unknown.map(|name| format!("{page}:{}: there is no test `{name}`", i + 1)));
         }
     }
     breaches
