@@ -88,7 +88,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
 impl RuntimeBuilder {
     /// Tells the program's recorder of [`metrics`](https://docs.rs/metrics) of each group that ends: histograms
     /// `windlass_group_seconds` and `windlass_group_wait_seconds`, with its device and its commands as labels. Times are the devices'
-    /// own where they have clocks: this turns [`RuntimeBuilder::profiling`] on.
+    /// own where they have clocks: this turns [`RuntimeBuilder::profiling`] on. An exporter may keep each time until it is asked for metrics:
+    /// `metrics-exporter-prometheus` does, unless `run_upkeep` is called now and then.
     ///
     /// ```
     /// let runtime = windlass::Runtime::builder().measured().build();

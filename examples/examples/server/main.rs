@@ -74,10 +74,19 @@ fn router(app: App) -> Router {
         .with_state(app)
 }
 
+/// The exporter keeps each measured time until it is asked for metrics, or told to sum up: where nobody asks, memory would grow.
+async fn sum_up(metrics: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        metrics.run_upkeep();
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = Settings::from_env()?;
     let metrics = PrometheusBuilder::new().install_recorder()?;
+    tokio::spawn(sum_up(metrics.clone()));
     let runtime = Runtime::builder().measured().build();
     let queue = Queue::builder().runtime(&runtime).max_in_flight(256).build().await?;
     let softened = Batch::<f32, f32>::builder(&queue).name("softened").build(|cg, batch| {
