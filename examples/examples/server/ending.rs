@@ -30,18 +30,23 @@ pub(crate) async fn serve(
     }
 }
 
-/// Ctrl-C, or what a supervisor sends.
-pub(crate) async fn told() {
-    let ctrl_c = async { tokio::signal::ctrl_c().await.expect("signals can be listened for") };
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate()).expect("signals can be listened for");
+/// Ctrl-C, and what a supervisor sends, are listened for from here on; resolves at the first of them.
+///
+/// To be called before any driver is loaded. Some drivers (those built on LLVM) have handlers of their own, which end the process, or give the
+/// signal to whoever had a handler before them. Who comes later calls theirs first.
+#[cfg(unix)]
+pub(crate) fn listen() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
         tokio::select! {
-            () = ctrl_c => {}
+            _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-    }
-    #[cfg(not(unix))]
-    ctrl_c.await;
+    })
+}
+
+#[cfg(not(unix))]
+pub(crate) fn listen() -> io::Result<impl Future<Output = ()>> {
+    Ok(async { tokio::signal::ctrl_c().await.expect("signals can be listened for") })
 }

@@ -87,18 +87,20 @@ fn bad(why: String) -> Refusal {
 /// Counts a job from its beginning to its end, whichever that is.
 struct Running {
     how: &'static str,
-    _place: OwnedSemaphorePermit,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Running {
     fn begin(place: OwnedSemaphorePermit) -> Self {
         gauge!("server_jobs_running").increment(1.0);
-        Running { how: "cancelled", _place: place }
+        Running { how: "cancelled", place: Some(place) }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // Who sees that it has ended finds its place free.
+        drop(self.place.take());
         gauge!("server_jobs_running").decrement(1.0);
         counter!("server_jobs_ended_total", "how" => self.how).increment(1);
     }

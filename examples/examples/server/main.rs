@@ -85,6 +85,7 @@ async fn sum_up(metrics: PrometheusHandle) {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = Settings::from_env()?;
+    let told = ending::listen()?;
     let metrics = PrometheusBuilder::new().install_recorder()?;
     tokio::spawn(sum_up(metrics.clone()));
     let runtime = Runtime::builder().measured().build();
@@ -95,8 +96,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gray = pictures::pipe(&queue);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let (pictures, jobs) = (Arc::new(Semaphore::new(processors)), Arc::new(Semaphore::new(settings.jobs)));
-    // After the drivers: some install handlers of their own when they are loaded.
-    let told = ending::told();
     let app = router(App { settings, queue: queue.clone(), softened, gray, pictures, jobs, metrics });
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", settings.port)).await?;
     println!("on {}: http://{}", queue.device(), listener.local_addr()?);

@@ -32,6 +32,11 @@ impl Server {
 
     /// With settings in its environment.
     pub(crate) fn with(settings: &[(&str, &str)]) -> Self {
+        Server::try_with(settings).expect("it says where it listens")
+    }
+
+    /// `None` where it ends at once, as on a device that is not there.
+    pub(crate) fn try_with(settings: &[(&str, &str)]) -> Option<Self> {
         let test = std::env::current_exe().expect("a test knows where it is");
         let profile = test.ancestors().nth(2).expect("tests are built in `deps`");
         let program: PathBuf = profile.join("examples").join("server");
@@ -44,9 +49,11 @@ impl Server {
             .unwrap_or_else(|error| panic!("{}: {error}; run the whole package's tests", program.display()));
         let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
-        said.read_line(&mut line).expect("it says where it listens");
-        let address = line.trim().rsplit("http://").next().expect("an address").to_owned();
-        Server { child, address, said }
+        said.read_line(&mut line).expect("text");
+        let address = line.trim().split_once("http://").map(|(_, address)| address.to_owned());
+        let mut server = Server { child, address: String::new(), said };
+        server.address = address?;
+        Some(server)
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

@@ -75,3 +75,20 @@ fn the_end_does_not_wait_for_stuck_clients() {
     assert!(status.success() && said.contains("have not sent or taken all"), "{status}: {said}");
     drop(stuck);
 }
+
+/// Drivers have handlers of signals, too. Seen to be killed by the signal where the server listened for it after they were loaded.
+#[test]
+fn the_signal_is_heard_beside_drivers() {
+    for backend in ["opencl", "wgpu"] {
+        let Some(mut server) = Server::try_with(&[PATIENT, ("WINDLASS_DEVICE", backend)]) else {
+            assert!(std::env::var_os("CI").is_none(), "no {backend} to test with");
+            println!("SKIPPED: the server does not run on {backend} here");
+            continue;
+        };
+        let answer = server.ask("POST", "/soften", &floats(&[1.0]));
+        assert_eq!((answer.code, answer.body), (200, softened(&[1.0])), "{backend}: {}", answer.head);
+        server.terminate();
+        let (status, said) = server.ended();
+        assert!(status.success() && said.contains("has been answered"), "{backend}: {status}: {said}");
+    }
+}
