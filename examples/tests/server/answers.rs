@@ -21,7 +21,8 @@ fn the_server_answers_everybody() {
         }
     });
     assert_eq!(server.text("/healthz"), "well\n");
-    assert!(server.text("/devices").contains("* host"), "{}", server.text("/devices"));
+    let devices = server.text("/devices");
+    assert_eq!(devices.lines().filter(|device| device.starts_with("* ")).count(), 1, "{devices}");
     let metrics = server.text("/metrics");
     assert!(metrics.contains("windlass_batch_items_total{batch=\"softened\"} 640\n"), "{metrics}");
     assert!(metrics.contains("windlass_group_seconds_count{device="), "{metrics}");

@@ -30,7 +30,7 @@ impl Server {
         Server::with(&[])
     }
 
-    /// With settings in its environment.
+    /// With settings in its environment. It is on the host, unless `WINDLASS_SERVER_DEVICE` says otherwise.
     pub(crate) fn with(settings: &[(&str, &str)]) -> Self {
         Server::try_with(settings).expect("it says where it listens")
     }
@@ -40,9 +40,10 @@ impl Server {
         let test = std::env::current_exe().expect("a test knows where it is");
         let profile = test.ancestors().nth(2).expect("tests are built in `deps`");
         let program: PathBuf = profile.join("examples").join("server");
+        let device = std::env::var("WINDLASS_SERVER_DEVICE").unwrap_or_else(|_| "host".into());
         let mut child = Command::new(&program)
             .env("PORT", "0")
-            .env("WINDLASS_DEVICE", "host")
+            .env("WINDLASS_DEVICE", device)
             .envs(settings.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
