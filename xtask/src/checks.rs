@@ -31,6 +31,7 @@ pub(crate) fn ci() -> Result<()> {
     steps.step("clippy, host backend alone", || {
         Process::cargo().words("clippy -p windlass").words(PROFILE).words("-- -D warnings").run()
     });
+    steps.step("what the host backend alone does not need", host_alone);
     steps.step("clippy, no backend", || {
         let bare = Process::cargo().words("clippy -p windlass --no-default-features").words(PROFILE);
         bare.words("-- -D warnings").run()
@@ -249,6 +250,17 @@ pub(crate) fn deny() -> Result<()> {
 }
 
 /// Dependencies that nothing uses.
+/// A program for the host alone compiles neither drivers nor what translates kernels for them.
+fn host_alone() -> Result<()> {
+    let tree = Process::cargo().words("tree -p windlass -e normal --prefix none").printed()?;
+    let not_needed = ["naga ", "wgpu ", "opencl3 ", "windlass-kernel-translate "];
+    let found = tree.lines().find(|line| not_needed.iter().any(|name| line.starts_with(name)));
+    match found {
+        Some(line) => Err(format!("`windlass` with its default features depends on {line}")),
+        None => Ok(()),
+    }
+}
+
 fn machete() -> Result<()> {
     tools::MACHETE.ready()?.args(["--with-metadata", "."]).run()
 }

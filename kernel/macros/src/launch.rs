@@ -380,7 +380,14 @@ fn is_view(kind: &VarKind) -> bool {
     matches!(kind, VarKind::Slice(Slice { dims: 2.., .. }))
 }
 
+/// No device reads the text.
+#[cfg(not(feature = "naga"))]
+fn check_text(_: &str, _: &Ident) -> Result<(), syn::Error> {
+    Ok(())
+}
+
 /// What the device's text says, naga must agree with: if it does not, the fault is in this macro.
+#[cfg(feature = "naga")]
 fn check_text(text: &str, name: &Ident) -> Result<(), syn::Error> {
     use naga::front::wgsl::{Frontend, Options};
     use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};

@@ -123,14 +123,33 @@ pub(crate) fn kernel(module: &Module, uses: &[Uses], at: usize) -> Text {
     writer.write(&module.functions[at])
 }
 
+/// Whether WGSL keeps a word for itself.
+#[cfg(feature = "naga")]
+fn is_reserved(name: &str) -> bool {
+    naga::keywords::wgsl::RESERVED.contains(&name)
+}
+
+#[cfg(feature = "naga")]
+fn is_built_in(name: &str) -> bool {
+    naga::keywords::wgsl::BUILTIN_IDENTIFIERS.contains(&name)
+}
+
+/// No device reads the text.
+#[cfg(not(feature = "naga"))]
+fn is_reserved(_: &str) -> bool {
+    false
+}
+
+#[cfg(not(feature = "naga"))]
+fn is_built_in(_: &str) -> bool {
+    false
+}
+
 impl<'m> Writer<'m> {
     /// A name that is the author's own where WGSL lets it be, and that nothing else in the module has.
     pub(super) fn unique(&mut self, name: &str) -> String {
         let name = name.trim_start_matches("r#");
-        let reserved = naga::keywords::wgsl::RESERVED.contains(&name)
-            || naga::keywords::wgsl::BUILTIN_IDENTIFIERS.contains(&name)
-            || name.starts_with("__")
-            || name == "_";
+        let reserved = is_reserved(name) || is_built_in(name) || name.starts_with("__") || name == "_";
         let ascii: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
         let stem = match reserved {

@@ -234,6 +234,6 @@ pub(super) fn guarded(memory: &Memory, indices: &[impl AsRef<str>]) -> (String, 
 pub(super) fn member(name: &proc_macro2::Ident) -> String {
     let name = name.to_string();
     let name = name.trim_start_matches("r#");
-    let reserved = naga::keywords::wgsl::RESERVED.contains(&name) || name.starts_with("__");
+    let reserved = super::is_reserved(name) || name.starts_with("__");
     if reserved { format!("{}_k", name.trim_start_matches('_')) } else { name.into() }
 }
