@@ -2,7 +2,7 @@
 //! batches, one by one, and as one would write it without Windlass.
 //!
 //! `--load` prints a line for each way and load, with commas; `--draw FILE` makes a picture of such lines, `FILE` with `.svg` behind
-//! it. Requests come whether or not others have been answered, and an answer's time is counted from when its request should have come.
+//! it. With `--heavy` a request is work enough to keep the host's processors busy. Requests come whether or not others have been answered, and an answer's time is counted from when its request should have come.
 
 #[cfg(feature = "opencl")]
 mod opencl;
@@ -15,9 +15,9 @@ use std::time::Duration;
 pub(crate) use picture::draw;
 use windlass::prelude::*;
 
-use crate::service::clients::{open, saturated};
+use crate::service::clients::{open, saturated_with};
 use crate::service::runtime;
-use crate::service::ways::{Service, batched, by_hand, unbatched};
+use crate::service::ways::{Service, Work, batched, by_hand, unbatched};
 
 /// An answer is of use for so long.
 const WITHIN: Duration = Duration::from_millis(20);
@@ -29,36 +29,39 @@ const LOADS: [f64; 11] = [0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 3.
 const COLUMNS: &str =
     "way,requests a second,answered in 20 ms a second,p50 us,p99 us,let in,in time,requests";
 
-pub(crate) fn print(scale: usize) {
+pub(crate) fn print(scale: usize, is_heavy: bool) {
+    let work = if is_heavy { Work::Stepped } else { Work::Tripled };
     runtime().block_on(async {
         let queue = Queue::builder().max_in_flight(256).build().await.expect("there is a device");
         eprintln!("{}", queue.device());
         println!("{COLUMNS}");
-        for (name, service) in ways(&queue) {
+        for (name, service) in ways(&queue, work) {
             curve(name, &service, scale).await;
         }
     });
 }
 
 /// What there is for the queue's device.
-fn ways(queue: &Queue) -> Vec<(&'static str, Service)> {
+fn ways(queue: &Queue, work: Work) -> Vec<(&'static str, Service)> {
     let device = queue.device();
     let raw = match device.backend().as_str() {
-        "host" => Some(("semaphore, rayon, oneshot", by_hand())),
+        "host" => Some(("semaphore, rayon, oneshot", by_hand(work))),
+        // Their kernels are of the light kind.
+        _ if matches!(work, Work::Stepped) => None,
         #[cfg(feature = "opencl")]
         "opencl" => opencl::by_hand(&device.info().name).map(|way| ("opencl3, spawn_blocking", way)),
         #[cfg(feature = "wgpu")]
         "wgpu" => wgpu::by_hand(&device.info().name).map(|way| ("wgpu, a thread that polls", way)),
         _ => None,
     };
-    let ours = [("in batches", batched(queue, 1024).1), ("one by one", unbatched(queue))];
+    let ours = [("in batches", batched(queue, work).1), ("one by one", unbatched(queue, work))];
     ours.into_iter().chain(raw).collect()
 }
 
 async fn curve(name: &str, service: &Service, scale: usize) {
     // Once for what is made at first use.
-    saturated(service, 512, 4_096).await;
-    let most = saturated(service, 512, 4_096 * scale).await.time;
+    saturated_with(service, 512, 4_096, |_, _| {}).await;
+    let most = saturated_with(service, 512, 4_096 * scale, |_, _| {}).await.time;
     let length = Duration::from_millis(100 * scale as u64).as_nanos() as f64;
     for load in LOADS {
         let (gap, requests) = (most / load, (length / most * load) as usize);

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if std::env::args().any(|a| a == "--load") {
-        load::print(scale);
+        load::print(scale, std::env::args().any(|a| a == "--heavy"));
         return ExitCode::SUCCESS;
     }
     if let Some(lines) = std::env::args().skip_while(|a| a != "--draw").nth(1) {

@@ -6,24 +6,10 @@ pub(crate) mod ways;
 use std::time::Duration;
 
 use clients::{Came, medians, open, saturated, saturated_with};
-use ways::{Service, asking, batched, by_hand, fixed, unbatched};
-use windlass::batch::Batch;
+use ways::{Service, Work, batched, by_hand, fixed, unbatched};
 use windlass::prelude::*;
 
 use crate::table::{Table, median};
-
-/// What is computed in so many steps: it keeps a device busy, and not those who ask.
-#[windlass::kernel]
-fn stepped(x: &[f32], y: &mut [f32]) {
-    let i = global_id(0);
-    if i < y.len() {
-        let mut value = x[i];
-        for _ in 0..400 {
-            value = value * 0.999 + 0.001;
-        }
-        y[i] = value;
-    }
-}
 
 pub(crate) fn rows(table: &mut Table, scale: usize) {
     runtime().block_on(all(table, scale));
@@ -43,8 +29,8 @@ async fn all(table: &mut Table, scale: usize) {
     let queue = Queue::builder().max_in_flight(256).build().await.expect("there is a device");
     let device = queue.device().info().name.clone();
     let is_host = queue.device().backend().as_str() == "host";
-    let (batch, ours) = batched(&queue, 1024);
-    let (alone, by_hand) = (unbatched(&queue), by_hand());
+    let (batch, ours) = batched(&queue, Work::Tripled);
+    let (alone, by_hand) = (unbatched(&queue, Work::Tripled), by_hand(Work::Tripled));
     let times = scale.clamp(3, 7);
     for clients in [64, 512] {
         let requests = 4_000 * scale.max(3);
@@ -108,10 +94,8 @@ async fn light(table: &mut Table, scale: usize, device: &str, ours: &Service, al
 
 /// Up to three times as much as can be done, with answers that are of use for 20 ms.
 async fn heavy(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
-    let batch = Batch::<f32, f32>::builder(queue).build(|cg, batch| {
-        cg.parallel_for(batch.output().len(), stepped(cg.read(batch.input()), cg.overwrite(batch.output())))
-    });
-    let ours = &asking(batch.clone());
+    let (batch, ours) = batched(queue, Work::Stepped);
+    let ours = &ours;
     let most = saturated_with(ours, 512, 4_000 * scale, |_, _| {}).await.time;
     let within = Duration::from_millis(20);
     let mut peak: f64 = 0.0;

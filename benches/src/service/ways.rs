@@ -16,6 +16,44 @@ fn tripled(x: &[f32], y: &mut [f32]) {
     }
 }
 
+/// The same after so many steps: what keeps a device busy, and not those who ask.
+#[windlass::kernel]
+fn stepped(x: &[f32], y: &mut [f32]) {
+    let i = global_id(0);
+    if i < y.len() {
+        let mut value = x[i];
+        for _ in 0..400 {
+            value = value * 0.999 + 0.001;
+        }
+        y[i] = value;
+    }
+}
+
+/// What is computed for each element.
+#[derive(Clone, Copy)]
+pub(crate) enum Work {
+    /// Next to nothing.
+    Tripled,
+    /// What takes a while.
+    Stepped,
+}
+
+impl Work {
+    fn launch(self, cg: &CommandGroup<'_>, x: &Buffer<f32>, y: &Buffer<f32>) -> windlass::Result<()> {
+        match self {
+            Work::Tripled => cg.parallel_for(y.len(), tripled(cg.read(x), cg.overwrite(y))),
+            Work::Stepped => cg.parallel_for(y.len(), stepped(cg.read(x), cg.overwrite(y))),
+        }
+    }
+
+    fn by_hand(self, x: f32) -> f32 {
+        match self {
+            Work::Tripled => 3.0 * x,
+            Work::Stepped => (0..400).fold(x, |value, _| value * 0.999 + 0.001),
+        }
+    }
+}
+
 /// Elements of a request: 1 KiB.
 pub(crate) const LEN: usize = 256;
 
@@ -38,15 +76,10 @@ pub(crate) fn request(number: usize) -> Vec<f32> {
     vec![number as f32; LEN]
 }
 
-pub(crate) fn batched(queue: &Queue, max_items: usize) -> (Batch<f32, f32>, Service) {
-    let batch = Batch::<f32, f32>::builder(queue).max_items(max_items).build(|cg, batch| {
-        cg.parallel_for(batch.output().len(), tripled(cg.read(batch.input()), cg.overwrite(batch.output())))
-    });
+pub(crate) fn batched(queue: &Queue, work: Work) -> (Batch<f32, f32>, Service) {
+    let batch = Batch::<f32, f32>::builder(queue)
+        .build(move |cg, batch| work.launch(cg, batch.input(), batch.output()));
     let own = batch.clone();
-    (own, asking(batch))
-}
-
-pub(super) fn asking(batch: Batch<f32, f32>) -> Service {
     let service = move |x: Vec<f32>, until: Option<Instant>| {
         let call = match until {
             Some(deadline) => batch.until(deadline).call(x),
@@ -54,16 +87,16 @@ pub(super) fn asking(batch: Batch<f32, f32>) -> Service {
         };
         async move { Ok(call.await?.to_vec()) }.boxed()
     };
-    Arc::new(service)
+    (own, Arc::new(service))
 }
 
-pub(crate) fn unbatched(queue: &Queue) -> Service {
+pub(crate) fn unbatched(queue: &Queue, work: Work) -> Service {
     let queue = queue.clone();
     Arc::new(move |x, until| {
         let queue = queue.clone();
         let answer = async move {
             let (x, y) = (Buffer::from(x), Buffer::<f32>::new(LEN));
-            queue.ready().await.submit(|cg| cg.parallel_for(LEN, tripled(cg.read(&x), cg.overwrite(&y))))?;
+            queue.ready().await.submit(|cg| work.launch(cg, &x, &y))?;
             y.into_vec().await
         };
         in_time(until, answer).boxed()
@@ -71,14 +104,14 @@ pub(crate) fn unbatched(queue: &Queue) -> Service {
 }
 
 /// What one writes without Windlass, for the host.
-pub(crate) fn by_hand() -> Service {
+pub(crate) fn by_hand(work: Work) -> Service {
     let places = Arc::new(Semaphore::new(256));
     Arc::new(move |x, until| {
         let places = places.clone();
         let answer = async move {
             let _place = places.acquire().await.expect("nobody closes it");
             let (send, receive) = oneshot::channel();
-            rayon::spawn(move || drop(send.send(x.iter().map(|x| 3.0 * x).collect())));
+            rayon::spawn(move || drop(send.send(x.iter().map(|x| work.by_hand(*x)).collect())));
             Ok(receive.await.expect("it is computed"))
         };
         in_time(until, answer).boxed()
@@ -113,9 +146,7 @@ pub(super) fn fixed(queue: &Queue, size: usize) -> Service {
             let input: Vec<f32> = members.iter().flat_map(|(x, _)| x.iter().copied()).collect();
             let (len, x) = (input.len(), Buffer::from(input));
             let y = Buffer::<f32>::new(len);
-            queue
-                .submit(|cg| cg.parallel_for(len, tripled(cg.read(&x), cg.overwrite(&y))))
-                .expect("nothing to refuse");
+            queue.submit(|cg| Work::Tripled.launch(cg, &x, &y)).expect("nothing to refuse");
             let all = y.into_vec().await.expect("nothing fails");
             for ((_, send), part) in members.into_iter().zip(all.chunks(LEN)) {
                 let _ = send.send(part.to_vec());
