@@ -255,6 +255,29 @@ async fn an_owner_that_panics_harms_nobody() {
 }
 
 /// The runtime on which a batch was made ends; others go on with it.
+/// Those who wait elsewhere have their answers though all threads of the runtime on which the batch was made are blocked. Seen to fail (it
+/// hangs) without the keeper's patrol.
+#[test]
+fn a_runtime_that_is_blocked_holds_nobody_up() {
+    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let batch = first.block_on(async { tripled(&queue().await) });
+    let (block, blocked) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    first.spawn(async move {
+        tell.send(()).unwrap();
+        let _ = blocked.recv();
+    });
+    told.recv().unwrap();
+    for round in 0..20 {
+        let calls = (0..64).map(|number| batch.call(vec![(round * number) as f32]));
+        let answers = futures::executor::block_on(futures::future::try_join_all(calls)).unwrap();
+        assert!(
+            answers.iter().enumerate().all(|(number, answer)| answer[0] == 3.0 * (round * number) as f32)
+        );
+    }
+    drop(block);
+}
+
 #[test]
 fn a_batch_outlives_the_runtime_that_it_was_made_on() {
     let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();

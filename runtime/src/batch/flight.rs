@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use windlass_batching::BatchId;
 use windlass_kernel::DeviceCopy;
@@ -76,6 +77,7 @@ impl<T, U: DeviceCopy> Drop for Member<T, U> {
 /// A batch that has ended, and what each of its items gets.
 pub(super) struct Landing<T, U: DeviceCopy> {
     members: Vec<Member<T, U>>,
+    pub(super) since: Instant,
     answers: Result<Arc<Output<U>>>,
 }
 
@@ -93,7 +95,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Landing<T, U> {
     pub(super) fn split(&mut self) -> Option<Self> {
         let len = self.members.len();
         let second = (len > AT_A_TIME).then(|| self.members.split_off(len / 2))?;
-        Some(Landing { members: second, answers: self.answers.clone() })
+        Some(Landing { members: second, since: self.since, answers: self.answers.clone() })
     }
 }
 
@@ -145,7 +147,11 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
     fn land(&self, id: BatchId, members: Vec<Member<T, U>>, outcome: Result<HostRead<U>>) {
         let is_ok = outcome.is_ok();
-        let landing = Landing { members, answers: outcome.map(|all| Arc::new(Output::new(all))) };
+        let landing = Landing {
+            members,
+            since: Instant::now(),
+            answers: outcome.map(|all| Arc::new(Output::new(all))),
+        };
         if landing.members.len() > FEW {
             return self.ended(id, is_ok, Some(landing));
         }

@@ -3,12 +3,12 @@
 //!
 //! The keeper has the executor of our own, since the batch is everybody's and nobody's thread may hold it up. The clerk is a task of the
 //! tokio runtime on which the batch was made, if that has threads of its own: those who wait for answers are most likely tasks of the
-//! same, and cheap to wake from there. When that runtime ends, another clerk goes on with our own executor.
+//! same, and cheap to wake from there. When that runtime ends, another clerk goes on with our own executor; and as long as batches run
+//! the keeper *patrols*: what the clerk does not get to, because its runtime's threads compute or block, is not held up for more than two milliseconds.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use futures_lite::future::{or, pending, yield_now};
 use futures_timer::Delay;
@@ -105,6 +105,7 @@ fn hand_out<T: DeviceCopy, U: DeviceCopy>(mut landing: Landing<T, U>, tokio: Opt
 /// Runs as long as somebody has the batch, and sleeps as long as nothing is to be done.
 async fn keep<T: DeviceCopy, U: DeviceCopy>(batch: Weak<Shared<T, U>>) {
     while let Some(shared) = batch.upgrade() {
+        shared.overdue_landings().into_iter().for_each(Landing::hand_out);
         match shared.look() {
             Next::Launch(id, queued) => shared.launch(id, queued),
             Next::LookAgain => {
@@ -125,16 +126,6 @@ async fn keep<T: DeviceCopy, U: DeviceCopy>(batch: Weak<Shared<T, U>>) {
                 or(rung(&batch, |state| &mut state.keeper), time).await;
             }
         }
-    }
-}
-
-impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
-    /// How long it is until a deadline passes; until then the keeper need not look by itself.
-    fn until_next(&self) -> Option<Duration> {
-        let mut state = self.state();
-        let until = state.policy.earliest_deadline();
-        state.looks_at = until;
-        until.map(|until| until.saturating_sub(self.now()))
     }
 }
 

@@ -24,6 +24,9 @@ use crate::shell::waking::wake_all;
 
 type Launch<T, U> = dyn for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result<()> + Send + Sync;
 
+/// How often the keeper looks as long as it does.
+const PATROL: Duration = Duration::from_millis(2);
+
 /// Whoever fetches its answer as soon as this after the batch's end tells nobody.
 const SOON: Duration = Duration::from_micros(200);
 
@@ -57,6 +60,8 @@ pub(super) struct State<T, U: DeviceCopy> {
     pub(super) clerk: Bell,
     /// The clerk is about to look what is to be done, as soon as those have come again who have just been answered.
     clerk_looks: bool,
+    /// The keeper looks now and then whether the clerk comes: its threads may have other things to do, and others wait for it.
+    patrols: bool,
     /// For the clerk to hand out.
     pub(super) landings: Vec<Landing<T, U>>,
     count: Count,
@@ -123,6 +128,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             looks_at: None,
             clerk: Bell::default(),
             clerk_looks: false,
+            patrols: false,
             landings: Vec::new(),
             count: Count::default(),
         };
@@ -217,17 +223,16 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let mut state = self.state();
         let now = self.now();
         state.policy.ended(now, id, is_ok);
-        let ring = if many.is_some() {
-            state.clerk_looks = true;
-            state.clerk.ring()
-        } else if state.policy.waiting() > 0 {
-            state.keeper.ring()
-        } else {
-            None
-        };
+        let (is_clerks, waits) = (many.is_some(), state.policy.waiting() > 0);
         state.landings.extend(many);
+        state.clerk_looks |= is_clerks;
+        let hand_out = if is_clerks { state.clerk.ring() } else { None };
+        // The clerk sees to those who wait, too, and the keeper to the clerk.
+        let begins_patrol = is_clerks && !state.patrols;
+        state.patrols |= is_clerks;
+        let look = if begins_patrol || (waits && !is_clerks) { state.keeper.ring() } else { None };
         drop(state);
-        wake_all(ring);
+        wake_all([look, hand_out].into_iter().flatten());
     }
 
     /// Members of a batch that failed go to the device again, as one of their own.
@@ -260,6 +265,26 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         drop(state);
         say_late(late);
         next
+    }
+
+    /// What the clerk should have handed out long since.
+    pub(super) fn overdue_landings(&self) -> Vec<Landing<T, U>> {
+        let mut state = self.state();
+        let is_overdue = state.landings.first().is_some_and(|landing| landing.since.elapsed() >= PATROL);
+        if is_overdue { std::mem::take(&mut state.landings) } else { Vec::new() }
+    }
+
+    /// How long the keeper may sleep: until a deadline passes or its patrol is due, and if there is neither until the bell rings.
+    pub(super) fn until_next(&self) -> Option<Duration> {
+        let mut state = self.state();
+        let deadline = state.policy.earliest_deadline();
+        state.looks_at = deadline;
+        let is_idle =
+            state.policy.waiting() == 0 && state.policy.in_flight() == 0 && state.landings.is_empty();
+        state.patrols &= !is_idle;
+        let patrol = state.patrols.then_some(PATROL);
+        let deadline = deadline.map(|deadline| deadline.saturating_sub(self.now()));
+        deadline.into_iter().chain(patrol).min()
     }
 
     pub(super) fn stats(&self) -> BatchStats {
