@@ -32,7 +32,8 @@ pub(crate) use root::Root;
 pub(crate) use unbound::Early;
 
 use crate::error::{Error, Result};
-use crate::host_access::{HostReadFuture, HostWriteFuture};
+use crate::host_access::{HostReadFuture, HostWrite, HostWriteFuture};
+use crate::host_view::Elements;
 use crate::shell::Inner;
 use crate::shell::work::{Binding, ImagePart, window_region, window_span};
 use windlass_engine::{Box3, Mode};
@@ -311,17 +312,30 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         self.taken_by(access)
     }
 
+    /// The same for who only reads them.
+    #[track_caller]
+    pub(crate) fn into_elements(self) -> impl Future<Output = Result<Elements<T>>> + Send {
+        let access = self.host_write().in_heap();
+        self.taken_as(access, HostWrite::take_elements, |guard| Elements::Copied(guard.to_vec()))
+    }
+
     fn taken_by(self, access: HostWriteFuture<T, D>) -> impl Future<Output = Result<Vec<T>>> + Send {
+        self.taken_as(access, HostWrite::take_vec, |guard| guard.to_vec())
+    }
+
+    fn taken_as<E>(
+        self,
+        access: HostWriteFuture<T, D>,
+        take: fn(HostWrite<T, D>) -> E,
+        copy: fn(HostWrite<T, D>) -> E,
+    ) -> impl Future<Output = Result<E>> + Send {
         let Buffer { root, window, attached, .. } = self;
         async move {
             let whole = root.is_whole(&window, size_of::<T>());
             let guard = access.await?;
             // Whoever wants the data back gets it from here on; a buffer that is attached keeps its memory until then.
             let is_last = attached.is_none() && Arc::strong_count(&root) == 1 + guard.root_handles();
-            match whole && is_last {
-                true => Ok(guard.take_vec()),
-                false => Ok(guard.to_vec()),
-            }
+            Ok(if whole && is_last { take(guard) } else { copy(guard) })
         }
     }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use windlass_sync::cell::Registration;
 
 use crate::buffer::{Buffer, Early};
 use crate::error::{Error, Result};
-use crate::host_view::Held;
+use crate::host_view::{Elements, Held, OwnMemory};
 use crate::shell::host_side::GuardCell;
 use crate::shell::look::Look;
 use crate::shell::memory::heap;
@@ -325,23 +325,39 @@ impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
     }
 
     /// Takes the buffer's memory itself as a vector; for the last handle of a buffer, used as a whole.
-    pub(crate) fn take_vec(mut self) -> Vec<T> {
-        let Some(place) = self.guarded.place.take() else { return self.to_vec() };
-        let taken = match &place {
+    pub(crate) fn take_vec(self) -> Vec<T> {
+        match self.take_memory() {
+            Ok((memory, _)) => unwrap_memory(memory),
+            Err(elements) => elements,
+        }
+    }
+
+    /// The same for who only reads what is there: no copy is made of memory that no vector has.
+    pub(crate) fn take_elements(self) -> Elements<T> {
+        let memory = self.take_memory().map(|(memory, inner)| OwnMemory::new(memory, inner));
+        match memory {
+            Ok(Ok(own)) => Elements::Own(own),
+            Ok(Err(memory)) => Elements::Copied(unwrap_memory(memory)),
+            Err(elements) => Elements::Copied(elements),
+        }
+    }
+
+    /// What the engine gives up, and whose it was; a copy of the elements if it keeps it.
+    fn take_memory(mut self) -> Result<(Arc<dyn Allocation>, Weak<Inner>), Vec<T>> {
+        let Some(place) = self.guarded.place.take() else { return Err(self.to_vec()) };
+        let (taken, inner) = match &place {
             Place::Bound(place) => {
-                place.inner.enter_without_native_calls(|state, _| state.engine.take_heap(place.root))
+                let taken =
+                    place.inner.enter_without_native_calls(|state, _| state.engine.take_heap(place.root));
+                (taken, Arc::downgrade(&place.inner))
             }
-            Place::Early(early) => early.take_memory(),
+            Place::Early(early) => (early.take_memory(), Weak::new()),
         };
-        let Some(memory) = taken else {
-            let elements = self.to_vec();
-            // Before the place: the engine's reference is to be the last one, so that nothing is freed on this thread.
-            self.guarded.held = Held::new(None, None);
-            return elements;
-        };
-        // The guard's own reference goes first, so that what the engine gave up is the only one.
+        let elements = if taken.is_none() { self.to_vec() } else { Vec::new() };
+        // Before the place, so that of what the engine has given up there is no other reference, and so that its own is else the last one
+        // and nothing is freed on this thread.
         self.guarded.held = Held::new(None, None);
-        unwrap_memory(memory)
+        taken.map(|memory| (memory, inner)).ok_or(elements)
     }
 }
 

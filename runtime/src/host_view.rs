@@ -5,15 +5,19 @@
 //! conflicting user of these bytes away, in this runtime and through all memories. Windows were checked against their
 //! buffer, and their element type is the accessor's.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::Arc;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
 
 use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::{DeviceCopy, RawSpan, Span, View, ViewMut};
 use windlass_sync::facade::{Mutex, lock};
+
+use crate::shell::Inner;
 
 /// All of a window as a slice.
 pub(crate) fn whole<'v, T: DeviceCopy>(span: &Span<'v>) -> &'v [T] {
@@ -182,6 +186,63 @@ impl Held {
         // SAFETY: as for `slice_mut`, and the view goes by the root's words.
         let view = ViewMut::<T>::new(unsafe { span.lend() });
         elements.iter().enumerate().for_each(|(i, e)| view.set(i, *e));
+    }
+}
+
+/// What a buffer has left: its memory, or a copy of what was in it.
+#[derive(Debug)]
+pub(crate) enum Elements<T: DeviceCopy> {
+    Own(OwnMemory<T>),
+    Copied(Vec<T>),
+}
+
+/// Memory that was a buffer's, and that nobody else has. It goes back to where buffers have theirs from.
+#[derive(Debug)]
+pub(crate) struct OwnMemory<T: DeviceCopy> {
+    /// Until it is dropped.
+    memory: Option<Arc<dyn Allocation>>,
+    first: NonNull<T>,
+    len: usize,
+    inner: Weak<Inner>,
+}
+
+// SAFETY: it is memory that is owned and only read, and elements have neither threads nor interior mutability.
+unsafe impl<T: DeviceCopy> Send for OwnMemory<T> {}
+// SAFETY: as above.
+unsafe impl<T: DeviceCopy> Sync for OwnMemory<T> {}
+
+impl<T: DeviceCopy> OwnMemory<T> {
+    /// All of it as elements. Gives back what others keep as well, what is not the heap's, and what does not begin where an element may.
+    pub(crate) fn new(memory: Arc<dyn Allocation>, inner: Weak<Inner>) -> Result<Self, Arc<dyn Allocation>> {
+        let is_heap = (&*memory as &dyn Any).is::<HostMemory>();
+        let first = memory.host_ptr().map(NonNull::cast::<T>).filter(|first| first.is_aligned());
+        match first {
+            Some(first) if is_heap && Arc::strong_count(&memory) == 1 => {
+                let len = memory.bytes() / size_of::<T>();
+                Ok(OwnMemory { memory: Some(memory), first, len, inner })
+            }
+            _ => Err(memory),
+        }
+    }
+}
+
+impl<T: DeviceCopy> Deref for Elements<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        match self {
+            Elements::Copied(elements) => elements,
+            // SAFETY: the memory is the heap's, initialised, as long as `own` is, and holds `len` elements from `first`, which is aligned.
+            // The engine has given it up and this was its only reference, so nobody writes it.
+            Elements::Own(own) => unsafe { std::slice::from_raw_parts(own.first.as_ptr(), own.len) },
+        }
+    }
+}
+
+impl<T: DeviceCopy> Drop for OwnMemory<T> {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.free_all(self.memory.take());
+        }
     }
 }
 

@@ -254,7 +254,6 @@ async fn an_owner_that_panics_harms_nobody() {
     assert_eq!(batch.call([2.0]).await.unwrap()[0], 6.0);
 }
 
-/// The runtime on which a batch was made ends; others go on with it.
 /// Those who wait elsewhere have their answers though all threads of the runtime on which the batch was made are blocked. Seen to fail (it
 /// hangs) without the keeper's patrol.
 #[test]
@@ -278,6 +277,51 @@ fn a_runtime_that_is_blocked_holds_nobody_up() {
     drop(block);
 }
 
+/// The same for one that comes by itself, when many have been answered, to a kernel that is worth waiting for more items. Seen to fail (it hangs)
+/// with a keeper that trusts the clerk to come.
+#[test]
+fn who_comes_alone_to_a_blocked_runtime_is_answered() {
+    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let batch = first.block_on(async {
+        Batch::<u32, u32>::builder(&queue().await).build(|cg, batch| {
+            let (x, y) = (cg.read(batch.input()), cg.overwrite(batch.output()));
+            cg.host_for(1, (x, y), |_, (x, y)| {
+                std::thread::sleep(Duration::from_millis(5));
+                (0..x.len()).for_each(|at| y.set(at, x.get(at)));
+            })
+        })
+    });
+    let (block, blocked) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    first.spawn(async move {
+        tell.send(()).unwrap();
+        let _ = blocked.recv();
+    });
+    told.recv().unwrap();
+    for round in 0..4 {
+        let calls = (0..64).map(|number| batch.call(vec![number]));
+        futures::executor::block_on(futures::future::try_join_all(calls)).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(futures::executor::block_on(batch.call(vec![round])).unwrap()[0], round);
+    }
+    drop(block);
+}
+
+/// Answers that a program keeps are its own: nothing waits for them.
+#[tokio::test]
+async fn kept_answers_hold_up_no_shutdown() {
+    let runtime = Runtime::new();
+    let queue = Queue::on(runtime.host().unwrap()).await.unwrap();
+    let batch = tripled(&queue);
+    let kept = batch.call(vec![1.0; 1 << 17]).await.unwrap();
+    drop(batch);
+    let left = runtime.shutdown(Duration::from_secs(60)).await;
+    assert_eq!((left.groups, kept[0]), (0, 3.0));
+    drop((queue, runtime));
+    assert!(kept.iter().all(|&element| element == 3.0));
+}
+
+/// The runtime on which a batch was made ends; others go on with it.
 #[test]
 fn a_batch_outlives_the_runtime_that_it_was_made_on() {
     let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();

@@ -249,7 +249,6 @@ pub(crate) fn deny() -> Result<()> {
     tools::DENY.ready()?.words("--workspace --all-features check bans licenses sources").run()
 }
 
-/// Dependencies that nothing uses.
 /// A program for the host alone compiles neither drivers nor what translates kernels for them.
 fn host_alone() -> Result<()> {
     let tree = Process::cargo().words("tree -p windlass -e normal --prefix none").printed()?;
@@ -261,6 +260,7 @@ fn host_alone() -> Result<()> {
     }
 }
 
+/// Dependencies that nothing uses.
 fn machete() -> Result<()> {
     tools::MACHETE.ready()?.args(["--with-metadata", "."]).run()
 }

@@ -24,6 +24,9 @@ const TRIAL: Duration = Duration::from_micros(5);
 /// How many times what has been run the next piece of a trial is, as long as the items seem light.
 const GROWTH: usize = 8;
 
+/// Pieces of so many items need no look between them: few ranges are so small and so uneven.
+const UNSEEN: usize = 4 * 1024;
+
 /// How a range is run.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Way {
@@ -97,6 +100,7 @@ pub(crate) fn run_whole(launch: &HostLaunch) {
 pub(crate) fn run_tried(launch: &HostLaunch, cores: usize) -> Option<usize> {
     let items = launch.range.items();
     let (begin, mut done, mut piece) = (Instant::now(), 0, items.div_ceil(BLOCKS_PER_CORE * cores));
+    let mut before = Duration::ZERO;
     loop {
         run_block(launch, done, piece, items);
         done += piece;
@@ -104,13 +108,15 @@ pub(crate) fn run_tried(launch: &HostLaunch, cores: usize) -> Option<usize> {
             return None;
         }
         let taken = begin.elapsed();
-        let rest = taken.mul_f64((items - done) as f64 / done as f64);
+        // The others are like the last ones, if they are like any.
+        let rest = (taken - before).mul_f64((items - done) as f64 / piece as f64);
+        before = taken;
         let is_heavy = rest >= WORTH_HELP;
         if is_heavy && taken >= TRIAL {
             return Some(done);
         }
-        // What seems heavy is not let run for long before that is believed.
-        piece = if is_heavy { done } else { done * GROWTH };
+        // What seems heavy is not let run for long before that is believed, nor so much that what comes late would be seen too late.
+        piece = if is_heavy { done } else { (done * GROWTH).min(items.div_ceil(8).max(UNSEEN)) };
     }
 }
 

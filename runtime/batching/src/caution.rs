@@ -9,14 +9,18 @@
 
 use std::time::Duration;
 
-/// What is left of the way back to predictions after each batch that was better: half of it after seven hundred.
+/// What is left of the way back to predictions after each batch: half of it after seven hundred.
 const KEPT: f64 = 0.999;
 
 /// No more is allowed for than so many times what is predicted.
 const MOST: f64 = 4.0;
 
-/// Those count that were predicted to need so great a part of their time. The others are let in at all times.
-const SHORT: f64 = 1.0 / MOST;
+/// And after this long at most, where batches are few.
+const HALF_LIFE: Duration = Duration::from_secs(1);
+
+/// Those count that were predicted to need so great a part of their time. It is half of what is let in at all times, so that what is let in
+/// teaches something.
+const SHORT: f64 = 0.5 / MOST;
 
 /// Who had to be given up would have taken so many times what it had. That is more than most would: where one thing went wrong another
 /// will, and a queue that is shorter than it might be costs nothing as long as there is one.
@@ -25,10 +29,13 @@ const BROKEN: f64 = 2.0;
 /// What is left of how long answers wait to be fetched, after each batch: half of it after seventy.
 const FETCHING_KEPT: f64 = 0.99;
 
+/// How long an answer waits to be fetched before anything is made of it.
+pub(crate) const FETCHED_SOON: Duration = Duration::from_micros(200);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Caution {
     factor: f64,
-    /// The longest that an answer has waited to be fetched, of late.
+    /// How long answers have waited to be fetched, of late.
     fetching: Duration,
 }
 
@@ -65,24 +72,30 @@ impl Caution {
         if !promise.counts() {
             return;
         }
-        let ratio = promise.ratio(end).clamp(1.0, MOST);
-        self.factor = if ratio > self.factor { ratio } else { ratio + KEPT * (self.factor - ratio) };
+        self.factor = self.factor.max(promise.ratio(end).min(MOST));
     }
 
     /// One had to be given up. How long it would have taken nobody knows: longer than it had.
     pub(crate) fn broken(&mut self, promise: &Promise) {
+        if !promise.counts() {
+            return;
+        }
         let least = promise.ratio(promise.deadline) * BROKEN;
         self.factor = self.factor.max(least.min(MOST));
     }
 
-    /// An answer has waited for so long until whoever asked for it had it.
+    /// An answer has waited for so long until whoever asked for it had it. A single one that waited for very long says little: its caller
+    /// had something else to do.
     pub(crate) fn fetched(&mut self, delay: Duration) {
-        self.fetching = self.fetching.max(delay);
+        let most = 2 * self.fetching + FETCHED_SOON;
+        self.fetching = self.fetching.max(delay.min(most));
     }
 
-    /// A batch has ended.
-    pub(crate) fn ended(&mut self) {
-        self.fetching = self.fetching.mul_f64(FETCHING_KEPT);
+    /// A batch has ended, so long after the one before.
+    pub(crate) fn ended(&mut self, since: Duration) {
+        let by_time = 0.5_f64.powf(since.as_secs_f64() / HALF_LIFE.as_secs_f64());
+        self.factor = 1.0 + (self.factor - 1.0) * by_time * KEPT;
+        self.fetching = self.fetching.mul_f64(by_time * FETCHING_KEPT);
     }
 
     pub(crate) fn fetching(&self) -> Duration {

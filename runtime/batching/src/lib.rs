@@ -18,6 +18,7 @@
 #![warn(missing_docs)]
 
 mod arrivals;
+mod assembly;
 mod caution;
 mod cost;
 mod line;
@@ -27,7 +28,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use arrivals::Arrivals;
-use caution::{Caution, Promise};
+use assembly::Assembly;
+use caution::{Caution, FETCHED_SOON, Promise};
 pub use cost::CostModel;
 pub use line::Ticket;
 use line::{Line, Waiting};
@@ -312,6 +314,7 @@ impl<K> Batching<K> {
     pub fn next(&mut self, now: Duration) -> Next<K> {
         self.miss_overdue(now);
         if self.items == 0 {
+            self.overload.look(now, Duration::ZERO);
             return Next::Wait;
         }
         match self.may_close(now) {
@@ -360,15 +363,15 @@ impl<K> Batching<K> {
                 self.caution.kept(&promise, now);
             }
         }
+        self.caution.ended(now.saturating_sub(self.last_end));
         self.last_end = now;
         self.arrivals.ended(now);
-        self.caution.ended();
         self.overload.look(now, self.backlog());
     }
 
-    /// How long somebody who has just been answered is expected to take until it has the answer.
+    /// Who takes longer than this until it has its answer is to [tell](Self::fetched).
     pub fn fetching(&self) -> Duration {
-        self.caution.fetching()
+        self.caution.fetching().max(FETCHED_SOON)
     }
 
     /// Somebody took so long to fetch its answer.
@@ -392,94 +395,6 @@ impl<K> Batching<K> {
         match is_held && self.arrivals.more_to_come(now, self.model.fixed(), self.items) {
             true => Close::Soon,
             false => Close::Now,
-        }
-    }
-
-    /// The next batch.
-    fn assemble(&mut self, now: Duration) -> Assembly<K> {
-        let start = now + self.remaining(now);
-        let mut batch =
-            Assembly { keys: Vec::new(), bytes: 0, cost: 0.0, deadline: Duration::MAX, promise: None };
-        // A round lets the line whose next item is cheapest have it; others save up for theirs.
-        let cheapest = self.heads().map(|(_, cost)| cost).filter(|cost| *cost > 0.0).fold(f64::MAX, f64::min);
-        let quantum = if cheapest < f64::MAX { cheapest } else { f64::MIN_POSITIVE };
-        let mut without = 0;
-        while let Some(&line) = self.turns.front() {
-            if !std::mem::take(&mut self.resumes) {
-                self.line(line).give(quantum);
-            }
-            let had = batch.keys.len();
-            match self.take_from(line, start, &mut batch) {
-                Taken::LineIsEmpty => {}
-                Taken::HasHadItsShare => self.turns.rotate_left(1),
-                Taken::BatchIsFull => {
-                    self.resumes = true;
-                    break;
-                }
-            }
-            without = if batch.keys.len() == had { without + 1 } else { 0 };
-            if without > self.turns.len() {
-                // Light lines with dear items would take many rounds in which nobody gets anything: those are had at once.
-                self.skip_rounds(quantum);
-                without = 0;
-            }
-        }
-        batch
-    }
-
-    /// Lines in which somebody waits, with what the next of each costs.
-    fn heads(&self) -> impl Iterator<Item = (LineId, f64)> {
-        let newest_first = self.overload.is_on();
-        self.turns.iter().filter_map(move |&line| {
-            let (_, _, cost) = self.lines[line.0].as_ref()?.peek(line, newest_first)?;
-            Some((line, cost))
-        })
-    }
-
-    /// Gives every line what it would have after as many rounds as it takes until one can have its next item.
-    fn skip_rounds(&mut self, quantum: f64) {
-        let lacks = |(line, cost): (LineId, f64)| self.lines[line.0].as_ref().map(|at| at.lacks(cost));
-        let least = self.heads().filter_map(lacks).fold(f64::MAX, f64::min).max(quantum);
-        if least < f64::MAX {
-            let lines: Vec<LineId> = self.turns.iter().copied().collect();
-            lines.into_iter().for_each(|line| self.line(line).give(least));
-        }
-    }
-
-    /// Moves items of a line into the batch, as far as the line's share and the batch's room go.
-    fn take_from(&mut self, line: LineId, start: Duration, batch: &mut Assembly<K>) -> Taken {
-        loop {
-            let newest_first = self.overload.is_on();
-            // A closed line is gone when its last item is.
-            let next = self.lines[line.0].as_ref().and_then(|at| at.peek(line, newest_first));
-            let Some((ticket, bytes, cost)) = next else { return Taken::LineIsEmpty };
-            let deadline = ticket.deadline().unwrap_or(Duration::MAX);
-            let is_first = self.flights.is_empty() && batch.keys.is_empty();
-            let ends = |batching: &Self, cost| start.saturating_add(batching.model.predict(cost));
-            if !is_first && deadline < Duration::MAX && ends(self, self.least_batch(line, cost)) > deadline {
-                self.miss(ticket);
-                continue;
-            }
-            let is_full = batch.keys.len() >= self.limits.items || batch.bytes + bytes > self.limits.bytes;
-            let earliest = batch.deadline.min(deadline);
-            let would_miss = !batch.keys.is_empty()
-                && earliest < Duration::MAX
-                && ends(self, batch.cost + cost) > earliest;
-            if is_full || would_miss {
-                return Taken::BatchIsFull;
-            }
-            if !self.line(line).pay(cost) {
-                return Taken::HasHadItsShare;
-            }
-            let Some(taken) = self.remove(ticket) else { continue };
-            batch.promise = harder(batch.promise, taken.promise, ends(self, batch.cost + cost));
-            batch.keys.push(taken.key);
-            batch.bytes += bytes;
-            batch.cost += cost;
-            // One that was let in for want of anything better, and will be late, is no reason for others to be.
-            if deadline < Duration::MAX && ends(self, cost) <= deadline {
-                batch.deadline = earliest;
-            }
         }
     }
 
@@ -576,27 +491,4 @@ enum Close {
     Soon,
     /// The device has enough to do.
     Later,
-}
-
-/// A batch while it is made.
-struct Assembly<K> {
-    keys: Vec<K>,
-    bytes: usize,
-    cost: f64,
-    deadline: Duration,
-    /// Of its items' promises the one that is hardest to keep.
-    promise: Option<Promise>,
-}
-
-/// Of two promises the one that is harder to keep, if they end then.
-fn harder(a: Option<Promise>, b: Option<Promise>, end: Duration) -> Option<Promise> {
-    let ratio = |promise: &Option<Promise>| promise.map_or(0.0, |promise| promise.ratio(end));
-    if ratio(&b) > ratio(&a) { b } else { a }
-}
-
-/// Why a batch has taken no more out of a line.
-enum Taken {
-    LineIsEmpty,
-    HasHadItsShare,
-    BatchIsFull,
 }

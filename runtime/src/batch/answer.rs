@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use windlass_kernel::DeviceCopy;
 
-use crate::host_access::HostRead;
+use crate::host_view::Elements;
 
 /// One item's part of a batch's output, which all its answers share: no copy was made for this one. The output's memory is kept as long as
 /// one of them is.
@@ -19,12 +19,12 @@ pub struct Answer<U: DeviceCopy> {
 
 /// What a batch has computed, and when that was there.
 pub(super) struct Output<U: DeviceCopy> {
-    all: HostRead<U>,
+    all: Elements<U>,
     ended: Instant,
 }
 
 impl<U: DeviceCopy> Output<U> {
-    pub(super) fn new(all: HostRead<U>) -> Self {
+    pub(super) fn new(all: Elements<U>) -> Self {
         Output { all, ended: Instant::now() }
     }
 }

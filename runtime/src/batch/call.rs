@@ -71,13 +71,16 @@ impl<T: DeviceCopy, U: DeviceCopy> Future for Call<T, U> {
     type Output = Result<Answer<U>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let output = match &self.state {
+        let output = match &mut self.state {
             Where::InLine { shared, own } => match own.slot.poll(cx.waker()) {
                 Poll::Ready(answer) => {
                     shared.fetched(own, &answer);
                     answer
                 }
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    own.is_awaited = true;
+                    return Poll::Pending;
+                }
             },
             Where::Refused(error) => Err(error.clone()),
             Where::Over => return Poll::Pending,

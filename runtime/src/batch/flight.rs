@@ -16,7 +16,7 @@ use super::slot::{Slot, Wants};
 use super::state::{Queued, Shared};
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result, UserCode};
-use crate::host_access::HostRead;
+use crate::host_view::Elements;
 use crate::shell::waking::wake_all;
 
 /// The items of one batch, side by side in one buffer, and where their answers go.
@@ -91,11 +91,17 @@ impl<T: DeviceCopy, U: DeviceCopy> Landing<T, U> {
         }
     }
 
-    /// The second half of a large one.
-    pub(super) fn split(&mut self) -> Option<Self> {
-        let len = self.members.len();
-        let second = (len > AT_A_TIME).then(|| self.members.split_off(len / 2))?;
-        Some(Landing { members: second, since: self.since, answers: self.answers.clone() })
+    /// In parts that different threads may hand out.
+    fn in_parts(mut self) -> Vec<Self> {
+        let mut parts = Vec::with_capacity(self.members.len().div_ceil(AT_A_TIME));
+        while self.members.len() > AT_A_TIME {
+            let members = self.members.split_off(self.members.len() - AT_A_TIME);
+            parts.push(Landing { members, since: self.since, answers: self.answers.clone() });
+        }
+        parts.push(self);
+        // Who came first is answered first.
+        parts.reverse();
+        parts
     }
 }
 
@@ -119,7 +125,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let (members, wants) = Self::take_off(queued);
         if members.is_empty() {
             // All of them have gone since it was closed.
-            return self.ended(id, false, None);
+            return self.ended(id, false, Vec::new());
         }
         let bytes: usize = members.iter().map(|member| member.item.bytes()).sum();
         let shared = self.clone();
@@ -138,14 +144,14 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let outcome = self.outcome(&mut members, &wants).await;
         match outcome {
             Err(error) if members.len() > 1 && is_worth_another(&error) => {
-                self.ended(id, false, None);
+                self.ended(id, false, Vec::new());
                 self.executor().clone().spawn(self.launch_in_parts(members));
             }
             outcome => self.land(id, members, outcome),
         }
     }
 
-    fn land(&self, id: BatchId, members: Vec<Member<T, U>>, outcome: Result<HostRead<U>>) {
+    fn land(&self, id: BatchId, members: Vec<Member<T, U>>, outcome: Result<Elements<U>>) {
         let is_ok = outcome.is_ok();
         let landing = Landing {
             members,
@@ -153,14 +159,14 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             answers: outcome.map(|all| Arc::new(Output::new(all))),
         };
         if landing.members.len() > FEW {
-            return self.ended(id, is_ok, Some(landing));
+            return self.ended(id, is_ok, landing.in_parts());
         }
-        self.ended(id, is_ok, None);
+        self.ended(id, is_ok, Vec::new());
         landing.hand_out();
     }
 
     /// Gathers the items and submits their group, here; then waits for its output.
-    async fn outcome(&self, members: &mut [Member<T, U>], wants: &Wants) -> Result<HostRead<U>> {
+    async fn outcome(&self, members: &mut [Member<T, U>], wants: &Wants) -> Result<Elements<U>> {
         let launched = catch(|| {
             let gathered = self.gather(members)?;
             let event = self.recipe.queue.submit(|cg| {
@@ -170,7 +176,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             wants.flies(&event);
             // The host's access to nothing waits for nobody.
             let alone = gathered.output.is_empty().then_some(event);
-            Ok((gathered.output.host_read(), alone))
+            Ok((gathered.output.into_elements(), alone))
         });
         let launched = launched.unwrap_or_else(|panic| Err(Error::user_panicked(UserCode::Batch, &panic)));
         let (reading, alone) = launched?;
@@ -223,7 +229,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             let outcome = self.outcome(&mut part, &wants).await;
             match outcome {
                 Err(error) if part.len() > 1 && left > 0 && is_worth_another(&error) => {
-                    self.ended(id, false, None);
+                    self.ended(id, false, Vec::new());
                     let second = part.split_off(part.len() / 2);
                     parts.extend([second, part]);
                 }

@@ -4,7 +4,7 @@
 //! The keeper has the executor of our own, since the batch is everybody's and nobody's thread may hold it up. The clerk is a task of the
 //! tokio runtime on which the batch was made, if that has threads of its own: those who wait for answers are most likely tasks of the
 //! same, and cheap to wake from there. When that runtime ends, another clerk goes on with our own executor; and as long as batches run
-//! the keeper *patrols*: what the clerk does not get to, because its runtime's threads compute or block, is not held up for more than two milliseconds.
+//! the keeper *patrols*: what the clerk does not get to, because its runtime's threads compute or block, is not held up for more than some milliseconds.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,6 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use windlass_batching::Next;
 use windlass_kernel::DeviceCopy;
 
-use super::flight::Landing;
 use super::state::{Shared, State};
 
 /// Tells a task that there is something for it.
@@ -60,9 +59,8 @@ struct Clerk<T: DeviceCopy, U: DeviceCopy> {
 impl<T: DeviceCopy, U: DeviceCopy> Clerk<T, U> {
     async fn run(mut self) {
         while let Some(shared) = self.batch.upgrade() {
-            let landings = std::mem::take(&mut shared.state().landings);
+            hand_out(&shared, self.tokio.as_ref());
             drop(shared);
-            landings.into_iter().for_each(|landing| hand_out(landing, self.tokio.as_ref()));
             while self.looks_again() {
                 yield_now().await;
             }
@@ -93,19 +91,28 @@ impl<T: DeviceCopy, U: DeviceCopy> Drop for Clerk<T, U> {
     }
 }
 
-/// The clerk's runtime has other threads, which take their parts if they have nothing else to do.
-fn hand_out<T: DeviceCopy, U: DeviceCopy>(mut landing: Landing<T, U>, tokio: Option<&Handle>) {
-    while let Some((tokio, second)) = tokio.and_then(|tokio| Some((tokio, landing.split()?))) {
-        let with = tokio.clone();
-        drop(tokio.spawn(async move { hand_out(second, Some(&with)) }));
+/// Hands out what there is, part by part, together with other threads of the clerk's runtime: each that comes calls two more, if there are
+/// parts for them. A part stays where everybody finds it until somebody hands it out.
+fn hand_out<T: DeviceCopy, U: DeviceCopy>(shared: &Arc<Shared<T, U>>, tokio: Option<&Handle>) {
+    let mut has_called = false;
+    while let Some((landing, left)) = shared.next_landing() {
+        if let Some(tokio) = tokio.filter(|_| !has_called) {
+            for _ in 0..left.min(2) {
+                let (shared, with) = (shared.clone(), tokio.clone());
+                drop(tokio.spawn(async move { hand_out(&shared, Some(&with)) }));
+            }
+            has_called = true;
+        }
+        landing.hand_out();
     }
-    landing.hand_out();
 }
 
 /// Runs as long as somebody has the batch, and sleeps as long as nothing is to be done.
 async fn keep<T: DeviceCopy, U: DeviceCopy>(batch: Weak<Shared<T, U>>) {
     while let Some(shared) = batch.upgrade() {
-        shared.overdue_landings().into_iter().for_each(Landing::hand_out);
+        while let Some(landing) = shared.overdue_landing() {
+            landing.hand_out();
+        }
         match shared.look() {
             Next::Launch(id, queued) => shared.launch(id, queued),
             Next::LookAgain => {

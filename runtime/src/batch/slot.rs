@@ -91,7 +91,10 @@ impl<T, U: DeviceCopy> Slot<T, U> {
     pub(super) fn change_to(&self, other: &Arc<Wants>) -> bool {
         let mut place = lock(&self.0);
         let Place::Flying { wants, .. } = &mut *place else { return false };
-        *wants = other.clone();
+        let before = mem::replace(wants, other.clone());
+        // The last of them has the batch's event.
+        drop(place);
+        drop(before);
         true
     }
 

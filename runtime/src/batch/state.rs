@@ -4,6 +4,7 @@
 //! item is in its own [`Slot`], so that callers who look for their answers do not meet at that lock.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,9 +27,6 @@ type Launch<T, U> = dyn for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result
 
 /// How often the keeper looks as long as it does.
 const PATROL: Duration = Duration::from_millis(2);
-
-/// Whoever fetches its answer as soon as this after the batch's end tells nobody.
-const SOON: Duration = Duration::from_micros(200);
 
 /// How batches are computed.
 pub(super) struct Recipe<T: DeviceCopy, U: DeviceCopy> {
@@ -63,7 +61,7 @@ pub(super) struct State<T, U: DeviceCopy> {
     /// The keeper looks now and then whether the clerk comes: its threads may have other things to do, and others wait for it.
     patrols: bool,
     /// For the clerk to hand out.
-    pub(super) landings: Vec<Landing<T, U>>,
+    landings: VecDeque<Landing<T, U>>,
     count: Count,
 }
 
@@ -111,6 +109,8 @@ pub(super) struct InLine<T, U: DeviceCopy> {
     ticket: Ticket,
     /// If there is a deadline: how long it was expected to take from the batch's end until its caller has the answer.
     fetching: Option<Duration>,
+    /// Its caller has asked for the answer before it was there.
+    pub(super) is_awaited: bool,
 }
 
 /// An item, and what is asked of its answer.
@@ -129,7 +129,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             clerk: Bell::default(),
             clerk_looks: false,
             patrols: false,
-            landings: Vec::new(),
+            landings: VecDeque::new(),
             count: Count::default(),
         };
         Shared { recipe, began: Instant::now(), state: Mutex::new(state) }
@@ -183,14 +183,14 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         if let Next::Launch(id, queued) = next {
             self.launch(id, queued);
         }
-        Ok(InLine { slot, ticket, fetching })
+        Ok(InLine { slot, ticket, fetching, is_awaited: false })
     }
 
     /// A caller has its answer. If that has taken longer than was expected, later promises allow for it.
     pub(super) fn fetched(&self, own: &InLine<T, U>, answer: &Result<Answer<U>>) {
         let (Some(expected), Ok(answer)) = (own.fetching, answer) else { return };
         let delay = answer.age();
-        if delay > expected.max(SOON) {
+        if own.is_awaited && delay > expected {
             self.state().policy.fetched(delay);
         }
     }
@@ -219,11 +219,11 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
     /// A batch has ended. Many answers are handed out by the clerk, who is nearer to those who wait for them than the thread that has
     /// seen the end.
-    pub(super) fn ended(&self, id: BatchId, is_ok: bool, many: Option<Landing<T, U>>) {
+    pub(super) fn ended(&self, id: BatchId, is_ok: bool, many: Vec<Landing<T, U>>) {
         let mut state = self.state();
         let now = self.now();
         state.policy.ended(now, id, is_ok);
-        let (is_clerks, waits) = (many.is_some(), state.policy.waiting() > 0);
+        let (is_clerks, waits) = (!many.is_empty(), state.policy.waiting() > 0);
         state.landings.extend(many);
         state.clerk_looks |= is_clerks;
         let hand_out = if is_clerks { state.clerk.ring() } else { None };
@@ -262,16 +262,28 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let now = self.now();
         let (next, late) = state.next(now);
         state.clerk_looks = !matches!(next, Next::Wait);
+        // Those who came meanwhile left their deadlines to the clerk.
+        let deadline = state.policy.earliest_deadline();
+        let is_earlier = deadline.is_some_and(|at| state.looks_at.is_none_or(|looks_at| at < looks_at));
+        let ring = if is_earlier && !state.clerk_looks { state.keeper.ring() } else { None };
         drop(state);
+        wake_all(ring);
         say_late(late);
         next
     }
 
-    /// What the clerk should have handed out long since.
-    pub(super) fn overdue_landings(&self) -> Vec<Landing<T, U>> {
+    /// Some answers that are to be handed out, and how many more such parts there are.
+    pub(super) fn next_landing(&self) -> Option<(Landing<T, U>, usize)> {
         let mut state = self.state();
-        let is_overdue = state.landings.first().is_some_and(|landing| landing.since.elapsed() >= PATROL);
-        if is_overdue { std::mem::take(&mut state.landings) } else { Vec::new() }
+        let landing = state.landings.pop_front()?;
+        Some((landing, state.landings.len()))
+    }
+
+    /// What the clerk should have handed out long since.
+    pub(super) fn overdue_landing(&self) -> Option<Landing<T, U>> {
+        let mut state = self.state();
+        let is_overdue = state.landings.front().is_some_and(|landing| landing.since.elapsed() >= PATROL);
+        if is_overdue { state.landings.pop_front() } else { None }
     }
 
     /// How long the keeper may sleep: until a deadline passes or its patrol is due, and if there is neither until the bell rings.
@@ -279,8 +291,11 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let mut state = self.state();
         let deadline = state.policy.earliest_deadline();
         state.looks_at = deadline;
-        let is_idle =
-            state.policy.waiting() == 0 && state.policy.in_flight() == 0 && state.landings.is_empty();
+        // A clerk that is about to look may not come to that, and whoever hands in an item leaves it to the clerk.
+        let is_idle = !state.clerk_looks
+            && state.policy.waiting() == 0
+            && state.policy.in_flight() == 0
+            && state.landings.is_empty();
         state.patrols &= !is_idle;
         let patrol = state.patrols.then_some(PATROL);
         let deadline = deadline.map(|deadline| deadline.saturating_sub(self.now()));

@@ -17,7 +17,7 @@ pub(super) struct File {
     pub(super) text: String,
 }
 
-const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
+const ENDINGS: [&str; 4] = [".rs", ".toml", ".md", ".svg"];
 
 impl Tree {
     /// Reads a repository.

@@ -9,8 +9,13 @@ use simulation::{Device, Load, Outcome, simulate};
 use windlass_batching::{Batching, Item, Limits, Next, Refused};
 use windlass_testkit::Rng;
 
-const DEVICE: Device =
-    Device { batch: Duration::from_micros(40), unit: Duration::from_micros(2), jitter: 0, hiccups: 0 };
+const DEVICE: Device = Device {
+    batch: Duration::from_micros(40),
+    unit: Duration::from_micros(2),
+    jitter: 0,
+    hiccups: 0,
+    stall: None,
+};
 
 fn limits(items: usize) -> Limits {
     Limits { items, ..Limits::default() }
@@ -90,6 +95,21 @@ fn promises_are_made_by_what_was_seen_of_late() {
         goodput >= 0.95 * best && share >= 0.999,
         "{goodput} a second in time, of {best}; {share} of {admitted}: {run:?}"
     );
+}
+
+/// A device that stands still once refuses some then, and nobody a while later. Seen to fail (half of them are refused for ever) where only those
+/// promises are learned from that caution keeps from being made.
+#[test]
+fn a_single_stall_is_forgotten() {
+    let (batch, unit) = (micros(10_000), micros(20));
+    let device = Device { batch, unit, stall: Some((micros(2_000_000), micros(200_000))), ..DEVICE };
+    let load = Load::open(micros(500), 40_000).within(micros(60_000));
+    let run = simulate(device, limits(1024), &[load]);
+    let refused =
+        |part: &[Outcome]| part.iter().filter(|outcome| !matches!(outcome, Outcome::Answered { .. })).count();
+    let (before, after) = run.outcomes.split_at(20_000);
+    assert!(refused(before) > 100, "{}", refused(before));
+    assert_eq!(refused(after), 0, "{run:?}");
 }
 
 /// Two tenants that have always more than the device does, one with items of a hundredfold cost: each has its weight's share of
@@ -306,6 +326,28 @@ fn who_is_overdue_when_the_device_is_free_is_left_out() {
     batching.ended(now, running, true);
     let Next::Launch(_, keys) = batching.next(now + micros(1_000)) else { panic!("the device is idle") };
     assert_eq!((keys.len(), batching.overdue(now)), (8, vec![1]));
+}
+
+/// Where many are slow to fetch their answers, those are let in who have time for that; a single slow one keeps nobody out, and in time all is as
+/// before.
+#[test]
+fn answers_that_wait_to_be_fetched_are_allowed_for() {
+    let (mut batching, line, running, now) = learned(limits(64));
+    let tight = Some(now + micros(1_500));
+    batching.fetched(micros(1_000_000));
+    batching.offer(now, line, unit(0, tight)).unwrap();
+    (0..10).for_each(|_| batching.fetched(micros(3_000)));
+    assert!(
+        matches!(batching.offer(now, line, unit(1, tight)), Err(Refused::Late(wait)) if wait > micros(3_000))
+    );
+    batching.offer(now, line, unit(2, Some(now + micros(4_000)))).unwrap();
+    batching.ended(now, running, true);
+    for _ in 0..100 {
+        let id = batching.begin(now, 1.0);
+        batching.ended(now + micros(23), id, true);
+    }
+    batching.begin(now, 1.0);
+    batching.offer(now, line, unit(3, Some(now + micros(1_700)))).unwrap();
 }
 
 /// One that was let in to an idle device and cannot be in time does not make a batch of its own.

@@ -16,6 +16,8 @@ pub(crate) struct Device {
     pub(crate) jitter: usize,
     /// One batch of so many takes three times as long; with 0 none does.
     pub(crate) hiccups: usize,
+    /// The first batch from then on takes so much longer.
+    pub(crate) stall: Option<(Duration, Duration)>,
 }
 
 impl Device {
@@ -283,7 +285,9 @@ impl World {
                     self.batches += 1;
                     let cost = keys.iter().map(|key| self.loads[self.items[key].0].0.cost).sum();
                     let start = self.running.last().map_or(self.now, |(end, ..)| *end);
-                    let end = start + self.device.takes(cost, &mut self.rng);
+                    let stall = self.device.stall.take_if(|(at, _)| start >= *at);
+                    let stall = stall.map_or(Duration::ZERO, |(_, length)| length);
+                    let end = start + self.device.takes(cost, &mut self.rng) + stall;
                     self.running.push((end, id, keys));
                 }
                 Next::LookAgain => return true,
