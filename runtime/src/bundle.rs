@@ -66,6 +66,19 @@ struct Part {
 
 impl Bundle {
     /// These kernels.
+    ///
+    /// ```
+    /// use windlass::{Bundle, prelude::*};
+    ///
+    /// #[windlass::kernel]
+    /// fn double(v: &mut [u32]) {
+    ///     v[global_id(0)] *= 2;
+    /// }
+    ///
+    /// let bundle = Bundle::new([double::kernel()]);
+    /// assert_eq!(bundle.get("double").unwrap().name(), "double");
+    /// assert!(bundle.get("triple").is_none());
+    /// ```
     pub fn new<'k>(kernels: impl IntoIterator<Item = &'k Kernel>) -> Self {
         let part =
             |kernel: &Kernel| Part { kernel: kernel.clone(), values: vec![None; kernel.overrides().len()] };
@@ -73,6 +86,26 @@ impl Bundle {
     }
 
     /// The kernels, in their order.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    ///
+    /// #[windlass::kernels]
+    /// mod sums {
+    ///     #[kernel]
+    ///     pub fn double(v: &mut [u32]) {
+    ///         v[global_id(0)] *= 2;
+    ///     }
+    ///
+    ///     #[kernel]
+    ///     pub fn halve(v: &mut [f64]) {
+    ///         v[global_id(0)] *= 0.5;
+    ///     }
+    /// }
+    ///
+    /// let (host, bundle) = (Device::host(), sums::bundle());
+    /// assert_eq!(bundle.kernels().filter(|kernel| host.can_run(kernel).is_ok()).count(), 2);
+    /// ```
     pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
         self.kernels.iter().map(|part| &part.kernel)
     }
@@ -84,6 +117,20 @@ impl Bundle {
 
     /// Says with which value to build those kernels that have a parameter of this name that is `#[spec]`, or how many
     /// elements their `#[local]` memory of this name has.
+    ///
+    /// ```
+    /// use windlass::{Bundle, prelude::*};
+    ///
+    /// #[windlass::kernel]
+    /// fn scale(#[spec] times: u32, v: &mut [u32]) {
+    ///     v[global_id(0)] *= times;
+    /// }
+    ///
+    /// let bundle = Bundle::new([scale::kernel()]);
+    /// assert!(bundle.clone().with("times", 3.0).is_ok());
+    /// assert!(bundle.clone().with("times", -1.0).unwrap_err().is_invalid_input());
+    /// assert!(bundle.with("tiems", 3.0).unwrap_err().is_invalid_input());
+    /// ```
     pub fn with(mut self, parameter: &str, value: f64) -> Result<Self> {
         let mut found = false;
         for part in &mut self.kernels {
@@ -116,6 +163,24 @@ impl Bundle {
 
     /// Builds all kernels for a queue's device, off this thread, and waits until they are. What was built before, or is
     /// being built, is not built again.
+    ///
+    /// ```
+    /// use windlass::{Bundle, prelude::*};
+    ///
+    /// #[windlass::kernel]
+    /// fn double(v: &mut [u32]) {
+    ///     v[global_id(0)] *= 2;
+    /// }
+    ///
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::on(Runtime::new().host()?).await?;
+    /// Bundle::new([double::kernel()]).warm_up(&queue).await?;
+    /// let x = Buffer::from(vec![1_u32; 64]);
+    /// queue.submit(|cg| cg.parallel_for(64, double(cg.read_write(&x))))?.await?;
+    /// assert_eq!(queue.runtime().stats().builds, 1);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn warm_up(&self, queue: &Queue) -> Result<()> {
         for started in self.start(queue)? {
             WaitBuilt::new(started.built).await?;

@@ -57,6 +57,17 @@ impl Context {
     }
 
     /// Opens a context over devices of one platform.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let context = Context::open(&[Device::host()]).await?;
+    /// let queue = Queue::builder().context(&context).build().await?;
+    /// queue.submit(|_| Ok(()))?.await?;
+    /// assert!(Context::open(&[]).await.unwrap_err().is_invalid_input());
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn open(devices: &[Device]) -> Result<Context> {
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
         let (inner, devices) = (first.runtime().inner().clone(), devices.to_vec());
@@ -69,6 +80,18 @@ impl Context {
     }
 
     /// Its devices.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// let mut queues = Vec::new();
+    /// for device in context.devices() {
+    ///     queues.push(Queue::blocking_in_context(&context, &device)?);
+    /// }
+    /// assert_eq!(*queues[0].device(), Device::host());
+    /// # Ok(()) }
+    /// ```
     pub fn devices(&self) -> Vec<Device> {
         self.shared.devices().map(|data| Device::new(self.runtime.clone(), data.clone())).collect()
     }

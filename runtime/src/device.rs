@@ -48,6 +48,15 @@ impl Device {
     }
 
     /// All devices of the process's default runtime.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let devices = Device::discover().await?;
+    /// assert!(devices.contains(&Device::host()));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn discover() -> Result<Vec<Device>> {
         Runtime::global().devices().await
     }
@@ -69,6 +78,15 @@ impl Device {
     }
 
     /// [`Device::select`] on this thread, which blocks as long as drivers take.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let most_units = Selector::new().score(|device| i64::try_from(device.info().compute_units).ok());
+    /// let device = Device::blocking_select(most_units)?;
+    /// assert!(device.info().compute_units >= Device::host().info().compute_units);
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_select(selector: Selector) -> Result<Device> {
         Runtime::global().select_here(selector)
     }
@@ -141,11 +159,25 @@ impl Device {
     }
 
     /// What kind of hardware it is.
+    ///
+    /// ```
+    /// use windlass::{Device, DeviceKind};
+    /// assert_eq!(Device::host().kind(), DeviceKind::Host);
+    /// assert!(!Device::host().kind().is_gpu());
+    /// ```
     pub fn kind(&self) -> DeviceKind {
         self.data.info.kind
     }
 
     /// Everything that is known of it.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// let host = Device::host();
+    /// let info = host.info();
+    /// println!("{}: {} units, groups of up to {}", info.name, info.compute_units, info.limits.work_group_items);
+    /// assert!(info.compute_units > 0);
+    /// ```
     pub fn info(&self) -> &DeviceInfo {
         &self.data.info
     }
@@ -200,6 +232,18 @@ impl Device {
     }
 
     /// Whether it has a feature.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// if queue.device().has(Aspect::HostBodies) {
+    ///     // It runs closures.
+    ///     queue.submit(|cg| cg.host_for(8, (), |_, ()| ()))?.blocking_wait()?;
+    /// }
+    /// assert!(queue.device().has(Aspect::HostBodies));
+    /// # Ok(()) }
+    /// ```
     pub fn has(&self, aspect: Aspect) -> bool {
         self.data.info.has(aspect)
     }

@@ -242,6 +242,15 @@ impl Error {
 
     /// The caller asked for something that makes no sense: a range outside its buffer, arguments that do not fit, a
     /// buffer of another runtime.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(4));
+    /// let outside = queue.submit(|cg| cg.fill(&cg.overwrite(&x.range(2..9)), 0));
+    /// assert!(outside.unwrap_err().is_invalid_input());
+    /// # Ok(()) }
+    /// ```
     pub fn is_invalid_input(&self) -> bool {
         matches!(
             self.kind(),
@@ -259,6 +268,12 @@ impl Error {
     }
 
     /// The device or backend cannot do what was asked.
+    ///
+    /// ```
+    /// use windlass::{Priority, prelude::*};
+    /// let urgent = Queue::builder().device(Device::host()).priority(Priority::High).blocking_build();
+    /// assert!(urgent.unwrap_err().is_unsupported());
+    /// ```
     pub fn is_unsupported(&self) -> bool {
         matches!(
             self.kind(),
@@ -305,6 +320,12 @@ impl Error {
     }
 
     /// There is no such device, or its backend cannot be used here.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// let abacus = Device::blocking_select(Selector::backend("abacus"));
+    /// assert!(abacus.unwrap_err().is_unavailable());
+    /// ```
     pub fn is_unavailable(&self) -> bool {
         matches!(self.kind(), Kind::Unavailable { .. } | Kind::NoDevice(_))
     }
@@ -320,6 +341,21 @@ impl Error {
     }
 
     /// The failure at the root of a dependency's failure; for all other errors, the error itself.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(4));
+    /// queue.submit(|cg| {
+    ///     let _x = cg.overwrite(&x);
+    ///     cg.host_task(async |_| Err("the disk is full".into()))
+    /// })?;
+    /// let error = x.host_read().blocking_wait().unwrap_err();
+    /// assert!(error.is_dependency_failed());
+    /// assert!(!error.root().is_dependency_failed());
+    /// assert!(error.root().to_string().ends_with("the disk is full"));
+    /// # Ok(()) }
+    /// ```
     pub fn root(&self) -> &Error {
         match self.kind() {
             Kind::DependencyFailed { root } => root.root(),
@@ -349,6 +385,18 @@ impl Error {
     }
 
     /// The async runtime that a host task or an outside future ran on has ended.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, tokio) = (Queue::blocking_new()?, tokio::runtime::Runtime::new()?);
+    /// let task = tokio.block_on(async {
+    ///     queue.submit(|cg| cg.host_task(async |_| Ok(std::future::pending::<()>().await)))
+    /// })?;
+    /// drop(tokio);
+    /// assert!(task.blocking_wait().unwrap_err().is_runtime_gone());
+    /// # Ok(()) }
+    /// ```
     pub fn is_runtime_gone(&self) -> bool {
         matches!(self.kind(), Kind::RuntimeGone)
     }
@@ -359,6 +407,15 @@ impl Error {
     }
 
     /// A host kernel, a host task or a future given to `after` panicked.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let bad = queue.submit(|cg| cg.host_for(1, (), |_, ()| panic!("a mistake")))?;
+    /// assert!(bad.blocking_wait().unwrap_err().is_panic());
+    /// # Ok(()) }
+    /// ```
     pub fn is_panic(&self) -> bool {
         matches!(
             self.kind(),
@@ -367,6 +424,22 @@ impl Error {
     }
 
     /// A deadline passed.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    ///
+    /// /// A time-out of tokio's becomes such an error by `?`, and cancels the group.
+    /// async fn in_time(event: Event) -> windlass::Result<()> {
+    ///     tokio::time::timeout(std::time::Duration::from_millis(1), event.cancel_on_drop()).await?
+    /// }
+    ///
+    /// # fn main() -> windlass::Result<()> {
+    /// # let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # let never = Queue::blocking_new()?.submit(|cg| Ok(cg.after(std::future::pending::<windlass::Result<()>>())))?;
+    /// # let in_time = |event| tokio.block_on(in_time(event));
+    /// assert!(in_time(never).unwrap_err().is_timeout());
+    /// # Ok(()) }
+    /// ```
     pub fn is_timeout(&self) -> bool {
         matches!(self.kind(), Kind::Timeout(_))
     }
@@ -391,6 +464,16 @@ impl Error {
     }
 
     /// What the backend reported, where a backend did.
+    ///
+    /// ```
+    /// use windlass::{BackendError, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let bad = queue.submit(|cg| cg.host_for(1, (), |_, ()| panic!("a mistake")))?;
+    /// let error = bad.blocking_wait().unwrap_err();
+    /// assert!(matches!(error.backend_error(), Some(BackendError::Panicked(_))));
+    /// # Ok(()) }
+    /// ```
     pub fn backend_error(&self) -> Option<&BackendError> {
         match self.kind() {
             Kind::Backend { error, .. } => Some(error),

@@ -45,6 +45,25 @@ pub struct Event {
 }
 
 /// How far a group has come.
+///
+/// ```
+/// use windlass::prelude::*;
+///
+/// fn shown(event: &Event) -> &'static str {
+///     match event.status() {
+///         Status::Pending => "running",
+///         Status::Done => "done",
+///         _ => "failed",
+///     }
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::blocking_new()?;
+/// let event = queue.submit(|_| Ok(()))?;
+/// event.blocking_wait()?;
+/// assert_eq!(shown(&event), "done");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
@@ -74,6 +93,25 @@ impl Profile {
 }
 
 /// What came of a wish to cancel.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::blocking_new()?;
+/// let (begin, begun) = std::sync::mpsc::channel();
+/// let task = queue.submit(|cg| {
+///     cg.host_task(async move |_| {
+///         begin.send(()).unwrap();
+///         std::future::pending::<()>().await;
+///         Ok(())
+///     })
+/// })?;
+/// begun.recv().unwrap();
+/// assert_eq!(task.cancel(), CancelOutcome::Stopping);
+/// assert!(task.blocking_wait().unwrap_err().is_cancelled());
+/// assert_eq!(task.cancel(), CancelOutcome::Done);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
     /// The group had not started; it will not run, and its event says so.
@@ -94,6 +132,22 @@ impl Event {
     }
 
     /// How far the group has come, without waiting.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let (send, receive) = futures::channel::oneshot::channel::<()>();
+    /// let event = queue.submit(|cg| {
+    ///     cg.after(receive);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(event.status(), Status::Pending);
+    /// drop(send);
+    /// assert!(event.blocking_wait().is_err());
+    /// assert_eq!(event.status(), Status::Failed);
+    /// # Ok(()) }
+    /// ```
     pub fn status(&self) -> Status {
         match self.inner.cell.get() {
             None => Status::Pending,
@@ -303,6 +357,25 @@ impl fmt::Debug for Event {
 }
 
 /// What a group can depend on: an [`Event`], a set of them, or a reference to either.
+///
+/// ```
+/// use windlass::{Events, prelude::*};
+///
+/// fn log_behind(queue: &Queue, work: &impl Events, log: &Buffer<u32>) -> windlass::Result<Event> {
+///     queue.submit(|cg| {
+///         cg.depends_on(work);
+///         cg.fill(&cg.overwrite(log), 1)
+///     })
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, log) = (Queue::blocking_new()?, Buffer::new(1));
+/// let one = queue.submit(|_| Ok(()))?;
+/// log_behind(&queue, &one, &log)?;
+/// log_behind(&queue, &Event::all([one, queue.submit(|_| Ok(()))?]), &log)?;
+/// assert_eq!(log.host_read().blocking_wait()?[0], 1);
+/// # Ok(()) }
+/// ```
 pub trait Events: sealed::Sealed {
     #[doc(hidden)]
     fn each(&self, take: &mut dyn FnMut(&Event));
@@ -315,6 +388,23 @@ impl<E: Events> Events for &E {
 }
 
 /// Something that was submitted and can be waited for: an [`Event`], or a set of them.
+///
+/// ```
+/// use windlass::{AnyEvent, prelude::*};
+///
+/// /// Says what has become of some work, be it one group or many.
+/// fn has_ended(work: &impl AnyEvent) -> bool {
+///     work.status() != Status::Pending
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::blocking_new()?;
+/// let one = queue.submit(|_| Ok(()))?;
+/// let both = Event::all([one.clone(), queue.submit(|_| Ok(()))?]);
+/// both.blocking_wait()?;
+/// assert!(has_ended(&one) && has_ended(&both));
+/// # Ok(()) }
+/// ```
 pub trait AnyEvent: Events + Future<Output = Result<()>> + FusedFuture + Unpin + Clone {
     /// How far it has come, without waiting.
     fn status(&self) -> Status;
@@ -355,6 +445,23 @@ pub struct CancelOnDrop<E: AnyEvent = Event> {
 
 impl<E: AnyEvent> CancelOnDrop<E> {
     /// The event again, without the cancelling.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let (send, receive) = futures::channel::oneshot::channel::<()>();
+    /// let request = queue.submit(|cg| {
+    ///     cg.after(receive);
+    ///     Ok(())
+    /// })?;
+    /// // From here on nobody who goes away takes the group along.
+    /// let event = request.cancel_on_drop().into_event();
+    /// send.send(()).unwrap();
+    /// event.blocking_wait()?;
+    /// assert_eq!(event.status(), Status::Done);
+    /// # Ok(()) }
+    /// ```
     pub fn into_event(mut self) -> E {
         self.keep = true;
         self.event.clone()

@@ -97,6 +97,15 @@ impl<'g> CommandGroup<'g> {
 
     /// The group writes some of the data, and what it does not write stays. Where all of it is written anyway,
     /// [`CommandGroup::overwrite`] saves moving what was there.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, data) = (Queue::blocking_on(Device::host())?, Buffer::from(vec![1_u32; 4]));
+    /// queue.submit(|cg| cg.host_for(2, cg.write(&data), |item, data| data.set(item.id(0), 9)))?;
+    /// assert_eq!(data.host_read().blocking_wait()?[..], [9, 9, 1, 1]);
+    /// # Ok(()) }
+    /// ```
     pub fn write<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Write<'g, T, D> {
         Write::new(self.require(buffer, Mode::Write))
     }
@@ -108,12 +117,36 @@ impl<'g> CommandGroup<'g> {
 
     /// The group writes all of the data that matters: what was there is discarded, and is not moved. What the group
     /// leaves unwritten is unspecified afterwards.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, data) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(4));
+    /// queue.submit(|cg| {
+    ///     cg.host_for(4, cg.overwrite(&data), |item, data| data.set(item.id(0), item.id(0) as u32))
+    /// })?;
+    /// assert_eq!(data.host_read().blocking_wait()?[..], [0, 1, 2, 3]);
+    /// # Ok(()) }
+    /// ```
     pub fn overwrite<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Overwrite<'g, T, D> {
         Overwrite::new(self.require(buffer, Mode::Overwrite))
     }
 
     /// The group reads and writes the data, and what was there is not wanted: before it is written, reading gives some
     /// valid value.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, scratch) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(4));
+    /// queue.submit(|cg| {
+    ///     let scratch = cg.read_write_uninit(&scratch);
+    ///     cg.fill(&scratch, 20)?;
+    ///     cg.host_for(4, scratch, |item, s| s.set(item.id(0), s.get(item.id(0)) + 1))
+    /// })?;
+    /// assert_eq!(scratch.host_read().blocking_wait()?[..], [21; 4]);
+    /// # Ok(()) }
+    /// ```
     pub fn read_write_uninit<T: DeviceCopy, const D: usize>(
         &self,
         buffer: &Buffer<T, D>,
@@ -253,6 +286,20 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// The group runs after this event's group has ended, however it has.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, free) = (Queue::blocking_new()?, Buffer::<u32>::new(1));
+    /// let risky = queue.submit(|cg| cg.host_task(async |_| Err("no".into())))?;
+    /// queue.submit(|cg| {
+    ///     cg.after_end(&risky);
+    ///     cg.fill(&cg.overwrite(&free), 1)
+    /// })?;
+    /// assert_eq!(free.host_read().blocking_wait()?[0], 1);
+    /// assert!(risky.blocking_wait().is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn after_end(&self, event: &impl Events) {
         event.each(&mut |event| self.builder.borrow_mut().after_event(&self.queue.inner, event, false));
     }
@@ -424,6 +471,16 @@ impl<'g> CommandGroup<'g> {
 
     /// Copies elements from one accessor to another of the same shape, or of another number of dimensions and as many
     /// elements: then row-major order says which goes where.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let (line, grid) = (Buffer::from(vec![1_u32, 2, 3, 4]), Buffer::<u32, 2>::new([2, 2]));
+    /// queue.submit(|cg| cg.copy(&cg.read(&line), &cg.overwrite(&grid)))?;
+    /// assert_eq!(grid.host_read().blocking_wait()?[[1, 0]], 3);
+    /// # Ok(()) }
+    /// ```
     pub fn copy<'a, T, A, B>(&self, from: &'a A, to: &'a B) -> Result<()>
     where
         T: DeviceCopy,
@@ -443,6 +500,15 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// Sets all elements of an accessor.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, data) = (Queue::blocking_new()?, Buffer::from(vec![1_u32; 4]));
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data.range(2..)), 7))?;
+    /// assert_eq!(data.host_read().blocking_wait()?[..], [1, 1, 7, 7]);
+    /// # Ok(()) }
+    /// ```
     pub fn fill<T: DeviceCopy, A: Accessor<'g, Elem = T>>(&self, to: &A, value: T) -> Result<()> {
         let Some(binding) = to.binding() else { return Ok(()) };
         accessor::check_modes(Mode::Read, from_mode::<A>())?;

@@ -198,6 +198,15 @@ macro_rules! guard {
             }
 
             /// Blocks the thread until the guard is there.
+            ///
+            /// ```
+            /// use windlass::prelude::*;
+            /// # fn main() -> windlass::Result<()> {
+            /// let data = Buffer::<u32>::new(3);
+            /// data.host_write().blocking_wait()?.fill(7);
+            /// assert_eq!(data.host_read().blocking_wait()?[..], [7; 3]);
+            /// # Ok(()) }
+            /// ```
             pub fn blocking_wait(self) -> Result<$guard<T, D>> {
                 crate::event::block_on(self)
             }
@@ -235,11 +244,30 @@ macro_rules! guard {
 
         impl<T: DeviceCopy, const D: usize> $guard<T, D> {
             /// The extents of what it shows, outermost first.
+            ///
+            /// ```
+            /// use windlass::prelude::*;
+            /// # fn main() -> windlass::Result<()> {
+            /// let grid = Buffer::<u32, 2>::new([4, 6]);
+            /// let part = grid.range((1..3, ..)).host_read().blocking_wait()?;
+            /// assert_eq!((part.shape(), part.len()), ([2, 6], 12));
+            /// # Ok(()) }
+            /// ```
             pub fn shape(&self) -> [usize; D] {
                 self.shape
             }
 
             /// The elements as bytes.
+            ///
+            /// ```
+            /// use windlass::prelude::*;
+            /// # fn main() -> windlass::Result<()> {
+            /// let data = Buffer::from(vec![0x0201_u16, 0x0403]);
+            /// let mut file = Vec::new();
+            /// std::io::Write::write_all(&mut file, data.host_read().blocking_wait()?.as_bytes())?;
+            /// assert_eq!(file, [0x0201_u16.to_ne_bytes(), 0x0403_u16.to_ne_bytes()].concat());
+            /// # Ok(()) }
+            /// ```
             pub fn as_bytes(&self) -> &[u8] {
                 windlass_kernel::slice_bytes(self)
             }
@@ -265,12 +293,40 @@ macro_rules! guard {
 
 guard! {
     /// Data on loan for reading; row-major.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let grid = Buffer::with_shape([2, 3], vec![1_u32, 2, 3, 4, 5, 6])?;
+    /// let values = grid.host_read().await?;
+    /// assert_eq!(values[[1, 0]], 4);
+    /// assert_eq!(values[0], [1, 2, 3]);
+    /// assert_eq!(values.iter().sum::<u32>(), 21);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     HostRead
     /// See [`Buffer::host_read`].
     HostReadFuture
 }
 guard! {
     /// Data on loan for reading and writing; row-major.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::on(Device::host()).await?;
+    /// let data = Buffer::<u32>::new(3);
+    /// let mut values = data.host_write().await?;
+    /// values.copy_from_slice(&[1, 2, 3]);
+    /// let event = queue.submit(|cg| cg.fill(&cg.write(&data.range(1..)), 9))?;
+    /// assert_eq!(event.status(), Status::Pending, "it waits for the guard");
+    /// drop(values);
+    /// event.await?;
+    /// assert_eq!(data.host_read().await?[..], [1, 9, 9]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     HostWrite
     /// See [`Buffer::host_write`] and [`Buffer::host_overwrite`].
     HostWriteFuture

@@ -9,6 +9,17 @@ use crate::host_access::{HostRead, HostWrite};
 
 /// What a host accessor of `D` dimensions can be indexed with: a position in all dimensions, as in `guard[[y, x]]`; in two dimensions
 /// a row, as in `guard[y][x]`; in one dimension an element; and ranges of elements, row by row.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let grid = Buffer::<u32, 2>::new([2, 3]);
+/// let mut values = grid.host_write().blocking_wait()?;
+/// values[[0, 2]] = 5;
+/// values[1].fill(7);
+/// assert_eq!(values[..], [0, 0, 5, 7, 7, 7]);
+/// # Ok(()) }
+/// ```
 pub trait GuardIndex<T, const D: usize>: Sealed {
     /// What stands there.
     type Output: ?Sized;

@@ -46,6 +46,29 @@ impl fmt::Debug for Host<'_> {
 }
 
 /// An accessor that writes: all but [`Read`](crate::access::Read) and [`Atomic`](crate::access::Atomic).
+///
+/// ```
+/// use windlass::access::{Host, WriteAccessor};
+/// use windlass::prelude::*;
+///
+/// /// Reads values from somewhere, which takes a while.
+/// async fn fetch<'g, W>(host: Host<'g>, mut to: W) -> Result<(), windlass::BoxError>
+/// where
+///     W: WriteAccessor<'g, Elem = u32>,
+/// {
+///     let fetched = async { vec![1, 2, 3] }.await;
+///     Ok(host.view_mut(&mut to)?.copy_from_slice(&fetched))
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(3));
+/// queue.submit(|cg| {
+///     let x = cg.overwrite(&x);
+///     cg.host_task(move |host| fetch(host, x))
+/// })?;
+/// assert_eq!(x.host_read().blocking_wait()?[..], [1, 2, 3]);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not write",
     note = "require the data by `cg.read_write(&buffer)`, `cg.overwrite(&buffer)` or another accessor that writes"
@@ -58,12 +81,42 @@ impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for ReadWriteUninit<'g
 
 impl<'g> Host<'g> {
     /// The accessor's elements, to read. An error where a mutable view of some of them is out.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::from(vec![1_u32, 2, 3]));
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// queue.submit(|cg| {
+    ///     let x = cg.read(&x);
+    ///     cg.host_task(async move |host| Ok(tell.send(host.view(&x)?.iter().sum::<u32>())?))
+    /// })?;
+    /// assert_eq!(told.recv().unwrap(), 6);
+    /// # Ok(()) }
+    /// ```
     pub fn view<'a, A: Accessor<'g>>(&'a self, accessor: &'a A) -> Result<HostView<'a, A::Elem>> {
         let span = self.span(accessor)?;
         HostView::lend(span, &self.lent).ok_or_else(|| taken(&span))
     }
 
     /// The accessor's elements, to write. An error where another view of some of them is out.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::from(vec![1_u32, 2, 3]));
+    /// queue.submit(|cg| {
+    ///     let (all, mut first) = (cg.read(&x), cg.read_write(&x.range(..1)));
+    ///     cg.host_task(async move |host| {
+    ///         host.view_mut(&mut first)?[0] = 7;
+    ///         let all = host.view(&all)?;
+    ///         assert!(host.view_mut(&mut first).unwrap_err().is_aliased());
+    ///         Ok(assert_eq!(all[..], [7, 2, 3]))
+    ///     })
+    /// })?
+    /// .blocking_wait()?;
+    /// # Ok(()) }
+    /// ```
     pub fn view_mut<'a, A: WriteAccessor<'g>>(
         &'a self,
         accessor: &'a mut A,

@@ -111,6 +111,22 @@ macro_rules! task_view {
 
         impl<T: DeviceCopy> $name<'_, T> {
             /// The elements as bytes.
+            ///
+            /// ```
+            /// use windlass::prelude::*;
+            /// # fn main() -> windlass::Result<()> {
+            /// let (queue, x) = (Queue::blocking_new()?, Buffer::from(vec![0x0201_u16, 0x0403]));
+            /// queue.submit(|cg| {
+            ///     let x = cg.read(&x);
+            ///     cg.host_task(async move |host| {
+            ///         let mut file = Vec::new();
+            ///         std::io::Write::write_all(&mut file, host.view(&x)?.as_bytes())?;
+            ///         Ok(assert_eq!(file.len(), 4))
+            ///     })
+            /// })?
+            /// .blocking_wait()?;
+            /// # Ok(()) }
+            /// ```
             pub fn as_bytes(&self) -> &[u8] {
                 windlass_kernel::slice_bytes(self)
             }

@@ -54,6 +54,18 @@ impl<N: NativeApi> fmt::Debug for NativeContextOf<N> {
 
 impl Context {
     /// The context as its backend made it.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn f() -> windlass::Result<()> {
+    /// use windlass::prelude::*;
+    /// use windlass_wgpu::Wgpu;
+    ///
+    /// let context = Context::blocking_open(&[Device::blocking_select(Selector::backend("wgpu"))?])?;
+    /// let native = context.native::<Wgpu>()?;
+    /// println!("{:?}", native.device().limits());
+    /// # Ok(()) }
+    /// ```
     pub fn native<N: NativeApi>(&self) -> Result<NativeContextOf<N>> {
         let native = self.backend_context().clone();
         match (&*native as &dyn Any).is::<N::Context>() {
@@ -68,6 +80,20 @@ impl Context {
 
     /// Makes a context of a native object of the program's own. What has to be true of the object, its type says. Its
     /// devices are some that the backend lists. Blocks as long as the driver takes.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn f() -> windlass::Result<()> {
+    /// use windlass::prelude::*;
+    /// use windlass_wgpu::{Wgpu, native::{DeviceHandle, wgpu}};
+    ///
+    /// /// Lets the runtime work on a device of the program's own.
+    /// fn queue_on(device: wgpu::Device, queue: wgpu::Queue) -> windlass::Result<Queue> {
+    ///     let context = Context::blocking_from_native::<Wgpu>(&Runtime::new(), DeviceHandle::new(device, queue))?;
+    ///     Queue::builder().context(&context).blocking_build()
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_from_native<N: NativeApi>(runtime: &Runtime, object: N::Object) -> Result<Context> {
         Context::adopt(runtime, N::BACKEND, Box::new(object))
     }
@@ -81,6 +107,19 @@ impl Context {
 
 impl Queue {
     /// The native context that the queue is in; keeps it open.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn main() -> windlass::Result<()> {
+    /// use windlass_wgpu::Wgpu;
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// // Each backend's objects are had from its own queues only.
+    /// assert!(queue.native::<Wgpu>().unwrap_err().is_invalid_input());
+    /// # Ok(()) }
+    /// # #[cfg(not(feature = "wgpu"))]
+    /// # fn main() {}
+    /// ```
     pub fn native<N: NativeApi>(&self) -> Result<NativeContextOf<N>> {
         self.context().native::<N>()
     }
@@ -89,6 +128,22 @@ impl Queue {
     /// that use it have ended. What has to be true of it, its type says. Like one that [stays in the device's
     /// memory](Queue::buffer_in), it is used there by queues of the same context, and others have it copied. Blocks as
     /// long as the driver takes.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn f() -> windlass::Result<()> {
+    /// use windlass::prelude::*;
+    /// use windlass_wgpu::{Wgpu, native::wgpu};
+    ///
+    /// /// Reads a buffer of the program's own.
+    /// fn contents(queue: &Queue, native: wgpu::Buffer) -> windlass::Result<Vec<u32>> {
+    ///     let x = queue.blocking_buffer_from_native::<Wgpu, u32, 1>(64, native)?;
+    ///     let shown = Buffer::<u32>::new(64);
+    ///     queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&shown)))?;
+    ///     Ok(shown.host_read().blocking_wait()?.to_vec())
+    /// }
+    /// # Ok(()) }
+    /// ```
     #[track_caller]
     pub fn blocking_buffer_from_native<N: NativeApi, T: DeviceCopy, const D: usize>(
         &self,
@@ -149,6 +204,26 @@ impl<'g> CommandGroup<'g> {
     /// group, and must not wait there for the device. An error of it, or a panic, is the group's.
     ///
     /// Only on devices with [`Aspect::NativeCode`], of the backend whose types are named.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn f() -> windlass::Result<()> {
+    /// use windlass::prelude::*;
+    /// use windlass_wgpu::Wgpu;
+    ///
+    /// let queue = Queue::builder().select(Selector::backend("wgpu")).blocking_build()?;
+    /// let x = Buffer::from(vec![1_u32; 8]);
+    /// queue.submit(|cg| {
+    ///     let x = cg.read_write(&x);
+    ///     cg.interop_task::<Wgpu>(move |mut native| {
+    ///         let (memory, _) = native.memory(&x).ok_or("it has elements")?;
+    ///         native.place().encoder().clear_buffer(memory.buffer(), 16, None);
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [1, 1, 1, 1, 0, 0, 0, 0]);
+    /// # Ok(()) }
+    /// ```
     pub fn interop_task<N: NativeApi>(
         &self,
         code: impl FnOnce(Native<'_, N>) -> std::result::Result<(), BoxError> + Send + 'g,

@@ -110,11 +110,29 @@ impl Queue {
     }
 
     /// [`Queue::on`] on this thread, which blocks as long as the driver takes.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// assert_eq!(*queue.device(), Device::host());
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_on(device: Device) -> Result<Queue> {
         Queue::builder().device(device).blocking_build()
     }
 
     /// A queue on a device of an open context.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let context = Context::open(&[Device::host()]).await?;
+    /// let queue = Queue::in_context(&context, &Device::host()).await?;
+    /// assert_eq!(queue.context(), context);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn in_context(context: &Context, device: &Device) -> Result<Queue> {
         Queue::builder().context(context).device(device.clone()).build().await
     }
@@ -140,6 +158,16 @@ impl Queue {
     }
 
     /// The context it belongs to.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// // Another queue on the same memory, with the same kernels.
+    /// let beside = Queue::blocking_in_context(&queue.context(), queue.device())?;
+    /// assert!(beside != queue && beside.context() == queue.context());
+    /// # Ok(()) }
+    /// ```
     pub fn context(&self) -> Context {
         Context::new(self.runtime.clone(), self.core.slot.context.clone())
     }
@@ -167,6 +195,20 @@ impl Queue {
     ///
     /// The closure describes work and awaits nothing, so it is no `async` closure (the compiler asks for type annotations
     /// where it is given one): what is to be awaited goes into [`CommandGroup::host_task`] or [`CommandGroup::after`].
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let (x, y) = (Buffer::from(vec![1_u32, 2, 3]), Buffer::<u32>::new(3));
+    /// let event = queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y)))?;
+    /// event.blocking_wait()?;
+    /// assert_eq!(y.host_read().blocking_wait()?[..], [1, 2, 3]);
+    /// // What makes no sense is refused here, and nothing runs.
+    /// let outside = queue.submit(|cg| cg.fill(&cg.overwrite(&y.range(2..9)), 0));
+    /// assert!(outside.unwrap_err().is_invalid_input());
+    /// # Ok(()) }
+    /// ```
     #[track_caller]
     pub fn submit<F>(&self, group: F) -> Result<Event>
     where
@@ -239,6 +281,22 @@ impl Queue {
     }
 
     /// [`Queue::ready_for`] with a place that borrows nothing.
+    ///
+    /// ```
+    /// use futures::FutureExt;
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().bytes_in_flight(1000).build();
+    /// let queue = Queue::builder().runtime(&runtime).build().await?;
+    /// let slot = queue.ready_owned_for(600).await;
+    /// // 400 are left, so the next one waits.
+    /// assert!(queue.ready_owned_for(600).now_or_never().is_none());
+    /// let request = async move { slot.submit(|_| Ok(()))?.await };
+    /// request.await?;
+    /// queue.ready_owned_for(600).await.submit(|_| Ok(()))?.await?;
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     #[track_caller]
     pub fn ready_owned_for(&self, bytes: u64) -> ReadyOwned {
         ReadyOwned::reserving(self.clone(), bytes, Location::caller())
@@ -310,6 +368,21 @@ impl Queue {
     }
 
     /// How many of the groups submitted to this queue have not ended.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let data = Buffer::from(vec![1_u32; 4]);
+    /// let guard = data.host_read().blocking_wait()?;
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 2))?;
+    /// // It waits for the guard.
+    /// assert_eq!(queue.in_flight(), 1);
+    /// drop(guard);
+    /// queue.drained().blocking_wait()?;
+    /// assert_eq!(queue.in_flight(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn in_flight(&self) -> u64 {
         self.core.account.under_way()
     }

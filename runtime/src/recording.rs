@@ -59,6 +59,18 @@ struct Contents {
 
 impl Recording {
     /// How many commands it has.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(8));
+    /// let step = queue.record(|cg| {
+    ///     cg.fill(&cg.overwrite(&x), 1)?;
+    ///     cg.fill(&cg.overwrite(&x.range(4..)), 2)
+    /// })?;
+    /// assert_eq!(step.len(), 2);
+    /// # Ok(()) }
+    /// ```
     pub fn len(&self) -> usize {
         self.contents.recorded.commands.len()
     }
@@ -83,6 +95,19 @@ impl Queue {
     ///
     /// What belongs to one submission has no place in it, and is an error: closures (`host_for`, `host_chunks`,
     /// `host_task`), `depends_on` and `after`, and what is left behind on cancellation. Say those where it is replayed.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(4));
+    /// let reset = queue.record(|cg| cg.fill(&cg.overwrite(&x), 1))?;
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [0; 4], "it has not run");
+    /// queue.submit(|cg| cg.replay(&reset))?;
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [1; 4]);
+    /// let closure = queue.record(|cg| cg.host_task(async |_| Ok(())));
+    /// assert!(closure.unwrap_err().is_invalid_input());
+    /// # Ok(()) }
+    /// ```
     #[track_caller]
     pub fn record<F>(&self, describe: F) -> Result<Recording>
     where
@@ -119,6 +144,20 @@ impl Queue {
 
 impl CommandGroup<'_> {
     /// Does what was recorded, as if it were said here. The recording must have been made for this queue's device.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(4));
+    /// let reset = queue.record(|cg| cg.fill(&cg.overwrite(&x), 1))?;
+    /// queue.submit(|cg| {
+    ///     cg.name("reset");
+    ///     cg.replay(&reset)?;
+    ///     cg.fill(&cg.write(&x.range(..1)), 9)
+    /// })?;
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [9, 1, 1, 1]);
+    /// # Ok(()) }
+    /// ```
     pub fn replay(&self, recording: &Recording) -> Result<()> {
         let Contents { recorded, roots, accesses, .. } = &*recording.contents;
         if !recorded.slot().is_same(&self.queue.slot) {

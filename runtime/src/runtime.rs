@@ -104,6 +104,15 @@ impl Runtime {
     }
 
     /// The process's default runtime.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let before = Runtime::global().stats().submitted;
+    /// Queue::blocking_new()?.submit(|_| Ok(()))?.blocking_wait()?;
+    /// assert_eq!(Runtime::global().stats().submitted, before + 1);
+    /// # Ok(()) }
+    /// ```
     pub fn global() -> Runtime {
         static GLOBAL: OnceLock<Runtime> = OnceLock::new();
         GLOBAL.get_or_init(Runtime::new).clone()
@@ -122,6 +131,16 @@ impl Runtime {
     }
 
     /// All devices, in the order of backends, platforms and discovery. `WINDLASS_DEVICE` narrows the list.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// let devices = runtime.devices().await?;
+    /// assert!(devices.contains(&runtime.host()?));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn devices(&self) -> Result<Vec<Device>> {
         let runtime = self.clone();
         self.inner().off_thread(move || runtime.devices_here()).await
@@ -148,6 +167,20 @@ impl Runtime {
     }
 
     /// What each backend has to say for itself: nothing, or why it cannot be used here.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// for (backend, status) in Runtime::new().backends().await {
+    ///     match &status {
+    ///         Ok(()) => println!("{backend} is there"),
+    ///         Err(why) => println!("{backend}: {why}"),
+    ///     }
+    /// #     assert!(backend.as_str() != "host" || status.is_ok());
+    /// }
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn backends(&self) -> Vec<(BackendId, std::result::Result<(), Unavailable>)> {
         let runtime = self.clone();
         let report = move || runtime.statuses_here();
@@ -155,6 +188,15 @@ impl Runtime {
     }
 
     /// All platforms, those without devices included.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let platforms = Runtime::new().platforms().await;
+    /// assert!(platforms.iter().any(|platform| platform.backend().as_str() == "host"));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn platforms(&self) -> Vec<Platform> {
         let runtime = self.clone();
         self.inner().off_thread(move || runtime.platforms_here()).await
@@ -426,6 +468,18 @@ impl Runtime {
 
     /// Works off, on this thread, everything that the runtime's executors have to do, until nothing is left that could
     /// go on by itself. For tests and for runtimes built with [`RuntimeBuilder::manual`].
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().manual().build();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// let event = queue.submit(|cg| cg.host_task(async |_| Ok(())))?;
+    /// assert_eq!(event.status(), Status::Pending);
+    /// runtime.run_until_stalled();
+    /// assert_eq!(event.status(), Status::Done);
+    /// # Ok(()) }
+    /// ```
     pub fn run_until_stalled(&self) -> usize {
         let inner = self.inner();
         let mut polls = 0;
@@ -467,6 +521,16 @@ impl Runtime {
     }
 
     /// Ends the runtime now: takes no more submissions and cancels what has not been handed to a device.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// assert_eq!(runtime.abort().groups, 0);
+    /// assert!(queue.submit(|_| Ok(())).unwrap_err().is_shut_down());
+    /// # Ok(()) }
+    /// ```
     pub fn abort(&self) -> Remaining {
         crate::shell::shutdown::abort(self.inner())
     }

@@ -82,6 +82,19 @@ pub fn scope<'env, R>(work: impl FnOnce(&Scope<'env>) -> Result<R>) -> Result<R>
 
 impl<'env> Scope<'env> {
     /// A buffer of these elements.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let (mut from, mut to) = ([1_u32, 2, 3], [0; 3]);
+    /// windlass::scope(|s| {
+    ///     let (from, to) = (s.buffer(&mut from), s.buffer(&mut to));
+    ///     queue.submit(|cg| cg.copy(&cg.read(&from), &cg.overwrite(&to)))
+    /// })?;
+    /// assert_eq!(to, [1, 2, 3]);
+    /// # Ok(()) }
+    /// ```
     pub fn buffer<T: DeviceCopy>(&self, data: &'env mut [T]) -> Buffer<T> {
         let len = data.len();
         self.grid(len, data).unwrap_or_else(|_| unreachable!("a line is as long as its elements are many"))

@@ -63,6 +63,20 @@ pub struct Trace {
 
 impl Trace {
     /// What has ended so far and was submitted since the trace began; the latest, if that is more than the trace keeps.
+    ///
+    /// ```
+    /// use windlass::{prelude::*, trace::EntryKind};
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// let (queue, trace) = (Queue::blocking_on(runtime.host()?)?, runtime.trace(100));
+    /// let data = Buffer::<u32>::new(8);
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 1))?.blocking_wait()?;
+    /// drop(data.host_read().blocking_wait()?);
+    /// let timeline = trace.timeline();
+    /// let kinds = timeline.entries().iter().map(|entry| &entry.kind);
+    /// assert!(kinds.eq([&EntryKind::Group, &EntryKind::HostAccessor]));
+    /// # Ok(()) }
+    /// ```
     pub fn timeline(&self) -> Timeline {
         let ended = self.inner.enter_without_native_calls(|state, _| {
             state.tracer.as_ref().map_or(Vec::new(), |tracer| tracer.ended_since(self.first))
@@ -82,6 +96,20 @@ impl Runtime {
     /// Records what the runtime does for as long as the trace is kept: the latest `most` groups, accessors and copies that have
     /// ended, with some hundred bytes each. Times are the device's own on queues that
     /// [profile](crate::QueueBuilder::profiling), and what the host saw on others. See [the module](crate::trace) for an example.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// let trace = runtime.trace(2);
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// for name in ["first", "second", "third"] {
+    ///     queue.submit(|cg| Ok(cg.name(name)))?.blocking_wait()?;
+    /// }
+    /// let names = trace.timeline().entries().iter().map(|entry| entry.label()).collect::<Vec<_>>();
+    /// assert_eq!(names, ["second", "third"]);
+    /// # Ok(()) }
+    /// ```
     pub fn trace(&self, most: usize) -> Trace {
         let (inner, most) = (self.inner().clone(), most.max(1));
         let began = Instant::now();

@@ -176,6 +176,21 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
 
     /// Gives this handle up, and waits until the contents have come back to what the buffer is [attached](Buffer::attached) to,
     /// which happens when all other handles are gone, too. A buffer that is attached to nothing is closed at once.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let mine = Arc::new(Mutex::new(vec![1_u32, 2, 3]));
+    /// let (queue, buffer) = (Queue::blocking_on(Device::host())?, Buffer::attached(&mine));
+    /// let bad = queue.submit(|cg| cg.host_for(3, cg.read_write(&buffer), |_, _| panic!("a mistake")))?;
+    /// assert!(bad.await.is_err());
+    /// // The vector stays as it was, and the buffer's end says why.
+    /// assert!(buffer.close().await.unwrap_err().root().is_panic());
+    /// assert_eq!(*mine.lock().unwrap(), [1, 2, 3]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn close(self) -> impl Future<Output = Result<()>> + Send + 'static {
         let ended = self.attached.as_ref().and_then(|attached| attached.ended.clone());
         drop(self);

@@ -48,11 +48,29 @@ pub struct Image<T, const D: usize = 2> {
 
 impl<T: Texel, const D: usize> Image<T, D> {
     /// An image whose texels nobody has written: they read as zeros. It has one at least.
+    ///
+    /// ```
+    /// use windlass::{prelude::*, texel::R8Unorm};
+    /// # fn main() -> windlass::Result<()> {
+    /// let grey = Image::<R8Unorm>::new([480, 640])?;
+    /// assert_eq!((grey.shape(), grey.len()), ([480, 640], 480 * 640));
+    /// assert!(Image::<R8Unorm>::new([0, 640]).unwrap_err().is_invalid_input());
+    /// # Ok(()) }
+    /// ```
     pub fn new(shape: impl Shape<D>) -> Result<Self> {
         Self::make(shape.extent(), None)
     }
 
     /// An image of this shape with these texels, row by row.
+    ///
+    /// ```
+    /// use windlass::{prelude::*, texel::Rgba8Unorm};
+    /// # fn main() -> windlass::Result<()> {
+    /// let image = Image::with_shape([1, 2], vec![Rgba8Unorm::new([255, 0, 0, 255]), Rgba8Unorm::new([0; 4])])?;
+    /// assert_eq!(image.host_read().blocking_wait()?[[0, 0]].channels, [255, 0, 0, 255]);
+    /// assert!(Image::with_shape([2, 2], vec![Rgba8Unorm::new([0; 4])]).is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn with_shape(shape: impl Shape<D>, texels: Vec<T>) -> Result<Self> {
         let extent: [usize; D] = shape.extent();
         if extent.iter().try_fold(1_usize, |n, e| n.checked_mul(*e)) != Some(texels.len()) {

@@ -12,6 +12,26 @@ use crate::error::Result;
 use crate::group::sealed::Sealed;
 
 /// Texels that are pixels of the crate `image`: of its version 0.25.
+///
+/// ```
+/// use windlass::{Pictured, prelude::*, texel::R8Unorm};
+///
+/// /// A picture of any kind as an image of the same, behind which a queue has cleared the first row.
+/// fn cleared<T: Pictured>(
+///     queue: &Queue,
+///     picture: image::ImageBuffer<T::Pixel, Vec<T::Subpixel>>,
+/// ) -> windlass::Result<Image<T>> {
+///     let image = Image::<T>::from_picture(picture)?;
+///     queue.submit(|cg| cg.fill(&cg.write(&image.range((..1, ..))), T::zeroed()))?;
+///     Ok(image)
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let picture = image::GrayImage::from_pixel(2, 2, image::Luma([9]));
+/// let image = cleared::<R8Unorm>(&Queue::blocking_new()?, picture)?;
+/// assert_eq!(image.host_read().blocking_wait()?[[1, 0]].channels, [9]);
+/// # Ok(()) }
+/// ```
 pub trait Pictured: Texel + Sealed {
     /// A number of a pixel.
     type Subpixel: DeviceCopy;
@@ -60,6 +80,16 @@ impl<T: Pictured> Image<T, 2> {
     }
 
     /// A picture of the texels, once everything that was submitted before has ended.
+    ///
+    /// ```
+    /// use windlass::{prelude::*, texel::R8Unorm};
+    /// # async fn f() -> windlass::Result<()> {
+    /// let half = Image::with_shape([1, 2], vec![R8Unorm::new([0]), R8Unorm::new([255])])?;
+    /// let picture = half.to_picture().await?;
+    /// assert_eq!((picture.dimensions(), picture.get_pixel(1, 0).0), ((2, 1), [255]));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn to_picture(&self) -> Result<ImageBuffer<T::Pixel, Vec<T::Subpixel>>> {
         let [height, width] = self.shape();
         let texels = self.host_read().await?;

@@ -119,6 +119,16 @@ impl Queue {
     }
 
     /// [`Queue::buffer_in`] on this thread, which blocks as long as the driver takes.
+    ///
+    /// ```
+    /// use windlass::{MemoryKind, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let table = queue.blocking_buffer_in::<f32, 2>(MemoryKind::Shared, [4, 8])?;
+    /// queue.submit(|cg| cg.fill(&cg.write(&table.range((1..2, ..))), 0.5))?;
+    /// assert_eq!(table.host_read().blocking_wait()?.iter().sum::<f32>(), 4.0);
+    /// # Ok(()) }
+    /// ```
     #[track_caller]
     pub fn blocking_buffer_in<T: DeviceCopy, const D: usize>(
         &self,
@@ -158,6 +168,16 @@ impl Queue {
     }
 
     /// [`Queue::import`] on this thread, which blocks as long as the driver takes.
+    ///
+    /// ```
+    /// use windlass::{MemoryKind, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let mine = queue.blocking_import(MemoryKind::Host, vec![1_u32, 2, 3])?;
+    /// queue.submit(|cg| cg.fill(&cg.write(&mine.range(..2)), 7))?;
+    /// assert_eq!(mine.host_read().blocking_wait()?[..], [7, 7, 3]);
+    /// # Ok(()) }
+    /// ```
     #[track_caller]
     pub fn blocking_import<T: DeviceCopy>(&self, kind: MemoryKind, elements: Vec<T>) -> Result<Buffer<T>> {
         let memory = (elements.len(), HostMemory::from_vec(elements));

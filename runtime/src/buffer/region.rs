@@ -3,6 +3,19 @@
 use std::ops::{Bound, RangeBounds};
 
 /// The extents of a buffer: `usize` for a line, `[usize; D]` for one to three dimensions.
+///
+/// ```
+/// use windlass::{access::Shape, prelude::*};
+///
+/// /// As many ones as there is room for.
+/// fn ones<const D: usize>(shape: impl Shape<D>) -> windlass::Result<Buffer<u32, D>> {
+///     let extent = shape.extent();
+///     Buffer::with_shape(extent, vec![1; extent.iter().product()])
+/// }
+///
+/// assert_eq!(ones(8).unwrap().shape(), [8]);
+/// assert_eq!(ones([2, 3, 4]).unwrap().len(), 24);
+/// ```
 pub trait Shape<const D: usize> {
     /// The extents, outermost first.
     fn extent(self) -> [usize; D];
@@ -21,6 +34,14 @@ impl<const D: usize> Shape<D> for [usize; D] {
 }
 
 /// A part of a buffer: a range for a line, a tuple of ranges for a grid.
+///
+/// ```
+/// use windlass::{access::Region, prelude::*};
+/// assert_eq!((2..).bounds([10]), [(2, 10)]);
+/// assert_eq!((.., 1..=3).bounds([4, 6]), [(0, 4), (1, 4)]);
+/// let grid = Buffer::<u32, 2>::new([4, 6]);
+/// assert_eq!(grid.range((.., 1..=3)).shape(), [4, 3]);
+/// ```
 pub trait Region<const D: usize> {
     /// The first element and one past the last, for each dimension.
     fn bounds(self, shape: [usize; D]) -> [(usize, usize); D];

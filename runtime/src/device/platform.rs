@@ -33,6 +33,17 @@ impl Platform {
     }
 
     /// All platforms of the process's default runtime, those without devices included.
+    ///
+    /// ```
+    /// use windlass::Platform;
+    /// # async fn f() -> windlass::Result<()> {
+    /// for platform in Platform::discover().await {
+    ///     println!("{} by {}, {}", platform.name(), platform.vendor(), platform.version());
+    /// #   assert!(platform.backend().as_str() != "host" || platform.devices().len() == 1);
+    /// }
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn discover() -> Vec<Platform> {
         Runtime::global().platforms().await
     }
@@ -54,6 +65,12 @@ impl Platform {
     }
 
     /// [`Platform::of`] on this thread, which blocks as long as the driver takes.
+    ///
+    /// ```
+    /// let host = windlass::Platform::blocking_of("host");
+    /// assert_eq!(host[0].devices(), [windlass::Device::host()]);
+    /// assert!(windlass::Platform::blocking_of("abacus").is_empty());
+    /// ```
     pub fn blocking_of(backend: &str) -> Vec<Platform> {
         Runtime::global().platforms_of(Some(&backend.to_owned().into()))
     }
@@ -103,6 +120,13 @@ impl Platform {
     }
 
     /// Its devices of one kind.
+    ///
+    /// ```
+    /// use windlass::{Device, DeviceKind};
+    /// let host = Device::host().platform();
+    /// assert!(host.devices_of(DeviceKind::Host).eq([&Device::host()]));
+    /// assert_eq!(host.devices_of(DeviceKind::DiscreteGpu).count(), 0);
+    /// ```
     pub fn devices_of(&self, kind: DeviceKind) -> impl Iterator<Item = &Device> {
         self.devices.iter().filter(move |device| device.kind() == kind)
     }
@@ -113,6 +137,11 @@ impl Platform {
     }
 
     /// Whether all its devices have a feature; a platform without devices has none.
+    ///
+    /// ```
+    /// use windlass::{Aspect, Device};
+    /// assert!(Device::host().platform().has(Aspect::HostBodies));
+    /// ```
     pub fn has(&self, aspect: Aspect) -> bool {
         !self.devices.is_empty() && self.devices.iter().all(|device| device.has(aspect))
     }

@@ -57,11 +57,27 @@ impl Selector {
     }
 
     /// Devices of one backend.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let host = Device::blocking_select(Selector::backend("host"))?;
+    /// assert_eq!(host, Device::host());
+    /// # Ok(()) }
+    /// ```
     pub fn backend(name: &str) -> Self {
         Selector { backend: Some(name.to_owned().into()), ..Self::default() }
     }
 
     /// Only devices with this feature.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let device = Device::blocking_select(Selector::new().aspect(Aspect::HostBodies))?;
+    /// assert!(device.has(Aspect::HostBodies));
+    /// # Ok(()) }
+    /// ```
     pub fn aspect(mut self, aspect: Aspect) -> Self {
         self.aspects.push(aspect);
         self
@@ -98,6 +114,19 @@ impl Selector {
     }
 
     /// Your own score: the highest wins, `None` rules out. Ties go to the one found first.
+    ///
+    /// ```
+    /// use windlass::{DeviceKind, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// // This process's own threads if they are many, and else any GPU.
+    /// let selector = Selector::new().score(|device| match device.kind() {
+    ///     DeviceKind::Host if device.info().compute_units >= 1 => Some(2),
+    ///     kind if kind.is_gpu() => Some(1),
+    ///     _ => None,
+    /// });
+    /// assert_eq!(Device::blocking_select(selector)?, Device::host());
+    /// # Ok(()) }
+    /// ```
     pub fn score(mut self, score: impl Fn(&Device) -> Option<i64> + Send + Sync + 'static) -> Self {
         self.score = Some(Arc::new(score));
         self
@@ -105,6 +134,14 @@ impl Selector {
 
     /// What this selector gives a device; `None` if it is ruled out. Without a score of your own: GPUs before this
     /// process's own threads, and these before CPUs behind a driver.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// let host = Device::host();
+    /// assert!(Selector::new().score_of(&host).is_some());
+    /// assert_eq!(Selector::new().score(|_| Some(7)).score_of(&host), Some(7));
+    /// assert_eq!(Selector::backend("opencl").score_of(&host), None);
+    /// ```
     pub fn score_of(&self, device: &Device) -> Option<i64> {
         self.judge(device).ok()
     }

@@ -11,6 +11,20 @@ use crate::error::{Error, Result};
 /// See [`Event::all`].
 ///
 /// Clones stand for the same groups, and dropping one cancels nothing.
+///
+/// ```
+/// use windlass::{AllEvents, prelude::*};
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::blocking_on(Device::host())?;
+/// let parts = Buffer::<u32>::new(4);
+/// let events: Vec<Event> = (0..4)
+///     .map(|i| queue.submit(|cg| cg.fill(&cg.overwrite(&parts.range(i..=i)), i as u32)))
+///     .collect::<windlass::Result<_>>()?;
+/// let all: AllEvents = events.into_iter().collect();
+/// all.blocking_wait()?;
+/// assert_eq!(all.status(), Status::Done);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AllEvents {
     events: Vec<Event>,
@@ -60,11 +74,37 @@ impl AllEvents {
 
     /// A future of the same groups that cancels them if it is dropped before all have ended; see
     /// [`Event::cancel_on_drop`].
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let never = queue.submit(|cg| {
+    ///     cg.after(std::future::pending::<windlass::Result<()>>());
+    ///     Ok(())
+    /// })?;
+    /// let both = Event::all([queue.submit(|_| Ok(()))?, never.clone()]);
+    /// drop(both.cancel_on_drop());
+    /// assert!(never.blocking_wait().unwrap_err().is_cancelled());
+    /// # Ok(()) }
+    /// ```
     pub fn cancel_on_drop(self) -> CancelOnDrop<AllEvents> {
         CancelOnDrop { event: self, keep: false }
     }
 
     /// Blocks the thread until all have ended, where [`Event::blocking_wait`] would.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let good = queue.submit(|_| Ok(()))?;
+    /// let bad = queue.submit(|cg| cg.host_task(async |_| Err("no".into())))?;
+    /// let both = Event::all([good.clone(), bad]);
+    /// assert!(both.blocking_wait().unwrap_err().to_string().contains("no"));
+    /// assert_eq!(good.status(), Status::Done);
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_wait(&self) -> Result<()> {
         block_on(self.clone())
     }

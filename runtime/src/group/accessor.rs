@@ -22,6 +22,22 @@ pub struct AccessMode(pub(crate) Mode);
 pub struct AccessWindow(pub(crate) Option<Binding>);
 
 /// What all accessors have in common.
+///
+/// ```
+/// use windlass::{access::Accessor, prelude::*};
+///
+/// /// Takes whatever says that it writes.
+/// fn clear<'g>(cg: &CommandGroup<'g>, to: &impl Accessor<'g, Elem = u32>) -> windlass::Result<()> {
+///     cg.fill(to, 0)
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, x) = (Queue::blocking_new()?, Buffer::from(vec![1_u32; 4]));
+/// queue.submit(|cg| clear(cg, &cg.overwrite(&x)))?;
+/// assert_eq!(x.host_read().blocking_wait()?[..], [0; 4]);
+/// assert!(queue.submit(|cg| clear(cg, &cg.read(&x))).is_err());
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor of this group",
     note = "pass `cg.read(&buffer)` or another accessor; a buffer itself cannot be passed"
@@ -102,12 +118,54 @@ macro_rules! accessors {
 }
 accessors! {
     /// Data that a group reads.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let (x, sum) = (Buffer::from(vec![1_u32, 2, 3]), Buffer::<u32>::new(1));
+    /// queue.submit(|cg| {
+    ///     let x = cg.read(&x);
+    ///     assert_eq!(x.len(), 3);
+    ///     cg.host_for(1, (x, cg.overwrite(&sum)), |_, (x, sum)| sum.set(0, x.get(0) + x.get(2)))
+    /// })?;
+    /// assert_eq!(sum.host_read().blocking_wait()?[0], 4);
+    /// # Ok(()) }
+    /// ```
     Read Read
     /// Data that a group writes in part.
     Write Write
     /// Data that a group reads and writes.
+    ///
+    /// ```
+    /// use windlass::{access::ReadWrite, prelude::*};
+    ///
+    /// fn twice<'g>(cg: &CommandGroup<'g>, v: ReadWrite<'g, u32>) -> windlass::Result<()> {
+    ///     cg.host_for(v.len(), v, |item, v| v.set(item.id(0), 2 * v.get(item.id(0))))
+    /// }
+    ///
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, data) = (Queue::blocking_on(Device::host())?, Buffer::from(vec![1_u32, 2, 3]));
+    /// queue.submit(|cg| twice(cg, cg.read_write(&data)))?;
+    /// assert_eq!(data.host_read().blocking_wait()?[..], [2, 4, 6]);
+    /// # Ok(()) }
+    /// ```
     ReadWrite ReadWrite
     /// Data that a group overwrites.
+    ///
+    /// ```
+    /// use windlass::{access::Overwrite, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(4));
+    /// queue.submit(|cg| {
+    ///     let x: Overwrite<'_, u32> = cg.overwrite(&x);
+    ///     cg.fill(&x, 3)?;
+    ///     // Several commands of a group may share an accessor.
+    ///     cg.host_for(1, x, |_, x| x.set(0, 9))
+    /// })?;
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [9, 3, 3, 3]);
+    /// # Ok(()) }
+    /// ```
     Overwrite Overwrite
     /// Data that a group overwrites, then reads.
     ReadWriteUninit ReadWriteUninit

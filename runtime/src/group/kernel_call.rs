@@ -75,6 +75,17 @@ impl<'g> KernelCall<'g> {
     }
 
     /// What is called.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    ///
+    /// #[windlass::kernel]
+    /// fn double(v: &mut [u32]) {
+    ///     v[global_id(0)] *= 2;
+    /// }
+    ///
+    /// assert_eq!(double(&mut [1, 2][..]).kernel().name(), "double");
+    /// ```
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -259,6 +270,22 @@ impl<'g> KernelCall<'g> {
     }
 
     /// The next argument: a plain value.
+    ///
+    /// ```
+    /// use windlass::image::{Block, Kernel, KernelImage, Slot, SlotAccess, View, ViewMut};
+    /// use windlass::{KernelCall, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let body = |block: Block<'_>| {
+    ///     let (x, by) = (ViewMut::<u32>::new(block.spans()[0]), View::<u32>::new(block.spans()[1]));
+    ///     block.items().for_each(|i| x.set(i, x.get(i) + by.get(0)));
+    /// };
+    /// let slots = [Slot::Buffer(SlotAccess::ReadWrite), Slot::Value(4)];
+    /// let add = Kernel::new("add", slots, [KernelImage::host(std::sync::Arc::new(body))]);
+    /// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::from(vec![1_u32, 2]));
+    /// queue.submit(|cg| cg.parallel_for(2, KernelCall::new(&add).buffer(cg.read_write(&x)).value(10_u32)))?;
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [11, 12]);
+    /// # Ok(()) }
+    /// ```
     pub fn value<T: DeviceCopy>(mut self, value: T) -> Self {
         self.args.push(KernelArg::Value(SmallVec::from_slice(bytes_of(&value))));
         self

@@ -191,6 +191,21 @@ where
 }
 
 /// One block of a [`CommandGroup::host_chunks`](super::CommandGroup::host_chunks) launch.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, squares) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(100));
+/// queue.submit(|cg| {
+///     cg.host_chunks(1, cg.overwrite(&squares), |chunk, part| {
+///         for (i, square) in chunk.range().zip(part) {
+///             *square = (i * i) as u32;
+///         }
+///     })
+/// })?;
+/// assert_eq!(squares.host_read().blocking_wait()?[99], 99 * 99);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     range: ops::Range<usize>,

@@ -40,36 +40,96 @@ pub struct QueueBuilder {
 
 impl QueueBuilder {
     /// The runtime, where it is not the process's default one.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().profiling().build();
+    /// let queue = Queue::builder().runtime(&runtime).blocking_build()?;
+    /// queue.submit(|_| Ok(()))?.blocking_wait()?;
+    /// assert_eq!(runtime.stats().submitted, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn runtime(mut self, runtime: &Runtime) -> Self {
         self.runtime = Some(runtime.clone());
         self
     }
 
     /// The device, where it is not the best there is.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().device(Device::host()).blocking_build()?;
+    /// assert_eq!(*queue.device(), Device::host());
+    /// # Ok(()) }
+    /// ```
     pub fn device(mut self, device: Device) -> Self {
         self.device = Some(device);
         self
     }
 
     /// How to choose the device.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let closures = Selector::backend("host").aspect(Aspect::HostBodies);
+    /// let queue = Queue::builder().select(closures).blocking_build()?;
+    /// assert!(queue.device().has(Aspect::HostBodies));
+    /// # Ok(()) }
+    /// ```
     pub fn select(mut self, selector: Selector) -> Self {
         self.selector = Some(selector);
         self
     }
 
     /// The context, where it is not the runtime's own of that device.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// // It is on the context's first device, unless another one is named.
+    /// let queue = Queue::builder().context(&context).in_order().blocking_build()?;
+    /// assert_eq!(queue.context(), context);
+    /// # Ok(()) }
+    /// ```
     pub fn context(mut self, context: &Context) -> Self {
         self.context = Some(context.clone());
         self
     }
 
     /// Groups run one after the other, in the order of submission.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().device(Device::host()).in_order().blocking_build()?;
+    /// let nap = std::time::Duration::from_millis(5);
+    /// let slow = queue.submit(|cg| cg.host_for(1, (), move |_, ()| std::thread::sleep(nap)))?;
+    /// // They share no data, and yet this one runs behind the other.
+    /// queue.submit(|cg| cg.host_for(1, (), |_, ()| ()))?.blocking_wait()?;
+    /// assert_eq!(slow.status(), Status::Done);
+    /// # Ok(()) }
+    /// ```
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
         self
     }
 
     /// How many groups may be in flight before [`Queue::ready`] waits.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().max_in_flight(2).blocking_build()?;
+    /// let (first, _second) = (queue.try_ready()?, queue.try_ready()?);
+    /// assert!(queue.try_ready().unwrap_err().is_saturated());
+    /// drop(first);
+    /// assert!(queue.try_ready().is_ok());
+    /// # Ok(()) }
+    /// ```
     pub fn max_in_flight(mut self, groups: u32) -> Self {
         self.limit = Some(groups);
         self
@@ -128,12 +188,36 @@ impl QueueBuilder {
     }
 
     /// Who is told of errors that nobody awaited.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let queue = Queue::builder()
+    ///     .handler(move |errors| errors.iter().for_each(|e| tell.send(e.error().to_string()).unwrap()))
+    ///     .blocking_build()?;
+    /// // Its event is dropped, and nobody else would hear of it.
+    /// queue.submit(|cg| cg.host_task(async |_| Err("the disk is full".into())))?;
+    /// assert!(told.recv().unwrap().contains("the disk is full"));
+    /// # Ok(()) }
+    /// ```
     pub fn handler(mut self, handler: impl Fn(&[AsyncError]) + Send + Sync + 'static) -> Self {
         self.handler = Some(Handler(Arc::new(handler)));
         self
     }
 
     /// Builds the queue; discovers and opens what is needed on a blocking pool.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::builder().select(Selector::backend("host")).build().await?;
+    /// assert_eq!(queue.device().backend().as_str(), "host");
+    /// let unknown = Queue::builder().select(Selector::backend("abacus")).build().await;
+    /// assert!(unknown.unwrap_err().is_unavailable());
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub async fn build(self) -> Result<Queue> {
         let runtime = self.runtime_of();
         let inner = runtime.clone();
@@ -141,6 +225,16 @@ impl QueueBuilder {
     }
 
     /// Builds the queue on this thread, which blocks as long as drivers take: for `main`.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().device(Device::host()).max_in_flight(64).blocking_build()?;
+    /// queue.submit(|_| Ok(()))?.blocking_wait()?;
+    /// let none = Queue::builder().max_in_flight(0).blocking_build();
+    /// assert!(none.unwrap_err().is_invalid_input());
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_build(self) -> Result<Queue> {
         let runtime = self.runtime_of();
         self.build_here(runtime)

@@ -186,9 +186,32 @@ places! {
     /// See [`Queue::ready`].
     Ready
     /// A reserved place in a queue, given back when it is dropped unused.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::builder().max_in_flight(1).build().await?;
+    /// let slot = queue.ready().await;
+    /// assert!(queue.try_ready().is_err(), "the only place is taken");
+    /// drop(slot);
+    /// queue.ready().await.submit(|_| Ok(()))?.await?;
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     Slot('q) &'q Queue;
     /// See [`Queue::ready_owned`].
     ReadyOwned
     /// A reserved place in a queue, which it owns a handle of; given back when it is dropped unused.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::builder().max_in_flight(1).build().await?;
+    /// let slot = queue.ready_owned().await;
+    /// let request = std::thread::spawn(move || slot.submit(|_| Ok(()))?.blocking_wait());
+    /// request.join().unwrap()?;
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     OwnedSlot() Queue;
 }

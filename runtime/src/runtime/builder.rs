@@ -59,6 +59,15 @@ impl fmt::Debug for RuntimeBuilder {
 
 impl RuntimeBuilder {
     /// Adds a backend, or replaces the built-in one of the same name.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().only_given_backends().backend(windlass_host::Host::new()).build();
+    /// assert_eq!(runtime.devices().await?, [runtime.host()?]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn backend(mut self, backend: impl Backend) -> Self {
         self.backends.push(Arc::new(backend));
         self
@@ -107,12 +116,40 @@ impl RuntimeBuilder {
     }
 
     /// Leaves out the built-in backends.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().only_given_backends().build();
+    /// assert!(runtime.backends().await.is_empty());
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn only_given_backends(mut self) -> Self {
         self.only_given = true;
         self
     }
 
     /// The runtime starts no thread of its own: [`Runtime::run_until_stalled`] does its work. For tests.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().manual().build();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// let data = Buffer::<u32>::new(1);
+    /// let (send, receive) = futures::channel::oneshot::channel::<()>();
+    /// let event = queue.submit(|cg| {
+    ///     cg.after(receive);
+    ///     cg.fill(&cg.overwrite(&data), 7)
+    /// })?;
+    /// send.send(()).unwrap();
+    /// // Nobody has looked at the future yet.
+    /// assert_eq!(event.status(), Status::Pending);
+    /// assert!(runtime.run_until_stalled() > 0);
+    /// assert_eq!(data.host_read().blocking_wait()?[0], 7);
+    /// # Ok(()) }
+    /// ```
     pub fn manual(mut self) -> Self {
         self.manual = true;
         self
@@ -165,6 +202,20 @@ impl RuntimeBuilder {
 
     /// How many bytes groups may have reserved at a time by [`Queue::ready_for`](crate::Queue::ready_for), on all queues of the runtime
     /// together: a budget for the whole machine. There is none unless this says so.
+    ///
+    /// ```
+    /// use futures::FutureExt;
+    /// use windlass::prelude::*;
+    /// # async fn f() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().bytes_in_flight(1000).build();
+    /// let queue = Queue::builder().runtime(&runtime).build().await?;
+    /// let slot = queue.ready_for(600).await;
+    /// assert!(queue.ready_for(600).now_or_never().is_none());
+    /// slot.submit(|_| Ok(()))?.await?;
+    /// queue.ready_for(600).await.submit(|_| Ok(()))?.await?;
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn bytes_in_flight(mut self, bytes: u64) -> Self {
         self.budget = Some(bytes);
         self
@@ -236,12 +287,35 @@ impl RuntimeBuilder {
     }
 
     /// Who is told of errors that nobody awaited, for queues without a handler of their own.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let runtime = Runtime::builder()
+    ///     .handler(move |errors| errors.iter().for_each(|e| tell.send(e.error().to_string()).unwrap()))
+    ///     .build();
+    /// let queue = Queue::builder().runtime(&runtime).blocking_build()?;
+    /// queue.submit(|cg| cg.host_task(async |_| Err("the disk is full".into())))?;
+    /// assert!(told.recv().unwrap().contains("the disk is full"));
+    /// # Ok(()) }
+    /// ```
     pub fn handler(mut self, handler: impl Fn(&[AsyncError]) + Send + Sync + 'static) -> Self {
         self.handler = Some(Handler(Arc::new(handler)));
         self
     }
 
     /// Makes the runtime. Touches no driver.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder().profiling().build();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// queue.submit(|_| Ok(()))?.blocking_wait()?;
+    /// assert_eq!(runtime.stats().submitted, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn build(self) -> Runtime {
         let mut backends = self.backends;
         if !self.only_given {

@@ -1,6 +1,21 @@
 //! What a runtime tells of itself.
 
 /// Counts of what a runtime has done and holds; see [`Runtime::stats`](crate::Runtime::stats).
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, data) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(8));
+/// let before = queue.runtime().stats();
+/// for value in 0..10 {
+///     queue.submit(|cg| cg.fill(&cg.overwrite(&data), value))?;
+/// }
+/// queue.drained().blocking_wait()?;
+/// let after = queue.runtime().stats();
+/// assert_eq!(after.submitted - before.submitted, 10);
+/// assert_eq!(after.bytes_moved, before.bytes_moved, "the host device works on the host's memory");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

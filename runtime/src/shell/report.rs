@@ -45,6 +45,26 @@ impl AsyncError {
     }
 
     /// How many other groups failed because of it.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let queue = Queue::builder()
+    ///     .handler(move |errors| errors.iter().for_each(|e| tell.send(e.took_down()).unwrap()))
+    ///     .blocking_build()?;
+    /// let (x, y) = (Buffer::<u32>::new(4), Buffer::<u32>::new(4));
+    /// let (send, receive) = futures::channel::oneshot::channel::<()>();
+    /// queue.submit(|cg| {
+    ///     cg.after(receive);
+    ///     cg.fill(&cg.overwrite(&x), 1)
+    /// })?;
+    /// queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y)))?;
+    /// // The first group fails by it, and the second has nothing to read.
+    /// drop(send);
+    /// assert_eq!(told.recv().unwrap(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn took_down(&self) -> u32 {
         self.took_down
     }
