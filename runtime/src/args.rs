@@ -50,6 +50,33 @@ impl<S: Sealed, const D: usize> Sealed for (S, [usize; D]) {}
 
 /// An argument for a parameter that the kernel only reads, `&[T]` or `&View<T, D>`: `cg.read(&buffer)`, or an
 /// accessor that may read among other things.
+///
+/// ```
+/// use windlass::args::{ReadArg, WriteArg};
+/// use windlass::prelude::*;
+///
+/// #[windlass::kernel]
+/// fn doubled(x: &[u32], y: &mut [u32]) {
+///     y[global_id(0)] = 2 * x[global_id(0)];
+/// }
+///
+/// /// Launches the kernel over whatever accessors the caller has.
+/// fn double<'g>(
+///     cg: &CommandGroup<'g>,
+///     x: impl ReadArg<'g, u32>,
+///     y: impl WriteArg<'g, u32>,
+/// ) -> windlass::Result<()> {
+///     cg.parallel_for(2, doubled(x, y))
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::blocking_new()?;
+/// let (x, y) = (Buffer::from(vec![1_u32, 2]), Buffer::from(vec![0_u32; 2]));
+/// queue.submit(|cg| double(cg, cg.read(&x), cg.overwrite(&y)))?;
+/// queue.submit(|cg| double(cg, cg.read_write(&y), cg.write(&x)))?;
+/// assert_eq!(x.host_read().blocking_wait()?[..], [4, 8]);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter that reads `{T}`",
     label = "it takes `cg.read` of a buffer of `{T}` in {D} dimension(s)",

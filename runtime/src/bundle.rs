@@ -156,6 +156,25 @@ impl Bundle {
     }
 
     /// Says over which range those kernels will be launched that work in groups.
+    ///
+    /// ```
+    /// use windlass::{Bundle, NdRange, prelude::*};
+    ///
+    /// #[windlass::kernel]
+    /// fn turn(v: &mut [u32], #[local] tile: &mut [u32]) {
+    ///     tile[local_id(0)] = v[global_id(0)];
+    ///     barrier();
+    ///     v[global_id(0)] = tile[local_size(0) - 1 - local_id(0)];
+    /// }
+    ///
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::on(Device::host()).await?;
+    /// let bundle = Bundle::new([turn::kernel()]).with("tile", 16.0)?;
+    /// assert!(bundle.warm_up(&queue).await.is_err(), "its groups are not known");
+    /// bundle.over(NdRange { global: [64], local: [16] }).warm_up(&queue).await?;
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn over(mut self, range: impl LaunchRange) -> Self {
         self.range = Some(range.range());
         self

@@ -4,6 +4,24 @@ use std::fmt;
 use std::panic::Location;
 
 /// Something that has been waiting for long.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, data) = (Queue::blocking_on(Runtime::new().host()?)?, Buffer::<u32>::new(8));
+/// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 2))?.blocking_wait()?;
+/// let guard = data.host_read().blocking_wait()?;
+/// let waiting = queue.submit(|cg| {
+///     cg.name("refill");
+///     cg.fill(&cg.overwrite(&data), 3)
+/// })?;
+/// let stall = &queue.runtime().stalls()[0];
+/// assert_eq!((stall.waiting.as_deref(), stall.count), (Some("refill"), 1));
+/// assert!(stall.to_string().contains("for a host guard that is held"));
+/// # drop(guard);
+/// # waiting.blocking_wait()?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// What it waits for, as far as the runtime knows.

@@ -11,6 +11,18 @@ use crate::shell::{Inner, NativeCalls};
 use windlass_engine::Cancelled;
 
 /// What was still under way when a runtime was ended.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let runtime = Runtime::new();
+/// let (queue, data) = (Queue::blocking_on(runtime.host()?)?, Buffer::<u32>::new(8));
+/// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 2))?.blocking_wait()?;
+/// let guard = data.host_read().blocking_wait()?;
+/// assert_eq!(runtime.abort().groups, 1, "the guard is still there");
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remaining {

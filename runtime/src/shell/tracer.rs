@@ -63,6 +63,18 @@ pub enum EntryKind {
 }
 
 /// How an [`Entry`](crate::trace::Entry) ended.
+///
+/// ```
+/// use windlass::{prelude::*, trace::Outcome};
+/// # fn main() -> windlass::Result<()> {
+/// let runtime = Runtime::new();
+/// let (queue, trace) = (Queue::blocking_on(runtime.host()?)?, runtime.trace(100));
+/// let never = queue.submit(|cg| Ok(cg.after(std::future::pending::<windlass::Result<()>>())))?;
+/// never.cancel();
+/// assert!(never.blocking_wait().is_err());
+/// assert_eq!(trace.timeline().entries()[0].outcome, Outcome::Cancelled);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {

@@ -6,6 +6,27 @@ use std::time::{Duration, Instant};
 use crate::shell::tracer::{EntryKind, Outcome, Traced, what_it_is};
 
 /// A group, a host accessor or a copy that has ended. All times are since the trace began.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let runtime = Runtime::new();
+/// let (queue, trace) = (Queue::blocking_on(runtime.host()?)?, runtime.trace(100));
+/// let (x, y) = (Buffer::<u32>::new(4), Buffer::<u32>::new(4));
+/// let (send, receive) = futures::channel::oneshot::channel::<()>();
+/// queue.submit(|cg| {
+///     cg.after(receive);
+///     cg.fill(&cg.overwrite(&x), 1)
+/// })?;
+/// let second = queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y)))?;
+/// send.send(()).unwrap();
+/// second.blocking_wait()?;
+/// let timeline = trace.timeline();
+/// let [fill, copy] = timeline.entries() else { panic!("there were two groups") };
+/// assert_eq!(copy.after, [fill.id]);
+/// assert!(copy.submitted <= copy.started && copy.started <= copy.ended);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Entry {
