@@ -1,7 +1,7 @@
 //! `#[kernel]` through Vulkan, beside the same kernels in WGSL by hand on wgpu alone. Neither has clocks here: a measurement is of
 //! many launches in a row, by the host's clock, as one group and as one submission.
 
-mod raw;
+pub(crate) mod raw;
 
 use std::time::Instant;
 

@@ -254,19 +254,25 @@ async fn an_owner_that_panics_harms_nobody() {
     assert_eq!(batch.call([2.0]).await.unwrap()[0], 6.0);
 }
 
+/// Blocks a runtime's only thread, until what it gives is dropped.
+fn blocked(runtime: &tokio::runtime::Runtime) -> std::sync::mpsc::Sender<()> {
+    let (block, blocked) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::channel();
+    runtime.spawn(async move {
+        tell.send(()).unwrap();
+        let _ = blocked.recv();
+    });
+    told.recv().unwrap();
+    block
+}
+
 /// Those who wait elsewhere have their answers though all threads of the runtime on which the batch was made are blocked. Seen to fail (it
 /// hangs) without the keeper's patrol.
 #[test]
 fn a_runtime_that_is_blocked_holds_nobody_up() {
     let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let batch = first.block_on(async { tripled(&queue().await) });
-    let (block, blocked) = std::sync::mpsc::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel();
-    first.spawn(async move {
-        tell.send(()).unwrap();
-        let _ = blocked.recv();
-    });
-    told.recv().unwrap();
+    let block = blocked(&first);
     for round in 0..20 {
         let calls = (0..64).map(|number| batch.call(vec![(round * number) as f32]));
         let answers = futures::executor::block_on(futures::future::try_join_all(calls)).unwrap();
@@ -291,13 +297,7 @@ fn who_comes_alone_to_a_blocked_runtime_is_answered() {
             })
         })
     });
-    let (block, blocked) = std::sync::mpsc::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel();
-    first.spawn(async move {
-        tell.send(()).unwrap();
-        let _ = blocked.recv();
-    });
-    told.recv().unwrap();
+    let block = blocked(&first);
     for round in 0..4 {
         let calls = (0..64).map(|number| batch.call(vec![number]));
         futures::executor::block_on(futures::future::try_join_all(calls)).unwrap();

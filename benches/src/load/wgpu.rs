@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, oneshot};
 use wgpu::util::DeviceExt;
 
 use crate::service::ways::{LEN, Service, in_time};
+use crate::vulkan::raw::adapter;
 
 const TEXT: &str = "
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -73,11 +74,7 @@ impl Drop for Poller {
 impl Raw {
     /// The Vulkan device of this name.
     fn open(name: &str) -> Option<Arc<Self>> {
-        let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
-        wanted.backends = wgpu::Backends::VULKAN;
-        let instance = wgpu::Instance::new(wanted);
-        let adapters = futures::executor::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
-        let adapter = adapters.into_iter().find(|adapter| adapter.get_info().name == name)?;
+        let adapter = adapter(name)?;
         let (device, queue) =
             futures::executor::block_on(adapter.request_device(&Default::default())).ok()?;
         let source = wgpu::ShaderSource::Wgsl(TEXT.into());

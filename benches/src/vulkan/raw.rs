@@ -21,14 +21,19 @@ pub(super) struct Launch {
     groups: [u32; 3],
 }
 
+/// The Vulkan adapter of this name.
+pub(crate) fn adapter(name: &str) -> Option<wgpu::Adapter> {
+    let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
+    wanted.backends = wgpu::Backends::VULKAN;
+    let instance = wgpu::Instance::new(wanted);
+    let adapters = futures::executor::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
+    adapters.into_iter().find(|adapter| adapter.get_info().name == name)
+}
+
 impl Raw {
     /// The Vulkan device of this name.
     pub(super) fn open(name: &str) -> Option<Self> {
-        let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
-        wanted.backends = wgpu::Backends::VULKAN;
-        let instance = wgpu::Instance::new(wanted);
-        let adapters = futures::executor::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
-        let adapter = adapters.into_iter().find(|adapter| adapter.get_info().name == name)?;
+        let adapter = adapter(name)?;
         let wanted = wgpu::DeviceDescriptor { required_limits: adapter.limits(), ..Default::default() };
         let (device, queue) = futures::executor::block_on(adapter.request_device(&wanted)).ok()?;
         let source = wgpu::ShaderSource::Wgsl(TEXT.into());
