@@ -1,8 +1,7 @@
 //! By how much more than what is predicted is to be allowed for: learned from those who were nearly late.
 //!
 //! Predictions are of what usually happens, and promises have to be kept when something unusual does: a batch that takes three times
-//! as long. So promises are made by the worst that was seen lately. Only those
-//! count whose time was short: that an idle device's first item took twice what was predicted endangers no deadline.
+//! as long. So promises are made by the worst that was seen lately, and that is forgotten in time. Only those count whose time was short: that an idle device's first item took twice what was predicted endangers no deadline.
 //!
 //! And an answer is in time when its caller has it. Where the callers' threads have more to do than they can, an answer waits for them
 //! in a queue of theirs: that is allowed for as well, so that they have fewer answers to fetch, and those soon enough.
@@ -12,11 +11,11 @@ use std::time::Duration;
 /// What is left of the way back to predictions after each batch: half of it after seven hundred.
 const KEPT: f64 = 0.999;
 
-/// No more is allowed for than so many times what is predicted.
-const MOST: f64 = 4.0;
-
 /// And after this long at most, where batches are few.
 const HALF_LIFE: Duration = Duration::from_secs(1);
+
+/// No more is allowed for than so many times what is predicted.
+const MOST: f64 = 4.0;
 
 /// Those count that were predicted to need so great a part of their time. It is half of what is let in at all times, so that what is let in
 /// teaches something.
