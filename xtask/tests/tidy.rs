@@ -60,8 +60,11 @@ fn every_rule_can_be_broken() {
         ),
         ("documents link to files that exist", &[("docs/a.md", "see [b](b.md)")]),
         (
-            "tests named in docs/testing.md exist",
-            &[("docs/testing.md", "| what | tests |\n|---|---|\n| it | `nowhere` |\n")],
+            "tests named in docs/testing.md and the guide exist",
+            &[
+                ("docs/testing.md", ""),
+                ("docs/guide/production.md", "| what | tests |\n|---|---|\n| it | `nowhere` |\n"),
+            ],
         ),
         (
             "the contract has nothing that only one side uses",
@@ -88,8 +91,8 @@ fn every_rule_can_be_broken() {
 fn what_is_named_as_a_test_is_one() {
     let page = "| what | tests |\n|---|---|\n| it | `named` |\n";
     let named = |path: &str, text: &str| {
-        let tree = Tree::of(&[("docs/testing.md", page), (path, text)]);
-        breaches("tests named in docs/testing.md exist", &tree).is_empty()
+        let tree = Tree::of(&[("docs/testing.md", page), ("docs/guide/production.md", page), (path, text)]);
+        breaches("tests named in docs/testing.md and the guide exist", &tree).is_empty()
     };
     assert!(named("runtime/tests/a.rs", "/// It is.\n#[test]\n#[allow(unused)]\nfn named() {}\n"));
     assert!(named("runtime/tests/a.rs", "#[tokio::test]\nasync fn named() {}\n"));
