@@ -332,13 +332,15 @@ impl<K> Batching<K> {
         if let Some((_, had)) = held {
             self.arrivals.held(had, keys.len());
         }
-        let id = self.begin(now, cost);
-        self.flights.back_mut().expect("it has just begun").promise = promise;
-        Next::Launch(id, keys)
+        Next::Launch(self.fly(now, cost, promise), keys)
     }
 
     /// Items go to the device again: those of a batch that failed, in parts.
     pub fn begin(&mut self, now: Duration, cost: f64) -> BatchId {
+        self.fly(now, cost, None)
+    }
+
+    fn fly(&mut self, now: Duration, cost: f64, promise: Option<Promise>) -> BatchId {
         self.batches += 1;
         self.held = None;
         let id = BatchId(self.batches);
@@ -347,7 +349,7 @@ impl<K> Batching<K> {
             launched: now,
             cost,
             expected: self.model.predict(cost),
-            promise: None,
+            promise,
         });
         id
     }
