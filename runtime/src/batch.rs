@@ -60,6 +60,7 @@ pub use state::BatchStats;
 use state::Shared;
 use windlass_batching::LineId;
 use windlass_kernel::DeviceCopy;
+use windlass_sync::forked;
 
 use crate::queue::Queue;
 
@@ -84,7 +85,9 @@ impl<T: DeviceCopy, U: DeviceCopy> Clone for Batch<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Drop for OwnLine<T, U> {
     fn drop(&mut self) {
-        self.shared.state().policy.close_line(self.id);
+        if !forked::is_child() {
+            self.shared.state().policy.close_line(self.id);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use windlass_backend::{AtomicOrders, AtomicScopes, Context as NativeContext, Con
 use crate::device::{Device, Platform};
 use crate::error::{Error, Kind, Result};
 use crate::runtime::Runtime;
+use crate::shell::Inner;
 use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::shell::devices::DeviceData;
 use crate::shell::sink::ContextLoss;
@@ -40,6 +41,7 @@ pub struct Context {
 impl Context {
     /// [`Context::open`] on this thread, which blocks as long as the driver takes.
     pub fn blocking_open(devices: &[Device]) -> Result<Context> {
+        Inner::check_process()?;
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
         if let Some(other) = devices.iter().find(|d| !d.runtime().is_same(first.runtime())) {
             return Err(Error::invalid(format!(

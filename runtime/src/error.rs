@@ -111,6 +111,7 @@ pub(crate) enum Kind {
     },
     RuntimeGone,
     ShutDown,
+    Forked,
     Timeout(String),
     /// More was asked for than can be done, by so much.
     Overloaded {
@@ -406,6 +407,12 @@ impl Error {
         matches!(self.kind(), Kind::ShutDown)
     }
 
+    /// The process was forked from one that used Windlass: its threads and devices are not here, so nothing could ever end. A process
+    /// that forks before it makes its first runtime has no such errors, and neither has a program that is started.
+    pub fn is_forked(&self) -> bool {
+        matches!(self.kind(), Kind::Forked)
+    }
+
     /// A host kernel, a host task or a future given to `after` panicked.
     ///
     /// ```
@@ -527,6 +534,10 @@ impl fmt::Display for Error {
             Kind::UserPanicked { what, message } => write!(f, "{what} panicked: {message}"),
             Kind::RuntimeGone => f.write_str("the async runtime that this host task or future ran on has ended"),
             Kind::ShutDown => f.write_str("the Windlass runtime has been shut down"),
+            Kind::Forked => f.write_str(
+                "this process was forked from one that uses Windlass, whose threads and devices are not here: fork before the \
+                 first runtime is made, or start a program (`std::process::Command`)",
+            ),
             Kind::Overloaded { what, wait } => write!(f, "{what}: the answer would have taken {wait:?}"),
             Kind::Deadlock(stall) => write!(f, "a deadlock: {stall}; drop the guard before waiting for this"),
             Kind::Other(error) => error.fmt(f),

@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 use futures::future::FusedFuture;
 use tokio::task::block_in_place;
 use windlass_sync::cell::{Polled, Registration};
+use windlass_sync::forked;
 use windlass_sync::panics::catch;
 use windlass_sync::threads::may_block;
 
 pub use all::AllEvents;
 
 use crate::error::{Error, Kind, Result};
-use crate::shell::NativeCalls;
 use crate::shell::event::EventInner;
 use crate::shell::look::Look;
+use crate::shell::{Inner, NativeCalls};
 use windlass_engine::Cancelled;
 
 /// A submitted group, as a future: it resolves when the group has ended, and everything it read was well.
@@ -232,6 +233,9 @@ impl Event {
     }
 
     fn cancel_with(&self, calls: NativeCalls) -> CancelOutcome {
+        if forked::is_child() {
+            return CancelOutcome::TooLate;
+        }
         match self.inner.cancel(calls) {
             Cancelled::Skipped => CancelOutcome::Skipped,
             Cancelled::TooLate if self.inner.stop_task() => CancelOutcome::Stopping,
@@ -308,6 +312,10 @@ impl Future for Event {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
+        if let Err(error) = Inner::check_process() {
+            this.done = true;
+            return Poll::Ready(Err(error));
+        }
         if this.looks() {
             let Some(result) = this.inner.cell.get() else {
                 // Not registered: whoever completes the event has nobody to wake.
@@ -346,6 +354,9 @@ impl Clone for Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         self.inner.cell.forget(&mut self.registration);
     }
 }

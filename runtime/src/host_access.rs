@@ -12,6 +12,7 @@ use std::time::Duration;
 use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::DeviceCopy;
 use windlass_sync::cell::Registration;
+use windlass_sync::forked;
 
 use crate::buffer::{Buffer, Early};
 use crate::error::{Error, Result};
@@ -60,6 +61,9 @@ impl Place {
 
 impl Drop for Ordered {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         // What was granted and never fetched goes while the engine still has the memory: the last to let go of it frees it.
         // What would be granted from now on is not taken.
         drop(self.guard.refuse_memory());
@@ -147,6 +151,9 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Guarded>> {
+        if let Err(error) = Inner::check_process() {
+            return Poll::Ready(Err(error));
+        }
         if self.place.is_none() {
             match self.take_place() {
                 Ok(place) => self.place = Some(place),
@@ -170,7 +177,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
 
 impl<T, const D: usize> Drop for Acquire<T, D> {
     fn drop(&mut self) {
-        if let Some(place) = &self.place {
+        if let Some(place) = self.place.as_ref().filter(|_| !forked::is_child()) {
             place.guard().cell.forget(&mut self.registration);
         }
     }

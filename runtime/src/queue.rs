@@ -16,6 +16,7 @@ pub use ready::{OwnedSlot, Ready, ReadyOwned, Slot};
 use smallvec::SmallVec;
 use windlass_sync::account::{Generation, Watch};
 use windlass_sync::cell::EventCell;
+use windlass_sync::forked;
 
 use crate::context::Context;
 use crate::device::{Device, Platform};
@@ -214,6 +215,7 @@ impl Queue {
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
+        Inner::check_process()?;
         let generation = self.core.account.enter();
         self.submit_paid(group, generation, None, Location::caller())
     }
@@ -342,6 +344,7 @@ impl Queue {
     }
 
     fn try_take(&self) -> Result<()> {
+        Inner::check_process()?;
         match self.core.account.try_take() {
             true => Ok(()),
             false => Err(Error::new(Kind::Saturated { limit: self.core.limit })),
@@ -567,6 +570,9 @@ impl Future for Drained {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        if forked::is_child() {
+            return Poll::Ready(());
+        }
         let this = self.get_mut();
         let polled = this.core.account.poll_drained(&mut this.watch, cx.waker());
         match polled {
@@ -579,6 +585,9 @@ impl Future for Drained {
 
 impl Drop for Drained {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         self.hurry.end(&self.core);
         self.core.account.unwatch(&mut self.watch);
     }

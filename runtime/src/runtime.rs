@@ -162,6 +162,7 @@ impl Runtime {
     /// # futures::executor::block_on(f()).unwrap();
     /// ```
     pub async fn rediscover(&self) -> Result<Vec<Device>> {
+        Inner::check_process()?;
         self.shared.backends.iter().for_each(BackendEntry::forget);
         self.devices().await
     }
@@ -217,6 +218,7 @@ impl Runtime {
     /// ```
     #[cfg(feature = "host")]
     pub fn host(&self) -> Result<Device> {
+        Inner::check_process()?;
         let unavailable = |reason: String| Error::new(Kind::Unavailable { backend: HOST, reason });
         let mut entries = self.shared.backends.iter().enumerate();
         let Some((at, entry)) = entries.find(|(_, e)| e.backend.id() == HOST) else {
@@ -281,6 +283,7 @@ impl Runtime {
     }
 
     pub(crate) fn devices_here(&self) -> Result<Vec<Device>> {
+        Inner::check_process()?;
         match self.filter()? {
             Some(filter) => filter.leave(self.devices_of(Some(&filter.backend))),
             None => Ok(self.devices_of(None)),
@@ -294,6 +297,7 @@ impl Runtime {
     /// The best device by this selector, or the one that `WINDLASS_DEVICE` names. Where either names a backend, no other is
     /// asked, so that no other driver is loaded.
     pub(crate) fn select_here(&self, selector: Selector) -> Result<Device> {
+        Inner::check_process()?;
         if let Some(filter) = self.filter()? {
             self.check_usable(&filter.backend)?;
             return Selector::new().choose(filter.leave(self.devices_of(Some(&filter.backend)))?);
@@ -543,6 +547,9 @@ impl BackendEntry {
 
     /// What there is; asks the driver if nobody has. Blocks, and not under the lock: who asks meanwhile waits for the same.
     fn found(&self, at: usize) -> Found {
+        if let Err(error) = Inner::check_process() {
+            return Arc::new(Err(Unavailable::new(error.to_string(), "do not fork, or fork first")));
+        }
         let once = lock(&self.found).clone();
         once.get_or_init(|| Arc::new(self.discover(at))).clone()
     }

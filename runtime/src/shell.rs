@@ -61,6 +61,7 @@ use windlass_sync::budget::Budget;
 use windlass_sync::cell::EventCell;
 use windlass_sync::combining::CombiningLock;
 use windlass_sync::executor::Executor;
+use windlass_sync::forked;
 use windlass_sync::panics::catch;
 
 use crate::error::{Cause, Error};
@@ -315,6 +316,7 @@ impl Inner {
         if !sinks.is_empty() {
             state.trace_for_sinks();
         }
+        forked::watch();
         Arc::new_cyclic(|weak| {
             let gates = Executor::new("windlass-gates", threads);
             Inner {
@@ -347,6 +349,15 @@ impl Inner {
             let at = lane.id.0 as usize;
             state.lanes[at] = Some(Arc::new(lane));
         });
+    }
+
+    /// Refuses everything in a child that was [forked](windlass_sync::forked) from a process with runtimes. It comes before any
+    /// lock is taken: the thread that had it may not be there.
+    pub(crate) fn check_process() -> Result<(), Error> {
+        match forked::is_child() {
+            true => Err(Error::new(crate::error::Kind::Forked)),
+            false => Ok(()),
+        }
     }
 
     /// Refuses what comes after shutdown.
@@ -456,6 +467,15 @@ fn close(lanes: Vec<Arc<LaneShell>>) {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if forked::is_child() {
+            // What there is of drivers and threads is the parent's.
+            let State { lanes, memories, leaked, .. } = self.state.get_mut();
+            return std::mem::forget((
+                std::mem::take(lanes),
+                std::mem::take(memories),
+                std::mem::take(leaked),
+            ));
+        }
         self.gates.close();
         self.user.close();
         let mut effects = Effects::default();

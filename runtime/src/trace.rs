@@ -46,6 +46,8 @@ mod perfetto;
 use std::sync::Arc;
 use std::time::Instant;
 
+use windlass_sync::forked;
+
 use crate::runtime::Runtime;
 use crate::shell::Inner;
 pub use crate::shell::tracer::{EntryKind, Outcome};
@@ -88,6 +90,9 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         self.inner.enter_without_native_calls(|state, _| state.end_trace(self.most));
     }
 }

@@ -11,7 +11,7 @@
 //! holder unlocks it *before* it looks, and a sequentially consistent fence stands between the two steps on both sides. Then
 //! at least one of them sees what the other did: either the poster finds the mutex free, or the holder finds the message.
 
-use crate::facade::{Mutex, MutexGuard, Ordering, atomic::fence, lock, try_lock};
+use crate::facade::{Mutex, MutexGuard, Ordering, atomic::fence, get_mut, lock, try_lock};
 use crate::inbox::Inbox;
 
 /// See the module documentation.
@@ -35,6 +35,11 @@ impl<S, M> CombiningLock<S, M> {
     /// A lock with this state and no messages.
     pub fn new(state: S) -> Self {
         CombiningLock { state: Mutex::new(state), inbox: Inbox::default() }
+    }
+
+    /// The state, to the lock's only owner.
+    pub fn get_mut(&mut self) -> &mut S {
+        get_mut(&mut self.state)
     }
 
     /// Takes the lock, waiting for it, and does `work` after the messages. What comes in meanwhile is worked off as well

@@ -2,7 +2,8 @@
 //! core.
 //!
 //! All hand-written atomics of the project live here (kernel memory excepted), one atomic word to a file, its bits
-//! named. Every primitive is modelled in `loom-tests/`, but for [`process_exit`], a lock and a condition of the standard library.
+//! named. Every primitive is modelled in `loom-tests/`, but for [`process_exit`], a lock and a condition of the standard library, and
+//! [`forked`], a flag that is set before there are threads.
 #![warn(missing_docs)]
 
 pub mod account;
@@ -14,6 +15,7 @@ mod credits;
 mod drain;
 pub mod executor;
 pub mod facade;
+pub mod forked;
 pub mod helpers;
 pub mod inbox;
 pub mod inline;

@@ -17,6 +17,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use crate::forked;
+
 /// The longest that an exit is held up: compilers take their time. Waits release the door far more often.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -95,6 +97,10 @@ impl<T> Deref for Native<T> {
 
 impl<T> Drop for Native<T> {
     fn drop(&mut self) {
+        if forked::is_child() {
+            // A driver's objects are its parent's: to drop them there might wait for threads that are not there.
+            return std::mem::forget(self.0.take());
+        }
         let _inside = enter();
         drop(self.0.take());
     }
@@ -117,6 +123,10 @@ pub fn watch() {
 extern "C" fn close_the_door() {
     // `exit` may have been called from inside a native call's callback; that thread must not wait for itself.
     let own = usize::from(DEPTH.get() > 0);
+    // A forked child's exit would wait for threads of its parent's.
+    if forked::is_child() {
+        return;
+    }
     let mut door = lock(&DOOR);
     door.exiting = Some(thread::current().id());
     let others = |door: &mut Door| door.inside > own;

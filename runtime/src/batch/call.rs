@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use futures::future::FusedFuture;
 use windlass_kernel::DeviceCopy;
+use windlass_sync::forked;
 
 use super::Batch;
 use super::answer::Answer;
 use super::payload::Payload;
 use super::state::{InLine, Shared, Wanted};
 use crate::error::{Error, Result};
+use crate::shell::Inner;
 
 /// What is asked of the answer to an item; see [`Batch::within`] and its like.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +73,9 @@ impl<T: DeviceCopy, U: DeviceCopy> Future for Call<T, U> {
     type Output = Result<Answer<U>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let (Where::InLine { .. }, Err(error)) = (&self.state, Inner::check_process()) {
+            self.state = Where::Refused(error);
+        }
         let output = match &mut self.state {
             Where::InLine { shared, own } => match own.slot.poll(cx.waker()) {
                 Poll::Ready(answer) => {
@@ -98,6 +103,9 @@ impl<T: DeviceCopy, U: DeviceCopy> FusedFuture for Call<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Drop for Call<T, U> {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         if let Where::InLine { shared, own } = std::mem::replace(&mut self.state, Where::Over) {
             shared.give_up(&own);
         }

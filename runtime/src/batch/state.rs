@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use windlass_batching::{BatchId, Batching, Item as Offer, Limits, LineId, MOST_COST, Next, Refused, Ticket};
 use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, MutexGuard, lock};
+use windlass_sync::forked;
 
 use super::answer::Answer;
 use super::flight::{Gathered, Landing, Member};
@@ -21,6 +22,7 @@ use super::slot::{Slot, Wants};
 use crate::error::{Error, Kind, Result};
 use crate::group::CommandGroup;
 use crate::queue::Queue;
+use crate::shell::Inner;
 use crate::shell::waking::wake_all;
 
 type Launch<T, U> = dyn for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result<()> + Send + Sync;
@@ -146,6 +148,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
     /// An item comes. If the device has nothing to do and no more is about to come, its batch is launched here.
     pub(super) fn take_in(self: &Arc<Self>, line: LineId, wanted: Wanted<T>) -> Result<InLine<T, U>> {
+        Inner::check_process()?;
         let Wanted { item, deadline, cost } = wanted;
         let len = item.len()?;
         let deadline = deadline.map(|at| at.saturating_duration_since(self.began));
@@ -356,6 +359,9 @@ fn say_late<T, U: DeviceCopy>(late: Vec<Queued<T, U>>) {
 
 impl<T: DeviceCopy, U: DeviceCopy> Drop for Shared<T, U> {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         // Keeper and clerk end when they find nobody.
         let mut state = self.state();
         let rings = [state.keeper.ring(), state.clerk.ring()];

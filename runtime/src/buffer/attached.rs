@@ -9,6 +9,7 @@ use futures::channel::oneshot;
 use futures::future::Shared;
 use windlass_kernel::DeviceCopy;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 use windlass_sync::panics::catch;
 
 use super::{Buffer, Root, Shape};
@@ -63,6 +64,9 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         let Some(Back { root, bring_home, tell }) = lock(&self.back).take() else { return };
         if !self.is_written() {
             // Nobody may be waiting.
@@ -195,6 +199,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
         let ended = self.attached.as_ref().and_then(|attached| attached.ended.clone());
         drop(self);
         async move {
+            crate::shell::Inner::check_process()?;
             match ended {
                 Some(ended) => ended.await.unwrap_or_else(|_| Err(Error::new(Kind::ShutDown))),
                 None => Ok(()),

@@ -190,6 +190,7 @@ impl Queue {
         extent: [usize; D],
         at: &'static Location<'static>,
     ) -> Result<Buffer<T, D>> {
+        Inner::check_process()?;
         let (inner, slot) = (self.runtime().inner(), self.slot());
         inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
@@ -206,6 +207,7 @@ impl Queue {
         (len, elements): (usize, HostMemory),
         at: &'static Location<'static>,
     ) -> Result<Buffer<T>> {
+        Inner::check_process()?;
         let (inner, slot) = (self.runtime().inner(), self.slot());
         inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
         let place = slot.place(kind)?;
@@ -225,6 +227,7 @@ impl Queue {
         extent: [usize; D],
         at: &'static Location<'static>,
     ) -> Result<Buffer<T, D>> {
+        Inner::check_process()?;
         let (inner, slot) = (self.runtime().inner(), self.slot());
         inner.enter_without_native_calls(|state, _| Inner::check_open(state))?;
         let place = slot.place(MemoryKind::Device)?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use windlass_backend::{Allocation, HostMemory, ImageShape, Region};
 use windlass_kernel::{DeviceCopy, Word};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 
 use super::Window;
 use super::grid::{Cover, Grid};
@@ -280,7 +281,7 @@ fn align_of_memory(memory: &dyn Allocation) -> usize {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        if let Some(Bound { inner, root, .. }) = self.bound.take() {
+        if let Some(Bound { inner, root, .. }) = self.bound.take().filter(|_| !forked::is_child()) {
             inner.enter_without_native_calls(|state, turn| state.engine.release_root(root, turn));
         }
     }

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use windlass_backend::{Allocation, HostMemory};
 use windlass_sync::cell::Wakers;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 
 use super::Root;
 use crate::error::{Error, Result};
@@ -145,6 +146,9 @@ impl Early {
 
 impl Drop for Early {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         let mut unbound = lock(&self.root.unbound);
         let place = lock(&self.accessor.place).take();
         unbound.accessors.retain(|accessor| !Arc::ptr_eq(accessor, &self.accessor));

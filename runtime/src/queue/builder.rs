@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::device::{Device, Selector};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
+use crate::shell::Inner;
 use crate::shell::context::LaneKind;
 use crate::shell::queue::QueueCore;
 use crate::shell::report::{AsyncError, Handler};
@@ -250,6 +251,7 @@ impl QueueBuilder {
     }
 
     fn build_here(self, runtime: Runtime) -> Result<Queue> {
+        Inner::check_process()?;
         if self.limit == Some(0) {
             return Err(Error::invalid("`max_in_flight` must be at least 1"));
         }

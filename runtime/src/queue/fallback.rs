@@ -6,6 +6,7 @@ use super::Queue;
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
 use crate::group::CommandGroup;
+use crate::shell::Inner;
 
 impl Queue {
     /// Submits a group here, or to another queue if this one refuses it: its device lacks what the group asks for, has not enough
@@ -33,6 +34,7 @@ impl Queue {
     where
         F: for<'g> Fn(&CommandGroup<'g>) -> Result<()>,
     {
+        Inner::check_process()?;
         let at = Location::caller();
         if !self.runtime().is_same(other.runtime()) {
             return Err(Error::invalid(

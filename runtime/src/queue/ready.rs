@@ -7,11 +7,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use windlass_sync::account::Place;
+use windlass_sync::forked;
 
 use super::Queue;
 use crate::error::Result;
 use crate::event::Event;
 use crate::group::CommandGroup;
+use crate::shell::Inner;
 use crate::shell::queue::Hurry;
 use crate::shell::reserved::Reserved;
 use crate::shell::waking::wake_all;
@@ -55,6 +57,10 @@ impl<Q: Borrow<Queue>> Waiting<Q> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if forked::is_child() {
+            // Who submits in this place is told why not.
+            return Poll::Ready(());
+        }
         let polled = self.take(cx);
         let core = &self.queue.borrow().core;
         match polled {
@@ -75,6 +81,9 @@ impl<Q: Borrow<Queue>> Waiting<Q> {
 
 impl<Q: Borrow<Queue>> Drop for Waiting<Q> {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         let core = &self.queue.borrow().core;
         self.hurry.end(core);
         if let Some(key) = self.watched.take() {
@@ -101,6 +110,7 @@ impl<Q: Borrow<Queue>> Taken<Q> {
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
+        Inner::check_process()?;
         self.used = true;
         let reserved = self.reserved.take();
         let queue = self.queue.borrow();
@@ -110,7 +120,7 @@ impl<Q: Borrow<Queue>> Taken<Q> {
 
 impl<Q: Borrow<Queue>> Drop for Taken<Q> {
     fn drop(&mut self) {
-        if !self.used {
+        if !self.used && !forked::is_child() {
             wake_all(self.queue.borrow().core.account.give(1));
         }
     }

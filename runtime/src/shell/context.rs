@@ -10,6 +10,7 @@ use windlass_backend::{
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 use windlass_sync::panics::catch;
 
 use super::waking::catch_native;
@@ -49,9 +50,13 @@ pub(crate) struct ContextShared {
 
 impl Drop for ContextShared {
     fn drop(&mut self) {
-        // A runtime that is gone has closed its contexts.
+        // A runtime that is gone has closed its contexts, and of what a parent process has open nothing is dropped.
+        let builds = std::mem::take(&mut self.builds);
+        if forked::is_child() {
+            return std::mem::forget((builds, self.native.clone()));
+        }
         let Some(inner) = self.inner.upgrade() else { return };
-        inner.reaper.defer_drop(Remains::Kernels(std::mem::take(&mut self.builds)), &inner);
+        inner.reaper.defer_drop(Remains::Kernels(builds), &inner);
         let closed = Cause(Error::invalid("the context has been closed: its last handle is gone"));
         inner.enter_without_native_calls(|state, turn| state.engine.close_when_unused(self.id, closed, turn));
     }

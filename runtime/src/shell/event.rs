@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use windlass_backend::Timed;
 use windlass_sync::account::Generation;
 use windlass_sync::cell::EventCell;
+use windlass_sync::forked;
 
 use super::queue::QueueCore;
 use super::report::AsyncError;
@@ -182,6 +183,9 @@ impl EventInner {
 
 impl Drop for EventInner {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         let (value, note) = self.cell.parts_mut();
         let (Some(all), Some(Err(error))) = (note.root.filter(|_| !note.observed), value.take()) else {
             return;

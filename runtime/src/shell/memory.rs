@@ -6,6 +6,7 @@ use windlass_backend::{
     Allocation, BackendError, HostMemory, ImageShape, MemoryIndex, MemoryObject, Region, Sequence,
 };
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 use windlass_sync::panics::catch;
 
 use super::waking::catch_native;
@@ -323,7 +324,8 @@ impl Inner {
 
     /// Runs something that may block where that harms nobody; in a runtime that is driven by hand, here.
     pub(crate) async fn off_thread<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        match self.manual {
+        // A forked child has no such threads; what is called there refuses it.
+        match self.manual || forked::is_child() {
             true => work(),
             false => blocking::unblock(work).await,
         }

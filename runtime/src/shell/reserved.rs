@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use windlass_sync::budget::Budget;
+use windlass_sync::forked;
 
 use super::waking::wake_all;
 
@@ -27,7 +28,7 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        if self.bytes > 0 && !forked::is_child() {
             wake_all(self.budget.give(self.bytes));
         }
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use windlass_sync::forked;
+
 use crate::error::{Cause, Error, Kind};
 use crate::shell::event::EventInner;
 use crate::shell::work::Work;
@@ -39,6 +41,9 @@ const GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Takes no more, waits, then cancels.
 pub(crate) async fn shutdown(inner: &Arc<Inner>, deadline: Instant) -> Remaining {
+    if forked::is_child() {
+        return Remaining::default();
+    }
     close(inner);
     while live(inner) > 0 && Instant::now() < deadline {
         pause(inner, LOOK_AGAIN.min(deadline.saturating_duration_since(Instant::now()))).await;
@@ -54,6 +59,9 @@ pub(crate) async fn shutdown(inner: &Arc<Inner>, deadline: Instant) -> Remaining
 
 /// Takes no more, and cancels all that has not been handed to a device.
 pub(crate) fn abort(inner: &Arc<Inner>) -> Remaining {
+    if forked::is_child() {
+        return Remaining::default();
+    }
     close(inner);
     let unended = cancel_all(inner);
     remaining(inner, &unended)
