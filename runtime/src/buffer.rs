@@ -6,6 +6,7 @@ mod bytes;
 mod explicit;
 mod grid;
 mod image;
+mod owned;
 #[cfg(feature = "image")]
 mod picture;
 mod placed;

@@ -35,9 +35,10 @@ pub(crate) fn heap(bytes: usize) -> Made {
     HostMemory::zeroed(bytes).map(|memory| Arc::new(memory) as Arc<dyn Allocation>)
 }
 
-/// Whether it is the process's own, and not a backend's.
+/// Whether it is the process's own, and neither a backend's nor some value's of the program, whose destructor may do anything.
 pub(super) fn is_heap(memory: &Arc<dyn Allocation>) -> bool {
-    (&**memory as &dyn std::any::Any).is::<HostMemory>()
+    let host = (&**memory as &dyn std::any::Any).downcast_ref::<HostMemory>();
+    host.is_some_and(|host| !host.is_owned_elsewhere())
 }
 
 /// An allocation to be made; on the heap, unless a context owns the memory.

@@ -109,6 +109,7 @@ table! {
     }
     memory {
         elements_of_another_type: [81];
+        memory_of_the_programs_own: [107, 121];
         pages_count_as_one: [66];
         evicted_and_brought_again: [102];
         data_is_brought_ahead: [45];

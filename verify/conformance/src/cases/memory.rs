@@ -117,3 +117,27 @@ pub(super) async fn a_second_queue_takes_what_the_first_refuses(s: &Subject) -> 
     ensure_eq!(asked.get(), 1, "what is wrong anywhere is not tried again");
     holds(&v, &[8; 64]).await
 }
+
+/// A mapped file, say: a value of the program's that has some elements at an address of its own.
+struct Elements(Vec<u32>);
+
+impl AsMut<[u32]> for Elements {
+    fn as_mut(&mut self) -> &mut [u32] {
+        &mut self.0[3..]
+    }
+}
+
+/// Memory of the program's own is a buffer's host memory: what devices change comes back there.
+pub(super) async fn memory_of_the_programs_own(s: &Subject) -> Verdict {
+    let v = Buffer::from_owner(Elements(counted(0, 67)));
+    let before = s.tally();
+    s.count(&s.away, &v.range(8..16), 50)?;
+    s.count(&s.home, &v.range(32..), 70)?;
+    let mut expected = counted(3, 64);
+    expected[8..16].copy_from_slice(&counted(50, 8));
+    expected[32..].copy_from_slice(&counted(70, 32));
+    holds(&v, &expected).await?;
+    ensure!(s.moved_since(before).transfers <= 4, "there and back, for each part at most");
+    ensure_eq!(v.into_vec().await?[..], expected[..]);
+    Ok(())
+}

@@ -1,9 +1,14 @@
 //! Running a program on real queues, with the model beside it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
-use windlass::{Buffer, CancelOutcome, CommandGroup, DeviceCopy, Error, Event, KernelCall, OnCancel};
+use windlass::texel::R32Uint;
+use windlass::{
+    Aspect, Buffer, CancelOutcome, CommandGroup, DeviceCopy, Error, Event, Image, KernelCall, OnCancel,
+    Queue, Recording,
+};
 
 use super::model::{End, Model};
 use super::{Group, Job, Op, Program, Step, Storage, Tally, Thread, Window, World};
@@ -37,20 +42,42 @@ pub(super) fn run(world: &World, program: &Program) -> Result<Tally, String> {
 struct Actor<'w> {
     world: &'w World,
     buffers: Vec<Buffer<u32, 2>>,
+    /// What buffers are attached to.
+    homes: Vec<Option<Home>>,
     model: Model,
     /// By step, for groups.
     events: Vec<Option<Event>>,
     gates: Vec<Option<Latch>>,
 }
 
+/// Data of the program's that a buffer's contents come back to.
+type Home = Arc<Mutex<Vec<u32>>>;
+
+/// Memory that is a value's.
+struct Owner(Vec<u32>);
+
+impl AsMut<[u32]> for Owner {
+    fn as_mut(&mut self) -> &mut [u32] {
+        &mut self.0
+    }
+}
+
 impl Storage {
-    /// Some buffers are of other elements than they are seen as, and some have pages. Where bytes in a line, or pages, stand for more
-    /// than what is asked for, what fails takes its neighbours along: only where nothing does.
-    fn make(&self, world: &World, at: usize, is_tame: bool) -> Result<Buffer<u32, 2>, Error> {
+    /// Some buffers are of other elements than they are seen as, some have pages, some are images, and some work in memory of the
+    /// program's or bring their contents back to it. Where bytes in a line, or pages, stand for more than what is asked for, what fails takes
+    /// its neighbours along: only where nothing does.
+    fn make(&self, world: &World, at: usize, is_tame: bool) -> Result<(Buffer<u32, 2>, Option<Home>), Error> {
         let shape = self.shape;
+        let mut home = None;
         let buffer = match (self.base, (at + self.len()) % 4) {
             (None, 0) => Buffer::<[u8; 4], 2>::new(shape).reinterpret(shape)?,
             (None, 1) if is_tame => Buffer::<u8>::new(4 * self.len()).reinterpret(shape)?,
+            (None, 2) => Image::<R32Uint, 2>::new(shape)?.reinterpret(shape)?,
+            (Some(_), 0) => Buffer::from_owner(Owner(self.initial())).reinterpret(shape)?,
+            (Some(_), 1) => {
+                let elements = home.insert(Arc::new(Mutex::new(self.initial())));
+                Buffer::attached(elements).reinterpret(shape)?
+            }
             (None, _) => Buffer::new(shape),
             (Some(_), 2) if is_tame => {
                 let page = [1 + self.len() % 3, 2 + self.len() % 5];
@@ -65,19 +92,22 @@ impl Storage {
             Ok(())
         })?;
         drop(bound);
-        Ok(buffer)
+        Ok((buffer, home))
     }
 }
 
 impl<'w> Actor<'w> {
     fn new(world: &'w World, thread: &Thread) -> Self {
-        Actor { world, buffers: Vec::new(), model: Model::new(thread), events: Vec::new(), gates: Vec::new() }
+        let (buffers, homes, events, gates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Actor { world, buffers, homes, model: Model::new(thread), events, gates }
     }
 
     async fn run(mut self, thread: &Thread) -> Result<Tally, String> {
         for (at, storage) in thread.buffers.iter().enumerate() {
             let made = storage.make(self.world, at, thread.is_tame());
-            self.buffers.push(made.map_err(|e| format!("making a buffer: {e}"))?);
+            let (buffer, home) = made.map_err(|e| format!("making a buffer: {e}"))?;
+            self.buffers.push(buffer);
+            self.homes.push(home);
         }
         for (at, step) in thread.steps.iter().enumerate() {
             let before = self.model.clone();
@@ -97,6 +127,7 @@ impl<'w> Actor<'w> {
         for (at, storage) in thread.buffers.iter().enumerate() {
             self.compare(at, storage).await?;
         }
+        self.bring_home(thread).await?;
         let failed = self.model.ends.iter().filter(|end| **end != End::Well).count() as u64;
         Ok(Tally { programs: 0, steps: thread.steps.len() as u64, failed })
     }
@@ -171,40 +202,63 @@ impl<'w> Actor<'w> {
     fn submit(&self, group: &Group, opened: Option<Opened>) -> Result<Event, Error> {
         let queue = &self.world.places[group.place];
         // Every third group's commands are recorded first. Nobody keeps the recording.
+        let first = self.refuses(queue, group);
         let recording = match &group.job {
             Job::Commands(ops) if self.events.len() % 3 == 1 => {
                 Some(queue.record(|cg| ops.iter().try_for_each(|op| self.command(cg, op)))?)
             }
             _ => None,
         };
+        if let Some(first) = first {
+            return first.submit_or(queue, |cg| {
+                self.describe(cg, group, recording.as_ref())?;
+                // What is refused there has been described as a whole.
+                cg.host_for(1, (), |_, ()| {})
+            });
+        }
         queue.submit(|cg| {
             if let Some(opened) = opened {
                 cg.after(opened);
             }
-            if group.keeps_previous {
-                cg.on_cancel(OnCancel::KeepPrevious);
-            }
-            match group.after.map(|(step, carries)| (&self.events[step], carries)) {
-                Some((Some(event), true)) => cg.depends_on(event),
-                Some((Some(event), false)) => cg.after_end(event),
-                _ => {}
-            }
-            if let Some(recording) = &recording {
-                return cg.replay(recording);
-            }
-            match &group.job {
-                Job::Commands(ops) => ops.iter().try_for_each(|op| self.command(cg, op)),
-                Job::Task { window, k, fails } => {
-                    let (mut v, k, fails) = (cg.read_write(&self.part(window)), *k, *fails);
-                    cg.host_task(async move |host| {
-                        host.view_mut(&mut v)?
-                            .iter_mut()
-                            .for_each(|v| *v = v.wrapping_mul(31).wrapping_add(k));
-                        if fails { Err("as the program says".into()) } else { Ok(()) }
-                    })
-                }
-            }
+            self.describe(cg, group, recording.as_ref())
         })
+    }
+
+    /// A queue that runs no closures, for a group on one that does; for some groups.
+    fn refuses(&self, queue: &Queue, group: &Group) -> Option<&Queue> {
+        let is_some = self.events.len() % 4 == 3 && !group.gated && matches!(group.job, Job::Commands(_));
+        let runs_closures = |queue: &&Queue| queue.device().has(Aspect::HostBodies);
+        let refuses = self.world.places.iter().find(|place| !runs_closures(place));
+        refuses.filter(|_| is_some && runs_closures(&queue))
+    }
+
+    fn describe<'g>(
+        &self,
+        cg: &CommandGroup<'g>,
+        group: &Group,
+        recording: Option<&Recording>,
+    ) -> Result<(), Error> {
+        if group.keeps_previous {
+            cg.on_cancel(OnCancel::KeepPrevious);
+        }
+        match group.after.map(|(step, carries)| (&self.events[step], carries)) {
+            Some((Some(event), true)) => cg.depends_on(event),
+            Some((Some(event), false)) => cg.after_end(event),
+            _ => {}
+        }
+        if let Some(recording) = recording {
+            return cg.replay(recording);
+        }
+        match &group.job {
+            Job::Commands(ops) => ops.iter().try_for_each(|op| self.command(cg, op)),
+            Job::Task { window, k, fails } => {
+                let (mut v, k, fails) = (cg.read_write(&self.part(window)), *k, *fails);
+                cg.host_task(async move |host| {
+                    host.view_mut(&mut v)?.iter_mut().for_each(|v| *v = v.wrapping_mul(31).wrapping_add(k));
+                    if fails { Err("as the program says".into()) } else { Ok(()) }
+                })
+            }
+        }
     }
 
     fn command(&self, cg: &CommandGroup<'_>, op: &Op) -> Result<(), Error> {
@@ -247,6 +301,27 @@ impl<'w> Actor<'w> {
                 Ok(())
             }
         }
+    }
+
+    /// Lets go of the buffers that are attached to something, and looks what came back there: all of it or, where a part of it
+    /// cannot be had, nothing.
+    async fn bring_home(&mut self, thread: &Thread) -> Result<(), String> {
+        let homes = std::mem::take(&mut self.homes).into_iter();
+        let buffers = std::mem::take(&mut self.buffers).into_iter();
+        for (at, (buffer, home)) in buffers.zip(homes).enumerate() {
+            let (closed, Some(home)) = (buffer.close().await, home) else { continue };
+            let [rows, columns] = thread.buffers[at].shape;
+            let should = self.model.elements(&Window { buffer: at, lo: [0, 0], size: [rows, columns] });
+            let found = home.lock().map_err(|_| "nobody panics with the lock")?;
+            let is_right = match &should {
+                Some(should) => closed.is_ok() && *found == *should,
+                None => closed.is_err() && *found == thread.buffers[at].initial(),
+            };
+            if !is_right {
+                return Err(format!("buffer {at} comes back as {found:?}, {closed:?}, not {should:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// Compares all of a buffer, in runs of elements that can be had and runs that cannot.
