@@ -161,7 +161,7 @@ impl CommandGroup<'_> {
     pub fn replay(&self, recording: &Recording) -> Result<()> {
         let Contents { recorded, roots, accesses, .. } = &*recording.contents;
         if !recorded.slot().is_same(&self.queue.slot) {
-            return Err(Error::invalid(format!(
+            return Err(Error::unsupported(format!(
                 "a recording for {} of {} is replayed on {} of {}: record it with a queue of that device",
                 recorded.slot().device,
                 recorded.slot().context,

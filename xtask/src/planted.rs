@@ -3,6 +3,7 @@
 mod engine;
 mod kernel;
 mod memory;
+mod programs;
 mod rows;
 
 use std::fs;
@@ -12,7 +13,7 @@ use crate::Result;
 pub(crate) use engine::sample as sample_of_engine;
 pub(crate) use kernel::sample as sample_of_kernels;
 
-/// `planted engine|kernel|memory|rows [WORDS]`: those faults whose description has these words.
+/// `planted engine|kernel|memory|programs|rows [WORDS]`: those faults whose description has these words.
 pub(crate) fn planted(rest: &[String]) -> Result<()> {
     let (of, words) = match rest {
         [of] => (of.as_str(), String::new()),
@@ -23,8 +24,9 @@ pub(crate) fn planted(rest: &[String]) -> Result<()> {
         "engine" => engine::plant(&words),
         "kernel" => kernel::plant(&words),
         "memory" => memory::plant(&words),
+        "programs" => programs::plant(&words),
         "rows" => rows::plant(&words),
-        _ => Err("usage: cargo xtask planted engine|kernel|memory|rows [WORDS]".into()),
+        _ => Err("usage: cargo xtask planted engine|kernel|memory|programs|rows [WORDS]".into()),
     }
 }
 

@@ -19,7 +19,7 @@ const OUTSIDE: &str = "buffer-overflow";
 const FREED: &str = "heap-use-after-free";
 const LEAKED: &str = "LeakSanitizer";
 
-const HOST_MEMORY: &str = "backends/api/src/memory.rs";
+const HOST_MEMORY: &str = "backends/api/src/memory/host.rs";
 const HOST_KERNEL: &str = "backends/host/src/kernel.rs";
 const HOST_COPIES: &str = "backends/host/src/memory.rs";
 const INBOX: &str = "sync/src/inbox.rs";

@@ -73,17 +73,23 @@ impl Storage {
             (None, 0) => Buffer::<[u8; 4], 2>::new(shape).reinterpret(shape)?,
             (None, 1) if is_tame => Buffer::<u8>::new(4 * self.len()).reinterpret(shape)?,
             (None, 2) => Image::<R32Uint, 2>::new(shape)?.reinterpret(shape)?,
-            (Some(_), 0) => Buffer::from_owner(Owner(self.initial())).reinterpret(shape)?,
-            (Some(_), 1) => {
-                let elements = home.insert(Arc::new(Mutex::new(self.initial())));
-                Buffer::attached(elements).reinterpret(shape)?
+            (Some(_), 0) if is_tame || shape[0] == 1 => {
+                Buffer::from_owner(Owner(self.initial())).reinterpret(shape)?
             }
-            (None, _) => Buffer::new(shape),
+            (Some(_), 1) => {
+                let home = home.insert(Arc::new(Mutex::new(self.initial()))).clone();
+                Buffer::with_shape(shape, self.initial())?.with_write_back(move |back| {
+                    if let (Ok(back), Ok(mut home)) = (back, home.lock()) {
+                        *home = back;
+                    }
+                })
+            }
             (Some(_), 2) if is_tame => {
                 let page = [1 + self.len() % 3, 2 + self.len() % 5];
                 Buffer::with_shape(shape, self.initial())?.with_pages(page)
             }
             (Some(_), _) => Buffer::with_shape(shape, self.initial())?,
+            (None, _) => Buffer::new(shape),
         };
         // Binds it to this runtime, and touches nothing.
         let nothing = buffer.range((0..0, 0..0));
