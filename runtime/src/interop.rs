@@ -59,7 +59,7 @@ impl Context {
     /// # #[cfg(feature = "wgpu")]
     /// # fn f() -> windlass::Result<()> {
     /// use windlass::prelude::*;
-    /// use windlass_wgpu::Wgpu;
+    /// use windlass::wgpu::Wgpu;
     ///
     /// let context = Context::blocking_open(&[Device::blocking_select(Selector::backend("wgpu"))?])?;
     /// let native = context.native::<Wgpu>()?;
@@ -85,7 +85,7 @@ impl Context {
     /// # #[cfg(feature = "wgpu")]
     /// # fn f() -> windlass::Result<()> {
     /// use windlass::prelude::*;
-    /// use windlass_wgpu::{Wgpu, native::{DeviceHandle, wgpu}};
+    /// use windlass::wgpu::{Wgpu, native::{DeviceHandle, wgpu}};
     ///
     /// /// Lets the runtime work on a device of the program's own.
     /// fn queue_on(device: wgpu::Device, queue: wgpu::Queue) -> windlass::Result<Queue> {
@@ -112,7 +112,7 @@ impl Queue {
     /// use windlass::prelude::*;
     /// # #[cfg(feature = "wgpu")]
     /// # fn main() -> windlass::Result<()> {
-    /// use windlass_wgpu::Wgpu;
+    /// use windlass::wgpu::Wgpu;
     /// let queue = Queue::blocking_on(Device::host())?;
     /// // Each backend's objects are had from its own queues only.
     /// assert!(queue.native::<Wgpu>().unwrap_err().is_invalid_input());
@@ -133,7 +133,7 @@ impl Queue {
     /// # #[cfg(feature = "wgpu")]
     /// # fn f() -> windlass::Result<()> {
     /// use windlass::prelude::*;
-    /// use windlass_wgpu::{Wgpu, native::wgpu};
+    /// use windlass::wgpu::{Wgpu, native::wgpu};
     ///
     /// /// Reads a buffer of the program's own.
     /// fn contents(queue: &Queue, native: wgpu::Buffer) -> windlass::Result<Vec<u32>> {
@@ -209,7 +209,7 @@ impl<'g> CommandGroup<'g> {
     /// # #[cfg(feature = "wgpu")]
     /// # fn f() -> windlass::Result<()> {
     /// use windlass::prelude::*;
-    /// use windlass_wgpu::Wgpu;
+    /// use windlass::wgpu::Wgpu;
     ///
     /// let queue = Queue::builder().select(Selector::backend("wgpu")).blocking_build()?;
     /// let x = Buffer::from(vec![1_u32; 8]);

@@ -62,6 +62,7 @@ mod device;
 mod error;
 mod event;
 mod explain;
+pub mod ext;
 mod group;
 // Its texts name what only a build with these has, and are for rustdoc alone.
 #[cfg(all(doc, feature = "bytes", feature = "metrics"))]
@@ -243,6 +244,16 @@ pub mod access {
     };
     pub use crate::host_task::{Host, WriteAccessor};
 }
+
+/// The backend of this process's own threads.
+#[cfg(feature = "host")]
+pub use windlass_host as host;
+/// The backend of OpenCL devices: how it is set, its native objects, and what it has beyond other backends.
+#[cfg(feature = "opencl")]
+pub use windlass_opencl as opencl;
+/// The backend of Vulkan devices: its native objects, and what a kernel's text has to be there.
+#[cfg(feature = "wgpu")]
+pub use windlass_wgpu as wgpu;
 
 /// What most programs need.
 pub mod prelude {

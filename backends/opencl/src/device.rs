@@ -12,6 +12,7 @@ use windlass_kernel::ImageFormat;
 
 use crate::driver::Driver;
 use crate::error;
+use crate::ext::Division;
 use crate::sys::{self, DeviceId, PlatformId};
 
 /// How many lanes one device gets: enough for a copy beside a kernel.
@@ -24,7 +25,10 @@ const BUFFER_PARAMETER: usize = 24;
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) platform: PlatformId,
+    /// Whole ones, each with the parts that were asked for behind it.
     pub(crate) devices: Vec<DeviceId>,
+    /// Of each that is a part, which one of how many.
+    parts: Vec<Option<[usize; 2]>>,
 }
 
 impl Found {
@@ -32,10 +36,18 @@ impl Found {
     /// numbered. The driver's version is part of it, since two versions of one driver may be installed at once.
     fn key(&self, at: usize) -> String {
         let platform = self.platform.text(CL_PLATFORM_VERSION);
-        let name = |at: usize| self.devices[at].text(cl::CL_DEVICE_NAME);
-        let own = name(at);
-        let same = (0..at).filter(|before| name(*before) == own).count();
+        let own = self.name(at);
+        let same = (0..at).filter(|before| self.name(*before) == own).count();
         format!("{platform}/{own}/{same}")
+    }
+
+    /// What the device at a position is called.
+    fn name(&self, at: usize) -> String {
+        let name = self.devices[at].text(cl::CL_DEVICE_NAME);
+        match self.parts[at] {
+            Some([part, of]) => format!("{name}, part {part} of {of}"),
+            None => name,
+        }
     }
 
     /// The position of the device with this key.
@@ -51,32 +63,60 @@ impl Found {
 
     /// The device at a position, as plain data; it works on the memory with the given number.
     pub(crate) fn device_info(&self, at: usize, memory: u32) -> DeviceInfo {
-        device_info(self.devices[at], self.key(at), memory)
+        device_info(self.devices[at], self.name(at), self.key(at), memory)
     }
 }
 
 /// Held while drivers are asked for their devices, which is when they initialise themselves. PoCL 3.1 crashes when two
-/// threads ask at once: the second is handed devices that the first has not filled in yet.
-static SETUP: Mutex<()> = Mutex::new(());
+/// threads ask at once: the second is handed devices that the first has not filled in yet. It has the parts that were made before, so
+/// that a part is the same object whenever it is listed.
+static SETUP: Mutex<Vec<Parts>> = Mutex::new(Vec::new());
+
+/// The parts of a device.
+struct Parts {
+    whole: DeviceId,
+    division: Division,
+    parts: Vec<DeviceId>,
+}
 
 /// Loads the loader and asks every driver for its devices.
-pub(crate) fn find() -> Result<Vec<Found>, Unavailable> {
-    let _setup = SETUP.lock().unwrap_or_else(PoisonError::into_inner);
+pub(crate) fn find(division: Option<Division>) -> Result<Vec<Found>, Unavailable> {
+    let mut known = SETUP.lock().unwrap_or_else(PoisonError::into_inner);
     let platforms = sys::platforms().map_err(error::unavailable)?;
     if platforms.is_empty() {
         return Err(error::no_platform());
     }
-    Ok(platforms.into_iter().map(devices_of).collect())
+    Ok(platforms.into_iter().map(|platform| devices_of(platform, division, &mut known)).collect())
 }
 
 /// A driver that cannot list its devices stays in the list, without any, so that positions do not shift.
-fn devices_of(platform: PlatformId) -> Found {
-    let mut devices = platform.devices().unwrap_or_default();
-    devices.retain(|d| version(&d.text(cl::CL_DEVICE_VERSION)) >= (1, 2));
+fn devices_of(platform: PlatformId, division: Option<Division>, known: &mut Vec<Parts>) -> Found {
+    let mut whole = platform.devices().unwrap_or_default();
+    whole.retain(|d| version(&d.text(cl::CL_DEVICE_VERSION)) >= (1, 2));
     // Buffers hold bytes as the host has them, and nothing turns them round on the way.
     let little = u64::from(cfg!(target_endian = "little"));
-    devices.retain(|d| d.number(cl::CL_DEVICE_ENDIAN_LITTLE).is_none_or(|order| order == little));
-    Found { platform, devices }
+    whole.retain(|d| d.number(cl::CL_DEVICE_ENDIAN_LITTLE).is_none_or(|order| order == little));
+    let (mut devices, mut parts) = (Vec::new(), Vec::new());
+    for device in whole {
+        devices.push(device);
+        parts.push(None);
+        let of = division.map(|division| parts_of(device, division, known)).unwrap_or_default();
+        parts.extend((1..=of.len()).map(|part| Some([part, of.len()])));
+        devices.extend(of);
+    }
+    Found { platform, devices, parts }
+}
+
+/// The parts of a device. None where there would be one alone, or where the driver does not divide it like this.
+fn parts_of(whole: DeviceId, division: Division, known: &mut Vec<Parts>) -> Vec<DeviceId> {
+    if let Some(known) = known.iter().find(|known| (known.whole, known.division) == (whole, division)) {
+        return known.parts.clone();
+    }
+    let may_be_divided = size(whole, cl::CL_DEVICE_PARTITION_MAX_SUB_DEVICES) > 1;
+    let made = may_be_divided.then(|| whole.parts(division.properties()).ok()).flatten();
+    let parts = made.filter(|parts| parts.len() > 1).unwrap_or_default();
+    known.push(Parts { whole, division, parts: parts.clone() });
+    parts
 }
 
 /// The version in a text such as `OpenCL 3.0 …`. Drivers before 1.2 lack calls that we make, for which the loader would jump to a
@@ -98,7 +138,7 @@ pub(crate) fn platform_info(found: &Found) -> Platform {
 }
 
 /// A device as plain data. Devices of one context are not said to share memory, since OpenCL does not tell whether they do.
-fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
+fn device_info(device: DeviceId, name: String, key: String, memory: u32) -> DeviceInfo {
     let extensions = device.text(cl::CL_DEVICE_EXTENSIONS);
     let extensions: Vec<&str> = extensions.split_whitespace().collect();
     let aspects = aspects(device, &extensions);
@@ -106,7 +146,7 @@ fn device_info(device: DeviceId, key: String, memory: u32) -> DeviceInfo {
     let (orders, scopes) = atomics(device);
     let bytes = device.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).filter(|bytes| *bytes > 0);
     let units = size(device, cl::CL_DEVICE_MAX_COMPUTE_UNITS).max(1);
-    DeviceInfo::new(key, device.text(cl::CL_DEVICE_NAME), kind(device), MemoryIndex::Own(memory))
+    DeviceInfo::new(key, name, kind(device), MemoryIndex::Own(memory))
         .made_by(device.text(cl::CL_DEVICE_VENDOR), device.text(cl::CL_DRIVER_VERSION))
         .hardware(physical_id(device, &extensions), bytes, units)
         .aspects(aspects)

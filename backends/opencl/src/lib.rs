@@ -24,6 +24,7 @@ mod driver;
 mod enqueued;
 mod error;
 mod event;
+pub mod ext;
 mod feeding;
 mod group_size;
 mod kernel;
@@ -57,6 +58,7 @@ pub const ID: BackendId = BackendId::new("opencl");
 #[derive(Debug, Default)]
 pub struct OpenCl {
     copies: bool,
+    division: Option<ext::Division>,
 }
 
 impl OpenCl {
@@ -69,7 +71,21 @@ impl OpenCl {
     /// the host reaches, too, where their driver was seen to do so when the context was opened.
     #[must_use]
     pub fn copying(self) -> Self {
-        OpenCl { copies: true }
+        OpenCl { copies: true, ..self }
+    }
+
+    /// Lists the parts of devices that can be divided like this, too, behind the whole: processors, as a rule. Each part is a device
+    /// like any other, for queues and contexts of its own.
+    ///
+    /// ```no_run
+    /// use windlass_opencl::{OpenCl, ext::Division};
+    /// // Eight cores for what has to be quick, and eight for the rest.
+    /// let backend = OpenCl::new().divided(Division::ByUnits(8));
+    /// # let _ = backend;
+    /// ```
+    #[must_use]
+    pub fn divided(self, division: ext::Division) -> Self {
+        OpenCl { division: Some(division), ..self }
     }
 }
 
@@ -81,11 +97,11 @@ unsafe impl Backend for OpenCl {
     }
 
     async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
-        Ok(device::find()?.iter().map(device::platform_info).collect())
+        Ok(device::find(self.division)?.iter().map(device::platform_info).collect())
     }
 
     async fn open(&self, spec: ContextSpec) -> Result<Arc<dyn Context>, BackendError> {
-        let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
+        let found = device::find(self.division).map_err(|why| BackendError::Unsupported(why.to_string()))?;
         Ok(Arc::new(OpenClContext::open(&found, &spec.devices, self.copies)?))
     }
 
@@ -96,7 +112,7 @@ unsafe impl Backend for OpenCl {
         _sink: Arc<dyn ContextSink>,
     ) -> Result<Arc<dyn Context>, BackendError> {
         let native::ContextHandle(context) = native_object(object)?;
-        let found = device::find().map_err(|why| BackendError::Unsupported(why.to_string()))?;
+        let found = device::find(self.division).map_err(|why| BackendError::Unsupported(why.to_string()))?;
         Ok(Arc::new(OpenClContext::adopt(&found, context, self.copies)?))
     }
 }

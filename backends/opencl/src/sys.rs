@@ -11,9 +11,11 @@ mod shared;
 
 use std::ffi::CStr;
 
-use opencl3::device::{CL_DEVICE_TYPE_ALL, get_device_data, get_device_ids};
+use opencl3::device::{
+    CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CUSTOM, create_sub_devices, get_device_data, get_device_ids,
+};
 use opencl3::platform::platform as native_platform;
-use opencl3::types::{cl_device_id, cl_device_info, cl_int, cl_platform_id};
+use opencl3::types::{cl_device_id, cl_device_info, cl_device_partition_property, cl_int, cl_platform_id};
 
 pub(crate) use command::{Extents, Grid, Rect, WaitList};
 pub(crate) use object::{Buffer, Context, Event, Kernel, Mapped, Program, Queue};
@@ -42,11 +44,12 @@ unsafe impl Send for PlatformId {}
 // SAFETY: as above.
 unsafe impl Sync for PlatformId {}
 
-/// A root device. Never freed: retaining and releasing one does nothing.
+/// A device, or a part of one. Never freed: retaining and releasing a whole one does nothing, and of parts this process keeps a
+/// reference each for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceId(cl_device_id);
 
-// SAFETY: a root device is an address that only the driver looks behind, and its calls may come from any thread.
+// SAFETY: a device is an address that only the driver looks behind, and its calls may come from any thread.
 unsafe impl Send for DeviceId {}
 // SAFETY: as above.
 unsafe impl Sync for DeviceId {}
@@ -68,7 +71,10 @@ impl PlatformId {
     /// The driver's devices, in its order.
     pub(crate) fn devices(self) -> Result<Vec<DeviceId>> {
         let ids = named("clGetDeviceIDs", get_device_ids(self.0, CL_DEVICE_TYPE_ALL))?;
-        Ok(ids.into_iter().map(DeviceId).collect())
+        // "All" leaves out those that have no compiler for programs. A driver without any may say so by an error.
+        let custom = get_device_ids(self.0, CL_DEVICE_TYPE_CUSTOM).unwrap_or_default();
+        let custom = custom.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>();
+        Ok(ids.into_iter().chain(custom).map(DeviceId).collect())
     }
 
     /// A text about the driver; empty where it gives none.
@@ -78,6 +84,13 @@ impl PlatformId {
 }
 
 impl DeviceId {
+    /// New parts of it, as many as these properties come to, which end with a zero.
+    pub(crate) fn parts(self, properties: [cl_device_partition_property; 3]) -> Result<Vec<DeviceId>> {
+        debug_assert_eq!(properties[2], 0);
+        let ids = named("clCreateSubDevices", create_sub_devices(self.0, &properties))?;
+        Ok(ids.into_iter().map(DeviceId).collect())
+    }
+
     /// What the device says about itself, as bytes; empty where it does not know the query.
     pub(crate) fn bytes(self, what: cl_device_info) -> Vec<u8> {
         get_device_data(self.0, what).unwrap_or_default()

@@ -63,7 +63,7 @@ impl RuntimeBuilder {
     /// ```
     /// use windlass::prelude::*;
     /// # async fn f() -> windlass::Result<()> {
-    /// let runtime = Runtime::builder().only_given_backends().backend(windlass_host::Host::new()).build();
+    /// let runtime = Runtime::builder().only_given_backends().backend(windlass::host::Host::new()).build();
     /// assert_eq!(runtime.devices().await?, [runtime.host()?]);
     /// # Ok(()) }
     /// # futures::executor::block_on(f()).unwrap();

@@ -15,6 +15,7 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     (&[12], "d32_what_is_awaited_blocks_another_thread", "runtime/tests/life.rs"),
     (&[14], "the_example_conforms", "verify/conformance/tests/example_backend.rs"),
     (&[15, 30], "rows_15_30_devices_say_which_hardware_and_extensions_they_are", CHOICE),
+    (&[16], "row_16_a_device_of_built_in_kernels_alone_refuses_others", REFUSALS),
     (&[18], "row_18_device_variable", "runtime/src/device/filter.rs"),
     (&[18], "the_variable_loads_no_other_driver", CHOICE),
     (&[18], "the_tour_on_a_device_that_is_not_there", "examples/tests/run.rs"),
@@ -116,6 +117,7 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
         "commands_of_the_programs_own_have_their_place",
         "verify/conformance/tests/interop_wgpu.rs",
     ),
+    (&[178], "parts_of_a_device_are_devices", "verify/conformance/tests/parts.rs"),
     (&[175], "host_conforms", "verify/conformance/tests/host.rs"),
     (&[175], "opencl_conforms", "verify/conformance/tests/opencl.rs"),
     (&[175], "wgpu_conforms", "verify/conformance/tests/wgpu.rs"),
@@ -136,11 +138,12 @@ const MEMORY: &str = "verify/conformance/tests/language/memory.rs";
 const MIXED: &str = "verify/conformance/tests/mixed.rs";
 const ORDERS: &str = "verify/conformance/tests/language/orders.rs";
 const REDUCE: &str = "verify/conformance/tests/language/reduce.rs";
+const REFUSALS: &str = "verify/faulty/tests/scenarios/refusals.rs";
 
 /// Rows that `docs/deviations.md` has a line about.
 pub(crate) const DEVIATING: &[u8] = &[
-    1, 9, 10, 16, 24, 28, 42, 55, 56, 59, 61, 63, 72, 73, 76, 78, 103, 104, 105, 106, 115, 117, 118, 134,
-    135, 139, 142, 143, 144, 145, 146, 147, 148, 150, 151, 152, 154, 159, 162, 167, 168, 169, 170, 173, 174,
+    1, 9, 10, 24, 28, 42, 55, 56, 59, 61, 63, 72, 73, 76, 78, 103, 104, 105, 106, 115, 117, 118, 134,
+    135, 139, 142, 143, 144, 145, 146, 147, 150, 151, 152, 154, 159, 162, 167, 168, 169, 170, 173, 174,
     176, 178, 179,
 ];
 

@@ -302,6 +302,14 @@ impl Config {
         format!("faulty-{at}")
     }
 
+    /// What kernels its devices take.
+    fn format(&self) -> ImageFormat {
+        match self.aspects.contains(&Aspect::BuiltinOnly) {
+            true => ImageFormat::Builtin,
+            false => ImageFormat::Host,
+        }
+    }
+
     /// What a device says of itself; `own` is its memory, where that is not the heap.
     fn device(&self, at: usize, own: MemoryIndex) -> DeviceInfo {
         let on_host = matches!(self.devices[at], Memory::Heap | Memory::Visible);
@@ -313,7 +321,7 @@ impl Config {
             .aspects(self.aspects.iter().copied().chain(host_bodies))
             .atomics(AtomicOrders::SequentiallyConsistent, AtomicScopes::System)
             .limits(self.limits)
-            .formats([ImageFormat::Host])
+            .formats([self.format()])
             .lanes(self.lanes, self.depth)
             .copy_lanes(self.copy_lanes)
     }

@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use windlass::prelude::*;
 use windlass::{Error, KernelCall, Result};
+use windlass_faulty::Faulty;
 
 use crate::rig::{Rig, STEP, call, poll, single, step};
 
@@ -182,5 +183,21 @@ fn a_refused_group_repays_its_own_debt_and_no_more() {
     assert!(poll(waiter.as_mut()).is_ready());
     drop(waiter);
     drop(queue);
+    rig.end();
+}
+
+/// Such a device still moves and fills data, and a second queue may take what it does not.
+#[test]
+fn row_16_a_device_of_built_in_kernels_alone_refuses_others() {
+    let rig = Rig::new(Faulty::builder().aspect(Aspect::BuiltinOnly));
+    let (queue, v) = (queue_of_one(&rig), Buffer::from(vec![1_u32; 8]));
+    assert!(queue.device().has(Aspect::BuiltinOnly));
+    let refused = queue.submit(|cg| call(cg, &STEP, &v, 1)).unwrap_err();
+    assert!(refused.is_unsupported(), "{refused}");
+    let filled = queue.submit(|cg| cg.fill(&cg.write(&v.range(4..)), 7)).unwrap();
+    rig.settle();
+    assert_eq!(filled.status(), Status::Done);
+    assert_eq!(rig.values(&v), [1, 1, 1, 1, 7, 7, 7, 7]);
+    drop((queue, v, filled));
     rig.end();
 }
