@@ -2,8 +2,10 @@
 //! batches, one by one, and as one would write it without Windlass.
 //!
 //! `--load` prints a line for each way and load, with commas; `--draw FILE` makes a picture of such lines, `FILE` with `.svg` behind
-//! it. With `--heavy` a request is work enough to keep the host's processors busy. Requests come whether or not others have been answered, and an answer's time is counted from when its request should have come.
+//! it. With `--heavy` a request is work enough to keep the host's processors busy, and with `--http` there is a server between those who
+//! ask and those who answer. Requests come whether or not others have been answered, and an answer's time is counted from when its request should have come.
 
+mod http;
 #[cfg(feature = "opencl")]
 mod opencl;
 mod picture;
@@ -29,13 +31,14 @@ const LOADS: [f64; 11] = [0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 3.
 const COLUMNS: &str =
     "way,requests a second,answered in 20 ms a second,p50 us,p99 us,let in,in time,requests";
 
-pub(crate) fn print(scale: usize, is_heavy: bool) {
+pub(crate) fn print(scale: usize, is_heavy: bool, is_http: bool) {
     let work = if is_heavy { Work::Stepped } else { Work::Tripled };
     runtime().block_on(async {
         let queue = Queue::builder().max_in_flight(256).build().await.expect("there is a device");
         eprintln!("{}", queue.device());
         println!("{COLUMNS}");
         for (name, service) in ways(&queue, work) {
+            let service = if is_http { http::through(service) } else { service };
             curve(name, &service, scale).await;
         }
     });

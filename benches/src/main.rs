@@ -60,7 +60,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if std::env::args().any(|a| a == "--load") {
-        load::print(scale, std::env::args().any(|a| a == "--heavy"));
+        let has = |flag: &str| std::env::args().any(|a| a == flag);
+        load::print(scale, has("--heavy"), has("--http"));
         return ExitCode::SUCCESS;
     }
     if let Some(lines) = std::env::args().skip_while(|a| a != "--draw").nth(1) {

@@ -20,7 +20,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
-        .enable_time()
+        .enable_all()
         .build()
         .expect("threads can be started")
 }

@@ -1,5 +1,6 @@
 //! Host accessors: data on loan to the program, as guards.
 
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -389,18 +390,22 @@ impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
 
     /// Takes the buffer's memory itself as a vector; for the last handle of a buffer, used as a whole.
     pub(crate) fn take_vec(self) -> Vec<T> {
+        let len = self.len();
         match self.take_memory() {
-            Ok((memory, _)) => unwrap_memory(memory),
+            Ok((memory, inner)) => unwrap_memory(memory, len, &inner),
             Err(elements) => elements,
         }
     }
 
     /// The same for who only reads what is there: no copy is made of memory that no vector has.
     pub(crate) fn take_elements(self) -> Elements<T> {
-        let memory = self.take_memory().map(|(memory, inner)| OwnMemory::new(memory, inner));
+        let len = self.len();
+        let memory = self.take_memory().map(|(memory, inner)| {
+            OwnMemory::new(memory, len, inner.clone()).map_err(|memory| (memory, inner))
+        });
         match memory {
             Ok(Ok(own)) => Elements::Own(own),
-            Ok(Err(memory)) => Elements::Copied(unwrap_memory(memory)),
+            Ok(Err((memory, inner))) => Elements::Copied(unwrap_memory(memory, len, &inner)),
             Err(elements) => Elements::Copied(elements),
         }
     }
@@ -424,15 +429,25 @@ impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
     }
 }
 
-/// The vector inside an allocation that came from one, or a copy of what is in it: others may keep it, a recorded sequence for
-/// one, though nobody uses it any more.
-fn unwrap_memory<T: DeviceCopy>(memory: Arc<dyn Allocation>) -> Vec<T> {
-    let any: Arc<dyn std::any::Any + Send + Sync> = memory.clone();
-    let host = any.downcast::<HostMemory>().unwrap_or_else(|_| unreachable!("it has been looked at"));
-    drop(memory);
-    match Arc::try_unwrap(host).map(HostMemory::try_into_vec::<T>) {
-        Ok(Ok(vec)) => vec,
-        Ok(Err(memory)) => crate::host_view::copy_out(&memory),
-        Err(shared) => crate::host_view::copy_out(&shared),
+/// The vector of so many elements inside an allocation that came from one, or a copy of what is in it: others may keep it, a recorded
+/// sequence for one, though nobody uses it any more. What was copied goes back to whose it was, for the next buffer.
+fn unwrap_memory<T: DeviceCopy>(memory: Arc<dyn Allocation>, len: usize, inner: &Weak<Inner>) -> Vec<T> {
+    let host = (&*memory as &dyn Any).downcast_ref::<HostMemory>();
+    let host = host.unwrap_or_else(|| unreachable!("the engine gives up host memory alone"));
+    if !host.is_vec_of::<T>() || Arc::strong_count(&memory) > 1 {
+        let elements = crate::host_view::copy_out(host, len);
+        if let Some(inner) = inner.upgrade() {
+            inner.free_all([memory]);
+        }
+        return elements;
     }
+    let any: Arc<dyn Any + Send + Sync> = memory;
+    let host = any.downcast::<HostMemory>().unwrap_or_else(|_| unreachable!("it has just been looked at"));
+    let mut elements = match Arc::try_unwrap(host).map(HostMemory::try_into_vec::<T>) {
+        Ok(Ok(vec)) => vec,
+        Ok(Err(memory)) => crate::host_view::copy_out(&memory, len),
+        Err(shared) => crate::host_view::copy_out(&shared, len),
+    };
+    elements.truncate(len);
+    elements
 }

@@ -228,13 +228,18 @@ unsafe impl<T: DeviceCopy> Send for OwnMemory<T> {}
 unsafe impl<T: DeviceCopy> Sync for OwnMemory<T> {}
 
 impl<T: DeviceCopy> OwnMemory<T> {
-    /// All of it as elements. Gives back what others keep as well, what is not the heap's, and what does not begin where an element may.
-    pub(crate) fn new(memory: Arc<dyn Allocation>, inner: Weak<Inner>) -> Result<Self, Arc<dyn Allocation>> {
+    /// So many elements from its start on. Gives back what others keep as well, what is not the heap's, and what does not begin where an element may.
+    pub(crate) fn new(
+        memory: Arc<dyn Allocation>,
+        len: usize,
+        inner: Weak<Inner>,
+    ) -> Result<Self, Arc<dyn Allocation>> {
         let is_heap = (&*memory as &dyn Any).is::<HostMemory>();
         let first = memory.host_ptr().map(NonNull::cast::<T>).filter(|first| first.is_aligned());
         match first {
-            Some(first) if is_heap && Arc::strong_count(&memory) == 1 => {
-                let len = memory.bytes() / size_of::<T>();
+            Some(first)
+                if is_heap && len <= memory.bytes() / size_of::<T>() && Arc::strong_count(&memory) == 1 =>
+            {
                 Ok(OwnMemory { memory: Some(memory), first, len, inner })
             }
             _ => Err(memory),
@@ -262,12 +267,12 @@ impl<T: DeviceCopy> Drop for OwnMemory<T> {
     }
 }
 
-/// Copies host memory that nobody uses any more into a vector.
-pub(crate) fn copy_out<T: DeviceCopy>(memory: &HostMemory) -> Vec<T> {
-    let len = memory.bytes() / size_of::<T>();
+/// Copies the first elements of host memory that nobody uses any more into a vector, which there are at least so many of.
+pub(crate) fn copy_out<T: DeviceCopy>(memory: &HostMemory, len: usize) -> Vec<T> {
+    assert!(len <= memory.bytes() / size_of::<T>());
     let mut out = vec![T::zero(); len];
     if let Some(from) = memory.host_ptr() {
-        // SAFETY: the caller borrows the memory, which holds at least `len` elements' bytes, all initialised, and which nobody
+        // SAFETY: the caller borrows the memory, which holds at least `len` elements' bytes, as was just looked at, all initialised, and which nobody
         // writes: its buffer is gone, and whoever still keeps it does nothing with it. `out` is fresh memory of that size, and bytes have no alignment.
         unsafe {
             std::ptr::copy_nonoverlapping(from.as_ptr(), out.as_mut_ptr().cast::<u8>(), len * size_of::<T>())

@@ -125,3 +125,19 @@ fn a_vector_that_is_taken_is_the_programs() {
     queue.submit(|cg| cg.fill(&cg.overwrite(&z), 6)).unwrap().blocking_wait().unwrap();
     assert!(taken.iter().all(|v| *v == 5));
 }
+
+/// As batches have them, whose sizes differ by a few items. Seen to fail where memory of one size alone served the next buffer, and where
+/// what is taken out of a buffer was as long as its memory.
+#[test]
+fn memory_of_nearly_the_same_size_serves_and_shows_what_its_buffer_has() {
+    let queue = host();
+    for k in 0..60_u32 {
+        let len = 40_000 + 37 * (k as usize % 11);
+        let x = Buffer::from((0..len as u32).collect::<Vec<u32>>());
+        let y = Buffer::<u32>::new(len);
+        queue.submit(|cg| cg.parallel_for(len, kernels::plus(cg.read(&x), k, cg.overwrite(&y)))).unwrap();
+        let y = futures::executor::block_on(y.into_vec()).unwrap();
+        assert!(y.iter().copied().eq(k..len as u32 + k), "round {k}");
+    }
+    assert!(reused(&queue) > 20, "{:?}", queue.runtime().stats());
+}

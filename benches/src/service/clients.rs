@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::ways::{LEN, Service, request};
+use super::ways::{LEN, Service, Unanswered, request};
 use crate::busy::cpu_time;
 use crate::table::median;
 
@@ -100,7 +100,7 @@ pub(crate) async fn open(
                     let (service, send) = (service.clone(), send.clone());
                     handle.spawn(async move {
                         let answer = service(request(number), within.map(|within| due + within)).await;
-                        let _ = send.send((due.elapsed(), answer.map_err(|error| error.is_overloaded())));
+                        let _ = send.send((due.elapsed(), answer));
                     });
                 }
             })
@@ -115,7 +115,7 @@ pub(crate) async fn open(
                 came.admitted += 1;
                 came.in_time += usize::from(within.is_none_or(|within| took <= within));
             }
-            Err(refused) => came.admitted += usize::from(!refused),
+            Err(why) => came.admitted += usize::from(matches!(why, Unanswered::Late)),
         }
     }
     came.length = begin.elapsed();

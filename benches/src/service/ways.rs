@@ -57,8 +57,29 @@ impl Work {
 /// Elements of a request: 1 KiB.
 pub(crate) const LEN: usize = 256;
 
+/// Why a request has no answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unanswered {
+    /// It was refused, since it could not have been in time.
+    NotLetIn,
+    /// Its time was over.
+    Late,
+}
+
+impl From<windlass::Error> for Unanswered {
+    fn from(error: windlass::Error) -> Self {
+        if error.is_overloaded() { Unanswered::NotLetIn } else { Unanswered::Late }
+    }
+}
+
+impl From<tokio::time::error::Elapsed> for Unanswered {
+    fn from(_: tokio::time::error::Elapsed) -> Self {
+        Unanswered::Late
+    }
+}
+
 /// What became of a request.
-pub(crate) type Answered = Result<Vec<f32>, windlass::Error>;
+pub(crate) type Answered = Result<Vec<f32>, Unanswered>;
 
 /// One way to answer a request: its data, and until when the answer is of use.
 pub(crate) type Service =
@@ -97,7 +118,7 @@ pub(crate) fn unbatched(queue: &Queue, work: Work) -> Service {
         let answer = async move {
             let (x, y) = (Buffer::from(x), Buffer::<f32>::new(LEN));
             queue.ready().await.submit(|cg| work.launch(cg, &x, &y))?;
-            y.into_vec().await
+            Ok(y.into_vec().await?)
         };
         in_time(until, answer).boxed()
     })
@@ -156,6 +177,6 @@ pub(super) fn fixed(queue: &Queue, size: usize) -> Service {
     Arc::new(move |x, _| {
         let (answer, answered) = oneshot::channel();
         let _ = send.send((x, answer));
-        async move { answered.await.map_err(windlass::Error::other) }.boxed()
+        async move { answered.await.map_err(|_| Unanswered::Late) }.boxed()
     })
 }

@@ -11,7 +11,7 @@ use super::boxes::Box3;
 use super::ids::MemoryId;
 use super::segments::{Content, Replica, Segment};
 use super::stall::Waits;
-use super::{Engine, HEAP, Node, NodeId, Root, RootId, Shell, Slot, State, Turn, Use};
+use super::{Engine, HEAP, Node, NodeId, Root, RootId, Shell, Slot, State, Turn, Use, links};
 
 /// A root that has memory somewhere which nobody uses now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +135,16 @@ impl<S: Shell> Engine<S> {
         let inside = entry.segments.carve(bounds, read_sets);
         for &at in &inside {
             let segment = entry.segments.get_mut(at);
-            if segment.content.poison().is_none() {
+            // Its author may be certain to fail without having settled yet. It keeps its place in the order, and may still be running; but
+            // when it settles it finds the data its own no more, and who reads it from now on does not fail with it.
+            let fails =
+                |id: &NodeId| nodes.get(*id).is_some_and(|node| node.takes_down(links::DATA).is_some());
+            let doomed = segment.author.filter(fails);
+            if segment.content.poison().is_none() && doomed.is_none() {
                 continue;
+            }
+            for copy in segment.replicas.iter_mut().filter(|copy| copy.fails_with == doomed) {
+                copy.fails_with = None;
             }
             segment.author = None;
             segment.guards.clear();

@@ -25,8 +25,8 @@ use windlass_engine::{Allocate, MemoryId, Pinning, RootId};
 /// operating system.
 const FREED_AT_ONCE: usize = 128 << 10;
 
-/// From this size on host memory is kept for the next buffers.
-const KEPT_FROM: usize = 256 << 10;
+/// From this size on host memory is kept for the next buffers: to clear so much takes longer than to keep books of it.
+const KEPT_FROM: usize = 64 << 10;
 
 pub(crate) type Made = Result<Arc<dyn Allocation>, BackendError>;
 
@@ -160,6 +160,8 @@ impl Wanted {
     fn make_heap(&self, inner: &Arc<Inner>) -> Made {
         let bytes = self.object.bytes();
         let Some(kept) = inner.heap_kept.as_ref().filter(|_| bytes >= KEPT_FROM) else { return heap(bytes) };
+        // What is nearly as large is the same, so that it serves batches, whose sizes differ a little. Nobody sees what is beyond the buffer.
+        let bytes = rounded(bytes);
         let class = Class { index: MemoryIndex::Heap, bytes };
         if let Some(memory) = self.may_hold_others().then(|| kept.take(class)).flatten() {
             inner.loans.count_reused();

@@ -123,15 +123,19 @@ impl HostMemory {
         self.owner.is_some()
     }
 
-    /// Gives the memory back as a vector without a copy, where it was one of the same layout; else returns itself.
-    pub fn try_into_vec<T: DeviceCopy>(self) -> Result<Vec<T>, Self> {
-        let fits = self.owner.is_none()
+    /// Whether it is [as a vector's](HostMemory::try_into_vec) of such elements.
+    pub fn is_vec_of<T: DeviceCopy>(&self) -> bool {
+        self.owner.is_none()
             && self.layout.align() == align_of::<T>()
             && self.start == self.base
             && size_of::<T>() != 0
             && self.layout.size().is_multiple_of(size_of::<T>())
-            && self.bytes.is_multiple_of(size_of::<T>());
-        if !fits {
+            && self.bytes.is_multiple_of(size_of::<T>())
+    }
+
+    /// Gives the memory back as a vector without a copy, where it was one of the same layout; else returns itself.
+    pub fn try_into_vec<T: DeviceCopy>(self) -> Result<Vec<T>, Self> {
+        if !self.is_vec_of::<T>() {
             return Err(self);
         }
         let this = std::mem::ManuallyDrop::new(self);

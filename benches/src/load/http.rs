@@ -1,0 +1,101 @@
+//! A way to answer requests, put behind HTTP: a server with a route, and clients with connections that stay open, on this machine.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use futures::future::FutureExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::service::runtime;
+use crate::service::ways::{LEN, Service, Unanswered, in_time};
+
+/// Connections at most: who finds none free waits, and its time runs.
+const CONNECTIONS: usize = 2_000;
+
+/// For how many microseconds an answer is of use.
+const WITHIN: &str = "within-us";
+
+async fn answer(
+    State(service): State<Service>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Vec<u8>, StatusCode> {
+    let within = headers.get(WITHIN).and_then(|text| text.to_str().ok()?.parse().ok());
+    let until = within.map(|micros| Instant::now() + Duration::from_micros(micros));
+    let request = body.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
+    match service(request, until).await {
+        Ok(answer) => Ok(answer.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        Err(Unanswered::NotLetIn) => Err(StatusCode::SERVICE_UNAVAILABLE),
+        Err(Unanswered::Late) => Err(StatusCode::GATEWAY_TIMEOUT),
+    }
+}
+
+/// Clients of a server that answers in this way.
+pub(super) fn through(service: Service) -> Service {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let address = listener.local_addr().expect("it has an address");
+    std::thread::spawn(move || {
+        runtime().block_on(async {
+            listener.set_nonblocking(true).expect("it is a socket");
+            let listener = TcpListener::from_std(listener).expect("it listens");
+            axum::serve(listener, Router::new().route("/", post(answer)).with_state(service)).await
+        })
+    });
+    let (free, places) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(CONNECTIONS)));
+    Arc::new(move |request, until| {
+        let (free, places) = (free.clone(), places.clone());
+        let asked = async move {
+            let _place = places.acquire().await.expect("nobody closes it");
+            let known = free.lock().expect("nobody panics with it").pop();
+            let mut connection = match known {
+                Some(connection) => connection,
+                None => TcpStream::connect(address).await.expect("the server listens"),
+            };
+            let answer = ask(&mut connection, &request, until).await;
+            // One whose request is given up before is closed.
+            free.lock().expect("nobody panics with it").push(connection);
+            answer
+        };
+        in_time(until, asked).boxed()
+    })
+}
+
+async fn ask(
+    connection: &mut TcpStream,
+    request: &[f32],
+    until: Option<Instant>,
+) -> Result<Vec<f32>, Unanswered> {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()).as_micros());
+    let within = left.map(|micros| format!("{WITHIN}: {micros}\r\n")).unwrap_or_default();
+    let mut text =
+        format!("POST / HTTP/1.1\r\nhost: here\r\n{within}content-length: {}\r\n\r\n", 4 * LEN).into_bytes();
+    text.extend(request.iter().flat_map(|x| x.to_le_bytes()));
+    connection.write_all(&text).await.expect("the server is there");
+    let mut read = Vec::with_capacity(2 * 4 * LEN);
+    let head = loop {
+        if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        assert!(connection.read_buf(&mut read).await.expect("the server is there") > 0, "it has closed");
+    };
+    let head_text = String::from_utf8_lossy(&read[..head]).to_ascii_lowercase();
+    let length = head_text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let end = head + length.unwrap_or(0);
+    while read.len() < end {
+        assert!(connection.read_buf(&mut read).await.expect("the server is there") > 0, "it has closed");
+    }
+    match head_text.split(' ').nth(1) {
+        Some("200") => {
+            Ok(read[head..].chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
+        }
+        Some("503") => Err(Unanswered::NotLetIn),
+        _ => Err(Unanswered::Late),
+    }
+}
