@@ -6,9 +6,10 @@
 use crate::Result;
 use crate::process::Process;
 
-/// The crates with unsafe code that need no driver, and the runtime, which has the host backend alone by default.
+/// The crates with unsafe code that need no driver, and the runtime, which has the host backend alone by default; with it the bytes that
+/// streams and servers hand on.
 const CRATES: &str = "-p windlass-sync -p windlass-kernel -p windlass-backend -p windlass-host";
-const RUNTIME: &str = "-p windlass";
+const RUNTIME: &str = "-p windlass --features windlass/bytes";
 
 /// The crates' own test programs.
 const TESTS: &[&str] = &["cell", "combining", "credits", "drain", "executor", "lane"];
@@ -17,6 +18,7 @@ const TESTS: &[&str] = &["cell", "combining", "credits", "drain", "executor", "l
 /// refused, said or scheduled.
 const PROGRAMS: &[&str] = &[
     "async_runtimes",
+    "attacks",
     "cancel",
     "certain_ends",
     "endings",
