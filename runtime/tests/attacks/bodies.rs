@@ -211,7 +211,7 @@ fn local_memory_and_groups_of_wild_sizes_are_refused_or_empty() {
             (|call| call.local::<u64>(usize::MAX)) as fn(KernelCall<'_>) -> KernelCall<'_>,
             |call| call.local::<u64>(usize::MAX / 8 + 1),
             |call| call.local::<u8>(1 << 40),
-            |call| call.local::<[u64; 1 << 20]>(1 << 31),
+            |call| call.local::<[u64; 4096]>(u32::MAX as usize),
         ] {
             assert!(of(wild, range).and_then(wait).is_err());
         }

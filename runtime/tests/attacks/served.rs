@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::executor::block_on;
 use futures::future::join_all;
-use windlass::batch::Batch;
+use windlass::batch::{Answer, Batch};
 use windlass::prelude::*;
 
 use crate::rig::{Rig, poll_once, put, until, wait};
@@ -156,24 +157,20 @@ fn members_that_go_at_any_moment_are_answered_or_gone_once() {
         })
     });
     for round in 0..30_u32 {
-        let mut calls: Vec<_> = (0..40).map(|i| batch.call([i, i])).collect();
-        for (i, call) in calls.iter_mut().enumerate() {
-            if (i as u32 + round).is_multiple_of(3) {
-                let _ = poll_once(call);
+        let mut calls: Vec<_> = (0..40).map(|i| (i, batch.call([i, i]))).collect();
+        let check = |i: u32, answer: windlass::Result<Answer<u32>>| match answer {
+            Ok(answer) => assert_eq!(answer[..], [i + 1; 2]),
+            Err(error) => assert!(i == 13 || error.is_cancelled(), "{i}: {error}"),
+        };
+        // Some are asked for now, some go at once, and the others are waited for.
+        calls.retain_mut(|(i, call)| match poll_once(call) {
+            Poll::Ready(answer) => {
+                check(*i, answer);
+                false
             }
-        }
-        let mut left = Vec::new();
-        for (call, i) in calls.into_iter().zip(0..) {
-            if (i + round) % 4 != 1 {
-                left.push((i, call));
-            }
-        }
-        for (i, call) in left {
-            match wait(call) {
-                Ok(answer) => assert_eq!(answer[..], [i + 1; 2]),
-                Err(error) => assert!(i == 13 || error.is_cancelled(), "{i}: {error}"),
-            }
-        }
+            Poll::Pending => (*i + round) % 4 != 1,
+        });
+        calls.into_iter().for_each(|(i, call)| check(i, wait(call)));
     }
     drop(batch);
     until("the closure is dropped, once", || DROPS.load(Ordering::SeqCst) == 1);
