@@ -55,6 +55,7 @@ fn one_buffer_as_every_argument_is_shared_and_not_sliced() {
 }
 
 /// Items' own elements: a launch of more items, of more dimensions, or over several windows than there are elements.
+/// Seen to fail where a block's own elements were not cut to the window.
 #[test]
 fn items_that_outnumber_their_elements_share_them() {
     everywhere(|_, queue| {

@@ -41,6 +41,7 @@ mod taken {
 }
 
 /// A write to memory that others read as plain slices at that time: it was declared to be read.
+/// Seen to fail where a view to write did not ask whether the memory is only read.
 #[test]
 fn a_body_that_writes_what_it_declared_to_read_is_stopped() {
     everywhere(|_, queue| {
@@ -61,6 +62,7 @@ fn a_body_that_writes_what_it_declared_to_read_is_stopped() {
 }
 
 /// Elements of another size: the first would be read beyond its end, and the last beyond the memory's.
+/// Seen to fail, with an access outside of the memory, where sizes of elements were not compared.
 #[test]
 fn a_body_that_takes_elements_for_larger_ones_is_stopped() {
     everywhere(|_, queue| {
@@ -84,6 +86,7 @@ fn a_body_that_takes_elements_for_larger_ones_is_stopped() {
 }
 
 /// Spans that a launch does not have, and items beyond it.
+/// Seen to fail, with an access outside of the memory, where positions were not compared.
 #[test]
 fn a_body_that_asks_for_what_its_launch_has_not_finds_nothing() {
     let rig = Rig::new();
@@ -115,6 +118,7 @@ fn a_body_that_asks_for_what_its_launch_has_not_finds_nothing() {
 }
 
 /// The attribute's code, which takes slices where its own declarations allow it, in a kernel with other declarations.
+/// Seen to fail where nobody asked whether the slots that the code writes are declared so.
 #[test]
 fn the_attributes_code_in_a_kernel_of_other_slots_is_stopped() {
     everywhere(|rig, queue| {
@@ -257,6 +261,7 @@ fn a_call_does_not_become_one_of_another_kernel() {
 }
 
 /// A body that is the same for several launches at once, and counts on its values being its own: they live as long as it runs.
+/// Seen to fail, with an access after the free, where values were freed when their launch had been made.
 #[test]
 fn values_of_a_launch_live_until_its_last_block_has_run() {
     static RAN: AtomicUsize = AtomicUsize::new(0);

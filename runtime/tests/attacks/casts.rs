@@ -53,6 +53,7 @@ fn widely_aligned_elements_are_aligned_wherever_they_are_shown() {
 }
 
 /// Memory of a type that is less aligned, seen as one that is more: refused, or aligned.
+/// Seen to fail where a part's start was not compared with the new elements' size.
 #[test]
 fn memory_is_seen_as_wider_elements_only_where_it_is_aligned_for_them() {
     let rig = Rig::new();
@@ -110,6 +111,7 @@ fn a_vector_of_another_type_than_the_memorys_is_sound_to_grow_and_free() {
 }
 
 /// An alias: chunks of one type and chunks of another are plain slices of the same bytes.
+/// Seen to fail where only windows of one size of elements were compared.
 #[test]
 fn slices_of_other_types_over_the_same_bytes_are_refused() {
     let rig = Rig::new();
@@ -142,6 +144,7 @@ fn slices_of_other_types_over_the_same_bytes_are_refused() {
 }
 
 /// The same in a host task, where views are lent one by one, in whatever order they go back.
+/// Seen to fail where only two views to write excluded each other.
 #[test]
 fn views_of_other_types_over_the_same_bytes_are_lent_one_at_a_time() {
     let rig = Rig::new();
@@ -177,6 +180,7 @@ fn words_of(rig: &Rig, len: usize) -> Buffer<u64> {
 }
 
 /// Guards over the same bytes as other elements exclude each other, bound or not.
+/// Seen to fail where, without a runtime, only guards of the same part waited for each other.
 #[test]
 fn guards_of_other_types_over_the_same_bytes_wait_for_each_other() {
     let rig = Rig::new();
@@ -198,6 +202,7 @@ fn guards_of_other_types_over_the_same_bytes_wait_for_each_other() {
 }
 
 /// A kernel's plain slices must not be of bytes that another argument writes as another type.
+/// Seen to fail where a launch's casts were not looked at.
 #[test]
 fn a_kernel_does_not_get_two_types_of_the_same_bytes() {
     #[windlass::kernel]

@@ -25,6 +25,7 @@ fn slow_write(queue: &Queue, x: &Buffer<u32>, hold: &Hold, wrote: &Arc<AtomicUsi
 }
 
 /// Use after free: everything that the program has goes while a kernel is about to write the buffer.
+/// Seen to fail, with an access after the free, where a dropped buffer's memory was freed at once.
 #[test]
 fn a_kernel_writes_its_buffer_when_every_handle_is_gone() {
     for len in [1000, 1 << 19] {
@@ -40,6 +41,7 @@ fn a_kernel_writes_its_buffer_when_every_handle_is_gone() {
 }
 
 /// The same for a group that has not started, behind one that has, of a vector's memory.
+/// Seen to fail, with an access after the free, where a dropped buffer's memory was freed at once.
 #[test]
 fn a_chain_of_groups_works_on_when_every_handle_is_gone() {
     let (hold, sum) = (Hold::new(), Arc::new(AtomicUsize::new(0)));
@@ -65,6 +67,7 @@ fn a_chain_of_groups_works_on_when_every_handle_is_gone() {
 }
 
 /// A race: the runtime is given up while a kernel is in the memory, and the program asks for the data.
+/// Seen to fail where accessors were let in after the end.
 #[test]
 fn an_aborted_runtime_shows_nobody_what_a_kernel_still_writes() {
     let (hold, wrote) = (Hold::new(), Arc::new(AtomicUsize::new(0)));
@@ -126,6 +129,7 @@ fn a_kernel_that_owns_its_runtime_ends_it() {
 }
 
 /// After the end: every entry is an error, and none of them reaches memory.
+/// Seen to fail where accessors were let in after the end.
 #[test]
 fn a_buffer_of_a_runtime_that_has_ended_is_refused_by_every_entry() {
     for aborted in [false, true] {
@@ -224,6 +228,7 @@ fn what_a_cancelled_group_owns_is_dropped_once_at_whatever_moment() {
 
 /// A race: a host task is cancelled while it has a view out, and still writes through it when it is dropped. Who comes next must not
 /// start before that is over.
+/// Seen to fail where a stopped task's node ended before its future was dropped.
 #[test]
 fn a_cancelled_task_that_writes_while_it_is_dropped_is_ahead_of_all_others() {
     struct LastWords<'a>(windlass::HostViewMut<'a, u32>);

@@ -101,6 +101,7 @@ fn texels_outside_of_an_image_are_none_to_load() {
 }
 
 /// A part of an image, whose rows lie apart: texels of one byte, so that a word has its neighbours.
+/// Seen to fail where a coordinate might be as large as its extent.
 #[test]
 fn texels_outside_of_a_part_of_an_image_are_not_stored() {
     everywhere(|_, queue| {

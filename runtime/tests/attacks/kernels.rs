@@ -173,6 +173,7 @@ fn indices_out_of_data_gather_nothing_from_outside() {
     });
 }
 
+/// Seen to fail, with an access outside of the memory, where indices in one dimension were not compared.
 #[test]
 fn indices_out_of_data_scatter_nothing_to_outside() {
     everywhere(|_, queue| {
@@ -219,6 +220,7 @@ fn indices_into_structs_and_private_arrays_stay_inside_of_them() {
 }
 
 /// A part is a slice on the host: from behind its end, from beyond the whole, to before its start.
+/// Seen to fail, with an access outside of the memory, where indices in one dimension were not compared.
 #[test]
 fn parts_of_memory_with_wild_ends_reach_nothing_beside_the_whole() {
     everywhere(|_, queue| {
@@ -256,6 +258,7 @@ fn coordinates_that_wrap_reach_nothing_beside_a_view() {
     });
 }
 
+/// Seen to fail, with an access outside of the memory, where indices in one dimension were not compared.
 #[test]
 fn atomic_operations_outside_of_their_memory_do_nothing() {
     everywhere(|_, queue| {
@@ -274,6 +277,7 @@ fn atomic_operations_outside_of_their_memory_do_nothing() {
 }
 
 /// Sums that the compiler takes for lines of memory: the numbers are the launch's, and make them wrap, meet and leave.
+/// Seen to fail, with an access outside of the memory, where indices in one dimension were not compared.
 #[test]
 fn rows_whose_sums_wrap_or_meet_stay_inside() {
     let numbers = [0, 1, 3, 4, 5, 63, 64, 0x1000_0001, 0x4000_0000, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
@@ -303,6 +307,7 @@ fn rows_whose_sums_wrap_or_meet_stay_inside() {
     });
 }
 
+/// Seen to fail, with an access outside of the memory, where indices in one dimension were not compared.
 #[test]
 fn loops_that_go_backwards_past_the_start_stay_inside() {
     everywhere(|_, queue| {

@@ -49,6 +49,7 @@ fn a_scope_that_panics_leaves_its_groups_nothing_of_the_stack() {
 }
 
 /// The same by an early return, and by handles that are forgotten: a scope waits for its groups, and not for its handles.
+/// Seen to fail where a scope that fails did not wait.
 #[test]
 fn a_scope_whose_handles_are_forgotten_waits_for_its_groups() {
     let rig = Rig::new();
@@ -157,6 +158,7 @@ fn a_buffer_that_a_thread_carries_out_of_its_scope_has_its_own_memory() {
 }
 
 /// A recording names buffers that have gone, in a context with memory of its own, too.
+/// Seen to fail where a recording did not keep its buffers.
 #[test]
 fn a_recording_outlives_the_handles_of_its_buffers() {
     everywhere(|rig, queue| {
@@ -243,6 +245,7 @@ fn a_recording_whose_memory_was_evicted_finds_its_data_again() {
 }
 
 /// A view that is forgotten inside of a task which then ends: nobody has it any more, and the data goes on.
+/// Seen to fail where only two views to write excluded each other.
 #[test]
 fn views_that_are_forgotten_end_with_their_task() {
     let rig = Rig::new();

@@ -18,22 +18,29 @@ const LEN: usize = 1 << 18;
 
 /// Use after free: one thread of a launch panics while another one is inside. The group, and with it its memory, is in use until
 /// the last has left.
+/// Seen to fail where a launch that has panicked did not wait for its helpers.
 #[test]
 fn a_launch_one_block_of_which_panics_is_not_over_before_the_others() {
+    if std::thread::available_parallelism().map_or(1, usize::from) == 1 {
+        // There is one block then.
+        return;
+    }
     let rig = Rig::new();
     let x = Buffer::<u32>::new(LEN);
     let (hold, late) = (Hold::new(), Arc::new(AtomicBool::new(false)));
-    let blocks = Arc::new(AtomicUsize::new(0));
-    let (inside, entered, written) = (hold.clone(), blocks.clone(), late.clone());
+    let (inside, entered, written) = (hold.clone(), AtomicUsize::new(0), late.clone());
     let event = rig.queue.submit(|cg| {
         let x = cg.overwrite(&x);
         cg.host_chunks(1, x, move |_, part| match entered.fetch_add(1, Ordering::SeqCst) {
             0 => {
+                until("another thread is inside", || inside.was_entered());
+                panic!("the first block");
+            }
+            1 => {
                 inside.here();
                 part.fill(1);
                 written.store(true, Ordering::SeqCst);
             }
-            1 => panic!("another block"),
             _ => part.fill(2),
         })
     });
@@ -42,14 +49,12 @@ fn a_launch_one_block_of_which_panics_is_not_over_before_the_others() {
     let behind = put(&rig.queue, &x, 9);
     drop(x);
     for _ in 0..50 {
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(event.status() == Status::Pending && behind.status() == Status::Pending);
     }
     hold.let_go();
-    let ended = wait(event);
+    assert!(wait(event).unwrap_err().is_panic());
     assert!(late.load(Ordering::SeqCst), "the group is over before its block is");
-    // With one core there is one block, and nobody panics.
-    assert_eq!(ended.is_err_and(|error| error.is_panic()), blocks.load(Ordering::SeqCst) > 1);
     wait(behind).unwrap();
 }
 

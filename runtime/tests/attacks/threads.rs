@@ -20,7 +20,16 @@ fn assert_whole(seen: &[u32]) {
     assert!(seen.iter().all(|v| *v == seen[0]), "half of it is another version");
 }
 
+/// Others get the chance to come in the middle of it.
+fn write_slowly(to: &mut [u32], value: u32) {
+    for part in to.chunks_mut(1000) {
+        thread::yield_now();
+        part.fill(value);
+    }
+}
+
 /// A data race by any mixture of uses in four threads.
+/// Seen to fail where a guard to write was planned as one to read.
 #[test]
 fn no_mixture_of_uses_by_several_threads_sees_half_of_a_write() {
     let rig = Rig::new();
@@ -41,7 +50,7 @@ fn no_mixture_of_uses_by_several_threads_sees_half_of_a_write() {
                         3 => {
                             let mut guard = wait(x.host_write()).unwrap();
                             assert_whole(&guard);
-                            guard.fill(seed as u32);
+                            write_slowly(&mut guard, seed as u32);
                         }
                         4 => {
                             let mut future = x.host_read();
@@ -57,7 +66,7 @@ fn no_mixture_of_uses_by_several_threads_sees_half_of_a_write() {
                                     let mut x = host.view_mut(&mut x)?;
                                     assert_whole(&x);
                                     let next = x[0].wrapping_add(1);
-                                    x.iter_mut().for_each(|v| *v = next);
+                                    write_slowly(&mut x, next);
                                     Ok(())
                                 })
                             });
