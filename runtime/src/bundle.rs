@@ -255,6 +255,8 @@ impl Bundle {
                 let of = (&slot.device as &dyn fmt::Display, &slot.device.info.limits);
                 check_launch(part.kernel.name(), of, std::iter::empty(), range, 0)?;
             }
+            // What does not work in groups is launched over items, whatever groups the others have.
+            let range = range.filter(|range| part.kernel.is_grouped() || range.local().is_none());
             let shapes = shapes(&part.kernel, &slot.device.info, range.as_ref());
             let shapes = match shapes.is_empty() {
                 true => vec![None],
