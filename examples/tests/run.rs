@@ -68,9 +68,13 @@ fn quickstart() {
 /// The same binaries on each backend, which only the environment names. A missing driver is said, and in CI it is a failure.
 #[test]
 fn row_177_one_program_runs_unchanged_on_each_backend() {
-    for (name, says) in
-        [("quickstart", "y[0] = 5"), ("memory", "as it should be"), ("cancel", "never more than")]
-    {
+    for (name, says) in [
+        ("quickstart", "y[0] = 5"),
+        ("memory", "as it should be"),
+        ("cancel", "never more than"),
+        ("recording", "400 steps"),
+        ("warm_up", "the first request took"),
+    ] {
         for backend in ["host", "opencl", "wgpu"] {
             let output = Command::new(example(name)).env("WINDLASS_DEVICE", backend).output();
             let Output { status, stdout, stderr } = output.expect("the program starts");
@@ -135,4 +139,56 @@ fn more_than_fits() {
 fn more_than_fits_without_drivers() {
     let said = run(example("more_than_fits"), NO_DRIVERS);
     assert!(said.contains("whose memory is the program's own") && said.contains("as it should be"), "{said}");
+}
+
+/// For each example what it says at its end, whatever drivers there are.
+macro_rules! ends_well {
+    ($($example:ident says $end:literal;)*) => {$(
+        mod $example {
+            #[test]
+            fn runs() {
+                super::says(stringify!($example), &[], $end);
+            }
+
+            #[test]
+            fn runs_without_drivers() {
+                super::says(stringify!($example), super::NO_DRIVERS, $end);
+            }
+        }
+    )*};
+}
+
+fn says(name: &str, env: &[(&str, &str)], end: &str) {
+    let said = run(example(name), env);
+    assert!(said.contains(end), "`{end}` is not in\n{said}");
+}
+
+ends_well! {
+    back_pressure says "room that was not used was given back";
+    batch says "too late";
+    devices says "halves doubles";
+    errors says "each was what it should be";
+    fallback says "is there again";
+    host_tasks says "7 of 8 files were added up";
+    native_kernels says "one kernel,";
+    ordering says "all in order on";
+    pointers says "the list was walked twice";
+    recording says "400 steps on";
+    scope says "every slice has what it should";
+    shared_memory says "all is where it should be";
+    streams says "samples became mono";
+    testing says "all tests pass";
+    trace says "open the page in a browser";
+    warm_up says "the first request took";
+}
+
+/// Where there is a driver, native code has run; without one these say what is missing.
+#[test]
+fn native_code() {
+    for name in ["interop_opencl", "interop_wgpu"] {
+        let said = run(example(name), &[]);
+        let is_skipped = said.contains("nothing to show") && std::env::var_os("CI").is_none();
+        assert!(said.contains("native code and kernels on") || is_skipped, "{said}");
+        says(name, NO_DRIVERS, "there is nothing to show without");
+    }
 }
