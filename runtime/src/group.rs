@@ -16,7 +16,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_kernel::{DeviceCopy, IndexRange, LaunchRange, bytes_of};
+use windlass_kernel::{DeviceCopy, LaunchRange, bytes_of};
 
 pub(crate) use accessor::Window;
 pub(crate) use accessor::sealed;
@@ -394,81 +394,6 @@ impl<'g> CommandGroup<'g> {
         made.chain([planned]).chain(brought_back).try_for_each(|command| self.push(Planned::Device(command)))
     }
 
-    /// Runs a closure for every item of a range, on a host device. `args` is an accessor or a tuple of them; the
-    /// closure gets a view for each, through which it reads and writes elements by index: outside the accessor's range
-    /// a read gives zero and a write does nothing. Items run at the same time on several threads; two that touch one
-    /// element race, harmlessly.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::blocking_on(Device::host())?;
-    /// let (x, y) = (Buffer::from(vec![1.0_f32; 100]), Buffer::<f32>::new(100));
-    /// queue.submit(|cg| {
-    ///     let args = (cg.read(&x), cg.overwrite(&y));
-    ///     cg.host_for(100, args, |item, (x, y)| y.set(item.id(0), x.get(item.id(0)) + item.id(0) as f32))
-    /// })?;
-    /// assert_eq!(y.host_read().blocking_wait()?[99], 100.0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn host_for<R, A, F>(&self, range: R, args: A, body: F) -> Result<()>
-    where
-        R: IndexRange,
-        A: HostArgs<'g>,
-        F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
-    {
-        // It is the program's code: asked again, it may answer otherwise, or panic where nobody expects it.
-        let asked = range.range();
-        asked.check().map_err(|error| Error::invalid(error.to_string()))?;
-        self.host_device("host_for")?;
-        let launch::Windows(windows, written) = args.windows()?;
-        accessor::check_casts(windows.iter().zip(0..).map(|(window, at)| (window, written >> at & 1 == 1)))?;
-        match asked.items() {
-            0 => Ok(()),
-            _ => self.push(Planned::Host(Some(launch::for_body::<R, A, F>((range, asked), windows, body)))),
-        }
-    }
-
-    /// Runs a closure over blocks of elements, on a host device: plain slices, which the compiler vectorises. `args` is
-    /// an accessor or a tuple of them. Accessors that write are cut into blocks, and the closure gets each block's own
-    /// part of them as `&mut [T]`; those that only read it gets whole, as `&[T]`. Blocks are multiples of `granule`
-    /// elements, and how large they are is up to the runtime.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::blocking_on(Device::host())?;
-    /// let (x, y) = (Buffer::from(vec![1.0_f32; 1000]), Buffer::from(vec![2.0_f32; 1000]));
-    /// queue.submit(|cg| {
-    ///     let args = (cg.read(&x), cg.read_write(&y));
-    ///     cg.host_chunks(1, args, |chunk, (x, y)| {
-    ///         for (y, x) in y.iter_mut().zip(&x[chunk.range()]) {
-    ///             *y += 3.0 * x;
-    ///         }
-    ///     })
-    /// })?;
-    /// assert!(y.host_read().blocking_wait()?.iter().all(|&v| v == 5.0));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn host_chunks<A, F>(&self, granule: usize, args: A, body: F) -> Result<()>
-    where
-        A: ChunkArgs<'g>,
-        F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync + 'g,
-    {
-        self.host_device("host_chunks")?;
-        let windows = args.chunk_windows()?.0;
-        let items = launch::check_chunks(granule, &windows)?;
-        match items {
-            0 => Ok(()),
-            _ => {
-                let windows = windows.into_iter().map(|(w, _)| w).collect();
-                self.push(Planned::Host(Some(launch::chunk_body::<A, F>(granule, items, windows, body))))
-            }
-        }
-    }
-
     /// Copies elements from one accessor to another of the same shape, or of another number of dimensions and as many
     /// elements: then row-major order says which goes where.
     ///
@@ -555,16 +480,6 @@ impl<'g> CommandGroup<'g> {
 
     pub(crate) fn push(&self, command: Planned<'g>) -> Result<()> {
         self.builder.borrow_mut().command(command)
-    }
-
-    fn host_device(&self, what: &str) -> Result<()> {
-        match self.queue.slot.runs_host_bodies() {
-            true => Ok(()),
-            false => Err(Error::unsupported(format!(
-                "`{what}` runs closures of this program, which {} does not: use a queue on a host device",
-                self.queue.slot.device
-            ))),
-        }
     }
 }
 

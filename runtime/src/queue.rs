@@ -20,7 +20,7 @@ use windlass_sync::forked;
 
 use crate::context::Context;
 use crate::device::{Device, Platform};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::event::Event;
 use crate::group::{Builder, CommandGroup};
 use crate::runtime::Runtime;
@@ -242,113 +242,6 @@ impl Queue {
     {
         self.try_take()?;
         self.submit_paid(group, self.core.account.begin(), None, Location::caller())
-    }
-
-    /// Waits while too much is in flight on this queue, and reserves a place. Waiters are served in order.
-    ///
-    /// ```
-    /// # use windlass::prelude::*;
-    /// # async fn f(queue: Queue) -> windlass::Result<()> {
-    /// queue.ready().await.submit(|_| Ok(()))?.await
-    /// # }
-    /// # futures::executor::block_on(f(Queue::blocking_new().unwrap())).unwrap();
-    /// ```
-    #[track_caller]
-    pub fn ready(&self) -> Ready<'_> {
-        Ready::new(self, Location::caller())
-    }
-
-    /// [`Queue::ready`] that also reserves bytes of what [`RuntimeBuilder::bytes_in_flight`](crate::RuntimeBuilder::bytes_in_flight) says,
-    /// for all queues of the runtime together: they come back when the group has ended, or the place is given back. How many a
-    /// group counts as is the program's to say: what it allocates, for one. Waiters are served in order; a group larger than
-    /// the whole budget runs when no other has any of it. Groups that are submitted in other ways reserve nothing.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # async fn f() -> windlass::Result<()> {
-    /// let runtime = Runtime::builder().bytes_in_flight(1 << 20).build();
-    /// let queue = Queue::builder().runtime(&runtime).build().await?;
-    /// for request in 0..8_u32 {
-    ///     let scratch = Buffer::<u32>::new(1 << 16);
-    ///     let slot = queue.ready_for(4 * scratch.len() as u64).await;
-    ///     slot.submit(|cg| cg.fill(&cg.overwrite(&scratch), request))?;
-    /// }
-    /// queue.drained().await;
-    /// # Ok(()) }
-    /// # futures::executor::block_on(f()).unwrap();
-    /// ```
-    #[track_caller]
-    pub fn ready_for(&self, bytes: u64) -> Ready<'_> {
-        Ready::reserving(self, bytes, Location::caller())
-    }
-
-    /// [`Queue::ready_for`] with a place that borrows nothing.
-    ///
-    /// ```
-    /// use futures::FutureExt;
-    /// use windlass::prelude::*;
-    /// # async fn f() -> windlass::Result<()> {
-    /// let runtime = Runtime::builder().bytes_in_flight(1000).build();
-    /// let queue = Queue::builder().runtime(&runtime).build().await?;
-    /// let slot = queue.ready_owned_for(600).await;
-    /// // 400 are left, so the next one waits.
-    /// assert!(queue.ready_owned_for(600).now_or_never().is_none());
-    /// let request = async move { slot.submit(|_| Ok(()))?.await };
-    /// request.await?;
-    /// queue.ready_owned_for(600).await.submit(|_| Ok(()))?.await?;
-    /// # Ok(()) }
-    /// # futures::executor::block_on(f()).unwrap();
-    /// ```
-    #[track_caller]
-    pub fn ready_owned_for(&self, bytes: u64) -> ReadyOwned {
-        ReadyOwned::reserving(self.clone(), bytes, Location::caller())
-    }
-
-    /// [`Queue::ready`] with a place that borrows nothing: it can go into a spawned task, or be kept.
-    ///
-    /// ```
-    /// # use windlass::prelude::*;
-    /// # async fn f(queue: Queue) -> windlass::Result<()> {
-    /// let slot = queue.ready_owned().await;
-    /// let request = async move { slot.submit(|_| Ok(()))?.await };
-    /// request.await
-    /// # }
-    /// # futures::executor::block_on(f(Queue::blocking_new().unwrap())).unwrap();
-    /// ```
-    #[track_caller]
-    pub fn ready_owned(&self) -> ReadyOwned {
-        ReadyOwned::new(self.clone(), Location::caller())
-    }
-
-    /// A place now, or an error ([`Error::is_saturated`]) if the queue has its limit in flight or others wait already.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::builder().max_in_flight(1).blocking_build()?;
-    /// let slot = queue.try_ready()?;
-    /// assert!(queue.try_ready_owned().unwrap_err().is_saturated());
-    /// slot.submit(|_| Ok(()))?.blocking_wait()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn try_ready(&self) -> Result<Slot<'_>> {
-        self.try_take()?;
-        Ok(Slot::new(self))
-    }
-
-    /// [`Queue::try_ready`] with a place that borrows nothing.
-    pub fn try_ready_owned(&self) -> Result<OwnedSlot> {
-        self.try_take()?;
-        Ok(OwnedSlot::new(self.clone()))
-    }
-
-    fn try_take(&self) -> Result<()> {
-        Inner::check_process()?;
-        match self.core.account.try_take() {
-            true => Ok(()),
-            false => Err(Error::new(Kind::Saturated { limit: self.core.limit })),
-        }
     }
 
     /// Waits until everything has ended that was submitted to this queue before the first poll.

@@ -7,14 +7,16 @@ use windlass_kernel::{
     AtomicView, Block, DeviceCopy, HostBody, IndexRange, LaunchRange, Range, Span, View, ViewMut,
 };
 
+use super::CommandGroup;
 use super::accessor::{
     Accessor, Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write,
+    check_casts,
 };
 use crate::error::{Error, Kind, Result};
 use crate::host_view;
-use crate::shell::work::{Binding, PlannedBody};
+use crate::shell::work::{Binding, Planned, PlannedBody};
 
-/// An accessor as an argument of [`CommandGroup::host_for`](super::CommandGroup::host_for).
+/// An accessor as an argument of [`CommandGroup::host_for`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor of this group",
     note = "pass `cg.read(&buffer)` or another accessor, or a tuple of them; a buffer itself cannot be passed"
@@ -137,6 +139,93 @@ host_args! {
     (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11)
 }
 
+impl<'g> CommandGroup<'g> {
+    /// Runs a closure for every item of a range, on a host device. `args` is an accessor or a tuple of them; the
+    /// closure gets a view for each, through which it reads and writes elements by index: outside the accessor's range
+    /// a read gives zero and a write does nothing. Items run at the same time on several threads; two that touch one
+    /// element race, harmlessly.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let (x, y) = (Buffer::from(vec![1.0_f32; 100]), Buffer::<f32>::new(100));
+    /// queue.submit(|cg| {
+    ///     let args = (cg.read(&x), cg.overwrite(&y));
+    ///     cg.host_for(100, args, |item, (x, y)| y.set(item.id(0), x.get(item.id(0)) + item.id(0) as f32))
+    /// })?;
+    /// assert_eq!(y.host_read().blocking_wait()?[99], 100.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host_for<R, A, F>(&self, range: R, args: A, body: F) -> Result<()>
+    where
+        R: IndexRange,
+        A: HostArgs<'g>,
+        F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
+    {
+        // It is the program's code: asked again, it may answer otherwise, or panic where nobody expects it.
+        let asked = range.range();
+        asked.check().map_err(|error| Error::invalid(error.to_string()))?;
+        self.host_device("host_for")?;
+        let Windows(windows, written) = args.windows()?;
+        check_casts(windows.iter().zip(0..).map(|(window, at)| (window, written >> at & 1 == 1)))?;
+        match asked.items() {
+            0 => Ok(()),
+            _ => self.push(Planned::Host(Some(for_body::<R, A, F>((range, asked), windows, body)))),
+        }
+    }
+
+    /// Runs a closure over blocks of elements, on a host device: plain slices, which the compiler vectorises. `args` is
+    /// an accessor or a tuple of them. Accessors that write are cut into blocks, and the closure gets each block's own
+    /// part of them as `&mut [T]`; those that only read it gets whole, as `&[T]`. Blocks are multiples of `granule`
+    /// elements, and how large they are is up to the runtime.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let (x, y) = (Buffer::from(vec![1.0_f32; 1000]), Buffer::from(vec![2.0_f32; 1000]));
+    /// queue.submit(|cg| {
+    ///     let args = (cg.read(&x), cg.read_write(&y));
+    ///     cg.host_chunks(1, args, |chunk, (x, y)| {
+    ///         for (y, x) in y.iter_mut().zip(&x[chunk.range()]) {
+    ///             *y += 3.0 * x;
+    ///         }
+    ///     })
+    /// })?;
+    /// assert!(y.host_read().blocking_wait()?.iter().all(|&v| v == 5.0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host_chunks<A, F>(&self, granule: usize, args: A, body: F) -> Result<()>
+    where
+        A: ChunkArgs<'g>,
+        F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync + 'g,
+    {
+        self.host_device("host_chunks")?;
+        let windows = args.chunk_windows()?.0;
+        let items = check_chunks(granule, &windows)?;
+        match items {
+            0 => Ok(()),
+            _ => {
+                let windows = windows.into_iter().map(|(w, _)| w).collect();
+                self.push(Planned::Host(Some(chunk_body::<A, F>(granule, items, windows, body))))
+            }
+        }
+    }
+
+    fn host_device(&self, what: &str) -> Result<()> {
+        match self.queue.slot.runs_host_bodies() {
+            true => Ok(()),
+            false => Err(Error::unsupported(format!(
+                "`{what}` runs closures of this program, which {} does not: use a queue on a host device",
+                self.queue.slot.device
+            ))),
+        }
+    }
+}
+
 struct ForBody<R, A, F> {
     /// The program's own, which makes items of positions.
     of: R,
@@ -190,7 +279,7 @@ where
     Box::new(ForBody::<R, A, F> { of, range, windows, body, args: std::marker::PhantomData })
 }
 
-/// One block of a [`CommandGroup::host_chunks`](super::CommandGroup::host_chunks) launch.
+/// One block of a [`CommandGroup::host_chunks`] launch.
 ///
 /// ```
 /// use windlass::prelude::*;
@@ -224,7 +313,7 @@ impl Chunk {
     }
 }
 
-/// An accessor as an argument of [`CommandGroup::host_chunks`](super::CommandGroup::host_chunks).
+/// An accessor as an argument of [`CommandGroup::host_chunks`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor that can be cut into slices",
     note = "pass `cg.read(&buffer)`, `cg.overwrite(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
