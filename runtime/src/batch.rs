@@ -93,6 +93,18 @@ impl<T: DeviceCopy, U: DeviceCopy> Drop for OwnLine<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
     /// A batch on a queue, to be told how it is launched.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let echo = Batch::<u32, u32>::builder(&queue).name("echo").max_items(64).build(|cg, batch| {
+    ///     cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output()))
+    /// });
+    /// assert_eq!(echo.call([1, 2, 3]).await?[..], [1, 2, 3]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn builder(queue: &Queue) -> BatchBuilder<T, U> {
         BatchBuilder::new(queue)
     }
@@ -121,6 +133,20 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
     }
 
     /// Hands in an item: it is in line from here on, and its answer is awaited. Whether it was refused is what awaiting tells first.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// // All are in line before the first is awaited, so they may share a launch.
+    /// let calls: Vec<_> = (0..100).map(|i| batch.call([i])).collect();
+    /// for (i, call) in calls.into_iter().enumerate() {
+    ///     assert_eq!(call.await?[0], i as u32);
+    /// }
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn call(&self, item: impl Into<Payload<T>>) -> Call<T, U> {
         Terms::new(self).call(item)
     }
@@ -145,12 +171,37 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
     }
 
     /// An item whose answer is of use until then.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # use std::time::{Duration, Instant};
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// // A request's deadline was set when it came, whatever has been done for it since.
+    /// let deadline = Instant::now() + Duration::from_secs(5);
+    /// assert_eq!(batch.until(deadline).call([7]).await?[0], 7);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn until(&self, deadline: Instant) -> Terms<'_, T, U> {
         Terms::new(self).until(deadline)
     }
 
     /// An item that costs the device so much. What items cost matters beside what others cost, in any unit; unless it is told,
     /// it is the number of elements.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// // A pair of vectors takes as long as the product of their lengths, say.
+    /// let (short, long) = (batch.costing(4.0 * 4.0).call([1; 8]), batch.costing(100.0 * 100.0).call([2; 200]));
+    /// assert_eq!((short.await?.len(), long.await?.len()), (8, 200));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn costing(&self, cost: f64) -> Terms<'_, T, U> {
         Terms::new(self).costing(cost)
     }
@@ -161,6 +212,18 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
     }
 
     /// What has been done and learned so far, on all lines.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// batch.call([1, 2]).await?;
+    /// let stats = batch.stats();
+    /// assert_eq!((stats.items, stats.batches, stats.refused), (1, 1, 0));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn stats(&self) -> BatchStats {
         self.line.shared.stats()
     }

@@ -184,16 +184,33 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     }
 
     /// How many elements it has.
+    ///
+    /// ```
+    /// use windlass::Buffer;
+    /// assert_eq!((Buffer::from(vec![1, 2, 3]).len(), Buffer::<u8, 2>::new([4, 6]).range((.., 2..)).len()), (3, 16));
+    /// ```
     pub fn len(&self) -> usize {
         self.window.extent.size.iter().product()
     }
 
     /// Whether it has none.
+    ///
+    /// ```
+    /// use windlass::Buffer;
+    /// assert!(Buffer::<u8>::new(0).is_empty() && Buffer::<u8>::new(8).range(8..).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Its extents, outermost first.
+    ///
+    /// ```
+    /// use windlass::Buffer;
+    /// let rows = Buffer::<u32, 2>::new([4, 6]).range((1..3, ..));
+    /// let [height, width] = rows.shape();
+    /// assert_eq!((height, width), (2, 6));
+    /// ```
     pub fn shape(&self) -> [usize; D] {
         std::array::from_fn(|i| self.window.extent.size[3 - D + i])
     }

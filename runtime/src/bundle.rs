@@ -111,6 +111,22 @@ impl Bundle {
     }
 
     /// The kernel of a name.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    ///
+    /// #[windlass::kernels]
+    /// mod sums {
+    ///     #[kernel]
+    ///     pub fn double(v: &mut [u32]) {
+    ///         v[global_id(0)] *= 2;
+    ///     }
+    /// }
+    ///
+    /// let bundle = sums::bundle();
+    /// let double = bundle.get("double").unwrap();
+    /// assert!(Device::host().can_run(double).is_ok() && bundle.get("triple").is_none());
+    /// ```
     pub fn get(&self, name: &str) -> Option<&Kernel> {
         self.kernels().find(|kernel| kernel.name() == name)
     }

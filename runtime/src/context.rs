@@ -40,6 +40,15 @@ pub struct Context {
 
 impl Context {
     /// [`Context::open`] on this thread, which blocks as long as the driver takes.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// let queue = Queue::builder().context(&context).blocking_build()?;
+    /// assert_eq!(*queue.device(), Device::host());
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_open(devices: &[Device]) -> Result<Context> {
         Inner::check_process()?;
         let Some(first) = devices.first() else { return Err(Error::invalid("a context needs a device")) };
@@ -115,6 +124,16 @@ impl Context {
     }
 
     /// How far atomic operations reach on all its devices.
+    ///
+    /// ```
+    /// use windlass::{AtomicScopes, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Queue::blocking_new()?.context();
+    /// if context.atomic_scopes() < AtomicScopes::Device {
+    ///     println!("work-groups cannot count together: each has a sum of its own");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn atomic_scopes(&self) -> AtomicScopes {
         let scopes = self.shared.devices().map(|device| device.info.atomic_scopes);
         scopes.min().unwrap_or(AtomicScopes::WorkGroup)

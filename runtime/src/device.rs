@@ -43,6 +43,16 @@ impl Device {
     }
 
     /// [`Device::discover`] on this thread, which blocks as long as drivers take.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let gpus = Device::blocking_discover()?.into_iter().filter(|device| device.kind().is_gpu());
+    /// for gpu in gpus {
+    ///     println!("{gpu}: {:?} bytes", gpu.info().memory_bytes);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_discover() -> Result<Vec<Device>> {
         Runtime::global().devices_here()
     }
@@ -105,6 +115,18 @@ impl Device {
     }
 
     /// The runtime that found it.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// // Queues are of the runtime that has found their device, and not of the process's default one.
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// assert_ne!(*queue.device(), Device::host());
+    /// queue.device().runtime().abort();
+    /// assert!(queue.submit(|_| Ok(())).is_err() && Queue::blocking_on(Device::host()).is_ok());
+    /// # Ok(()) }
+    /// ```
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -132,6 +154,11 @@ impl Device {
     }
 
     /// The backend that offers it.
+    ///
+    /// ```
+    /// let host = windlass::Device::host();
+    /// assert_eq!(host.backend().as_str(), "host");
+    /// ```
     pub fn backend(&self) -> &BackendId {
         &self.data.backend
     }
@@ -154,6 +181,13 @@ impl Device {
     }
 
     /// Its name.
+    ///
+    /// ```
+    /// for device in windlass::Device::blocking_discover()? {
+    ///     println!("{} of {}, by {}", device.name(), device.platform_name(), device.backend());
+    /// }
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.data.info.name
     }

@@ -205,6 +205,16 @@ impl Error {
     }
 
     /// Where the group that failed was submitted; `None` for errors that are not a group's.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let failed = Queue::blocking_new()?.submit(|cg| cg.host_task(async |_| Err("no".into())))?;
+    /// let error = failed.blocking_wait().unwrap_err();
+    /// let at = error.location().unwrap();
+    /// println!("submitted in {}, line {}", at.file(), at.line());
+    /// # Ok(()) }
+    /// ```
     pub fn location(&self) -> Option<&'static Location<'static>> {
         self.told.origin.get().map(|origin| origin.at)
     }

@@ -88,6 +88,16 @@ pub struct Profile {
 
 impl Profile {
     /// How long the device took.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::builder().device(Device::host()).profiling().blocking_build()?, Buffer::<u32>::new(64));
+    /// let event = queue.submit(|cg| cg.fill(&cg.overwrite(&x), 1))?;
+    /// event.blocking_wait()?;
+    /// println!("it took {:?}", event.profile().unwrap().duration());
+    /// # Ok(()) }
+    /// ```
     pub fn duration(&self) -> Duration {
         self.ended.saturating_duration_since(self.started)
     }

@@ -38,6 +38,25 @@ use crate::shell::work::{Binding, DeviceCommand, Planned, PlannedCopy, PlannedFi
 use windlass_engine::{Access, Mode};
 
 /// What a group leaves behind when it is cancelled before it ran.
+///
+/// ```
+/// use windlass::prelude::*;
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::blocking_new()?;
+/// let left_by = |what: OnCancel| {
+///     let x = Buffer::from(vec![1_u32; 4]);
+///     let group = queue.submit(|cg| {
+///         cg.on_cancel(what);
+///         cg.after(std::future::pending::<windlass::Result<()>>());
+///         cg.fill(&cg.overwrite(&x), 9)
+///     })?;
+///     group.cancel();
+///     x.host_read().blocking_wait().map(|x| x[0])
+/// };
+/// assert_eq!(left_by(OnCancel::KeepPrevious)?, 1);
+/// assert!(left_by(OnCancel::Fail).unwrap_err().root().is_cancelled());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnCancel {
@@ -91,6 +110,16 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// The group reads the data.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x, sum) = (Queue::blocking_new()?, Buffer::from(vec![1_u32, 2, 3]), Buffer::<u32>::new(3));
+    /// // Groups that only read may run at the same time; this one comes after all that write `x`.
+    /// queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&sum)))?;
+    /// assert_eq!(sum.host_read().blocking_wait()?[..], [1, 2, 3]);
+    /// # Ok(()) }
+    /// ```
     pub fn read<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> Read<'g, T, D> {
         Read::new(self.require(buffer, Mode::Read))
     }
@@ -111,6 +140,18 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// The group reads and writes the data.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::from(vec![1_u32, 2, 3]));
+    /// for _ in 0..3 {
+    ///     // Each one sees what the one before it has left.
+    ///     queue.submit(|cg| cg.host_for(3, cg.read_write(&x), |item, x| x.set(item.id(0), 10 * x.get(item.id(0)))))?;
+    /// }
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [1000, 2000, 3000]);
+    /// # Ok(()) }
+    /// ```
     pub fn read_write<T: DeviceCopy, const D: usize>(&self, buffer: &Buffer<T, D>) -> ReadWrite<'g, T, D> {
         ReadWrite::new(self.require(buffer, Mode::ReadWrite))
     }
@@ -350,6 +391,17 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// A name for traces and reports.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let failed = Queue::blocking_new()?.submit(|cg| {
+    ///     cg.name(format!("request {}", 7));
+    ///     cg.host_task(async |_| Err("no".into()))
+    /// })?;
+    /// assert_eq!(failed.blocking_wait().unwrap_err().group(), Some("request 7"));
+    /// # Ok(()) }
+    /// ```
     pub fn name(&self, name: impl Into<std::borrow::Cow<'static, str>>) {
         self.builder.borrow_mut().name = Some(name.into());
     }

@@ -178,6 +178,22 @@ pub struct Native<'a, N: NativeApi> {
 
 impl<'a, N: NativeApi> Native<'a, N> {
     /// Where native commands go.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn f() -> windlass::Result<()> {
+    /// use windlass::prelude::*;
+    /// use windlass_wgpu::Wgpu;
+    ///
+    /// let queue = Queue::builder().select(Selector::backend("wgpu")).blocking_build()?;
+    /// queue.submit(|cg| {
+    ///     cg.interop_task::<Wgpu>(|mut native| {
+    ///         native.place().encoder().insert_debug_marker("here");
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok(()) }
+    /// ```
     pub fn place(&mut self) -> &mut N::Place {
         self.place
     }
@@ -185,6 +201,29 @@ impl<'a, N: NativeApi> Native<'a, N> {
     /// The memory that an accessor of the group is in, and the part of it that the accessor shows: bytes, or, where the device
     /// keeps an image as such, texels. Native commands may use that part, as the accessor says that they do, until the group has
     /// ended. An accessor without elements has none.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn f() -> windlass::Result<()> {
+    /// use windlass::prelude::*;
+    /// use windlass_wgpu::Wgpu;
+    ///
+    /// let queue = Queue::builder().select(Selector::backend("wgpu")).blocking_build()?;
+    /// let x = Buffer::from(vec![1_u32; 8]);
+    /// queue.submit(|cg| {
+    ///     let part = cg.write(&x.range(4..));
+    ///     cg.interop_task::<Wgpu>(move |mut native| {
+    ///         // The memory is all of the buffer's, and the accessor's part begins at byte 16.
+    ///         let (memory, shown) = native.memory(&part).ok_or("it has elements")?;
+    ///         let bytes = shown.region().ok_or("a buffer's memory is linear")?;
+    ///         let (from, len) = (bytes.offset as u64, bytes.width as u64);
+    ///         native.place().encoder().clear_buffer(memory.buffer(), from, Some(len));
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// assert_eq!(x.host_read().blocking_wait()?[..], [1, 1, 1, 1, 0, 0, 0, 0]);
+    /// # Ok(()) }
+    /// ```
     pub fn memory<'g, A: Accessor<'g>>(&self, accessor: &A) -> Option<(&'a N::Memory, Part)> {
         let binding = accessor_binding(accessor)?;
         let (_, memory, image) = self.memory.iter().find(|(root, ..)| *root == binding.root)?;

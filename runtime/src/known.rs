@@ -27,6 +27,12 @@ impl KnownBackend {
     pub const ALL: [KnownBackend; 3] = [KnownBackend::Host, KnownBackend::OpenCl, KnownBackend::Wgpu];
 
     /// Whether this build has it; whether it can be used here is for [`Runtime::backends`](crate::Runtime::backends) to say.
+    ///
+    /// ```
+    /// use windlass::KnownBackend;
+    /// let built = KnownBackend::ALL.into_iter().filter(|backend| backend.is_active());
+    /// println!("built with {:?}", built.collect::<Vec<_>>());
+    /// ```
     pub const fn is_active(self) -> bool {
         match self {
             KnownBackend::Host => cfg!(feature = "host"),
@@ -36,6 +42,11 @@ impl KnownBackend {
     }
 
     /// What it calls itself.
+    ///
+    /// ```
+    /// use windlass::{Device, KnownBackend};
+    /// assert_eq!(*Device::host().backend(), KnownBackend::Host.id());
+    /// ```
     pub const fn id(self) -> BackendId {
         BackendId::new(match self {
             KnownBackend::Host => "host",

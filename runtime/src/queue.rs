@@ -93,6 +93,12 @@ impl Queue {
     }
 
     /// [`Queue::new`] on this thread, which blocks as long as drivers take: for programs without async code.
+    ///
+    /// ```
+    /// let queue = windlass::Queue::blocking_new()?;
+    /// queue.submit(|_| Ok(()))?.blocking_wait()?;
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn blocking_new() -> Result<Queue> {
         Queue::builder().blocking_build()
     }
@@ -139,21 +145,52 @@ impl Queue {
     }
 
     /// [`Queue::in_context`] on this thread, which blocks as long as the driver takes.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// let queue = Queue::blocking_in_context(&context, &Device::host())?;
+    /// assert_eq!(queue.context(), context);
+    /// # Ok(()) }
+    /// ```
     pub fn blocking_in_context(context: &Context, device: &Device) -> Result<Queue> {
         Queue::builder().context(context).device(device.clone()).blocking_build()
     }
 
     /// A queue to be configured.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().select(Selector::backend("host")).in_order().max_in_flight(8).blocking_build()?;
+    /// assert!(queue.is_in_order());
+    /// # Ok(()) }
+    /// ```
     pub fn builder() -> QueueBuilder {
         QueueBuilder::default()
     }
 
     /// The device its groups run on.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// println!("{}, with {} units", queue.device(), queue.device().info().compute_units);
+    /// # Ok(()) }
+    /// ```
     pub fn device(&self) -> &Device {
         &self.device
     }
 
     /// The platform of its device.
+    ///
+    /// ```
+    /// let queue = windlass::Queue::blocking_new()?;
+    /// assert!(queue.platform().devices().contains(queue.device()));
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn platform(&self) -> Platform {
         self.device.platform()
     }
@@ -174,11 +211,26 @@ impl Queue {
     }
 
     /// The runtime it belongs to.
+    ///
+    /// ```
+    /// let queue = windlass::Queue::blocking_new()?;
+    /// let before = queue.runtime().stats().submitted;
+    /// queue.submit(|_| Ok(()))?.blocking_wait()?;
+    /// assert!(queue.runtime().stats().submitted > before);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
     /// Whether its groups run in the order of submission.
+    ///
+    /// ```
+    /// use windlass::Queue;
+    /// assert!(!Queue::blocking_new()?.is_in_order());
+    /// assert!(Queue::builder().in_order().blocking_build()?.is_in_order());
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn is_in_order(&self) -> bool {
         self.core.is_in_order()
     }

@@ -76,6 +76,15 @@ impl Recording {
     }
 
     /// Whether it has none.
+    ///
+    /// ```
+    /// let queue = windlass::Queue::blocking_new()?;
+    /// let nothing = queue.record(|_| Ok(()))?;
+    /// assert!(nothing.is_empty());
+    /// // It may be replayed all the same.
+    /// queue.submit(|cg| cg.replay(&nothing))?.blocking_wait()?;
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -94,11 +94,24 @@ impl Default for Runtime {
 
 impl Runtime {
     /// A runtime with the backends that this build has.
+    ///
+    /// ```
+    /// let (one, other) = (windlass::Runtime::new(), windlass::Runtime::new());
+    /// // Buffers, queues and counts of one have nothing to do with the other's.
+    /// let queue = windlass::Queue::builder().runtime(&one).blocking_build()?;
+    /// queue.submit(|_| Ok(()))?;
+    /// assert_eq!((one.stats().submitted, other.stats().submitted), (1, 0));
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn new() -> Self {
         Runtime::builder().build()
     }
 
     /// A runtime to be configured.
+    ///
+    /// ```
+    /// let runtime = windlass::Runtime::builder().profiling().bytes_in_flight(1 << 30).build();
+    /// ```
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }

@@ -77,6 +77,22 @@ impl<T: DeviceCopy, U: DeviceCopy> Part<T, U> {
     }
 
     /// How many parts of its stream came before.
+    ///
+    /// ```
+    /// # use futures::{StreamExt, stream};
+    /// # use windlass::{bytes::Bytes, prelude::*, stream::Pipe};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let pipe = Pipe::<u8, u8>::builder(&queue).part(4).build(|cg, part| {
+    ///     // Each part is filled with its number.
+    ///     cg.fill(&cg.overwrite(part.output()), part.index() as u8)
+    /// });
+    /// let mut bytes = Vec::new();
+    /// pipe.copy(&[0; 10][..], &mut bytes).await?;
+    /// assert_eq!(bytes, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn index(&self) -> u64 {
         self.index
     }
@@ -132,6 +148,20 @@ impl<T: DeviceCopy, U: DeviceCopy> PipeBuilder<T, U> {
 
     /// How many parts are in flight at a time: three unless said otherwise. That many inputs and outputs are in memory at most, the next
     /// part and one that is being filled, and what has come out for as long as somebody keeps it.
+    ///
+    /// ```
+    /// # use futures::{StreamExt, stream};
+    /// # use windlass::{bytes::Bytes, prelude::*, stream::Pipe};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// // One after the other: where a part is so large that two have no room.
+    /// let copied = Pipe::<u8, u8>::builder(&queue).part(1 << 20).in_flight(1).build(|cg, part| {
+    ///     cg.copy(&cg.read(part.input()), &cg.overwrite(part.output()))
+    /// });
+    /// assert_eq!(copied.copy(&[7; 1000][..], tokio::io::sink()).await?, 1000);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn in_flight(mut self, parts: usize) -> Self {
         self.in_flight = parts.max(1);
         self
@@ -161,6 +191,31 @@ impl<T: DeviceCopy, U: DeviceCopy> PipeBuilder<T, U> {
 
     /// The pipe, with what each part is submitted as. Parts are submitted in order, so a buffer that the closure keeps and that each part
     /// reads and writes carries what one leaves to the next.
+    ///
+    /// ```
+    /// # use futures::{StreamExt, stream};
+    /// # use windlass::{bytes::Bytes, prelude::*, stream::Pipe};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// // The sum of all that has come so far, which one part leaves to the next.
+    /// let total = Buffer::<u32>::new(1);
+    /// let sums = Pipe::<u32, u32>::builder(&queue).part(2).outputs_of(|_| 1).build(move |cg, part| {
+    ///     cg.parallel_for(1, add(cg.read(part.input()), cg.read_write(&total), cg.overwrite(part.output())))
+    /// });
+    /// let mut bytes = Vec::new();
+    /// sums.copy(&[1_u32, 2, 3, 4].map(u32::to_ne_bytes).concat()[..], &mut bytes).await?;
+    /// assert_eq!(bytes, [3_u32, 10].map(u32::to_ne_bytes).concat());
+    ///
+    /// #[windlass::kernel]
+    /// fn add(x: &[u32], total: &mut [u32], sum: &mut [u32]) {
+    ///     for i in 0..x.len() {
+    ///         total[0] += x[i];
+    ///     }
+    ///     sum[0] = total[0];
+    /// }
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn build<F>(self, launch: F) -> Pipe<T, U>
     where
         F: for<'g> Fn(&CommandGroup<'g>, &Part<T, U>) -> Result<()> + Send + Sync + 'static,
@@ -189,6 +244,23 @@ impl<T: DeviceCopy, U: DeviceCopy> Pipe<T, U> {
     ///
     /// Bytes that are a part of their own, of which nobody else has any, become the part's buffer without a copy, and on the host what comes
     /// out is the output's own memory.
+    ///
+    /// ```
+    /// # use futures::{StreamExt, stream};
+    /// # use windlass::{bytes::Bytes, prelude::*, stream::Pipe};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let copied = Pipe::<u8, u8>::builder(&queue).build(|cg, part| {
+    ///     cg.copy(&cg.read(part.input()), &cg.overwrite(part.output()))
+    /// });
+    /// // A body that breaks off: what came before it comes out, then the error.
+    /// let pieces = [Ok(Bytes::from("what has come")), Err(windlass::Error::other("the client has gone"))];
+    /// let out: Vec<_> = copied.run(stream::iter(pieces)).collect().await;
+    /// assert!(out[0].as_ref().is_ok_and(|bytes| bytes == "what has come"));
+    /// assert!(out[1].as_ref().is_err_and(|error| error.to_string().contains("has gone")));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn run<S, E>(&self, input: S) -> Running<S, T, U>
     where
         S: Stream<Item = std::result::Result<Bytes, E>>,

@@ -138,6 +138,19 @@ pub struct Timeline {
 
 impl Timeline {
     /// All of it, in the order in which it ended.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// let (queue, trace) = (Queue::builder().runtime(&runtime).blocking_build()?, runtime.trace(100));
+    /// queue.submit(|cg| Ok(cg.name("nothing")))?.blocking_wait()?;
+    /// for entry in trace.timeline().entries() {
+    ///     println!("{} took {:?} and waited for {:?}", entry.label(), entry.ended - entry.started, entry.after);
+    /// }
+    /// assert_eq!(trace.timeline().entries().len(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

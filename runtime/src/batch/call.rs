@@ -41,11 +41,37 @@ impl<'b, T: DeviceCopy, U: DeviceCopy> Terms<'b, T, U> {
     }
 
     /// As [`Batch::costing`].
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # use std::time::Duration;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// let terms = batch.within(Duration::from_secs(5)).costing(100.0);
+    /// assert_eq!(terms.call([1]).await?[0], 1);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn costing(self, cost: f64) -> Self {
         Terms { cost: Some(cost), ..self }
     }
 
     /// As [`Batch::call`].
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # use std::time::Duration;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// // Terms may be those of several items, which then have one deadline.
+    /// let terms = batch.within(Duration::from_secs(5));
+    /// let (first, second) = futures::join!(terms.call([1]), terms.call([2]));
+    /// assert_eq!((first?[0], second?[0]), (1, 2));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn call(self, item: impl Into<Payload<T>>) -> Call<T, U> {
         let line = &self.batch.line;
         let wanted = Wanted { item: item.into(), deadline: self.deadline, cost: self.cost };

@@ -30,6 +30,19 @@ pub struct Gathered<T: DeviceCopy, U: DeviceCopy> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Gathered<T, U> {
     /// How many items there are.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| {
+    ///     cg.name(format!("{} items of {} bytes", batch.items(), 4 * batch.input().len()));
+    ///     cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output()))
+    /// });
+    /// assert_eq!(batch.call([5]).await?[0], 5);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn items(&self) -> usize {
         self.items
     }
@@ -50,6 +63,28 @@ impl<T: DeviceCopy, U: DeviceCopy> Gathered<T, U> {
     /// # Panics
     ///
     /// If the batch was not built [`with_starts`](super::BatchBuilder::with_starts).
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// #[windlass::kernel]
+    /// fn firsts(starts: &[u32], x: &[u32], firsts: &mut [u32]) {
+    ///     let i = global_id(0);
+    ///     if i < firsts.len() {
+    ///         firsts[i] = x[starts[i] as usize];
+    ///     }
+    /// }
+    ///
+    /// let batch = Batch::<u32, u32>::builder(&queue).with_starts().answers_of(|_| 1).build(|cg, batch| {
+    ///     let (starts, x) = (cg.read(batch.starts()), cg.read(batch.input()));
+    ///     cg.parallel_for(batch.items(), firsts(starts, x, cg.overwrite(batch.output())))
+    /// });
+    /// let (a, b) = futures::join!(batch.call([5, 6, 7]), batch.call([8]));
+    /// assert_eq!((a?[0], b?[0]), (5, 8));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn starts(&self) -> &Buffer<u32> {
         self.starts.as_ref().expect("a batch that was built `with_starts`")
     }

@@ -58,6 +58,16 @@ impl Platform {
     }
 
     /// The platforms of one backend. Only that is asked, so no other driver is loaded.
+    ///
+    /// ```
+    /// use windlass::Platform;
+    /// # futures::executor::block_on(async {
+    /// for platform in Platform::of("opencl").await {
+    ///     println!("{}: {}", platform.name(), platform.version());
+    /// }
+    /// assert!(Platform::of("abacus").await.is_empty());
+    /// # });
+    /// ```
     pub async fn of(backend: &str) -> Vec<Platform> {
         let (runtime, backend) = (Runtime::global(), backend.to_owned().into());
         let inner = runtime.inner().clone();
@@ -90,6 +100,13 @@ impl Platform {
     }
 
     /// [`Platform::select`] on this thread, which blocks as long as drivers take.
+    ///
+    /// ```
+    /// use windlass::{Platform, Selector};
+    /// let host = Platform::blocking_select(Selector::backend("host"))?;
+    /// assert_eq!(host.devices(), [windlass::Device::host()]);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn blocking_select(selector: Selector) -> Result<Platform> {
         Ok(Device::blocking_select(selector)?.platform())
     }
@@ -115,6 +132,11 @@ impl Platform {
     }
 
     /// Its devices; there may be none.
+    ///
+    /// ```
+    /// let host = windlass::Device::host();
+    /// assert_eq!(host.platform().devices(), [host]);
+    /// ```
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
@@ -132,6 +154,14 @@ impl Platform {
     }
 
     /// Whether all its devices have an [extension](Device::has_extension); a platform without devices has none.
+    ///
+    /// ```
+    /// use windlass::Platform;
+    /// let with_doubles = Platform::blocking_of("opencl").into_iter().filter(|p| p.has_extension("cl_khr_fp64"));
+    /// for platform in with_doubles {
+    ///     println!("{}", platform.name());
+    /// }
+    /// ```
     pub fn has_extension(&self, name: &str) -> bool {
         !self.devices.is_empty() && self.devices.iter().all(|device| device.has_extension(name))
     }

@@ -52,6 +52,13 @@ impl fmt::Debug for Selector {
 
 impl Selector {
     /// Any device; the best by the default score.
+    ///
+    /// ```
+    /// use windlass::{Device, Selector};
+    /// let best = Device::blocking_select(Selector::new())?;
+    /// println!("{best}, {}", Selector::new().explain(&best));
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }

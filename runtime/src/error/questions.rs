@@ -30,6 +30,24 @@ impl Error {
     }
 
     /// Two mutable views, or a mutable and a shared one, of overlapping memory.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(4));
+    /// let aliased = queue.submit(|cg| {
+    ///     let (mut some, mut all) = (cg.write(&x.range(..2)), cg.write(&x));
+    ///     cg.host_task(async move |host| {
+    ///         let _some = host.view_mut(&mut some)?;
+    ///         host.view_mut(&mut all)?[3] = 1;
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// let error = aliased.blocking_wait().unwrap_err();
+    /// let why = std::error::Error::source(&error).and_then(|why| why.downcast_ref::<windlass::Error>());
+    /// assert!(why.unwrap().is_aliased());
+    /// # Ok(()) }
+    /// ```
     pub fn is_aliased(&self) -> bool {
         matches!(self.kind(), Kind::Aliased(_))
     }
@@ -51,6 +69,17 @@ impl Error {
     }
 
     /// A context was asked for over devices of several platforms.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let devices = Device::blocking_discover()?;
+    /// match Context::blocking_open(&devices) {
+    ///     Err(error) if error.is_mixed_platforms() => println!("{error}"),
+    ///     together => assert!(together.is_ok() || devices.len() > 1),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn is_mixed_platforms(&self) -> bool {
         matches!(self.kind(), Kind::MixedPlatforms(_))
     }
@@ -61,6 +90,19 @@ impl Error {
     }
 
     /// A buffer has more bytes than the device has, or takes in one piece.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, huge) = (Queue::blocking_new()?, Buffer::<u8>::new(1 << 50));
+    /// match queue.submit(|cg| cg.fill(&cg.overwrite(&huge), 0)) {
+    ///     // It would never fit: in parts, or not at all.
+    ///     Err(error) if error.is_too_large() => println!("{error}"),
+    ///     // The host says how much there is when it is asked for it.
+    ///     submitted => assert!(submitted?.blocking_wait().unwrap_err().is_out_of_memory()),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn is_too_large(&self) -> bool {
         matches!(self.kind(), Kind::TooLarge { .. })
     }
@@ -98,11 +140,31 @@ impl Error {
     }
 
     /// The work was cancelled before it ran.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let never = Queue::blocking_new()?.submit(|cg| Ok(cg.after(std::future::pending::<windlass::Result<()>>())))?;
+    /// never.cancel();
+    /// assert!(never.blocking_wait().unwrap_err().is_cancelled());
+    /// # Ok(()) }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         matches!(self.kind(), Kind::Cancelled)
     }
 
     /// Something that this work reads, or explicitly depends on, has failed; see [`Error::root`].
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let first = queue.submit(|cg| cg.host_task(async |_| Err("no".into())))?;
+    /// let second = queue.submit(|cg| Ok(cg.depends_on(&first)))?;
+    /// assert!(!first.blocking_wait().unwrap_err().is_dependency_failed());
+    /// assert!(second.blocking_wait().unwrap_err().is_dependency_failed());
+    /// # Ok(()) }
+    /// ```
     pub fn is_dependency_failed(&self) -> bool {
         matches!(self.kind(), Kind::DependencyFailed { .. })
     }
@@ -131,22 +193,67 @@ impl Error {
     }
 
     /// The device is gone.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().context(&Context::blocking_open(&[Device::host()])?).blocking_build()?;
+    /// queue.context().abandon();
+    /// assert!(queue.submit(|_| Ok(())).unwrap_err().is_device_lost());
+    /// # Ok(()) }
+    /// ```
     pub fn is_device_lost(&self) -> bool {
         matches!(self.root().kind(), Kind::Backend { error: BackendError::Lost(_), .. })
     }
 
     /// There was not enough memory.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, huge) = (Queue::blocking_on(Device::host())?, Buffer::<u8>::new(1 << 50));
+    /// let error = queue.submit(|cg| cg.fill(&cg.overwrite(&huge), 0))?.blocking_wait().unwrap_err();
+    /// assert!(error.is_out_of_memory());
+    /// # Ok(()) }
+    /// ```
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self.root().kind(), Kind::Backend { error: BackendError::OutOfMemory { .. }, .. })
     }
 
     /// The queue's limit of groups in flight is reached.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().max_in_flight(1).blocking_build()?;
+    /// let _only = queue.try_ready()?;
+    /// match queue.try_submit(|_| Ok(())) {
+    ///     // Come again, or wait by `queue.ready().await`.
+    ///     Err(error) if error.is_saturated() => println!("{error}"),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn is_saturated(&self) -> bool {
         matches!(self.kind(), Kind::Saturated { .. })
     }
 
     /// Waiting here would block a thread that may have to make the progress waited for: the one that drives a
     /// current-thread runtime, or one of Windlass's own, inside a kernel for instance.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+    /// tokio.block_on(async {
+    ///     let task = queue.submit(|cg| cg.host_task(async |_| Ok(())))?;
+    ///     // This thread has to run the task.
+    ///     assert!(task.blocking_wait().unwrap_err().is_would_block());
+    ///     task.await
+    /// })
+    /// # }
+    /// ```
     pub fn is_would_block(&self) -> bool {
         matches!(self.kind(), Kind::WouldBlock)
     }
@@ -169,6 +276,16 @@ impl Error {
     }
 
     /// The Windlass runtime has been shut down.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::new();
+    /// let queue = Queue::builder().runtime(&runtime).blocking_build()?;
+    /// runtime.abort();
+    /// assert!(queue.submit(|_| Ok(())).unwrap_err().is_shut_down());
+    /// # Ok(()) }
+    /// ```
     pub fn is_shut_down(&self) -> bool {
         matches!(self.kind(), Kind::ShutDown)
     }
@@ -218,11 +335,42 @@ impl Error {
     }
 
     /// More was asked for than can be done in time; see [`Error::retry_after`].
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # use std::time::Duration;
+    /// # futures::executor::block_on(async {
+    /// # let queue = Queue::new().await?;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// // Refused at once, or its time has passed in line: either way no device has worked for it.
+    /// let late = batch.within(Duration::ZERO).call([1]).await.unwrap_err();
+    /// assert!(late.is_overloaded() || late.is_timeout());
+    /// # Ok::<(), windlass::Error>(()) }).unwrap();
+    /// ```
     pub fn is_overloaded(&self) -> bool {
         matches!(self.kind(), Kind::Overloaded { .. })
     }
 
     /// How long it would have taken, of what was refused because it would have taken too long: a `Retry-After`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// /// What a service answers to a request that it has not taken.
+    /// fn head(error: &windlass::Error) -> String {
+    ///     match error.retry_after() {
+    ///         Some(wait) => format!("503, Retry-After: {}", wait.as_secs() + 1),
+    ///         None => "500".into(),
+    ///     }
+    /// }
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # futures::executor::block_on(async {
+    /// # let queue = Queue::new().await?;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// let late = batch.within(Duration::ZERO).call([1]).await.unwrap_err();
+    /// assert!(head(&late).starts_with(if late.is_overloaded() { "503" } else { "500" }));
+    /// # Ok::<(), windlass::Error>(()) }).unwrap();
+    /// ```
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind() {
             Kind::Overloaded { wait, .. } => Some(*wait),
@@ -232,6 +380,21 @@ impl Error {
 
     /// Nothing but the end of a host guard could have let this work go on, and the runtime was built to call that an
     /// error ([`DeadlockPolicy::Error`](crate::DeadlockPolicy::Error)).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{DeadlockPolicy, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let runtime = Runtime::builder();
+    /// let runtime = runtime.deadlock_policy(DeadlockPolicy::Error).stall_after(Duration::from_millis(20)).build();
+    /// let (queue, x) = (Queue::blocking_on(runtime.host()?)?, Buffer::from(vec![1_u32; 4]));
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&x), 2))?.blocking_wait()?;
+    /// let guard = x.host_read().blocking_wait()?;
+    /// let stuck = queue.submit(|cg| cg.fill(&cg.overwrite(&x), 3))?;
+    /// assert!(stuck.blocking_wait().unwrap_err().is_deadlock(), "the guard is dropped below");
+    /// drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn is_deadlock(&self) -> bool {
         matches!(self.root().kind(), Kind::Deadlock(_))
     }

@@ -38,6 +38,19 @@ pub struct AllEvents {
 
 impl AllEvents {
     /// [`Status::Pending`] until all have ended; then [`Status::Failed`] if one of them has failed.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, gate) = (Queue::blocking_new()?, futures::channel::oneshot::channel::<()>());
+    /// let waits = queue.submit(|cg| Ok(cg.after(gate.1)))?;
+    /// let both = Event::all([queue.submit(|_| Ok(()))?, waits]);
+    /// assert_eq!(both.status(), Status::Pending);
+    /// gate.0.send(()).unwrap();
+    /// both.blocking_wait()?;
+    /// assert_eq!(both.status(), Status::Done);
+    /// # Ok(()) }
+    /// ```
     pub fn status(&self) -> Status {
         let of = |event: &Event| event.status();
         match () {

@@ -80,6 +80,17 @@ macro_rules! accessors {
             }
 
             /// How many elements it shows.
+            ///
+            /// ```
+            /// use windlass::prelude::*;
+            /// # fn main() -> windlass::Result<()> {
+            /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(10));
+            /// queue.submit(|cg| {
+            ///     assert_eq!((cg.read(&x).len(), cg.read(&x.range(2..5)).len()), (10, 3));
+            ///     Ok(())
+            /// })?;
+            /// # Ok(()) }
+            /// ```
             pub fn len(&self) -> usize {
                 self.binding.map_or(0, |b| b.len())
             }

@@ -114,6 +114,17 @@ impl<'g> KernelCall<'g> {
     }
 
     /// The next argument: an accessor.
+    ///
+    /// ```
+    /// use windlass::{KernelCall, image::{Kernel, KernelImage, Slot, SlotAccess}, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let text = KernelImage::wgsl("main", "@compute @workgroup_size(64) fn main() {}");
+    /// let kernel = Kernel::new("nothing", [Slot::Buffer(SlotAccess::Read)], [text]);
+    /// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(4));
+    /// let event = queue.submit(|cg| cg.parallel_for(4, KernelCall::new(&kernel).buffer(cg.read(&x))));
+    /// assert!(event.unwrap_err().is_unsupported(), "the host takes closures");
+    /// # Ok(()) }
+    /// ```
     pub fn buffer<A: Accessor<'g>>(mut self, accessor: A) -> Self {
         self.args.push(KernelArg::Window(accessor.binding(), A::MODE.0));
         self
@@ -292,6 +303,19 @@ impl<'g> KernelCall<'g> {
     }
 
     /// The next argument: local memory for this many elements.
+    ///
+    /// ```no_run
+    /// use windlass::{KernelCall, NdRange, image::{Kernel, KernelImage, Slot}, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let text = "__kernel void fill(__local float *room) { room[get_local_id(0)] = 1; }";
+    /// // SAFETY: work-groups have no more items than `room` has elements.
+    /// let image = unsafe { KernelImage::opencl_c("fill", text) };
+    /// let fill = Kernel::new("fill", [Slot::Local(0)], [image]);
+    /// let queue = Queue::builder().select(Selector::backend("opencl")).blocking_build()?;
+    /// let groups = NdRange { global: [256], local: [64] };
+    /// queue.submit(|cg| cg.parallel_for(groups, KernelCall::new(&fill).local::<f32>(64)))?.blocking_wait()
+    /// # }
+    /// ```
     pub fn local<T: DeviceCopy>(mut self, len: usize) -> Self {
         match len.checked_mul(size_of::<T>()) {
             Some(bytes) if u32::try_from(len).is_ok() => self.args.push(KernelArg::Local(bytes)),

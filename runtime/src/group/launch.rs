@@ -17,6 +17,30 @@ use crate::host_view;
 use crate::shell::work::{Binding, Planned, PlannedBody};
 
 /// An accessor as an argument of [`CommandGroup::host_for`].
+///
+/// ```
+/// use windlass::access::HostArg;
+/// use windlass::image::View;
+/// use windlass::prelude::*;
+///
+/// /// How many elements are zero: of any accessor that only reads.
+/// fn zeros<'g, A>(cg: &CommandGroup<'g>, of: A, len: usize, count: &Buffer<u32>) -> windlass::Result<()>
+/// where
+///     A: for<'v> HostArg<'g, Elem = u32, View<'v> = View<'v, u32>> + 'g,
+/// {
+///     cg.host_for(len, (of, cg.atomic(count)), |item, (x, count)| {
+///         if x.get(item.id(0)) == 0 {
+///             count.fetch_add(0, 1);
+///         }
+///     })
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, x, count) = (Queue::blocking_on(Device::host())?, Buffer::from(vec![1, 0, 0_u32]), Buffer::new(1));
+/// queue.submit(|cg| zeros(cg, cg.read(&x), 3, &count))?;
+/// assert_eq!(count.host_read().blocking_wait()?[0], 2);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor of this group",
     note = "pass `cg.read(&buffer)` or another accessor, or a tuple of them; a buffer itself cannot be passed"
@@ -303,6 +327,23 @@ pub struct Chunk {
 
 impl Chunk {
     /// The elements of this block.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::from((0..100).collect::<Vec<u32>>()));
+    /// let reversed = Buffer::<u32>::new(100);
+    /// queue.submit(|cg| {
+    ///     // What is read is there as a whole, and of what is written a block has its own part.
+    ///     cg.host_chunks(1, (cg.read(&x), cg.overwrite(&reversed)), |chunk, (x, part)| {
+    ///         for (i, reversed) in chunk.range().zip(part) {
+    ///             *reversed = x[chunk.total() - 1 - i];
+    ///         }
+    ///     })
+    /// })?;
+    /// assert_eq!(reversed.host_read().blocking_wait()?[..3], [99, 98, 97]);
+    /// # Ok(()) }
+    /// ```
     pub fn range(&self) -> ops::Range<usize> {
         self.range.clone()
     }
@@ -314,6 +355,26 @@ impl Chunk {
 }
 
 /// An accessor as an argument of [`CommandGroup::host_chunks`].
+///
+/// ```
+/// use windlass::access::ChunkArg;
+/// use windlass::prelude::*;
+///
+/// /// Sets all elements, through any accessor that writes them.
+/// fn set<'g, A>(cg: &CommandGroup<'g>, to: A, value: u32) -> windlass::Result<()>
+/// where
+///     A: for<'v> ChunkArg<'g, Part<'v> = &'v mut [u32]> + 'g,
+/// {
+///     cg.host_chunks(1, to, move |_, part| part.fill(value))
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(100));
+/// queue.submit(|cg| set(cg, cg.overwrite(&x), 1))?;
+/// queue.submit(|cg| set(cg, cg.write(&x.range(..1)), 2))?;
+/// assert_eq!(x.host_read().blocking_wait()?[..3], [2, 1, 1]);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an accessor that can be cut into slices",
     note = "pass `cg.read(&buffer)`, `cg.overwrite(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"

@@ -113,6 +113,18 @@ impl Queue {
     }
 
     /// [`Queue::try_ready`] with a place that borrows nothing.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::builder().max_in_flight(1).blocking_build()?;
+    /// // A request is taken here or refused, and its group is submitted elsewhere.
+    /// let slot = queue.try_ready_owned()?;
+    /// assert!(queue.try_ready_owned().unwrap_err().is_saturated());
+    /// std::thread::spawn(move || slot.submit(|_| Ok(()))?.blocking_wait()).join().unwrap()?;
+    /// assert!(queue.try_ready_owned().is_ok());
+    /// # Ok(()) }
+    /// ```
     pub fn try_ready_owned(&self) -> Result<OwnedSlot> {
         self.try_take()?;
         Ok(OwnedSlot::new(self.clone()))
@@ -285,6 +297,17 @@ macro_rules! places {
             }
 
             /// Submits a group in this place; see [`Queue::submit`].
+            ///
+            /// ```
+            /// use windlass::prelude::*;
+            /// # fn main() -> windlass::Result<()> {
+            /// let queue = Queue::blocking_new()?;
+            /// let place = queue.try_ready()?;
+            /// // There is room, so now what the request needs is worth making.
+            /// let x = Buffer::from(vec![1_u32; 64]);
+            /// place.submit(|cg| cg.fill(&cg.overwrite(&x), 2))?.blocking_wait()?;
+            /// # Ok(()) }
+            /// ```
             #[track_caller]
             pub fn submit<F>(self, group: F) -> Result<Event>
             where

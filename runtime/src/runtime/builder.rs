@@ -156,6 +156,16 @@ impl RuntimeBuilder {
     }
 
     /// How long something may wait before a warning says for whom: five seconds unless said otherwise.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// // A service that answers within a second wants to know earlier.
+    /// let runtime = Runtime::builder().stall_after(std::time::Duration::from_secs(1)).build();
+    /// let queue = Queue::builder().runtime(&runtime).blocking_build()?;
+    /// assert!(queue.runtime().stalls().is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn stall_after(mut self, time: Duration) -> Self {
         self.stall_after = Some(time);
         self

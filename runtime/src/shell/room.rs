@@ -27,6 +27,20 @@ use crate::error::Cause;
 use windlass_engine::{GuardPlan, Idle, MemoryId, Mode, NodeId, Room, RootId, Turn};
 
 /// What becomes of the memory that a buffer has on a device while nobody uses it.
+///
+/// ```
+/// use windlass::{Residency, prelude::*};
+/// # fn main() -> windlass::Result<()> {
+/// // Buffers of 64 KiB in all, on devices that give the program half of that.
+/// let runtime = Runtime::builder().residency(Residency::Evictable).device_memory(32 << 10).build();
+/// let queue = Queue::builder().runtime(&runtime).blocking_build()?;
+/// let buffers: Vec<_> = (0..16).map(|_| Buffer::<u32>::new(1 << 10)).collect();
+/// for buffer in &buffers {
+///     queue.submit(|cg| cg.fill(&cg.overwrite(buffer), 1))?;
+/// }
+/// assert!(buffers.iter().all(|buffer| buffer.host_read().blocking_wait().is_ok_and(|x| x[0] == 1)));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Residency {
