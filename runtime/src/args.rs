@@ -89,6 +89,29 @@ pub trait ReadArg<'g, T, const D: usize = 1>: Sealed {
 }
 
 /// An argument for a parameter that the kernel reads and writes, `&mut [T]` or `&mut View<T, D>`.
+///
+/// ```
+/// use windlass::args::UpdateArg;
+/// use windlass::prelude::*;
+///
+/// #[windlass::kernel]
+/// fn doubled(v: &mut [u32]) {
+///     v[global_id(0)] *= 2;
+/// }
+///
+/// /// Launches the kernel in a group, and on a slice in a test.
+/// fn double<'g>(v: impl UpdateArg<'g, u32>) -> windlass::KernelCall<'g> {
+///     doubled(v)
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let mut v = [1, 2, 3];
+/// double(&mut v[..]).run_here(3)?;
+/// let (queue, buffer) = (Queue::blocking_new()?, Buffer::from(v.to_vec()));
+/// queue.submit(|cg| cg.parallel_for(3, double(cg.read_write(&buffer))))?;
+/// assert_eq!(buffer.host_read().blocking_wait()?[..], [4, 8, 12]);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter that reads and writes `{T}`",
     label = "it takes `cg.read_write` of a buffer of `{T}` in {D} dimension(s)",
@@ -115,6 +138,27 @@ pub trait WriteArg<'g, T, const D: usize = 1>: Sealed {
 }
 
 /// An argument for a parameter of atomics, `&[AtomicU32]` and its kind.
+///
+/// ```
+/// use windlass::args::{AtomicArg, ReadArg};
+/// use windlass::prelude::*;
+///
+/// #[windlass::kernel]
+/// fn counted(v: &[u32], odd: &[AtomicU32]) {
+///     if v[global_id(0)] % 2 == 1 {
+///         odd[0].fetch_add(1, Relaxed);
+///     }
+/// }
+///
+/// /// Adds to a count of the caller's.
+/// fn count<'g>(v: impl ReadArg<'g, u32>, odd: impl AtomicArg<'g, u32>) -> windlass::KernelCall<'g> {
+///     counted(v, odd)
+/// }
+///
+/// let mut odd = [0];
+/// count(&[1, 2, 3][..], &mut odd[..]).run_here(3).unwrap();
+/// assert_eq!(odd, [2]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for a kernel parameter of atomics of `{T}`",
     label = "it takes `cg.atomic` of a buffer of `{T}` in {D} dimension(s)",

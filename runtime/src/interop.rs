@@ -99,6 +99,21 @@ impl Context {
     }
 
     /// [`Context::blocking_from_native`] on a thread that may block.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "wgpu")]
+    /// # fn f() -> windlass::Result<()> {
+    /// use windlass::prelude::*;
+    /// use windlass_wgpu::{Wgpu, native::{DeviceHandle, wgpu}};
+    ///
+    /// /// A queue on the device that the program draws with.
+    /// async fn beside(device: wgpu::Device, queue: wgpu::Queue) -> windlass::Result<Queue> {
+    ///     let handle = DeviceHandle::new(device, queue);
+    ///     let context = Context::from_native::<Wgpu>(&Runtime::global(), handle).await?;
+    ///     Queue::builder().context(&context).build().await
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn from_native<N: NativeApi>(runtime: &Runtime, object: N::Object) -> Result<Context> {
         let (inner, runtime) = (runtime.inner().clone(), runtime.clone());
         inner.off_thread(move || Context::blocking_from_native::<N>(&runtime, object)).await

@@ -228,6 +228,21 @@ impl<T: DeviceCopy, U: DeviceCopy> PipeBuilder<T, U> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Pipe<T, U> {
     /// A pipe on a queue, to be told what it does.
+    ///
+    /// ```
+    /// # use windlass::{prelude::*, stream::Pipe};
+    /// # async fn f() -> windlass::Result<()> {
+    /// let queue = Queue::new().await?;
+    /// let copied = Pipe::<u8, u8>::builder(&queue).build(|cg, part| {
+    ///     cg.copy(&cg.read(part.input()), &cg.overwrite(part.output()))
+    /// });
+    /// // One pipe may have many streams at the same time, each with parts of its own in flight.
+    /// let (mut a, mut b) = (Vec::new(), Vec::new());
+    /// let (first, second) = futures::join!(copied.copy(&b"one"[..], &mut a), copied.copy(&b"another"[..], &mut b));
+    /// assert_eq!((first?, second?, &a[..], &b[..]), (3, 7, &b"one"[..], &b"another"[..]));
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn builder(queue: &Queue) -> PipeBuilder<T, U> {
         const { assert!(size_of::<T>() != 0, "elements of no size cannot live in a buffer") };
         PipeBuilder {

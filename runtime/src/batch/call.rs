@@ -36,6 +36,18 @@ impl<'b, T: DeviceCopy, U: DeviceCopy> Terms<'b, T, U> {
     }
 
     /// As [`Batch::until`].
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # use std::time::{Duration, Instant};
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// let (cheap, deadline) = (batch.costing(1.0), Instant::now() + Duration::from_secs(5));
+    /// assert_eq!(cheap.until(deadline).call([3]).await?[0], 3);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn until(self, deadline: Instant) -> Self {
         Terms { deadline: Some(deadline), ..self }
     }

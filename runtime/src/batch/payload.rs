@@ -11,6 +11,22 @@ use windlass_kernel::slice_bytes_mut;
 use crate::error::Result;
 
 /// The elements of one item. They are copied once, when the batch is gathered.
+///
+/// ```
+/// # use windlass::{batch::Batch, prelude::*};
+/// # async fn f() -> windlass::Result<()> {
+/// # let queue = Queue::new().await?;
+/// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+/// // A vector, a slice, an array, elements that others have too, or bytes as they came.
+/// let shared: std::sync::Arc<[u32]> = [3, 4].into();
+/// let bytes = windlass::bytes::Bytes::from_static(&[5, 0, 0, 0]);
+/// let calls = [batch.call(vec![1]), batch.call(&[2][..]), batch.call(shared), batch.call(bytes)];
+/// for (call, first) in calls.into_iter().zip([1, 2, 3, 5]) {
+///     assert_eq!(call.await?[0], first);
+/// }
+/// # Ok(()) }
+/// # futures::executor::block_on(f()).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Payload<T>(Elements<T>);
 

@@ -349,6 +349,21 @@ impl Chunk {
     }
 
     /// Elements in the whole launch.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, ramp) = (Queue::blocking_on(Device::host())?, Buffer::<f32>::new(101));
+    /// queue.submit(|cg| {
+    ///     cg.host_chunks(1, cg.overwrite(&ramp), |chunk, part| {
+    ///         for (i, value) in chunk.range().zip(part) {
+    ///             *value = i as f32 / (chunk.total() - 1) as f32;
+    ///         }
+    ///     })
+    /// })?;
+    /// assert_eq!(ramp.host_read().blocking_wait()?[50..], (50..=100).map(|i| i as f32 / 100.0).collect::<Vec<_>>());
+    /// # Ok(()) }
+    /// ```
     pub fn total(&self) -> usize {
         self.total
     }

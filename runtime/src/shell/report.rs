@@ -40,6 +40,23 @@ impl AsyncError {
     }
 
     /// What went wrong.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let serious = move |error: &windlass::Error| {
+    ///     // Requests that were given up are no news.
+    ///     if !error.is_cancelled() {
+    ///         tell.send(error.to_string()).unwrap();
+    ///     }
+    /// };
+    /// let queue = Queue::builder().handler(move |all| all.iter().for_each(|one| serious(one.error()))).blocking_build()?;
+    /// queue.submit(|cg| Ok(cg.after(std::future::pending::<windlass::Result<()>>())))?.cancel();
+    /// queue.submit(|cg| cg.host_task(async |_| Err("the disk is full".into())))?;
+    /// assert!(told.recv().unwrap().contains("the disk is full"));
+    /// # Ok(()) }
+    /// ```
     pub fn error(&self) -> &Error {
         &self.error
     }
