@@ -17,10 +17,9 @@ use crate::error::Result;
 /// # async fn f() -> windlass::Result<()> {
 /// # let queue = Queue::new().await?;
 /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
-/// // A vector, a slice, an array, elements that others have too, or bytes as they came.
+/// // A vector, a slice, an array, elements that others have too; with the feature `bytes`, bytes as they came.
 /// let shared: std::sync::Arc<[u32]> = [3, 4].into();
-/// let bytes = windlass::bytes::Bytes::from_static(&[5, 0, 0, 0]);
-/// let calls = [batch.call(vec![1]), batch.call(&[2][..]), batch.call(shared), batch.call(bytes)];
+/// let calls = [batch.call(vec![1]), batch.call(&[2][..]), batch.call(shared), batch.call([5])];
 /// for (call, first) in calls.into_iter().zip([1, 2, 3, 5]) {
 ///     assert_eq!(call.await?[0], first);
 /// }
