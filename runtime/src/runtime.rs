@@ -1,6 +1,7 @@
 //! Runtimes: backends, devices, and the scheduler behind them.
 
 mod builder;
+mod entry;
 mod stats;
 
 use std::any::Any;
@@ -10,8 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use windlass_backend::{
-    Backend, BackendError, BackendId, Context as NativeContext, ContextSink, ContextSpec, DeviceKey,
-    Unavailable,
+    BackendError, BackendId, Context as NativeContext, ContextSink, ContextSpec, DeviceKey, Unavailable,
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
@@ -27,6 +27,7 @@ use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
 use crate::shell::devices::DeviceData;
 use crate::shell::shutdown::Remaining;
 pub use builder::RuntimeBuilder;
+use entry::{BackendEntry, FoundPlatform};
 pub use stats::Stats;
 
 /// What the backend of this process's own threads is called.
@@ -66,19 +67,6 @@ struct Shared {
 
 /// A context that one thread opens, and others wait for.
 type OpenedOnce = Arc<OnceLock<Result<Arc<ContextShared>>>>;
-
-struct BackendEntry {
-    backend: Arc<dyn Backend>,
-    /// What discovery has found; another one once it is to be done again.
-    found: Mutex<Arc<OnceLock<Found>>>,
-}
-
-type Found = Arc<std::result::Result<Vec<FoundPlatform>, Unavailable>>;
-
-struct FoundPlatform {
-    platform: windlass_backend::Platform,
-    devices: Vec<Arc<DeviceData>>,
-}
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -550,49 +538,6 @@ impl Runtime {
     /// ```
     pub fn abort(&self) -> Remaining {
         crate::shell::shutdown::abort(self.inner())
-    }
-}
-
-impl BackendEntry {
-    fn new(backend: Arc<dyn Backend>) -> Self {
-        BackendEntry { backend, found: Mutex::default() }
-    }
-
-    /// What there is; asks the driver if nobody has. Blocks, and not under the lock: who asks meanwhile waits for the same.
-    fn found(&self, at: usize) -> Found {
-        if let Err(error) = Inner::check_process() {
-            return Arc::new(Err(Unavailable::new(error.to_string(), "do not fork, or fork first")));
-        }
-        let once = lock(&self.found).clone();
-        once.get_or_init(|| Arc::new(self.discover(at))).clone()
-    }
-
-    /// The next one to ask has the driver asked again.
-    fn forget(&self) {
-        *lock(&self.found) = Arc::default();
-    }
-
-    fn discover(&self, at: usize) -> std::result::Result<Vec<FoundPlatform>, Unavailable> {
-        let discover = || futures_lite::future::block_on(self.backend.discover());
-        let platforms = catch(discover).unwrap_or_else(|panic| {
-            let reason = format!("its driver made the backend panic: {panic}");
-            Err(Unavailable::new(reason, "report this, with the driver's version"))
-        })?;
-        let backend = self.backend.id();
-        let numbered = platforms.into_iter().enumerate().map(|(p, platform)| {
-            let data = |info: &windlass_backend::DeviceInfo| {
-                Arc::new(DeviceData {
-                    backend: backend.clone(),
-                    at: (at, p),
-                    platform: platform.name.clone(),
-                    info: info.clone(),
-                    faults: OnceLock::new(),
-                })
-            };
-            let devices = platform.devices.iter().map(data).collect();
-            FoundPlatform { devices, platform }
-        });
-        Ok(numbered.collect())
     }
 }
 

@@ -28,7 +28,7 @@ fn parts_of_a_device_are_devices() -> Result<()> {
     }
     for (whole, parts) in divided {
         let units = |device: &Device| device.info().compute_units;
-        assert_eq!(parts.len(), units(&whole) as usize, "{whole}");
+        assert_eq!(parts.len(), units(&whole), "{whole}");
         assert!(parts.iter().all(|part| units(part) == 1), "{parts:?}");
         // A buffer goes from one to the other and back to the whole, in contexts of their own and in one of both parts.
         let kernels = Kernels::new();
