@@ -237,7 +237,7 @@ mod tests {
     fn an_owner_lives_as_long_as_its_memory_and_is_dropped_once() {
         use std::sync::Arc;
 
-        struct Shared(Arc<()>, Vec<u32>);
+        struct Shared(#[expect(dead_code, reason = "it is counted")] Arc<()>, Vec<u32>);
         impl AsMut<[u32]> for Shared {
             fn as_mut(&mut self) -> &mut [u32] {
                 &mut self.1[1..]
