@@ -566,3 +566,12 @@ impl Kernel {
         Arc::as_ptr(&self.inner) as *const () as usize
     }
 }
+/// The kernel that devices have built in by this name, and nothing else.
+///
+/// # Safety
+/// The kernel keeps to the memory that it is given, and reads only what its slots say that it reads.
+pub unsafe fn builtin(name: &str, slots: impl IntoIterator<Item = Slot>) -> Kernel {
+    // SAFETY: the caller's promise.
+    let image = unsafe { KernelImage::builtin(name) };
+    Kernel::new(name, slots, [image])
+}

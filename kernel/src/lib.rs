@@ -30,6 +30,7 @@ pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
 pub use image::{
     ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, TooLong, Width,
+    builtin,
 };
 pub use memory::{AtomicElement, Extent, RawSpan, Span, Word};
 pub use native::{Vec2, Vec3, Vec4, f16};

@@ -4,11 +4,9 @@
 //! What a single backend has stands in a module of that backend's: [`opencl::ext`](crate::opencl::ext), for one. Native objects are a
 //! matter of [`interop`](crate::interop).
 
-use windlass_kernel::{Kernel, KernelImage, Slot};
-
 /// A kernel that devices have built in, by its name there; [`Device::builtin_kernels`](crate::Device::builtin_kernels) lists what a
 /// device has. Others refuse it. It takes each slot's buffer by its start; one with other parameters is
-/// [described](KernelImage::with_parameters).
+/// [described](crate::image::KernelImage::with_parameters).
 ///
 /// ```
 /// use windlass::image::{Slot, SlotAccess};
@@ -23,11 +21,5 @@ use windlass_kernel::{Kernel, KernelImage, Slot};
 /// }
 /// # Ok(()) }
 /// ```
-///
-/// # Safety
-/// The kernel keeps to the memory that it is given, and reads only what its slots say that it reads.
-pub unsafe fn builtin(name: &str, slots: impl IntoIterator<Item = Slot>) -> Kernel {
-    // SAFETY: the caller's promise.
-    let image = unsafe { KernelImage::builtin(name) };
-    Kernel::new(name, slots, [image])
-}
+#[doc(inline)]
+pub use windlass_kernel::builtin;

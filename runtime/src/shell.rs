@@ -351,7 +351,7 @@ impl Inner {
         });
     }
 
-    /// Refuses everything in a child that was [forked](windlass_sync::forked) from a process with runtimes. It comes before any
+    /// Refuses everything in a child that was [`forked`] from a process with runtimes. It comes before any
     /// lock is taken: the thread that had it may not be there.
     pub(crate) fn check_process() -> Result<(), Error> {
         match forked::is_child() {
