@@ -27,7 +27,7 @@ pub enum BackendError {
     Native {
         /// The call.
         call: &'static str,
-        /// The driver's code.
+        /// The driver's code; zero where it is none of a driver's calls that failed.
         code: i64,
         /// What the code means, or what else is known.
         message: String,
@@ -51,6 +51,8 @@ impl fmt::Display for BackendError {
             BackendError::Unsupported(what) => write!(f, "not supported: {what}"),
             BackendError::Build { kernel, log } => write!(f, "kernel `{kernel}` did not build: {log}"),
             BackendError::Panicked(message) => write!(f, "a host kernel panicked: {message}"),
+            // What is no call of a driver's has no code.
+            BackendError::Native { call, code: 0, message } => write!(f, "{call} failed: {message}"),
             BackendError::Native { call, code, message } => write!(f, "{call} failed with {code}: {message}"),
         }
     }
