@@ -291,6 +291,9 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     #[track_caller]
     pub fn poison(&self) -> Option<Error> {
+        if let Err(error) = Inner::check_process() {
+            return Some(error);
+        }
         let inner = self.root.owner()?;
         let binding = self.binding(inner, Location::caller()).ok()?;
         let mut cause = None;

@@ -12,6 +12,7 @@ use crate::explain::Explanation;
 use crate::group::build_values;
 use crate::group::shape::shapes;
 use crate::queue::Queue;
+use crate::shell::Inner;
 use crate::shell::build::{Built, Values, WaitBuilt, image_on};
 use crate::shell::limits::check_launch;
 
@@ -258,6 +259,7 @@ impl Bundle {
 
     /// Starts all builds.
     fn start(&self, queue: &Queue) -> Result<Vec<Started>> {
+        Inner::check_process()?;
         let mut started = Vec::new();
         for (at, part) in self.kernels.iter().enumerate() {
             let slot = queue.slot();

@@ -170,6 +170,7 @@ impl Context {
 
     /// Has a backend make a context of a native object.
     pub(crate) fn adopt(runtime: &Runtime, backend: &str, object: Box<dyn Any + Send>) -> Result<Context> {
+        Inner::check_process()?;
         let (at, listed) = runtime.devices_of_backend(backend)?;
         let told = Arc::new(ContextLoss::new(runtime.inner()));
         let native = runtime.adopt_native(at, object, told.clone())?;

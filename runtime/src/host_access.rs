@@ -376,7 +376,8 @@ impl<T: DeviceCopy, const D: usize> DerefMut for HostWrite<T, D> {
 
 impl<T: DeviceCopy, const D: usize> Drop for HostWrite<T, D> {
     fn drop(&mut self) {
-        if let Some(copy) = self.copy.take() {
+        // A child may share the memory with its parent, which has gone on.
+        if let Some(copy) = self.copy.take().filter(|_| !forked::is_child()) {
             self.guarded.held.scatter(&copy);
         }
     }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Weak};
 use windlass_backend::{Allocation, HostMemory};
 use windlass_kernel::{DeviceCopy, RawSpan, Span, View, ViewMut};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 
 use crate::shell::Inner;
 
@@ -261,6 +262,9 @@ impl<T: DeviceCopy> Deref for Elements<T> {
 
 impl<T: DeviceCopy> Drop for OwnMemory<T> {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return std::mem::forget(self.memory.take());
+        }
         if let Some(inner) = self.inner.upgrade() {
             inner.free_all(self.memory.take());
         }

@@ -504,6 +504,7 @@ impl Drained {
     /// # }
     /// ```
     pub fn blocking_wait(self) -> Result<()> {
+        Inner::check_process()?;
         crate::event::block_on(async {
             self.await;
             Ok(())

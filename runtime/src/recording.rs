@@ -10,6 +10,7 @@ use crate::buffer::{Attached, Root};
 use crate::error::{Error, Result};
 use crate::group::CommandGroup;
 use crate::queue::Queue;
+use crate::shell::Inner;
 use crate::shell::recorded::Recorded;
 use crate::shell::work::Planned;
 
@@ -122,6 +123,7 @@ impl Queue {
     where
         F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
     {
+        Inner::check_process()?;
         let cg = CommandGroup::new(self.core().clone(), Location::caller());
         let returned = describe(&cg);
         let mut builder = cg.builder.borrow_mut();

@@ -15,6 +15,7 @@ use windlass_backend::{
 };
 use windlass_sync::executor::ExecutorStats;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 use windlass_sync::panics::{Panicked, catch};
 
 use crate::context;
@@ -410,6 +411,9 @@ impl Runtime {
     /// # }
     /// ```
     pub fn stats(&self) -> Stats {
+        if forked::is_child() {
+            return Stats::default();
+        }
         let inner = self.inner();
         let executor: ExecutorStats = inner.gates.stats();
         // The one task that reads what polls have left is no proxy, and lives as long as the runtime.
@@ -468,7 +472,10 @@ impl Runtime {
     /// # }
     /// ```
     pub fn stalls(&self) -> Vec<Stall> {
-        crate::shell::stall::report(self.inner(), 0)
+        match forked::is_child() {
+            true => Vec::new(),
+            false => crate::shell::stall::report(self.inner(), 0),
+        }
     }
 
     /// Works off, on this thread, everything that the runtime's executors have to do, until nothing is left that could
@@ -486,6 +493,9 @@ impl Runtime {
     /// # Ok(()) }
     /// ```
     pub fn run_until_stalled(&self) -> usize {
+        if forked::is_child() {
+            return 0;
+        }
         let inner = self.inner();
         let mut polls = 0;
         loop {

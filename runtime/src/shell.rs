@@ -469,12 +469,9 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if forked::is_child() {
             // What there is of drivers and threads is the parent's.
-            let State { lanes, memories, leaked, .. } = self.state.get_mut();
-            return std::mem::forget((
-                std::mem::take(lanes),
-                std::mem::take(memories),
-                std::mem::take(leaked),
-            ));
+            let State { lanes, memories, leaked, engine, .. } = self.state.get_mut();
+            let state = (std::mem::take(lanes), std::mem::take(memories), std::mem::take(leaked));
+            return std::mem::forget((state, std::mem::take(engine), self.reaper.clone()));
         }
         self.gates.close();
         self.user.close();

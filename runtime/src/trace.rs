@@ -80,6 +80,9 @@ impl Trace {
     /// # Ok(()) }
     /// ```
     pub fn timeline(&self) -> Timeline {
+        if forked::is_child() {
+            return Timeline { entries: Vec::new() };
+        }
         let ended = self.inner.enter_without_native_calls(|state, _| {
             state.tracer.as_ref().map_or(Vec::new(), |tracer| tracer.ended_since(self.first))
         });
@@ -118,7 +121,8 @@ impl Runtime {
     pub fn trace(&self, most: usize) -> Trace {
         let (inner, most) = (self.inner().clone(), most.max(1));
         let began = Instant::now();
-        let first = inner.enter_without_native_calls(|state, _| state.begin_trace(most));
+        let begin = || inner.enter_without_native_calls(|state, _| state.begin_trace(most));
+        let first = if forked::is_child() { Default::default() } else { begin() };
         Trace { inner, most, first, began }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,6 +94,10 @@ fn decision_33_every_call_in_a_forked_child_is_refused() {
             block_on(runtime.devices()).map(drop),
             block_on(runtime.rediscover()).map(drop),
             block_on(batch.call([1, 2])).map(drop),
+            queue.record(|_| Ok(())).map(drop),
+            queue.drained().blocking_wait(),
+            data.poison().map_or(Ok(()), Err),
+            block_on(queue.evict(&data)).map(drop),
         ])
     });
     assert_eq!(status, 0, "256 times the number of the first call that was not refused, or a signal");
@@ -136,9 +140,18 @@ fn a_child_drops_everything_whatever_locks_were_taken() {
         let guard = data.host_read().blocking_wait().unwrap();
         let behind = queue.submit(|cg| cg.fill(&cg.overwrite(&data), 4)).unwrap();
         let (waiting, call) = (data.host_write(), batch.call([1]));
+        let answer = block_on(batch.call([1])).unwrap();
+        let (recorded, other) = (Buffer::<u32>::new(16), Buffer::from(vec![1_u32; 16]));
+        let recording = queue.record(|cg| cg.fill(&cg.overwrite(&recorded), 1)).unwrap();
+        let trace = queue.runtime().trace(10);
+        queue.submit(|cg| cg.fill(&cg.overwrite(&other), 3)).unwrap();
         let own = (queue.clone(), batch.clone());
         let status = in_child(|| {
-            drop((event, guard, behind, waiting, call, data));
+            let runtime = own.0.runtime();
+            other.clear_poison();
+            let seen = (runtime.stats(), runtime.stalls().len(), runtime.run_until_stalled(), other.poison());
+            drop((seen, own.1.stats(), trace.timeline(), format!("{runtime:?}")));
+            drop((event, guard, behind, waiting, call, data, answer, recording, recorded, trace, other));
             drop(own);
             0
         });
@@ -189,4 +202,43 @@ fn a_child_that_is_forked_before_the_first_runtime_has_its_own() {
     let alone = alone.unwrap();
     assert!(alone.status.success(), "{}", String::from_utf8_lossy(&alone.stdout));
     assert!(String::from_utf8_lossy(&alone.stdout).contains("1 passed"));
+}
+
+/// In memory that both have, as that of an owner may be. Seen to fail where the child's guard wrote its copy there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_childs_guard_writes_nothing() {
+    const READ_WRITE: i32 = 3;
+    const SHARED_ANONYMOUS: i32 = 0x21;
+    /// Memory that stays mapped.
+    struct Both(*mut [AtomicU32; 16]);
+    // SAFETY: it is the only one that changes what is there.
+    unsafe impl Send for Both {}
+    impl AsMut<[u32]> for Both {
+        fn as_mut(&mut self) -> &mut [u32] {
+            // SAFETY: the page is there for good and zero, and an atomic number lies in memory as a number does.
+            unsafe { &mut *self.0.cast::<[u32; 16]>() }
+        }
+    }
+    // SAFETY: this is POSIX's declaration on systems of 64 bits.
+    unsafe extern "C" {
+        fn mmap(at: *mut u8, bytes: usize, may: i32, kind: i32, file: i32, from: i64)
+        -> *mut [AtomicU32; 16];
+    }
+    // SAFETY: it asks for a page of its own wherever there is room.
+    let page = unsafe { mmap(std::ptr::null_mut(), 4096, READ_WRITE, SHARED_ANONYMOUS, -1, 0) };
+    assert!(page.addr() != usize::MAX, "no memory");
+    let data = Buffer::from_owner(Both(page)).reinterpret::<u32, 2>([4, 4]).unwrap();
+    let mut guard = Some(data.range((.., 1..3)).host_write().blocking_wait().unwrap());
+    guard.iter_mut().for_each(|guard| guard.fill(5));
+    let status = in_child(|| {
+        drop(guard.take());
+        0
+    });
+    assert_eq!(status, 0);
+    // SAFETY: the page is there, and nobody changes it now.
+    let at = |i: usize| unsafe { page.cast::<u32>().add(i).read_volatile() };
+    assert_eq!(at(5), 0, "the child has dropped its guard");
+    drop(guard);
+    assert_eq!(at(5), 5, "this one is the parent's");
 }

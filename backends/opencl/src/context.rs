@@ -57,7 +57,7 @@ impl OpenClContext {
         Self::over(native, found, &positions, copies)
     }
 
-    /// Makes a context of one that the program made. Its devices are those that a driver lists, none of them a part of one.
+    /// Makes a context of one that the program made. Its devices are those that are listed, parts that were asked for included.
     pub(crate) fn adopt(all: &[Found], native: sys::Context, copies: bool) -> Result<Self, BackendError> {
         let devices = native.devices()?;
         let positions_in = |found: &Found| {
@@ -68,7 +68,7 @@ impl OpenClContext {
         match of.filter(|(_, positions)| !positions.is_empty()) {
             Some((found, positions)) => Self::over(native, found, &positions, copies),
             None => Err(BackendError::Unsupported(format!(
-                "a context over {} devices, of which one is not among those that its driver lists, or is part of one",
+                "a context over {} devices, of which one is not listed: a part of one that the program made, for instance",
                 devices.len()
             ))),
         }

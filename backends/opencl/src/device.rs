@@ -113,8 +113,12 @@ fn parts_of(whole: DeviceId, division: Division, known: &mut Vec<Parts>) -> Vec<
         return known.parts.clone();
     }
     let may_be_divided = size(whole, cl::CL_DEVICE_PARTITION_MAX_SUB_DEVICES) > 1;
-    let made = may_be_divided.then(|| whole.parts(division.properties()).ok()).flatten();
-    let parts = made.filter(|parts| parts.len() > 1).unwrap_or_default();
+    let parts = match may_be_divided.then(|| whole.parts(division.properties())) {
+        Some(Ok(parts)) if parts.len() > 1 => parts,
+        // It may be another time.
+        Some(Err(_)) => return Vec::new(),
+        _ => Vec::new(),
+    };
     known.push(Parts { whole, division, parts: parts.clone() });
     parts
 }

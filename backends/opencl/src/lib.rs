@@ -75,7 +75,8 @@ impl OpenCl {
     }
 
     /// Lists the parts of devices that can be divided like this, too, behind the whole: processors, as a rule. Each part is a device
-    /// like any other, for queues and contexts of its own.
+    /// like any other, for queues and contexts of its own. A device that comes to no more than one part stays whole: with 12 units
+    /// there are no two parts of 8.
     ///
     /// ```no_run
     /// use windlass_opencl::{OpenCl, ext::Division};

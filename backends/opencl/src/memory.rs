@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use windlass_backend::{Allocation, BackendError, HostMemory, Region};
+use windlass_sync::forked;
 
 use crate::error;
 use crate::feeding::Feeding;
@@ -374,7 +375,9 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         // Dropping an allocation may block. If the driver refuses, the mapping leaks, and nothing refers to it any more.
-        let _ = self.queue.unmap(&self.mapped);
+        if !forked::is_child() {
+            let _ = self.queue.unmap(&self.mapped);
+        }
     }
 }
 

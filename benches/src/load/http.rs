@@ -56,7 +56,7 @@ pub(super) fn through(service: Service) -> Service {
             let known = free.lock().expect("nobody panics with it").pop();
             let mut connection = match known {
                 Some(connection) => connection,
-                None => TcpStream::connect(address).await.expect("the server listens"),
+                None => TcpStream::connect(address).await.unwrap_or_else(|error| broken(&error)),
             };
             let answer = ask(&mut connection, &request, until).await;
             // One whose request is given up before is closed.
@@ -77,25 +77,40 @@ async fn ask(
     let mut text =
         format!("POST / HTTP/1.1\r\nhost: here\r\n{within}content-length: {}\r\n\r\n", 4 * LEN).into_bytes();
     text.extend(request.iter().flat_map(|x| x.to_le_bytes()));
-    connection.write_all(&text).await.expect("the server is there");
+    connection.write_all(&text).await.unwrap_or_else(|error| broken(&error));
     let mut read = Vec::with_capacity(2 * 4 * LEN);
     let head = loop {
         if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
             break end + 4;
         }
-        assert!(connection.read_buf(&mut read).await.expect("the server is there") > 0, "it has closed");
+        read_more(connection, &mut read).await;
     };
     let head_text = String::from_utf8_lossy(&read[..head]).to_ascii_lowercase();
     let length = head_text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
     let end = head + length.unwrap_or(0);
     while read.len() < end {
-        assert!(connection.read_buf(&mut read).await.expect("the server is there") > 0, "it has closed");
+        read_more(connection, &mut read).await;
     }
     match head_text.split(' ').nth(1) {
         Some("200") => {
             Ok(read[head..].chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
         }
         Some("503") => Err(Unanswered::NotLetIn),
-        _ => Err(Unanswered::Late),
+        Some("504") => Err(Unanswered::Late),
+        _ => broken(&head_text),
     }
+}
+
+async fn read_more(connection: &mut TcpStream, read: &mut Vec<u8>) {
+    match connection.read_buf(read).await {
+        Ok(0) => broken(&"it has closed"),
+        Ok(_) => {}
+        Err(error) => broken(&error),
+    }
+}
+
+/// A request that was lost on the way would be counted nowhere, so there are no figures.
+fn broken(why: &dyn std::fmt::Display) -> ! {
+    eprintln!("the connection to the server: {why} (it takes {} open files)", 2 * CONNECTIONS);
+    std::process::exit(1)
 }

@@ -135,7 +135,7 @@ impl<S: Shell> Engine<S> {
         let inside = entry.segments.carve(bounds, read_sets);
         for &at in &inside {
             let segment = entry.segments.get_mut(at);
-            // Its author may be certain to fail without having settled yet. It keeps its place in the order, and may still be running; but
+            // Its author may be certain to fail without having settled yet (those who write beside each other count when they have). It keeps its place in the order, and may still be running; but
             // when it settles it finds the data its own no more, and who reads it from now on does not fail with it.
             let fails =
                 |id: &NodeId| nodes.get(*id).is_some_and(|node| node.takes_down(links::DATA).is_some());

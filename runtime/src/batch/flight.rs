@@ -7,6 +7,7 @@ use std::time::Instant;
 use windlass_batching::BatchId;
 use windlass_kernel::DeviceCopy;
 use windlass_sync::executor::Executor;
+use windlass_sync::forked;
 use windlass_sync::inline;
 use windlass_sync::panics::catch;
 
@@ -103,7 +104,7 @@ pub(super) struct Member<T, U: DeviceCopy> {
 /// Nobody waits for ever: a member that is dropped without an answer, because something has panicked, has one now.
 impl<T, U: DeviceCopy> Drop for Member<T, U> {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
+        if let Some(slot) = self.slot.take().filter(|_| !forked::is_child()) {
             wake_all(slot.answer(Err(Error::new(Kind::Cancelled)), self.item.take()));
         }
     }

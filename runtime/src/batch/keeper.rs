@@ -15,6 +15,7 @@ use futures_timer::Delay;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use windlass_batching::Next;
 use windlass_kernel::DeviceCopy;
+use windlass_sync::forked;
 
 use super::state::{Shared, State};
 
@@ -84,7 +85,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Clerk<T, U> {
 impl<T: DeviceCopy, U: DeviceCopy> Drop for Clerk<T, U> {
     /// Its runtime has ended before its work.
     fn drop(&mut self) {
-        if let Some(shared) = self.batch.upgrade().filter(|_| !self.is_over) {
+        if let Some(shared) = self.batch.upgrade().filter(|_| !self.is_over && !forked::is_child()) {
             // As long as the batch is there so is its queue, and the executor with it.
             shared.executor().spawn(Clerk { batch: self.batch.clone(), tokio: None, is_over: false }.run());
         }

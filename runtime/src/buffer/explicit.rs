@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use windlass_kernel::DeviceCopy;
+use windlass_sync::forked;
 
 use super::Buffer;
 use crate::error::Result;
@@ -106,7 +107,8 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// Takes data for good that is [poisoned](Buffer::poison): what the failed group left where it worked, or what is left of the
     /// buffer elsewhere, or zeros; never another buffer's. What is not poisoned stays as it is.
     ///
-    /// Groups that were submitted before and read it fail all the same. A buffer whose only memory is lost stays poisoned.
+    /// Groups that were submitted before and read it fail all the same. A buffer whose only memory is lost stays poisoned, and so does
+    /// what groups write [at the same time](CommandGroup::concurrent) until they have ended.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -125,7 +127,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     #[track_caller]
     pub fn clear_poison(&self) {
-        let Some(inner) = self.root().owner() else { return };
+        let Some(inner) = self.root().owner().filter(|_| !forked::is_child()) else { return };
         let Ok(binding) = self.binding(inner, Location::caller()) else { return };
         inner.enter_without_native_calls(|state, turn| {
             self.pieces(&binding, Mode::Read, |bounds, _| {

@@ -9,8 +9,8 @@ use crate::shell::waking::catch_foreign;
 impl<T: DeviceCopy> Buffer<T> {
     /// A buffer whose host memory is the elements that a value owns, where they are: a mapped file, memory that processes share, or what an
     /// allocator of the program's has given. Groups on the host work there, and what devices wrote is brought there for who reads it on
-    /// the host. The value is asked for its elements once, here; it is dropped on a thread of the runtime's when nobody uses the memory any
-    /// more. A buffer in the middle of the program's own memory is one whose owner keeps that memory and frees nothing.
+    /// the host. The value is asked for its elements once, here; it is dropped when nobody uses the memory any more: on a thread of the
+    /// runtime's, once a queue has used the buffer. A buffer in the middle of the program's own memory is one whose owner keeps that memory and frees nothing.
     ///
     /// ```
     /// use windlass::prelude::*;

@@ -266,6 +266,7 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// # }
     /// ```
     pub fn device_address(&self) -> Option<u64> {
+        Inner::check_process().ok()?;
         let (root, inner) = (self.root(), self.root().owner()?);
         let (home, binding) = (root.home()?, self.binding(inner, Location::caller()).ok()?);
         let memory = inner.enter_without_native_calls(|state, _| {

@@ -292,6 +292,7 @@ impl Error {
 
     /// The process was forked from one that used Windlass: its threads and devices are not here, so nothing could ever end. A process
     /// that forks before it makes its first runtime has no such errors, and neither has a program that is started.
+    /// A child that was forked by a host task or a kernel calls `_exit`, or starts a program: its thread is one of the runtime's.
     pub fn is_forked(&self) -> bool {
         matches!(self.kind(), Kind::Forked)
     }

@@ -220,6 +220,7 @@ impl QueueBuilder {
     /// # futures::executor::block_on(f()).unwrap();
     /// ```
     pub async fn build(self) -> Result<Queue> {
+        Inner::check_process()?;
         let runtime = self.runtime_of();
         let inner = runtime.clone();
         inner.inner().off_thread(move || self.build_here(runtime)).await
@@ -237,6 +238,7 @@ impl QueueBuilder {
     /// # Ok(()) }
     /// ```
     pub fn blocking_build(self) -> Result<Queue> {
+        Inner::check_process()?;
         let runtime = self.runtime_of();
         self.build_here(runtime)
     }
@@ -251,7 +253,6 @@ impl QueueBuilder {
     }
 
     fn build_here(self, runtime: Runtime) -> Result<Queue> {
-        Inner::check_process()?;
         if self.limit == Some(0) {
             return Err(Error::invalid("`max_in_flight` must be at least 1"));
         }

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use windlass_backend::Allocation;
 use windlass_sync::cell::{EventCell, Wakers};
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 use windlass_sync::panics::{catch, contain};
 
 use super::proxy::Signalled;
@@ -278,7 +279,7 @@ impl Finish {
 
 impl Drop for HostTask {
     fn drop(&mut self) {
-        if matches!(self.state, TaskState::Over) {
+        if matches!(self.state, TaskState::Over) || forked::is_child() {
             return;
         }
         let over = std::mem::replace(&mut self.state, TaskState::Over);

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use windlass_sync::forked;
 use windlass_sync::panics::{catch, contain};
 
 use super::proxy::Signalled;
@@ -72,6 +73,9 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return;
+        }
         self.open(NativeCalls::Elsewhere);
     }
 }

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use windlass_backend::{Allocation, Aspect, BackendError, Sequence};
 use windlass_kernel::SlotAccess;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::forked;
 
 use super::memory::Remains;
 use super::native::Memory;
@@ -101,6 +102,9 @@ impl Recorded {
 
 impl Drop for Recorded {
     fn drop(&mut self) {
+        if forked::is_child() {
+            return std::mem::forget(self.sequence.get_mut().map(Option::take));
+        }
         let (Some(made), Some(inner)) = (lock(&self.sequence).take(), self.inner.upgrade()) else { return };
         let mut dead = made.replaced;
         dead.push(made.sequence);

@@ -102,7 +102,7 @@ impl HostMemory {
     ///
     /// ```
     /// use windlass_backend::{Allocation, HostMemory};
-    /// let memory = HostMemory::from_owner::<u32>(Box::new([1, 2, 3]) as Box<[u32]>);
+    /// let memory = HostMemory::from_owner::<u32>(Box::<[u32]>::from([1, 2, 3]));
     /// assert_eq!((memory.bytes(), memory.is_owned_elsewhere()), (12, true));
     /// ```
     pub fn from_owner<T: DeviceCopy>(owner: impl AsMut<[T]> + Send + 'static) -> Self {

@@ -37,7 +37,7 @@ use opencl3::types::{
     cl_int, cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
-use windlass_sync::process_exit;
+use windlass_sync::{forked, process_exit};
 
 use super::{DeviceId, Failure, PlatformId, Result, WaitList, named};
 
@@ -55,6 +55,10 @@ macro_rules! owner {
 
         impl Drop for $name {
             fn drop(&mut self) {
+                // What there is in a forked child is its parent's.
+                if forked::is_child() {
+                    return;
+                }
                 // SAFETY: this owner holds one reference and gives it back once. If the driver refuses, the object leaks;
                 // there is nothing to be done about it here.
                 let _ = unsafe { $release(self.0) };

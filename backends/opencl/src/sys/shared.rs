@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
+use windlass_sync::forked;
 
 use opencl3::command_queue as cl;
 use opencl3::error_codes::CL_MEM_OBJECT_ALLOCATION_FAILURE;
@@ -51,7 +52,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Kernels that were told the address may still run, and the driver does not know that they use it.
-        if self.uncertain.get().is_some() {
+        if self.uncertain.get().is_some() || forked::is_child() {
             return;
         }
         // SAFETY: it is this owner's, allocated in this context, and no command uses it any more: the runtime lets go of memory when it
