@@ -9,6 +9,8 @@ mod rows;
 use std::fs;
 
 use crate::Result;
+use crate::checks::PROFILE;
+use crate::process::Process;
 
 pub(crate) use engine::sample as sample_of_engine;
 pub(crate) use kernel::sample as sample_of_kernels;
@@ -60,6 +62,31 @@ fn with_fault<T>(what: &str, file: &str, right: &str, wrong: &str, run: impl FnO
     let ended = run();
     fs::write(&path, text).map_err(failed)?;
     Ok(ended)
+}
+
+/// Plants those faults whose description has these words, one after the other, and runs tests with each: of what, in which programs, and
+/// which of them. They are built first, since what is not built finds nothing.
+fn find(faults: &[Fault], words: &str, [of, programs, which]: [&str; 3], called: &str) -> Result<()> {
+    let mut missed = Vec::new();
+    for Fault(what, file, right, wrong) in faults.iter().filter(|fault| fault.0.contains(words)) {
+        let test = |then: &str| {
+            let cargo = Process::cargo().words("test").words(of).words(PROFILE);
+            cargo.words(programs).words(then).run()
+        };
+        let look = || {
+            test("--no-run")?;
+            Ok::<bool, String>(test(which).is_err())
+        };
+        match with_fault(what, file, right, wrong, look)? {
+            Ok(true) => println!("FOUND   {what}"),
+            Ok(false) => {
+                println!("MISSED  {what}");
+                missed.push(*what);
+            }
+            Err(_) => return Err(format!("with the fault \"{what}\" nothing is built")),
+        }
+    }
+    verdict(called, &missed)
 }
 
 /// What a run has come to.

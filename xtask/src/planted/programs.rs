@@ -1,10 +1,8 @@
 //! Faults that are planted into what the runtime does around its engine, one after the other, to see whether random programs on real
 //! queues find them.
 
-use super::{Fault, verdict, with_fault};
+use super::{Fault, find};
 use crate::Result;
-use crate::checks::PROFILE;
-use crate::process::Process;
 
 const ATTACHED: &str = "runtime/src/buffer/attached.rs";
 const ELEMENTS: &str = "backends/api/src/memory/host.rs";
@@ -29,26 +27,8 @@ const FAULTS: &[Fault] = &[
 
 /// Plants each fault, and takes it out again.
 pub(super) fn plant(words: &str) -> Result<()> {
-    let mut missed = Vec::new();
-    for Fault(what, file, right, wrong) in FAULTS.iter().filter(|fault| fault.0.contains(words)) {
-        let test = |then: &str| {
-            let all = "test --package windlass-conformance --all-features";
-            Process::cargo().words(all).words(PROFILE).words("--test programs --test mixed").words(then).run()
-        };
-        let look = || {
-            test("--no-run")?;
-            Ok::<bool, String>(test("-- random_programs").is_err())
-        };
-        match with_fault(what, file, right, wrong, look)? {
-            Ok(true) => println!("FOUND   {what}"),
-            Ok(false) => {
-                println!("MISSED  {what}");
-                missed.push(*what);
-            }
-            Err(_) => return Err(format!("with the fault \"{what}\" nothing is built")),
-        }
-    }
-    verdict("random programs", &missed)
+    let of = "--package windlass-conformance --all-features";
+    find(FAULTS, words, [of, "--test programs --test mixed", "-- random_programs"], "random programs")
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! Faults that are planted into the ways that kernels take on the host, and into what becomes of parts, enums and computed constants, one
 //! after the other, to see whether the tests of these find them.
 
-use super::{Fault, verdict, with_fault};
+use super::{Fault, find};
 use crate::Result;
-use crate::checks::PROFILE;
-use crate::process::Process;
 
 const LANES: &str = "kernel/src/native/lanes.rs";
 const LINES: &str = "kernel/macros/src/host/lines.rs";
@@ -157,26 +155,8 @@ const FAULTS: &[Fault] = &[
 
 /// Plants each fault, and takes it out again.
 pub(super) fn plant(words: &str) -> Result<()> {
-    let mut missed = Vec::new();
-    for Fault(what, file, right, wrong) in FAULTS.iter().filter(|fault| fault.0.contains(words)) {
-        let test = |then: &str| {
-            let all = "test --workspace --all-features";
-            Process::cargo().words(all).words(PROFILE).words("--test language").words(then).run()
-        };
-        let look = || {
-            test("--no-run")?;
-            Ok::<bool, String>(test("-- edges groups:: lines fills:: lent:: computed:: enums::").is_err())
-        };
-        match with_fault(what, file, right, wrong, look)? {
-            Ok(true) => println!("FOUND   {what}"),
-            Ok(false) => {
-                println!("MISSED  {what}");
-                missed.push(*what);
-            }
-            Err(_) => return Err(format!("with the fault \"{what}\" nothing is built")),
-        }
-    }
-    verdict("the tests of rows' edges", &missed)
+    let which = "-- edges groups:: lines fills:: lent:: computed:: enums::";
+    find(FAULTS, words, ["--workspace --all-features", "--test language", which], "the tests of rows' edges")
 }
 
 #[test]
