@@ -18,9 +18,7 @@ use windlass_sync::threads::may_block;
 pub use all::AllEvents;
 
 use crate::error::{Error, Kind, Result};
-use crate::shell::event::EventInner;
-use crate::shell::look::Look;
-use crate::shell::{Inner, NativeCalls};
+use crate::shell::{Inner, NativeCalls, event::EventInner, look::Look};
 use windlass_engine::Cancelled;
 
 /// A submitted group, as a future: it resolves when the group has ended, and everything it read was well.
@@ -160,6 +158,9 @@ impl Event {
     /// # Ok(()) }
     /// ```
     pub fn status(&self) -> Status {
+        if forked::is_child() {
+            return Status::Failed;
+        }
         match self.inner.cell.get() {
             None => Status::Pending,
             Some(Ok(())) => Status::Done,
@@ -183,7 +184,7 @@ impl Event {
     /// # }
     /// ```
     pub fn profile(&self) -> Option<Profile> {
-        let done = matches!(self.inner.cell.get(), Some(Ok(())));
+        let done = self.status() == Status::Done;
         let (started, ended) = done.then(|| self.inner.times())??;
         Some(Profile { started, ended })
     }

@@ -332,7 +332,7 @@ impl Queue {
     /// # Ok(()) }
     /// ```
     pub fn in_flight(&self) -> u64 {
-        self.core.account.under_way()
+        if forked::is_child() { 0 } else { self.core.account.under_way() }
     }
 
     /// Submits a group whose credit has been taken, and which has begun.

@@ -150,6 +150,7 @@ fn a_child_drops_everything_whatever_locks_were_taken() {
             let runtime = own.0.runtime();
             other.clear_poison();
             let seen = (runtime.stats(), runtime.stalls().len(), runtime.run_until_stalled(), other.poison());
+            drop((event.status(), event.profile(), own.0.in_flight(), format!("{behind:?}")));
             drop((seen, own.1.stats(), trace.timeline(), format!("{runtime:?}")));
             drop((event, guard, behind, waiting, call, data, answer, recording, recorded, trace, other));
             drop(own);

@@ -97,7 +97,7 @@ impl EventInner {
 
     /// When the group started and ended, by the host's clock.
     pub(crate) fn times(&self) -> Option<(Instant, Instant)> {
-        let clock = self.queue.clock?;
+        let clock = self.queue.clock.filter(|_| !forked::is_child())?;
         let times = self.cell.note(|note, _| note.extra.as_ref()?.times)?;
         let moment = |device: u64| match device.checked_sub(clock.device) {
             Some(later) => Some(clock.host + Duration::from_nanos(later)),
