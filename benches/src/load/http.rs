@@ -29,12 +29,15 @@ async fn answer(
 ) -> Result<Vec<u8>, StatusCode> {
     let within = headers.get(WITHIN).and_then(|text| text.to_str().ok()?.parse().ok());
     let until = within.map(|micros| Instant::now() + Duration::from_micros(micros));
-    let request = body.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
-    match service(request, until).await {
+    match service(floats(&body), until).await {
         Ok(answer) => Ok(answer.iter().flat_map(|x| x.to_le_bytes()).collect()),
         Err(Unanswered::NotLetIn) => Err(StatusCode::SERVICE_UNAVAILABLE),
         Err(Unanswered::Late) => Err(StatusCode::GATEWAY_TIMEOUT),
     }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
 }
 
 /// Clients of a server that answers in this way.
@@ -92,9 +95,7 @@ async fn ask(
         read_more(connection, &mut read).await;
     }
     match head_text.split(' ').nth(1) {
-        Some("200") => {
-            Ok(read[head..].chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
-        }
+        Some("200") => Ok(floats(&read[head..])),
         Some("503") => Err(Unanswered::NotLetIn),
         Some("504") => Err(Unanswered::Late),
         _ => broken(&head_text),
