@@ -27,7 +27,7 @@ const WILD: [u32; 16] = [
 ];
 
 #[windlass::kernels]
-mod wild {
+pub(super) mod wild {
     use windlass::prelude::*;
 
     #[kernel]
