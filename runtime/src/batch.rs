@@ -40,6 +40,7 @@
 mod answer;
 mod builder;
 mod call;
+mod coming;
 mod flight;
 mod keeper;
 mod payload;
@@ -47,6 +48,7 @@ mod payload;
 mod service;
 mod slot;
 mod state;
+mod turn;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -86,7 +88,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Clone for Batch<T, U> {
 impl<T: DeviceCopy, U: DeviceCopy> Drop for OwnLine<T, U> {
     fn drop(&mut self) {
         if !forked::is_child() {
-            self.shared.state().policy.close_line(self.id);
+            self.shared.enter(|state, _| state.policy.close_line(self.id));
         }
     }
 }
@@ -110,7 +112,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
     }
 
     fn with_line(shared: Arc<Shared<T, U>>, weight: f64) -> Self {
-        let id = shared.state().policy.add_line(weight);
+        let id = shared.enter(|state, _| state.policy.add_line(weight));
         Batch { line: Arc::new(OwnLine { shared, id }) }
     }
 

@@ -4,7 +4,8 @@
 //! 1. A thread that wants the state locks the mutex, works off the messages, does its own work, and unlocks it.
 //! 2. A poster pushes its message, then tries to lock. If the mutex is free it works off the messages itself. If not, it
 //!    returns at once.
-//! 3. After unlocking, a thread looks at the inbox once more, and if there are messages tries to lock it again.
+//! 3. After unlocking, a thread sees to what the messages asked for, looks at the inbox once more, and if there are messages tries
+//!    to lock it again.
 //!
 //! The feared race: the poster finds the mutex taken and leaves, while its holder has already looked at the inbox for the
 //! last time, and the message lies there for ever. It cannot happen: the poster pushes *before* it tries the mutex, the
@@ -29,6 +30,12 @@ pub trait Combiner<S, M> {
 
     /// Has the lock: called once for each turn of it.
     fn locked(&mut self, _state: &mut S) {}
+
+    /// Is about to unlock: called once for each turn, after its messages and its work.
+    fn unlocks(&mut self, _state: &mut S) {}
+
+    /// Has unlocked: called once for each turn. Whoever posts meanwhile takes the lock, and waits for nothing that is done here.
+    fn unlocked(&mut self) {}
 }
 
 impl<S, M> CombiningLock<S, M> {
@@ -49,8 +56,10 @@ impl<S, M> CombiningLock<S, M> {
         combiner.locked(&mut state);
         self.work_off(&mut state, combiner);
         let result = work(&mut state, combiner);
+        combiner.unlocks(&mut state);
         self.show_taken();
         drop(state);
+        combiner.unlocked();
         self.drain(combiner);
         result
     }
@@ -79,7 +88,10 @@ impl<S, M> CombiningLock<S, M> {
             let Some(mut state) = try_lock(&self.state) else { return };
             combiner.locked(&mut state);
             self.work_off(&mut state, combiner);
+            combiner.unlocks(&mut state);
             self.show_taken();
+            drop(state);
+            combiner.unlocked();
         }
     }
 

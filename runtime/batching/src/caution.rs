@@ -29,7 +29,7 @@ const BROKEN: f64 = 2.0;
 const FETCHING_KEPT: f64 = 0.99;
 
 /// How long an answer waits to be fetched before anything is made of it.
-pub(crate) const FETCHED_SOON: Duration = Duration::from_micros(200);
+pub const FETCHED_SOON: Duration = Duration::from_micros(200);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Caution {

@@ -29,7 +29,8 @@ use std::time::Duration;
 
 use arrivals::Arrivals;
 use assembly::Assembly;
-use caution::{Caution, FETCHED_SOON, Promise};
+pub use caution::FETCHED_SOON;
+use caution::{Caution, Promise};
 pub use cost::CostModel;
 pub use line::Ticket;
 use line::{Line, Waiting};
@@ -79,6 +80,8 @@ pub struct Item<K> {
     pub cost: f64,
     /// When its answer is of no use any more.
     pub deadline: Option<Duration>,
+    /// Whose is smaller is served first where nothing else is in favour of either. No two that wait in a line have the same.
+    pub number: u128,
 }
 
 /// Why an item may not wait.
@@ -144,7 +147,6 @@ pub struct Batching<K> {
     caution: Caution,
     overload: Overload,
     batches: u64,
-    offered: u64,
     /// Items that a batch could not take any more in time.
     missed: Vec<K>,
     /// No deadline is before this one; the item whose it was may have gone.
@@ -173,7 +175,6 @@ impl<K> Batching<K> {
             caution: Caution::default(),
             overload: Overload::new(limits.patience),
             batches: 0,
-            offered: 0,
             missed: Vec::new(),
             earliest: Duration::MAX,
         }
@@ -230,15 +231,16 @@ impl<K> Batching<K> {
         self.overload.is_on()
     }
 
-    /// An item comes, and waits unless that makes no sense.
-    pub fn offer(&mut self, now: Duration, line: LineId, item: Item<K>) -> Result<Ticket, Refused> {
+    /// An item comes, and waits unless that makes no sense. Its ticket is [the one](Ticket::new) of its line, deadline and number. Who is refused
+    /// comes back.
+    pub fn offer(&mut self, now: Duration, line: LineId, item: Item<K>) -> Result<Ticket, (Refused, K)> {
         self.arrivals.came(now);
         if item.bytes > self.limits.bytes {
-            return Err(Refused::TooLarge);
+            return Err((Refused::TooLarge, item.key));
         }
         let cost = if item.cost.is_nan() { 0.0 } else { item.cost.clamp(0.0, MOST_COST) };
         if self.items >= self.limits.waiting {
-            return Err(Refused::Full(self.promised(self.predicted_wait(now, line, cost))));
+            return Err((Refused::Full(self.promised(self.predicted_wait(now, line, cost))), item.key));
         }
         let mut promise = None;
         if let Some(deadline) = item.deadline {
@@ -247,12 +249,11 @@ impl<K> Batching<K> {
             // Where nothing waits and nothing runs, nothing would be learned if nobody was let in.
             let is_idle = self.items == 0 && self.flights.is_empty();
             if deadline < if is_idle { now } else { now + wait } {
-                return Err(Refused::Late(wait));
+                return Err((Refused::Late(wait), item.key));
             }
             promise = Some(Promise { came: now, deadline, wait: predicted });
         }
-        self.offered += 1;
-        let ticket = Ticket::new(line, item.deadline, self.offered);
+        let ticket = Ticket::new(line, item.deadline, item.number);
         self.earliest = self.earliest.min(item.deadline.unwrap_or(Duration::MAX));
         let waiting = Waiting { key: item.key, bytes: item.bytes, cost, promise };
         self.items += 1;
@@ -371,12 +372,7 @@ impl<K> Batching<K> {
         self.overload.look(now, self.backlog());
     }
 
-    /// Who takes longer than this until it has its answer is to [tell](Self::fetched).
-    pub fn fetching(&self) -> Duration {
-        self.caution.fetching().max(FETCHED_SOON)
-    }
-
-    /// Somebody took so long to fetch its answer.
+    /// Somebody took so long to fetch its answer. Not needed for those who took less than [`FETCHED_SOON`].
     pub fn fetched(&mut self, delay: Duration) {
         self.caution.fetched(delay);
     }

@@ -6,18 +6,19 @@ use std::time::Duration;
 use crate::LineId;
 use crate::caution::Promise;
 
-/// The place of one that waits: its line, its deadline, and when it came.
+/// The place of one that waits: its line, its deadline, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     line: LineId,
     place: Place,
 }
 
-/// The earliest deadline first, and those without one last; among equals the first to come.
-type Place = (Duration, u64);
+/// The earliest deadline first, and those without one last; among equals the smallest number.
+type Place = (Duration, u128);
 
 impl Ticket {
-    pub(crate) fn new(line: LineId, deadline: Option<Duration>, number: u64) -> Self {
+    /// Of an item with this deadline and number, in this line.
+    pub fn new(line: LineId, deadline: Option<Duration>, number: u128) -> Self {
         Ticket { line, place: (deadline.unwrap_or(Duration::MAX), number) }
     }
 
@@ -39,11 +40,11 @@ pub(crate) struct Waiting<K> {
     pub(crate) promise: Option<Promise>,
 }
 
-/// Those without a deadline, in the order in which they came: a queue, in which who leaves from its midst leaves a gap.
+/// Those without a deadline, in the order of their numbers: a queue, in which who leaves from its midst leaves a gap.
 #[derive(Debug)]
 struct Unhurried<K> {
     /// The numbers ascend; neither the first nor the last is a gap.
-    places: VecDeque<(u64, Option<Waiting<K>>)>,
+    places: VecDeque<(u128, Option<Waiting<K>>)>,
     gaps: usize,
 }
 
@@ -52,7 +53,13 @@ impl<K> Unhurried<K> {
         self.places.len() - self.gaps
     }
 
-    fn remove(&mut self, number: u64) -> Option<Waiting<K>> {
+    fn insert(&mut self, number: u128, waiting: Waiting<K>) {
+        // Those who came at about the same time may get here in another order: a few at the end.
+        let later = self.places.iter().rev().take_while(|place| place.0 > number).count();
+        self.places.insert(self.places.len() - later, (number, Some(waiting)));
+    }
+
+    fn remove(&mut self, number: u128) -> Option<Waiting<K>> {
         let at = match self.places.front()?.0 == number {
             true => 0,
             false => self.places.binary_search_by_key(&number, |place| place.0).ok()?,
@@ -122,7 +129,7 @@ impl<K> Line<K> {
         self.cost += waiting.cost;
         match ticket.deadline() {
             Some(_) => drop(self.hurried.insert(ticket.place, waiting)),
-            None => self.unhurried.places.push_back((ticket.place.1, Some(waiting))),
+            None => self.unhurried.insert(ticket.place.1, waiting),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_batching::Limits;
@@ -256,7 +255,7 @@ impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
             answer_len: self.answer_len,
             with_starts: self.with_starts,
         };
-        let shared = Arc::new(Shared::new(recipe, self.limits));
+        let shared = Shared::new(recipe, self.limits);
         start(&shared);
         Batch::with_line(shared, 1.0)
     }

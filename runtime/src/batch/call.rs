@@ -12,8 +12,9 @@ use windlass_sync::forked;
 
 use super::Batch;
 use super::answer::Answer;
+use super::coming::{InLine, Wanted};
 use super::payload::Payload;
-use super::state::{InLine, Shared, Wanted};
+use super::state::Shared;
 use crate::error::{Error, Result};
 use crate::shell::Inner;
 
@@ -117,7 +118,9 @@ impl<T: DeviceCopy, U: DeviceCopy> Future for Call<T, U> {
         let output = match &mut self.state {
             Where::InLine { shared, own } => match own.slot.poll(cx.waker()) {
                 Poll::Ready(answer) => {
-                    shared.fetched(own, &answer);
+                    if own.is_awaited {
+                        shared.fetched(&answer);
+                    }
                     answer
                 }
                 Poll::Pending => {

@@ -12,9 +12,10 @@ use windlass_sync::inline;
 use windlass_sync::panics::catch;
 
 use super::answer::{Answer, Output};
+use super::coming::Queued;
 use super::payload::Payload;
 use super::slot::{Slot, Wants};
-use super::state::{Queued, Shared};
+use super::state::Shared;
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result, UserCode};
 use crate::host_view::Elements;

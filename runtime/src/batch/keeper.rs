@@ -142,15 +142,15 @@ async fn rung<T: DeviceCopy, U: DeviceCopy>(batch: &Weak<Shared<T, U>>, which: W
     poll_fn(|cx| {
         let Some(shared) = batch.upgrade() else { return Poll::Ready(()) };
         let waker = cx.waker().clone();
-        let mut state = shared.state();
-        let bell = which(&mut state);
-        if std::mem::take(&mut bell.rung) {
-            return Poll::Ready(());
-        }
-        let old = bell.waker.replace(waker);
-        drop(state);
-        drop(old);
-        Poll::Pending
+        // The one that was there is dropped after the lock.
+        let (poll, _old) = shared.enter(|state, _| {
+            let bell = which(state);
+            match std::mem::take(&mut bell.rung) {
+                true => (Poll::Ready(()), Some(waker)),
+                false => (Poll::Pending, bell.waker.replace(waker)),
+            }
+        });
+        poll
     })
     .await
 }

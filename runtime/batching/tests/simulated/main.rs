@@ -144,7 +144,7 @@ fn nobody_starves() {
 fn who_has_waited_too_long_is_told_and_costs_nothing() {
     let mut batching = Batching::new(limits(8));
     let line = batching.add_line(1.0);
-    let item = |key, deadline| Item { key, bytes: 4, cost: 1.0, deadline };
+    let item = |key, deadline| Item { key, bytes: 4, cost: 1.0, deadline, number: key as u128 };
     batching.offer(micros(0), line, item(1, None)).unwrap();
     let Next::Launch(first, keys) = batching.next(micros(0)) else { panic!("the device is idle") };
     assert_eq!(keys, [1]);
@@ -163,7 +163,7 @@ fn who_has_waited_too_long_is_told_and_costs_nothing() {
 fn what_cannot_be_in_time_is_refused_with_the_wait() {
     let mut batching = Batching::new(limits(8));
     let line = batching.add_line(1.0);
-    let item = |deadline| Item { key: 0, bytes: 4, cost: 1.0, deadline };
+    let item = |deadline| Item { key: 0, bytes: 4, cost: 1.0, deadline, number: 0 };
     for batch in 0..10 {
         let now = micros(1_000 * batch);
         batching.offer(now, line, item(None)).unwrap();
@@ -175,7 +175,7 @@ fn what_cannot_be_in_time_is_refused_with_the_wait() {
     let Next::Launch(id, _) = batching.next(now) else { panic!("the device is idle") };
     let now = now + micros(100);
     // The one that runs should be over, and the next takes as long again.
-    let Err(Refused::Late(wait)) = batching.offer(now, line, item(Some(now + micros(99)))) else {
+    let Err((Refused::Late(wait), _)) = batching.offer(now, line, item(Some(now + micros(99)))) else {
         panic!("late")
     };
     assert!(wait.abs_diff(micros(100)) < micros(1), "{wait:?}");
@@ -185,14 +185,14 @@ fn what_cannot_be_in_time_is_refused_with_the_wait() {
     batching.ended(now, id, true);
     batching.offer(now, line, item(Some(now + micros(1)))).unwrap();
     let large = Item { bytes: usize::MAX, ..item(None) };
-    assert_eq!(batching.offer(now, line, large), Err(Refused::TooLarge));
+    assert_eq!(batching.offer(now, line, large), Err((Refused::TooLarge, 0)));
 }
 
 #[test]
 fn who_leaves_is_in_no_batch() {
     let mut batching = Batching::new(limits(8));
     let line = batching.add_line(1.0);
-    let item = |key| Item { key, bytes: 4, cost: 1.0, deadline: None };
+    let item = |key| Item { key, bytes: 4, cost: 1.0, deadline: None, number: key as u128 };
     let first = batching.offer(micros(0), line, item(1)).unwrap();
     batching.offer(micros(0), line, item(2)).unwrap();
     assert_eq!((batching.withdraw(first), batching.withdraw(first)), (Some(1), None));
@@ -223,12 +223,15 @@ fn random_histories_lose_nobody() {
                 0..5 => {
                     let line = lines[rng.below(lines.len())];
                     let deadline = rng.chance(40).then(|| now + micros(rng.below(400) as u64));
-                    let item = Item { key, bytes: rng.below(70), cost: rng.below(100) as f64, deadline };
+                    // Some overtake others on their way here.
+                    let number = (key ^ 3) as u128;
+                    let item =
+                        Item { key, bytes: rng.below(70), cost: rng.below(100) as f64, deadline, number };
                     match batching.offer(now, line, item) {
                         Ok(ticket) => waiting.push((key, ticket, item.bytes)),
-                        Err(Refused::TooLarge) => assert!(item.bytes > limits.bytes),
-                        Err(Refused::Full(_)) => assert_eq!(waiting.len(), limits.waiting),
-                        Err(Refused::Late(wait)) => assert!(now + wait > deadline.unwrap()),
+                        Err((Refused::TooLarge, _)) => assert!(item.bytes > limits.bytes),
+                        Err((Refused::Full(_), _)) => assert_eq!(waiting.len(), limits.waiting),
+                        Err((Refused::Late(wait), _)) => assert!(now + wait > deadline.unwrap()),
                     }
                     key += 1;
                 }
@@ -313,7 +316,7 @@ fn offer_all(
 }
 
 fn unit(key: usize, deadline: Option<Duration>) -> Item<usize> {
-    Item { key, bytes: 1, cost: 1.0, deadline }
+    Item { key, bytes: 1, cost: 1.0, deadline, number: key as u128 }
 }
 
 /// What is overdue when its turn comes is in no batch, and keeps nobody out of one.
@@ -338,7 +341,7 @@ fn answers_that_wait_to_be_fetched_are_allowed_for() {
     batching.offer(now, line, unit(0, tight)).unwrap();
     (0..10).for_each(|_| batching.fetched(micros(3_000)));
     assert!(
-        matches!(batching.offer(now, line, unit(1, tight)), Err(Refused::Late(wait)) if wait > micros(3_000))
+        matches!(batching.offer(now, line, unit(1, tight)), Err((Refused::Late(wait), _)) if wait > micros(3_000))
     );
     batching.offer(now, line, unit(2, Some(now + micros(4_000)))).unwrap();
     batching.ended(now, running, true);

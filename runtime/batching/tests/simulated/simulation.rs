@@ -242,7 +242,7 @@ impl World {
         let (load, line, _) = self.loads[tenant];
         let key = self.outcomes.len() + self.items.len();
         let deadline = load.within.map(|within| self.now + within);
-        let item = Item { key, bytes: 4, cost: load.cost, deadline };
+        let item = Item { key, bytes: 4, cost: load.cost, deadline, number: key as u128 };
         match self.batching.offer(self.now, line, item) {
             Ok(_) => drop(self.items.insert(key, (tenant, self.now))),
             Err(_) => self.outcomes.push(Outcome::Refused),
