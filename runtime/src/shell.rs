@@ -74,7 +74,8 @@ use pool::{Pool, StagingCount, StagingLimits};
 use room::Residency;
 use tracer::{Sink, Tracer};
 use windlass_engine::{
-    ContextId, DeviceId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, Settled, Shell, Transfer, Turn,
+    ContextId, DeviceId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, RootId, Settled, Shell,
+    Transfer, Turn,
 };
 use work::{Planned, Work};
 
@@ -118,6 +119,10 @@ pub(crate) enum Message {
     Lost(ContextId, Cause),
     /// Somebody waits for what a device has under way as a whole, or does no more.
     Hurry(DeviceId, bool),
+    /// A buffer goes.
+    Release(RootId),
+    /// A host accessor goes. Before it has the memory it leaves without a trace; after that it ends like any user of the data.
+    EndAccessor(NodeId),
 }
 
 /// What is kept under the lock.

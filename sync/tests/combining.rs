@@ -89,3 +89,46 @@ fn a_combiner_that_panics_does_not_close_the_lock() {
     lock.post(2, &mut combiner);
     assert_eq!(combiner.own, 1, "a poster still gets the lock");
 }
+
+/// What is left to do after a turn is done before the next one, and with the lock free: what others post meanwhile does not
+/// wait for it.
+#[test]
+fn each_turn_ends_once_with_the_lock_held_and_once_without() {
+    struct Turns<'a> {
+        lock: &'a CombiningLock<Vec<usize>, usize>,
+        steps: Vec<&'static str>,
+    }
+
+    impl Combiner<Vec<usize>, usize> for Turns<'_> {
+        fn message(&mut self, state: &mut Vec<usize>, message: usize) {
+            state.push(message);
+            self.steps.push("message");
+        }
+
+        fn unlocks(&mut self, _: &mut Vec<usize>) {
+            self.steps.push("unlocks");
+        }
+
+        fn unlocked(&mut self) {
+            self.steps.push("unlocked");
+            if self.steps.len() < 5 {
+                // Nobody has it, so this is worked off at once and not by the turn that has just ended.
+                let mut other = Counter { lock: self.lock, own: 0 };
+                self.lock.post(2, &mut other);
+                assert_eq!(other.own, 1);
+                self.lock.leave(3);
+            }
+        }
+    }
+
+    let lock = CombiningLock::new(Vec::new());
+    let mut turns = Turns { lock: &lock, steps: Vec::new() };
+    lock.leave(1);
+    lock.with(&mut turns, |state, turns| {
+        assert_eq!(state[..], [1]);
+        turns.steps.push("work");
+    });
+    let steps = ["message", "work", "unlocks", "unlocked", "message", "unlocks", "unlocked"];
+    assert_eq!(turns.steps, steps);
+    assert_eq!(lock.with(&mut turns, |state, _| state.clone()), [1, 2, 3]);
+}

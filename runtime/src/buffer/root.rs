@@ -15,7 +15,7 @@ use super::placed::Home;
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::work::{Binding, window_region};
-use crate::shell::{Effects, Inner, NativeCalls, Windlass};
+use crate::shell::{Effects, Inner, Message, NativeCalls, Windlass};
 use windlass_engine::{Box3, Initial, MemoryId, Mode, RootId, RootShape};
 
 /// Order and validity are exact to this many bytes.
@@ -282,7 +282,7 @@ fn align_of_memory(memory: &dyn Allocation) -> usize {
 impl Drop for Root {
     fn drop(&mut self) {
         if let Some(Bound { inner, root, .. }) = self.bound.take().filter(|_| !forked::is_child()) {
-            inner.enter_without_native_calls(|state, turn| state.engine.release_root(root, turn));
+            inner.post(NativeCalls::Elsewhere, Message::Release(root));
         }
     }
 }

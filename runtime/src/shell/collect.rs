@@ -13,7 +13,7 @@ use super::waking::Woken;
 use super::work::Work;
 use super::{Commands, Effects, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
-use windlass_engine::{LaneId, Outcome, Sentinel, Settled, Turn, Use};
+use windlass_engine::{Cancelled, LaneId, NodeId, Outcome, Sentinel, Settled, Turn, Use};
 
 /// The most settled nodes for which room is kept.
 const MAX_SPARE_SETTLED: usize = 128;
@@ -30,6 +30,8 @@ impl Combiner<State, Message> for Effects {
             Message::Lost(context, cause) => state.lose(context, cause, &mut self.turn),
             Message::Hurry(device, true) => state.engine.hurry(device, &mut self.turn),
             Message::Hurry(device, false) => state.engine.hurry_no_more(device),
+            Message::Release(root) => state.engine.release_root(root, &mut self.turn),
+            Message::EndAccessor(node) => state.end_accessor(node, &mut self.turn),
         }
         // Here, because a turn that only drains the inbox has no `work` after which to collect.
         state.collect(self);
@@ -37,6 +39,13 @@ impl Combiner<State, Message> for Effects {
 }
 
 impl State {
+    fn end_accessor(&mut self, node: NodeId, turn: &mut Turn<Windlass>) {
+        let cause = Cause(Error::new(Kind::Cancelled));
+        if self.engine.cancel(node, cause, turn) == Cancelled::TooLate {
+            self.engine.finish_host(node, Ok(()), turn);
+        }
+    }
+
     fn passed(&mut self, lane: LaneId, verdict: Verdict, turn: &mut Turn<Windlass>) {
         // A verdict may settle many nodes. The list for them is the runtime's, and so there is one that has grown,
         // rather than one in each thread's effects.

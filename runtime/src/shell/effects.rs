@@ -140,6 +140,15 @@ impl Inner {
         })
     }
 
+    /// Leaves a message, and works off what there is if nobody has the lock: for what needs no answer. Whoever has it has the engine's
+    /// state in its processor's caches, too.
+    pub(crate) fn post(self: &Arc<Self>, calls: NativeCalls, message: Message) {
+        Effects::with(calls, |effects| {
+            self.state.post(message, effects);
+            self.perform(effects);
+        });
+    }
+
     pub(crate) fn with_state<R>(
         self: &Arc<Self>,
         effects: &mut Effects,

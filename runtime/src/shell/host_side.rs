@@ -18,9 +18,9 @@ use super::staging::HostCopy;
 use super::task::TaskControl;
 use super::waking::Woken;
 use super::work::{Binding, Planned, Work};
-use super::{Effects, Inner};
+use super::{Effects, Inner, Message, NativeCalls};
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
-use windlass_engine::{Cancelled, NodeId, RootId, Use};
+use windlass_engine::{NodeId, RootId, Use};
 
 /// The future of a host task, with the memory it works on inside.
 pub(crate) type TaskFuture<'g> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'g>>;
@@ -142,15 +142,9 @@ enum Start {
 }
 
 impl Inner {
-    /// Ends a host accessor's node. Before it has the memory it leaves without a trace; after that it ends like any user of the
-    /// data.
+    /// Ends a host accessor's node.
     pub(crate) fn end_accessor(self: &Arc<Self>, node: NodeId) {
-        let cause = Cause(Error::new(Kind::Cancelled));
-        self.enter_without_native_calls(|state, turn| {
-            if state.engine.cancel(node, cause, turn) == Cancelled::TooLate {
-                state.engine.finish_host(node, Ok(()), turn);
-            }
-        });
+        self.post(NativeCalls::Elsewhere, Message::EndAccessor(node));
     }
 
     /// A host-side node that is no guard has nothing left to wait for.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use windlass_backend::{BackendError, ContextSink, LaneSink, Verdict};
 use windlass_sync::facade::{Mutex, lock, thread_local};
 
-use super::{Effects, Inner, Message, NativeCalls};
+use super::{Inner, Message, NativeCalls};
 use crate::error::{Cause, Error};
 use windlass_engine::{ContextId, LaneId};
 
@@ -59,10 +59,7 @@ impl LaneSink for Sink {
             return inner.state.leave(message);
         }
         let calls = if self.may_feed { NativeCalls::Here } else { NativeCalls::Elsewhere };
-        Effects::with(calls, |effects| {
-            inner.state.post(message, effects);
-            inner.perform(effects);
-        });
+        inner.post(calls, message);
     }
 }
 
