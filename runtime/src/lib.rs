@@ -36,6 +36,7 @@
 //! | `bytes` | buffers of `bytes::Bytes` and back; `windlass::stream` |
 //! | `image` | pictures of the crate `image` in and out |
 //! | `metrics` | counts and times for the facade `metrics` |
+//! | `spirv` | kernels of compute shaders in SPIR-V, as compilers of GLSL and HLSL make them |
 //! | `tower` | a [`Batch`](batch::Batch) is a service of `tower` |
 //!
 //! | environment | what it does |

@@ -15,6 +15,8 @@ mod immediate;
 mod negated;
 mod packed;
 mod prove;
+#[cfg(feature = "spirv")]
+pub mod spirv;
 mod statements;
 mod unbranched;
 pub mod wgsl;

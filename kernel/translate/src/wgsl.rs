@@ -218,7 +218,7 @@ impl Checked {
     }
 }
 
-fn validator() -> Validator {
+pub(crate) fn validator() -> Validator {
     let mut validator = Validator::new(ValidationFlags::all(), capabilities());
     validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
     validator
