@@ -59,7 +59,7 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     (&[119], "row_119_a_scope_gives_back_what_was_written_and_nothing_else", ATTACHED),
     (&[117], "views_have_rows_and_columns", MEMORY),
     (
-        &[123, 126, 153, 154],
+        &[123, 126, 153, 154, 167],
         "what_must_not_compile_does_not_and_says_why",
         "verify/compile-tests/tests/compile_fail.rs",
     ),
@@ -76,8 +76,8 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     (&[144], "all_orders_work_where_they_are", ORDERS),
     (&[144, 145], "what_was_released_is_seen_by_who_acquires_it", ORDERS),
     (&[145], "fences_stand_around_what_they_order", ORDERS),
-    (&[148], "built_in_kernels_are_listed", "verify/conformance/tests/native.rs"),
-    (&[148], "a_built_in_kernel_that_no_device_has_is_refused_by_name", "verify/conformance/tests/native.rs"),
+    (&[148], "built_in_kernels_are_listed", NATIVE),
+    (&[148], "a_built_in_kernel_that_no_device_has_is_refused_by_name", NATIVE),
     (
         &[149],
         "row_149_kernels_say_what_they_are_and_a_bundle_builds_them_when_it_is_told_to",
@@ -85,6 +85,9 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     ),
     (&[150], "d09_a_kernel_is_built_once_for_all_who_ask", "runtime/tests/overlap.rs"),
     (&[150], "compiled_kernels_are_kept_and_used_only_if_whole", "verify/conformance/tests/cache.rs"),
+    (&[151], "a_kernel_that_was_compiled_before_runs_on_its_device", NATIVE),
+    (&[151], "a_kernel_in_spirv_runs_where_it_is_taken", NATIVE),
+    (&[151], "a_shader_runs_on_vulkan", "verify/conformance/tests/spirv.rs"),
     (&[155], "views_have_rows_and_columns", MEMORY),
     (&[155], "a_slice_with_a_shape_is_a_grid", "runtime/tests/run_here.rs"),
     (&[164], "dropping_everything_at_every_moment", "verify/faulty/tests/scenarios/drops.rs"),
@@ -96,24 +99,28 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
         "verify/faulty/tests/scenarios/off_path.rs",
     ),
     (
-        &[164, 172],
+        &[164, 168, 169, 170, 172, 176],
         "a_context_of_the_programs_own_is_one_of_the_runtimes",
         "verify/conformance/tests/interop_opencl.rs",
     ),
-    (&[164, 172], "memory_of_the_programs_own_is_a_buffer", "verify/conformance/tests/interop_opencl.rs"),
+    (
+        &[164, 172, 173],
+        "memory_of_the_programs_own_is_a_buffer",
+        "verify/conformance/tests/interop_opencl.rs",
+    ),
     (&[164, 172], "no_object_of_wgpus_is_left", "verify/conformance/tests/interop_wgpu.rs"),
     (
-        &[169],
+        &[168, 169, 170, 176],
         "a_device_of_the_programs_own_is_one_of_the_runtimes",
         "verify/conformance/tests/interop_wgpu.rs",
     ),
     (
-        &[171, 174],
+        &[170, 171, 174],
         "commands_of_the_programs_own_have_their_place",
         "verify/conformance/tests/interop_opencl.rs",
     ),
     (
-        &[171, 174],
+        &[170, 171, 174],
         "commands_of_the_programs_own_have_their_place",
         "verify/conformance/tests/interop_wgpu.rs",
     ),
@@ -136,14 +143,15 @@ const IMAGES: &str = "verify/conformance/tests/language/images.rs";
 const INVARIANTS: &str = "runtime/tests/invariants.rs";
 const MEMORY: &str = "verify/conformance/tests/language/memory.rs";
 const MIXED: &str = "verify/conformance/tests/mixed.rs";
+const NATIVE: &str = "verify/conformance/tests/native.rs";
 const ORDERS: &str = "verify/conformance/tests/language/orders.rs";
 const REDUCE: &str = "verify/conformance/tests/language/reduce.rs";
 const REFUSALS: &str = "verify/faulty/tests/scenarios/refusals.rs";
 
 /// Rows that `docs/deviations.md` has a line about.
 pub(crate) const DEVIATING: &[u8] = &[
-    1, 9, 10, 24, 28, 42, 55, 56, 59, 61, 63, 72, 73, 76, 78, 103, 104, 105, 106, 115, 117, 118, 134, 135,
-    139, 142, 143, 144, 145, 146, 147, 150, 151, 152, 154, 159, 162, 167, 168, 169, 170, 173, 174, 176, 179,
+    1, 9, 24, 28, 42, 55, 56, 59, 61, 63, 72, 73, 76, 78, 103, 104, 105, 106, 117, 118, 134, 135, 139, 145,
+    146, 147, 152, 154, 162, 169, 179,
 ];
 
 #[cfg(test)]

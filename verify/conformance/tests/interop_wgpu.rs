@@ -217,6 +217,33 @@ fn a_device_of_the_programs_own_can_be_lost() -> Result<()> {
     Ok(())
 }
 
+/// A device of the runtime's that is lost fails what is there, typed, and can be opened again.
+#[test]
+fn a_lost_device_is_opened_again() -> Result<()> {
+    let runtime = Runtime::new();
+    let Some(device) = find::wgpu(&runtime) else { return Ok(()) };
+    let queue = Queue::blocking_on(device.clone())?;
+    let (kept, gone) = (Buffer::from(vec![1_u32; 4]), Buffer::<u32>::new(4));
+    queue.submit(|cg| cg.copy(&cg.read(&kept), &cg.overwrite(&gone)))?.blocking_wait()?;
+    let native = queue.native::<Wgpu>()?;
+    native.device().destroy();
+    let _ = native.device().poll(wgpu::PollType::Poll);
+    drop(native);
+    let lost = match queue.submit(|cg| cg.fill(&cg.overwrite(&gone.range(..1)), 2)) {
+        Ok(group) => group.blocking_wait().unwrap_err(),
+        Err(refused) => refused,
+    };
+    assert!(lost.is_device_lost(), "{lost}");
+    let error = gone.host_read().blocking_wait().unwrap_err();
+    assert!(error.is_device_lost(), "what was there alone is gone, and not: {error}");
+
+    let queue = Queue::blocking_on(block_on(device.reopen())?)?;
+    queue.submit(|cg| cg.copy(&cg.read(&kept), &cg.overwrite(&gone)))?.blocking_wait()?;
+    queue.submit(|cg| cg.fill(&cg.overwrite(&gone.range(2..)), 3))?;
+    assert_eq!(gone.host_read().blocking_wait()?[..], [1, 1, 3, 3]);
+    Ok(())
+}
+
 /// How many objects of each kind an instance has.
 fn objects(instance: &wgpu::Instance) -> [(&'static str, usize); 9] {
     let all = instance.generate_report().expect("wgpu's own instances count").hub;
