@@ -7,6 +7,10 @@
 //! data and changes it through host accessors, and asks for memory back. Some buffers are seen as elements of other types than
 //! their own, or have pages.
 //!
+//! Some threads ask a place for memory that stays there, of one kind or another, and let go of it for new memory while groups use
+//! it. Their kernels are given its address, as an argument or as a number, and some groups change it at the same time. A place that
+//! has no such memory, or whose memory has no addresses, has to say so; then the same steps are done on a buffer like others.
+//!
 //! Compared with the model are every step's end (well, failed, failed by dependency, cancelled), everything the program
 //! looks at, and in the end every element of every buffer, or that it cannot be had.
 
@@ -19,7 +23,7 @@ use std::ops::Range;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use windlass::Queue;
+use windlass::{MemoryKind, Queue};
 
 use crate::kernels::Kernels;
 
@@ -60,6 +64,22 @@ struct Storage {
     shape: [usize; 2],
     /// What its first element holds, if it starts with data.
     base: Option<u32>,
+    /// Where it stays for good.
+    stays: Option<Stays>,
+}
+
+/// Memory that a program asks for by its place and its kind.
+#[derive(Clone, Copy, Debug)]
+struct Stays {
+    place: usize,
+    kind: MemoryKind,
+}
+
+impl Stays {
+    /// Whether the host may look at it; what is a device's own it reaches on some devices only.
+    fn is_for_host(&self) -> bool {
+        self.kind != MemoryKind::Device
+    }
 }
 
 impl Storage {
@@ -128,16 +148,25 @@ enum Op {
     Fill(Window, u32),
     /// Only says that it reads.
     Touch(Window),
+    /// As `Churn`, by a kernel that is given the address.
+    ChurnAt(Window, u32),
+    /// As `Churn`, by a kernel that is given the address as a number, and of which is said that it reaches the memory.
+    ChurnBy(Window, u32),
+    /// As `Fold`, by a kernel that is given two addresses.
+    FoldAt(Window, Window, u32),
+    /// `v = v + 1`, while other groups may do the same.
+    Bump(Window),
 }
 
 impl Op {
     fn uses(&self) -> [Option<(Window, Mode)>; 2] {
         match *self {
             Op::Churn(w, _) | Op::CountHalf(w, _) => [Some((w, Mode::Keep)), None],
+            Op::ChurnAt(w, _) | Op::ChurnBy(w, _) | Op::Bump(w) => [Some((w, Mode::Keep)), None],
             Op::Count(w, ..) | Op::Fill(w, _) => [Some((w, Mode::Over)), None],
             Op::Touch(w) => [Some((w, Mode::Read)), None],
             Op::Copy(from, to) | Op::Move(from, to) => [Some((from, Mode::Read)), Some((to, Mode::Over))],
-            Op::Fold(x, y, _) => [Some((x, Mode::Read)), Some((y, Mode::Keep))],
+            Op::Fold(x, y, _) | Op::FoldAt(x, y, _) => [Some((x, Mode::Read)), Some((y, Mode::Keep))],
         }
     }
 }
@@ -189,6 +218,10 @@ enum Step {
     Look {
         window: Window,
     },
+    /// Lets go of memory that stays somewhere, and asks for such memory again.
+    Anew {
+        buffer: usize,
+    },
 }
 
 /// A program that did not do what it means.
@@ -224,6 +257,26 @@ pub struct Tally {
     pub steps: u64,
     /// Steps that failed or were cancelled, as they should.
     pub failed: u64,
+    /// Memory that stays where the program has asked for it.
+    pub placed: u64,
+    /// Memory that a place had to refuse, and did.
+    pub unplaced: u64,
+    /// Kernels that were given addresses.
+    pub by_address: u64,
+    /// Groups that changed memory at the same time as others might.
+    pub at_once: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.programs += other.programs;
+        self.steps += other.steps;
+        self.failed += other.failed;
+        self.placed += other.placed;
+        self.unplaced += other.unplaced;
+        self.by_address += other.by_address;
+        self.at_once += other.at_once;
+    }
 }
 
 /// How long a program may take before it counts as hanging.
@@ -247,11 +300,7 @@ pub fn run(world: &World, seeds: Range<u64>) -> Result<Tally, Box<Failure>> {
     for seed in seeds {
         let failure = |what: String, program| Err(Box::new(Failure { seed, what, program }));
         match told.recv_timeout(PATIENCE) {
-            Ok((_, Ok(one))) => {
-                tally.programs += 1;
-                tally.steps += one.steps;
-                tally.failed += one.failed;
-            }
+            Ok((_, Ok(one))) => tally += one,
             Ok((program, Err(what))) => return failure(what, program),
             Err(_) => {
                 let program = Program::random(seed, world.places.len());

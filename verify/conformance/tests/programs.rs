@@ -29,6 +29,9 @@ fn random_programs_on_the_host() {
     // If the programs did nothing, this test would say nothing.
     assert_eq!(tally.programs, 5_000);
     assert!(tally.steps > 50_000 && tally.failed > 5_000, "{tally:?}");
+    // The host has memory of every kind, and all of it has addresses and may be changed at the same time where it is shared.
+    assert!(tally.placed > 2_000 && tally.unplaced == 0, "{tally:?}");
+    assert!(tally.by_address > 3_000 && tally.at_once > 500, "{tally:?}");
     let stats = runtime.stats();
     assert!(stats.transfers > 10_000 && stats.proxies > 1_000 && stats.host_tasks > 1_000, "{stats:?}");
 }

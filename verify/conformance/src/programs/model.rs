@@ -1,6 +1,6 @@
 //! What a program means: its steps one after the other, each at once.
 
-use super::{Group, Job, Mode, Op, Step, Thread, Window};
+use super::{Group, Job, Mode, Op, Step, Storage, Thread, Window};
 
 /// How a step ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum End {
 /// A thread's buffers, element by element; `None` is what failed to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    shapes: Vec<[usize; 2]>,
+    buffers: Vec<Storage>,
     pub(super) data: Vec<Vec<Option<u32>>>,
     /// How the steps so far have ended.
     pub(super) ends: Vec<End>,
@@ -24,13 +24,13 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new(thread: &Thread) -> Self {
-        let shapes: Vec<_> = thread.buffers.iter().map(|b| b.shape).collect();
-        let data = thread.buffers.iter().map(|b| b.initial().into_iter().map(Some).collect()).collect();
-        Model { shapes, data, ends: Vec::new() }
+        let buffers = thread.buffers.clone();
+        let data = buffers.iter().map(|b| b.initial().into_iter().map(Some).collect()).collect();
+        Model { buffers, data, ends: Vec::new() }
     }
 
     fn places(&self, window: &Window) -> Vec<usize> {
-        let [_, columns] = self.shapes[window.buffer];
+        let [_, columns] = self.buffers[window.buffer].shape;
         let rows = window.lo[0]..window.lo[0] + window.size[0];
         rows.flat_map(|y| (0..window.size[1]).map(move |x| y * columns + window.lo[1] + x)).collect()
     }
@@ -67,6 +67,10 @@ impl Model {
                 Some(_) => End::Well,
                 None => End::Dependent,
             },
+            Step::Anew { buffer } => {
+                self.data[*buffer] = self.buffers[*buffer].initial().into_iter().map(Some).collect();
+                End::Well
+            }
             Step::Decide { .. } | Step::Await { .. } => End::Well,
         };
         self.ends.push(end);
@@ -118,19 +122,20 @@ impl Model {
 
     fn op(&mut self, op: &Op) {
         match op {
-            Op::Churn(window, k) => self.churn(window, *k),
+            Op::Churn(window, k) | Op::ChurnAt(window, k) | Op::ChurnBy(window, k) => self.churn(window, *k),
             Op::Count(window, base, _) => self.each(window, |i, _| base.wrapping_add(i as u32)),
             Op::CountHalf(window, base) => {
                 let half = window.len() / 2;
                 self.each(window, |i, v| if i < half { base.wrapping_add(i as u32) } else { v });
             }
             Op::Fill(window, value) => self.each(window, |_, _| *value),
+            Op::Bump(window) => self.each(window, |_, v| v.wrapping_add(1)),
             Op::Touch(_) => {}
             Op::Copy(from, to) | Op::Move(from, to) => {
                 let from = self.elements(from).unwrap_or_default();
                 self.each(to, |i, _| from[i]);
             }
-            Op::Fold(x, y, k) => {
+            Op::Fold(x, y, k) | Op::FoldAt(x, y, k) => {
                 let x = self.elements(x).unwrap_or_default();
                 self.each(y, |i, v| v.wrapping_mul(31).wrapping_add(x[i]).wrapping_add(*k));
             }

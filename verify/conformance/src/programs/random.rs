@@ -1,20 +1,25 @@
 //! Making programs up.
 
+mod explicit;
+
 use super::model::{End, Model};
 use super::{Group, Job, Mode, Op, Program, Step, Storage, Thread, Window};
-use windlass_testkit::Rng;
+use windlass_testkit::{Rng, mix};
 
 impl Program {
     /// The program of this seed, for this many places.
     pub fn random(seed: u64, places: usize) -> Program {
         let mut rng = Rng::new(seed);
         let count = if rng.chance(70) { 1 } else { 2 + rng.below(2) };
-        Program { threads: (0..count).map(|_| Thread::random(&mut rng, places)).collect() }
+        let numbers = |thread| Rng::new(mix(seed, thread as u64));
+        let threads = (0..count).map(|thread| Thread::random(&mut rng, numbers(thread), places));
+        Program { threads: threads.collect() }
     }
 }
 
 impl Thread {
-    fn random(rng: &mut Rng, places: usize) -> Self {
+    /// What is done with memory that stays somewhere is of numbers of its own: without it a seed's program is what it ever was.
+    fn random(rng: &mut Rng, mut own: Rng, places: usize) -> Self {
         let mut thread = Thread::default();
         for _ in 0..1 + rng.below(3) {
             // Often of one shape, so that whole buffers can be copied to each other.
@@ -25,16 +30,20 @@ impl Thread {
                 _ => [1, 1 + rng.below(24)],
             };
             let base = rng.chance(50).then(|| rng.word());
-            thread.buffers.push(Storage { shape, base });
+            thread.buffers.push(Storage { shape, base, stays: None });
         }
         let kind = match rng.below(10) {
             0..4 => Kind::Tame,
             4..7 => Kind::Late,
             _ => Kind::Told,
         };
-        let mut maker = Maker { model: Model::new(&thread), thread, rng, places, kind, gated: Vec::new() };
+        let movable = thread.buffers.len();
+        explicit::ask(&mut thread, &mut own, places);
+        let (model, groups, gated, held) = (Model::new(&thread), Vec::new(), Vec::new(), Vec::new());
+        let mut maker = Maker { thread, model, rng, places, kind, movable, groups, gated, own, held };
         for _ in 0..3 + maker.rng.below(20) {
             maker.add();
+            maker.add_explicit();
         }
         maker.decide_all();
         maker.thread
@@ -59,8 +68,16 @@ struct Maker<'r> {
     rng: &'r mut Rng,
     places: usize,
     kind: Kind,
-    /// Groups behind gates.
+    /// How many buffers go where they are needed: the first ones. The others stay somewhere.
+    movable: usize,
+    /// Groups that use nothing but these.
+    groups: Vec<usize>,
+    /// Those of them that are behind gates.
     gated: Vec<usize>,
+    /// Numbers for all that has to do with memory that stays somewhere.
+    own: Rng,
+    /// Groups behind gates that use such memory.
+    held: Vec<usize>,
 }
 
 impl Maker<'_> {
@@ -70,9 +87,8 @@ impl Maker<'_> {
     }
 
     fn decide_all(&mut self) {
-        for step in std::mem::take(&mut self.gated) {
-            self.push(Step::Decide { step });
-        }
+        let behind = std::mem::take(&mut self.gated).into_iter().chain(std::mem::take(&mut self.held));
+        behind.for_each(|step| self.push(Step::Decide { step }));
     }
 
     fn add(&mut self) {
@@ -106,8 +122,7 @@ impl Maker<'_> {
             _ => Job::Commands((0..1 + self.rng.below(3)).map(|_| self.op()).collect()),
         };
         let earlier = self.thread.steps.len();
-        let is_group = |i: &usize| matches!(self.thread.steps[*i], Step::Group(_));
-        let groups: Vec<usize> = (0..earlier).filter(is_group).collect();
+        let groups = &self.groups;
         let after = (!groups.is_empty() && self.rng.chance(15))
             .then(|| (groups[self.rng.below(groups.len())], self.rng.chance(50)));
         let mut group = Group {
@@ -124,6 +139,12 @@ impl Maker<'_> {
         if group.gated {
             self.gated.push(earlier);
         }
+        self.groups.push(earlier);
+        self.push_group(group);
+    }
+
+    fn push_group(&mut self, group: Group) {
+        let earlier = self.thread.steps.len();
         self.push(Step::Group(group));
         if self.kind == Kind::Told && self.model.ends.last() != Some(&End::Well) {
             self.decide_all();
@@ -131,42 +152,17 @@ impl Maker<'_> {
         }
     }
 
-    /// A window: of elements that follow each other, or any box.
     fn window(&mut self, in_a_row: bool) -> Window {
-        let buffer = self.rng.below(self.thread.buffers.len());
-        let [rows, columns] = self.thread.buffers[buffer].shape;
-        let mut part = |extent: usize| match self.rng.below(3) {
-            0 => (0, extent),
-            _ => {
-                let lo = self.rng.below(extent);
-                // Windows without elements are rare, and legal.
-                let least = usize::from(!self.rng.chance(4));
-                (lo, (least + self.rng.below(extent - lo)).min(extent - lo))
-            }
-        };
-        let (y, x) = (part(rows), part(columns));
-        let (y, x) = match in_a_row {
-            true if self.rng.chance(50) => ((y.0, y.1.min(1)), x),
-            true => (y, (0, columns)),
-            false => (y, x),
-        };
-        Window { buffer, lo: [y.0, x.0], size: [y.1, x.1] }
+        let buffer = self.rng.below(self.movable);
+        Window::random(self.rng, buffer, self.thread.buffers[buffer].shape, in_a_row)
     }
 
     /// Two windows of one shape that do not meet, if some are found.
     fn pair(&mut self, in_a_row: bool) -> Option<(Window, Window)> {
-        for _ in 0..8 {
-            let (mut a, mut b) = (self.window(in_a_row), self.window(in_a_row));
-            let size = [a.size[0].min(b.size[0]), a.size[1].min(b.size[1])];
-            if in_a_row && size[0] > 1 && a.size[1] != b.size[1] {
-                continue;
-            }
-            (a.size, b.size) = (size, size);
-            if !a.overlaps(&b) {
-                return Some((a, b));
-            }
-        }
-        None
+        (0..8).find_map(|_| {
+            let (a, b) = (self.window(in_a_row), self.window(in_a_row));
+            a.as_large_as(b, in_a_row)
+        })
     }
 
     fn op(&mut self) -> Op {
@@ -191,5 +187,37 @@ impl Maker<'_> {
             op.uses().iter().flatten().any(|(_, mode)| *mode != Mode::Read) || matches!(op, Op::Touch(_))
         );
         op
+    }
+}
+
+impl Window {
+    /// A window: of elements that follow each other, or any box.
+    fn random(rng: &mut Rng, buffer: usize, [rows, columns]: [usize; 2], in_a_row: bool) -> Self {
+        let mut part = |extent: usize| match rng.below(3) {
+            0 => (0, extent),
+            _ => {
+                let lo = rng.below(extent);
+                // Windows without elements are rare, and legal.
+                let least = usize::from(!rng.chance(4));
+                (lo, (least + rng.below(extent - lo)).min(extent - lo))
+            }
+        };
+        let (y, x) = (part(rows), part(columns));
+        let (y, x) = match in_a_row {
+            true if rng.chance(50) => ((y.0, y.1.min(1)), x),
+            true => (y, (0, columns)),
+            false => (y, x),
+        };
+        Window { buffer, lo: [y.0, x.0], size: [y.1, x.1] }
+    }
+
+    /// What two windows become that are to have one shape, unless they meet, or are not in a row any more.
+    fn as_large_as(mut self, mut other: Window, in_a_row: bool) -> Option<(Window, Window)> {
+        let size = [self.size[0].min(other.size[0]), self.size[1].min(other.size[1])];
+        if in_a_row && size[0] > 1 && self.size[1] != other.size[1] {
+            return None;
+        }
+        (self.size, other.size) = (size, size);
+        (!self.overlaps(&other)).then_some((self, other))
     }
 }

@@ -1,5 +1,7 @@
 //! Running a program on real queues, with the model beside it.
 
+mod explicit;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +15,7 @@ use windlass::{
 use super::model::{End, Model};
 use super::{Group, Job, Op, Program, Step, Storage, Tally, Thread, Window, World};
 use crate::check::{Latch, Opened, latch};
+use explicit::There;
 
 /// Runs all threads; says what is different, or how much was done.
 pub(super) fn run(world: &World, program: &Program) -> Result<Tally, String> {
@@ -32,9 +35,7 @@ pub(super) fn run(world: &World, program: &Program) -> Result<Tally, String> {
     };
     let mut sum = Tally { programs: 1, ..Tally::default() };
     for (t, tally) in tallies.into_iter().enumerate() {
-        let tally = tally.map_err(|what| format!("thread {t}, {what}"))?;
-        sum.steps += tally.steps;
-        sum.failed += tally.failed;
+        sum += tally.map_err(|what| format!("thread {t}, {what}"))?;
     }
     Ok(sum)
 }
@@ -44,10 +45,13 @@ struct Actor<'w> {
     buffers: Vec<Buffer<u32, 2>>,
     /// What buffers are attached to.
     homes: Vec<Option<Home>>,
+    /// Which of them stay somewhere.
+    there: Vec<Option<There>>,
     model: Model,
     /// By step, for groups.
     events: Vec<Option<Event>>,
     gates: Vec<Option<Latch>>,
+    tally: Tally,
 }
 
 /// Data of the program's that a buffer's contents come back to.
@@ -104,12 +108,20 @@ impl Storage {
 
 impl<'w> Actor<'w> {
     fn new(world: &'w World, thread: &Thread) -> Self {
-        let (buffers, homes, events, gates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Actor { world, buffers, homes, model: Model::new(thread), events, gates }
+        let (buffers, homes, there) = (Vec::new(), Vec::new(), Vec::new());
+        let (model, events, gates) = (Model::new(thread), Vec::new(), Vec::new());
+        Actor { world, buffers, homes, there, model, events, gates, tally: Tally::default() }
     }
 
     async fn run(mut self, thread: &Thread) -> Result<Tally, String> {
         for (at, storage) in thread.buffers.iter().enumerate() {
+            self.there.push(None);
+            if storage.stays.is_some() {
+                self.buffers.push(Buffer::new(storage.shape));
+                self.homes.push(None);
+                self.anew(thread, at).map_err(|e| format!("asking for memory: {e}"))?;
+                continue;
+            }
             let made = storage.make(self.world, at, thread.is_tame());
             let (buffer, home) = made.map_err(|e| format!("making a buffer: {e}"))?;
             self.buffers.push(buffer);
@@ -135,7 +147,7 @@ impl<'w> Actor<'w> {
         }
         self.bring_home(thread).await?;
         let failed = self.model.ends.iter().filter(|end| **end != End::Well).count() as u64;
-        Ok(Tally { programs: 0, steps: thread.steps.len() as u64, failed })
+        Ok(Tally { steps: thread.steps.len() as u64, failed, ..self.tally })
     }
 
     async fn step(&mut self, thread: &Thread, step: &Step, before: &Model) -> Result<(), String> {
@@ -147,7 +159,9 @@ impl<'w> Actor<'w> {
                 self.gates[at] = group.gated.then_some(gate);
                 let event = self.submit(group, opened).map_err(|e| format!("refused: {e}"))?;
                 self.events[at] = Some(event);
+                self.count(group);
             }
+            Step::Anew { buffer } => self.anew(thread, *buffer)?,
             Step::Decide { step } => {
                 let (gate, event) = (self.gates[*step].take(), self.events[*step].clone());
                 let (Some(gate), Some(event)) = (gate, event) else { return Err("no gate to decide".into()) };
@@ -173,17 +187,18 @@ impl<'w> Actor<'w> {
             }
             Step::Look { window } => {
                 let should = before.elements(window);
-                expect(self.part(window).host_read().await, should)?;
-                self.evict(at, &self.buffers[window.buffer]).await?;
+                expect(self.look(window).await, should)?;
+                self.evict(at, window.buffer).await?;
             }
         }
         Ok(())
     }
 
     /// Whatever the program does with a buffer, its memory may be asked back in between: no group is behind a gate now.
-    async fn evict(&self, at: usize, buffer: &Buffer<u32, 2>) -> Result<(), String> {
+    async fn evict(&self, at: usize, buffer: usize) -> Result<(), String> {
         let place = &self.world.places[at % self.world.places.len()];
-        match place.evict(buffer).await {
+        match place.evict(&self.buffers[buffer]).await {
+            Ok(true) if self.there[buffer].is_some() => Err("what stays somewhere is evicted".into()),
             // What failed has nothing to bring to the host.
             Err(error) if !error.is_dependency_failed() => Err(format!("evicting: {error}")),
             _ => Ok(()),
@@ -206,7 +221,7 @@ impl<'w> Actor<'w> {
     }
 
     fn submit(&self, group: &Group, opened: Option<Opened>) -> Result<Event, Error> {
-        let queue = &self.world.places[group.place];
+        let queue = self.queue_of(group);
         // Every third group's commands are recorded first. Nobody keeps the recording.
         let first = self.refuses(queue, group);
         let recording = match &group.job {
@@ -233,6 +248,7 @@ impl<'w> Actor<'w> {
     /// A queue that runs no closures, for a group on one that does; for some groups.
     fn refuses(&self, queue: &Queue, group: &Group) -> Option<&Queue> {
         let is_some = self.events.len() % 4 == 3 && !group.gated && matches!(group.job, Job::Commands(_));
+        let is_some = is_some && self.used_there(group).is_none();
         let runs_closures = |queue: &&Queue| queue.device().has(Aspect::HostBodies);
         let refuses = self.world.places.iter().find(|place| !runs_closures(place));
         refuses.filter(|_| is_some && runs_closures(&queue))
@@ -306,6 +322,9 @@ impl<'w> Actor<'w> {
                 cg.read(&self.part(w));
                 Ok(())
             }
+            Op::ChurnAt(..) | Op::ChurnBy(..) | Op::FoldAt(..) | Op::Bump(_) => {
+                self.command_by_address(cg, op)
+            }
         }
     }
 
@@ -337,7 +356,7 @@ impl<'w> Actor<'w> {
         let at = |what: String| format!("buffer {buffer}, in the end: {what}");
         let should = self.model.elements(&whole);
         let well = should.is_some();
-        expect(self.buffers[buffer].host_read().await, should).map_err(at)?;
+        expect(self.look(&whole).await, should).map_err(at)?;
         for row in (0..rows).filter(|_| !well) {
             let elements = &self.model.data[buffer][row * columns..][..columns];
             let mut lo = 0;
@@ -345,8 +364,7 @@ impl<'w> Actor<'w> {
                 let part = Window { buffer, lo: [row, lo], size: [1, run.len()] };
                 lo += run.len();
                 let should = self.model.elements(&part);
-                expect(self.part(&part).host_read().await, should)
-                    .map_err(|what| at(format!("{part:?}: {what}")))?;
+                expect(self.look(&part).await, should).map_err(|what| at(format!("{part:?}: {what}")))?;
             }
         }
         Ok(())
