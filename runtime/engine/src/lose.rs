@@ -64,6 +64,7 @@ impl<S: Shell> Engine<S> {
             self.give_up(context, &mut gone);
         }
         self.fail_users(&gone, &cause, turn);
+        self.end_waiting_guards(&gone);
         self.end_lanes(context, &cause, turn);
         self.ask_elsewhere(&gone, turn);
         self.lose_data(&gone, &cause, hangs, turn);
@@ -146,6 +147,17 @@ impl<S: Shell> Engine<S> {
         // another would depend on the order of the table.
         users.retain(|id| self.will_fail(*id, cause, turn));
         users.into_iter().for_each(|id| self.doom_behind(id, cause, DATA | EVENT, turn));
+    }
+
+    /// Guards that were to have lost memory, and have not got it, write nothing: other copies that were kept for that case are what there
+    /// is, and not lost with it.
+    fn end_waiting_guards(&mut self, gone: &Gone) {
+        let waits = |node: &Node<S>| {
+            node.is_guard && node.is_waiting() && node.uses.iter().any(|u| gone.has(u.root, u.memory))
+        };
+        let waiting = self.nodes.iter().filter(|(_, node)| waits(node));
+        let waiting: Vec<NodeId> = waiting.map(|(id, _)| id).collect();
+        waiting.into_iter().for_each(|id| self.end_guard(id, false));
     }
 
     fn end_lanes(&mut self, context: ContextId, cause: &S::Cause, turn: &mut Turn<S>) {

@@ -44,7 +44,7 @@ impl FaultyLane {
         if lane.spec.role == LaneRole::Copy && group.commands.iter().any(computes) {
             return Err("a lane that only copies was fed something else".into());
         }
-        // Without staging there is no other way.
+        // Without staging there is no other way, and a context that is lost has none to give and refuses the copy.
         let (up, down) = machine.contexts[self.context].pageable;
         let blocks = |c: &Command<'_>| {
             let Command::Copy(copy) = c else { return false };
@@ -54,7 +54,8 @@ impl FaultyLane {
             is_foreign(copy.from) && is_far(copy.to) && bytes > up
                 || is_foreign(copy.to) && is_far(copy.from) && bytes > down
         };
-        if !machine.script.no_staging && group.commands.iter().any(blocks) {
+        let has_staging = !machine.script.no_staging && machine.contexts[self.context].lost.is_none();
+        if has_staging && group.commands.iter().any(blocks) {
             return Err("a copy with pageable memory that blocks who feeds it".into());
         }
         for wait in group.waits {

@@ -224,7 +224,8 @@ impl Machine {
 
     /// What a lane has to say up to a point it has come to, and to whom.
     fn verdict(&mut self, at: usize) -> Option<(Arc<dyn LaneSink>, Verdict)> {
-        let exact = self.script.exact;
+        // What a lost context has to say is of all that it was fed.
+        let exact = self.script.exact && self.contexts[self.lanes[at].context].lost.is_none();
         let lane = &mut self.lanes[at];
         let armed = lane.armed.iter().chain(&lane.at_leisure);
         let first = armed.copied().filter(|p| *p <= lane.done).min();
@@ -254,11 +255,13 @@ impl Machine {
         let mut over = Vec::new();
         let hangs = self.contexts[context].abandoned;
         self.contexts[context].lost = Some(why.to_owned());
-        for lane in self.lanes.iter_mut().filter(|l| l.context == context && l.done < l.fed) {
+        for lane in self.lanes.iter_mut().filter(|l| l.context == context) {
             over.extend(lane.queue.drain(..));
-            let (first, last) = (Point(lane.done + 1), Point(lane.fed));
-            lane.failed.push(Failed::run(first, last, BackendError::Lost(why.to_owned())));
-            lane.done = lane.fed;
+            if lane.done < lane.fed {
+                let (first, last) = (Point(lane.done + 1), Point(lane.fed));
+                lane.failed.push(Failed::run(first, last, BackendError::Lost(why.to_owned())));
+                lane.done = lane.fed;
+            }
             // It touches nothing any more, reported or not. Lanes of other contexts do. One that hangs may touch it for ever.
             let uses = lane.unreported.iter_mut().flat_map(|group| group.uses.drain(..));
             uses.filter(|_| !hangs).for_each(|block| block.release());

@@ -5,8 +5,12 @@
 //! Each is compared with its items run one after the other on plain vectors: how every event ends, what every accessor
 //! sees, every element at the end, and, where nothing fails, every byte that moved. And nothing may be left at the end,
 //! in the runtime or of the devices, and no breach of the backend contract.
+//!
+//! [`run_with_losses`] is the same with devices that are lost at any moment, and opened again. There the model is told how each item ended
+//! that could end either way, and says which of them could.
 
 mod drive;
+mod loss;
 mod model;
 mod program;
 mod waiting;
@@ -39,6 +43,10 @@ pub struct Tally {
     pub fed: u64,
     /// Programs whose moved bytes were compared.
     pub exact: u64,
+    /// Items that ended with a device, or with data that went with one.
+    pub lost: u64,
+    /// Groups that went well on devices that were opened again.
+    pub again: u64,
 }
 
 impl std::ops::AddAssign for Tally {
@@ -53,6 +61,8 @@ impl std::ops::AddAssign for Tally {
         self.proxies += other.proxies;
         self.fed += other.fed;
         self.exact += other.exact;
+        self.lost += other.lost;
+        self.again += other.again;
     }
 }
 
@@ -79,7 +89,15 @@ impl std::error::Error for Failure {}
 
 /// Runs the program of a seed. One that goes wrong is made smaller as long as it still does.
 pub fn run(seed: u64) -> Result<Tally, Failure> {
-    let mut program = Program::random(seed);
+    run_program(Program::random(seed), seed)
+}
+
+/// The same with devices that are lost, and opened again.
+pub fn run_with_losses(seed: u64) -> Result<Tally, Failure> {
+    run_program(Program::with_losses(seed), seed)
+}
+
+fn run_program(mut program: Program, seed: u64) -> Result<Tally, Failure> {
     let mut what = match drive::attempt(&program, seed) {
         Ok(tally) => return Ok(tally),
         Err(what) => what,

@@ -1,5 +1,5 @@
 //! Faults that are planted into what the runtime does around its engine, one after the other, to see whether random programs on real
-//! queues find them.
+//! queues find them, and into how it takes the loss of devices, which random programs on scripted devices have to find.
 
 use super::{Fault, find};
 use crate::Result;
@@ -7,6 +7,7 @@ use crate::Result;
 const ATTACHED: &str = "runtime/src/buffer/attached.rs";
 const ELEMENTS: &str = "backends/api/src/memory/host.rs";
 const FALLBACK: &str = "runtime/src/queue/fallback.rs";
+const PLACED: &str = "runtime/src/buffer/placed.rs";
 
 const FAULTS: &[Fault] = &[
     Fault("what is attached is as it was", ATTACHED, "if !self.is_written() {", "if self.is_written() {"),
@@ -23,15 +24,51 @@ const FAULTS: &[Fault] = &[
         "let start = NonNull::from(elements.split_at_mut(elements.len().min(1)).1).cast();",
     ),
     Fault("the first queue is asked twice", FALLBACK, "submit(other).map_err(", "submit(self).map_err("),
+    Fault(
+        "the address of a part is that of the whole",
+        PLACED,
+        "memory?.device_address()? + binding.offset as u64",
+        "memory?.device_address()? + binding.offset as u64 % 4",
+    ),
+];
+
+/// Those in what becomes of lost devices.
+const LOSSES: &[Fault] = &[
+    Fault(
+        "a lost device is not opened again",
+        "runtime/src/runtime.rs",
+        "if opened.as_ref().is_ok_and(|context| context.is_lost()) {",
+        "if opened.as_ref().is_ok_and(|context| context.is_lost() && false) {",
+    ),
+    Fault(
+        "what was on a lost device alone is not missed",
+        "runtime/engine/src/lose.rs",
+        "if matches!(segment.content, Content::Written) && segment.is_nowhere() {",
+        "if false && segment.is_nowhere() {",
+    ),
+    Fault(
+        "a guard that waits takes data along with a lost device",
+        "runtime/engine/src/lose.rs",
+        "        self.end_waiting_guards(&gone);\n",
+        "",
+    ),
 ];
 
 /// Plants each fault, and takes it out again.
 pub(super) fn plant(words: &str) -> Result<()> {
     let of = "--package windlass-conformance --all-features";
-    find(FAULTS, words, [of, "--test programs --test mixed", "-- random_programs"], "random programs")
+    find(FAULTS, words, [of, "--test programs --test mixed", "-- random_programs"], "random programs")?;
+    let of = "--package windlass-faulty --all-features";
+    find(
+        LOSSES,
+        words,
+        [of, "--test programs", "-- random_programs_lose"],
+        "random programs that lose devices",
+    )
 }
 
 #[test]
 fn faults_fit_the_sources() {
     super::fit(FAULTS);
+    super::fit(LOSSES);
 }

@@ -1,5 +1,7 @@
 //! Runs a program on the runtime, and looks at everything it can see.
 
+mod lose;
+
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +15,9 @@ use windlass_backend::HostAccess;
 use windlass_testkit::Rng;
 
 use super::Tally;
+use super::loss::{Moment, Past, Seen};
 use super::model::{Expected, GivenUp, Model, initial};
-use super::program::{Deed, Item, Kind, Part, Program, TaskEnd};
+use super::program::{Deed, Item, Kind, Loss, Part, Program, QueuePlan, TaskEnd};
 use super::waiting::{Accessor, Gate, read, write};
 use crate::{Faulty, FaultyControl, inside_poll, kernels};
 
@@ -27,6 +30,8 @@ static REFUSED: LazyLock<Kernel> = LazyLock::new(kernels::refused);
 /// What an item has become.
 enum Handle {
     Event(Event),
+    /// It was not taken, as its device is lost.
+    Refused,
     /// Its event was let go of.
     Detached,
     Accessor(Accessor),
@@ -37,12 +42,20 @@ struct Run<'p> {
     rng: Rng,
     control: FaultyControl,
     runtime: Runtime,
+    devices: Vec<Device>,
+    contexts: Vec<Context>,
     queues: Vec<Queue>,
+    /// By queue: the number of its context among all that were opened.
+    numbers: Vec<usize>,
+    /// How many were opened so far.
+    opened: usize,
     buffers: Vec<Buffer<u32>>,
     handles: Vec<Handle>,
     gates: Vec<Option<Arc<Gate>>>,
     cancelled: Vec<Option<GivenUp>>,
     told: Arc<AtomicUsize>,
+    /// What was so when devices were lost.
+    moments: Vec<Moment>,
 }
 
 fn wrong<T>(what: impl Into<String>) -> Result<T, String> {
@@ -53,12 +66,14 @@ fn wrong<T>(what: impl Into<String>) -> Result<T, String> {
 pub(super) fn attempt(program: &Program, seed: u64) -> Result<Tally, String> {
     let mut run = Run::new(program, seed).map_err(|e| format!("setting up: {e}"))?;
     for at in 0..program.items.len() {
+        run.lose_and_reopen(at).map_err(|e| format!("before {at}: {e}"))?;
         run.submit(at).map_err(|e| format!("submitting {at}: {e}"))?;
         run.due(at, false);
         for _ in 0..program.items[at].lead {
             run.something();
         }
     }
+    run.lose_and_reopen(program.items.len())?;
     run.due(program.items.len(), true);
     run.run_out()?;
     run.judge()
@@ -117,15 +132,16 @@ impl<'p> Run<'p> {
             contexts.push(Context::blocking_open(&of)?);
         }
         let mut queues = Vec::new();
-        for plan in &program.queues {
-            let mut builder = Queue::builder().runtime(&runtime).device(devices[plan.device].clone());
-            if let Some(context) = plan.context {
-                builder = builder.context(&contexts[context]);
-            }
-            if plan.in_order {
-                builder = builder.in_order();
-            }
-            queues.push(builder.blocking_build()?);
+        let (mut numbers, mut opened) = (Vec::new(), contexts.len());
+        for (at, plan) in program.queues.iter().enumerate() {
+            queues.push(open_queue(&runtime, plan, &devices, &contexts)?);
+            let earlier = (0..at).find(|earlier| plan.context.is_none() && program.shares(*earlier, at));
+            numbers.push(match (plan.context, earlier) {
+                (Some(context), _) => context,
+                (None, Some(earlier)) => numbers[earlier],
+                (None, None) => opened,
+            });
+            opened += usize::from(numbers[at] == opened);
         }
         let buffers = program.roots.iter().enumerate().map(|(root, plan)| {
             let data = || (0..plan.len).map(|at| initial(root, at)).collect::<Vec<u32>>();
@@ -139,7 +155,24 @@ impl<'p> Run<'p> {
         let cancelled = vec![None; program.items.len()];
         let (buffers, rng) = (buffers.collect::<Result<_>>()?, Rng::new(seed ^ 0x5eed));
         let (handles, gates) = (Vec::new(), Vec::new());
-        let run = Run { program, rng, control, runtime, queues, buffers, handles, gates, cancelled, told };
+        let moments = Vec::new();
+        let run = Run {
+            program,
+            rng,
+            control,
+            runtime,
+            devices,
+            contexts,
+            queues,
+            numbers,
+            opened,
+            buffers,
+            handles,
+            gates,
+            cancelled,
+            told,
+            moments,
+        };
         run.bind()?;
         Ok(run)
     }
@@ -174,13 +207,18 @@ impl<'p> Run<'p> {
                 // Every third group's commands are recorded first. Nobody keeps the recording.
                 let recording = match &item.kind {
                     Kind::Device(deeds) if at % 3 == 1 => {
-                        Some(queue.record(|cg| deeds.iter().try_for_each(|deed| self.command(cg, deed)))?)
+                        Some(queue.record(|cg| deeds.iter().try_for_each(|deed| self.command(cg, deed))))
                     }
                     _ => None,
                 };
-                let describe =
-                    |cg: &CommandGroup<'_>| self.describe(cg, item, gate.as_ref(), recording.as_ref());
-                Handle::Event(queue.submit(describe)?)
+                let submitted = recording.transpose().and_then(|recording| {
+                    queue.submit(|cg| self.describe(cg, item, gate.as_ref(), recording.as_ref()))
+                });
+                match submitted {
+                    Ok(event) => Handle::Event(event),
+                    Err(refused) if refused.is_device_lost() => Handle::Refused,
+                    Err(other) => return Err(other),
+                }
             }
         };
         self.handles.push(handle);
@@ -329,17 +367,33 @@ impl<'p> Run<'p> {
 
     /// The end: compares everything with the model, and leaves nothing.
     fn judge(mut self) -> Result<Tally, String> {
-        let model = Model::run(self.program, &self.cancelled);
+        let loses = !self.program.losses.is_empty();
+        let model = match loses {
+            false => Model::run(self.program, &self.cancelled),
+            true => {
+                let seen: Vec<Seen> = self.handles.iter().map(Handle::seen).collect();
+                let (program, cancelled, moments) = (self.program, &self.cancelled[..], &self.moments[..]);
+                Past { program, cancelled, seen: &seen, moments }.run()?
+            }
+        };
         let mut tally = Tally { programs: 1, items: self.program.items.len() as u64, ..Tally::default() };
         let (mut least, mut most) = (0, 0);
         for (at, expected) in model.expected.iter().enumerate() {
             match expected {
                 Expected::Well => tally.well += 1,
                 Expected::Cancelled => tally.cancelled += 1,
+                Expected::Lost | Expected::Refused => tally.lost += 1,
                 _ => tally.failed += 1,
             }
+            let again =
+                |loss: &Loss| loss.reopened <= at && loss.is_of(self.program, self.program.items[at].queue);
+            if matches!((&self.program.items[at].kind, expected), (Kind::Device(_), Expected::Well))
+                && self.program.losses.iter().any(again)
+            {
+                tally.again += 1;
+            }
             match &self.handles[at] {
-                Handle::Detached => {}
+                Handle::Detached | Handle::Refused => {}
                 Handle::Event(event) if event.status() == Status::Pending => {
                     return wrong(format!("{at} is pending at the end"));
                 }
@@ -363,8 +417,8 @@ impl<'p> Run<'p> {
             }
         }
         for root in 0..self.program.roots.len() {
-            for (part, values) in model.runs(root) {
-                self.compare(&part, values)?;
+            for (part, values, unsure) in model.runs(root) {
+                self.compare(&part, values, unsure)?;
             }
         }
         let stats = self.runtime.stats();
@@ -372,18 +426,39 @@ impl<'p> Run<'p> {
             (stats.transfers, stats.staged_transfers, stats.proxies, stats.fed);
         self.handles.clear();
         self.gates.clear();
+        self.heal()?;
         self.buffers.clear();
         self.queues.clear();
+        (self.devices, self.contexts) = (Vec::new(), Vec::new());
         self.run_out()?;
         let told = self.told.load(Ordering::Relaxed);
-        if !(least..=most).contains(&told) {
+        if !loses && !(least..=most).contains(&told) {
             return wrong(format!("the handler was told {told} errors, and not {least} to {most}"));
         }
         self.nothing_left()?;
         Ok(tally)
     }
 
-    fn compare(&mut self, part: &Part, values: Option<Vec<u32>>) -> Result<(), String> {
+    /// Whatever has become of the data: it is as good as new where it is written whole, on every device, and those that were lost are there.
+    fn heal(&mut self) -> Result<(), String> {
+        if self.program.losses.is_empty() {
+            return Ok(());
+        }
+        for root in 0..self.program.roots.len() {
+            let all = Part { root, lo: 0, hi: self.program.roots[root].len };
+            for queue in 0..self.queues.len() {
+                let k = (queue * 5 + root) as u32;
+                let set = self.queues[queue].submit(|cg| self.command(cg, &Deed::Set(all, k)));
+                let stepped = self.queues[queue].submit(|cg| self.command(cg, &Deed::Step(all, k)));
+                set.and(stepped).map_err(|e| format!("after all, queue {queue}: {e}"))?;
+                let values = (0..all.len() as u32).map(|i| kernels::stepped(i * 7 + k, k)).collect();
+                self.compare(&all, Some(values), false)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, part: &Part, values: Option<Vec<u32>>, unsure: bool) -> Result<(), String> {
         let mut accessor = read(self.part(part));
         accessor.end.set(true);
         self.handles.push(Handle::Accessor(accessor));
@@ -393,7 +468,8 @@ impl<'p> Run<'p> {
         accessor = last;
         match (accessor.seen, values) {
             (Some(Ok(seen)), Some(values)) if seen == values => Ok(()),
-            (Some(Err(e)), None) if e.is_dependency_failed() => Ok(()),
+            (Some(Err(e)), None) if e.is_dependency_failed() || e.is_device_lost() => Ok(()),
+            (Some(Err(e)), Some(_)) if unsure && e.is_device_lost() => Ok(()),
             (seen, values) => wrong(format!("{part:?} is {seen:?} at the end, and not {values:?}")),
         }
     }
@@ -416,6 +492,23 @@ impl<'p> Run<'p> {
     }
 }
 
+/// A queue as it is planned.
+fn open_queue(
+    runtime: &Runtime,
+    plan: &QueuePlan,
+    devices: &[Device],
+    contexts: &[Context],
+) -> Result<Queue> {
+    let mut builder = Queue::builder().runtime(runtime).device(devices[plan.device].clone());
+    if let Some(context) = plan.context {
+        builder = builder.context(&contexts[context]);
+    }
+    if plan.in_order {
+        builder = builder.in_order();
+    }
+    builder.blocking_build()
+}
+
 fn ended_as(at: usize, mut event: Event, expected: &Expected) -> Result<(), String> {
     let mut cx = TaskContext::from_waker(Waker::noop());
     let Poll::Ready(result) = Pin::new(&mut event).poll(&mut cx) else {
@@ -426,8 +519,10 @@ fn ended_as(at: usize, mut event: Event, expected: &Expected) -> Result<(), Stri
         (_, Ok(())) => false,
         (Expected::Cancelled, Err(e)) => e.is_cancelled(),
         (Expected::Failed, Err(e)) => !e.is_cancelled() && !e.is_dependency_failed(),
-        (Expected::Doomed, Err(e)) => e.is_dependency_failed(),
+        (Expected::Doomed, Err(e)) => e.is_dependency_failed() || e.is_device_lost(),
         (Expected::Either, Err(e)) => !e.is_cancelled(),
+        (Expected::Lost, Err(e)) => e.is_device_lost(),
+        (Expected::Refused, Err(_)) => false,
     };
     match as_expected {
         true => Ok(()),
@@ -441,6 +536,7 @@ fn saw(at: usize, accessor: &Accessor, expected: &Expected, values: Option<&Vec<
         (Expected::Well, Some(Ok(seen)), Some(values)) if seen == values => Ok(()),
         (Expected::Well, Some(Ok(_)), None) => Ok(()),
         (Expected::Doomed, Some(Err(e)), _) if e.is_dependency_failed() => Ok(()),
+        (Expected::Doomed | Expected::Lost, Some(Err(e)), _) if e.is_device_lost() => Ok(()),
         (_, seen, _) => wrong(format!("accessor {at} saw {seen:?}, and not {expected:?} {values:?}")),
     }
 }

@@ -16,18 +16,22 @@ pub(super) enum Expected {
     Doomed,
     /// Both, and which of them is told first is up to the order of verdicts.
     Either,
+    /// Its device is lost, or data that it reads went with one.
+    Lost,
+    /// It was not taken, as its device is lost.
+    Refused,
 }
 
 /// How an item uses a part.
-struct Access {
-    part: Part,
-    reads: bool,
-    writes: bool,
+pub(super) struct Access {
+    pub(super) part: Part,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
 }
 
 /// Where data can be: the heap, or a memory of a context (`None`: the runtime's own of a device).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Heap,
     Own(Option<usize>, usize),
     /// What the devices of a context share that work on the heap, or on shared memory.
@@ -36,18 +40,24 @@ enum Place {
     Home,
 }
 
-struct Element {
+pub(super) struct Element {
     value: u32,
-    bad: bool,
+    pub(super) bad: bool,
     /// Somebody has written it.
-    written: bool,
+    pub(super) written: bool,
     /// Where its newest version is.
-    valid: Vec<Place>,
+    pub(super) valid: Vec<Place>,
+    /// Where it may be, too: where something that failed was to have it.
+    pub(super) maybe: Vec<Place>,
+    /// A device was lost, and nobody can say whether there is another copy: it is there with its value, or cannot be had.
+    pub(super) unsure: bool,
+    /// A copy went with a device of which nobody has said yet that it is lost, and may be asked for.
+    pub(super) unheard: bool,
 }
 
 /// The outcome of all items, and the data at the end.
 pub(super) struct Model {
-    roots: Vec<Vec<Element>>,
+    pub(super) roots: Vec<Vec<Element>>,
     pub(super) expected: Vec<Expected>,
     /// What the accessors that read must see.
     pub(super) seen: Vec<Option<Vec<u32>>>,
@@ -69,8 +79,8 @@ pub(super) enum GivenUp {
 }
 
 impl Model {
-    /// Runs the program; `cancelled` says which items were cancelled in time.
-    pub(super) fn run(program: &Program, cancelled: &[Option<GivenUp>]) -> Self {
+    /// What there is before the first item.
+    pub(super) fn new(program: &Program) -> Self {
         let element = |root: usize, at: usize, plan: &RootPlan| Element {
             value: if plan.data { initial(root, at) } else { 0 },
             bad: false,
@@ -79,11 +89,18 @@ impl Model {
                 None => plan.data.then_some(Place::Heap).into_iter().collect(),
                 Some(_) => vec![Place::Home],
             },
+            maybe: Vec::new(),
+            unsure: false,
+            unheard: false,
         };
         let roots = program.roots.iter().enumerate();
         let roots = roots.map(|(r, plan)| (0..plan.len).map(|at| element(r, at, plan)).collect());
-        let mut model =
-            Model { roots: roots.collect(), expected: Vec::new(), seen: Vec::new(), bytes_moved: 0 };
+        Model { roots: roots.collect(), expected: Vec::new(), seen: Vec::new(), bytes_moved: 0 }
+    }
+
+    /// Runs the program; `cancelled` says which items were cancelled in time.
+    pub(super) fn run(program: &Program, cancelled: &[Option<GivenUp>]) -> Self {
+        let mut model = Self::new(program);
         for (at, item) in program.items.iter().enumerate() {
             model.item(program, item, cancelled[at]);
         }
@@ -116,7 +133,7 @@ impl Model {
                 let place = self.shown_in(program, &item.kind).unwrap_or_else(|| place(program, item));
                 self.arrive(program, place, &accesses);
                 if let Kind::Read(part) = kind {
-                    seen = Some(self.part(part).map(|e| e.value).collect());
+                    seen = Some(self.values(part));
                 }
                 self.apply(kind);
             }
@@ -126,17 +143,22 @@ impl Model {
         self.seen.push(seen);
     }
 
-    fn part(&self, part: &Part) -> impl Iterator<Item = &Element> {
+    pub(super) fn part(&self, part: &Part) -> impl Iterator<Item = &Element> {
         self.roots[part.root][part.lo..part.hi].iter()
     }
 
-    fn part_mut(&mut self, part: &Part) -> impl Iterator<Item = &mut Element> {
+    /// The elements of a part that is all well.
+    pub(super) fn values(&self, part: &Part) -> Vec<u32> {
+        self.part(part).map(|e| e.value).collect()
+    }
+
+    pub(super) fn part_mut(&mut self, part: &Part) -> impl Iterator<Item = &mut Element> {
         self.roots[part.root][part.lo..part.hi].iter_mut()
     }
 
     /// Where the host finds its data, if that is a device's memory: one that the host reaches and that holds all of it. Who only reads has
     /// it in the heap if it is there, too.
-    fn shown_in(&self, program: &Program, kind: &Kind) -> Option<Place> {
+    pub(super) fn shown_in(&self, program: &Program, kind: &Kind) -> Option<Place> {
         let (Kind::Read(part) | Kind::Write(part, _) | Kind::Host(part, ..)) = kind else { return None };
         let is_current = |place: &Place| self.part(part).all(|e| e.written && e.valid.contains(place));
         if matches!(kind, Kind::Read(_)) && is_current(&Place::Heap) {
@@ -150,13 +172,14 @@ impl Model {
     }
 
     /// Counts what has to be moved for an item, and whom its writes make stale.
-    fn arrive(&mut self, program: &Program, place: Place, accesses: &[Access]) {
+    pub(super) fn arrive(&mut self, program: &Program, place: Place, accesses: &[Access]) {
         let mut moved = 0;
         let used_at = |access: &Access| program.roots[access.part.root].home.map_or(place, |_| Place::Home);
         for access in accesses.iter().filter(|a| a.reads) {
             let place = used_at(access);
             for e in self.part_mut(&access.part).filter(|e| e.written && !e.valid.contains(&place)) {
                 e.valid.push(place);
+                e.unsure = false;
                 moved += 4;
             }
         }
@@ -164,18 +187,19 @@ impl Model {
         for access in accesses.iter().filter(|a| a.writes) {
             let place = used_at(access);
             for e in self.part_mut(&access.part) {
-                (e.written, e.bad, e.valid) = (true, false, vec![place]);
+                (e.written, e.bad, e.valid, e.unsure) = (true, false, vec![place], false);
+                e.maybe.clear();
             }
         }
     }
 
-    fn spoil(&mut self, accesses: &[Access]) {
+    pub(super) fn spoil(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|a| a.writes) {
-            self.part_mut(&access.part).for_each(|e| e.bad = true);
+            self.part_mut(&access.part).for_each(|e| (e.bad, e.unsure) = (true, false));
         }
     }
 
-    fn apply(&mut self, kind: &Kind) {
+    pub(super) fn apply(&mut self, kind: &Kind) {
         match kind {
             Kind::Device(deeds) => deeds.iter().for_each(|deed| self.deed(deed)),
             Kind::Host(part, k, _) | Kind::Write(part, k) => self.deed(&Deed::Step(*part, *k)),
@@ -200,28 +224,28 @@ impl Model {
             }
             Deed::Fill(part, v) => self.part_mut(part).for_each(|e| e.value = *v),
             Deed::Copy(from, to) => {
-                let values: Vec<u32> = self.part(from).map(|e| e.value).collect();
+                let values = self.values(from);
                 self.part_mut(to).zip(values).for_each(|(e, v)| e.value = v);
             }
             Deed::Panics(_) | Deed::Refused(_) => {}
         }
     }
 
-    /// The runs of a buffer's elements that are all well or all bad, with the values of those that are well.
-    pub(super) fn runs(&self, root: usize) -> Vec<(Part, Option<Vec<u32>>)> {
+    /// The runs of a buffer's elements that are all well or all bad, with the values of those that are well, and whether those may be gone.
+    pub(super) fn runs(&self, root: usize) -> Vec<(Part, Option<Vec<u32>>, bool)> {
         let mut runs = Vec::new();
         let mut lo = 0;
-        for run in self.roots[root].chunk_by(|a, b| a.bad == b.bad) {
+        for run in self.roots[root].chunk_by(|a, b| (a.bad, a.unsure) == (b.bad, b.unsure)) {
             let part = Part { root, lo, hi: lo + run.len() };
             let values = (!run[0].bad).then(|| run.iter().map(|e| e.value).collect());
-            runs.push((part, values));
+            runs.push((part, values, run[0].unsure));
             lo = part.hi;
         }
         runs
     }
 }
 
-fn fails(item: &Item) -> bool {
+pub(super) fn fails(item: &Item) -> bool {
     item.gate == Some(true)
         || match &item.kind {
             Kind::Device(deeds) => deeds.iter().any(|d| matches!(d, Deed::Panics(_) | Deed::Refused(_))),
@@ -230,7 +254,7 @@ fn fails(item: &Item) -> bool {
         }
 }
 
-fn accesses(item: &Item) -> Vec<Access> {
+pub(super) fn accesses(item: &Item) -> Vec<Access> {
     let access = |part: Part, reads, writes| Access { part, reads, writes };
     match &item.kind {
         Kind::Read(part) => vec![access(*part, true, false)],
@@ -251,7 +275,7 @@ fn accesses(item: &Item) -> Vec<Access> {
 
 /// When the runtime came to know a memory that the host reaches at any time, among such: those of the program's contexts, and then those
 /// of the runtime's own, by the first queue of each.
-fn rank(program: &Program, place: Place) -> Option<(usize, usize)> {
+pub(super) fn rank(program: &Program, place: Place) -> Option<(usize, usize)> {
     match place {
         Place::Own(context, device) if program.devices[device] == Memory::Visible => Some(match context {
             Some(context) => (context, program.contexts[context].iter().position(|of| *of == device)?),
@@ -265,7 +289,7 @@ fn rank(program: &Program, place: Place) -> Option<(usize, usize)> {
     }
 }
 
-fn place(program: &Program, item: &Item) -> Place {
+pub(super) fn place(program: &Program, item: &Item) -> Place {
     if !matches!(item.kind, Kind::Device(_)) {
         return Place::Heap;
     }

@@ -38,6 +38,10 @@ impl Gate {
         if fails { Err("a future that fails".into()) } else { Ok(()) }
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
     pub(super) fn resolve(&self) {
         self.open.store(true, Ordering::Relaxed);
         let waker = self.waker.lock().unwrap_or_else(|p| p.into_inner()).take();

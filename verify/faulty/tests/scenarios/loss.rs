@@ -3,7 +3,7 @@
 use windlass::prelude::*;
 use windlass_faulty::{Faulty, Memory};
 
-use crate::rig::{Outside, Rig, STEP, call, error, native, outcome, pair, set, single, step, stepped};
+use crate::rig::{Outside, Rig, STEP, call, error, native, outcome, pair, poll, set, single, step, stepped};
 
 /// Work that waits outside, stands on the feed list, is native, and is done but not reported: all of it ends, once.
 #[test]
@@ -212,5 +212,27 @@ fn a_fault_that_ends_the_process_ends_every_context() {
     let read = rig.finish(x.host_read());
     assert!(read.unwrap_err().root().is_device_lost());
     drop((busy, idle, x, y, hit));
+    rig.end();
+}
+
+/// A write guard that waits for its data is to have it in a device's memory, and the host's copy is kept for the case that it writes nothing.
+/// When that device is lost the guard fails, and the host's copy counts again. Seen to fail where it did not.
+#[test]
+fn a_guard_that_waits_takes_no_data_along() {
+    let rig = Rig::new(Faulty::builder().device(Memory::Visible).lanes(1));
+    let queue = rig.queue(0);
+    let (x, y) = (Buffer::from(vec![1_u32; 8]), Buffer::<u32>::new(8));
+    let copied = queue.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y))).unwrap();
+    rig.settle();
+    rig.control.hold(0, true);
+    let last = step(&queue, &x.range(0..4), 1);
+    let mut guard = Box::pin(x.range(2..6).host_write());
+    assert!(poll(guard.as_mut()).is_pending());
+    rig.control.lose_devices("gone");
+    assert!(rig.finish(guard).unwrap_err().is_device_lost());
+    assert!(outcome(&copied).is_ok() && error(&last).is_device_lost());
+    assert_eq!(rig.values(&x.range(4..8)), vec![1; 4], "the host has it");
+    assert!(rig.finish(x.range(0..4).host_read()).unwrap_err().is_device_lost());
+    drop((queue, x, y, copied, last));
     rig.end();
 }
