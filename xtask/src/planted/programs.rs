@@ -46,12 +46,6 @@ const LOSSES: &[Fault] = &[
         "if matches!(segment.content, Content::Written) && segment.is_nowhere() {",
         "if false && segment.is_nowhere() {",
     ),
-    Fault(
-        "a guard that waits takes data along with a lost device",
-        "runtime/engine/src/lose.rs",
-        "        self.end_waiting_guards(&gone);\n",
-        "",
-    ),
 ];
 
 /// Plants each fault, and takes it out again.
