@@ -4,6 +4,7 @@
 //! module makes the forms for host bodies, OpenCL C and WGSL, following the conventions of those backends. A backend
 //! with another language makes its images from the spec's name and parameters, and gives them to [`Kernels::with`].
 
+pub(crate) mod by_address;
 mod form;
 
 use std::collections::BTreeMap;
