@@ -43,6 +43,9 @@ impl<S: Shell> Engine<S> {
         }
         let place = self.nodes[id].place;
         let new = Newcomer { id, place, realm: self.realm(place) };
+        if !self.behind_losses.is_empty() {
+            self.wait_behind_losses(id);
+        }
         let mut ahead = Ahead { host: gates, ..Ahead::default() };
         for &(from, carries) in &preds.nodes {
             self.survey(from, carries, new, &mut ahead, turn);

@@ -213,6 +213,8 @@ pub struct Engine<S: Shell> {
     scratch: Option<Box<preds::Preds>>,
     /// Nodes that became ready but will not run: to be ended before the turn is over.
     pending: Vec<NodeId>,
+    /// What lost nodes still had to wait for on lanes that are not lost: see `lose.rs`.
+    behind_losses: points::LastPoints,
     /// Downloads whose time for staging has not come, and their uploads.
     unstaged: HashMap<NodeId, NodeId>,
     closing: Vec<unused::Closing<S::Cause>>,
@@ -260,6 +262,7 @@ impl<S: Shell> Engine<S> {
             closing_slots: Vec::new(),
             scratch: None,
             pending: Vec::new(),
+            behind_losses: points::LastPoints::new(),
             unstaged: HashMap::new(),
             closing: Vec::new(),
             kept: Vec::new(),

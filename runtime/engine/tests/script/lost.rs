@@ -239,3 +239,57 @@ fn a_guard_that_waits_in_lost_memory_takes_nothing_with_it() {
     assert!(!s.is_done(guard) && s.is_done(later));
     s.assert_empty();
 }
+
+/// How far the copy had come that was lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Come {
+    Gated,
+    Listed,
+    Fed,
+}
+
+/// A group that replaces what a copy on a lost lane was to read comes behind whoever wrote that, though nothing but the copy stood between
+/// them: whether it was planned before the loss or after it, and however far the copy had come.
+#[test]
+fn what_a_lost_copy_waited_for_is_waited_for_behind_it() {
+    for come in [Come::Gated, Come::Listed, Come::Fed] {
+        for planned_before in [true, false] {
+            let mut s = Script::new();
+            let domain = s.engine.add_domain();
+            let contexts = [(); 2].map(|()| s.engine.add_context(domain));
+            let (one, two) = (s.device_in(contexts[0], 2, 64), s.device_in(contexts[1], 1, 64));
+            let memories = [one, two].map(|device| s.engine.device_memory(device));
+            s.engine.add_link(memories[0], memories[1]);
+            let (a, lane) = (s.buffer(4), s.lanes_of(two)[0]);
+            let wrote = s.group("writes").on(one).gates(1).writes(a).submit();
+            s.group("reads").on(two).reads(a).submit();
+            let planned = |s: &mut Script| s.group("replaces").on(one).writes(a).submit();
+            let early = planned_before.then(|| planned(&mut s));
+            let mut given = Vec::new();
+            if come != Come::Gated {
+                s.open(wrote);
+                given.extend(s.feed_all_but(Some(lane)));
+            }
+            if come == Come::Fed {
+                s.feed(lane);
+                given.extend(s.feed_all());
+            }
+            // One that was fed before the loss waits for the copy itself, and that is the driver's to see to.
+            let is_fed = early.is_some_and(|early| given.iter().any(|given| given.node == early));
+            s.lose(two);
+            if come == Come::Gated {
+                s.open(wrote);
+            }
+            let replaces = early.unwrap_or_else(|| planned(&mut s));
+            given.extend(s.feed_all());
+            let waits = &given.iter().find(|given| given.node == replaces).expect("it is fed").waits;
+            let first = s.point(wrote);
+            assert!(
+                is_fed || s.point(replaces).0 == first.0 || waits.contains(&first),
+                "{come:?}, {planned_before}: {waits:?}, and not for {first:?}"
+            );
+            s.run_to_the_end();
+            s.assert_empty();
+        }
+    }
+}

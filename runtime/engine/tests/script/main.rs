@@ -358,12 +358,16 @@ impl Script {
 
     /// Feeds all lanes as long as there is something to feed.
     fn feed_all(&mut self) -> Vec<Given> {
+        self.feed_all_but(None)
+    }
+
+    fn feed_all_but(&mut self, not: Option<LaneId>) -> Vec<Given> {
         let mut all = Vec::new();
         loop {
             let before = all.len();
             let mut lanes: Vec<_> = self.devices.values().flat_map(|(_, lanes)| lanes).copied().collect();
             lanes.sort_unstable();
-            for lane in lanes {
+            for lane in lanes.into_iter().filter(|lane| Some(*lane) != not) {
                 all.extend(self.feed(lane));
             }
             if all.len() == before {

@@ -231,9 +231,6 @@ impl Program {
         program.items.iter_mut().for_each(|item| item.keep = false);
         // What is moved depends on when it happens.
         (program.mapped, program.tame) = (false, false);
-        // Where a lost device was to copy from another, a group behind that copy may overtake one ahead of it: a fault that was found here
-        // and is not mended yet. Seed 19752 with this line taken out shows it.
-        program.one_domain = false;
         let (mut from, items) = (1, program.items.len());
         // Lanes that work on the heap copy for others, and who needs them then is not worked out here.
         let candidates: Vec<usize> =
@@ -242,8 +239,10 @@ impl Program {
             let at = from + rng.below(items - from);
             let reopened = (at + rng.below(5)).min(items);
             let (queue, told) = (candidates[rng.below(candidates.len())], rng.chance(50));
-            // What the host looks at without a call is there for it until somebody says that it is not.
-            let told = told || program.memories(queue).any(|of| of == Memory::Visible);
+            // What the host looks at without a call is there for it until somebody says that it is not, and so is what other contexts of a
+            // domain copy.
+            let is_seen = program.one_domain || program.memories(queue).any(|of| of == Memory::Visible);
+            let told = told || is_seen;
             program.losses.push(Loss { queue, at, reopened, told });
             from = reopened + 1;
         }

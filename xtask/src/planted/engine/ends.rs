@@ -5,6 +5,16 @@ use super::Found::{OnData, Script, Seed};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
+        what: "nobody waits for what was lost before it was fed and had to wait itself",
+        found: &[Script("lost::what_a_lost_copy_waited_for_is_waited_for_behind_it")],
+        changes: &[("settle.rs", "self.hand_on_waits(id);", "")],
+    },
+    Fault {
+        what: "nobody waits for what those on a lost lane had to wait for",
+        found: &[Script("lost::what_a_lost_copy_waited_for_is_waited_for_behind_it")],
+        changes: &[("lose.rs", "self.hand_on_lanes_waits(context);", "")],
+    },
+    Fault {
         what: "the cause of a failure is dropped where data is written anew",
         found: &[Seed(2)],
         changes: &[("segments.rs", "causes.push(cause);", "drop(cause);")],
