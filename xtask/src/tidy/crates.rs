@@ -30,6 +30,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "windlass-engine",
             "windlass-kernel",
             "windlass-kernel-macros",
+            // Where shaders in SPIR-V are asked for, by a feature.
+            "windlass-kernel-translate",
             "windlass-sync",
             "windlass-host",
             "windlass-opencl",
