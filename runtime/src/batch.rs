@@ -29,7 +29,7 @@
 //!
 //! # What it keeps
 //!
-//! - **Deadlines.** What cannot be answered in time is refused at once, with the wait it would have taken
+//! - **Deadlines.** What cannot be answered in time is refused when it comes, with the wait it would have taken
 //!   ([`Error::retry_after`](crate::Error::retry_after)); what waits past its deadline is answered with a time-out then.
 //!   Neither costs the device anything. How long batches take is learned.
 //! - **Who hangs up leaves.** A [`Call`] that is dropped leaves the line; if it is in a batch already, its answer is discarded.

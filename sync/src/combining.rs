@@ -32,10 +32,10 @@ pub trait Combiner<S, M> {
     fn locked(&mut self, _state: &mut S) {}
 
     /// Is about to unlock: called once for each turn, after its messages and its work.
-    fn unlocks(&mut self, _state: &mut S) {}
+    fn before_unlock(&mut self, _state: &mut S) {}
 
     /// Has unlocked: called once for each turn. Whoever posts meanwhile takes the lock, and waits for nothing that is done here.
-    fn unlocked(&mut self) {}
+    fn after_unlock(&mut self) {}
 }
 
 impl<S, M> CombiningLock<S, M> {
@@ -56,10 +56,10 @@ impl<S, M> CombiningLock<S, M> {
         combiner.locked(&mut state);
         self.work_off(&mut state, combiner);
         let result = work(&mut state, combiner);
-        combiner.unlocks(&mut state);
+        combiner.before_unlock(&mut state);
         self.show_taken();
         drop(state);
-        combiner.unlocked();
+        combiner.after_unlock();
         self.drain(combiner);
         result
     }
@@ -88,10 +88,10 @@ impl<S, M> CombiningLock<S, M> {
             let Some(mut state) = try_lock(&self.state) else { return };
             combiner.locked(&mut state);
             self.work_off(&mut state, combiner);
-            combiner.unlocks(&mut state);
+            combiner.before_unlock(&mut state);
             self.show_taken();
             drop(state);
-            combiner.unlocked();
+            combiner.after_unlock();
         }
     }
 

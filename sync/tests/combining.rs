@@ -105,12 +105,12 @@ fn each_turn_ends_once_with_the_lock_held_and_once_without() {
             self.steps.push("message");
         }
 
-        fn unlocks(&mut self, _: &mut Vec<usize>) {
-            self.steps.push("unlocks");
+        fn before_unlock(&mut self, _: &mut Vec<usize>) {
+            self.steps.push("before");
         }
 
-        fn unlocked(&mut self) {
-            self.steps.push("unlocked");
+        fn after_unlock(&mut self) {
+            self.steps.push("after");
             if self.steps.len() < 5 {
                 // Nobody has it, so this is worked off at once and not by the turn that has just ended.
                 let mut other = Counter { lock: self.lock, own: 0 };
@@ -128,7 +128,7 @@ fn each_turn_ends_once_with_the_lock_held_and_once_without() {
         assert_eq!(state[..], [1]);
         turns.steps.push("work");
     });
-    let steps = ["message", "work", "unlocks", "unlocked", "message", "unlocks", "unlocked"];
+    let steps = ["message", "work", "before", "after", "message", "before", "after"];
     assert_eq!(turns.steps, steps);
     assert_eq!(lock.with(&mut turns, |state, _| state.clone()), [1, 2, 3]);
 }

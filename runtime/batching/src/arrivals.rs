@@ -49,7 +49,8 @@ impl Arrivals {
     pub(crate) fn came(&mut self, now: Duration) {
         let gap = self.last.map_or(LONGEST, |last| now.saturating_sub(last)).min(LONGEST);
         self.gap = (self.gap * (COUNTED - 1) + gap) / COUNTED;
-        self.last = Some(now);
+        // One that came before the last end may be heard of after it.
+        self.last = self.last.max(Some(now));
     }
 
     /// A batch has ended.

@@ -6,7 +6,8 @@
 //! Others rely on the order through nodes that end with their context. What such a node had yet to wait for on lanes that go on is
 //! therefore waited for by everything behind the loss in that domain, and by what has not been fed: that is more than it
 //! would have to, and no more than what the lanes had been fed by then. Feared is a group that overwrites what another one has
-//! yet to write, with nothing between them but a copy on the lost lane.
+//! yet to write, with nothing between them but a copy on the lost lane. The host and other domains are not held back: where such a copy went to
+//! the heap, behind one that reads there, who overwrites the heap next may come too early.
 //!
 //! An *abandoned* context is lost in every way, but it is not known what its device still does. A command that
 //! was fed and has not ended may end at any later time, and write: into the context's own memory, but also into
@@ -177,8 +178,11 @@ impl<S: Shell> Engine<S> {
             let in_flight = lane.in_flight.iter().map(|flight| flight.node);
             in_flight.chain(lane.list.iter().map(|(node, _)| *node))
         });
-        let waits: Vec<(LaneId, u64)> =
-            nodes.filter_map(|id| self.nodes.get(id)).flat_map(|node| node.waits.iter().copied()).collect();
+        let nodes: Vec<NodeId> = nodes.collect();
+        let mut waits = Vec::new();
+        for id in nodes {
+            waits.extend(self.nodes.get_mut(id).into_iter().flat_map(|node| std::mem::take(&mut node.waits)));
+        }
         self.all_wait_behind(&waits, context);
     }
 
@@ -198,10 +202,12 @@ impl<S: Shell> Engine<S> {
             self.context_of(lane) != lost && point > self.lanes[lane.0 as usize].passed
         };
         let waits: Vec<(LaneId, u64)> = waits.iter().filter(goes_on).copied().collect();
-        for &(lane, point) in &waits {
+        let before = self.behind_losses.clone();
+        for (lane, point) in waits {
             see(&mut self.behind_losses, lane, point);
         }
-        if waits.is_empty() {
+        // What has not been fed waits for the others already. So however many are lost at once, few of them come past here.
+        if self.behind_losses == before {
             return;
         }
         let waiting: Vec<NodeId> =

@@ -118,9 +118,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Future for Call<T, U> {
         let output = match &mut self.state {
             Where::InLine { shared, own } => match own.slot.poll(cx.waker()) {
                 Poll::Ready(answer) => {
-                    if own.is_awaited {
-                        shared.fetched(&answer);
-                    }
+                    shared.fetched(own, &answer);
                     answer
                 }
                 Poll::Pending => {

@@ -36,6 +36,7 @@ pub(super) struct Queued<T, U: DeviceCopy> {
 pub(super) struct InLine<T, U: DeviceCopy> {
     pub(super) slot: Arc<Slot<T, U>>,
     ticket: Ticket,
+    has_deadline: bool,
     /// Its caller has asked for the answer before it was there.
     pub(super) is_awaited: bool,
 }
@@ -48,8 +49,8 @@ pub(super) struct Wanted<T> {
 }
 
 impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
-    /// An item comes. If the device has nothing to do and no more is about to come, its batch is launched here. If it may not wait,
-    /// that is its answer.
+    /// An item comes. If the device has nothing to do and no more is about to come, its batch is launched here, or by whoever has the
+    /// lock. If it may not wait, that is its answer.
     pub(super) fn take_in(&self, line: LineId, wanted: Wanted<T>) -> Result<InLine<T, U>> {
         Inner::check_process()?;
         let Wanted { item, deadline, cost } = wanted;
@@ -68,12 +69,15 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         let number = now.as_nanos() << 64 | Arc::as_ptr(&slot).addr() as u128;
         let ticket = Ticket::new(line, deadline, number);
         let key = Queued { slot: slot.clone(), cost };
-        self.post(Message::Came(now, line, Item { key, bytes, cost, deadline, number }));
-        Ok(InLine { slot, ticket, is_awaited: false })
+        self.hand_in(Message::Came(now, line, Item { key, bytes, cost, deadline, number }));
+        Ok(InLine { slot, ticket, has_deadline: deadline.is_some(), is_awaited: false })
     }
 
-    /// A caller has its answer. If that has taken long, later promises allow for it.
-    pub(super) fn fetched(&self, answer: &Result<Answer<U>>) {
+    /// A caller has its answer. If one with a deadline has waited for that for long, later promises allow for it.
+    pub(super) fn fetched(&self, own: &InLine<T, U>, answer: &Result<Answer<U>>) {
+        if !own.has_deadline || !own.is_awaited {
+            return;
+        }
         let delay = answer.as_ref().map_or(Duration::ZERO, Answer::age);
         if delay > FETCHED_SOON {
             self.post(Message::Fetched(delay));

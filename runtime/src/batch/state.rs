@@ -42,8 +42,8 @@ pub(super) struct Recipe<T: DeviceCopy, U: DeviceCopy> {
 /// See the module documentation.
 pub(super) struct Shared<T: DeviceCopy, U: DeviceCopy> {
     pub(super) recipe: Recipe<T, U>,
-    /// Whoever has the lock may find a batch to launch, which goes on beside whatever it has borrowed this from.
-    own: Weak<Shared<T, U>>,
+    /// Whoever comes may find a batch to launch, which goes on beside whatever it has borrowed this from.
+    this: Weak<Shared<T, U>>,
     pub(super) began: Instant,
     state: CombiningLock<State<T, U>, Message<T, U>>,
 }
@@ -114,22 +114,27 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             count: Count::default(),
         };
         let state = CombiningLock::new(state);
-        Arc::new_cyclic(|own| Shared { recipe, own: own.clone(), began: Instant::now(), state })
+        Arc::new_cyclic(|this| Shared { recipe, this: this.clone(), began: Instant::now(), state })
     }
 
     /// Takes the lock, and then does what was left to do when it was released.
     pub(super) fn enter<R>(&self, work: impl FnOnce(&mut State<T, U>, &mut Turn<'_, T, U>) -> R) -> R {
-        self.state.with(&mut Turn::new(self), work)
+        self.state.with(&mut Turn::new(self, false), work)
     }
 
     /// Leaves a message, and waits for nobody.
     pub(super) fn post(&self, message: Message<T, U>) {
-        self.state.post(message, &mut Turn::new(self));
+        self.state.post(message, &mut Turn::new(self, false));
+    }
+
+    /// Leaves an item. If nobody has the lock its batch may be launched here, and those of others who have left theirs.
+    pub(super) fn hand_in(&self, message: Message<T, U>) {
+        self.state.post(message, &mut Turn::new(self, true));
     }
 
     /// To go on with beside a borrow. `None` while it is dropped.
-    pub(super) fn own(&self) -> Option<Arc<Self>> {
-        self.own.upgrade()
+    pub(super) fn this(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
     }
 
     /// The policy's clock.
@@ -238,6 +243,7 @@ impl<T: DeviceCopy, U: DeviceCopy> State<T, U> {
     /// What is to be done now. Who has waited too long is left to the turn to tell.
     pub(super) fn next(&mut self, now: Duration, turn: &mut Turn<'_, T, U>) -> Next<Queued<T, U>> {
         let next = self.policy.next(now);
+        turn.has_looked();
         let late = self.policy.missed();
         self.count.expired += late.len() as u64;
         turn.late(late);

@@ -16,6 +16,9 @@ use crate::shell::waking::wake_all;
 /// See the module documentation.
 pub(super) struct Turn<'s, T: DeviceCopy, U: DeviceCopy> {
     shared: &'s Shared<T, U>,
+    /// Batches are launched by whoever comes, and by those who are there for that: their launching is a program's code, and nobody who
+    /// only says that something has ended, or who looks or goes, is to run that.
+    may_launch: bool,
     /// Somebody has come.
     has_come: bool,
     launches: Vec<(BatchId, Vec<Queued<T, U>>)>,
@@ -26,15 +29,21 @@ pub(super) struct Turn<'s, T: DeviceCopy, U: DeviceCopy> {
 }
 
 impl<'s, T: DeviceCopy, U: DeviceCopy> Turn<'s, T, U> {
-    pub(super) fn new(shared: &'s Shared<T, U>) -> Self {
+    pub(super) fn new(shared: &'s Shared<T, U>, may_launch: bool) -> Self {
         Turn {
             shared,
+            may_launch,
             has_come: false,
             launches: Vec::new(),
             answers: Vec::new(),
             gone: Vec::new(),
             wakes: Vec::new(),
         }
+    }
+
+    /// Somebody has looked after those who have come.
+    pub(super) fn has_looked(&mut self) {
+        self.has_come = false;
     }
 
     pub(super) fn wakes(&mut self, ring: Option<Waker>) {
@@ -70,9 +79,15 @@ impl<T: DeviceCopy, U: DeviceCopy> Combiner<State<T, U>, Message<T, U>> for Turn
         }
     }
 
-    /// Whoever takes in items sees to them.
-    fn unlocks(&mut self, state: &mut State<T, U>) {
+    /// Whoever takes in items sees to them, or has the keeper do it.
+    fn before_unlock(&mut self, state: &mut State<T, U>) {
         if !std::mem::take(&mut self.has_come) {
+            return;
+        }
+        if !self.may_launch {
+            if !state.clerk_looks {
+                self.wakes(state.keeper.ring());
+            }
             return;
         }
         let next = loop {
@@ -90,15 +105,15 @@ impl<T: DeviceCopy, U: DeviceCopy> Combiner<State<T, U>, Message<T, U>> for Turn
         }
     }
 
-    fn unlocked(&mut self) {
+    fn after_unlock(&mut self) {
         wake_all(self.wakes.drain(..));
         for (queued, error) in self.answers.drain(..) {
             wake_all(queued.slot.answer(Err(error), Payload::from(Vec::new())));
         }
         self.gone.clear();
         for (id, queued) in self.launches.drain(..) {
-            if let Some(own) = self.shared.own() {
-                own.launch(id, queued);
+            if let Some(shared) = self.shared.this() {
+                shared.launch(id, queued);
             }
         }
     }

@@ -140,8 +140,8 @@ impl Inner {
         })
     }
 
-    /// Leaves a message, and works off what there is if nobody has the lock: for what needs no answer. Whoever has it has the engine's
-    /// state in its processor's caches, too.
+    /// Leaves a message, and works off what there is if nobody has the lock: for what needs no answer. Else whoever has the lock does,
+    /// with the engine's state in its caches already.
     pub(crate) fn post(self: &Arc<Self>, calls: NativeCalls, message: Message) {
         Effects::with(calls, |effects| {
             self.state.post(message, effects);
