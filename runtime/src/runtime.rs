@@ -441,7 +441,7 @@ impl Runtime {
                 allocations: counters.allocations + tally.small_heaps,
                 allocations_reused: inner.loans.reused(),
                 bytes_kept: state.kept().iter().chain(&inner.heap_kept).map(|kept| kept.bytes()).sum(),
-                evictions: counters.evictions,
+                evictions: counters.evictions + tally.given_up,
                 nodes_visited: tally.nodes_visited,
                 tasks_spawned: executor.spawned - drainers as u64,
                 live_tasks: executor.live - drainers,

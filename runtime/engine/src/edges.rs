@@ -390,10 +390,16 @@ impl<S: Shell> Engine<S> {
             }
             return;
         };
+        if !self.lacking.is_empty() && self.gives_up_room(id, turn) {
+            return;
+        }
         let lane = follows.unwrap_or_else(|| self.choose_lane(device, id));
         self.queue(id, lane, turn);
         let mut last = id;
         while let Some(next) = self.held_by(last, lane) {
+            if !self.lacking.is_empty() && self.gives_up_room(next, turn) {
+                break;
+            }
             self.queue(next, lane, turn);
             last = next;
         }

@@ -185,6 +185,8 @@ pub struct Tally {
     pub nodes_visited: u64,
     /// Allocations that were made at once.
     pub small_heaps: u64,
+    /// Allocations that groups gave up before they replaced what was there, for groups that came before.
+    pub given_up: u64,
 }
 
 /// See the module documentation.
@@ -209,6 +211,8 @@ pub struct Engine<S: Shell> {
     swaps: HashMap<NodeId, (RootId, MemoryId)>,
     /// Roots with which nothing new runs in a memory, until what does has ended.
     closing_slots: Vec<(RootId, MemoryId)>,
+    /// Roots for which there was no room where they were asked for.
+    lacking: Vec<swap::Lacking>,
     /// A spare list for the predecessors of the node that is being planned.
     scratch: Option<Box<preds::Preds>>,
     /// Nodes that became ready but will not run: to be ended before the turn is over.
@@ -260,6 +264,7 @@ impl<S: Shell> Engine<S> {
             submitted: 0,
             swaps: HashMap::new(),
             closing_slots: Vec::new(),
+            lacking: Vec::new(),
             scratch: None,
             pending: Vec::new(),
             behind_losses: points::LastPoints::new(),

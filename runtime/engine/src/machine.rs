@@ -76,11 +76,13 @@ pub(super) struct Memory {
     pub(super) traits: MemoryTraits,
     /// How many roots have an allocation here, or have asked for one.
     pub(super) slots: u32,
+    /// So many bytes may be replaced before it is counted again whether those that lack room here get enough of it otherwise.
+    pub(super) spare: usize,
 }
 
 impl Memory {
     pub(super) fn new(context: Option<ContextId>, traits: MemoryTraits) -> Self {
-        Memory { context, device: None, traits, slots: 0 }
+        Memory { context, device: None, traits, slots: 0, spare: 0 }
     }
 }
 

@@ -113,6 +113,8 @@ pub(super) struct Node<S: Shell> {
     /// A step that gives memory to the host, or takes it back.
     pub(super) hands_over: bool,
     pub(super) is_guard: bool,
+    /// It could have run, and left what it was to replace to one before it.
+    pub(super) gave_up: bool,
     /// A cancelled node of this kind leaves what was there before as its output.
     pub(super) keeps_previous: bool,
     pub(super) uses: SmallVec<[Use; 2]>,
@@ -151,6 +153,7 @@ impl<S: Shell> Default for Node<S> {
             staged: None,
             hands_over: false,
             is_guard: false,
+            gave_up: false,
             keeps_previous: false,
             uses: SmallVec::new(),
             reads: SmallVec::new(),
@@ -196,7 +199,7 @@ impl<S: Shell> Node<S> {
         self.state = State::Gated;
         (self.gates, self.unsettled, self.took_down, self.weight) = (0, 0, 0, 1);
         (self.out, self.out_fed) = (NONE, NONE);
-        (self.certain, self.told) = (false, false);
+        (self.certain, self.told, self.gave_up) = (false, false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
         (self.half, self.staged) = (Half::None, None);

@@ -394,6 +394,7 @@ impl<S: Shell> Engine<S> {
         made: Result<S::Memory, S::Cause>,
         turn: &mut Turn<S>,
     ) {
+        self.has_room(root, memory);
         // The context was given up while the allocation was being made. To free it might wait for the device.
         let made = match (made, self.given_up(memory).cloned()) {
             (Ok(made), Some(cause)) => {

@@ -14,11 +14,13 @@
 //! touches it until they are over.
 
 mod copies;
+mod replaced;
 mod room;
 
 use smallvec::SmallVec;
 
 pub(super) use copies::Copies;
+pub(super) use replaced::Lacking;
 pub use room::Room;
 use room::Users;
 

@@ -271,6 +271,9 @@ impl Inner {
             Some((made, false)) => Some(made),
             None => None,
         };
+        if !may_try || made.as_ref().is_some_and(is_out_of_memory) {
+            self.with_state(effects, |state, _| self.lacks_room(&wanted, state));
+        }
         // Groups wait for this slot, so whatever happens in the task, it has to come to `allocated`: that is why
         // `make_in` and `Pinned::make` call the backend inside `catch`, and why nobody waits for room that may never come.
         let inner = self.clone();

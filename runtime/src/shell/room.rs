@@ -141,9 +141,12 @@ impl Inner {
             return tried;
         }
         self.counts_as_made(false);
+        self.enter_without_native_calls(|state, _| self.lacks_room(wanted, state));
+        // What was freed when it was tried to no avail.
+        let mut rounds = before.map(|_| self.reaper.rounds());
         loop {
             let turn = self.my_turn(wanted).await;
-            match self.finds_room(wanted, before).await {
+            match self.finds_room(wanted, before, rounds).await {
                 Found::Room => {}
                 Found::Another => continue,
                 Found::Nothing => break,
@@ -155,10 +158,18 @@ impl Inner {
                 return tried;
             }
             self.counts_as_made(false);
+            rounds = Some(self.reaper.rounds());
             drop(turn);
         }
         self.counts_as_made(true);
         tried
+    }
+
+    /// There was no room for an allocation in a device's memory: groups behind may leave theirs to it.
+    pub(super) fn lacks_room(&self, wanted: &Wanted, state: &mut State) {
+        if wanted.owner.is_some() && self.residency == Residency::Evictable {
+            state.engine.lacks_room(wanted.root, wanted.memory);
+        }
     }
 
     async fn my_turn(self: &Arc<Self>, wanted: &Wanted) -> MyTurn<'_> {
@@ -192,7 +203,12 @@ impl Inner {
 
     /// Waits until there may be more room than there was before, when it was last tried. Whatever wakes it makes it ask again, and not try
     /// again: to try is to have the driver trim, and is heard by those who look for room in other memories.
-    async fn finds_room(self: &Arc<Self>, wanted: &Wanted, before: Option<(u64, u64, u64)>) -> Found {
+    async fn finds_room(
+        self: &Arc<Self>,
+        wanted: &Wanted,
+        before: Option<(u64, u64, u64)>,
+        rounds: Option<u64>,
+    ) -> Found {
         let (memory, root) = (wanted.memory, wanted.root);
         loop {
             let others = self.turns.others(memory);
@@ -208,6 +224,11 @@ impl Inner {
             }
             if let Some(freed) = self.reaper.under_way() {
                 Signalled::new(freed).await;
+                return Found::Room;
+            }
+            // What has been freed by now is taken before more is given up, which may have to be copied. Only what was freed since the last attempt
+            // failed: where others free all the time it would be tried for ever.
+            if Some(self.reaper.rounds()) != rounds {
                 return Found::Room;
             }
             let is_evictable = self.residency == Residency::Evictable;

@@ -57,7 +57,7 @@ impl Users {
     }
 
     /// What is there is replaced next, and need neither be saved nor come back.
-    fn replaces(&self) -> bool {
+    pub(super) fn replaces(&self) -> bool {
         self.next.is_some_and(|(_, does)| does == Does::Replaces)
     }
 }
@@ -97,7 +97,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Whether a gated node would run if it had its memory.
-    fn lacks_only_memory(&self, node: &Node<S>) -> bool {
+    pub(super) fn lacks_only_memory(&self, node: &Node<S>) -> bool {
         let is_missing = |used: &&Use| {
             let slots = &self.roots[used.root].slots;
             slots.iter().any(|(memory, slot)| *memory == used.memory && slot.waiting().is_some())
@@ -170,7 +170,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Who uses which root in a memory, of those that have not ended.
-    fn users_of_roots_in(&self, memory: MemoryId) -> HashMap<RootId, Users> {
+    pub(super) fn users_of_roots_in(&self, memory: MemoryId) -> HashMap<RootId, Users> {
         let mut found: HashMap<RootId, Users> = HashMap::new();
         for (_, node) in self.nodes.iter() {
             for used in node.uses.iter().filter(|used| used.memory == memory) {
@@ -205,7 +205,7 @@ impl<S: Shell> Engine<S> {
         candidates.into_iter().rev().find(|(root, users)| self.may_be_swapped_out(*root, memory, users))
     }
 
-    fn may_be_swapped_out(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
+    pub(super) fn may_be_swapped_out(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
         self.roots[id].allocation(memory).is_some() && self.may_leave(id, memory, users)
     }
 

@@ -219,6 +219,8 @@ pub(super) struct Drive<'a> {
     whims: Option<Rng>,
     /// Says what is swapped out; none where nothing is.
     pub(super) swaps: Option<Rng>,
+    /// Says which allocations find no room at first; none where all are made as soon as they are asked for.
+    pub(super) lacks: Option<Rng>,
     /// Roots on their way out of a memory.
     leaving: Vec<(usize, usize)>,
     /// The first steps of their way back.
@@ -273,6 +275,7 @@ impl<'a> Drive<'a> {
             actions: Vec::new(),
             whims: evict::whims(schedule),
             swaps: None,
+            lacks: None,
             leaving: Vec::new(),
             back: HashMap::new(),
             swap_steps: Vec::new(),
@@ -394,6 +397,7 @@ impl<'a> Drive<'a> {
     fn step(&mut self, planned: usize) -> Result<bool, Fault> {
         self.evict()?;
         self.swap_out()?;
+        self.lack_room();
         self.collect(planned);
         if self.actions.is_empty() {
             return self.sentinel();

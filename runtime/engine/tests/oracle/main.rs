@@ -192,6 +192,15 @@ fn random_programs_agree() {
 
 /// The same, where roots are swapped out at any moment, as if others needed the room.
 fn agrees_when_swapped_out(seed: u64) -> Result<Stats, Failure> {
+    agrees_with_less_room(seed, false)
+}
+
+/// The same, where some of what is asked for finds no room at first, and what is about to be replaced is given up for it.
+fn agrees_when_given_up(seed: u64) -> Result<Stats, Failure> {
+    agrees_with_less_room(seed, true)
+}
+
+fn agrees_with_less_room(seed: u64, lacks: bool) -> Result<Stats, Failure> {
     let mut program = Program::random(seed);
     // How those moves fail is looked at in scripts.
     (program.loss, program.bad_copies) = (None, 0);
@@ -199,6 +208,7 @@ fn agrees_when_swapped_out(seed: u64) -> Result<Stats, Failure> {
         let mut drive = drive::Drive::new(&program, seed);
         drive.account.blind = true;
         drive.swaps = Some(windlass_testkit::Rng::new(mix(seed, 0xa51de)));
+        drive.lacks = lacks.then(|| windlass_testkit::Rng::new(mix(seed, 0x1ac5)));
         drive.log = log.then(Vec::new);
         (guarded(&mut drive), drive.log.take().unwrap_or_default())
     };
@@ -225,4 +235,10 @@ fn programs_agree_on_data_alone() {
 #[test]
 fn programs_agree_when_roots_are_swapped_out() {
     all(agrees_when_swapped_out);
+}
+
+/// Where groups leave what they are about to replace to others, nobody sees any of it.
+#[test]
+fn programs_agree_when_memory_is_given_up() {
+    all(agrees_when_given_up);
 }

@@ -288,3 +288,75 @@ fn the_way_back_is_urgent_if_the_host_waits_for_it() {
     s.run_to_the_end();
     assert!(s.is_done(host));
 }
+
+/// Who could run at once leaves what it replaces to one that came before and lacks room, and asks again; but only once, and not what it
+/// reads.
+#[test]
+fn what_is_about_to_be_replaced_goes_to_who_came_before() {
+    let (mut s, gpu) = with_device();
+    let (old, kept, a) = (s.buffer(64), s.data(64), s.buffer(64));
+    let memory = s.engine.device_memory(gpu);
+    let early = s.group("early").on(gpu).reads(kept).gates(1).submit();
+    s.group("first").on(gpu).writes(old).reads(kept).submit();
+    s.run_to_the_end();
+    s.holds_memory = true;
+    let sooner = s.group("sooner").on(gpu).writes(old).gates(1).submit();
+    let before = s.group("before").on(gpu).writes(a).submit();
+    s.engine.lacks_room(a, memory);
+    s.open(sooner);
+    s.run_to_the_end();
+    assert!(s.is_done(sooner), "the one that lacks room came later");
+    let reader = s.group("reader").on(gpu).reads(old).reads(kept).submit();
+    let replaces = s.group("replaces").on(gpu).reads(kept).writes(old).submit();
+    s.moved();
+    s.run_to_the_end();
+    assert_eq!((s.is_done(reader), s.is_done(replaces), s.freed), (true, false, 1));
+    assert_eq!((s.moved().len(), s.engine.tally().given_up), (0, 1), "nobody reads it");
+    s.make(a);
+    s.run_to_the_end();
+    assert!(s.is_done(before) && !s.is_done(replaces));
+    let b = s.buffer(64);
+    let last = s.group("lacks room for good").on(gpu).writes(b).gates(1).submit();
+    s.engine.lacks_room(b, memory);
+    s.make(old);
+    s.run_to_the_end();
+    assert!(s.is_done(replaces), "that one came later");
+    let late = s.group("late").on(gpu).writes(old).submit();
+    s.run_to_the_end();
+    assert!(s.is_done(late), "what else is held back is not helped");
+    s.open(last);
+    let again = s.group("again").on(gpu).writes(old).submit();
+    s.run_to_the_end();
+    assert!(!s.is_done(again));
+    s.make(old);
+    s.run_to_the_end();
+    assert!(s.is_done(again), "though there still is none for the other");
+    s.make(b);
+    s.open(early);
+    s.run_to_the_end();
+    assert!(s.is_done(last));
+}
+
+/// What is replaced later is taken as well, and whose turn that is has farther to go: then who could run does.
+#[test]
+fn nobody_gives_up_what_another_replaces_later() {
+    let (mut s, gpu) = with_device();
+    let (near, far, a) = (s.buffer(64), s.buffer(64), s.buffer(64));
+    let memory = s.engine.device_memory(gpu);
+    s.group("first").on(gpu).writes(near).writes(far).submit();
+    s.run_to_the_end();
+    s.holds_memory = true;
+    let before = s.group("before").on(gpu).writes(a).submit();
+    let replaces = s.group("replaces").on(gpu).writes(near).gates(1).submit();
+    let later = s.group("later").on(gpu).writes(far).gates(1).submit();
+    s.engine.lacks_room(a, memory);
+    s.open(replaces);
+    s.run_to_the_end();
+    assert!(s.is_done(replaces) && s.freed == 0);
+    assert_eq!(s.make_room(a, gpu), Room::Freed);
+    s.make(a);
+    s.make(far);
+    s.open(later);
+    s.run_to_the_end();
+    assert!(s.is_done(before) && s.is_done(later));
+}

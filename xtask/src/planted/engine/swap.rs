@@ -120,6 +120,31 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[("swap/room.rs", "&& !root.copies.stay.contains(&memory)", "")],
     },
     Fault {
+        what: "what is about to be replaced is not left to those that lack room",
+        found: &[Script("swap::what_is_about_to_be_replaced_goes_to_who_came_before")],
+        changes: &[("edges.rs", "&& self.gives_up_room(id, turn)", "&& false")],
+    },
+    Fault {
+        what: "a group gives up what it is given, again and again",
+        found: &[Script("swap::what_is_about_to_be_replaced_goes_to_who_came_before")],
+        changes: &[("swap/replaced.rs", "|| node.gave_up || ", "|| ")],
+    },
+    Fault {
+        what: "memory is given up for a group that waits for something else",
+        found: &[Script("swap::what_is_about_to_be_replaced_goes_to_who_came_before")],
+        changes: &[("swap/replaced.rs", "&& self.lacks_only_memory(first)\n", "&& first.gates > 0\n")],
+    },
+    Fault {
+        what: "memory is given up though what is replaced later is enough",
+        found: &[Script("swap::nobody_gives_up_what_another_replaces_later")],
+        changes: &[("swap/replaced.rs", "lacking > emptied + later", "lacking > emptied || later > lacking")],
+    },
+    Fault {
+        what: "memory is given up for a group that came later",
+        found: &[Script("swap::what_is_about_to_be_replaced_goes_to_who_came_before")],
+        changes: &[("swap/replaced.rs", "first.submitted < submitted && ", "")],
+    },
+    Fault {
         what: "a late answer of a lost context is the heap's",
         found: &[Script("lost::what_a_lost_context_has_pinned_is_not_taken_for_the_heaps_own")],
         changes: &[("pinned.rs", "!= Some(by) {", "!= Some(by) && false {")],

@@ -146,6 +146,7 @@ impl Drive<'_> {
                 waiting.push(at);
             }
         }
+        self.take_in_what_was_given_up();
         let left = |root: RootId, memory: MemoryId| {
             self.leaving.contains(&(root.sort_key().0 as usize, memory.0 as usize))
         };

@@ -3,6 +3,45 @@
 use super::*;
 
 impl Drive<'_> {
+    /// There is no room for what was asked for, and groups behind may give theirs to it.
+    pub(super) fn lack_room(&mut self) {
+        let Some(rng) = &mut self.lacks else { return };
+        let asked: Vec<_> = self.allocations.iter().filter(|asked| asked.memory != HEAP).collect();
+        if !asked.is_empty() && rng.chance(60) {
+            let Allocate { root, memory, .. } = asked[rng.below(asked.len())];
+            self.engine.lacks_room(*root, *memory);
+        }
+    }
+
+    /// Groups that could run have given up memory, and wait for it as others do that need it.
+    pub(super) fn take_in_what_was_given_up(&mut self) {
+        for (root, memory) in self.places_of_roots() {
+            let there = self.engine.allocation(self.roots[root], MemoryId(memory as u32)).is_some();
+            let is_known = !self.ready[root][memory] || self.leaving.contains(&(root, memory));
+            if !there && !is_known && self.engine.shape(self.roots[root]).is_some() {
+                self.note(|_| format!("  {root} is given up in {memory}"));
+                self.note_leaving(root, memory);
+            }
+        }
+    }
+
+    /// Every root, in every device's memory.
+    fn places_of_roots(&self) -> Vec<(usize, usize)> {
+        let memories = if self.lacks.is_some() { self.program.memories.len() } else { 0 };
+        (0..self.roots.len()).flat_map(|root| (1..=memories).map(move |memory| (root, memory))).collect()
+    }
+
+    fn note_leaving(&mut self, root: usize, memory: usize) {
+        let is_user = |at: &usize| {
+            let waits = || self.waits_for(*at).contains(&(root, memory)) && !self.swap_steps.contains(at);
+            self.account.nodes[*at].settled.is_none() && !self.has_begun(*at) && waits()
+        };
+        let waiting = (0..self.ids.len()).filter(is_user).collect();
+        self.slots[root][memory] = Some(waiting);
+        self.ready[root][memory] = false;
+        self.leaving.push((root, memory));
+    }
+
     pub(super) fn swap_out(&mut self) -> Result<(), Fault> {
         let (memories, nodes) = (self.program.memories.len(), self.ids.len());
         let Some(rng) = self.swaps.as_mut().filter(|_| memories > 0) else { return Ok(()) };
@@ -17,14 +56,7 @@ impl Drive<'_> {
         }
         let chosen = could[rng.below(could.len())];
         let root = chosen.sort_key().0 as usize;
-        let is_user = |at: &usize| {
-            let waits = || self.waits_for(*at).contains(&(root, memory)) && !self.swap_steps.contains(at);
-            self.account.nodes[*at].settled.is_none() && !self.has_begun(*at) && waits()
-        };
-        let waiting = (0..nodes).filter(is_user).collect();
-        self.slots[root][memory] = Some(waiting);
-        self.ready[root][memory] = false;
-        self.leaving.push((root, memory));
+        self.note_leaving(root, memory);
         self.note(|_| format!("swaps {root} out of {memory}"));
         self.engine.swap_out_now(chosen, id, &mut self.turn);
         self.absorb()
@@ -37,6 +69,7 @@ impl Drive<'_> {
 
     /// Steps of roots that are swapped out may be planned whenever something ends, and memory be asked for that they have left.
     pub(super) fn take_in_swaps(&mut self) -> Result<(), Fault> {
+        self.take_in_what_was_given_up();
         let first = self.ids.len();
         let record = self.engine.record().ok_or_else(|| Fault::new("no record"))?;
         let mut copies = Vec::new();
