@@ -65,8 +65,9 @@ impl<S: Shell> Engine<S> {
         }
         let node = &mut self.nodes[id];
         node.gates = ahead.host + ahead.unfed;
-        if node.gates == 0 {
-            self.ready(id, follows, turn);
+        match node.gates {
+            0 => self.ready(id, follows, turn),
+            _ => self.is_held_in_lines(id),
         }
     }
 
@@ -130,6 +131,7 @@ impl<S: Shell> Engine<S> {
         if node.end.is_none() {
             node.end = Some(End::Doomed(cause));
             self.nodes[from].took_down += u32::from(!self.nodes[to].is_transfer);
+            self.ends_in_lines(to);
         }
     }
 
@@ -286,8 +288,10 @@ impl<S: Shell> Engine<S> {
     /// for this node, it asks.
     pub(super) fn await_verdicts(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let realm = self.realm(self.nodes[id].place);
+        self.leaves_lines(id);
+        self.nodes[id].state = State::Passed;
+        self.enters_lines(id);
         let node = &mut self.nodes[id];
-        node.state = State::Passed;
         // A proxy behind one of its read sets counts as the host waiting for each reader. It asked for the
         // points of those that were fed by then; this node's own point has passed since, and only its inputs are
         // left to ask for.
@@ -361,11 +365,13 @@ impl<S: Shell> Engine<S> {
         let Some(node) = self.nodes.get_mut(id) else { return };
         node.gates -= 1;
         if node.gates == 0 {
-            self.ready(id, None, turn);
-        } else if node.gates == 1 && node.is_transfer {
+            return self.ready(id, None, turn);
+        }
+        if node.gates == 1 && node.is_transfer {
             // The last gate of a staged download is the shell's own: all that is outside has happened.
             self.stage(id, turn);
         }
+        self.is_held_in_lines(id);
     }
 
     /// The last gate is open: the node goes to its lane's list, or to the host side.
@@ -385,7 +391,9 @@ impl<S: Shell> Engine<S> {
             if node.end.is_some() {
                 self.pending.push(id);
             } else {
-                node.state = State::Running;
+                self.leaves_lines(id);
+                self.nodes[id].state = State::Running;
+                self.enters_lines(id);
                 turn.start.push(id);
             }
             return;
@@ -435,8 +443,10 @@ impl<S: Shell> Engine<S> {
 
     /// Puts a node that nothing holds back on a lane's list.
     fn queue(&mut self, id: NodeId, lane: LaneId, turn: &mut Turn<S>) {
+        self.leaves_lines(id);
+        self.nodes[id].state = State::Queued(lane);
+        self.enters_lines(id);
         let node = &mut self.nodes[id];
-        node.state = State::Queued(lane);
         // The lane runs its groups in order: what stands before it there needs no wait.
         match &node.waits[..] {
             [] => {}

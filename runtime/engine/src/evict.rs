@@ -27,13 +27,20 @@ pub struct Idle {
 impl<S: Shell> Engine<S> {
     /// The roots whose memory could be given up: those that are current elsewhere first, and of each kind first what was used least
     /// lately.
-    pub fn idle_in(&self, memory: MemoryId) -> Vec<Idle> {
-        let used: HashSet<RootId> = self.users_in(memory).map(|used| used.root).collect();
-        let is_idle = |(id, root): &(RootId, &Root<S>)| {
-            root.home.is_none() && root.allocation(memory).is_some() && !used.contains(id)
+    pub fn idle_in(&mut self, memory: MemoryId) -> Vec<Idle> {
+        self.keep_lines();
+        let all = self.lines.iter_mut().flat_map(|lines| lines.take_idle(memory));
+        // Those that have been given up since, or are over, are forgotten.
+        let is_there = |root: &RootId| {
+            self.roots
+                .get(*root)
+                .is_some_and(|entry| entry.home.is_none() && entry.allocation(memory).is_some())
         };
+        let all: Vec<RootId> = all.filter(is_there).collect();
         let mut idle: Vec<(u64, Idle)> = Vec::new();
-        for (root, entry) in self.roots.iter().filter(is_idle) {
+        for root in all {
+            self.lines.iter_mut().for_each(|lines| lines.rests(root, memory));
+            let entry = &self.roots[root];
             let is_clean = entry.is_elsewhere(memory, |id| self.nodes.contains(id));
             idle.push((entry.used_at, Idle { root, bytes: entry.bytes, is_clean }));
         }
@@ -48,24 +55,21 @@ impl<S: Shell> Engine<S> {
 
     /// Whether somebody uses a memory who will end by itself: without memory that is asked for and not there, and without anything from
     /// outside. When that is over, memory may have become free.
-    pub fn is_busy(&self, memory: MemoryId) -> bool {
-        let is_under_way = |node: &Node<S>| match node.state {
-            // It waits for staging, which comes back, and for nothing of the program's.
-            State::Gated => node.staged == Some(true),
-            // The program has it, for as long as it likes.
-            State::Running => !node.is_guard,
-            State::Queued(_) | State::Feeding(..) | State::Fed(..) | State::Passed => true,
-        };
-        let uses = |node: &Node<S>| node.uses.iter().any(|used| used.memory == memory);
-        if self.nodes.iter().any(|(_, node)| is_under_way(node) && uses(node)) {
+    pub fn is_busy(&mut self, memory: MemoryId) -> bool {
+        self.keep_lines();
+        let Some(lines) = &self.lines else { return false };
+        if lines.is_busy(memory) {
             return true;
         }
         // Those that wait for others which are under way will run too.
-        let mut waiting =
-            self.nodes.iter().filter(|(_, node)| node.state == State::Gated && uses(node)).peekable();
-        waiting.peek().is_some() && self.nodes.iter().any(|(_, node)| is_under_way(node)) && {
-            let stuck = self.stuck_behind(|node| node.state == State::Running && node.is_guard);
-            waiting.any(|(id, _)| !stuck.contains(&id))
+        lines.is_any_under_way() && {
+            let uses = |node: &Node<S>| node.uses.iter().any(|used| used.memory == memory);
+            let mut waiting =
+                self.nodes.iter().filter(|(_, node)| node.state == State::Gated && uses(node)).peekable();
+            waiting.peek().is_some() && {
+                let stuck = self.stuck_behind(|node| node.state == State::Running && node.is_guard);
+                waiting.any(|(id, _)| !stuck.contains(&id))
+            }
         }
     }
 
@@ -86,9 +90,14 @@ impl<S: Shell> Engine<S> {
         stuck
     }
 
-    /// What is used of a memory, by nodes that have not settled.
-    pub(super) fn users_in(&self, memory: MemoryId) -> impl Iterator<Item = &Use> {
-        self.nodes.iter().flat_map(|(_, node)| &node.uses).filter(move |used| used.memory == memory)
+    /// Whether a root is used in a memory by any node that has not settled.
+    pub(super) fn is_used_in(&self, root: RootId, memory: MemoryId) -> bool {
+        let is_meant = |used: &Use| (used.root, used.memory) == (root, memory);
+        match &self.lines {
+            _ if self.roots[root].users == 0 => false,
+            Some(lines) => lines.is_used(root, memory),
+            None => self.nodes.iter().any(|(_, node)| node.uses.iter().any(is_meant)),
+        }
     }
 
     /// Gives up a root's allocation in a device's memory, if it may go: it is there, nobody who has not settled uses it, and what it
@@ -123,7 +132,7 @@ impl<S: Shell> Engine<S> {
         // A node that was planned counts on the memory whether it has begun or not: its uses say so from then on.
         entry.allocation(memory).is_some()
             && entry.is_elsewhere(memory, |id| self.nodes.contains(id))
-            && !self.users_in(memory).any(|used| used.root == root)
+            && !self.is_used_in(root, memory)
     }
 
     /// Takes for good what is left of data whose author failed: where that worked, if it did, or else where the root has been

@@ -211,8 +211,12 @@ pub struct Engine<S: Shell> {
     swaps: HashMap<NodeId, (RootId, MemoryId)>,
     /// Roots with which nothing new runs in a memory, until what does has ended.
     closing_slots: Vec<(RootId, MemoryId)>,
+    /// Roots that are being copied to the heap.
+    leaving_slots: Vec<(RootId, MemoryId)>,
     /// Roots for which there was no room where they were asked for.
     lacking: Vec<swap::Lacking>,
+    /// Who uses which root where, while there is a lack of room.
+    lines: Option<Box<swap::Lines>>,
     /// A spare list for the predecessors of the node that is being planned.
     scratch: Option<Box<preds::Preds>>,
     /// Nodes that became ready but will not run: to be ended before the turn is over.
@@ -264,7 +268,9 @@ impl<S: Shell> Engine<S> {
             submitted: 0,
             swaps: HashMap::new(),
             closing_slots: Vec::new(),
+            leaving_slots: Vec::new(),
             lacking: Vec::new(),
+            lines: None,
             scratch: None,
             pending: Vec::new(),
             behind_losses: points::LastPoints::new(),

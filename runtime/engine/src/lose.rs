@@ -68,6 +68,8 @@ impl<S: Shell> Engine<S> {
         }
         entry.lost = Some(cause.clone());
         let hangs = entry.hangs;
+        // They are built anew if anybody asks: too much changes in them here.
+        self.lines = None;
         let mut gone = Gone { memories: self.memories_of(context).collect(), given_up: Vec::new() };
         if hangs {
             self.give_up(context, &mut gone);
@@ -78,6 +80,7 @@ impl<S: Shell> Engine<S> {
         self.end_lanes(context, &cause, turn);
         self.ask_elsewhere(&gone, turn);
         self.lose_data(&gone, &cause, hangs, turn);
+        self.lines = None;
         self.finish_pending(turn);
         self.look_for_unused(turn);
     }

@@ -104,6 +104,8 @@ pub(super) struct Node<S: Shell> {
     /// Its owner knows.
     pub(super) told: bool,
     pub(super) is_transfer: bool,
+    /// It moves what is swapped out, or comes back, and waits for nobody's memory there.
+    pub(super) is_swap_step: bool,
     /// A transfer that should run on a copy lane, if there is one.
     pub(super) wants_copy_lane: bool,
     /// Which of the two steps by way of staging it is.
@@ -148,6 +150,7 @@ impl<S: Shell> Default for Node<S> {
             certain: false,
             told: false,
             is_transfer: false,
+            is_swap_step: false,
             wants_copy_lane: false,
             half: Half::None,
             staged: None,
@@ -202,6 +205,7 @@ impl<S: Shell> Node<S> {
         (self.certain, self.told, self.gave_up) = (false, false, false);
         (self.wanted, self.is_guard, self.keeps_previous) = (false, false, false);
         (self.is_transfer, self.wants_copy_lane, self.hands_over) = (false, false, false);
+        self.is_swap_step = false;
         (self.half, self.staged) = (Half::None, None);
         self.commands = None;
         empty(&mut self.uses);

@@ -295,11 +295,13 @@ impl<S: Shell> Engine<S> {
             node.read_sets.push(read_set);
         }
         let does = Does::of(mode, &bounds, &entry.extent);
-        node.uses.push(Use { root, memory: user.memory, does });
+        let used = Use { root, memory: user.memory, does };
+        node.uses.push(used);
         entry.copies.enter(user.memory, does);
         entry.users += 1;
         entry.used_at = tally.nodes_visited;
-        match entry.allocation(user.memory) {
+        self.joins_line(user.node, used);
+        match self.roots[root].allocation(user.memory) {
             Some(_) => 0,
             None => self.await_memory(user.node, root, user.memory, turn),
         }
@@ -315,11 +317,13 @@ impl<S: Shell> Engine<S> {
         does: Does,
         turn: &mut Turn<S>,
     ) -> u32 {
-        self.nodes[id].uses.push(Use { root, memory, does });
+        let used = Use { root, memory, does };
+        self.nodes[id].uses.push(used);
         let entry = &mut self.roots[root];
         entry.users += 1;
         entry.copies.enter(memory, does);
-        match entry.allocation(memory) {
+        self.joins_line(id, used);
+        match self.roots[root].allocation(memory) {
             Some(_) => 0,
             None => self.await_memory(id, root, memory, turn),
         }
@@ -383,6 +387,7 @@ impl<S: Shell> Engine<S> {
             Slot::Ready(_) => return 0,
         };
         links::push(&mut self.edges, waiting, id, links::GATE);
+        self.waits_in_line(id, root, memory);
         1
     }
 
@@ -425,6 +430,7 @@ impl<S: Shell> Engine<S> {
                 (slot, Some(cause))
             }
         };
+        self.slot_has_changed(root, memory);
         let Slot::Pending(waiting) = before else { return };
         self.open_slot(waiting, failed, turn);
         self.finish_pending(turn);

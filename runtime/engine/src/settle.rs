@@ -82,6 +82,7 @@ impl<S: Shell> Engine<S> {
         self.release_readers(id, ended);
         let (is_done, failed) = (outcome == Outcome::Done, self.why_swap_failed(id, &outcome));
         let realm = self.realm(place);
+        self.settles_in_lines(id);
         let Engine { nodes, roots, read_sets, closing_slots, .. } = self;
         let Some(node) = nodes.vacate(id) else { return };
         // Proxies are fired last, when no table shows this node any more: firing one may open guards in this
@@ -328,6 +329,9 @@ impl<S: Shell> Engine<S> {
         if node.end.is_some() && !node.certain && !node.is_transfer && node.is_waiting() {
             node.certain = true;
             turn.certain.push(id);
+        }
+        if node.end.is_some() {
+            self.ends_in_lines(id);
         }
     }
 

@@ -14,12 +14,15 @@
 //! touches it until they are over.
 
 mod copies;
+mod keep;
+mod lines;
 mod replaced;
 mod room;
 
 use smallvec::SmallVec;
 
 pub(super) use copies::Copies;
+pub(super) use lines::Lines;
 pub(super) use replaced::Lacking;
 pub use room::Room;
 use room::Users;
@@ -27,12 +30,11 @@ use room::Users;
 use super::boxes::Box3;
 use super::ids::MemoryId;
 use super::links::{GATE, NONE, push};
-use super::node::Does;
+use super::node::Half;
 use super::segments::{Content, Segment, Source};
 use super::transfer::{Passage, Steps};
 use super::{
-    Allocate, Engine, HEAP, Node, NodeId, Outcome, Root, RootId, Shell, Slot, State, Step, Transfer, Turn,
-    Use,
+    Allocate, Engine, HEAP, NodeId, Outcome, Root, RootId, Shell, Slot, State, Step, Transfer, Turn, Use,
 };
 
 /// A slot whose data is away, or on its way.
@@ -94,7 +96,7 @@ impl<S: Shell> Engine<S> {
         let slots = &mut self.roots[root].slots;
         let Some(at) = slots.iter().position(|(of, _)| *of == memory) else { return Room::None };
         let Slot::Ready(allocation) = slots.swap_remove(at).1 else { return Room::None };
-        let (waiting, left) = self.hold_users(root, memory);
+        let (waiting, left, first_steps) = self.hold_users(root, memory);
         let swap = Swap {
             memory: Some(allocation),
             waiting,
@@ -105,6 +107,8 @@ impl<S: Shell> Engine<S> {
             is_lost: false,
         };
         self.roots[root].slots.push((memory, Slot::Swapped(Box::new(swap))));
+        self.slot_has_changed(root, memory);
+        first_steps.into_iter().for_each(|first| self.waits_in_line(first, root, memory));
         if users.in_flight {
             self.closing_slots.push((root, memory));
             return Room::Begun;
@@ -136,8 +140,14 @@ impl<S: Shell> Engine<S> {
 
     /// Nobody uses a root's memory now: what it holds is copied to the heap, as far as that does not have it and somebody wants it, and the
     /// way back is planned.
-    fn leave(&mut self, root: RootId, memory: MemoryId, (submitted, does): (u64, Does), turn: &mut Turn<S>) {
-        let cargo = self.cargo(root, memory, does);
+    fn leave(
+        &mut self,
+        root: RootId,
+        memory: MemoryId,
+        (submitted, replaces): (u64, bool),
+        turn: &mut Turn<S>,
+    ) {
+        let cargo = self.cargo(root, memory, replaces);
         let out = self.move_all(root, (memory, HEAP), &cargo.out, turn);
         self.note_what_the_heap_has(root, memory, &cargo.out);
         let before = std::mem::replace(&mut self.submitted, submitted);
@@ -152,22 +162,45 @@ impl<S: Shell> Engine<S> {
         swap.phase = Phase::Leaving;
         swap.left = out.len() as u32;
         swap.back = back.into_iter().map(|(first, _)| first).collect();
-        if out.is_empty() {
-            self.goes_away(root, memory, turn);
+        match out.is_empty() {
+            true => self.goes_away(root, memory, turn),
+            false => self.leaving_slots.push((root, memory)),
         }
     }
 
-    /// Has all users of a root in a memory wait for its slot that have not been queued. Returns their list, and how many uses the others
-    /// make of it.
-    fn hold_users(&mut self, root: RootId, memory: MemoryId) -> (u32, u32) {
+    /// Has all users of a root in a memory wait for its slot that have not been queued. Returns their list, how many uses the others
+    /// make of it, and the steps among those that wait that only fetch what comes there.
+    fn hold_users(&mut self, root: RootId, memory: MemoryId) -> (u32, u32, Vec<NodeId>) {
         let is_meant = |used: &&Use| used.root == root && used.memory == memory;
-        let count = |(id, node): (NodeId, &Node<S>)| (id, node.uses.iter().filter(is_meant).count());
-        let (gated, others): (Vec<(NodeId, &Node<S>)>, Vec<_>) =
-            self.nodes.iter().partition(|(_, node)| node.state == State::Gated);
+        self.keep_lines();
+        let mut all: Vec<NodeId> = self.lines.iter().flat_map(|lines| lines.all(root, memory)).collect();
+        all.sort_unstable_by_key(|id| id.sort_key());
+        // One that uses several boxes may be in the line twice.
+        all.dedup();
+        let count = |id: NodeId| (id, self.nodes[id].uses.iter().filter(is_meant).count());
+        let (gated, others): (Vec<NodeId>, Vec<_>) =
+            all.into_iter().partition(|id| self.nodes[*id].state == State::Gated);
         let left: usize = others.into_iter().map(|user| count(user).1).sum();
-        let mut users: Vec<(NodeId, usize)> =
-            gated.into_iter().map(count).filter(|(_, uses)| *uses > 0).collect();
+        let mut users: Vec<(NodeId, usize)> = gated.into_iter().map(count).collect();
         // What would bring something there takes no staging before.
+        let first_steps = self.first_steps_to(&users, is_meant);
+        users.extend(first_steps.iter().map(|first| (*first, 1)));
+        let mut waiting = NONE;
+        for (id, uses) in users {
+            (0..uses).for_each(|_| push(&mut self.edges, &mut waiting, id, GATE));
+            self.nodes[id].gates += uses as u32;
+        }
+        (waiting, left as u32, first_steps)
+    }
+
+    /// The steps without staging whose second steps are among these users, and bring what is meant.
+    fn first_steps_to(&self, users: &[(NodeId, usize)], is_meant: impl Fn(&&Use) -> bool) -> Vec<NodeId> {
+        let has_no_staging = |(id, _): &(NodeId, usize)| {
+            self.nodes[*id].half == Half::Second && self.nodes[*id].staged.is_none()
+        };
+        if !users.iter().any(has_no_staging) {
+            return Vec::new();
+        }
         let brings = |second: &NodeId| {
             self.nodes[*second].uses.iter().any(|used| is_meant(&used) && used.does.writes())
         };
@@ -175,21 +208,15 @@ impl<S: Shell> Engine<S> {
         let mut first_steps: Vec<NodeId> = first_steps.map(|(first, _)| *first).collect();
         // The table's order is another one each time.
         first_steps.sort_unstable_by_key(|first| first.sort_key());
-        users.extend(first_steps.into_iter().map(|first| (first, 1)));
-        let mut waiting = NONE;
-        for (id, uses) in users {
-            (0..uses).for_each(|_| push(&mut self.edges, &mut waiting, id, GATE));
-            self.nodes[id].gates += uses as u32;
-        }
-        (waiting, left as u32)
+        first_steps
     }
 
     /// Which boxes the heap has to take in, and which have to come back from there.
-    fn cargo(&self, root: RootId, memory: MemoryId, next: Does) -> Cargo {
+    fn cargo(&self, root: RootId, memory: MemoryId, is_replaced: bool) -> Cargo {
         let entry = &self.roots[root];
         let (is_written, is_like_heap) =
             (entry.copies.written.contains(&memory), entry.copies.like_heap.contains(&memory));
-        if next == Does::Replaces || !(is_written || is_like_heap) {
+        if is_replaced || !(is_written || is_like_heap) {
             return Cargo::default();
         }
         let (mut out, mut back, mut cleared) = (Vec::new(), Vec::new(), Vec::new());
@@ -260,6 +287,7 @@ impl<S: Shell> Engine<S> {
     pub(super) fn use_swapped(&mut self, node: NodeId, used: Use) {
         self.nodes[node].uses.push(used);
         self.roots[used.root].users += 1;
+        self.joins_line(node, used);
     }
 
     fn swap_mut(&mut self, root: RootId, memory: MemoryId) -> Option<&mut Swap<S>> {
@@ -312,6 +340,7 @@ impl<S: Shell> Engine<S> {
 
     /// The last copy to the heap has ended.
     fn out_ended(&mut self, root: RootId, memory: MemoryId, turn: &mut Turn<S>) {
+        self.leaving_slots.retain(|of| *of != (root, memory));
         let Some(swap) = self.swap_mut(root, memory) else { return };
         let Some(cause) = swap.failed.take() else { return self.goes_away(root, memory, turn) };
         turn.causes.push(cause);
@@ -384,12 +413,14 @@ impl<S: Shell> Engine<S> {
         let Slot::Swapped(swap) = entry.slots.swap_remove(at).1 else { return };
         let Swap { memory: made, waiting, phase, failed, is_lost, .. } = *swap;
         let stays = phase == Phase::Staying;
+        self.leaving_slots.retain(|of| *of != (root, memory));
         // What has not left is as it was.
         match made {
             Some(made) if stays || failed.is_none() => {
                 entry.slots.push((memory, Slot::Ready(made)));
                 entry.copies.stay.extend(stays.then_some(memory));
                 turn.causes.extend(failed);
+                self.slot_has_changed(root, memory);
                 self.open_slot(waiting, None, turn);
             }
             made => {
@@ -398,6 +429,7 @@ impl<S: Shell> Engine<S> {
                 if !is_lost {
                     self.slot_is_gone(memory, None);
                 }
+                self.slot_has_changed(root, memory);
                 self.open_slot(waiting, failed, turn);
             }
         }

@@ -277,7 +277,11 @@ impl<S: Shell> Engine<S> {
     pub(super) fn stage(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let Some(upload) = self.unstaged.remove(&id) else { return };
         let moves = self.nodes[upload].gates <= 1;
-        (self.nodes[id].staged, self.nodes[upload].staged) = (Some(moves), Some(moves));
+        for step in [id, upload] {
+            self.leaves_lines(step);
+            self.nodes[step].staged = Some(moves);
+            self.enters_lines(step);
+        }
         turn.staged.push(Staged { download: id, upload, moves });
     }
 
@@ -290,6 +294,7 @@ impl<S: Shell> Engine<S> {
         let small = step.bounds.volume() * self.roots[step.root].unit <= self.small_copy;
         let node = &mut self.nodes[id];
         (node.is_transfer, node.wants_copy_lane) = (true, !(small && comes));
+        node.is_swap_step = passage.swapped.is_some();
         self.note_node(
             id,
             match passage.swapped {

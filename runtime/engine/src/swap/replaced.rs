@@ -30,11 +30,10 @@ impl<S: Shell> Engine<S> {
         let slots = self.roots.get(root).into_iter().flat_map(|root| &root.slots);
         let waiting = slots.filter(|(of, _)| *of == memory).find_map(|(_, slot)| slot.waiting());
         let users = waiting.map(|waiting| self.listed_in(waiting)).unwrap_or_default();
-        let order = |id: &NodeId| {
-            let node = &self.nodes[*id];
-            (node.submitted, !self.lacks_only_memory(node), id.sort_key())
-        };
-        let users = users.into_iter().filter(|id| self.nodes.contains(*id));
+        let submitted = |id: &NodeId| self.nodes.get(*id).map(|node| node.submitted);
+        let earliest = users.iter().filter_map(submitted).min();
+        let order = |id: &NodeId| (!self.lacks_only_memory(&self.nodes[*id]), id.sort_key());
+        let users = users.into_iter().filter(|id| submitted(id).is_some() && submitted(id) == earliest);
         let Some(first) = users.min_by_key(order) else { return };
         self.has_room(root, memory);
         self.memories[memory.0 as usize].spare = 0;
@@ -68,6 +67,8 @@ impl<S: Shell> Engine<S> {
                 self.nodes[id].gave_up = true;
                 let is_given_up = self.swap_out(root, memory, users, turn) != Room::None;
                 self.tally.given_up += u64::from(is_given_up);
+                // Nothing held it back before.
+                self.is_held_in_lines(id);
                 waits |= is_given_up;
             }
         }
@@ -100,14 +101,14 @@ impl<S: Shell> Engine<S> {
         if lacking <= emptied {
             return false;
         }
-        let users = self.users_of_roots_in(memory);
+        self.keep_lines();
+        let bytes = |root: RootId| self.roots[root].bytes;
         let may_go = |of: RootId| {
-            users
-                .get(&of)
-                .is_some_and(|of_root| of_root.replaces() && self.may_be_swapped_out(of, memory, of_root))
+            let users = self.noted_users_of(of, memory);
+            users.replaces() && self.may_be_swapped_out(of, memory, &users)
         };
-        let later = users.iter().filter(|(_, users)| users.next.is_some_and(|(next, _)| next > submitted));
-        let later: usize = later.map(|(of, _)| *of).filter(|of| may_go(*of)).map(bytes).sum();
+        let later = self.lines.iter().flat_map(|lines| lines.of_kind_behind(memory, true, Some(submitted)));
+        let later: usize = later.filter(|of| may_go(*of)).map(bytes).sum();
         let is_needed = lacking > emptied + later && may_go(root);
         self.memories[memory.0 as usize].spare = (emptied + later).saturating_sub(lacking);
         is_needed

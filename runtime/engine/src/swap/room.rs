@@ -5,14 +5,11 @@
 //! What is used the latest costs the fewest copies (Belady's rule), and since the first can always run, all come to run.
 //! If nothing runs, since the first waits for the program, another group may take what it needs from anybody: it runs at once.
 
-use std::collections::{HashMap, HashSet};
-
 use super::super::ids::MemoryId;
 use super::super::links::NONE;
-use super::super::node::{Does, Half};
+use super::super::node::Half;
 use super::super::segments::Segment;
-use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, State, Turn, Use};
-use super::Phase;
+use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, Turn, Use};
 
 /// What came of a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,41 +27,25 @@ pub enum Room {
 /// Who uses a root in a memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Users {
-    /// The first of those that have not been fed, if there is any: its place in the order, and what it does.
-    pub(super) next: Option<(u64, Does)>,
+    /// The first of those that have not been fed and need it, if there is any: its place in the order, and whether it replaces what is there.
+    pub(super) next: Option<(u64, bool)>,
     /// A lane has it, or is about to.
     pub(super) in_flight: bool,
     /// The host uses it, or a copy has its staging, which it would hold while the root is away.
-    is_fixed: bool,
+    pub(super) is_fixed: bool,
 }
 
 impl Users {
-    fn add<S: Shell>(&mut self, node: &Node<S>, does: Does) {
-        match node.state {
-            State::Gated => {
-                self.is_fixed |= node.staged.is_some();
-                let order = (node.submitted, does == Does::Replaces);
-                // Who reads a part of what it replaces does not replace it.
-                let is_next = |(submitted, does)| order < (submitted, does == Does::Replaces);
-                // What fails does not need it.
-                if node.end.is_none() && self.next.is_none_or(is_next) {
-                    self.next = Some((node.submitted, does));
-                }
-            }
-            State::Running => self.is_fixed = true,
-            State::Queued(_) | State::Feeding(..) | State::Fed(..) | State::Passed => self.in_flight = true,
-        }
-    }
-
     /// What is there is replaced next, and need neither be saved nor come back.
     pub(super) fn replaces(&self) -> bool {
-        self.next.is_some_and(|(_, does)| does == Does::Replaces)
+        self.next.is_some_and(|(_, replaces)| replaces)
     }
 }
 
 impl<S: Shell> Engine<S> {
     /// Which of these roots, all of which wait for room in a memory, comes first.
-    pub fn most_urgent(&self, memory: MemoryId, wanting: impl Iterator<Item = RootId>) -> Option<RootId> {
+    pub fn most_urgent(&mut self, memory: MemoryId, wanting: impl Iterator<Item = RootId>) -> Option<RootId> {
+        self.keep_lines();
         let never = (true, u64::MAX);
         wanting.min_by_key(|root| (self.urgency(*root, memory).unwrap_or(never), root.sort_key()))
     }
@@ -78,9 +59,8 @@ impl<S: Shell> Engine<S> {
     /// Whether something else holds back the first user that waits for a slot, and its place in the order.
     fn urgency(&self, root: RootId, memory: MemoryId) -> Option<(bool, u64)> {
         let slot = &self.roots.get(root)?.slots.iter().find(|(of, _)| *of == memory)?.1;
-        let users = self.listed_in(slot.waiting()?).into_iter().filter_map(|id| self.nodes.get(id));
-        let urgency = |node: &Node<S>| (!self.lacks_only_memory(node), node.submitted);
-        let (is_held, submitted) = users.filter(|node| node.end.is_none()).map(urgency).min()?;
+        slot.waiting()?;
+        let (is_held, submitted) = self.lines.as_ref()?.first_needing(root, memory)?;
         // Who writes the heap's copy waits for the way back.
         let is_waited_for = match slot {
             Slot::Swapped(swap) => swap.back.iter().any(|step| self.holds_up_writers(*step)),
@@ -114,23 +94,20 @@ impl<S: Shell> Engine<S> {
 
     /// Makes room in a device's memory for a root that waits for some, if it is its turn, by swapping another root out.
     pub fn make_room(&mut self, memory: MemoryId, root: RootId, turn: &mut Turn<S>) -> Room {
+        self.keep_lines();
         let Some((is_held, mine)) = self.urgency(root, memory) else { return Room::None };
         if self.is_being_emptied(memory) {
             return Room::Later;
         }
-        let users = self.users_of_roots_in(memory);
-        let best = self.farthest(memory, &users, |next| next > mine);
+        let best = self.farthest(memory, Some(mine), |_| true);
         // That costs nothing, whoever's turn it is; later it may have been written again.
         if let Some((found, users)) = best.filter(|(_, users)| users.replaces()) {
             return self.swap_out(found, memory, users, turn);
         }
-        let first = users.values().filter_map(|users| users.next).map(|(submitted, _)| submitted).min();
+        let (first, has_last) = self.first_in(memory);
         if first.is_none_or(|first| mine <= first) {
             // What is used for the last time costs nothing, or once: that is waited for.
-            let is_last = |(root, users): (&RootId, &Users)| {
-                users.in_flight && users.next.is_none() && self.roots[*root].home.is_none()
-            };
-            if users.iter().any(is_last) {
+            if has_last {
                 return Room::Later;
             }
             if let Some((found, users)) = best {
@@ -139,11 +116,9 @@ impl<S: Shell> Engine<S> {
         }
         // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run. What it uses
         // itself, beside what it lacks, is left to it, whoever uses that before: otherwise it would never have both.
-        let own: HashSet<RootId> = self.roots_of(mine, memory);
-        let others =
-            users.iter().filter(|(root, _)| !own.contains(root)).map(|(root, users)| (*root, *users));
-        let other = self.farthest(memory, &others.collect(), |_| true);
-        match other {
+        let is_own =
+            |root: &RootId| self.lines.as_ref().is_some_and(|lines| lines.has_at(*root, memory, mine));
+        match self.farthest(memory, None, |root| !is_own(root)) {
             None => Room::None,
             Some((_, users)) if users.in_flight || is_held || self.is_busy(memory) => Room::Later,
             // The first of all waits for the program, or for one that does.
@@ -151,58 +126,38 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// What is used in a memory by those that were submitted at a place of the order.
-    fn roots_of(&self, submitted: u64, memory: MemoryId) -> HashSet<RootId> {
-        let nodes = self.nodes.iter().filter(|(_, node)| node.submitted == submitted);
-        let used = nodes.flat_map(|(_, node)| &node.uses).filter(|used| used.memory == memory);
-        used.map(|used| used.root).collect()
+    /// The place of the first in a memory that has not been fed, and whether anything there is used for the last time.
+    fn first_in(&self, memory: MemoryId) -> (Option<u64>, bool) {
+        let lines = self.lines.as_ref();
+        (lines.and_then(|lines| lines.first(memory)), lines.is_some_and(|lines| lines.has_last(memory)))
     }
 
     fn is_being_emptied(&self, memory: MemoryId) -> bool {
-        let is_leaving = |root: RootId| {
-            let slots = self.roots.get(root).into_iter().flat_map(|root| &root.slots);
-            slots.filter(|(of, _)| *of == memory).any(|(_, slot)| match slot {
-                Slot::Swapped(swap) => matches!(swap.phase, Phase::Closing | Phase::Leaving),
-                Slot::Pending(_) | Slot::Ready(_) => false,
-            })
-        };
-        self.swaps.values().chain(&self.closing_slots).any(|(root, of)| *of == memory && is_leaving(*root))
-    }
-
-    /// Who uses which root in a memory, of those that have not ended.
-    pub(super) fn users_of_roots_in(&self, memory: MemoryId) -> HashMap<RootId, Users> {
-        let mut found: HashMap<RootId, Users> = HashMap::new();
-        for (_, node) in self.nodes.iter() {
-            for used in node.uses.iter().filter(|used| used.memory == memory) {
-                found.entry(used.root).or_default().add(node, used.does);
-            }
-        }
-        found
+        self.closing_slots.iter().chain(&self.leaving_slots).any(|(_, of)| *of == memory)
     }
 
     /// Who uses a root in a memory.
-    pub(super) fn users_of(&self, root: RootId, memory: MemoryId) -> Users {
-        let mut users = Users::default();
-        for (_, node) in self.nodes.iter() {
-            let meant = node.uses.iter().filter(|used| (used.root, used.memory) == (root, memory));
-            meant.for_each(|used| users.add(node, used.does));
-        }
-        users
+    pub(super) fn users_of(&mut self, root: RootId, memory: MemoryId) -> Users {
+        self.keep_lines();
+        self.noted_users_of(root, memory)
     }
 
-    /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind.
+    /// The same where the lines of users are kept.
+    pub(super) fn noted_users_of(&self, root: RootId, memory: MemoryId) -> Users {
+        self.lines.as_ref().map_or(Users::default(), |lines| lines.users(root, memory))
+    }
+
+    /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind; only behind a place of the
+    /// order, if one is given.
     fn farthest(
         &self,
         memory: MemoryId,
-        users: &HashMap<RootId, Users>,
-        may_go: impl Fn(u64) -> bool,
+        behind: Option<u64>,
+        may_go: impl Fn(&RootId) -> bool,
     ) -> Option<(RootId, Users)> {
-        let candidates = users.iter().filter(|(_, users)| users.next.is_some_and(|(next, _)| may_go(next)));
-        let mut candidates: Vec<(RootId, Users)> = candidates.map(|(root, users)| (*root, *users)).collect();
-        let rank = |users: &Users| (users.replaces(), users.next.map(|(next, _)| next));
-        candidates.sort_unstable_by_key(|(root, users)| (rank(users), root.sort_key()));
-        // The rest of the question takes longer, and most often the first is the answer.
-        candidates.into_iter().rev().find(|(root, users)| self.may_be_swapped_out(*root, memory, users))
+        let candidates = self.lines.iter().flat_map(|lines| lines.behind(memory, behind)).filter(may_go);
+        let mut candidates = candidates.map(|root| (root, self.noted_users_of(root, memory)));
+        candidates.find(|(root, users)| self.may_be_swapped_out(*root, memory, users))
     }
 
     pub(super) fn may_be_swapped_out(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {
@@ -226,19 +181,18 @@ impl<S: Shell> Engine<S> {
         };
         (users.replaces() || !root.segments.iter().any(is_older))
             && self.lost_with(memory).is_none()
-            && !self.users_in(HEAP).any(|used| used.root == id)
+            && !self.is_used_in(id, HEAP)
     }
 }
 
 /// Roots are swapped out without anybody's asking for room, for tests.
 impl<S: Shell> Engine<S> {
     /// Roots that somebody is going to use in a memory and that could be swapped out there now.
-    pub fn could_be_swapped_out(&self, memory: MemoryId) -> Vec<RootId> {
-        let users = self.users_of_roots_in(memory);
-        let may = |(root, users): &(&RootId, &Users)| {
-            users.next.is_some() && self.may_be_swapped_out(**root, memory, users)
-        };
-        let mut roots: Vec<RootId> = users.iter().filter(may).map(|(root, _)| *root).collect();
+    pub fn could_be_swapped_out(&mut self, memory: MemoryId) -> Vec<RootId> {
+        self.keep_lines();
+        let all = self.lines.iter().flat_map(|lines| lines.behind(memory, None));
+        let may = |root: &RootId| self.may_be_swapped_out(*root, memory, &self.noted_users_of(*root, memory));
+        let mut roots: Vec<RootId> = all.filter(may).collect();
         roots.sort_unstable_by_key(|root| root.sort_key());
         roots
     }

@@ -23,8 +23,8 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Swapped(24), Script("swap::what_is_used_before_stays")],
         changes: &[(
             "swap/room.rs",
-            "&& !self.users_in(HEAP).any(|used| used.root == id)",
-            "&& !self.users_in(HEAP).any(|used| used.root == id && false)",
+            "&& !self.is_used_in(id, HEAP)",
+            "&& !(self.is_used_in(id, HEAP) && false)",
         )],
     },
     Fault {
@@ -98,12 +98,12 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "what is wanted first goes first",
         found: &[Script("swap::what_is_wanted_last_goes_first")],
-        changes: &[("swap/room.rs", "candidates.into_iter().rev().find(", "candidates.into_iter().find(")],
+        changes: &[("swap/lines.rs", ".rev()", "")],
     },
     Fault {
         what: "a group takes room from itself",
         found: &[Script("swap::nobody_takes_room_from_itself")],
-        changes: &[("swap/room.rs", "!own.contains(root)", "!own.contains(root) || true")],
+        changes: &[("swap/room.rs", "!is_own(root)", "!is_own(root) || true")],
     },
     Fault {
         what: "the way back is not urgent though the host waits for it",
