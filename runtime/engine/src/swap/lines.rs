@@ -5,6 +5,7 @@
 //! kept up to date, at a cost that only grows with the logarithm of their number. A program that has room keeps nothing of this:
 //! the first who asks has it [built](super::super::Engine::keep_lines), and it goes when nobody has lacked room for as long as that took.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::ids::MemoryId;
@@ -144,8 +145,8 @@ impl Lines {
 
     /// A line that is to be changed, which there may not be yet.
     fn open(&mut self, (root, memory): (RootId, MemoryId)) {
-        if !self.of.contains_key(&(root, memory)) {
-            self.of.insert((root, memory), Line::default());
+        if let Entry::Vacant(vacant) = self.of.entry((root, memory)) {
+            vacant.insert(Line::default());
             self.memories.entry(memory).or_default().idle.remove(&root.sort_key());
         }
     }
