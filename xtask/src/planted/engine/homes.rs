@@ -188,8 +188,8 @@ pub(super) static FAULTS: &[Fault] = &[
         found: &[Seed(19), OnData(19)],
         changes: &[(
             "evict.rs",
-            "&& !self.users_in(memory).any(|used| used.root == root)",
-            "&& !self.users_in(memory).any(|used| used.root == root && false)",
+            "&& !self.is_used_in(root, memory)",
+            "&& !(self.is_used_in(root, memory) && false)",
         )],
     },
     Fault {
@@ -220,7 +220,7 @@ pub(super) static FAULTS: &[Fault] = &[
         what: "who lacks memory waits for groups that lack some, too",
         found: &[Script("evict::who_lacks_memory_waits_for_those_who_run")],
         changes: &[
-            ("evict.rs", "&& self.nodes.iter().any(|(_, node)| is_under_way(node)) && {", "&& {"),
+            ("evict.rs", "lines.is_any_under_way() && {", "(lines.is_any_under_way() || true) && {"),
             (
                 "evict.rs",
                 "waiting.any(|(id, _)| !stuck.contains(&id))",

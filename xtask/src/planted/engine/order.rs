@@ -194,6 +194,7 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[(
             "plan.rs",
             "links::push(&mut self.edges, waiting, id, links::GATE);
+        self.waits_in_line(id, root, memory);
         1",
             "let _ = waiting;
         0",
