@@ -2,7 +2,7 @@
 //!
 //! Nothing foreign runs under it: what is to be woken, dropped or launched is taken out, and seen to after the lock ([`Turn`]). Callers
 //! do not wait for it: they leave a message, and whoever has the lock takes in what has come. What becomes of one item
-//! is in its own [`Slot`], so that callers who look for their answers do not meet there either.
+//! is in its own [`Slot`](super::slot::Slot), so that callers who look for their answers do not meet there either.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
