@@ -322,22 +322,28 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
     /// ```
     #[track_caller]
     pub fn into_vec(self) -> impl Future<Output = Result<Vec<T>>> + Send {
-        let access = self.host_write().in_heap();
+        let access = self.access_to_take();
         self.taken_by(access)
     }
 
     /// The same, with its place in the order taken at once, and not at the first poll.
     #[track_caller]
     fn into_vec_from_now_on(self) -> impl Future<Output = Result<Vec<T>>> + Send {
-        let access = self.host_write().in_heap().taking_its_place();
+        let access = self.access_to_take().taking_its_place();
         self.taken_by(access)
     }
 
     /// The same for who only reads them.
     #[track_caller]
     pub(crate) fn into_elements(self) -> impl Future<Output = Result<Elements<T>>> + Send {
-        let access = self.host_write().in_heap();
+        let access = self.access_to_take();
         self.taken_as(access, HostWrite::take_elements, |guard| Elements::Copied(guard.to_vec()))
+    }
+
+    /// The accessor of who takes all that there is.
+    #[track_caller]
+    fn access_to_take(&self) -> HostWriteFuture<T, D> {
+        self.host_write().in_heap().takes_all(self.attached.is_none() && self.is_whole())
     }
 
     fn taken_by(self, access: HostWriteFuture<T, D>) -> impl Future<Output = Result<Vec<T>>> + Send {

@@ -18,12 +18,11 @@ use windlass_sync::forked;
 use crate::buffer::{Buffer, Early};
 use crate::error::{Error, Result};
 use crate::host_view::{Elements, Held, OwnMemory};
-use crate::shell::host_side::GuardCell;
+use crate::shell::host_side::{Coming, GuardCell};
 use crate::shell::look::Look;
 use crate::shell::memory::heap;
-use crate::shell::work::Work;
 use crate::shell::{Inner, NativeCalls};
-use windlass_engine::{GuardPlan, Mode, NodeId, RootId};
+use windlass_engine::{Mode, RootId};
 
 /// A guard's place in the order, given back when this is dropped.
 #[derive(Debug)]
@@ -38,11 +37,12 @@ enum Place {
 #[derive(Debug)]
 struct Ordered {
     inner: Arc<Inner>,
-    node: NodeId,
     root: RootId,
     guard: Arc<GuardCell>,
     /// For how long its waiter looks by itself.
     looks: Option<Duration>,
+    /// Its memory is the engine's no more.
+    is_given_up: bool,
 }
 
 impl Place {
@@ -55,8 +55,9 @@ impl Place {
 
     /// Looks whether what it waits for has been copied, if this is one to do so.
     fn looks(&self, look: &mut Look) -> bool {
-        let Place::Bound(Ordered { inner, node, guard, looks: Some(long), .. }) = self else { return false };
-        !look.is_over() && guard.cell.get().is_none() && look.again(inner, || inner.looking(*node, *long))
+        let Place::Bound(Ordered { inner, guard, looks: Some(long), .. }) = self else { return false };
+        let first = || inner.looking(guard.node()?, *long);
+        !look.is_over() && guard.cell.get().is_none() && look.again(inner, first)
     }
 }
 
@@ -65,10 +66,9 @@ impl Drop for Ordered {
         if forked::is_child() {
             return;
         }
-        // What was granted and never fetched goes while the engine still has the memory: the last to let go of it frees it.
-        // What would be granted from now on is not taken.
-        drop(self.guard.refuse_memory());
-        self.inner.end_accessor(self.node);
+        // What was granted and never fetched goes before its place. What would be granted from now on is not taken.
+        self.guard.refuse_memory(&self.inner);
+        self.inner.end_accessor(&self.guard);
     }
 }
 
@@ -81,6 +81,8 @@ struct Acquire<T, const D: usize> {
     mode: Mode,
     /// It is to be in the heap, from where it can be taken.
     in_heap: bool,
+    /// Its data is the whole buffer's, and who takes it has the only other handle.
+    takes_all: bool,
     /// It comes behind readers, too.
     behind_readers: bool,
     /// Its place is not taken in a poll.
@@ -97,6 +99,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
             buffer,
             mode,
             in_heap: false,
+            takes_all: false,
             behind_readers: false,
             is_aside: false,
             at,
@@ -122,22 +125,28 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
             },
         };
         let binding = self.buffer.binding(inner, self.at)?;
-        let guard = Arc::new(GuardCell::new(self.at));
+        let guard = Arc::new(match self.takes_all {
+            true => GuardCell::taking(self.at, self.buffer.root()),
+            false => GuardCell::new(self.at),
+        });
         let (bounds, mode) = self.buffer.guarded(&binding, self.mode);
-        let mut spare = self.spare(inner, binding.root);
+        let (root, in_heap, behind_readers) = (binding.root, self.in_heap, self.behind_readers);
+        let spare = self.spare(inner, root);
+        let coming = Coming { guard: guard.clone(), root, bounds, mode, in_heap, behind_readers, spare };
         let may_look = self.mode != Mode::Overwrite && !self.is_aside;
         let looks = may_look.then(|| inner.readers_look(binding.root)).flatten();
-        // Who looks asks for the copy here, too: otherwise another thread had to be woken for that.
-        let calls = if looks.is_some() { NativeCalls::Few } else { NativeCalls::Elsewhere };
-        let node = inner.enter_with(calls, |state, turn| {
-            Inner::check_open(state)?;
-            let work = Work::Guard(guard.clone());
-            let (root, in_heap, behind_readers) = (binding.root, self.in_heap, self.behind_readers);
-            let plan = GuardPlan { root, bounds, mode, in_heap, behind_readers, work };
-            Ok::<_, Error>(state.engine.plan_guard(plan, &mut spare, turn))
-        })?;
+        match looks {
+            // Who looks asks for the copy here, too: otherwise another thread had to be woken for that.
+            Some(_) => inner
+                .enter_with(NativeCalls::Few, |state, turn| {
+                    Inner::check_open(state)?;
+                    Ok::<_, Error>(state.plan_accessor(coming, turn))
+                })
+                .map(drop)?,
+            None => inner.plan_accessor(coming)?,
+        }
         inner.watch.start(inner);
-        Ok(Place::Bound(Ordered { inner: inner.clone(), node, root: binding.root, guard, looks }))
+        Ok(Place::Bound(Ordered { inner: inner.clone(), root, guard, looks, is_given_up: false }))
     }
 
     /// Memory for the host's copy, in case that there is none yet and nobody else uses the buffer: then nothing has to be
@@ -168,10 +177,13 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
             return Poll::Pending;
         }
         std::task::ready!(place.guard().cell.poll_simply(&mut self.registration, cx))?;
-        let memory = place.guard().take_memory();
+        let (memory, given_up) = place.guard().take_memory();
         let span = memory.as_deref().and_then(|m| self.buffer.span(m));
         let held = Held::new(span, memory);
-        let place = self.place.take();
+        let mut place = self.place.take();
+        if let Some(Place::Bound(place)) = &mut place {
+            place.is_given_up = given_up;
+        }
         Poll::Ready(Ok(Guarded { held, place }))
     }
 }
@@ -346,6 +358,12 @@ impl<T, const D: usize> HostWriteFuture<T, D> {
         self.acquire.in_heap = true;
         self
     }
+
+    /// The same for who takes all of a buffer, and is to be the last who has a handle of it.
+    pub(crate) fn takes_all(mut self, is_so: bool) -> Self {
+        self.acquire.takes_all = is_so;
+        self
+    }
 }
 
 impl<T: DeviceCopy, const D: usize> HostWriteFuture<T, D> {
@@ -415,6 +433,9 @@ impl<T: DeviceCopy, const D: usize> HostWrite<T, D> {
     fn take_memory(mut self) -> Result<(Arc<dyn Allocation>, Weak<Inner>), Vec<T>> {
         let Some(place) = self.guarded.place.take() else { return Err(self.to_vec()) };
         let (taken, inner) = match &place {
+            Place::Bound(place) if place.is_given_up => {
+                (self.guarded.held.take_memory(), Arc::downgrade(&place.inner))
+            }
             Place::Bound(place) => {
                 let taken =
                     place.inner.enter_without_native_calls(|state, _| state.engine.take_heap(place.root));

@@ -157,12 +157,18 @@ impl<T: DeviceCopy> DerefMut for HostViewMut<'_, T> {
 pub(crate) struct Held {
     span: Option<RawSpan>,
     /// Keeps the address good.
-    _memory: Option<Arc<dyn Allocation>>,
+    memory: Option<Arc<dyn Allocation>>,
 }
 
 impl Held {
     pub(crate) fn new(span: Option<RawSpan>, memory: Option<Arc<dyn Allocation>>) -> Self {
-        Held { span, _memory: memory }
+        Held { span, memory }
+    }
+
+    /// Its memory; it shows nothing from then on.
+    pub(crate) fn take_memory(&mut self) -> Option<Arc<dyn Allocation>> {
+        self.span = None;
+        self.memory.take()
     }
 
     pub(crate) fn is_contiguous(&self) -> bool {

@@ -39,6 +39,7 @@ pub(crate) mod recorded;
 pub(crate) mod report;
 pub(crate) mod reserved;
 pub(crate) mod room;
+pub(crate) mod root_ids;
 pub(crate) mod shutdown;
 pub(crate) mod sink;
 mod staging;
@@ -68,10 +69,13 @@ use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
 use blank::Blank;
 pub(crate) use effects::{Effects, NativeCalls};
+use feed::FedGroups;
+use host_side::{Coming, GuardCell};
 use kept::Kept;
 use memory::heap;
 use pool::{Pool, StagingCount, StagingLimits};
 use room::Residency;
+use root_ids::{NewRoot, RootIds};
 use tracer::{Sink, Tracer};
 use windlass_engine::{
     ContextId, DeviceId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, RootId, Settled, Shell,
@@ -119,10 +123,16 @@ pub(crate) enum Message {
     Lost(ContextId, Cause),
     /// Somebody waits for what a device has under way as a whole, or does no more.
     Hurry(DeviceId, bool),
+    /// Groups have been fed.
+    Fed(Box<FedGroups>),
+    /// A buffer comes.
+    Root(Box<NewRoot>),
     /// A buffer goes.
     Release(RootId),
+    /// A host accessor comes.
+    Accessor(Arc<Inner>, Box<Coming>),
     /// A host accessor goes. Before it has the memory it leaves without a trace; after that it ends like any user of the data.
-    EndAccessor(NodeId),
+    EndAccessor(Arc<GuardCell>),
 }
 
 /// What is kept under the lock.
@@ -161,6 +171,7 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Where somebody wants to see what becomes of nodes.
     pub(crate) tracer: Option<Box<Tracer>>,
+    root_ids: Arc<RootIds>,
 }
 
 /// What has been done, counted under the lock.
@@ -239,6 +250,8 @@ pub(crate) struct LaneShell {
     pub(crate) blank: Arc<Blank>,
     /// See [`ContextInfo::fed_aside`](windlass_backend::ContextInfo::fed_aside).
     fed_aside: bool,
+    /// See [`ContextInfo::fed_anywhere`](windlass_backend::ContextInfo::fed_anywhere).
+    fed_anywhere: bool,
     /// What its device is called.
     device: Arc<str>,
 }
@@ -272,6 +285,7 @@ pub(crate) struct Inner {
     in_use: in_use::InUse,
     pub(crate) loans: loans::Loans,
     turns: room::Turns,
+    root_ids: Arc<RootIds>,
     residency: Residency,
     pub(crate) hangs: hang::Hangs,
     /// What groups reserve by [`Queue::ready_for`](crate::Queue::ready_for).
@@ -298,6 +312,7 @@ impl Inner {
         engine.set_staging_chunk(staging.chunk);
         engine.set_pinned_most(staging.chunk.saturating_mul(pool::PINNED_CHUNKS));
         let reaper = memory::Reaper::default();
+        let root_ids = Arc::<RootIds>::default();
         let mut state = State {
             engine,
             lanes: Vec::new(),
@@ -317,6 +332,7 @@ impl Inner {
             closed: false,
             counters: Counters::default(),
             tracer: None,
+            root_ids: root_ids.clone(),
         };
         if !sinks.is_empty() {
             state.trace_for_sinks();
@@ -336,6 +352,7 @@ impl Inner {
                 in_use: in_use::InUse::default(),
                 loans: loans::Loans::default(),
                 turns: room::Turns::default(),
+                root_ids,
                 residency,
                 hangs: hang::Hangs::new(hang_timeout),
                 budget: Arc::new(Budget::new(budget)),

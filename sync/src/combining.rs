@@ -52,7 +52,25 @@ impl<S, M> CombiningLock<S, M> {
     /// Takes the lock, waiting for it, and does `work` after the messages. What comes in meanwhile is worked off as well
     /// before this returns, unless another thread takes the lock first and does it.
     pub fn with<K: Combiner<S, M>, R>(&self, combiner: &mut K, work: impl FnOnce(&mut S, &mut K) -> R) -> R {
-        let mut state = lock(&self.state);
+        self.turn(lock(&self.state), combiner, work)
+    }
+
+    /// The same if the lock is free, and else nothing: for who can leave a message instead.
+    pub fn try_with<K: Combiner<S, M>, R>(
+        &self,
+        combiner: &mut K,
+        work: impl FnOnce(&mut S, &mut K) -> R,
+    ) -> Option<R> {
+        Some(self.turn(try_lock(&self.state)?, combiner, work))
+    }
+
+    #[inline(always)]
+    fn turn<K: Combiner<S, M>, R>(
+        &self,
+        mut state: MutexGuard<'_, S>,
+        combiner: &mut K,
+        work: impl FnOnce(&mut S, &mut K) -> R,
+    ) -> R {
         combiner.locked(&mut state);
         self.work_off(&mut state, combiner);
         let result = work(&mut state, combiner);

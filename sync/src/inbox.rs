@@ -5,6 +5,7 @@
 //! push that compares equal links to a node that is still there, or to a new one at the same address, which is then
 //! the right one to link to.
 
+use std::marker::PhantomData;
 use std::ptr;
 
 use crate::facade::{AtomicPtr, Ordering};
@@ -56,23 +57,50 @@ impl<M> Inbox<M> {
     }
 
     /// Takes everything, oldest first.
-    pub fn take(&self) -> Vec<M> {
+    pub fn take(&self) -> Messages<M> {
         if self.is_empty() {
-            return Vec::new();
+            return Messages { first: ptr::null_mut(), marker: PhantomData };
         }
         // One swap takes all: a message that is pushed at the same time is either among them or starts the next
         // list.
-        let mut node = self.head.swap(ptr::null_mut(), Ordering::Acquire);
-        let mut messages = Vec::new();
-        while !node.is_null() {
-            // SAFETY: the swap made this thread the only one that knows these nodes; each came from `Box::into_raw`
-            // in `push` and is turned back once, because the loop moves on to the next before it ends.
-            let owned = unsafe { Box::from_raw(node) };
-            node = owned.next;
-            messages.push(owned.message);
+        let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut first = ptr::null_mut();
+        while !newest.is_null() {
+            // SAFETY: the swap made this thread the only one that knows these nodes, which are alive until `Messages` has
+            // them; each is turned round once, because the loop moves on to the one below.
+            let below = unsafe { std::mem::replace(&mut (*newest).next, first) };
+            first = std::mem::replace(&mut newest, below);
         }
-        messages.reverse();
-        messages
+        Messages { first, marker: PhantomData }
+    }
+}
+
+/// What was in an inbox, oldest first.
+#[derive(Debug)]
+pub struct Messages<M> {
+    /// Null, or the oldest of a chain of nodes that nothing else leads to.
+    first: *mut Node<M>,
+    marker: PhantomData<M>,
+}
+
+impl<M> Iterator for Messages<M> {
+    type Item = M;
+
+    fn next(&mut self) -> Option<M> {
+        if self.first.is_null() {
+            return None;
+        }
+        // SAFETY: the chain is this value's alone; the node came from `Box::into_raw` in `push` and is turned back once,
+        // because the chain begins with the next one from here on.
+        let owned = unsafe { Box::from_raw(self.first) };
+        self.first = owned.next;
+        Some(owned.message)
+    }
+}
+
+impl<M> Drop for Messages<M> {
+    fn drop(&mut self) {
+        self.for_each(drop);
     }
 }
 

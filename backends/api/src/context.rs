@@ -152,6 +152,13 @@ pub struct ContextInfo {
     /// To feed a group takes a thread about as long as to submit one, or longer: while a device has enough to do, submitters leave
     /// its groups to a thread of the runtime's, so that both go on at once.
     pub fed_aside: bool,
+    /// [`Lane::feed`], [`Lane::flush`] and [`Lane::arm`] are no more than a push onto a list: they never block and run nothing
+    /// foreign, so they may be called anywhere, in a program's `poll` and `drop` and in another driver's callback.
+    ///
+    /// [`Lane::feed`]: crate::Lane::feed
+    /// [`Lane::flush`]: crate::Lane::flush
+    /// [`Lane::arm`]: crate::Lane::arm
+    pub fed_anywhere: bool,
 }
 
 impl ContextInfo {
@@ -171,7 +178,13 @@ impl ContextInfo {
             waiters_look: Duration::ZERO,
             reports_at_leisure: false,
             fed_aside: false,
+            fed_anywhere: false,
         }
+    }
+
+    /// Its lanes may be fed and armed anywhere.
+    pub fn fed_anywhere(self) -> Self {
+        ContextInfo { fed_anywhere: true, ..self }
     }
 
     /// While a device has enough to do, its lanes are fed by other threads than those that submit.

@@ -28,7 +28,7 @@ impl HostContext {
         lanes: Arc<Lanes>,
         helpers: Arc<HelperThreads>,
     ) -> Self {
-        let info = ContextInfo::new(devices, memories).domain(DOMAIN).feeds_from_sink();
+        let info = ContextInfo::new(devices, memories).domain(DOMAIN).feeds_from_sink().fed_anywhere();
         HostContext { info: info.allocates_at_once().truly_waits(), lanes, helpers }
     }
 }

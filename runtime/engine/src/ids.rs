@@ -53,13 +53,15 @@ pub(crate) struct Table<K, T> {
     /// The first of the vacant slots, which are chained.
     vacant: u32,
     len: usize,
+    /// How many slots are neither occupied nor vacant.
+    reserved: usize,
     /// The one that was given out last.
     generation: NonZeroU32,
     marker: PhantomData<fn() -> K>,
 }
 
 struct Slot<T> {
-    /// None of a vacant slot.
+    /// None of a vacant or reserved slot.
     generation: Option<NonZeroU32>,
     /// In a vacant slot, leads to the next vacant one.
     next: u32,
@@ -81,6 +83,7 @@ impl<K, T: Default> Table<K, T> {
             chunks: Vec::new(),
             vacant: NO_SLOT,
             len: 0,
+            reserved: 0,
             generation: NonZeroU32::MIN,
             marker: PhantomData,
         }
@@ -95,16 +98,44 @@ impl<K, T: Default> Table<K, T> {
     /// Takes a slot, whose blank value is to be filled in.
     #[inline]
     pub(crate) fn occupy(&mut self) -> (Id<K>, &mut T) {
+        let id = self.reserve();
+        (id, self.occupy_reserved(id))
+    }
+
+    /// Takes a slot for later: until then its id names nothing.
+    #[inline]
+    pub(crate) fn reserve(&mut self) -> Id<K> {
         self.generation = self.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
-        self.len += 1;
         if self.vacant == NO_SLOT {
             self.grow();
         }
         let id = Id { index: self.vacant, generation: self.generation, marker: PhantomData };
+        self.vacant = self.chunks[id.index as usize / CHUNK][id.index as usize % CHUNK].next;
+        self.reserved += 1;
+        id
+    }
+
+    /// The blank value of a reserved slot is to be filled in.
+    #[inline]
+    pub(crate) fn occupy_reserved(&mut self, id: Id<K>) -> &mut T {
         let slot = &mut self.chunks[id.index as usize / CHUNK][id.index as usize % CHUNK];
-        self.vacant = slot.next;
+        debug_assert!(slot.generation.is_none(), "{id:?} was reserved, and once");
         slot.generation = Some(id.generation);
-        (id, &mut slot.value)
+        (self.reserved, self.len) = (self.reserved - 1, self.len + 1);
+        &mut slot.value
+    }
+
+    /// Gives a reserved slot back.
+    pub(crate) fn give_back(&mut self, id: Id<K>) {
+        let slot = &mut self.chunks[id.index as usize / CHUNK][id.index as usize % CHUNK];
+        slot.next = std::mem::replace(&mut self.vacant, id.index);
+        self.reserved -= 1;
+        self.trim();
+    }
+
+    /// Whether the table would give its memory back, were there no reserved slots.
+    pub(crate) fn is_kept_by_reserved(&self) -> bool {
+        self.len == 0 && self.reserved > 0 && self.chunks.len() * CHUNK > KEPT_WHEN_EMPTY
     }
 
     /// Adds a chunk of vacant slots.
@@ -142,7 +173,7 @@ impl<K, T: Default> Table<K, T> {
     /// A table that was large once gives its memory back when it has emptied; a small one keeps its few pages.
     #[inline]
     pub(crate) fn trim(&mut self) {
-        if self.len == 0 && self.chunks.len() * CHUNK > KEPT_WHEN_EMPTY {
+        if self.len == 0 && self.reserved == 0 && self.chunks.len() * CHUNK > KEPT_WHEN_EMPTY {
             self.chunks = Vec::new();
             self.vacant = NO_SLOT;
         }

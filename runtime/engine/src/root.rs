@@ -143,6 +143,28 @@ impl<S: Shell> Root<S> {
 impl<S: Shell> Engine<S> {
     /// A root buffer of this shape, with what is given to it in the heap, or at home.
     pub fn add_root(&mut self, shape: RootShape<S>, given: Initial<S::Memory>) -> RootId {
+        let id = self.reserve_root();
+        self.add_root_as(id, shape, given);
+        id
+    }
+
+    /// The name of a root that is to be [added](Engine::add_root_as): who has one can name the root before the engine knows it.
+    pub fn reserve_root(&mut self) -> RootId {
+        self.roots.reserve()
+    }
+
+    /// A name that no root is given.
+    pub fn give_root_back(&mut self, id: RootId) {
+        self.roots.give_back(id);
+    }
+
+    /// Whether there are no roots, and names of some are all that keeps much memory for them.
+    pub fn wants_roots_back(&self) -> bool {
+        self.roots.is_kept_by_reserved()
+    }
+
+    /// [`Engine::add_root`] under a reserved name.
+    pub fn add_root_as(&mut self, id: RootId, shape: RootShape<S>, given: Initial<S::Memory>) {
         let RootShape { extent, unit, bytes, object, home } = shape;
         let memory = home.unwrap_or(HEAP);
         let is_zeroed = matches!(given, Initial::Zeroed(_));
@@ -157,7 +179,8 @@ impl<S: Shell> Engine<S> {
             segments.iter_mut().for_each(|segment| segment.replica_mut(memory).cleared = true);
         }
         let slots = allocation.map(|m| (memory, Slot::Ready(m))).into_iter().collect();
-        self.roots.insert(Root { segments, extent, bytes, unit, object, slots, home, ..Root::default() })
+        *self.roots.occupy_reserved(id) =
+            Root { segments, extent, bytes, unit, object, slots, home, ..Root::default() };
     }
 
     /// Takes an allocation that was made for a root before that is added; not where its context has gone meanwhile.

@@ -198,8 +198,8 @@ impl Root {
         }
     }
 
-    /// Two threads may come here at once, so whoever binds does so under the data's lock. What else that turn of the
-    /// lock leaves to do, others' native calls and wakers, waits until the lock is free: it may use this buffer.
+    /// Two threads may come here at once, so whoever binds does so under the data's lock. What a turn of the engine's lock
+    /// leaves to do, others' native calls and wakers, waits until that is free: it may use this buffer.
     fn bind_first(&self, inner: &Arc<Inner>, at: &'static Location<'static>) -> &Bound {
         Effects::with(NativeCalls::Here, |effects| self.bind_under_the_lock(inner, at, effects))
     }
@@ -216,11 +216,10 @@ impl Root {
             // Zeros that were only read need not be moved anywhere.
             let is_written = unbound.is_written;
             let data = unbound.data.take().filter(|_| is_written);
-            let root = inner.with_state(effects, |state, turn| {
-                let root = state.engine.add_root(shape, data.map_or(Initial::None, Initial::Written));
-                unbound.take_places(root, inner, state, turn);
-                root
-            });
+            let root = inner.name_root(shape, data.map_or(Initial::None, Initial::Written), effects);
+            if unbound.has_accessors() {
+                inner.with_state(effects, |state, turn| unbound.take_places(root, inner, state, turn));
+            }
             Bound { inner: inner.clone(), root, at }
         });
         drop(unbound);

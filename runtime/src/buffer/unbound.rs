@@ -20,11 +20,10 @@ use windlass_sync::forked;
 
 use super::Root;
 use crate::error::{Error, Result};
-use crate::shell::host_side::GuardCell;
+use crate::shell::host_side::{Coming, GuardCell};
 use crate::shell::waking::catch_foreign;
-use crate::shell::work::Work;
 use crate::shell::{Inner, State, Windlass};
-use windlass_engine::{Box3, GuardPlan, Mode, NodeId, RootId, Turn};
+use windlass_engine::{Box3, Mode, RootId, Turn};
 
 /// The data of a buffer without a runtime, and who uses it.
 #[derive(Debug, Default)]
@@ -41,8 +40,8 @@ struct Accessor {
     bounds: Box3,
     mode: Mode,
     guard: Arc<GuardCell>,
-    /// Where it stands once the buffer is bound. Changed under the buffer's lock only.
-    place: Mutex<Option<(Arc<Inner>, NodeId)>>,
+    /// In whose order it has its place once the buffer is bound. Changed under the buffer's lock only.
+    place: Mutex<Option<Arc<Inner>>>,
 }
 
 /// A host accessor that was asked for before the buffer had a runtime; given back when it is dropped.
@@ -87,6 +86,10 @@ impl Unbound {
         woken
     }
 
+    pub(super) fn has_accessors(&self) -> bool {
+        !self.accessors.is_empty()
+    }
+
     /// Gives the accessors their places in the engine, in the turn in which the buffer is bound.
     pub(super) fn take_places(
         &mut self,
@@ -96,17 +99,17 @@ impl Unbound {
         turn: &mut Turn<Windlass>,
     ) {
         for accessor in self.accessors.drain(..) {
-            let work = Work::Guard(accessor.guard.clone());
-            let plan = GuardPlan {
+            let coming = Coming {
+                guard: accessor.guard.clone(),
                 root,
                 bounds: accessor.bounds,
                 mode: accessor.mode,
                 in_heap: true,
                 behind_readers: false,
-                work,
+                spare: None,
             };
-            let node = state.engine.plan_guard(plan, &mut None, turn);
-            *lock(&accessor.place) = Some((inner.clone(), node));
+            state.plan_accessor(coming, turn);
+            *lock(&accessor.place) = Some(inner.clone());
         }
     }
 }
@@ -160,8 +163,8 @@ impl Drop for Early {
         for wakers in woken {
             catch_foreign(|| wakers.wake());
         }
-        if let Some((inner, node)) = place {
-            inner.end_accessor(node);
+        if let Some(inner) = place {
+            inner.end_accessor(&self.accessor.guard);
         }
     }
 }

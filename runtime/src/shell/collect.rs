@@ -4,16 +4,18 @@
 use std::hint::cold_path;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use windlass_backend::{BackendError, Verdict};
 use windlass_sync::combining::Combiner;
 
 use super::feed::Arm;
+use super::host_side::GuardCell;
 use super::memory::is_heap;
 use super::waking::Woken;
 use super::work::Work;
-use super::{Commands, Effects, Message, Signal, State, Windlass};
+use super::{Commands, Effects, Inner, Message, Signal, State, Windlass};
 use crate::error::{Cause, Error, Kind};
-use windlass_engine::{Cancelled, LaneId, NodeId, Outcome, Sentinel, Settled, Turn, Use};
+use windlass_engine::{Cancelled, LaneId, Outcome, Sentinel, Settled, Turn, Use};
 
 /// The most settled nodes for which room is kept.
 const MAX_SPARE_SETTLED: usize = 128;
@@ -30,8 +32,11 @@ impl Combiner<State, Message> for Effects {
             Message::Lost(context, cause) => state.lose(context, cause, &mut self.turn),
             Message::Hurry(device, true) => state.engine.hurry(device, &mut self.turn),
             Message::Hurry(device, false) => state.engine.hurry_no_more(device),
-            Message::Release(root) => state.engine.release_root(root, &mut self.turn),
-            Message::EndAccessor(node) => state.end_accessor(node, &mut self.turn),
+            Message::Fed(groups) => state.confirm_for_another(*groups, &mut self.turn),
+            Message::Root(new) => state.add_named(*new),
+            Message::Release(root) => state.release(root, &mut self.turn),
+            Message::Accessor(inner, coming) => state.let_in(&inner, *coming, self),
+            Message::EndAccessor(guard) => state.end_accessor(&guard, &mut self.turn),
         }
         // Here, because a turn that only drains the inbox has no `work` after which to collect.
         state.collect(self);
@@ -39,7 +44,16 @@ impl Combiner<State, Message> for Effects {
 }
 
 impl State {
-    fn end_accessor(&mut self, node: NodeId, turn: &mut Turn<Windlass>) {
+    /// As long as anything is under way, so is the runtime.
+    pub(super) fn stay_alive(&mut self, inner: &Arc<Inner>) {
+        if self.alive.is_none() && self.engine.live_nodes() > 0 {
+            self.alive = Some(inner.clone());
+        }
+    }
+
+    fn end_accessor(&mut self, guard: &GuardCell, turn: &mut Turn<Windlass>) {
+        // None if the runtime had closed before it came.
+        let Some(node) = guard.node() else { return };
         let cause = Cause(Error::new(Kind::Cancelled));
         if self.engine.cancel(node, cause, turn) == Cancelled::TooLate {
             self.engine.finish_host(node, Ok(()), turn);
@@ -135,6 +149,11 @@ impl State {
             // The others stay on the list, for `start_host_side`: they run foreign code, or start a copy.
             let Some(Work::Guard(guard)) = self.engine.work_mut(node) else { return true };
             let guard = guard.clone();
+            let root = self.engine.uses(node).first().filter(|_| guard.is_taker()).map(|used| used.root);
+            if let Some(memory) = root.and_then(|root| self.engine.take_heap(root)) {
+                guard.give_up(memory, woken);
+                return false;
+            }
             let there = |used: &Use| self.engine.allocation(used.root, used.memory).cloned();
             guard.grant(self.engine.uses(node).iter().find_map(there), woken);
             false
@@ -270,7 +289,7 @@ impl State {
     fn collect_lanes(&mut self, effects: &mut Effects) {
         for at in 0..effects.turn.ready_lanes.len() {
             let lane = effects.turn.ready_lanes[at];
-            if effects.native_elsewhere {
+            if effects.native_elsewhere && !self.lane(lane).fed_anywhere {
                 cold_path();
                 effects.elsewhere.push(lane);
                 effects.more_than_native = true;
@@ -298,19 +317,26 @@ impl State {
     #[inline(never)]
     fn collect_points(&mut self, effects: &mut Effects) {
         let Turn { arm, sentinels, .. } = &mut effects.turn;
+        let mut points: SmallVec<[Arm; 2]> = SmallVec::new();
         for Sentinel { lane, point, node, at_leisure } in sentinels.drain(..) {
             // The lane will report this group, and soon, so its waiters need not ask.
             if !at_leisure && let Some(Work::Group(event)) = self.engine.work_mut(node) {
                 event.mark_armed();
             }
             self.counters.armed += 1;
-            effects.arm.push(Arm { lane: self.lane(lane).clone(), point, at_leisure });
+            points.push(Arm { lane: self.lane(lane).clone(), point, at_leisure });
         }
         for (lane, point) in arm.drain(..) {
-            effects.arm.push(Arm { lane: self.lane(lane).clone(), point, at_leisure: false });
+            points.push(Arm { lane: self.lane(lane).clone(), point, at_leisure: false });
         }
         // To arm is a native call: where none is made, `start_futures` leaves these to the executor.
-        effects.more_than_native |= effects.native_elsewhere;
+        for arm in points {
+            match effects.native_elsewhere && !arm.lane.fed_anywhere {
+                true => effects.arm_elsewhere.push(arm),
+                false => effects.arm.push(arm),
+            }
+        }
+        effects.more_than_native |= !effects.arm_elsewhere.is_empty();
     }
 }
 

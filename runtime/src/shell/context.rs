@@ -256,7 +256,7 @@ impl ContextShared {
             let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))
                 .map_err(|e| Error::backend(e, "opening a lane"))?;
             let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
-            let (fed_aside, kept) = (info.fed_aside, self.kept.clone());
+            let (fed_aside, fed_anywhere, kept) = (info.fed_aside, info.fed_anywhere, self.kept.clone());
             let device = self.names[position].clone();
             let shell = LaneShell {
                 id: lane,
@@ -268,6 +268,7 @@ impl ContextShared {
                 needs_its_staging,
                 blank,
                 fed_aside,
+                fed_anywhere,
                 device,
             };
             inner.set_lane(shell, effects);

@@ -29,11 +29,16 @@ pub(crate) enum NativeCalls {
     /// At most [`FEW`] groups are fed: in a `poll` that asks for a copy, which is a submission, and then
     /// [looks](super::look) whether it has been made.
     Few,
+    /// None, but for a few on lanes that may be [fed anywhere](windlass_backend::ContextInfo::fed_anywhere).
     Elsewhere,
 }
 
 /// A copy, and what may have to be done before it.
 const FEW: usize = 2;
+
+/// How many groups a thread feeds in a `poll`, a `drop` or a callback where lanes may be [fed
+/// anywhere](windlass_backend::ContextInfo::fed_anywhere): as many as take about as long as to wake another thread for them.
+const FEW_ANYWHERE: usize = 8;
 
 /// The engine's turn, and what the shell's own tables add to it.
 #[derive(Debug)]
@@ -52,8 +57,10 @@ pub(crate) struct Effects {
     pub(super) more: SmallVec<[LaneId; 2]>,
     /// Lanes for the executor to feed.
     pub(super) elsewhere: Vec<LaneId>,
-    /// Points to be armed, by the executor if native calls are not made here.
+    /// Points to be armed.
     pub(super) arm: SmallVec<[Arm; 1]>,
+    /// Those to be armed by the executor.
+    pub(super) arm_elsewhere: Vec<Arm>,
     pub(super) signals: Vec<Arc<Signal>>,
     /// Signals that come when memory that was let go of is on its way to be freed.
     pub(super) starved: Vec<Arc<Signal>>,
@@ -94,6 +101,7 @@ impl Default for Effects {
             more: SmallVec::new(),
             elsewhere: Vec::new(),
             arm: SmallVec::new(),
+            arm_elsewhere: Vec::new(),
             signals: Vec::new(),
             starved: Vec::new(),
             freeing: 0,
@@ -154,17 +162,32 @@ impl Inner {
         effects: &mut Effects,
         work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
     ) -> R {
-        self.state.with(effects, |state, effects| {
-            let result = work(state, &mut effects.turn);
-            // Only here, and not for messages: those plan nothing, so they never bring the first live node.
-            if state.alive.is_none() && state.engine.live_nodes() > 0 {
-                state.alive = Some(self.clone());
-            }
-            // In the same turn of the lock: what has settled must have its event resolved before another thread
-            // can find the node gone.
-            state.collect(effects);
-            result
-        })
+        self.state.with(effects, |state, effects| self.at_work(state, effects, work))
+    }
+
+    /// The same if nobody has the lock.
+    pub(super) fn try_with_state<R>(
+        self: &Arc<Self>,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
+    ) -> Option<R> {
+        self.state.try_with(effects, |state, effects| self.at_work(state, effects, work))
+    }
+
+    #[inline(always)]
+    fn at_work<R>(
+        self: &Arc<Self>,
+        state: &mut State,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
+    ) -> R {
+        let result = work(state, &mut effects.turn);
+        // Of the messages only those of host accessors plan anything, which do the same.
+        state.stay_alive(self);
+        // In the same turn of the lock: what has settled must have its event resolved before another thread
+        // can find the node gone.
+        state.collect(effects);
+        result
     }
 
     /// Does what turns of the lock have left to do until there is nothing more. Wakers come last: they are foreign
@@ -176,8 +199,7 @@ impl Inner {
             if std::mem::take(&mut effects.more_than_native) {
                 self.perform_rest(effects);
             }
-            // Where no native call is made, they are left for `start_futures`: a step behind it may have added them.
-            if !effects.native_elsewhere && !effects.arm.is_empty() {
+            if !effects.arm.is_empty() {
                 self.arm(effects);
             }
             match effects.lane.take() {
@@ -270,11 +292,9 @@ impl Inner {
         for (staged, down, up) in effects.staged.drain(..) {
             self.spawn_staged(staged, down, up);
         }
-        // Lanes are also left to the executor by a thread that has done its share. That one could arm its points
-        // itself, but since there is to be a task anyway, they go along.
-        if !effects.elsewhere.is_empty() || effects.native_elsewhere && !effects.arm.is_empty() {
+        if !effects.elsewhere.is_empty() || !effects.arm_elsewhere.is_empty() {
             let lanes = std::mem::take(&mut effects.elsewhere);
-            let arm = std::mem::take(&mut effects.arm);
+            let arm = std::mem::take(&mut effects.arm_elsewhere);
             self.feed_elsewhere(lanes, arm);
         }
     }
@@ -401,7 +421,11 @@ impl Effects {
         let mut effects = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
         effects.native_elsewhere = restore.before || calls == NativeCalls::Elsewhere;
         effects.or_aside = calls == NativeCalls::OrAside;
-        effects.share = if calls == NativeCalls::Few { MAX_FED_AT_ONCE - FEW } else { 0 };
+        effects.share = match calls {
+            NativeCalls::Here | NativeCalls::OrAside => 0,
+            NativeCalls::Few => MAX_FED_AT_ONCE - FEW,
+            NativeCalls::Elsewhere => MAX_FED_AT_ONCE - FEW_ANYWHERE,
+        };
         Scratch { effects: Some(effects), _restore: restore }
     }
 

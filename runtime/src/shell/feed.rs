@@ -9,9 +9,9 @@ use windlass_sync::panics::{Panicked, catch};
 use super::native::feed_one;
 use super::waking::catch_foreign;
 use super::work::Work;
-use super::{Commands, Effects, Inner, LaneShell, State, native_lane, sink};
+use super::{Commands, Effects, Inner, LaneShell, Message, State, Windlass, native_lane, sink};
 use crate::error::{Cause, Error};
-use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer};
+use windlass_engine::{Box3, Fed, LaneId, MemoryId, NodeId, RootId, Step, Transfer, Turn};
 
 /// How many groups a thread feeds before it leaves the rest to the executor: enough for a full native depth, and a
 /// bound on what a submitter does for others.
@@ -91,6 +91,15 @@ pub(super) enum Job {
     Transfer(Box<Move>),
 }
 
+/// Native calls that were made while somebody else had the engine's lock, with the token of the lane they were made on.
+#[derive(Debug)]
+pub(crate) struct FedGroups {
+    lane: LaneId,
+    fed: Vec<Fed<Cause>>,
+    /// Why the lane is dead, if it is.
+    dead: Option<Cause>,
+}
+
 /// A step of a transfer in bytes.
 #[derive(Debug)]
 pub(super) struct Move {
@@ -158,6 +167,32 @@ impl State {
         self.counters.fed += (batch.used - before) as u64;
     }
 
+    /// What came of native calls.
+    fn confirm(
+        &mut self,
+        lane: LaneId,
+        fed: impl IntoIterator<Item = Fed<Cause>>,
+        dead: Option<Cause>,
+        turn: &mut Turn<Windlass>,
+    ) {
+        self.engine.confirm(fed, turn);
+        // After `confirm`, so that a refused group fails with its own error. A loss ends all that is on the lane, and
+        // `confirm` would find nothing left to fail.
+        if let Some(cause) = dead {
+            self.lose_lane(lane, cause, turn);
+        }
+    }
+
+    /// The same for a thread that has gone on, whose token goes back here. What is on the list is for whoever reads the message.
+    pub(super) fn confirm_for_another(&mut self, groups: FedGroups, turn: &mut Turn<Windlass>) {
+        let FedGroups { lane, fed, dead } = groups;
+        self.confirm(lane, fed, dead, turn);
+        self.engine.release_lane(lane, turn);
+        if self.engine.can_pop(lane) {
+            turn.ready_lanes.push(lane);
+        }
+    }
+
     #[inline]
     fn native_args(&mut self, entry: &mut ToFeed, node: NodeId, live: bool) {
         let Some(mut native_args) = self.engine.native_args(node) else { return };
@@ -216,14 +251,9 @@ impl Inner {
             // The lock is free during these calls. Submitters leave their groups on the lane's list meanwhile, and
             // messages that other threads work off go by this thread's token.
             effects.share += effects.batch.used;
-            let dead = make_calls(lane, &mut effects.batch, &mut effects.fed);
-            self.state.with(effects, |state, effects| {
-                state.engine.confirm(effects.fed.drain(..), &mut effects.turn);
-                // After `confirm`, so that a refused group fails with its own error. A loss ends all that is on
-                // the lane, and `confirm` would find nothing left to fail.
-                if let Some(cause) = dead {
-                    state.lose_lane(lane.id, cause, &mut effects.turn);
-                }
+            let mut dead = make_calls(lane, &mut effects.batch, &mut effects.fed);
+            let confirmed = self.state.try_with(effects, |state, effects| {
+                state.confirm(lane.id, effects.fed.drain(..), dead.take(), &mut effects.turn);
                 if !effects.has_done_its_share() && state.engine.can_pop(lane.id) {
                     state.pop_batch(lane.id, effects);
                 }
@@ -243,11 +273,17 @@ impl Inner {
                 }
                 state.collect(effects);
             });
+            if confirmed.is_none() {
+                // Somebody has the lock: whoever takes it next has the token along with the message, and does not wait for this thread.
+                effects.is_feeding = false;
+                let fed = std::mem::take(&mut effects.fed);
+                self.state.post(Message::Fed(Box::new(FedGroups { lane: lane.id, fed, dead })), effects);
+            }
         }
     }
 
     /// Leaves lanes to be fed, and points to be armed, to the executor.
-    pub(super) fn feed_elsewhere(self: &Arc<Self>, lanes: Vec<LaneId>, arm: SmallVec<[Arm; 1]>) {
+    pub(super) fn feed_elsewhere(self: &Arc<Self>, lanes: Vec<LaneId>, arm: Vec<Arm>) {
         let inner = self.clone();
         self.gates.spawn(async move {
             for arm in arm {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
@@ -18,9 +18,10 @@ use super::staging::HostCopy;
 use super::task::TaskControl;
 use super::waking::Woken;
 use super::work::{Binding, Planned, Work};
-use super::{Effects, Inner, Message, NativeCalls};
+use super::{Effects, Inner, Message, NativeCalls, State, Windlass};
+use crate::buffer::Root;
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
-use windlass_engine::{NodeId, RootId, Use};
+use windlass_engine::{Box3, GuardPlan, Mode, NodeId, RootId, Turn, Use};
 
 /// The future of a host task, with the memory it works on inside.
 pub(crate) type TaskFuture<'g> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'g>>;
@@ -69,7 +70,14 @@ pub(crate) struct GuardCell {
     pub(crate) at: &'static Location<'static>,
     pub(crate) cell: EventCell<Result<()>>,
     memory: Mutex<Granted>,
+    /// Its place in the order, from the turn on in which it takes that.
+    node: OnceLock<NodeId>,
+    /// What it takes the memory of, if nobody else has a handle of that by then.
+    taken: Option<Weak<Root>>,
 }
+
+/// The handles of a buffer that whoever takes its data has: one of its own, and its accessor's.
+const TAKERS_HANDLES: usize = 2;
 
 /// The memory of an accessor, until that comes for it.
 #[derive(Debug, Default)]
@@ -77,13 +85,44 @@ enum Granted {
     #[default]
     NotYet,
     Memory(Option<Arc<dyn Allocation>>),
+    /// The engine has given it up.
+    GivenUp(Arc<dyn Allocation>),
     /// The accessor is gone. Memory left here now might have its last reference dropped by a thread of the program's.
     Refused,
 }
 
 impl GuardCell {
     pub(crate) fn new(at: &'static Location<'static>) -> Self {
-        GuardCell { at, cell: EventCell::new(()), memory: Mutex::default() }
+        GuardCell {
+            at,
+            cell: EventCell::new(()),
+            memory: Mutex::default(),
+            node: OnceLock::new(),
+            taken: None,
+        }
+    }
+
+    /// The same for the future that takes a buffer's data, and has [two](TAKERS_HANDLES) handles of it, that it gives to nobody.
+    pub(crate) fn taking(at: &'static Location<'static>, root: &Arc<Root>) -> Self {
+        GuardCell { taken: Some(Arc::downgrade(root)), ..GuardCell::new(at) }
+    }
+
+    /// Its place in the order, if it has taken that.
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        self.node.get().copied()
+    }
+
+    /// Whether nobody but who takes it will ever use the buffer again. It waits for its memory still: one that had that before the
+    /// buffer was bound has it elsewhere.
+    pub(super) fn is_taker(&self) -> bool {
+        let is_last = |root: &Weak<Root>| root.strong_count() == TAKERS_HANDLES;
+        self.taken.as_ref().is_some_and(is_last) && self.cell.get().is_none()
+    }
+
+    /// The guard has memory that is the engine's no more.
+    pub(super) fn give_up(&self, memory: Arc<dyn Allocation>, woken: &mut Woken) {
+        *lock(&self.memory) = Granted::GivenUp(memory);
+        woken.cells.extend(self.cell.complete(Ok(())));
     }
 
     /// The guard may have its memory; a guard over nothing has none.
@@ -110,18 +149,20 @@ impl GuardCell {
         }
     }
 
-    pub(crate) fn take_memory(&self) -> Option<Arc<dyn Allocation>> {
+    /// What it was granted, and whether that is the engine's no more.
+    pub(crate) fn take_memory(&self) -> (Option<Arc<dyn Allocation>>, bool) {
         match std::mem::take(&mut *lock(&self.memory)) {
-            Granted::Memory(memory) => memory,
-            Granted::NotYet | Granted::Refused => None,
+            Granted::Memory(memory) => (memory, false),
+            Granted::GivenUp(memory) => (Some(memory), true),
+            Granted::NotYet | Granted::Refused => (None, false),
         }
     }
 
-    /// The accessor goes: takes what it was granted, and lets nothing more in.
-    pub(crate) fn refuse_memory(&self) -> Option<Arc<dyn Allocation>> {
-        match std::mem::replace(&mut *lock(&self.memory), Granted::Refused) {
-            Granted::Memory(memory) => memory,
-            Granted::NotYet | Granted::Refused => None,
+    /// The accessor goes, with what it was granted and never fetched; nothing more is let in. The engine has the memory still, so that
+    /// the last to let go of it frees it; or else it goes to where buffers have theirs from.
+    pub(crate) fn refuse_memory(&self, inner: &Inner) {
+        if let Granted::GivenUp(memory) = std::mem::replace(&mut *lock(&self.memory), Granted::Refused) {
+            inner.free_all([memory]);
         }
     }
 
@@ -141,10 +182,73 @@ enum Start {
     Nothing,
 }
 
+/// A host accessor that takes its place in the order.
+#[derive(Debug)]
+pub(crate) struct Coming {
+    pub(crate) guard: Arc<GuardCell>,
+    pub(crate) root: RootId,
+    pub(crate) bounds: Box3,
+    pub(crate) mode: Mode,
+    pub(crate) in_heap: bool,
+    pub(crate) behind_readers: bool,
+    /// Memory for the heap's copy, as [`Engine::plan_guard`](windlass_engine::Engine::plan_guard) takes it.
+    pub(crate) spare: Option<Arc<dyn Allocation>>,
+}
+
+impl State {
+    /// Gives a host accessor its place. Returns the memory that it brought, unless that was of use.
+    pub(crate) fn plan_accessor(
+        &mut self,
+        coming: Coming,
+        turn: &mut Turn<Windlass>,
+    ) -> Option<Arc<dyn Allocation>> {
+        let Coming { guard, root, bounds, mode, in_heap, behind_readers, mut spare } = coming;
+        let work = Work::Guard(guard.clone());
+        let plan = GuardPlan { root, bounds, mode, in_heap, behind_readers, work };
+        let node = self.engine.plan_guard(plan, &mut spare, turn);
+        guard.node.get_or_init(|| node);
+        spare
+    }
+
+    /// The same for one that has come by a message. If the runtime has closed meanwhile, it is told so.
+    pub(super) fn let_in(&mut self, inner: &Arc<Inner>, coming: Coming, effects: &mut Effects) {
+        let spare = match Inner::check_open(self) {
+            Ok(()) => self.plan_accessor(coming, &mut effects.turn),
+            Err(error) => {
+                coming.guard.ended(Err(error), &mut effects.woken);
+                coming.spare
+            }
+        };
+        effects.turn.freed.extend(spare);
+        self.stay_alive(inner);
+    }
+}
+
 impl Inner {
+    /// A host accessor takes its place, at once if nobody has the engine's lock, and else by a message: what this thread submits
+    /// later comes behind it all the same, since whoever takes the lock reads messages first.
+    pub(crate) fn plan_accessor(self: &Arc<Self>, coming: Coming) -> Result<()> {
+        let mut coming = Some(coming);
+        let planned = Effects::with(NativeCalls::Elsewhere, |effects| {
+            let planned = self.try_with_state(effects, |state, turn| {
+                Inner::check_open(state)?;
+                Ok(coming.take().and_then(|coming| state.plan_accessor(coming, turn)))
+            });
+            self.perform(effects);
+            planned
+        });
+        if let Some(planned) = planned {
+            return planned.map(drop);
+        }
+        if let Some(coming) = coming {
+            self.post(NativeCalls::Elsewhere, Message::Accessor(self.clone(), Box::new(coming)));
+        }
+        Ok(())
+    }
+
     /// Ends a host accessor's node.
-    pub(crate) fn end_accessor(self: &Arc<Self>, node: NodeId) {
-        self.post(NativeCalls::Elsewhere, Message::EndAccessor(node));
+    pub(crate) fn end_accessor(self: &Arc<Self>, guard: &Arc<GuardCell>) {
+        self.post(NativeCalls::Elsewhere, Message::EndAccessor(guard.clone()));
     }
 
     /// A host-side node that is no guard has nothing left to wait for.

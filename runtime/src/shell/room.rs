@@ -17,14 +17,13 @@ use windlass_backend::{Allocation, BackendError};
 use windlass_sync::cell::Registration;
 use windlass_sync::facade::{Mutex, lock};
 
-use super::host_side::GuardCell;
+use super::host_side::{Coming, GuardCell};
 use super::memory::{Made, Wanted, is_heap, is_out_of_memory};
 use super::proxy::Signalled;
 use super::waking::tell;
-use super::work::Work;
 use super::{Inner, Signal, State, Windlass};
 use crate::error::Cause;
-use windlass_engine::{GuardPlan, Idle, MemoryId, Mode, NodeId, Room, RootId, Turn};
+use windlass_engine::{Idle, MemoryId, Mode, Room, RootId, Turn};
 
 /// What becomes of the memory that a buffer has on a device while nobody uses it.
 ///
@@ -276,14 +275,15 @@ impl Inner {
     /// whatever memory: to wait for that one might be to wait for who waits for this room.
     async fn bring_home(self: &Arc<Self>, root: RootId) -> Option<Home> {
         let guard = Arc::new(GuardCell::new(Location::caller()));
-        let node = self.enter(|state, turn| {
+        self.enter(|state, turn| {
             let (bounds, ..) = state.engine.shape(root).filter(|_| state.engine.is_unused(root))?;
-            let work = Work::Guard(guard.clone());
-            let plan =
-                GuardPlan { root, bounds, mode: Mode::Read, in_heap: true, behind_readers: true, work };
-            Some(state.engine.plan_guard(plan, &mut None, turn))
+            let (guard, spare) = (guard.clone(), None);
+            let coming =
+                Coming { guard, root, bounds, mode: Mode::Read, in_heap: true, behind_readers: true, spare };
+            state.plan_accessor(coming, turn);
+            Some(())
         })?;
-        let home = Home { inner: self.clone(), node, guard };
+        let home = Home { inner: self.clone(), guard };
         let mut registration = Registration::default();
         let granted = poll_fn(|cx| home.guard.cell.poll_simply(&mut registration, cx)).await;
         granted.is_ok().then_some(home)
@@ -293,15 +293,14 @@ impl Inner {
 /// A root that is held in the heap.
 struct Home {
     inner: Arc<Inner>,
-    node: NodeId,
     guard: Arc<GuardCell>,
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
         // Before the node: the engine's reference is to be the last.
-        drop(self.guard.refuse_memory());
-        self.inner.end_accessor(self.node);
+        self.guard.refuse_memory(&self.inner);
+        self.inner.end_accessor(&self.guard);
     }
 }
 
