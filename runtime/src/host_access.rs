@@ -126,7 +126,7 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         };
         let binding = self.buffer.binding(inner, self.at)?;
         let guard = Arc::new(match self.takes_all {
-            true => GuardCell::taking(self.at, self.buffer.root()),
+            true => GuardCell::taking(self.at, self.buffer.root().weak()),
             false => GuardCell::new(self.at),
         });
         let (bounds, mode) = self.buffer.guarded(&binding, self.mode);

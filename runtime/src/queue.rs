@@ -3,6 +3,7 @@
 mod builder;
 mod fallback;
 mod ready;
+mod submit;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,27 +14,18 @@ use std::task::{Context as TaskContext, Poll};
 
 pub use builder::QueueBuilder;
 pub use ready::{OwnedSlot, Ready, ReadyOwned, Slot};
-use smallvec::SmallVec;
-use windlass_sync::account::{Generation, Watch};
-use windlass_sync::cell::EventCell;
+use windlass_sync::account::Watch;
 use windlass_sync::forked;
 
 use crate::context::Context;
 use crate::device::{Device, Platform};
 use crate::error::Result;
 use crate::event::Event;
-use crate::group::{Builder, CommandGroup};
+use crate::group::CommandGroup;
 use crate::runtime::Runtime;
-use crate::shell::build::Built;
+use crate::shell::Inner;
 use crate::shell::context::DeviceSlot;
-use crate::shell::event::{EventInner, Note};
 use crate::shell::queue::{Hurry, QueueCore};
-use crate::shell::reserved::Reserved;
-use crate::shell::tracer::{self, Told};
-use crate::shell::waking::wake_all;
-use crate::shell::work::Work;
-use crate::shell::{Effects, Inner, NativeCalls, Signal};
-use windlass_engine::Plan;
 
 /// Where groups are submitted: a cheap handle to one device of one context.
 ///
@@ -333,151 +325,6 @@ impl Queue {
     /// ```
     pub fn in_flight(&self) -> u64 {
         if forked::is_child() { 0 } else { self.core.account.under_way() }
-    }
-
-    /// Submits a group whose credit has been taken, and which has begun.
-    fn submit_paid<F>(
-        &self,
-        group: F,
-        generation: Generation,
-        reserved: Option<Reserved>,
-        at: &'static Location<'static>,
-    ) -> Result<Event>
-    where
-        F: for<'g> FnOnce(&CommandGroup<'g>) -> Result<()>,
-    {
-        let mut refund = Refund { core: Some(&self.core), generation };
-        let cg = CommandGroup::new(self.core.clone(), at);
-        let returned = group(&cg);
-        let mut builder = cg.builder.borrow_mut();
-        builder.reserved = reserved;
-        builder.check(returned)?;
-        builder.check_roots(&self.core.slot)?;
-        let planned = self.plan(cg.queue, &mut builder, &mut refund, at)?;
-        for listener in builder.listeners.drain(..) {
-            // The group has been taken, whatever becomes of what is said.
-            if let Err(error) = listener.listen(self) {
-                tracing::warn!(%error, "nobody hears what a kernel's items say");
-            }
-        }
-        Ok(planned)
-    }
-
-    fn plan(
-        &self,
-        core: Arc<QueueCore>,
-        prepared: &mut Builder<'static>,
-        refund: &mut Refund<'_>,
-        at: &'static Location<'static>,
-    ) -> Result<Event> {
-        let inner = self.runtime.inner();
-        let mut unbuilt = SmallVec::new();
-        if prepared.has_kernels {
-            prepared.unbuilt(&mut unbuilt)?;
-        }
-        let cancel = prepared.cancel_signal();
-        let name: Option<Box<str>> = prepared.name.take().map(Box::from);
-        let mut span = tracer::open_span(name.as_deref(), at);
-        let note = Note::new(name, cancel.clone(), prepared.task());
-        let gates = (prepared.outside.len() + unbuilt.len()) as u32;
-        let mut scratch = Effects::scratch(NativeCalls::OrAside);
-        let effects = &mut *scratch;
-        let planned = inner.with_state(effects, |state, turn| {
-            Inner::check_open(state)?;
-            if let Some(cause) = state.engine.lost(core.slot.id).filter(|_| !prepared.is_host_task) {
-                return Err(cause.0.clone());
-            }
-            if span.is_some() {
-                state.trace();
-            }
-            let told =
-                state.tracer.is_some().then(|| Told { commands: prepared.described(), span: span.take() });
-            let (mut after, mut doomed) = (SmallVec::new(), None);
-            if !prepared.after.is_empty() {
-                doomed = prepared.predecessors(&mut after);
-            }
-            let plan = Plan {
-                device: (!prepared.is_host_task).then_some(core.slot.id),
-                accesses: &prepared.accesses,
-                after: &after,
-                in_order: core.tail(),
-                gates,
-                keep_previous: prepared.keep_previous,
-                weight: u32::try_from(prepared.weight).unwrap_or(u32::MAX),
-                doomed,
-                // Not before: what is refused is dropped, with what its closures hold, when nobody has the lock.
-                commands: std::mem::take(&mut prepared.commands),
-            };
-            let (mut planned, generation) = (None, refund.generation);
-            // Not before: what is refused gives it back, which wakes, when nobody has the lock.
-            let reserved = prepared.reserved.take();
-            let has_reserved = reserved.is_some();
-            let work = |node| {
-                let cell = EventCell::new(note.with_reserved(reserved));
-                let event = EventInner { cell, node, queue: core, generation, has_reserved, at };
-                let event = planned.insert(Arc::new(event));
-                Work::Group(event.clone())
-            };
-            let node = state.engine.plan(plan, work, turn);
-            if let (Some(tracer), Some(told)) = (&mut state.tracer, told) {
-                tracer.tell(node, told);
-            }
-            if !prepared.after.is_empty() {
-                prepared.follow(node);
-            }
-            // From here on the credit goes back when the group ends, also if an effect of this turn panics.
-            refund.core = None;
-            self.core.set_tail(node);
-            state.counters.submitted += 1;
-            state.building += unbuilt.len() as u32;
-            Ok(planned)
-        });
-        // Also where the group was refused: this turn may have found messages.
-        inner.perform(effects);
-        drop(scratch);
-        let Some(event) = planned? else { unreachable!("planning asks for the work") };
-        if gates > 0 || prepared.is_host_task {
-            self.watch_gates(&event, prepared, unbuilt, cancel);
-        }
-        Ok(Event::new(event))
-    }
-
-    /// Starts what the group waits for outside the order.
-    #[inline(never)]
-    fn watch_gates(
-        &self,
-        event: &EventInner,
-        prepared: &mut Builder<'static>,
-        unbuilt: SmallVec<[Arc<Built>; 1]>,
-        cancel: Option<Arc<Signal>>,
-    ) {
-        let inner = self.runtime.inner();
-        if !prepared.outside.is_empty() || prepared.is_host_task {
-            inner.watch.start(inner);
-        }
-        for built in unbuilt {
-            inner.spawn_build_gate(event.node, built);
-        }
-        if let Some(cancel) = cancel {
-            let runtime = tokio::runtime::Handle::try_current().ok();
-            for future in prepared.outside.drain(..) {
-                inner.spawn_outside(event.node, future, cancel.clone(), runtime.clone());
-            }
-        }
-    }
-}
-
-/// Takes back that a group has begun unless it was planned, also where the user's closure panics.
-struct Refund<'a> {
-    core: Option<&'a Arc<QueueCore>>,
-    generation: Generation,
-}
-
-impl Drop for Refund<'_> {
-    fn drop(&mut self) {
-        if let Some(core) = self.core {
-            wake_all(core.refused(self.generation));
-        }
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) mod limits;
 pub(crate) mod loans;
 pub(crate) mod look;
 pub(crate) mod memory;
+pub(crate) mod names;
 pub(crate) mod native;
 pub(crate) mod outside;
 mod pinned;
@@ -39,11 +40,11 @@ pub(crate) mod recorded;
 pub(crate) mod report;
 pub(crate) mod reserved;
 pub(crate) mod room;
-pub(crate) mod root_ids;
 pub(crate) mod shutdown;
 pub(crate) mod sink;
 mod staging;
 pub(crate) mod stall;
+pub(crate) mod submission;
 pub(crate) mod task;
 pub(crate) mod tracer;
 pub(crate) mod waking;
@@ -73,9 +74,10 @@ use feed::FedGroups;
 use host_side::{Coming, GuardCell};
 use kept::Kept;
 use memory::heap;
+use names::{Names, NewRoot};
 use pool::{Pool, StagingCount, StagingLimits};
 use room::Residency;
-use root_ids::{NewRoot, RootIds};
+use submission::Submission;
 use tracer::{Sink, Tracer};
 use windlass_engine::{
     ContextId, DeviceId, DomainId, Engine, LaneId, MemoryId, NodeId, ProxyId, RootId, Settled, Shell,
@@ -123,6 +125,10 @@ pub(crate) enum Message {
     Lost(ContextId, Cause),
     /// Somebody waits for what a device has under way as a whole, or does no more.
     Hurry(DeviceId, bool),
+    /// A group comes.
+    Group(Box<Submission>),
+    /// Lanes may have something to be fed.
+    Ready(SmallVec<[LaneId; 2]>),
     /// Groups have been fed.
     Fed(Box<FedGroups>),
     /// A buffer comes.
@@ -171,7 +177,7 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Where somebody wants to see what becomes of nodes.
     pub(crate) tracer: Option<Box<Tracer>>,
-    root_ids: Arc<RootIds>,
+    names: Arc<Names>,
 }
 
 /// What has been done, counted under the lock.
@@ -285,7 +291,7 @@ pub(crate) struct Inner {
     in_use: in_use::InUse,
     pub(crate) loans: loans::Loans,
     turns: room::Turns,
-    root_ids: Arc<RootIds>,
+    names: Arc<Names>,
     residency: Residency,
     pub(crate) hangs: hang::Hangs,
     /// What groups reserve by [`Queue::ready_for`](crate::Queue::ready_for).
@@ -312,7 +318,7 @@ impl Inner {
         engine.set_staging_chunk(staging.chunk);
         engine.set_pinned_most(staging.chunk.saturating_mul(pool::PINNED_CHUNKS));
         let reaper = memory::Reaper::default();
-        let root_ids = Arc::<RootIds>::default();
+        let names = Arc::<Names>::default();
         let mut state = State {
             engine,
             lanes: Vec::new(),
@@ -332,7 +338,7 @@ impl Inner {
             closed: false,
             counters: Counters::default(),
             tracer: None,
-            root_ids: root_ids.clone(),
+            names: names.clone(),
         };
         if !sinks.is_empty() {
             state.trace_for_sinks();
@@ -352,7 +358,7 @@ impl Inner {
                 in_use: in_use::InUse::default(),
                 loans: loans::Loans::default(),
                 turns: room::Turns::default(),
-                root_ids,
+                names,
                 residency,
                 hangs: hang::Hangs::new(hang_timeout),
                 budget: Arc::new(Budget::new(budget)),

@@ -55,13 +55,16 @@ impl<S, M> CombiningLock<S, M> {
         self.turn(lock(&self.state), combiner, work)
     }
 
-    /// The same if the lock is free, and else nothing: for who can leave a message instead.
-    pub fn try_with<K: Combiner<S, M>, R>(
+    /// The same if the lock is free, and else gives the work back: for who can leave a message instead.
+    pub fn try_with<K: Combiner<S, M>, R, F: FnOnce(&mut S, &mut K) -> R>(
         &self,
         combiner: &mut K,
-        work: impl FnOnce(&mut S, &mut K) -> R,
-    ) -> Option<R> {
-        Some(self.turn(try_lock(&self.state)?, combiner, work))
+        work: F,
+    ) -> Result<R, F> {
+        match try_lock(&self.state) {
+            Some(state) => Ok(self.turn(state, combiner, work)),
+            None => Err(work),
+        }
     }
 
     #[inline(always)]
@@ -93,8 +96,8 @@ impl<S, M> CombiningLock<S, M> {
         self.inbox.push(message);
     }
 
-    /// Works off messages as long as there are any and the lock is free.
-    fn drain(&self, combiner: &mut impl Combiner<S, M>) {
+    /// Works off messages as long as there are any and the lock is free. Never blocks: who has the lock sees to what was left before.
+    pub fn drain(&self, combiner: &mut impl Combiner<S, M>) {
         loop {
             // Orders what this thread did before, pushing a message or unlocking, before its next look at the inbox and
             // the lock: the fence that the module's argument needs on both sides.

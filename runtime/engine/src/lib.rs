@@ -363,10 +363,16 @@ impl<S: Shell> Engine<S> {
 
     /// A node that is about to be planned.
     fn fresh_node(&mut self, place: Place, work: impl FnOnce(NodeId) -> S::Work) -> NodeId {
-        let (id, node) = self.nodes.occupy();
+        let id = self.nodes.reserve();
+        self.enter_node(id, place, work(id));
+        id
+    }
+
+    #[inline]
+    fn enter_node(&mut self, id: NodeId, place: Place, work: S::Work) {
+        let node = self.nodes.occupy_reserved(id);
         node.place = place;
         (node.planned_at, node.submitted) = (self.ticks, self.submitted);
-        node.work = Some(work(id));
-        id
+        node.work = Some(work);
     }
 }

@@ -58,10 +58,32 @@ impl<S: Shell> Engine<S> {
         work: impl FnOnce(NodeId) -> S::Work,
         turn: &mut Turn<S>,
     ) -> NodeId {
+        let id = self.reserve_node();
+        self.plan_as(id, plan, work(id), turn);
+        id
+    }
+
+    /// The name of a group that is to be [planned](Engine::plan_as): who has one can name the group before the engine knows it.
+    pub fn reserve_node(&mut self) -> NodeId {
+        self.nodes.reserve()
+    }
+
+    /// A name that no group is given.
+    pub fn give_node_back(&mut self, id: NodeId) {
+        self.nodes.give_back(id);
+    }
+
+    /// Whether nothing is under way, and names of groups to come are all that keeps much memory for them.
+    pub fn wants_nodes_back(&self) -> bool {
+        self.nodes.is_kept_by_reserved()
+    }
+
+    /// [`Engine::plan`] under a reserved name.
+    pub fn plan_as(&mut self, id: NodeId, plan: Plan<'_, S>, work: S::Work, turn: &mut Turn<S>) {
         let place = plan.device.map_or(Place::Host, Place::Device);
         let realm = self.realm(place);
         self.submitted += 1;
-        let id = self.fresh_node(place, work);
+        self.enter_node(id, place, work);
         let node = &mut self.nodes[id];
         node.commands = Some(plan.commands);
         node.weight = plan.weight.max(1);
@@ -111,7 +133,6 @@ impl<S: Shell> Engine<S> {
         self.note_certain(id, turn);
         self.scratch = Some(preds);
         self.finish_pending(turn);
-        id
     }
 
     /// Whether a requirement needs no transfer, and no failure of its data is known. Most are of this kind.

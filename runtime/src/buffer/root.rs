@@ -1,8 +1,8 @@
 //! The identity behind all handles to one buffer.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::panic::Location;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{Allocation, HostMemory, ImageShape, Region};
 use windlass_kernel::{DeviceCopy, Word};
@@ -118,6 +118,12 @@ impl Root {
         self.home = Some(home);
         self.bound = OnceLock::from(Bound { inner: inner.clone(), root, at });
         Ok(())
+    }
+
+    /// Tells how many handles there are.
+    pub(crate) fn weak(self: &Arc<Self>) -> Weak<dyn Any + Send + Sync> {
+        let weak: Weak<Root> = Arc::downgrade(self);
+        weak
     }
 
     /// Where it stays, if it does.

@@ -75,6 +75,11 @@ impl<'g> Builder<'g> {
         &self.roots
     }
 
+    /// Leaves them to who sees to it that the group is planned.
+    pub(crate) fn take_roots(&mut self) -> SmallVec<[Arc<Root>; 2]> {
+        std::mem::take(&mut self.roots)
+    }
+
     /// What of it belongs to a submission, and not to what is submitted.
     pub(crate) fn of_one_submission(&self) -> Option<&'static str> {
         match () {

@@ -32,7 +32,9 @@ impl Combiner<State, Message> for Effects {
             Message::Lost(context, cause) => state.lose(context, cause, &mut self.turn),
             Message::Hurry(device, true) => state.engine.hurry(device, &mut self.turn),
             Message::Hurry(device, false) => state.engine.hurry_no_more(device),
+            Message::Ready(lanes) => self.turn.ready_lanes.extend(lanes),
             Message::Fed(groups) => state.confirm_for_another(*groups, &mut self.turn),
+            Message::Group(submission) => state.take_in(*submission, self),
             Message::Root(new) => state.add_named(*new),
             Message::Release(root) => state.release(root, &mut self.turn),
             Message::Accessor(inner, coming) => state.let_in(&inner, *coming, self),
@@ -108,6 +110,7 @@ impl State {
         if self.alive.is_some() && self.engine.live_nodes() == 0 {
             // Moved out: nothing is dropped under the lock that might end a runtime.
             effects.idle = self.alive.take();
+            self.give_nodes_back();
         }
         if effects.turn.asks_for_more() {
             effects.more_than_native = true;

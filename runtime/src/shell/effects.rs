@@ -10,6 +10,7 @@ use windlass_sync::facade::thread_local;
 
 use super::feed::{Arm, Batch, MAX_FED_AT_ONCE};
 use super::memory::{Remains, Wanted};
+use super::submission::Submission;
 use super::tracer::Ended;
 use super::waking::{Woken, catch_foreign};
 use super::work::Work;
@@ -73,6 +74,8 @@ pub(crate) struct Effects {
     pub(super) over: Vec<Work>,
     /// What was traced and has ended, for those who may not be told of it under the lock.
     pub(super) traced: Vec<Ended>,
+    /// What groups that came by a message kept until they were planned, to be dropped.
+    pub(super) taken_in: Vec<Submission>,
     /// Commands that never ran, to be dropped.
     pub(super) unused: Vec<Commands>,
     /// Lanes of contexts to be closed.
@@ -109,6 +112,7 @@ impl Default for Effects {
             idle: None,
             over: Vec::new(),
             traced: Vec::new(),
+            taken_in: Vec::new(),
             unused: Vec::new(),
             closed: Vec::new(),
             allocate: Vec::new(),
@@ -166,12 +170,21 @@ impl Inner {
     }
 
     /// The same if nobody has the lock.
-    pub(super) fn try_with_state<R>(
+    pub(crate) fn try_with_state<R, F: FnOnce(&mut State, &mut Turn<Windlass>) -> R>(
         self: &Arc<Self>,
         effects: &mut Effects,
-        work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
-    ) -> Option<R> {
-        self.state.try_with(effects, |state, effects| self.at_work(state, effects, work))
+        work: F,
+    ) -> Result<R, F> {
+        let mut work = Some(work);
+        let turn = |state: &mut State, effects: &mut Effects| {
+            work.take().map(|work| self.at_work(state, effects, work))
+        };
+        let done = self.state.try_with(effects, turn).ok().flatten();
+        match (done, work) {
+            (Some(result), _) => Ok(result),
+            (None, Some(work)) => Err(work),
+            (None, None) => unreachable!("it is taken where it is done"),
+        }
     }
 
     #[inline(always)]
@@ -182,7 +195,7 @@ impl Inner {
         work: impl FnOnce(&mut State, &mut Turn<Windlass>) -> R,
     ) -> R {
         let result = work(state, &mut effects.turn);
-        // Of the messages only those of host accessors plan anything, which do the same.
+        // Messages that plan anything do the same.
         state.stay_alive(self);
         // In the same turn of the lock: what has settled must have its event resolved before another thread
         // can find the node gone.
@@ -211,7 +224,7 @@ impl Inner {
                     // Noted while this thread was busy with another lane. That may be long ago: another thread may
                     // have the token by now, or have emptied the list, so `collect_lanes` is asked again.
                     let more = std::mem::take(&mut effects.more);
-                    self.with_state(effects, |_, turn| turn.ready_lanes.extend(more));
+                    self.state.post(Message::Ready(more), effects);
                 }
                 None if effects.arm.is_empty() && !effects.more_than_native => break,
                 // A loss while arming, or a step of `perform_rest`, has left more to do.
@@ -219,7 +232,11 @@ impl Inner {
             }
         }
         // `unused` and `traced` need no look: their entries come with an entry of `over` each.
-        if !effects.over.is_empty() || !effects.woken.is_empty() || !effects.turn.causes.is_empty() {
+        if !effects.over.is_empty()
+            || !effects.taken_in.is_empty()
+            || !effects.woken.is_empty()
+            || !effects.turn.causes.is_empty()
+        {
             self.let_go(effects);
         }
         // Never the last reference: the caller has one, so the runtime does not end in the middle of its own
@@ -237,6 +254,8 @@ impl Inner {
         if !effects.woken.is_empty() {
             effects.woken.wake();
         }
+        // Handles of buffers, which leave a message if they are the last.
+        effects.taken_in.clear();
         if !effects.unused.is_empty() {
             cold_path();
             // Each command on its own: if two destructors of one group panicked in one `drop`, the second would do
@@ -313,7 +332,7 @@ impl Inner {
         // than leave a message. No other thread has been told of it, so it might lie there until the next
         // submission.
         if sink::take_left_messages() {
-            self.with_state(effects, |_, _| {});
+            self.state.drain(effects);
         }
     }
 
@@ -435,6 +454,7 @@ impl Effects {
         self.batch.shrink();
         shrink(&mut self.fed);
         shrink(&mut self.over);
+        shrink(&mut self.taken_in);
         shrink(&mut self.unused);
         shrink(&mut self.woken.cells);
         shrink(&mut self.woken.single);

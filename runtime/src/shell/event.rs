@@ -85,6 +85,18 @@ impl Note {
 }
 
 impl EventInner {
+    /// Of a group that has not ended.
+    pub(crate) fn new(
+        note: Note,
+        node: NodeId,
+        queue: Arc<QueueCore>,
+        generation: Generation,
+        at: &'static Location<'static>,
+    ) -> Self {
+        let has_reserved = note.extra.as_ref().is_some_and(|extra| extra.reserved.is_some());
+        EventInner { cell: EventCell::new(note), node, queue, generation, has_reserved, at }
+    }
+
     /// The lane's sentinel stands on this event.
     pub(super) fn mark_armed(&self) {
         self.cell.note(|note, _| note.armed = true);

@@ -273,7 +273,7 @@ impl Inner {
                 }
                 state.collect(effects);
             });
-            if confirmed.is_none() {
+            if confirmed.is_err() {
                 // Somebody has the lock: whoever takes it next has the token along with the message, and does not wait for this thread.
                 effects.is_feeding = false;
                 let fed = std::mem::take(&mut effects.fed);

@@ -1,5 +1,6 @@
 //! What runs on the host side: host tasks on the user's runtime, and what hands host accessors their memory.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
@@ -19,7 +20,6 @@ use super::task::TaskControl;
 use super::waking::Woken;
 use super::work::{Binding, Planned, Work};
 use super::{Effects, Inner, Message, NativeCalls, State, Windlass};
-use crate::buffer::Root;
 use crate::error::{BoxError, Cause, Error, Kind, Result, UserCode};
 use windlass_engine::{Box3, GuardPlan, Mode, NodeId, RootId, Turn, Use};
 
@@ -73,7 +73,7 @@ pub(crate) struct GuardCell {
     /// Its place in the order, from the turn on in which it takes that.
     node: OnceLock<NodeId>,
     /// What it takes the memory of, if nobody else has a handle of that by then.
-    taken: Option<Weak<Root>>,
+    taken: Option<Weak<dyn Any + Send + Sync>>,
 }
 
 /// The handles of a buffer that whoever takes its data has: one of its own, and its accessor's.
@@ -103,8 +103,8 @@ impl GuardCell {
     }
 
     /// The same for the future that takes a buffer's data, and has [two](TAKERS_HANDLES) handles of it, that it gives to nobody.
-    pub(crate) fn taking(at: &'static Location<'static>, root: &Arc<Root>) -> Self {
-        GuardCell { taken: Some(Arc::downgrade(root)), ..GuardCell::new(at) }
+    pub(crate) fn taking(at: &'static Location<'static>, root: Weak<dyn Any + Send + Sync>) -> Self {
+        GuardCell { taken: Some(root), ..GuardCell::new(at) }
     }
 
     /// Its place in the order, if it has taken that.
@@ -115,7 +115,7 @@ impl GuardCell {
     /// Whether nobody but who takes it will ever use the buffer again. It waits for its memory still: one that had that before the
     /// buffer was bound has it elsewhere.
     pub(super) fn is_taker(&self) -> bool {
-        let is_last = |root: &Weak<Root>| root.strong_count() == TAKERS_HANDLES;
+        let is_last = |root: &Weak<dyn Any + Send + Sync>| root.strong_count() == TAKERS_HANDLES;
         self.taken.as_ref().is_some_and(is_last) && self.cell.get().is_none()
     }
 
@@ -237,7 +237,7 @@ impl Inner {
             self.perform(effects);
             planned
         });
-        if let Some(planned) = planned {
+        if let Ok(planned) = planned {
             return planned.map(drop);
         }
         if let Some(coming) = coming {

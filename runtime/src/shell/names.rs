@@ -1,21 +1,22 @@
-//! Names of buffers, taken from the engine some at a time: who binds a buffer to its runtime has a name for it at once, and leaves word
-//! of it to whoever has the engine's lock next.
+//! Names of buffers and groups, taken from the engine some at a time: who has one goes on at once, and leaves word of what it has named
+//! to whoever has the engine's lock next.
 
 use std::sync::Arc;
 
 use windlass_backend::Allocation;
-use windlass_engine::{Initial, RootId, RootShape, Turn};
+use windlass_engine::{Initial, NodeId, RootId, RootShape, Turn};
 use windlass_sync::facade::{Mutex, lock};
 
 use super::{Effects, Inner, Message, State, Windlass};
 
-/// How many are taken in one turn of the lock.
+/// How many are taken at once.
 const AT_ONCE: usize = 32;
 
-/// Names that no buffer has yet. Its own lock is taken under the engine's, and nothing under it.
+/// Names that nothing has yet. Their locks are taken under the engine's, and nothing under them.
 #[derive(Debug, Default)]
-pub(crate) struct RootIds {
-    free: Mutex<Vec<RootId>>,
+pub(crate) struct Names {
+    roots: Mutex<Vec<RootId>>,
+    nodes: Mutex<Vec<NodeId>>,
 }
 
 /// A buffer that the engine is to know.
@@ -35,21 +36,26 @@ impl Inner {
         given: Initial<Arc<dyn Allocation>>,
         effects: &mut Effects,
     ) -> RootId {
-        let free = lock(&self.root_ids.free).pop();
-        let id = free.unwrap_or_else(|| self.take_names(effects));
+        let free = lock(&self.names.roots).pop();
+        let id = free.unwrap_or_else(|| self.take_roots(effects));
         self.state.leave(Message::Root(Box::new(NewRoot { id, shape, given })));
         id
     }
 
     #[cold]
-    fn take_names(self: &Arc<Self>, effects: &mut Effects) -> RootId {
+    fn take_roots(self: &Arc<Self>, effects: &mut Effects) -> RootId {
         let taken = |state: &mut State, _: &mut Turn<Windlass>| {
             let id = state.engine.reserve_root();
             (id, (1..AT_ONCE).map(|_| state.engine.reserve_root()).collect::<Vec<_>>())
         };
         let (id, others) = self.with_state(effects, taken);
-        lock(&self.root_ids.free).extend(others);
+        lock(&self.names.roots).extend(others);
         id
+    }
+
+    /// A name for a group, if there is one at hand: who finds the lock taken does not wait for it here.
+    pub(crate) fn name_node(&self) -> Option<NodeId> {
+        lock(&self.names.nodes).pop()
     }
 }
 
@@ -62,8 +68,24 @@ impl State {
     pub(super) fn release(&mut self, root: RootId, turn: &mut Turn<Windlass>) {
         self.engine.release_root(root, turn);
         if self.engine.wants_roots_back() {
-            let free = std::mem::take(&mut *lock(&self.root_ids.free));
+            let free = std::mem::take(&mut *lock(&self.names.roots));
             free.into_iter().for_each(|id| self.engine.give_root_back(id));
+        }
+    }
+
+    /// Sees to it that there are names of groups for those who find the lock taken.
+    pub(crate) fn fill_nodes(&mut self) {
+        let mut free = lock(&self.names.nodes);
+        if free.len() < AT_ONCE / 2 {
+            free.extend((0..AT_ONCE).map(|_| self.engine.reserve_node()));
+        }
+    }
+
+    /// Nothing is under way. After very many groups the names go back, for which the engine keeps a large table.
+    pub(super) fn give_nodes_back(&mut self) {
+        if self.engine.wants_nodes_back() {
+            let free = std::mem::take(&mut *lock(&self.names.nodes));
+            free.into_iter().for_each(|id| self.engine.give_node_back(id));
         }
     }
 }
