@@ -80,6 +80,7 @@ impl<S: Shell> Engine<S> {
         self.end_lanes(context, &cause, turn);
         self.ask_elsewhere(&gone, turn);
         self.lose_data(&gone, &cause, hangs, turn);
+        self.forget_doomed_copies(turn);
         self.lines = None;
         self.finish_pending(turn);
         self.look_for_unused(turn);
@@ -146,9 +147,14 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Every node that uses what is gone fails, wherever it runs: transfers of other contexts may be copying to
-    /// or from there.
+    /// or from there. So does every node of the context that has not ended in another way, whatever holds it back.
     fn fail_users(&mut self, gone: &Gone, cause: &S::Cause, turn: &mut Turn<S>) {
-        let is_user = |node: &Node<S>| node.uses.iter().any(|u| gone.has(u.root, u.memory));
+        let runs_there = |node: &Node<S>| match node.place {
+            Place::Device(device) => node.end.is_none() && self.lost(device).is_some(),
+            Place::Host => false,
+        };
+        let is_user =
+            |node: &Node<S>| runs_there(node) || node.uses.iter().any(|u| gone.has(u.root, u.memory));
         let is_over = |node: &Node<S>| match node.state {
             State::Passed => true,
             State::Feeding(lane, point) => point <= self.lanes[lane.0 as usize].passed,
@@ -171,6 +177,18 @@ impl<S: Shell> Engine<S> {
         let waiting = self.nodes.iter().filter(|(_, node)| waits(node));
         let waiting: Vec<NodeId> = waiting.map(|(id, _)| id).collect();
         waiting.into_iter().for_each(|id| self.end_guard(id, false));
+    }
+
+    /// Copies that are certain not to come are stale from here on, though who was to bring them may wait for verdicts for long: who
+    /// comes now has the data from elsewhere. Without this it would fail with the copy, as if it had been there before the loss.
+    fn forget_doomed_copies(&mut self, turn: &mut Turn<S>) {
+        let brings_nothing = |node: &Node<S>| node.is_transfer && !node.hands_over;
+        let causes = self.nodes.iter().filter(|(_, node)| brings_nothing(node));
+        let causes = causes.filter_map(|(id, node)| Some((id, node.takes_down(DATA)?.clone())));
+        for (id, cause) in causes.collect::<Vec<_>>() {
+            self.mark_failed(id, &cause, turn);
+            turn.causes.push(cause);
+        }
     }
 
     /// What nodes of a lost context waited for that were on its lanes.
@@ -247,8 +265,6 @@ impl<S: Shell> Engine<S> {
             for id in in_flight.chain(listed) {
                 let Some(node) = self.nodes.get_mut(id) else { continue };
                 node.end.get_or_insert(End::Failed(cause.clone()));
-                // One that was listed may wait for verdicts of other contexts for long: from here on it counts as passed.
-                self.note_certain(id, turn);
                 self.finish(id, turn);
             }
         }

@@ -231,7 +231,7 @@ impl<S: Shell> Engine<S> {
     /// Marks what a failed node wrote: a group's versions are poisoned where they are still the newest; a
     /// transfer's target is stale again, and if its source has been lost meanwhile the version has no copy left,
     /// and is poisoned too.
-    fn mark_failed(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
+    pub(super) fn mark_failed(&mut self, id: NodeId, cause: &S::Cause, turn: &mut Turn<S>) {
         let transfer = self.nodes[id].is_transfer;
         for i in 0..self.nodes[id].uses.len() {
             let Use { root, memory, does } = self.nodes[id].uses[i];

@@ -119,8 +119,9 @@ impl Past<'_> {
             }
             (Seen::Failed, _) => {
                 model.may_arrive(program, item, &accesses);
-                if !is_accessor {
-                    model.spoil(&accesses);
+                match is_accessor {
+                    true => model.may_have_been_had(&accesses),
+                    false => model.spoil(&accesses),
                 }
                 match chances.only_loss {
                     true => Expected::Lost,
@@ -193,6 +194,14 @@ impl Model {
         places.push(place(program, item));
         for access in accesses.iter().filter(|access| access.reads) {
             self.part_mut(&access.part).for_each(|e| e.maybe.extend(&places));
+        }
+    }
+
+    /// Who was submitted behind an accessor that may write counts on what that was to have, wherever it was to come from, and on no
+    /// other copy, unless the accessor's end is known by then.
+    fn may_have_been_had(&mut self, accesses: &[Access]) {
+        for access in accesses.iter().filter(|access| access.writes) {
+            self.part_mut(&access.part).for_each(|e| e.maybe.extend_from_slice(&e.valid));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Faults in swapping memory out and in.
 
 use super::Fault;
-use super::Found::{Script, Swapped};
+use super::Found::{Script, Seed, Swapped};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
@@ -152,10 +152,11 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "the end of a group on the list of a lost lane is not told",
         found: &[Script("lost::the_end_of_a_group_on_the_list_of_a_lost_lane_is_told_at_once")],
-        changes: &[(
-            "lose.rs",
-            "                self.note_certain(id, turn);\n                self.finish(id, turn);",
-            "                self.finish(id, turn);",
-        )],
+        changes: &[("lose.rs", "runs_there(node) || node.uses", "false && runs_there(node) || node.uses")],
+    },
+    Fault {
+        what: "a copy out of lost memory is counted on until it has settled",
+        found: &[Seed(2541), Script("lost::nobody_counts_on_a_copy_out_of_lost_memory")],
+        changes: &[("lose.rs", "self.forget_doomed_copies(turn);", "")],
     },
 ];

@@ -69,7 +69,10 @@ impl Account<'_> {
             }
             What::Copy(Transfer { step: Step::Map | Step::Unmap, .. }) => {}
             What::Copy(copy) if copy.step != Step::Download => {
-                let (to, lineage) = (copy.to.0 as usize, self.nodes[at].reads);
+                let (to, ahead) = (copy.to.0 as usize, self.nodes[at].reads | bit(at));
+                // Before a copy out of lost memory has ended, whoever finds nothing else waits for no verdict of it.
+                let is_over = members(ahead).all(|n| self.nodes[n].settled.is_some());
+                let nothing = if is_over { Content::Poisoned(ahead) } else { Content::Lost };
                 let root = copy.root.sort_key().0 as usize;
                 self.exposed[root] |= to == 0 && self.pinned[root].is_some();
                 for &e in &self.nodes[at].elements {
@@ -81,7 +84,7 @@ impl Account<'_> {
                         element.forget(to);
                         element.fall_back();
                         if element.content == Content::Written && element.current == 0 {
-                            element.content = Content::Poisoned(lineage | bit(at));
+                            element.content = nothing;
                         }
                     }
                 }
@@ -114,6 +117,13 @@ impl Account<'_> {
                 continue;
             }
             (0..self.elements.len()).for_each(|e| self.lose_copy(e, i + 1));
+        }
+        // Nobody counts on what is certain not to come.
+        for at in 0..self.nodes.len() {
+            let is_copy = matches!(self.nodes[at].what, What::Copy(_));
+            if is_copy && self.nodes[at].settled.is_none() && self.fate(at) == Fate::Bad {
+                self.fail(at);
+            }
         }
     }
 
