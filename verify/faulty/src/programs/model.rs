@@ -284,7 +284,11 @@ pub(super) fn rank(program: &Program, place: Place) -> Option<(usize, usize)> {
                 (program.contexts.len(), program.queues.iter().position(is_its)?)
             }
         }),
-        Place::Common(Some(context), Memory::Heap) => Some((context, usize::MAX)),
+        // It is known with the first of the devices that work there.
+        Place::Common(Some(context), Memory::Heap) => {
+            let on_heap = |of: &usize| program.devices[*of] == Memory::Heap;
+            Some((context, program.contexts[context].iter().position(on_heap)?))
+        }
         _ => None,
     }
 }
