@@ -43,10 +43,10 @@ impl<S: Shell> Engine<S> {
         }
         let place = self.nodes[id].place;
         let new = Newcomer { id, place, realm: self.realm(place) };
-        if !self.behind_losses.is_empty() {
-            self.wait_behind_losses(id);
-        }
         let mut ahead = Ahead { host: gates, ..Ahead::default() };
+        if !self.behind_losses.is_empty() {
+            ahead.host += self.wait_behind_losses(id, turn);
+        }
         for &(from, carries) in &preds.nodes {
             self.survey(from, carries, new, &mut ahead, turn);
         }
@@ -191,7 +191,7 @@ impl<S: Shell> Engine<S> {
 
     /// Opening a guard makes no native call and runs no user code, so it is done in the turn that settles the
     /// source. Any other node needs one of the shell's futures to open it.
-    fn wait_behind(&mut self, proxy: ProxyId, to: NodeId, turn: &mut Turn<S>) {
+    pub(super) fn wait_behind(&mut self, proxy: ProxyId, to: NodeId, turn: &mut Turn<S>) {
         let entry = &mut self.proxies[proxy];
         push(&mut self.edges, &mut entry.waiting, to, GATE);
         // The future is asked for once, when the first node that needs it arrives: guards may have been waiting
@@ -217,7 +217,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// The one proxy that carries the end of `from` into `realm`.
-    fn proxy_from(&mut self, from: NodeId, realm: Realm, turn: &mut Turn<S>) -> ProxyId {
+    pub(super) fn proxy_from(&mut self, from: NodeId, realm: Realm, turn: &mut Turn<S>) -> ProxyId {
         if let Some((_, proxy)) = self.nodes[from].proxies.iter().find(|(r, _)| *r == realm) {
             return *proxy;
         }

@@ -244,6 +244,10 @@ impl<S: Shell> Engine<S> {
         if !entry.waits.is_empty() {
             let lanes = &self.lanes;
             entry.waits.retain(|(l, point)| *point > lanes[l.0 as usize].passed);
+            let own = self.context_of(id);
+            if self.nodes[node].waits.iter().any(|(of, _)| self.context_of(*of) != own) {
+                self.wait_through_others(node, id);
+            }
         }
         Some(Popped {
             node,

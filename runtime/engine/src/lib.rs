@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod behind;
 mod boxes;
 mod edges;
 mod evict;
@@ -221,7 +222,7 @@ pub struct Engine<S: Shell> {
     scratch: Option<Box<preds::Preds>>,
     /// Nodes that became ready but will not run: to be ended before the turn is over.
     pending: Vec<NodeId>,
-    /// What lost nodes still had to wait for on lanes that are not lost: see `lose.rs`.
+    /// What lost nodes still had to wait for on lanes that are not lost: see `behind.rs`.
     behind_losses: points::LastPoints,
     /// Downloads whose time for staging has not come, and their uploads.
     unstaged: HashMap<NodeId, NodeId>,

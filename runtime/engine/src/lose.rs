@@ -3,11 +3,7 @@
 //! In a *lost* context nothing runs or touches memory any more. What it was fed ends, its memory goes, and data
 //! that was nowhere else is lost with it.
 //!
-//! Others rely on the order through nodes that end with their context. What such a node had yet to wait for on lanes that go on is
-//! therefore waited for by everything behind the loss in that domain, and by what has not been fed: that is more than it
-//! would have to, and no more than what the lanes had been fed by then. Feared is a group that overwrites what another one has
-//! yet to write, with nothing between them but a copy on the lost lane. The host and other domains are not held back: where such a copy went to
-//! the heap, behind one that reads there, who overwrites the heap next may come too early.
+//! Others rely on the order through nodes that end with their context: see `behind.rs`.
 //!
 //! An *abandoned* context is lost in every way, but it is not known what its device still does. A command that
 //! was fed and has not ended may end at any later time, and write: into the context's own memory, but also into
@@ -17,11 +13,8 @@
 //! fail: later readers look elsewhere by then. The context's own memory is leaked in any case, because freeing
 //! it might wait for the device.
 
-use std::hint::cold_path;
-
 use super::ids::{ContextId, LaneId, MemoryId};
 use super::links::{DATA, EVENT};
-use super::points::see;
 use super::segments::Content;
 use super::unused::{Fate, Kept, Lost};
 use super::{Allocate, End, Engine, HEAP, Node, NodeId, Place, RootId, Shell, Slot, State, Turn, Use};
@@ -76,7 +69,7 @@ impl<S: Shell> Engine<S> {
         }
         self.fail_users(&gone, &cause, turn);
         self.end_waiting_guards(&gone);
-        self.hand_on_lanes_waits(context);
+        self.hand_on_lanes_waits(context, turn);
         self.end_lanes(context, &cause, turn);
         self.ask_elsewhere(&gone, turn);
         self.lose_data(&gone, &cause, hangs, turn);
@@ -188,66 +181,6 @@ impl<S: Shell> Engine<S> {
         for (id, cause) in causes.collect::<Vec<_>>() {
             self.mark_failed(id, &cause, turn);
             turn.causes.push(cause);
-        }
-    }
-
-    /// What nodes of a lost context waited for that were on its lanes.
-    fn hand_on_lanes_waits(&mut self, context: ContextId) {
-        let on_lanes =
-            self.lanes.iter().filter(|lane| self.devices[lane.device.0 as usize].context == context);
-        let nodes = on_lanes.flat_map(|lane| {
-            let in_flight = lane.in_flight.iter().map(|flight| flight.node);
-            in_flight.chain(lane.list.iter().map(|(node, _)| *node))
-        });
-        let nodes: Vec<NodeId> = nodes.collect();
-        let mut waits = Vec::new();
-        for id in nodes {
-            waits.extend(self.nodes.get_mut(id).into_iter().flat_map(|node| std::mem::take(&mut node.waits)));
-        }
-        self.all_wait_behind(&waits, context);
-    }
-
-    /// A node ends that was never fed. If that is because its context is lost, what it waited for is handed on.
-    pub(super) fn hand_on_waits(&mut self, id: NodeId) {
-        let Place::Device(device) = self.nodes[id].place else { return };
-        if self.nodes[id].waits.is_empty() || self.lost(device).is_none() {
-            return;
-        }
-        cold_path();
-        let waits = std::mem::take(&mut self.nodes[id].waits);
-        self.all_wait_behind(&waits, self.devices[device.0 as usize].context);
-    }
-
-    fn all_wait_behind(&mut self, waits: &[(LaneId, u64)], lost: ContextId) {
-        let goes_on = |&&(lane, point): &&(LaneId, u64)| {
-            self.context_of(lane) != lost && point > self.lanes[lane.0 as usize].passed
-        };
-        let waits: Vec<(LaneId, u64)> = waits.iter().filter(goes_on).copied().collect();
-        let before = self.behind_losses.clone();
-        for (lane, point) in waits {
-            see(&mut self.behind_losses, lane, point);
-        }
-        // What has not been fed waits for the others already. So however many are lost at once, few of them come past here.
-        if self.behind_losses == before {
-            return;
-        }
-        let waiting: Vec<NodeId> =
-            self.nodes.iter().filter(|(_, node)| node.is_waiting()).map(|(id, _)| id).collect();
-        waiting.into_iter().for_each(|id| self.wait_behind_losses(id));
-    }
-
-    /// Has a node wait for what was lost had to wait for.
-    #[cold]
-    pub(super) fn wait_behind_losses(&mut self, id: NodeId) {
-        let Engine { lanes, behind_losses, .. } = self;
-        behind_losses.retain(|(lane, point)| *point > lanes[lane.0 as usize].passed);
-        let (realm, state) = (self.realm(self.nodes[id].place), self.nodes[id].state);
-        for (lane, point) in self.behind_losses.clone() {
-            // No native wait leads from one realm to another, and a lane keeps what is on its list in order by itself.
-            let is_of_its = self.realm(Place::Device(self.lanes[lane.0 as usize].device)) == realm;
-            if is_of_its && state != State::Queued(lane) {
-                self.wait_natively(id, lane, point);
-            }
         }
     }
 

@@ -31,7 +31,7 @@ impl<S: Shell> Engine<S> {
         // with its lane) never will be, and what waits for it to be fed would wait for ever.
         let (fed, unsettled) = (matches!(node.state, State::Fed(..) | State::Passed), node.unsettled);
         if !fed {
-            self.hand_on_waits(id);
+            self.hand_on_waits(id, turn);
             self.count_fed(id, None, turn);
         }
         if unsettled > 0 {

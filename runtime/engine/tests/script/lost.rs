@@ -277,7 +277,8 @@ enum Come {
 }
 
 /// A group that replaces what a copy on a lost lane was to read comes behind whoever wrote that, though nothing but the copy stood between
-/// them: whether it was planned before the loss or after it, and however far the copy had come.
+/// them: whether it was planned before the loss or after it, and however far the copy had come. If both were fed by then, it waits for that
+/// one beside the copy: the points of a lost lane are passed. Seen to fail where it waited for the copy alone.
 #[test]
 fn what_a_lost_copy_waited_for_is_waited_for_behind_it() {
     for come in [Come::Gated, Come::Listed, Come::Fed] {
@@ -302,8 +303,6 @@ fn what_a_lost_copy_waited_for_is_waited_for_behind_it() {
                 s.feed(lane);
                 given.extend(s.feed_all());
             }
-            // One that was fed before the loss waits for the copy itself, and that is the driver's to see to.
-            let is_fed = early.is_some_and(|early| given.iter().any(|given| given.node == early));
             s.lose(two);
             if come == Come::Gated {
                 s.open(wrote);
@@ -313,11 +312,37 @@ fn what_a_lost_copy_waited_for_is_waited_for_behind_it() {
             let waits = &given.iter().find(|given| given.node == replaces).expect("it is fed").waits;
             let first = s.point(wrote);
             assert!(
-                is_fed || s.point(replaces).0 == first.0 || waits.contains(&first),
+                s.point(replaces).0 == first.0 || waits.contains(&first),
                 "{come:?}, {planned_before}: {waits:?}, and not for {first:?}"
             );
             s.run_to_the_end();
             s.assert_empty();
         }
+    }
+}
+
+/// The host replaces what a copy on a lost lane was to write, behind a reader that a lane still has: it waits for that reader, whether it
+/// was planned before the loss or after it. Seen to fail where only lanes of the domain waited.
+#[test]
+fn the_host_waits_for_what_a_lost_copy_had_to_wait_for() {
+    for planned_before in [true, false] {
+        let mut s = Script::new();
+        let [one, two] = peers(&mut s);
+        let a = s.data(4);
+        s.group("reads").on(one).reads(a).submit();
+        let [(upload, _)] = s.moved()[..] else { panic!("one copy") };
+        s.group("writes").on(two).writes(a).submit();
+        s.group("brings it back").reads(a).submit();
+        let planned = |s: &mut Script| s.group("replaces").writes(a).submit();
+        let early = planned_before.then(|| planned(&mut s));
+        s.feed_all();
+        s.lose(two);
+        let replaces = early.unwrap_or_else(|| planned(&mut s));
+        assert_eq!(s.started, [], "{planned_before}");
+        s.pass(upload);
+        assert_eq!(s.started, [replaces], "{planned_before}");
+        s.run_to_the_end();
+        assert!(s.is_done(replaces));
+        s.assert_empty();
     }
 }

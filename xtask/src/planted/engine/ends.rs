@@ -7,12 +7,26 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "nobody waits for what was lost before it was fed and had to wait itself",
         found: &[Script("lost::what_a_lost_copy_waited_for_is_waited_for_behind_it")],
-        changes: &[("settle.rs", "self.hand_on_waits(id);", "")],
+        changes: &[("settle.rs", "self.hand_on_waits(id, turn);", "")],
     },
     Fault {
         what: "nobody waits for what those on a lost lane had to wait for",
         found: &[Script("lost::what_a_lost_copy_waited_for_is_waited_for_behind_it")],
-        changes: &[("lose.rs", "self.hand_on_lanes_waits(context);", "")],
+        changes: &[("lose.rs", "self.hand_on_lanes_waits(context, turn);", "")],
+    },
+    Fault {
+        what: "the host does not wait for what was lost had to wait for",
+        found: &[Script("lost::the_host_waits_for_what_a_lost_copy_had_to_wait_for")],
+        changes: &[(
+            "behind.rs",
+            "} else if state == State::Gated",
+            "} else if false && state == State::Gated",
+        )],
+    },
+    Fault {
+        what: "who waits for another context's copy waits for nothing that this waits for",
+        found: &[Script("lost::what_a_lost_copy_waited_for_is_waited_for_behind_it")],
+        changes: &[("lanes.rs", "self.wait_through_others(node, id);", "let _ = node;")],
     },
     Fault {
         what: "the cause of a failure is dropped where data is written anew",
