@@ -288,9 +288,7 @@ impl<S: Shell> Engine<S> {
     /// for this node, it asks.
     pub(super) fn await_verdicts(&mut self, id: NodeId, turn: &mut Turn<S>) {
         let realm = self.realm(self.nodes[id].place);
-        self.leaves_lines(id);
-        self.nodes[id].state = State::Passed;
-        self.enters_lines(id);
+        self.comes_to(id, |node| node.state = State::Passed);
         let node = &mut self.nodes[id];
         // A proxy behind one of its read sets counts as the host waiting for each reader. It asked for the
         // points of those that were fed by then; this node's own point has passed since, and only its inputs are
@@ -391,9 +389,7 @@ impl<S: Shell> Engine<S> {
             if node.end.is_some() {
                 self.pending.push(id);
             } else {
-                self.leaves_lines(id);
-                self.nodes[id].state = State::Running;
-                self.enters_lines(id);
+                self.comes_to(id, |node| node.state = State::Running);
                 turn.start.push(id);
             }
             return;
@@ -443,9 +439,7 @@ impl<S: Shell> Engine<S> {
 
     /// Puts a node that nothing holds back on a lane's list.
     fn queue(&mut self, id: NodeId, lane: LaneId, turn: &mut Turn<S>) {
-        self.leaves_lines(id);
-        self.nodes[id].state = State::Queued(lane);
-        self.enters_lines(id);
+        self.comes_to(id, |node| node.state = State::Queued(lane));
         let node = &mut self.nodes[id];
         // The lane runs its groups in order: what stands before it there needs no wait.
         match &node.waits[..] {

@@ -278,9 +278,7 @@ impl<S: Shell> Engine<S> {
         let Some(upload) = self.unstaged.remove(&id) else { return };
         let moves = self.nodes[upload].gates <= 1;
         for step in [id, upload] {
-            self.leaves_lines(step);
-            self.nodes[step].staged = Some(moves);
-            self.enters_lines(step);
+            self.comes_to(step, |node| node.staged = Some(moves));
         }
         turn.staged.push(Staged { download: id, upload, moves });
     }

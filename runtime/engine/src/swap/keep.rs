@@ -1,7 +1,7 @@
 //! Keeps [the lines of users](super::Lines) up to date, where there are any. Who changes what they say of a node or a slot says so here.
 
 use super::super::ids::MemoryId;
-use super::super::{Engine, NodeId, RootId, Shell, State, Use};
+use super::super::{Engine, Node, NodeId, RootId, Shell, State, Use};
 use super::Lines;
 
 impl<S: Shell> Engine<S> {
@@ -63,17 +63,13 @@ impl<S: Shell> Engine<S> {
         }
     }
 
-    /// How far a node has come is about to change.
+    /// Changes how far a node has come. Whoever does so in another way leaves the lines wrong.
     #[inline]
-    pub(in super::super) fn leaves_lines(&mut self, id: NodeId) {
+    pub(in super::super) fn comes_to(&mut self, id: NodeId, change: impl FnOnce(&mut Node<S>)) {
         if self.lines.is_some() {
             self.change_lines(|lines, engine| lines.leave_node(id, &engine.nodes[id]));
         }
-    }
-
-    /// How far a node has come has changed.
-    #[inline]
-    pub(in super::super) fn enters_lines(&mut self, id: NodeId) {
+        change(&mut self.nodes[id]);
         if self.lines.is_some() {
             self.change_lines(|lines, engine| {
                 let node = &engine.nodes[id];
@@ -141,5 +137,14 @@ impl<S: Shell> Engine<S> {
                 lines.slot((root, memory), entry.allocation(memory).is_some(), entry.home.is_some());
             });
         }
+    }
+}
+
+impl<S: Shell> Engine<S> {
+    /// What the lines of users say that they would not if they were built now, for tests.
+    pub fn wrong_in_lines(&self) -> Option<String> {
+        let is_live = |node: &Node<S>| node.state == State::Gated && node.end.is_none();
+        let needs = |id| self.nodes.get(id).is_some_and(is_live);
+        self.lines.as_ref()?.differs_from(&self.built_lines(), needs)
     }
 }

@@ -37,7 +37,7 @@ pub(in super::super) struct Lines {
 }
 
 /// The users of one root in one memory.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Line {
     /// All that have not settled.
     all: BTreeMap<Place, NodeId>,
@@ -46,7 +46,7 @@ struct Line {
     /// Those that wait for the slot whenever it is not ready, and need it, each with whether something else holds it back: the live ones, but
     /// for the steps of a swap, and the fetching ones.
     needing: BTreeSet<(bool, Place)>,
-    fetching: Vec<(NodeId, Place)>,
+    fetching: BTreeMap<Place, NodeId>,
     in_flight: u32,
     fixed: u32,
     /// The root is there, and may be elsewhere.
@@ -55,7 +55,7 @@ struct Line {
 }
 
 /// What is known of the roots in one memory.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct InMemory {
     /// The next users of all roots.
     next: BTreeSet<(u64, (u32, u32))>,
@@ -179,7 +179,7 @@ impl Lines {
     /// Nobody waits for a slot any more: there is memory, or there will be none.
     pub(super) fn nobody_waits(&mut self, of: (RootId, MemoryId)) {
         let Some(line) = self.of.get_mut(&of) else { return };
-        for (id, place) in std::mem::take(&mut line.fetching) {
+        for (place, id) in std::mem::take(&mut line.fetching) {
             line.needing.remove(&(!self.free.contains(&id), place));
             self.fetching.remove(&id);
         }
@@ -246,7 +246,7 @@ impl Lines {
         }
         if let Some(of) = self.fetching.remove(&id) {
             self.change(of, |line, _| {
-                line.fetching.retain(|(fetching, _)| *fetching != id);
+                line.fetching.retain(|_, fetching| *fetching != id);
                 line.needing.remove(&(is_held, place(id, node, Does::Reads)));
             });
         }
@@ -262,7 +262,7 @@ impl Lines {
         let (is_held, place) = (!self.free.contains(&id), place(id, node, Does::Reads));
         self.open(of);
         self.change(of, |line, _| {
-            line.fetching.push((id, place));
+            line.fetching.insert(place, id);
             line.needing.insert((is_held, place));
         });
     }
@@ -368,5 +368,38 @@ impl Lines {
     /// Whether anything is under way anywhere.
     pub(in super::super) fn is_any_under_way(&self) -> bool {
         self.under_way > 0
+    }
+}
+
+/// What is compared with lines that were built anew.
+impl Lines {
+    /// Something that they say otherwise. What holds a node back is of no interest but for those that need memory.
+    pub(super) fn differs_from(&self, anew: &Lines, needs: impl Fn(NodeId) -> bool) -> Option<String> {
+        let mut keys = self.of.keys().chain(anew.of.keys());
+        if let Some(of) = keys.find(|of| self.of.get(of) != anew.of.get(of)) {
+            return Some(format!("{of:?}: {:?}, and not {:?}", self.of.get(of), anew.of.get(of)));
+        }
+        let none = InMemory::default();
+        let memories = self.memories.keys().chain(anew.memories.keys());
+        let memories = memories.map(|memory| (self.memories.get(memory), anew.memories.get(memory)));
+        let mut memories = memories.map(|(kept, built)| (kept.unwrap_or(&none), built.unwrap_or(&none)));
+        if let Some((kept, built)) = memories.find(|(kept, built)| !kept.is_as(built)) {
+            return Some(format!("{kept:?}, and not {built:?}"));
+        }
+        let (kept, built) = ((self.under_way, &self.fetching), (anew.under_way, &anew.fetching));
+        if kept != built {
+            return Some(format!("{kept:?}, and not {built:?}"));
+        }
+        let other = self.free.symmetric_difference(&anew.free).find(|id| needs(**id));
+        other.map(|id| format!("{id:?} waits for its memory alone: {}", self.free.contains(id)))
+    }
+}
+
+impl InMemory {
+    /// Roots that have gone may rest here for some time.
+    fn is_as(&self, anew: &InMemory) -> bool {
+        let said = |here: &InMemory| (here.last, here.busy);
+        let all_rest = anew.idle.keys().all(|root| self.idle.contains_key(root));
+        said(self) == said(anew) && self.next == anew.next && self.there == anew.there && all_rest
     }
 }

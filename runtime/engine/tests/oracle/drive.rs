@@ -221,6 +221,8 @@ pub(super) struct Drive<'a> {
     pub(super) swaps: Option<Rng>,
     /// Says which allocations find no room at first; none where all are made as soon as they are asked for.
     pub(super) lacks: Option<Rng>,
+    /// Every eighth program looks at the lines of users after each step: to build them for that takes as long as all else.
+    checks_lines: bool,
     /// Roots on their way out of a memory.
     leaving: Vec<(usize, usize)>,
     /// The first steps of their way back.
@@ -276,6 +278,7 @@ impl<'a> Drive<'a> {
             whims: evict::whims(schedule),
             swaps: None,
             lacks: None,
+            checks_lines: schedule.is_multiple_of(8),
             leaving: Vec::new(),
             back: HashMap::new(),
             swap_steps: Vec::new(),
@@ -407,6 +410,7 @@ impl<'a> Drive<'a> {
         self.act(action)?;
         self.absorb()?;
         self.check_told()?;
+        self.check_lines()?;
         Ok(true)
     }
 

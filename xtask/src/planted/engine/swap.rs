@@ -159,4 +159,23 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Seed(2541), Script("lost::nobody_counts_on_a_copy_out_of_lost_memory")],
         changes: &[("lose.rs", "self.forget_doomed_copies(turn);", "")],
     },
+    Fault {
+        what: "the lines of users are not told that a node is held back by less",
+        found: &[Swapped(32)],
+        changes: &[(
+            "edges.rs",
+            "            self.stage(id, turn);\n        }\n        self.is_held_in_lines(id);",
+            "            self.stage(id, turn);\n        }",
+        )],
+    },
+    Fault {
+        what: "the lines of users are not told that a node fails with one ahead",
+        found: &[Swapped(80)],
+        changes: &[("edges.rs", "self.ends_in_lines(to);", "")],
+    },
+    Fault {
+        what: "the lines of users are not told of who waits for memory",
+        found: &[Swapped(32)],
+        changes: &[("plan.rs", "self.waits_in_line(id, root, memory);", "")],
+    },
 ];

@@ -25,6 +25,14 @@ impl Drive<'_> {
         }
     }
 
+    /// Who uses what is kept up to date as it would be found now.
+    pub(super) fn check_lines(&self) -> Result<(), Fault> {
+        match self.checks_lines.then(|| self.engine.wrong_in_lines()).flatten() {
+            Some(what) => Err(Fault::new(format!("the lines of users are wrong: {what}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Every root, in every device's memory.
     fn places_of_roots(&self) -> Vec<(usize, usize)> {
         let memories = if self.lacks.is_some() { self.program.memories.len() } else { 0 };
