@@ -47,6 +47,8 @@ pub struct Tally {
     pub lost: u64,
     /// Groups that went well on devices that were opened again.
     pub again: u64,
+    /// Buffers that stayed on a device that was lost.
+    pub gone: u64,
 }
 
 impl std::ops::AddAssign for Tally {
@@ -63,6 +65,7 @@ impl std::ops::AddAssign for Tally {
         self.exact += other.exact;
         self.lost += other.lost;
         self.again += other.again;
+        self.gone += other.gone;
     }
 }
 

@@ -27,5 +27,6 @@ fn random_programs_do_what_they_mean() {
 #[test]
 fn random_programs_lose_devices_and_open_them_again() {
     let all = all(5, programs::run_with_losses);
-    assert!(all.well > 0 && all.lost > 0 && all.again > 0 && all.failed > 0 && all.cancelled > 0, "{all:?}");
+    assert!(all.well > 0 && all.failed > 0 && all.cancelled > 0, "{all:?}");
+    assert!(all.lost > 0 && all.again > 0 && all.gone > 0, "{all:?}");
 }

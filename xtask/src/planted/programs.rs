@@ -46,6 +46,12 @@ const LOSSES: &[Fault] = &[
         "if matches!(segment.content, Content::Written) && segment.is_nowhere() {",
         "if false && segment.is_nowhere() {",
     ),
+    Fault(
+        "what stayed on a lost device is used all the same",
+        "runtime/engine/src/mapping.rs",
+        "entry.stuck.as_ref().or_else(|| self.lost_with(home)).cloned()",
+        "entry.stuck.as_ref().cloned()",
+    ),
 ];
 
 /// Plants each fault, and takes it out again.

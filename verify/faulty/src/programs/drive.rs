@@ -16,7 +16,7 @@ use windlass_testkit::Rng;
 
 use super::Tally;
 use super::loss::{Moment, Past, Seen};
-use super::model::{Expected, GivenUp, Model, initial};
+use super::model::{Expected, GivenUp, Model, accesses, initial};
 use super::program::{Deed, Item, Kind, Loss, Part, Program, QueuePlan, TaskEnd};
 use super::waiting::{Accessor, Gate, read, write};
 use crate::{Faulty, FaultyControl, inside_poll, kernels};
@@ -216,7 +216,7 @@ impl<'p> Run<'p> {
                 });
                 match submitted {
                     Ok(event) => Handle::Event(event),
-                    Err(refused) if refused.is_device_lost() => Handle::Refused,
+                    Err(refused) if refused.is_device_lost() || self.uses_gone(at) => Handle::Refused,
                     Err(other) => return Err(other),
                 }
             }
@@ -225,6 +225,12 @@ impl<'p> Run<'p> {
         self.gates.push(gate);
         self.poll_accessors();
         Ok(())
+    }
+
+    /// Whether an item uses a buffer that is gone with the device on which it stayed.
+    fn uses_gone(&self, at: usize) -> bool {
+        let accesses = accesses(&self.program.items[at]);
+        accesses.iter().any(|access| self.program.is_gone(access.part.root, at))
     }
 
     fn describe<'g>(
@@ -409,6 +415,8 @@ impl<'p> Run<'p> {
                 Handle::Accessor(accessor) => saw(at, accessor, expected, model.seen[at].as_ref())?,
             }
         }
+        let is_gone = |root: &usize| self.program.is_gone(*root, self.program.items.len());
+        tally.gone = (0..self.program.roots.len()).filter(is_gone).count() as u64;
         if self.program.tame {
             tally.exact += 1;
             let moved = self.runtime.stats().bytes_moved;
@@ -446,7 +454,10 @@ impl<'p> Run<'p> {
         }
         for root in 0..self.program.roots.len() {
             let all = Part { root, lo: 0, hi: self.program.roots[root].len };
-            for queue in 0..self.queues.len() {
+            if self.program.is_gone(root, self.program.items.len()) {
+                continue;
+            }
+            for queue in (0..self.queues.len()).filter(|queue| self.program.may_use(root, *queue)) {
                 let k = (queue * 5 + root) as u32;
                 let set = self.queues[queue].submit(|cg| self.command(cg, &Deed::Set(all, k)));
                 let stepped = self.queues[queue].submit(|cg| self.command(cg, &Deed::Step(all, k)));

@@ -80,7 +80,8 @@ impl Past<'_> {
         let is_accessor = matches!(item.kind, Kind::Read(_) | Kind::Write(..));
         let mut values = None;
         let expected = match (self.seen[at], self.cancelled[at]) {
-            (Seen::Refused, _) if self.is_on_lost(at) => Expected::Refused,
+            // A device that is opened again does not reach what stayed on it before.
+            (Seen::Refused, _) if self.is_on_lost(at) || self.uses_gone(at, &accesses) => Expected::Refused,
             (Seen::Refused, _) => return Err("is refused, though its device is there".into()),
             (_, Some(how)) => {
                 model.may_arrive(program, item, &accesses);
@@ -120,7 +121,7 @@ impl Past<'_> {
             (Seen::Failed, _) => {
                 model.may_arrive(program, item, &accesses);
                 match is_accessor {
-                    true => model.may_have_been_had(&accesses),
+                    true => model.may_have_been_had(program, &accesses),
                     false => model.spoil(&accesses),
                 }
                 match chances.only_loss {
@@ -141,6 +142,11 @@ impl Past<'_> {
         program.losses.iter().any(|loss| (loss.at..loss.reopened).contains(&at) && loss.is_of(program, queue))
     }
 
+    /// Whether an item uses a buffer that is gone with the device on which it stayed.
+    fn uses_gone(&self, at: usize, accesses: &[Access]) -> bool {
+        accesses.iter().any(|access| self.program.is_gone(access.part.root, at))
+    }
+
     fn chances(&self, model: &Model, at: usize, accesses: &[Access]) -> Chances {
         let (program, item) = (self.program, &self.program.items[at]);
         let is_group = matches!(item.kind, Kind::Device(_));
@@ -148,7 +154,8 @@ impl Past<'_> {
         let not_well = |other: usize| !matches!(model.expected[other], Expected::Well | Expected::Refused);
         let is_doomed =
             reads().any(|e| e.bad) || item.after.iter().any(|(other, carries)| *carries && not_well(*other));
-        let (mut is_dead, mut may_be_lost) = (self.is_on_lost(at) && is_group, self.is_on_lost(at));
+        let is_dead = self.is_on_lost(at) && is_group || self.uses_gone(at, accesses);
+        let (mut is_dead, mut may_be_lost) = (is_dead, self.is_on_lost(at));
         let is_unheard = |loss: &Loss| !loss.told && (loss.at..loss.reopened).contains(&at);
         let may_ask = program.losses.iter().any(is_unheard);
         may_be_lost |= reads().any(|e| e.unsure || may_ask && e.unheard);
@@ -159,7 +166,10 @@ impl Past<'_> {
             if !moment.pending[at] && self.cancelled[at].is_none() {
                 continue;
             }
-            let is_its = is_group && loss.is_of(program, item.queue);
+            let home = |access: &Access| program.roots[access.part.root].home;
+            let mut homes = accesses.iter().filter_map(home);
+            let is_its =
+                is_group && loss.is_of(program, item.queue) || homes.any(|home| loss.is_of(program, home));
             is_dead |= is_its && moment.gated[at];
             let takes = |place: &Place| loss.takes(program, *place);
             // Where there may be a copy the newest one may have been to come from, as far as was known when the item was planned.
@@ -176,6 +186,11 @@ impl Past<'_> {
 impl Model {
     /// What was there alone is gone.
     fn lose(&mut self, program: &Program, loss: &Loss) {
+        for (root, elements) in self.roots.iter_mut().enumerate() {
+            if program.is_gone(root, loss.at) {
+                elements.iter_mut().for_each(|e| (e.bad, e.unsure) = (true, false));
+            }
+        }
         for e in self.roots.iter_mut().flatten().filter(|e| !e.bad && e.written) {
             let before = e.valid.len() + e.maybe.len();
             e.valid.retain(|place| !loss.takes(program, *place));
@@ -192,15 +207,15 @@ impl Model {
     fn may_arrive(&mut self, program: &Program, item: &Item, accesses: &[Access]) {
         let (_, mut places) = self.where_host_is(program, &item.kind);
         places.push(place(program, item));
-        for access in accesses.iter().filter(|access| access.reads) {
+        for access in accesses.iter().filter(|access| access.reads && may_move(program, access)) {
             self.part_mut(&access.part).for_each(|e| e.maybe.extend(&places));
         }
     }
 
     /// Who was submitted behind an accessor that may write counts on what that was to have, wherever it was to come from, and on no
     /// other copy, unless the accessor's end is known by then.
-    fn may_have_been_had(&mut self, accesses: &[Access]) {
-        for access in accesses.iter().filter(|access| access.writes) {
+    fn may_have_been_had(&mut self, program: &Program, accesses: &[Access]) {
+        for access in accesses.iter().filter(|access| access.writes && may_move(program, access)) {
             self.part_mut(&access.part).for_each(|e| e.maybe.extend_from_slice(&e.valid));
         }
     }
@@ -209,7 +224,7 @@ impl Model {
     /// accessor that was let go of.
     fn leave_as_it_was(&mut self, program: &Program, item: &Item, accesses: &[Access]) {
         let (_, places) = self.where_host_is(program, &item.kind);
-        for access in accesses.iter().filter(|access| access.writes) {
+        for access in accesses.iter().filter(|access| access.writes && may_move(program, access)) {
             for e in self.part_mut(&access.part).filter(|e| e.written) {
                 let before = std::mem::take(&mut e.valid);
                 e.maybe.extend(before.iter().chain(&places));
@@ -234,4 +249,9 @@ impl Model {
         }
         (shown, places)
     }
+}
+
+/// What stays where it is does not move.
+fn may_move(program: &Program, access: &Access) -> bool {
+    program.roots[access.part.root].home.is_none()
 }

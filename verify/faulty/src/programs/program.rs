@@ -223,10 +223,9 @@ impl Program {
         program
     }
 
-    /// The program of this seed with devices that are lost, of which no buffer's memory is the only one that it can have.
+    /// The program of this seed with devices that are lost.
     pub(super) fn with_losses(seed: u64) -> Self {
         let (mut program, mut rng) = (Program::random(seed), Rng::new(mix(seed, 0x1057)));
-        program.roots.iter_mut().for_each(|root| root.home = None);
         // Whether one that was cancelled still leaves what was there is up to when its place in the order is taken, which nobody sees.
         program.items.iter_mut().for_each(|item| item.keep = false);
         // What is moved depends on when it happens.
@@ -242,7 +241,7 @@ impl Program {
             // What the host looks at without a call is there for it until somebody says that it is not, and so is what other contexts of a
             // domain copy.
             let is_seen = program.one_domain || program.memories(queue).any(|of| of == Memory::Visible);
-            let told = told || is_seen;
+            let told = told || is_seen || program.is_home(queue);
             program.losses.push(Loss { queue, at, reopened, told });
             from = reopened + 1;
         }
@@ -267,6 +266,22 @@ impl Program {
                 self.items[at].queue = home;
             }
         }
+    }
+
+    /// Whether buffers stay in memory of a queue's context. The host looks at them without a call.
+    fn is_home(&self, queue: usize) -> bool {
+        self.roots.iter().any(|root| root.home.is_some_and(|home| self.shares(home, queue)))
+    }
+
+    /// Whether a buffer has stayed on a device that is lost before this item, and is gone with it for good.
+    pub(super) fn is_gone(&self, root: usize, item: usize) -> bool {
+        let home = self.roots[root].home;
+        home.is_some_and(|home| self.losses.iter().any(|loss| loss.at <= item && loss.is_of(self, home)))
+    }
+
+    /// Whether a group on a queue may use a buffer, lost devices aside.
+    pub(super) fn may_use(&self, root: usize, queue: usize) -> bool {
+        self.roots[root].home.is_none_or(|home| self.shares(home, queue))
     }
 
     /// The memories of a queue's context.
