@@ -47,6 +47,12 @@ const LOSSES: &[Fault] = &[
         "if false && segment.is_nowhere() {",
     ),
     Fault(
+        "who was cancelled leaves what was to be there, and did not come",
+        "runtime/engine/src/settle.rs",
+        "leaves @ None, .. }) => *leaves = Some(cause.clone()),\n                    Some(_) => continue,",
+        "None, .. }) => continue,\n                    Some(_) => continue,",
+    ),
+    Fault(
         "what stayed on a lost device is used all the same",
         "runtime/engine/src/mapping.rs",
         "entry.stuck.as_ref().or_else(|| self.lost_with(home)).cloned()",

@@ -75,7 +75,9 @@ impl Past<'_> {
 
     fn item(&self, model: &mut Model, at: usize) -> Result<(), String> {
         let (program, item) = (self.program, &self.program.items[at]);
-        let accesses = accesses(item);
+        let mut accesses = accesses(item);
+        // It has what was there brought, to leave it if it is cancelled.
+        accesses.iter_mut().for_each(|access| access.reads |= item.keep);
         let chances = self.chances(model, at, &accesses);
         let is_accessor = matches!(item.kind, Kind::Read(_) | Kind::Write(..));
         let mut values = None;
@@ -88,6 +90,9 @@ impl Past<'_> {
                 match how {
                     // It may have had its guard, and what was there counts as written then.
                     _ if is_accessor => model.leave_as_it_was(program, item, &accesses),
+                    GivenUp::Skipped if item.keep => {
+                        model.keep(program, item, &accesses, chances.may_be_lost);
+                    }
                     GivenUp::Skipped => model.spoil(&accesses),
                     GivenUp::Stopped => model.leave_as_it_was(program, item, &accesses),
                 }
@@ -228,6 +233,24 @@ impl Model {
             for e in self.part_mut(&access.part).filter(|e| e.written) {
                 let before = std::mem::take(&mut e.valid);
                 e.maybe.extend(before.iter().chain(&places));
+            }
+        }
+    }
+
+    /// A group that was cancelled leaves what was there, where it would have worked. Whether a loss came before its place in the order was
+    /// taken, and took that along, nobody sees.
+    fn keep(&mut self, program: &Program, item: &Item, accesses: &[Access], may_be_lost: bool) {
+        if accesses.iter().any(|access| self.part(&access.part).any(|e| e.bad)) {
+            return self.spoil(accesses);
+        }
+        self.leave_as_it_was(program, item, accesses);
+        let place = place(program, item);
+        for access in accesses.iter().filter(|access| access.writes) {
+            let moves = may_move(program, access);
+            for e in self.part_mut(&access.part) {
+                e.written = true;
+                e.unsure |= may_be_lost;
+                e.maybe.extend(moves.then_some(place));
             }
         }
     }

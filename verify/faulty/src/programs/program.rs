@@ -226,8 +226,6 @@ impl Program {
     /// The program of this seed with devices that are lost.
     pub(super) fn with_losses(seed: u64) -> Self {
         let (mut program, mut rng) = (Program::random(seed), Rng::new(mix(seed, 0x1057)));
-        // Whether one that was cancelled still leaves what was there is up to when its place in the order is taken, which nobody sees.
-        program.items.iter_mut().for_each(|item| item.keep = false);
         // What is moved depends on when it happens.
         (program.mapped, program.tame) = (false, false);
         let (mut from, items) = (1, program.items.len());
