@@ -51,7 +51,7 @@ fn step_by_step() -> Result<()> {
             Ok(())
         })
     })?;
-    assert_eq!(event.status(), Status::Pending);
+    assert!(!event.has_ended());
     runtime.run_until_stalled();
     assert_eq!(event.status(), Status::Done);
     Ok(())

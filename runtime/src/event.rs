@@ -1,12 +1,12 @@
 //! Events: submitted work as a future.
 
 mod all;
+mod status;
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use futures::future::FusedFuture;
 use tokio::task::block_in_place;
@@ -16,6 +16,7 @@ use windlass_sync::panics::catch;
 use windlass_sync::threads::may_block;
 
 pub use all::AllEvents;
+pub use status::{Profile, Status};
 
 use crate::error::{Error, Kind, Result};
 use crate::shell::{Inner, NativeCalls, event::EventInner, look::Look};
@@ -41,64 +42,6 @@ pub struct Event {
     registration: Registration,
     look: Look,
     done: bool,
-}
-
-/// How far a group has come.
-///
-/// ```
-/// use windlass::prelude::*;
-///
-/// fn shown(event: &Event) -> &'static str {
-///     match event.status() {
-///         Status::Pending => "running",
-///         Status::Done => "done",
-///         _ => "failed",
-///     }
-/// }
-///
-/// # fn main() -> windlass::Result<()> {
-/// let queue = Queue::blocking_new()?;
-/// let event = queue.submit(|_| Ok(()))?;
-/// event.blocking_wait()?;
-/// assert_eq!(shown(&event), "done");
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Status {
-    /// It has not ended.
-    Pending,
-    /// It has ended well.
-    Done,
-    /// It has failed, or was cancelled.
-    Failed,
-}
-
-/// When a group ran on its device, by the host's clock. See [`Event::profile`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Profile {
-    /// When its first command started.
-    pub started: Instant,
-    /// When its last command had ended.
-    pub ended: Instant,
-}
-
-impl Profile {
-    /// How long the device took.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let (queue, x) = (Queue::builder().device(Device::host()).profiling().blocking_build()?, Buffer::<u32>::new(64));
-    /// let event = queue.submit(|cg| cg.fill(&cg.overwrite(&x), 1))?;
-    /// event.blocking_wait()?;
-    /// println!("it took {:?}", event.profile().unwrap().duration());
-    /// # Ok(()) }
-    /// ```
-    pub fn duration(&self) -> Duration {
-        self.ended.saturating_duration_since(self.started)
-    }
 }
 
 /// What came of a wish to cancel.
@@ -138,55 +81,6 @@ pub enum CancelOutcome {
 impl Event {
     pub(crate) fn new(inner: Arc<EventInner>) -> Self {
         Event { inner, registration: Registration::default(), look: Look::Due, done: false }
-    }
-
-    /// How far the group has come, without waiting.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::blocking_new()?;
-    /// let (send, receive) = futures::channel::oneshot::channel::<()>();
-    /// let event = queue.submit(|cg| {
-    ///     cg.after(receive);
-    ///     Ok(())
-    /// })?;
-    /// assert_eq!(event.status(), Status::Pending);
-    /// drop(send);
-    /// assert!(event.blocking_wait().is_err());
-    /// assert_eq!(event.status(), Status::Failed);
-    /// # Ok(()) }
-    /// ```
-    pub fn status(&self) -> Status {
-        if forked::is_child() {
-            return Status::Failed;
-        }
-        match self.inner.cell.get() {
-            None => Status::Pending,
-            Some(Ok(())) => Status::Done,
-            Some(Err(_)) => Status::Failed,
-        }
-    }
-
-    /// When the group ran, once it has ended well, if its queue [profiles](crate::QueueBuilder::profiling). A group without
-    /// work for the device has none, and nor has a host task.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::builder().device(Device::host()).profiling().blocking_build()?;
-    /// let nap = std::time::Duration::from_millis(2);
-    /// let event = queue.submit(|cg| cg.host_for(1, (), move |_, ()| std::thread::sleep(nap)))?;
-    /// event.blocking_wait()?;
-    /// let profile = event.profile().expect("the queue profiles");
-    /// assert!(profile.duration() >= nap);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn profile(&self) -> Option<Profile> {
-        let done = self.status() == Status::Done;
-        let (started, ended) = done.then(|| self.inner.times())??;
-        Some(Profile { started, ended })
     }
 
     /// Blocks the thread until the group has ended.
@@ -416,7 +310,7 @@ impl<E: Events> Events for &E {
 ///
 /// /// Says what has become of some work, be it one group or many.
 /// fn has_ended(work: &impl AnyEvent) -> bool {
-///     work.status() != Status::Pending
+///     work.has_ended()
 /// }
 ///
 /// # fn main() -> windlass::Result<()> {
@@ -430,6 +324,8 @@ impl<E: Events> Events for &E {
 pub trait AnyEvent: Events + Future<Output = Result<()>> + FusedFuture + Unpin + Clone {
     /// How far it has come, without waiting.
     fn status(&self) -> Status;
+    /// Whether it has ended, well or not.
+    fn has_ended(&self) -> bool;
     /// Asks that what has not started be skipped.
     fn cancel(&self) -> CancelOutcome;
 }
@@ -445,6 +341,9 @@ mod sealed {
 impl AnyEvent for Event {
     fn status(&self) -> Status {
         self.status()
+    }
+    fn has_ended(&self) -> bool {
+        self.has_ended()
     }
     fn cancel(&self) -> CancelOutcome {
         self.cancel()
@@ -580,7 +479,7 @@ mod tests {
             let mut cx = Context::from_waker(Waker::noop());
             for event in [&mut pending, &mut clone, &mut over] {
                 let polled = [(); 2].map(|()| Pin::new(&mut *event).poll(&mut cx).is_ready());
-                assert_eq!(polled, [event.status() != Status::Pending; 2]);
+                assert_eq!(polled, [event.has_ended(); 2]);
             }
             drop(clone);
             tell.send(()).expect("somebody listens");

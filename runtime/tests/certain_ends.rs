@@ -46,7 +46,7 @@ fn a_cancelled_group_gives_its_credit_back_when_it_is_skipped() {
     assert_eq!(queue.in_flight(), 0, "all its events have resolved");
     wait(drained);
     assert_takes_two(&queue);
-    assert_eq!(first.status(), Status::Pending);
+    assert!(!first.has_ended());
     gate.open();
     wait(first).unwrap();
     rig.settle();
@@ -128,7 +128,7 @@ fn those_behind_a_group_that_fails_before_it_starts_fail_with_it() {
     // Both are told by one thread, one after the other.
     until("it has failed", || group.status() == Status::Failed);
     until("its reader has failed", || reader.status() == Status::Failed);
-    assert_eq!(first.status(), Status::Pending);
+    assert!(!first.has_ended());
     assert!(wait(reader).unwrap_err().is_dependency_failed());
     assert!(wait(group).unwrap_err().to_string().contains("not today"));
     gate.open();

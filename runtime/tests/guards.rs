@@ -81,10 +81,10 @@ fn d17_a_read_guard_holds_back_writers_only() {
     // A group that the guard does not concern passes the writer.
     let y = Buffer::from(vec![0_u32; 8]);
     wait(bump(&rig.queue, &y)).unwrap();
-    assert_eq!(writer.status(), Status::Pending);
+    assert!(!writer.has_ended());
     assert_eq!(guard[..], second[..]);
     drop(guard);
-    assert_eq!(writer.status(), Status::Pending, "the second guard still holds it back");
+    assert!(!writer.has_ended(), "the second guard still holds it back");
     drop(second);
     wait(writer).unwrap();
     assert_eq!(contents(&x), [9; 8]);
@@ -122,7 +122,7 @@ fn d17_guards_conflict_by_region() {
     assert_eq!((guard[0], other[0]), (1, 2));
     // Guards are the exception to decision 4: even a write elsewhere that wants nothing of it waits.
     let far = put(&rig.elsewhere(), &x.range(..10), 9);
-    assert_eq!(far.status(), Status::Pending);
+    assert!(!far.has_ended());
     drop(guard);
     wait(far).unwrap();
     drop(other);
@@ -352,7 +352,7 @@ fn d42_groups_wait_for_accessors_that_were_there_before_the_buffer_was_bound() {
         assert!(poll_once(&mut waiting).is_pending());
         let event = bump(&queue, &data);
         let seen = look(&queue, &data);
-        assert_eq!(event.status(), Status::Pending);
+        assert!(!event.has_ended());
         held.fill(10);
         assert!(poll_once(&mut waiting).is_pending());
         drop(held);
@@ -377,7 +377,7 @@ fn d42_an_accessor_that_is_dropped_after_the_buffer_was_bound_holds_nobody_back(
     assert!(poll_once(&mut gives_up).is_pending());
     let event = bump(&rig.queue, &data);
     drop(gives_up);
-    assert_eq!(event.status(), Status::Pending);
+    assert!(!event.has_ended());
     assert_eq!(held[..], [1; 4]);
     drop(held);
     wait(event).unwrap();

@@ -92,7 +92,7 @@ fn d01_a_gated_group_holds_back_only_those_that_depend_on_it() {
         drop(bump(&rig.queue, &y));
     }
     wait(bump(&rig.queue, &y)).unwrap();
-    assert_eq!(behind.status(), Status::Pending);
+    assert!(!behind.has_ended());
     gate.open();
     wait(gated.unwrap()).unwrap();
     wait(behind).unwrap();
@@ -109,7 +109,7 @@ fn d01_a_gated_group_holds_back_everything_later_in_an_in_order_queue() {
     });
     let later: Vec<Event> = (0..10).map(|_| bump(&queue, &Buffer::new(8))).collect();
     wait(bump(&rig.queue, &Buffer::new(8))).unwrap();
-    assert!(later.iter().all(|e| e.status() == Status::Pending));
+    assert!(later.iter().all(|e| !e.has_ended()));
     gate.open();
     wait(gated.unwrap()).unwrap();
     wait(Event::all(later)).unwrap();
@@ -249,7 +249,7 @@ fn d13_awaiting_group_1_does_not_wait_for_group_10_000() {
         cg.host_for(1, x, move |_, _| inside.here())
     });
     wait(first).unwrap();
-    assert_eq!(last.as_ref().unwrap().status(), Status::Pending);
+    assert!(!last.as_ref().unwrap().has_ended());
     hold.let_go();
     wait(last.unwrap()).unwrap();
 }
@@ -288,7 +288,7 @@ fn d14_a_long_kernel_on_lane_1_does_not_delay_lane_2() {
     for _ in 0..1000 {
         wait(bump(&rig.queue, &x)).unwrap();
     }
-    assert_eq!(long.status(), Status::Pending);
+    assert!(!long.has_ended());
     hold.let_go();
     wait(long).unwrap();
 }

@@ -55,7 +55,7 @@ fn row_81_views_of_all_types_are_one_buffer() {
     let behind = queue.submit(|cg| cg.fill(&cg.overwrite(&bytes.range(40..41)), 7)).unwrap();
     let beside = queue.submit(|cg| cg.fill(&cg.overwrite(&bytes.range(16..32)), 9)).unwrap();
     beside.blocking_wait().unwrap();
-    assert_eq!(behind.status(), Status::Pending, "its byte is the guard's");
+    assert!(!behind.has_ended(), "its byte is the guard's");
     drop(held);
     behind.blocking_wait().unwrap();
     let mut expected = vec![0_u8; 64];
@@ -167,7 +167,7 @@ fn row_66_groups_that_use_parts_of_one_page_are_ordered() {
     let held = hold(&image.range((1..2, 1..2)));
     let (same, other) = (fill(image.range((3..4, 3..4))), fill(image.range((4.., ..4))));
     other.blocking_wait().unwrap();
-    assert_eq!(same.status(), Status::Pending, "it is in the page that is held");
+    assert!(!same.has_ended(), "it is in the page that is held");
     drop(held);
     same.blocking_wait().unwrap();
     let seen = image.host_read().blocking_wait().unwrap();

@@ -18,6 +18,17 @@ pub(super) enum State {
     Running,
 }
 
+/// How far a node has come, for who asks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has been neither fed nor started, and can be skipped.
+    Waits,
+    /// It was given to its lane, and its verdict is to come, or that of what it read.
+    OnLane,
+    /// It runs on the host, or ran, and a verdict of what it read is to come.
+    OnHost,
+}
+
 /// How a node is going to end, if not well.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum End<C> {

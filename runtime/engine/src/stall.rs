@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::links::NONE;
 use super::machine::Lane;
-use super::{ContextId, Engine, NodeId, ReadSetId, Realm, Shell, State, Turn};
+use super::{ContextId, Engine, NodeId, Place, Progress, ReadSetId, Realm, Shell, State, Turn};
 
 /// A node that others have been waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,16 @@ impl<S: Shell> Engine<S> {
         let oldest = self.lanes.iter().filter(of_context).filter_map(|lane| lane.in_flight.front());
         let oldest: Vec<NodeId> = oldest.map(|flight| flight.node).collect();
         oldest.into_iter().for_each(|node| self.want(node, turn));
+    }
+
+    /// How far a node has come that has not settled.
+    pub fn progress(&self, id: NodeId) -> Option<Progress> {
+        let node = self.nodes.get(id)?;
+        Some(match (node.state, node.place) {
+            (State::Gated | State::Queued(_), _) => Progress::Waits,
+            (State::Running, _) | (State::Passed, Place::Host) => Progress::OnHost,
+            (State::Feeding(..) | State::Fed(..) | State::Passed, _) => Progress::OnLane,
+        })
     }
 
     /// Whether something holds a node back.

@@ -37,7 +37,7 @@ pub struct AllEvents {
 }
 
 impl AllEvents {
-    /// [`Status::Pending`] until all have ended; then [`Status::Failed`] if one of them has failed.
+    /// How far the one has come that is behind the others; once all have ended, [`Status::Failed`] if one of them has failed.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -52,12 +52,22 @@ impl AllEvents {
     /// # Ok(()) }
     /// ```
     pub fn status(&self) -> Status {
-        let of = |event: &Event| event.status();
-        match () {
-            () if self.events.iter().any(|event| of(event) == Status::Pending) => Status::Pending,
-            () if self.events.iter().any(|event| of(event) == Status::Failed) => Status::Failed,
-            () => Status::Done,
-        }
+        Status::of_all(self.events.iter().map(Event::status))
+    }
+
+    /// Whether all have ended, well or not.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_new()?;
+    /// let both = Event::all([queue.submit(|_| Ok(()))?, queue.submit(|_| Ok(()))?]);
+    /// both.blocking_wait()?;
+    /// assert!(both.has_ended());
+    /// # Ok(()) }
+    /// ```
+    pub fn has_ended(&self) -> bool {
+        self.events.iter().all(Event::has_ended)
     }
 
     /// Asks that all be skipped. [`CancelOutcome::TooLate`] says that one of them runs on, [`CancelOutcome::Stopping`] that
@@ -131,7 +141,7 @@ impl Future for AllEvents {
         let this = self.get_mut();
         if !std::mem::replace(&mut this.wanted, true) {
             // All of them, also while this still waits for the first.
-            this.events.iter().filter(|event| event.status() == Status::Pending).for_each(|e| e.inner.want());
+            this.events.iter().filter(|event| !event.has_ended()).for_each(|e| e.inner.want());
         }
         while let Some(event) = this.events.get_mut(this.ended) {
             if let Err(error) = std::task::ready!(Pin::new(event).poll(cx)) {
@@ -153,6 +163,9 @@ impl FusedFuture for AllEvents {
 impl AnyEvent for AllEvents {
     fn status(&self) -> Status {
         self.status()
+    }
+    fn has_ended(&self) -> bool {
+        self.has_ended()
     }
     fn cancel(&self) -> CancelOutcome {
         self.cancel()

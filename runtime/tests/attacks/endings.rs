@@ -86,7 +86,7 @@ fn an_aborted_runtime_shows_nobody_what_a_kernel_still_writes() {
     assert!(wait(x.into_vec()).unwrap_err().is_shut_down());
     hold.let_go();
     until("the kernel writes all the same", || wrote.load(Ordering::SeqCst) == 100);
-    until("and is over", || event.status() != Status::Pending);
+    until("and is over", || event.has_ended());
 }
 
 /// A runtime that its own thread ends: the last handle of all is a kernel's, dropped where kernels run.

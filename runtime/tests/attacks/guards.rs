@@ -74,7 +74,7 @@ fn a_forgotten_guard_of_a_buffer_without_a_runtime_keeps_everybody_out() {
     let group = bump(&rig.queue, &x);
     let mut taken = Box::pin(x.clone().into_vec());
     assert!(poll_once(&mut read).is_pending() && poll_once(&mut taken).is_pending());
-    assert_eq!(group.status(), Status::Pending);
+    assert!(!group.has_ended());
     rig.runtime.abort();
     assert!(wait(group).is_err() && wait(read).is_err() && wait(taken).is_err());
 }
@@ -115,7 +115,7 @@ fn guards_that_are_swapped_keep_their_own_memory_and_place() {
     of_x[63] = 10;
     drop((of_x, y));
     until("who waits for the one goes on", || behind[1].status() == Status::Done);
-    assert_eq!(behind[0].status(), Status::Pending);
+    assert!(!behind[0].has_ended());
     of_y[7] = 20;
     drop(of_y);
     wait(Event::all(behind)).unwrap();

@@ -54,6 +54,8 @@ mod rig;
 mod staging;
 #[path = "scenarios/stalls.rs"]
 mod stalls;
+#[path = "scenarios/status.rs"]
+mod status;
 #[path = "scenarios/streams.rs"]
 mod streams;
 #[path = "scenarios/transfers.rs"]

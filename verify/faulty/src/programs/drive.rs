@@ -400,7 +400,7 @@ impl<'p> Run<'p> {
             }
             match &self.handles[at] {
                 Handle::Detached | Handle::Refused => {}
-                Handle::Event(event) if event.status() == Status::Pending => {
+                Handle::Event(event) if !event.has_ended() => {
                     return wrong(format!("{at} is pending at the end"));
                 }
                 Handle::Event(event) if self.program.items[at].detached => {

@@ -22,7 +22,7 @@ fn a_hung_device_is_given_up() {
     let hangs = step(&a, &x, 2);
     let waits = b.submit(|cg| cg.copy(&cg.read(&x), &cg.overwrite(&y.range(0..8)))).unwrap();
     rig.settle();
-    assert_eq!(hangs.status(), Status::Pending);
+    assert!(!hangs.has_ended());
     a.context().abandon();
     rig.settle();
     assert!(error(&hangs).is_device_lost());
@@ -123,7 +123,7 @@ fn a_device_on_which_nothing_ends_is_given_up_in_time() {
         drop(set(&b, &y, 1));
         control.hold(0, true);
         let (hangs, begun) = (step(&a, &x, 2), Instant::now());
-        while hangs.status() == Status::Pending {
+        while !hangs.has_ended() {
             assert!(begun.elapsed() < 50 * long, "it is never given up");
             step(&b, &y, 3).blocking_wait().unwrap();
             std::thread::sleep(long / 20);

@@ -148,7 +148,7 @@ fn a_gated_group_holds_back_only_its_dependents() {
         let dependent = step(&queue, &x, 1);
         let free = step(&queue, &y, 1);
         rig.settle();
-        assert_eq!(dependent.status(), Status::Pending);
+        assert!(!dependent.has_ended());
         assert_eq!(free.status(), if in_order { Status::Pending } else { Status::Done });
         gate.resolve(Ok(()));
         rig.settle();

@@ -24,7 +24,7 @@ impl Handle {
 
     fn is_pending(&self) -> bool {
         match self {
-            Handle::Event(event) => event.status() == Status::Pending,
+            Handle::Event(event) => !event.has_ended(),
             Handle::Accessor(accessor) => accessor.seen.is_none(),
             Handle::Refused | Handle::Detached => false,
         }
