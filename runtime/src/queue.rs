@@ -326,6 +326,30 @@ impl Queue {
     pub fn in_flight(&self) -> u64 {
         if forked::is_child() { 0 } else { self.core.account.under_way() }
     }
+
+    /// Hands the device's driver, now, what has been submitted to this queue and waits for nothing else. Like `submit` it makes native
+    /// calls on this thread, a bounded number of them, and waits for none of the work.
+    ///
+    /// Nothing needs it to run: groups go to the driver by themselves. But while a device has enough to do, another thread may hand them over
+    /// a moment later, many at once, which is cheaper; this is for who knows better. What its lanes have no room for goes when they have,
+    /// and where a backend gathers what it is given into batches of its own (wgpu), it goes with its batch.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (queue, x) = (Queue::blocking_new()?, Buffer::<u32>::new(64));
+    /// let event = queue.submit(|cg| cg.fill(&cg.overwrite(&x), 1))?;
+    /// queue.flush();
+    /// // The device works, and so does this thread.
+    /// event.blocking_wait()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn flush(&self) {
+        if !forked::is_child() {
+            let device = self.core.slot.id;
+            self.runtime.inner().enter(|state, turn| state.engine.feed_lists(device, turn));
+        }
+    }
 }
 
 /// See [`Queue::drained`].

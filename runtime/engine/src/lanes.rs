@@ -473,12 +473,9 @@ impl<S: Shell> Engine<S> {
     /// until that waiter has [gone](Engine::hurry_no_more).
     pub fn hurry(&mut self, device: DeviceId, turn: &mut Turn<S>) {
         self.devices[device.0 as usize].hurried += 1;
+        self.feed_lists(device, turn);
         let lanes: SmallVec<[LaneId; 4]> = self.devices[device.0 as usize].all_lanes().collect();
         for id in lanes {
-            // What was left on its list is fed now.
-            if self.may_hold(id) {
-                turn.lane_ready(id);
-            }
             // At most one or two of a lane report at leisure.
             let flights = self.lanes[id.0 as usize].in_flight.iter();
             let late: SmallVec<[Flight; 2]> =
@@ -490,6 +487,12 @@ impl<S: Shell> Engine<S> {
                 }
             }
         }
+    }
+
+    /// What was left on a device's lists is fed now, as far as its lanes have room.
+    pub fn feed_lists(&self, device: DeviceId, turn: &mut Turn<S>) {
+        let lanes = self.devices[device.0 as usize].all_lanes();
+        lanes.filter(|lane| self.may_hold(*lane)).for_each(|lane| turn.lane_ready(lane));
     }
 
     /// A waiter for what a device has under way has gone.

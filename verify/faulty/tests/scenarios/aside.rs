@@ -3,9 +3,9 @@
 use std::pin::pin;
 
 use windlass::prelude::*;
-use windlass_faulty::Faulty;
+use windlass_faulty::{Faulty, inside_submit};
 
-use crate::rig::{Rig, outcome, poll, step, stepped};
+use crate::rig::{Outside, Rig, outcome, poll, step, stepped};
 
 /// How many groups under way are enough, and how many on the list are worth waking a thread for.
 const ENOUGH: u32 = 16;
@@ -121,4 +121,47 @@ fn what_was_left_can_be_cancelled() {
     let (cancelled, others) = busy.events.split_last().expect("there are some");
     assert!(outcome(cancelled).is_err_and(|error| error.is_cancelled()));
     assert!(others.iter().all(|event| outcome(event).is_ok()));
+}
+
+/// Nobody waits for them, and no thread of the runtime's is asked.
+#[test]
+fn what_was_left_is_fed_by_a_flush() {
+    let mut busy = Busy::new();
+    busy.submit(3);
+    assert_eq!(busy.fed(), ENOUGH);
+    assert_eq!(busy.events[ENOUGH as usize + 2].status(), Status::Pending);
+    let tasks = busy.rig.runtime.stats().tasks_spawned;
+    inside_submit(|| busy.queue.flush());
+    assert_eq!(busy.fed(), ENOUGH + 3, "at once");
+    assert_eq!(busy.events[ENOUGH as usize + 2].status(), Status::Submitted);
+    inside_submit(|| busy.queue.flush());
+    assert_eq!((busy.fed(), busy.rig.runtime.stats().tasks_spawned), (ENOUGH + 3, tasks));
+    busy.end();
+}
+
+/// What waits for something goes on waiting, and no lane is given more than it has room for.
+#[test]
+fn a_flush_feeds_what_is_ready_and_has_room() {
+    let rig = Rig::new(Faulty::builder().lanes(1).depth(2));
+    let (queue, x) = (rig.queue(0), Buffer::from(vec![1_u32; 4]));
+    drop(step(&queue, &x, 0));
+    rig.settle();
+    rig.control.hold(0, true);
+    let before = rig.control.audit().feeds;
+    let gate = Outside::default();
+    let gated = queue.submit(|cg| {
+        cg.after(gate.future());
+        Ok(())
+    });
+    let gated = gated.unwrap();
+    let events: Vec<Event> = (0..3).map(|k| step(&queue, &x, k)).collect();
+    inside_submit(|| queue.flush());
+    assert_eq!(rig.control.audit().feeds - before, 2, "so many have room");
+    assert_eq!([&gated, &events[2]].map(|event| event.status()), [Status::Pending; 2]);
+    gate.resolve(Ok(()));
+    rig.control.hold(0, false);
+    rig.settle();
+    assert!(events.iter().chain([&gated]).all(|event| outcome(event).is_ok()));
+    drop((queue, x, gated, events));
+    rig.end();
 }
