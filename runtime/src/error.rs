@@ -3,6 +3,7 @@
 mod foreign;
 mod questions;
 pub(crate) mod stall;
+pub(crate) mod too_large;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -15,6 +16,7 @@ use windlass_sync::panics::Panicked;
 
 pub(crate) use foreign::Foreign;
 use stall::Stall;
+use too_large::Excess;
 
 /// What everything here returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -69,12 +71,7 @@ pub(crate) enum Kind {
     },
     NoDevice(String),
     MixedPlatforms([String; 2]),
-    /// A buffer of so many bytes, where a device takes so many.
-    TooLarge {
-        needs: usize,
-        has: u64,
-        device: String,
-    },
+    TooLarge(Box<Excess>),
     /// One context cannot have these devices together.
     NotShareable {
         devices: Vec<String>,
@@ -273,9 +270,7 @@ impl fmt::Display for Error {
             Kind::Saturated { limit } => {
                 write!(f, "the queue has its limit of {limit} groups in flight; wait with `queue.ready().await`")
             }
-            Kind::TooLarge { needs, has, device } => {
-                write!(f, "a buffer of {needs} bytes, and {device} takes {has} in one piece: use several buffers")
-            }
+            Kind::TooLarge(excess) => excess.fmt(f),
             Kind::MixedPlatforms([first, other]) => {
                 write!(f, "{first} and {other} are of different platforms, and a context has devices of one")
             }

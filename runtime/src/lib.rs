@@ -136,6 +136,7 @@ pub use bytes;
 pub use context::Context;
 pub use device::{Device, Platform, Selector};
 pub use error::stall::{Holder, Stall, Waiter};
+pub use error::too_large::TooLarge;
 pub use error::{BoxError, Error, Result};
 pub use event::{AllEvents, AnyEvent, CancelOnDrop, CancelOutcome, Event, Events, Profile, Status};
 pub use explain::Explanation;

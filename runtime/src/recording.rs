@@ -128,7 +128,7 @@ impl Queue {
         let returned = describe(&cg);
         let mut builder = cg.builder.borrow_mut();
         builder.check(returned)?;
-        builder.check_roots(self.slot())?;
+        builder.check_roots(self.core())?;
         if let Some(what) = builder.of_one_submission() {
             return Err(Error::invalid(format!(
                 "a recording cannot have {what}, which belongs to one submission: say it where it is replayed"

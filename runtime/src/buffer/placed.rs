@@ -33,6 +33,11 @@ impl Home {
         Home { memory, kind, host, device: slot.device.to_string(), at }
     }
 
+    /// Which it is.
+    pub(crate) fn memory(&self) -> MemoryId {
+        self.memory
+    }
+
     /// Refuses a device that does not reach it.
     pub(crate) fn check(&self, slot: &DeviceSlot) -> Result<()> {
         match slot.reaches(self.memory) {

@@ -187,6 +187,11 @@ impl Root {
         self.element.is_multiple_of(GRANULE)
     }
 
+    /// What the engine of that runtime calls it.
+    pub(crate) fn id(&self) -> Option<RootId> {
+        self.bound.get().map(|bound| bound.root)
+    }
+
     /// The runtime that used the buffer first.
     pub(crate) fn owner(&self) -> Option<&Arc<Inner>> {
         self.bound.get().map(|bound| &bound.inner)

@@ -25,7 +25,7 @@ impl Error {
                 | Kind::OtherRuntime { .. }
                 | Kind::Aliased(_)
                 | Kind::MixedPlatforms(_)
-                | Kind::TooLarge { .. }
+                | Kind::TooLarge(_)
         )
     }
 
@@ -87,24 +87,6 @@ impl Error {
     /// A context was asked for over devices of one platform that cannot be together in one.
     pub fn is_not_shareable(&self) -> bool {
         matches!(self.kind(), Kind::NotShareable { .. })
-    }
-
-    /// A buffer has more bytes than the device has, or takes in one piece.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let (queue, huge) = (Queue::blocking_new()?, Buffer::<u8>::new(1 << 50));
-    /// match queue.submit(|cg| cg.fill(&cg.overwrite(&huge), 0)) {
-    ///     // It would never fit: in parts, or not at all.
-    ///     Err(error) if error.is_too_large() => println!("{error}"),
-    ///     // The host says how much there is when it is asked for it.
-    ///     submitted => assert!(submitted?.blocking_wait().unwrap_err().is_out_of_memory()),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn is_too_large(&self) -> bool {
-        matches!(self.kind(), Kind::TooLarge { .. })
     }
 
     /// What the two queues of [`Queue::submit_or`](crate::Queue::submit_or) had to say that both refused a group.

@@ -15,6 +15,8 @@ use crate::shell::context::DeviceSlot;
 use crate::shell::event::EventInner;
 use crate::shell::host_side::HostTaskCommand;
 use crate::shell::outside::Outside;
+use crate::shell::place::Capacity;
+use crate::shell::queue::QueueCore;
 use crate::shell::reserved::Reserved;
 use crate::shell::task::TaskControl;
 use crate::shell::tracer;
@@ -153,9 +155,11 @@ impl Builder<'_> {
         }
     }
 
-    /// Refuses buffers that stay where the group does not reach them, and those that are more than the device takes in one piece:
-    /// it keeps buffers whole, also where a group uses a part. Host tasks work in the host's memory.
-    pub(crate) fn check_roots(&self, slot: &DeviceSlot) -> Result<()> {
+    /// Refuses buffers that stay where the group does not reach them, those that are more than the device takes in one piece, and
+    /// more of them than it has room for at a time: it keeps buffers whole, also where a group uses a part. Host tasks work in the
+    /// host's memory.
+    pub(crate) fn check_roots(&self, core: &QueueCore) -> Result<()> {
+        let slot = &*core.slot;
         for root in &self.roots {
             match root.home() {
                 Some(home) if self.is_host_task => home.check_host()?,
@@ -172,9 +176,32 @@ impl Builder<'_> {
                 )),
             };
         }
-        let most = slot.most_bytes();
-        let mut roots = self.roots.iter().filter(|root| root.home().is_none());
-        roots.try_for_each(|root| slot.check_bytes(root.bytes(), most))
+        let (of, mut sum) = (slot.capacity(&core.inner), 0_u64);
+        for root in &self.roots {
+            let bytes = root.bytes();
+            sum = sum.saturating_add(bytes as u64);
+            if root.home().is_none() {
+                slot.check_piece(bytes, &of)?;
+            }
+        }
+        match of.is_exceeded_by(sum) {
+            false => Ok(()),
+            true => self.check_sum(slot, &of),
+        }
+    }
+
+    /// Refuses the group if what it uses in the device's memory is more than there can be. Of a buffer of which it uses nothing there
+    /// need not be any, and such a one may be listed twice.
+    #[cold]
+    fn check_sum(&self, slot: &DeviceSlot, of: &Capacity) -> Result<()> {
+        let is_used = |root: &Root| self.accesses.iter().any(|access| Some(access.root) == root.id());
+        let is_there = |root: &Root| root.home().is_none_or(|home| slot.is_own(home.memory()));
+        let mut roots: Vec<&Arc<Root>> =
+            self.roots.iter().filter(|root| is_used(root) && is_there(root)).collect();
+        roots.sort_unstable_by_key(|root| Arc::as_ptr(root));
+        roots.dedup_by_key(|root| Arc::as_ptr(root));
+        let bytes = roots.iter().fold(0_u64, |sum, root| sum.saturating_add(root.bytes() as u64));
+        slot.check_sum(roots.len(), bytes, of)
     }
 
     /// Explicit predecessors as the engine knows them, and the failure of one that has ended already. Called under

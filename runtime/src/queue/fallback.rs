@@ -10,7 +10,7 @@ use crate::shell::Inner;
 
 impl Queue {
     /// Submits a group here, or to another queue if this one refuses it: its device lacks what the group asks for, has not enough
-    /// memory for one of its buffers, or is lost. If both refuse, the error says what either had to say. A group that makes no
+    /// memory for its buffers, or is lost. If both refuse, the error says what either had to say. A group that makes no
     /// sense anywhere, or whose closure fails of itself, is not tried again; and both queues are of one runtime.
     ///
     /// It is decided at once, and the closure runs once for each queue that is asked. What goes wrong later fails the event: others

@@ -40,7 +40,7 @@ impl Queue {
         let mut builder = cg.builder.borrow_mut();
         builder.reserved = reserved;
         builder.check(returned)?;
-        builder.check_roots(&self.core.slot)?;
+        builder.check_roots(&self.core)?;
         let planned = self.plan(cg.queue, &mut builder, &mut refund, at)?;
         for listener in builder.listeners.drain(..) {
             // The group has been taken, whatever becomes of what is said.

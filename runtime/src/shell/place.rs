@@ -14,7 +14,8 @@ use super::kept::is_kept;
 use super::memory::{Made, heap, make_with_room};
 use super::work::zero;
 use super::{Inner, MemoryShell};
-use crate::error::{Error, Kind, Result};
+use crate::error::too_large::Limit;
+use crate::error::{Error, Result};
 use windlass_engine::{HEAP, Initial, MemoryId, MemoryTraits};
 
 /// A memory in which something is to stay.
@@ -41,8 +42,9 @@ impl Place {
             let made = inner.count(self.memory, bytes, None, heap(bytes));
             return made.map(Initial::Fresh).map_err(|cause| cause.0);
         };
-        let all = owner.info.and_then(|of| of.bytes).unwrap_or(u64::MAX);
-        slot.check_bytes(bytes, slot.device.info.limits.allocation.min(all))?;
+        let of = slot.capacity_in(owner.info.as_ref(), inner.device_memory.filter(|_| owner.is_own));
+        slot.check_piece(bytes, &of)?;
+        slot.check_sum(1, bytes as u64, &of)?;
         let made = make_with_room(owner, inner, (self.memory, MemoryObject::Buffer { bytes }), None);
         let made = inner.count(self.memory, bytes, Some(owner), made).map_err(|cause| cause.0)?;
         match owner.info.map(|of| of.fresh) {
@@ -113,15 +115,52 @@ impl Place {
     }
 }
 
+/// How much a device takes of buffers.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    in_one_piece: u64,
+    /// At one time; without bounds where they are not known.
+    all: u64,
+    /// What says so.
+    limit: Limit,
+}
+
+impl Capacity {
+    /// Whether so many bytes are more than it can have at a time.
+    pub(crate) fn is_exceeded_by(&self, bytes: u64) -> bool {
+        bytes > self.all
+    }
+}
+
 impl DeviceSlot {
-    /// Refuses what is more than it takes in one piece.
-    pub(crate) fn check_bytes(&self, bytes: usize, most: u64) -> Result<()> {
-        match bytes as u64 > most {
+    /// How much it takes of buffers.
+    pub(crate) fn capacity(&self, inner: &Inner) -> Capacity {
+        self.capacity_in(self.own_memory(), inner.device_memory)
+    }
+
+    /// The same of another of its memories, of which the program gave its buffers so much. The heap is everybody's, and has no bounds
+    /// that are known.
+    fn capacity_in(&self, memory: Option<&MemoryInfo>, told: Option<usize>) -> Capacity {
+        let there = memory.and_then(|of| of.bytes).unwrap_or(u64::MAX);
+        let told = memory.and(told).map_or(u64::MAX, |bytes| bytes as u64);
+        let limit = if told < there { Limit::Told } else { Limit::Memory };
+        Capacity { in_one_piece: self.device.info.limits.allocation, all: there.min(told), limit }
+    }
+
+    /// Refuses a buffer that it does not take in one piece.
+    pub(crate) fn check_piece(&self, bytes: usize, of: &Capacity) -> Result<()> {
+        let (needs, has) = (bytes as u64, of.in_one_piece);
+        match needs > has {
             false => Ok(()),
-            true => {
-                let device = self.device.to_string();
-                Err(Error::new(Kind::TooLarge { needs: bytes, has: most, device }))
-            }
+            true => Err(Error::exceeds((needs, has, Limit::OnePiece), 1, &self.device)),
+        }
+    }
+
+    /// Refuses buffers that it never has at one time.
+    pub(crate) fn check_sum(&self, buffers: usize, bytes: u64, of: &Capacity) -> Result<()> {
+        match bytes > of.all {
+            false => Ok(()),
+            true => Err(Error::exceeds((bytes, of.all, of.limit), buffers, &self.device)),
         }
     }
 
@@ -192,10 +231,9 @@ impl DeviceSlot {
         all.into_iter().filter(|kind| self.place(*kind).is_ok()).collect()
     }
 
-    /// The most bytes of one buffer that it can ever have: of an allocation, and of all that there is.
-    pub(crate) fn most_bytes(&self) -> u64 {
-        let all = self.own_memory().and_then(|of| of.bytes).unwrap_or(u64::MAX);
-        self.device.info.limits.allocation.min(all)
+    /// Whether a memory is the one that its groups' buffers come to, but for those that stay elsewhere.
+    pub(crate) fn is_own(&self, memory: MemoryId) -> bool {
+        self.memory(self.context.native.info().devices[self.position].memory) == memory
     }
 
     fn own_memory(&self) -> Option<&MemoryInfo> {

@@ -58,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) waiters_look: Duration,
     pub(crate) reports_at_leisure: bool,
     pub(crate) fed_aside: bool,
+    /// What each device's own memory is said to have.
+    pub(crate) memory_bytes: u64,
 }
 
 /// The images that memory with images holds.
@@ -99,6 +101,7 @@ impl Default for FaultyBuilder {
             waiters_look: Duration::ZERO,
             reports_at_leisure: false,
             fed_aside: false,
+            memory_bytes: 1 << 40,
         };
         FaultyBuilder { config }
     }
@@ -243,6 +246,12 @@ impl FaultyBuilder {
         self
     }
 
+    /// Says that each device has so much memory of its own. What it really gives is up to its script.
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.config.memory_bytes = bytes;
+        self
+    }
+
     /// Waiters look by themselves for so long.
     pub fn waiters_look(mut self, long: Duration) -> Self {
         self.config.waiters_look = long;
@@ -337,7 +346,7 @@ impl Config {
         let mut infos: Vec<DeviceInfo> = Vec::new();
         for &at in devices {
             let mut add = |host| {
-                let memory = self.memory().host(host).bytes(Some(1 << 40));
+                let memory = self.memory().host(host).bytes(Some(self.memory_bytes));
                 let memory = if self.keeps_freed { memory.kept() } else { memory };
                 let holds_images = self.images && host == HostAccess::None;
                 memories.push(if holds_images { memory.images(IMAGES) } else { memory });

@@ -113,3 +113,88 @@ fn limits_of_kernels_are_known_when_they_are_built() {
     drop((queue, x, again, most, early));
     rig.end();
 }
+
+/// How a group is refused that is larger than its device.
+#[track_caller]
+fn assert_too_large(refused: Result<Event>, (needs, has): (u64, u64), words: &[&str]) {
+    let error = refused.expect_err("it never fits");
+    assert!(error.is_too_large() && error.is_invalid_input() && !error.is_out_of_memory(), "{error}");
+    let excess = error.too_large().unwrap();
+    assert_eq!((excess.needs, excess.has), (needs, has), "{error}");
+    assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
+}
+
+fn copy(queue: &Queue, from: &Buffer<u32>, to: &Buffer<u32>) -> Result<Event> {
+    queue.submit(|cg| cg.copy(&cg.read(from), &cg.overwrite(to)))
+}
+
+/// Each buffer fits, and all of a group do not: said by `submit`, with both numbers, and not later by
+/// the event.
+#[test]
+fn a_group_larger_than_its_device_is_refused_in_the_call() {
+    let rigs = [
+        (Rig::new(Faulty::builder().lanes(1).memory_bytes(1000)), "has 1000: use smaller"),
+        (Rig::with(Faulty::builder().lanes(1), |runtime| runtime.device_memory(1000)), "device_memory"),
+        (Rig::with(Faulty::builder().lanes(1).memory_bytes(1000), |r| r.device_memory(5000)), "has 1000"),
+    ];
+    for (rig, words) in rigs {
+        let queue = rig.queue(0);
+        let [a, b] = [(); 2].map(|()| Buffer::<u32>::new(125));
+        let (c, huge) = (Buffer::<u32>::new(1), Buffer::<u32>::new(251));
+        // Twice the same buffer, by parts of it, is that buffer.
+        let fits = queue.submit(|cg| {
+            cg.copy(&cg.read(&a), &cg.overwrite(&b))?;
+            cg.fill(&cg.overwrite(&a.range(..4)), 1)
+        });
+        rig.settle();
+        assert!(outcome(&fits.unwrap()).is_ok());
+        let refused = queue.submit(|cg| {
+            cg.copy(&cg.read(&a), &cg.overwrite(&b))?;
+            cg.fill(&cg.overwrite(&c), 1)
+        });
+        assert_too_large(refused, (1004, 1000), &["3 buffers", "1004 bytes together", words]);
+        assert_too_large(
+            queue.submit(|cg| cg.fill(&cg.overwrite(&huge), 0)),
+            (1004, 1000),
+            &["a buffer of 1004", words],
+        );
+        // It takes no memory where nothing of it is used.
+        let nothing = queue.submit(|cg| {
+            cg.read(&huge.range(..0));
+            cg.read(&huge.range(3..3));
+            cg.fill(&cg.overwrite(&a), 2)
+        });
+        rig.settle();
+        assert!(outcome(&nothing.unwrap()).is_ok());
+        // Host tasks work in the host's memory.
+        let task = queue.submit(|cg| {
+            let _all = (cg.read_write(&a), cg.read_write(&b), cg.read_write(&huge));
+            cg.host_task(async |_| Ok(()))
+        });
+        assert!(rig.finish(task.unwrap()).is_ok());
+        drop((queue, a, b, c, huge));
+        rig.end();
+    }
+}
+
+/// Another queue may have the room, and what stays elsewhere takes none.
+#[test]
+fn what_stays_elsewhere_takes_no_room_on_the_device() {
+    let builder = Faulty::builder().lanes(1).memory_bytes(1000).aspect(Aspect::Pointers);
+    let rig = Rig::new(builder.reaches(windlass::MemoryKind::Host, windlass_backend::HostAccess::Coherent));
+    let queue = rig.queue(0);
+    let near = queue.blocking_buffer_in::<u32, 1>(windlass::MemoryKind::Host, 200).unwrap();
+    let own = queue.blocking_buffer_in::<u32, 1>(windlass::MemoryKind::Device, 200).unwrap();
+    let (x, y) = (Buffer::<u32>::new(200), Buffer::<u32>::new(200));
+    let event = copy(&queue, &near, &x).unwrap();
+    rig.settle();
+    assert!(outcome(&event).is_ok());
+    assert_too_large(copy(&queue, &own, &x), (1600, 1000), &["2 buffers"]);
+    assert_too_large(copy(&queue, &y, &x), (1600, 1000), &["2 buffers"]);
+    let refused = queue.submit_or(&queue, |cg| cg.copy(&cg.read(&own), &cg.overwrite(&x))).unwrap_err();
+    assert!(refused.refusals().unwrap().iter().all(|error| error.is_too_large()), "{refused}");
+    let refused = queue.blocking_buffer_in::<u32, 1>(windlass::MemoryKind::Device, 251).unwrap_err();
+    assert_eq!(refused.too_large().map(|of| (of.needs, of.has)), Some((1004, 1000)), "{refused}");
+    drop((queue, near, own, x, y, event));
+    rig.end();
+}
