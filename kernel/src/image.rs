@@ -1,6 +1,7 @@
 //! A kernel as a set of images: the same computation in the languages of several devices.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::message::Message;
@@ -570,6 +571,21 @@ impl Kernel {
         Arc::as_ptr(&self.inner) as *const () as usize
     }
 }
+/// Clones of one kernel are the same, and nothing else is.
+impl PartialEq for Kernel {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Kernel {}
+
+impl Hash for Kernel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
 /// The kernel that devices have built in by this name, and nothing else.
 ///
 /// # Safety

@@ -5,6 +5,7 @@ mod attached;
 mod bytes;
 mod explicit;
 mod grid;
+mod identity;
 mod image;
 mod owned;
 #[cfg(feature = "image")]

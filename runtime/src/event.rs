@@ -4,6 +4,7 @@ mod all;
 mod status;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -254,6 +255,21 @@ impl FusedFuture for Event {
 impl Clone for Event {
     fn clone(&self) -> Self {
         Event::new(self.inner.clone())
+    }
+}
+
+/// Events of one group are the same, and no others are.
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for Event {}
+
+impl Hash for Event {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.inner).hash(state);
     }
 }
 

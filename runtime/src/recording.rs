@@ -1,6 +1,7 @@
 //! Recordings: commands that are described once, and submitted often.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -88,6 +89,21 @@ impl Recording {
     /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// Clones of one recording are the same, and nothing else is.
+impl PartialEq for Recording {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.contents, &other.contents)
+    }
+}
+
+impl Eq for Recording {}
+
+impl Hash for Recording {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.contents).hash(state);
     }
 }
 

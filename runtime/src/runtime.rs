@@ -7,6 +7,7 @@ mod stats;
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,21 @@ struct Shared {
 
 /// A context that one thread opens, and others wait for.
 type OpenedOnce = Arc<OnceLock<Result<Arc<ContextShared>>>>;
+
+/// Clones of one runtime are the same, and nothing else is.
+impl PartialEq for Runtime {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
+}
+
+impl Eq for Runtime {}
+
+impl Hash for Runtime {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.shared).hash(state);
+    }
+}
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! Images: texels, which kernels see as four numbers.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -126,6 +127,21 @@ impl<T, const D: usize> Deref for Image<T, D> {
 impl<T, const D: usize> Clone for Image<T, D> {
     fn clone(&self) -> Self {
         Image { texels: self.texels.clone() }
+    }
+}
+
+/// Clones of one image are the same, and nothing else is.
+impl<T, const D: usize> PartialEq for Image<T, D> {
+    fn eq(&self, other: &Self) -> bool {
+        self.texels == other.texels
+    }
+}
+
+impl<T, const D: usize> Eq for Image<T, D> {}
+
+impl<T, const D: usize> Hash for Image<T, D> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.texels.hash(state);
     }
 }
 

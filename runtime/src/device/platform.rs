@@ -1,5 +1,7 @@
 //! Platforms: what one driver offers.
 
+use std::hash::{Hash, Hasher};
+
 use windlass_backend::{Aspect, BackendId, DeviceKind};
 
 use super::{Device, Selector};
@@ -186,3 +188,10 @@ impl PartialEq for Platform {
     }
 }
 impl Eq for Platform {}
+
+impl Hash for Platform {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Platform { backend, name, vendor, version, devices } = self;
+        (backend, name, vendor, version, devices).hash(state);
+    }
+}
