@@ -254,15 +254,22 @@ impl Device {
     }
 
     /// Whether two devices are known to be one piece of hardware, which several backends offer: memory and time of one are the
-    /// other's. Where a backend does not tell, none are.
+    /// other's. They are if their drivers tell the same identity (Vulkan's `deviceUUID`, which OpenCL has by `cl_khr_device_uuid`), or
+    /// the same place on the bus; devices that one backend tells apart are not. Processors are in no such place, and where drivers
+    /// tell neither, nothing is known.
     ///
     /// ```
     /// let host = windlass::Device::host();
     /// assert!(host.is_same_hardware(&host));
     /// ```
     pub fn is_same_hardware(&self, other: &Device) -> bool {
-        let known = self.data.info.physical_id.filter(|id| Some(*id) == other.data.info.physical_id);
-        known.is_some() || self == other
+        let (this, that) = (&self.data.info, &other.data.info);
+        let ids = this.physical_id.zip(that.physical_id);
+        // A card that is divided has parts with identities of their own in one place; of one backend's devices they count. Drivers of
+        // two APIs are known to make different identities of one card.
+        let are_told_apart = ids.is_some() && self.backend() == other.backend();
+        let are_in_one_place = this.pci.is_some() && this.pci == that.pci;
+        self == other || ids.is_some_and(|(a, b)| a == b) || (are_in_one_place && !are_told_apart)
     }
 
     /// Whether it has a feature.

@@ -158,7 +158,7 @@ pub use shell::stall::DeadlockPolicy;
 pub use together::groups;
 pub use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, BackendId, CompletionStrategy, DeviceInfo, DeviceKind,
-    KernelReport, MemoryKind, Priority, Unavailable,
+    KernelReport, MemoryKind, PciAddress, Priority, Unavailable,
 };
 pub use windlass_kernel::shape::Shape as LaunchShape;
 pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, Way, f16};

@@ -220,6 +220,57 @@ fn rows_15_30_devices_say_which_hardware_and_extensions_they_are() {
     assert!(left.platform().has_extension("second") && !left.platform().has(Aspect::Fp64));
 }
 
+/// A backend whose devices tell so much of the hardware that they are: an identity, and a place on the bus.
+struct Cards(&'static str, Vec<(Option<u8>, &'static str)>);
+
+// SAFETY: it opens nothing.
+#[async_trait]
+unsafe impl Backend for Cards {
+    fn id(&self) -> BackendId {
+        BackendId::new(self.0)
+    }
+
+    async fn discover(&self) -> Result<Vec<Platform>, Unavailable> {
+        let device = |(at, (id, pci)): (usize, &(Option<u8>, &str))| {
+            DeviceInfo::new(at.to_string(), "card", DeviceKind::DiscreteGpu, MemoryIndex::Own(0))
+                .hardware(id.map(|id| [id; 16]), None, 1)
+                .pci(pci.parse().ok())
+        };
+        let devices = self.1.iter().enumerate().map(device).collect();
+        Ok(vec![Platform::new(self.0, "nobody", "1", devices)])
+    }
+
+    async fn open(&self, _: ContextSpec) -> Result<Arc<dyn windlass_backend::Context>, BackendError> {
+        Err(BackendError::Unsupported("to be opened".into()))
+    }
+}
+
+/// Places count across backends, and within one only where it does not tell its devices apart itself.
+#[test]
+fn rows_15_105_one_card_in_two_backends_is_known_by_its_identity_or_its_place() {
+    let (a, b) = ("0000:01:00.0", "0000:02:00.0");
+    let left = Cards("left", vec![(Some(1), a), (Some(2), a), (None, b), (Some(3), ""), (None, "")]);
+    let right = Cards("right", vec![(None, a), (Some(3), b), (Some(1), ""), (None, ""), (Some(9), a)]);
+    let runtime = Runtime::builder().only_given_backends().backend(left).backend(right).build();
+    let devices = wait(runtime.devices()).unwrap();
+    let (left, right) = devices.split_at(5);
+    let same_as = |device: &Device, others: &[Device]| -> Vec<usize> {
+        let same = |(at, other): (usize, &Device)| {
+            let is_same = device.is_same_hardware(other);
+            assert_eq!(is_same, other.is_same_hardware(device), "both ways");
+            is_same.then_some(at)
+        };
+        others.iter().enumerate().filter_map(same).collect()
+    };
+    let across: Vec<_> = left.iter().map(|device| same_as(device, right)).collect();
+    // By place, though the drivers' identities differ, and by identity, though one does not tell the place.
+    assert_eq!(across, [vec![0, 2, 4], vec![0, 4], vec![1], vec![1], vec![]]);
+    // Two parts of one card, and what says nothing of itself, are each their own.
+    let within: Vec<_> = left.iter().map(|device| same_as(device, left)).collect();
+    assert_eq!(within, [[0], [1], [2], [3], [4]]);
+    assert_eq!(left[0].info().pci.map(|pci| pci.to_string()).as_deref(), Some(a));
+}
+
 #[test]
 fn row_26_the_default_choice_is_told_and_always_the_same() {
     let (_runtime, devices) = paired();

@@ -8,6 +8,8 @@ use std::fmt;
 
 use windlass_kernel::ImageFormat;
 
+use crate::pci::PciAddress;
+
 /// A driver's view of the machine: its devices, possibly none.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -292,8 +294,10 @@ pub struct DeviceInfo {
     pub driver: String,
     /// The kind of hardware.
     pub kind: DeviceKind,
-    /// An identity of the hardware that is the same in every backend that shows it, where one is known.
+    /// The hardware's own identity, which Vulkan calls `deviceUUID`: the same in every backend that tells it.
     pub physical_id: Option<[u8; 16]>,
+    /// Where it is plugged in: the same in every backend that tells it.
+    pub pci: Option<PciAddress>,
     /// Bytes of memory, where the driver tells.
     pub memory_bytes: Option<u64>,
     /// Units that run work-groups at the same time.
@@ -351,6 +355,7 @@ impl DeviceInfo {
             driver: String::new(),
             kind,
             physical_id: None,
+            pci: None,
             memory_bytes: None,
             compute_units: 1,
             aspects: Vec::new(),
@@ -381,6 +386,11 @@ impl DeviceInfo {
         compute_units: usize,
     ) -> Self {
         DeviceInfo { physical_id, memory_bytes, compute_units, ..self }
+    }
+
+    /// Its place on the machine's bus, by which it is known in other backends that do not tell the same identity.
+    pub fn pci(self, pci: Option<PciAddress>) -> Self {
+        DeviceInfo { pci, ..self }
     }
 
     /// Its features, in any order.

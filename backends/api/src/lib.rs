@@ -131,6 +131,7 @@ mod error;
 mod interop;
 mod lane;
 mod memory;
+mod pci;
 mod sequence;
 
 pub use async_trait::async_trait;
@@ -156,4 +157,5 @@ pub use memory::{
     Allocation, Contents, HostAccess, HostMemory, ImageLimits, ImageShape, MemoryInfo, MemoryKind,
     MemoryObject, Usage,
 };
+pub use pci::{NoPciAddress, PciAddress};
 pub use sequence::{Keeps, Node, Sequence};

@@ -13,6 +13,7 @@ use windlass_kernel::ImageFormat;
 use crate::driver::Driver;
 use crate::error;
 use crate::ext::Division;
+use crate::pci;
 use crate::sys::{self, DeviceId, PlatformId};
 
 /// How many lanes one device gets: enough for a copy beside a kernel.
@@ -153,6 +154,7 @@ fn device_info(device: DeviceId, name: String, key: String, memory: u32) -> Devi
     DeviceInfo::new(key, name, kind(device), MemoryIndex::Own(memory))
         .made_by(device.text(cl::CL_DEVICE_VENDOR), device.text(cl::CL_DRIVER_VERSION))
         .hardware(physical_id(device, &extensions), bytes, units)
+        .pci(pci::address(device, &extensions))
         .aspects(aspects)
         .atomics(orders, scopes)
         .limits(limits(device))

@@ -32,6 +32,7 @@ mod lane;
 mod memory;
 pub mod native;
 mod native_call;
+mod pci;
 mod sys;
 mod watcher;
 mod wgsl_args;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use ash::vk;
 use wgpu::{Backends, DeviceType, Features};
 use windlass_backend::{
     Aspect, AtomicOrders, AtomicScopes, BackendError, DeviceInfo, DeviceKey, DeviceKind, LaneDepth, Limits,
@@ -122,7 +123,8 @@ fn describe(adapter: &wgpu::Adapter, about: wgpu::AdapterInfo, before: &[DeviceI
     let (kind, memory) = (kind(about.device_type), MemoryIndex::Own(0));
     DeviceInfo::new(key(&about, before), about.name.clone(), kind, memory)
         .made_by(vendor(about.vendor), format!("{} {}", about.driver, about.driver_info))
-        .hardware(None, memory_bytes(adapter), compute_units(kind))
+        .hardware(physical_id(adapter, kind), memory_bytes(adapter), compute_units(kind))
+        .pci(about.device_pci_bus_id.parse().ok())
         .aspects(aspects(features(adapter)))
         // WGSL's atomics are relaxed, and reach all of the device's work-items.
         .atomics(AtomicOrders::Relaxed, AtomicScopes::Device)
@@ -171,6 +173,28 @@ fn compute_units(kind: DeviceKind) -> usize {
         DeviceKind::Cpu => thread::available_parallelism().map_or(1, |n| n.get()),
         _ => 1,
     }
+}
+
+/// The identity that drivers of other APIs give the same device. A processor has none: its driver makes one up, which nobody else has.
+fn physical_id(adapter: &wgpu::Adapter, kind: DeviceKind) -> Option<[u8; 16]> {
+    if kind == DeviceKind::Cpu {
+        return None;
+    }
+    // SAFETY: the handle is only read from, and dropped before the adapter.
+    let native = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
+    let shared = native.shared_instance();
+    let device_version = native.physical_device_capabilities().properties().api_version;
+    if shared.instance_api_version().min(device_version) < vk::API_VERSION_1_1 {
+        return None;
+    }
+    let mut identity = vk::PhysicalDeviceIDProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut identity);
+    // SAFETY: the physical device is the instance's own, which the adapter keeps alive; both are of a version that has the call, and the
+    // structure, which lives on this stack.
+    unsafe {
+        shared.raw_instance().get_physical_device_properties2(native.raw_physical_device(), &mut properties);
+    }
+    (identity.device_uuid != [0; 16]).then_some(identity.device_uuid)
 }
 
 /// The size of the device-local heaps, which wgpu itself does not tell.
