@@ -21,6 +21,7 @@ pub(crate) mod event;
 pub(crate) mod feed;
 pub(crate) mod form;
 pub(crate) mod hang;
+pub(crate) mod holders;
 pub(crate) mod host_side;
 mod in_use;
 pub(crate) mod kept;
@@ -56,8 +57,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use windlass_backend::{
-    Allocation, Context as NativeContext, DomainId as NativeDomain, ImageShape, Lane, LaneNumber,
-    MemoryIndex, MemoryInfo, Verdict,
+    Allocation, Context as NativeContext, DomainId as NativeDomain, Lane, LaneNumber, MemoryIndex,
+    MemoryInfo, Verdict,
 };
 use windlass_sync::budget::Budget;
 use windlass_sync::cell::EventCell;
@@ -71,6 +72,7 @@ use crate::shell::stall::Watch;
 use blank::Blank;
 pub(crate) use effects::{Effects, NativeCalls};
 use feed::FedGroups;
+use holders::AboutRoot;
 use host_side::{Coming, GuardCell};
 use kept::Kept;
 use memory::heap;
@@ -100,7 +102,7 @@ impl Shell for Windlass {
     type Commands = Commands;
     type Cause = Cause;
     type Memory = Arc<dyn Allocation>;
-    type Object = Option<ImageShape>;
+    type Object = AboutRoot;
 
     fn transfer(step: Transfer) -> Work {
         Work::Transfer(Box::new(work::TransferWork { step, staging: None, is_made: false }))

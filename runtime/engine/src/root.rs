@@ -259,6 +259,11 @@ impl<S: Shell> Engine<S> {
         self.roots.get(root)?.allocation(memory)
     }
 
+    /// What has an allocation in a memory: what the shell said of each root when it was added, and the allocation.
+    pub fn held_in(&self, memory: MemoryId) -> impl Iterator<Item = (&S::Object, &S::Memory)> {
+        self.roots.iter().filter_map(move |(_, root)| Some((&root.object, root.memory_in(memory)?)))
+    }
+
     /// The memories that have an allocation of a root, or are to have one.
     pub fn memories_with(&self, root: RootId) -> impl Iterator<Item = MemoryId> {
         self.roots.get(root).into_iter().flat_map(|root| root.slots.iter().map(|(memory, _)| *memory))

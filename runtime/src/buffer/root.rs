@@ -14,6 +14,7 @@ use super::grid::{Cover, Grid};
 use super::placed::Home;
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
+use crate::shell::holders::AboutRoot;
 use crate::shell::work::{Binding, window_region};
 use crate::shell::{Effects, Inner, Message, NativeCalls, Windlass};
 use windlass_engine::{Box3, Initial, MemoryId, Mode, RootId, RootShape};
@@ -106,7 +107,7 @@ impl Root {
         inner: &Arc<Inner>,
         at: &'static Location<'static>,
     ) -> Result<()> {
-        let shape = self.as_engine_has_it(Some(home.memory));
+        let shape = self.as_engine_has_it(Some(home.memory), at);
         if let Initial::Written(memory) = &given {
             self.align = align_of_memory(&**memory);
         }
@@ -144,9 +145,14 @@ impl Root {
         }
     }
 
-    fn as_engine_has_it(&self, home: Option<MemoryId>) -> RootShape<Windlass> {
+    fn as_engine_has_it(
+        &self,
+        home: Option<MemoryId>,
+        at: &'static Location<'static>,
+    ) -> RootShape<Windlass> {
         let grid = self.grid();
-        let object = if home.is_some() { None } else { self.image };
+        let image = if home.is_some() { None } else { self.image };
+        let object = AboutRoot { image, at: Some(at) };
         RootShape { extent: grid.extent(), unit: grid.unit, bytes: grid.bytes, object, home }
     }
 
@@ -223,7 +229,7 @@ impl Root {
     ) -> &Bound {
         let mut unbound = lock(&self.unbound);
         let bound = self.bound.get_or_init(|| {
-            let shape = self.as_engine_has_it(None);
+            let shape = self.as_engine_has_it(None, at);
             // Zeros that were only read need not be moved anywhere.
             let is_written = unbound.is_written;
             let data = unbound.data.take().filter(|_| is_written);

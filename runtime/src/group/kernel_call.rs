@@ -518,8 +518,8 @@ fn check_image(
         )))
     };
     let Some(part) = binding.image else { return wrong("a buffer that is no image") };
-    let object = |state: &mut State, _: &mut _| state.engine.object(binding.root).copied().flatten();
-    match (part, inner.enter_without_native_calls(object)) {
+    let image = |state: &mut State, _: &mut _| state.engine.object(binding.root)?.image;
+    match (part, inner.enter_without_native_calls(image)) {
         _ if binding.is_empty() => wrong("an image without texels"),
         (ImagePart::Portion, _) => wrong("a part of an image, and kernels take images as a whole"),
         (ImagePart::Whole, Some(shape)) if !slot.holds(&shape) => Err(Error::unsupported(format!(

@@ -75,7 +75,7 @@ impl State {
     pub(super) fn wanted(&self, asked: Allocate) -> Wanted {
         let Allocate { root, memory, bytes, pinned, is_replaced } = asked;
         let owner = self.memories.get(&memory).cloned();
-        let image = self.engine.object(root).copied().flatten();
+        let image = self.engine.object(root).and_then(|about| about.image);
         let object = object_in(owner.as_ref(), image, bytes);
         let pinned = pinned.and_then(|pinning| self.wish(root, pinning));
         Wanted { root, memory, owner, pinned, is_replaced, object }
@@ -286,7 +286,7 @@ impl Inner {
 
     /// Notes what was allocated, or says why it was not.
     pub(crate) fn count(
-        &self,
+        self: &Arc<Self>,
         memory: MemoryId,
         bytes: usize,
         owner: Option<&MemoryShell>,
@@ -303,15 +303,17 @@ impl Inner {
         let on = device.map_or_else(|| "in host memory".into(), |name| format!("on {name}"));
         let mut doing = format!("allocating {bytes} bytes for a buffer {on}");
         if let BackendError::OutOfMemory { .. } = error {
-            let there = self.in_use.now(memory);
-            let held: usize = there.iter().map(|allocation| allocation.bytes()).sum();
-            doing += &format!(", where {} buffers have {held}", there.len());
+            let holders = self.enter_without_native_calls(|state, _| state.holders(memory));
+            doing += &format!(", where there are {holders}");
+            // Of what was made for buffers some has none now.
+            let others = self.in_use.bytes(memory).saturating_sub(holders.bytes());
+            if others > 0 {
+                doing += &format!(" and {others} bytes that are kept for the next ones or being freed");
+            }
             let usage = owner.and_then(|m| catch(|| m.context.usage(m.index)).ok().flatten());
             if let Some(usage) = usage {
-                doing += &format!(" and {} of {} are in use in all", usage.used, usage.total);
+                doing += &format!("; {} of {} are in use in all", usage.used, usage.total);
             }
-            // A buffer may have ended meanwhile and left the last reference in this list.
-            self.free_all(there);
         }
         Err(Cause(Error::backend(error, doing)))
     }

@@ -199,7 +199,13 @@ mod tests {
     #[test]
     fn what_is_independent_branches() {
         let mut engine = windlass_engine::Engine::<crate::shell::Windlass>::new();
-        let shape = RootShape { extent: Box3::line(0, 64), unit: 1, bytes: 64, object: None, home: None };
+        let shape = RootShape {
+            extent: Box3::line(0, 64),
+            unit: 1,
+            bytes: 64,
+            object: Default::default(),
+            home: None,
+        };
         let root = engine.add_root(shape, Initial::None);
         let at = |offset| window(root, offset, 8);
         let commands = [

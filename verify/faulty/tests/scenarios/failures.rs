@@ -144,6 +144,35 @@ fn out_of_memory_fails_who_waits_and_is_asked_again() {
     }
 }
 
+/// Which buffers those are: by where they were first used, the largest first, and only those of that memory.
+#[test]
+fn who_is_out_of_memory_learns_who_has_it() {
+    let rig = crate::rig::pair();
+    let [queue, other] = [rig.queue(0), rig.queue(1)];
+    let buffer = |bytes: usize| Buffer::<u32>::new(bytes / 4);
+    let (small, large, far) = ([buffer(32), buffer(16)], buffer(200), buffer(400));
+    let fill = |queue: &Queue, x: &Buffer<u32>| queue.submit(|cg| cg.fill(&cg.overwrite(x), 1)).unwrap();
+    let first = queue.submit(|cg| cg.fill(&cg.overwrite(&large), 2));
+    let (first, first_at) = (first.unwrap(), line!() - 1);
+    let events = [fill(&queue, &small[0]), fill(&queue, &small[1]), fill(&other, &far), first];
+    rig.settle();
+    assert!(events.iter().all(|event| outcome(event).is_ok()));
+    rig.control.cap_memory(Some(rig.control.audit().bytes + 8));
+    let more = buffer(64);
+    let refused = fill(&queue, &more);
+    rig.settle();
+    let (text, at) = (error(&refused).to_string(), error(&refused).location().unwrap());
+    let said = ["allocating 64 bytes", "faulty 0", "3 buffers of 248 bytes together"].map(str::to_owned);
+    let places = [
+        format!("(1 buffer of 200 bytes from {}:{first_at}:", file!()),
+        format!(", 2 buffers of 48 bytes together from {at})"),
+    ];
+    assert!(said.iter().chain(&places).all(|part| text.contains(part)), "{text}");
+    assert!(!text.contains("400"), "that is another memory: {text}");
+    drop((queue, other, small, large, far, more, events, refused));
+    rig.end();
+}
+
 #[test]
 fn a_memory_cap_is_an_error_and_frees_make_room() {
     let rig = single();
