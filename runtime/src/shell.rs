@@ -419,6 +419,7 @@ impl State {
     /// buffers that this touches; staging, and what stands in for empty arguments, is the shell's own. What of these is kept for
     /// later is not freed either: that might be to wait for the device.
     pub(crate) fn lose(&mut self, context: ContextId, cause: Cause, turn: &mut Turn<Windlass>) {
+        self.name_no_more();
         let State { engine, lanes, leaked, .. } = self;
         if engine.is_abandoned(context) {
             let in_flight: Vec<NodeId> = engine.in_flight_of(context).collect();

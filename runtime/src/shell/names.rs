@@ -13,10 +13,17 @@ use super::{Effects, Inner, Message, State, Windlass};
 const AT_ONCE: usize = 32;
 
 /// Names that nothing has yet. Their locks are taken under the engine's, and nothing under them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Names {
     roots: Mutex<Vec<RootId>>,
-    nodes: Mutex<Vec<NodeId>>,
+    /// None once a device has been lost or the runtime has closed: from then on who submits waits for the lock, and is told.
+    nodes: Mutex<Option<Vec<NodeId>>>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names { roots: Mutex::default(), nodes: Mutex::new(Some(Vec::new())) }
+    }
 }
 
 /// A buffer that the engine is to know.
@@ -55,7 +62,7 @@ impl Inner {
 
     /// A name for a group, if there is one at hand: who finds the lock taken does not wait for it here.
     pub(crate) fn name_node(&self) -> Option<NodeId> {
-        lock(&self.names.nodes).pop()
+        lock(&self.names.nodes).as_mut()?.pop()
     }
 }
 
@@ -75,17 +82,22 @@ impl State {
 
     /// Sees to it that there are names of groups for those who find the lock taken.
     pub(crate) fn fill_nodes(&mut self) {
-        let mut free = lock(&self.names.nodes);
-        if free.len() < AT_ONCE / 2 {
+        if let Some(free) = lock(&self.names.nodes).as_mut().filter(|free| free.len() < AT_ONCE / 2) {
             free.extend((0..AT_ONCE).map(|_| self.engine.reserve_node()));
         }
+    }
+
+    /// Something is refused from now on: who submits is to be told, and not the event of what was left as a message.
+    pub(super) fn name_no_more(&mut self) {
+        let free = lock(&self.names.nodes).take();
+        free.into_iter().flatten().for_each(|id| self.engine.give_node_back(id));
     }
 
     /// Nothing is under way. After very many groups the names go back, for which the engine keeps a large table.
     pub(super) fn give_nodes_back(&mut self) {
         if self.engine.wants_nodes_back() {
-            let free = std::mem::take(&mut *lock(&self.names.nodes));
-            free.into_iter().for_each(|id| self.engine.give_node_back(id));
+            let free = lock(&self.names.nodes).as_mut().map(std::mem::take);
+            free.into_iter().flatten().for_each(|id| self.engine.give_node_back(id));
         }
     }
 }

@@ -126,7 +126,10 @@ fn end_accessors(inner: &Arc<Inner>) {
 }
 
 fn close(inner: &Arc<Inner>) {
-    inner.enter_without_native_calls(|state, _| state.closed = true);
+    inner.enter_without_native_calls(|state, _| {
+        state.closed = true;
+        state.name_no_more();
+    });
 }
 
 fn live(inner: &Arc<Inner>) -> usize {

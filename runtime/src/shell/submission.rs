@@ -1,8 +1,9 @@
 //! A group on its way to its place in the order, where its submitter found the engine's lock taken and has gone on.
 //!
 //! It has its name and its event already. Whatever its submitter does next comes behind it, by whichever thread: whoever takes the lock
-//! reads the messages first, and reads them in the order in which they were left. What is refused by then, because the runtime has
-//! closed or the device is lost, is told its event instead of its submitter.
+//! reads the messages first, and reads them in the order in which they were left. If the runtime has closed by then, or the device is
+//! lost, that is told its event instead of its submitter. Once that is so there are no more names, so that who submits later waits
+//! for the lock, and is told.
 
 use std::any::Any;
 use std::fmt;
