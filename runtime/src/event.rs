@@ -284,7 +284,10 @@ impl Drop for Event {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Event").field("status", &self.status()).field("submitted_at", &self.inner.at).finish()
+        f.debug_struct("Event")
+            .field("ended", &self.ended_as())
+            .field("submitted_at", &self.inner.at)
+            .finish()
     }
 }
 
@@ -338,7 +341,7 @@ impl<E: Events> Events for &E {
 /// # Ok(()) }
 /// ```
 pub trait AnyEvent: Events + Future<Output = Result<()>> + FusedFuture + Unpin + Clone {
-    /// How far it has come, without waiting.
+    /// How far it has come, without waiting for it.
     fn status(&self) -> Status;
     /// Whether it has ended, well or not.
     fn has_ended(&self) -> bool;

@@ -77,6 +77,8 @@ const MAX_SPARE: usize = 1 << 20;
 
 /// The common half of the two futures: takes its place at the first poll, then waits for the memory.
 struct Acquire<T, const D: usize> {
+    /// Goes before the buffer: who [takes](GuardCell::is_taker) all of it counts on that.
+    place: Option<Place>,
     buffer: Buffer<T, D>,
     mode: Mode,
     /// It is to be in the heap, from where it can be taken.
@@ -88,7 +90,6 @@ struct Acquire<T, const D: usize> {
     /// Its place is not taken in a poll.
     is_aside: bool,
     at: &'static Location<'static>,
-    place: Option<Place>,
     look: Look,
     registration: Registration,
 }

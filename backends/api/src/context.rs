@@ -152,8 +152,9 @@ pub struct ContextInfo {
     /// To feed a group takes a thread about as long as to submit one, or longer: while a device has enough to do, submitters leave
     /// its groups to a thread of the runtime's, so that both go on at once.
     pub fed_aside: bool,
-    /// [`Lane::feed`], [`Lane::flush`] and [`Lane::arm`] are no more than a push onto a list: they never block and run nothing
-    /// foreign, so they may be called anywhere, in a program's `poll` and `drop` and in another driver's callback.
+    /// [`Lane::feed`], [`Lane::flush`] and [`Lane::arm`] are no more than a push onto a list, but for the first of a lane, which may start
+    /// a thread: they never wait and run nothing foreign, so they may be called anywhere, in a program's `poll` and `drop` and in
+    /// another driver's callback.
     ///
     /// [`Lane::feed`]: crate::Lane::feed
     /// [`Lane::flush`]: crate::Lane::flush

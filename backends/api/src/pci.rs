@@ -22,7 +22,7 @@ impl PciAddress {
     /// assert!(PciAddress::new(0, 1, 32, 0).is_none() && PciAddress::new(0, 0, 0, 0).is_none());
     /// ```
     pub fn new(domain: u32, bus: u32, device: u32, function: u32) -> Option<Self> {
-        let is_place = device < 32 && function < 8 && (bus, device) != (0, 0);
+        let is_place = device < 32 && function < 8 && (domain, bus, device) != (0, 0, 0);
         let [bus, device, function] = [bus, device, function].map(u8::try_from);
         let address = PciAddress { domain, bus: bus.ok()?, device: device.ok()?, function: function.ok()? };
         is_place.then_some(address)

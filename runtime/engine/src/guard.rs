@@ -41,7 +41,9 @@ impl<S: Shell> Engine<S> {
         let entry = self.roots.get_mut(root).filter(|r| r.users == 1 && r.pinned.is_none())?;
         let at = entry.slots.iter().position(|(m, slot)| *m == HEAP && matches!(slot, Slot::Ready(_)))?;
         self.memories[HEAP.0 as usize].slots -= 1;
-        match entry.slots.swap_remove(at).1 {
+        let (_, slot) = entry.slots.swap_remove(at);
+        self.slot_has_changed(root, HEAP);
+        match slot {
             Slot::Ready(memory) => Some(memory),
             Slot::Pending(_) | Slot::Swapped(_) => None,
         }

@@ -158,7 +158,7 @@ impl Event {
         forked::is_child() || self.inner.cell.get().is_some()
     }
 
-    fn ended_as(&self) -> Option<Status> {
+    pub(super) fn ended_as(&self) -> Option<Status> {
         let ended = self.inner.cell.get()?;
         Some(if ended.is_ok() { Status::Done } else { Status::Failed })
     }

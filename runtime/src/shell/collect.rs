@@ -147,14 +147,18 @@ impl State {
     /// they waited for, so that a program that has its guard finds those resolved.
     #[cold]
     fn collect_guards(&mut self, effects: &mut Effects) {
-        let Effects { turn, woken, .. } = effects;
-        turn.start.retain(|&node| {
+        let Effects { turn, woken, more_than_native, .. } = effects;
+        let Turn { start, freed, .. } = turn;
+        start.retain(|&node| {
             // The others stay on the list, for `start_host_side`: they run foreign code, or start a copy.
             let Some(Work::Guard(guard)) = self.engine.work_mut(node) else { return true };
             let guard = guard.clone();
             let root = self.engine.uses(node).first().filter(|_| guard.is_taker()).map(|used| used.root);
             if let Some(memory) = root.and_then(|root| self.engine.take_heap(root)) {
-                guard.give_up(memory, woken);
+                if let Some(memory) = guard.give_up(memory, woken) {
+                    freed.push(memory);
+                    *more_than_native = true;
+                }
                 return false;
             }
             let there = |used: &Use| self.engine.allocation(used.root, used.memory).cloned();

@@ -86,7 +86,7 @@ pub(crate) struct Effects {
     pub(super) staged: Vec<(Staged, Arc<Signal>, Arc<Signal>)>,
     /// Lanes may be left to others, as [`NativeCalls::OrAside`] says.
     pub(super) or_aside: bool,
-    /// Native calls are not made here: this is a driver's callback, or a program's `poll` or `drop`.
+    /// No driver is called here: this is a driver's callback, or a program's `poll` or `drop`.
     pub(super) native_elsewhere: bool,
     /// Something is to be done beside feeding and arming lanes.
     pub(super) more_than_native: bool,
@@ -231,7 +231,7 @@ impl Inner {
                 None => {}
             }
         }
-        // `unused` and `traced` need no look: their entries come with an entry of `over` each.
+        // `unused` and `traced` need no look: their entries come with an entry of `over` or of `taken_in` each.
         if !effects.over.is_empty()
             || !effects.taken_in.is_empty()
             || !effects.woken.is_empty()
@@ -254,8 +254,10 @@ impl Inner {
         if !effects.woken.is_empty() {
             effects.woken.wake();
         }
-        // Handles of buffers, which leave a message if they are the last.
-        effects.taken_in.clear();
+        // Handles of buffers, which leave a message if they are the last, and of events, which may have errors of the user's.
+        for taken_in in effects.taken_in.drain(..) {
+            catch_foreign(|| drop(taken_in));
+        }
         if !effects.unused.is_empty() {
             cold_path();
             // Each command on its own: if two destructors of one group panicked in one `drop`, the second would do
@@ -441,9 +443,9 @@ impl Effects {
         effects.native_elsewhere = restore.before || calls == NativeCalls::Elsewhere;
         effects.or_aside = calls == NativeCalls::OrAside;
         effects.share = match calls {
-            NativeCalls::Here | NativeCalls::OrAside => 0,
+            _ if effects.native_elsewhere => MAX_FED_AT_ONCE - FEW_ANYWHERE,
             NativeCalls::Few => MAX_FED_AT_ONCE - FEW,
-            NativeCalls::Elsewhere => MAX_FED_AT_ONCE - FEW_ANYWHERE,
+            NativeCalls::Here | NativeCalls::OrAside | NativeCalls::Elsewhere => 0,
         };
         Scratch { effects: Some(effects), _restore: restore }
     }

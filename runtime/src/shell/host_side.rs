@@ -114,15 +114,31 @@ impl GuardCell {
 
     /// Whether nobody but who takes it will ever use the buffer again. It waits for its memory still: one that had that before the
     /// buffer was bound has it elsewhere.
+    ///
+    /// The feared race: the future is dropped, so that one of its two handles is gone already, and the second that is counted is
+    /// somebody else's, who wants the data. It refuses its memory before it lets go of a handle, and here the handles are
+    /// counted before it is looked whether it has: so either they are its own, or the refusal is seen.
     pub(super) fn is_taker(&self) -> bool {
         let is_last = |root: &Weak<dyn Any + Send + Sync>| root.strong_count() == TAKERS_HANDLES;
-        self.taken.as_ref().is_some_and(is_last) && self.cell.get().is_none()
+        self.taken.as_ref().is_some_and(is_last)
+            && !matches!(*lock(&self.memory), Granted::Refused)
+            && self.cell.get().is_none()
     }
 
-    /// The guard has memory that is the engine's no more.
-    pub(super) fn give_up(&self, memory: Arc<dyn Allocation>, woken: &mut Woken) {
-        *lock(&self.memory) = Granted::GivenUp(memory);
+    /// The guard has memory that is the engine's no more. It is returned if the guard has been dropped meanwhile.
+    pub(super) fn give_up(
+        &self,
+        memory: Arc<dyn Allocation>,
+        woken: &mut Woken,
+    ) -> Option<Arc<dyn Allocation>> {
+        let mut granted = lock(&self.memory);
+        if matches!(*granted, Granted::Refused) {
+            return Some(memory);
+        }
+        *granted = Granted::GivenUp(memory);
+        drop(granted);
         woken.cells.extend(self.cell.complete(Ok(())));
+        None
     }
 
     /// The guard may have its memory; a guard over nothing has none.

@@ -4,7 +4,7 @@
 //! A report becomes a message for whoever has the engine's lock. If nobody has, the reporting thread takes it and works it off at once: it resolves
 //! events and wakes their waiters with no hop, and where native calls are allowed it refills the lane. If the report
 //! arrives inside a native call that this very thread is making, it only leaves the message: the thread holds a lane's
-//! token, so it will take the lock right after the call, and foreign wakers must not run before it has let go.
+//! token, so it will take the lock right after the call, or leave that to who has it, and foreign wakers must not run before that.
 
 use std::cell::Cell;
 use std::fmt;
@@ -55,7 +55,7 @@ impl LaneSink for Sink {
         let message = Message::Passed(self.lane, verdict);
         if IN_NATIVE_CALL.with(Cell::get) {
             LEFT_MESSAGES.with(|left| left.set(true));
-            // `feed` takes the lock after its calls in any case; for `arm` the mark says that it has to.
+            // `feed` takes the lock or posts after its calls in any case; for `arm` the mark says that it has to look.
             return inner.state.leave(message);
         }
         let calls = if self.may_feed { NativeCalls::Here } else { NativeCalls::Elsewhere };
