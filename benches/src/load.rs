@@ -44,10 +44,10 @@ pub(crate) fn print(scale: usize, is_heavy: bool, is_http: bool) {
     });
 }
 
-/// What there is for the queue's device.
-fn ways(queue: &Queue, work: Work) -> Vec<(&'static str, Service)> {
+/// The service as one writes it by hand for the queue's device, and with what.
+pub(crate) fn by_hand_there(queue: &Queue, work: Work) -> Option<(&'static str, Service)> {
     let device = queue.device();
-    let raw = match device.backend().as_str() {
+    match device.backend().as_str() {
         "host" => Some(("semaphore, rayon, oneshot", by_hand(work))),
         // Their kernels are of the light kind.
         _ if matches!(work, Work::Stepped) => None,
@@ -56,9 +56,13 @@ fn ways(queue: &Queue, work: Work) -> Vec<(&'static str, Service)> {
         #[cfg(feature = "wgpu")]
         "wgpu" => wgpu::by_hand(&device.info().name).map(|way| ("wgpu, a thread that polls", way)),
         _ => None,
-    };
+    }
+}
+
+/// What there is for the queue's device.
+fn ways(queue: &Queue, work: Work) -> Vec<(&'static str, Service)> {
     let ours = [("in batches", batched(queue, work).1), ("one by one", unbatched(queue, work))];
-    ours.into_iter().chain(raw).collect()
+    ours.into_iter().chain(by_hand_there(queue, work)).collect()
 }
 
 async fn curve(name: &str, service: &Service, scale: usize) {

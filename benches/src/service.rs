@@ -9,6 +9,7 @@ use clients::{Came, medians, open, saturated, saturated_with};
 use ways::{Service, Work, batched, by_hand, fixed, unbatched};
 use windlass::prelude::*;
 
+use crate::load::by_hand_there;
 use crate::table::{Table, median};
 
 pub(crate) fn rows(table: &mut Table, scale: usize) {
@@ -31,21 +32,35 @@ async fn all(table: &mut Table, scale: usize) {
     let is_host = queue.device().backend().as_str() == "host";
     let (batch, ours) = batched(&queue, Work::Tripled);
     let (alone, by_hand) = (unbatched(&queue, Work::Tripled), by_hand(Work::Tripled));
+    let there = if is_host { None } else { by_hand_there(&queue, Work::Tripled) };
     let times = scale.clamp(3, 7);
     for clients in [64, 512] {
         let requests = 4_000 * scale.max(3);
         let mut sums = [const { Vec::new() }; 3];
+        let mut sums_there = Vec::new();
         for _ in 0..times {
             sums[0].push(saturated(&ours, clients, requests).await);
             sums[1].push(saturated(&alone, clients, requests / 4).await);
             sums[2].push(saturated(&by_hand, clients, requests).await);
+            if let Some((_, there)) = &there {
+                sums_there.push(saturated(there, clients, requests / 4).await);
+            }
         }
         let [ours, alone, by_hand] = sums.map(|taken| medians(&taken));
-        let what =
-            |than| format!("a request of 1 KiB from {clients} clients, in batches, beside {than}; {device}");
+        let what = |than: &str| {
+            format!("a request of 1 KiB from {clients} clients, in batches, beside {than}; {device}")
+        };
         table.speed(&what("one by one"), ours.time, alone.time, "≥ 5x");
         let hand = if is_host { "by hand" } else { "by hand on the host" };
         table.speed(&what(hand), ours.time, by_hand.time, "≥ 2x");
+        if let Some((with, _)) = &there {
+            table.speed(
+                &what(&format!("by hand there ({with})")),
+                ours.time,
+                medians(&sums_there).time,
+                "≥ 2x",
+            );
+        }
         let cpu =
             |how| format!("CPU of a request of 1 KiB from {clients} clients, {how}, beside {hand}; {device}");
         table.cost(&cpu("in batches"), ours.cpu, Some(by_hand.cpu), "≤ 0.5x");
