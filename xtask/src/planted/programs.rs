@@ -7,7 +7,9 @@ use crate::Result;
 const ATTACHED: &str = "runtime/src/buffer/attached.rs";
 const ELEMENTS: &str = "backends/api/src/memory/host.rs";
 const FALLBACK: &str = "runtime/src/queue/fallback.rs";
+const GRID: &str = "runtime/src/buffer/grid.rs";
 const PLACED: &str = "runtime/src/buffer/placed.rs";
+const REINTERPRET: &str = "runtime/src/buffer/reinterpret.rs";
 
 const FAULTS: &[Fault] = &[
     Fault("what is attached is as it was", ATTACHED, "if !self.is_written() {", "if self.is_written() {"),
@@ -29,6 +31,24 @@ const FAULTS: &[Fault] = &[
         PLACED,
         "memory?.device_address()? + binding.offset as u64",
         "memory?.device_address()? + binding.offset as u64 % 4",
+    ),
+    Fault(
+        "a page that is written in part counts as written",
+        GRID,
+        "hi: each(down_to, hi)",
+        "hi: each(up, hi)",
+    ),
+    Fault(
+        "bytes that are seen as a grid are used as far as its first row",
+        GRID,
+        "(start % row_bytes + end - start).div_ceil(self.unit)",
+        "(start % row_bytes + bytes.width).div_ceil(self.unit)",
+    ),
+    Fault(
+        "a grid's rows are seen as far apart as it has rows",
+        REINTERPRET,
+        "pitch: [size[1] * size[2], size[2]]",
+        "pitch: [size[1] * size[2], size[1]]",
     ),
 ];
 
