@@ -85,8 +85,8 @@ fn fifty_rounds(queue: &Queue, first: u32, seen: &Buffer<u32>) -> u64 {
 }
 
 /// A steady load of groups with buffers of their own, of which the most that are in use at once comes again and again: nothing at all
-/// is allocated. How many are in use between depends on how soon the ends of groups are heard of, and stays below that. Seen to fail where what was kept went
-/// to nobody.
+/// is allocated. How many are in use between depends on how soon the ends of groups are heard of, and stays below that. Seen to fail
+/// where what was kept went to nobody.
 #[test]
 fn groups_with_fresh_buffers_come_to_allocate_nothing() {
     let asked = std::env::var("WINDLASS_KEPT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
