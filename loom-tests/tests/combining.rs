@@ -40,7 +40,7 @@ fn messages_arrive_once_and_whole() {
                 }
             })
         });
-        let mut messages = inbox.take();
+        let mut messages: Vec<_> = inbox.take().collect();
         assert!(messages.iter().all(|l| l.written.load(Ordering::Relaxed) == 1), "the message is whole");
         senders.into_iter().for_each(|s| s.join().expect("a sender does not panic"));
         messages.extend(inbox.take());
@@ -76,7 +76,7 @@ fn worked_off(lock: &CombiningLock<State, Message>) -> State {
 /// have gone, by one of them.
 ///
 /// - Broken in `CombiningLock::drain`, without the fence: "one of the two works it off" finds 0.
-/// - Broken in `CombiningLock::with`, without the call of `tend`: the same.
+/// - Broken in `CombiningLock::with`, without the call of `drain`: the same.
 #[test]
 fn a_message_is_never_left_lying() {
     model(|| {

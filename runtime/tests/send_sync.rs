@@ -77,6 +77,8 @@ table! {
     CancelOnDrop: send sync unpin;
     Status: send sync unpin;
     Profile: send sync unpin;
+    TooLarge: send sync unpin;
+    PciAddress: send sync unpin;
     Priority: send sync unpin;
     CancelOutcome: send sync unpin;
     OnCancel: send sync unpin;

@@ -11,9 +11,13 @@ use windlass_sync::inbox::Inbox;
 fn an_inbox_keeps_the_order_and_drops_what_nobody_took() {
     let inbox = Inbox::default();
     let alive = Arc::new(());
-    assert!(inbox.is_empty() && inbox.take().is_empty());
+    assert!(inbox.is_empty() && inbox.take().next().is_none());
     (0..5).for_each(|i| inbox.push((i, alive.clone())));
-    assert!(inbox.take().iter().map(|(i, _)| *i).eq(0..5));
+    assert!(inbox.take().map(|(i, _)| i).eq(0..5));
+    (0..5).for_each(|i| inbox.push((i, alive.clone())));
+    // What is left of those that were taken goes with them.
+    assert_eq!(inbox.take().next().map(|(i, _)| i), Some(0));
+    assert_eq!(Arc::strong_count(&alive), 1);
     (0..5).for_each(|i| inbox.push((i, alive.clone())));
     drop(inbox);
     assert_eq!(Arc::strong_count(&alive), 1);
