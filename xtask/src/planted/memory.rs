@@ -89,8 +89,8 @@ const FAULTS: &[Fault] = &[
     Fault {
         what: "a message's node is not freed",
         file: INBOX,
-        right: "let owned = unsafe { Box::from_raw(node) };",
-        wrong: "let owned = unsafe { node.read() };",
+        right: "let owned = unsafe { Box::from_raw(self.first) };",
+        wrong: "let owned = unsafe { self.first.read() };",
         tests: "--test combining",
         said: LEAKED,
     },
