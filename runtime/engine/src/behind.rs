@@ -120,8 +120,9 @@ impl<S: Shell> Engine<S> {
                 if context_of(of) != context_of(other) {
                     see(&mut waits, of, point);
                 }
+                // With the last point of a lane its flights are walked once, and not once for each that is named.
                 if context_of(of) != own {
-                    todo.push((of, point));
+                    see(&mut todo, of, point);
                 }
             }
         }

@@ -129,8 +129,16 @@ impl<S: Shell> Engine<S> {
     ) -> bool {
         let MemoryTraits { mapped, zeroed, .. } = self.memories[memory.0 as usize].traits;
         let lost = self.lost_with(memory).is_some();
+        // Behind a loss it waits for more than the users of the root.
+        let Engine { lanes, behind_losses, .. } = self;
+        let waits = behind_losses.iter().any(|(lane, point)| *point > lanes[lane.0 as usize].passed);
         let entry = &mut self.roots[root];
-        if lost || entry.users > 0 || bounds.is_empty() || entry.stuck.is_some() || mapped != entry.is_mapped
+        if lost
+            || waits
+            || entry.users > 0
+            || bounds.is_empty()
+            || entry.stuck.is_some()
+            || mapped != entry.is_mapped
         {
             return false;
         }

@@ -128,6 +128,7 @@ impl<K, T: Default> Table<K, T> {
     /// Gives a reserved slot back.
     pub(crate) fn give_back(&mut self, id: Id<K>) {
         let slot = &mut self.chunks[id.index as usize / CHUNK][id.index as usize % CHUNK];
+        debug_assert!(slot.generation.is_none(), "{id:?} was reserved, and is given back once");
         slot.next = std::mem::replace(&mut self.vacant, id.index);
         self.reserved -= 1;
         self.trim();

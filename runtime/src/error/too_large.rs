@@ -45,7 +45,7 @@ impl Error {
     }
 
     /// How many bytes are asked for and how many there can be, where that is [too large](Error::is_too_large): so a program can cut
-    /// its data into parts that fit.
+    /// its data into buffers that fit. Ranges of one buffer do not help, since a device has all of it.
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -58,7 +58,7 @@ impl Error {
     ///     Err(error) => {
     ///         let excess = error.too_large().unwrap();
     ///         assert_eq!((excess.needs, excess.has), (1_400_000, 1 << 20));
-    ///         println!("to be done in {} parts", excess.needs.div_ceil(excess.has));
+    ///         println!("to be done in {} parts", excess.needs.div_ceil(excess.has.max(1)));
     ///     }
     /// }
     /// # Ok(()) }
@@ -71,7 +71,9 @@ impl Error {
     }
 
     /// A buffer has more bytes than its device has or takes in one piece, or the buffers of a group have more together than their
-    /// device has at a time. [`Error::too_large`] says how many.
+    /// device has at a time, or than [`RuntimeBuilder::device_memory`](crate::RuntimeBuilder::device_memory) gives them. OpenCL and wgpu do
+    /// not tell how much a device has at a time, so there it is the piece and what the runtime was told. [`Error::too_large`] says
+    /// how many.
     ///
     /// ```
     /// use windlass::prelude::*;

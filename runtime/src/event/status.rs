@@ -179,7 +179,7 @@ impl Event {
     /// # }
     /// ```
     pub fn profile(&self) -> Option<Profile> {
-        let done = self.status() == Status::Done;
+        let done = !forked::is_child() && self.ended_as() == Some(Status::Done);
         let (started, ended) = done.then(|| self.inner.times())??;
         Some(Profile { started, ended })
     }

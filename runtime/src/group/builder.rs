@@ -198,6 +198,10 @@ impl Builder<'_> {
         let is_there = |root: &Root| root.home().is_none_or(|home| slot.is_own(home.memory()));
         let mut roots: Vec<&Arc<Root>> =
             self.roots.iter().filter(|root| is_used(root) && is_there(root)).collect();
+        // What is there already, perhaps by the program's own hand, needs no room that there is not.
+        if roots.iter().all(|root| root.home().is_some()) {
+            return Ok(());
+        }
         roots.sort_unstable_by_key(|root| Arc::as_ptr(root));
         roots.dedup_by_key(|root| Arc::as_ptr(root));
         let bytes = roots.iter().fold(0_u64, |sum, root| sum.saturating_add(root.bytes() as u64));

@@ -233,7 +233,7 @@ impl RuntimeBuilder {
 
     /// How many bytes buffers may have in each device's own memory, those that are [kept for the next](crate::Stats::bytes_kept) counted: for
     /// who shares a device with other programs. Beyond that the device counts as full, and what the runtime's
-    /// [`Residency`] says happens. There is no such limit unless this says so, but the device's own.
+    /// [`Residency`] says happens; a group that needs more by itself is [refused](crate::Error::too_large). There is no such limit unless this says so, but the device's own.
     ///
     /// ```
     /// use windlass::{Residency, Runtime};

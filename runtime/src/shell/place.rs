@@ -149,10 +149,14 @@ impl DeviceSlot {
 
     /// Refuses a buffer that it does not take in one piece.
     pub(crate) fn check_piece(&self, bytes: usize, of: &Capacity) -> Result<()> {
-        let (needs, has) = (bytes as u64, of.in_one_piece);
-        match needs > has {
+        let needs = bytes as u64;
+        let (has, limit) = match of.in_one_piece <= of.all {
+            true => (of.in_one_piece, Limit::OnePiece),
+            false => (of.all, of.limit),
+        };
+        match needs > of.in_one_piece {
             false => Ok(()),
-            true => Err(Error::exceeds((needs, has, Limit::OnePiece), 1, &self.device)),
+            true => Err(Error::exceeds((needs, has, limit), 1, &self.device)),
         }
     }
 

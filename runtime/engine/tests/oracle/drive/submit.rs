@@ -47,6 +47,7 @@ impl Drive<'_> {
         let ready = |root: usize| self.ready[root][self.program.memory_of(item, root)];
         if let (Kind::Guard, [(root, _, Mode::Overwrite)]) = (spec.kind, &spec.accesses[..])
             && ready(*root)
+            && self.turn.start.contains(&id)
         {
             self.account.overwrites_at_once(item, *root);
         }
