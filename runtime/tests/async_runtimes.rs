@@ -211,5 +211,7 @@ fn d16_runtimes_that_die_at_any_moment() {
         }
     }
     rig.settle();
-    assert_eq!(rig.stats().live_tasks, rig.stats().live_tasks.min(1), "only the drainer's own task stays");
+    // Read once: that task may end between two looks.
+    let live = rig.stats().live_tasks;
+    assert!(live <= 1, "only the drainer's own task stays: {live}");
 }
