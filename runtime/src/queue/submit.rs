@@ -135,7 +135,9 @@ impl Queue {
                     Ok(event)
                 }
                 None => inner.with_state(effects, |state, turn| {
-                    state.fill_nodes();
+                    if may_leave_word {
+                        state.fill_nodes();
+                    }
                     plan(state, turn)
                 }),
             },
