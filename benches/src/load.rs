@@ -5,6 +5,7 @@
 //! it. With `--heavy` a request is work enough to keep the host's processors busy, and with `--http` there is a server between those who
 //! ask and those who answer. Requests come whether or not others have been answered, and an answer's time is counted from when its request should have come.
 
+mod health;
 mod http;
 #[cfg(feature = "opencl")]
 mod opencl;
@@ -12,8 +13,10 @@ mod picture;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use health::Probe;
 pub(crate) use picture::draw;
 use windlass::prelude::*;
 
@@ -28,8 +31,7 @@ const WITHIN: Duration = Duration::from_millis(20);
 const LOADS: [f64; 11] = [0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0];
 
 /// The columns, in order.
-const COLUMNS: &str =
-    "way,requests a second,answered in 20 ms a second,p50 us,p99 us,let in,in time,requests";
+const COLUMNS: &str = "way,requests a second,answered in 20 ms a second,p50 us,p99 us,let in,in time,requests,health p50 us,health p99 us";
 
 pub(crate) fn print(scale: usize, is_heavy: bool, is_http: bool) {
     let work = if is_heavy { Work::Stepped } else { Work::Tripled };
@@ -38,8 +40,11 @@ pub(crate) fn print(scale: usize, is_heavy: bool, is_http: bool) {
         eprintln!("{}", queue.device());
         println!("{COLUMNS}");
         for (name, service) in ways(&queue, work) {
-            let service = if is_http { http::through(service) } else { service };
-            curve(name, &service, scale).await;
+            let (service, health) = match is_http {
+                true => http::through(service),
+                false => (service, None),
+            };
+            curve(name, &service, health, scale).await;
         }
     });
 }
@@ -65,17 +70,19 @@ fn ways(queue: &Queue, work: Work) -> Vec<(&'static str, Service)> {
     ours.into_iter().chain(by_hand_there(queue, work)).collect()
 }
 
-async fn curve(name: &str, service: &Service, scale: usize) {
+async fn curve(name: &str, service: &Service, health: Option<SocketAddr>, scale: usize) {
     // Once for what is made at first use.
     saturated_with(service, 512, 4_096, |_, _| {}).await;
     let most = saturated_with(service, 512, 4_096 * scale, |_, _| {}).await.time;
     let length = Duration::from_millis(100 * scale as u64).as_nanos() as f64;
     for load in LOADS {
         let (gap, requests) = (most / load, (length / most * load) as usize);
+        let probe = health.map(Probe::start);
         let mut came =
             open(service, Duration::from_secs_f64(gap / 1e9), requests.max(200), Some(WITHIN)).await;
+        let (usual, most) = probe.map_or((f64::NAN, f64::NAN), Probe::stop);
         println!(
-            "\"{name}\",{:.0},{:.0},{:.1},{:.1},{},{},{requests}",
+            "\"{name}\",{:.0},{:.0},{:.1},{:.1},{},{},{requests},{usual:.1},{most:.1}",
             1e9 / gap,
             came.goodput(),
             came.percentile(0.5) / 1e3,

@@ -1,12 +1,14 @@
 //! Many small requests, in batches, one by one, and by hand: a semaphore, a pool of threads, and a channel back.
 
 pub(crate) mod clients;
+mod promises;
 pub(crate) mod ways;
 
 use std::time::Duration;
 
 use clients::{Came, medians, open, saturated, saturated_with};
-use ways::{Service, Work, batched, by_hand, fixed, unbatched};
+use promises::{expired, tenants};
+use ways::{Service, Work, batched, by_hand, fixed, unbatched, unbatched_awaited};
 use windlass::prelude::*;
 
 use crate::load::by_hand_there;
@@ -89,9 +91,27 @@ async fn all(table: &mut Table, scale: usize) {
         best,
         "≥ 0.97x",
     );
+    between(table, scale, &device, &queue).await;
     light(table, scale, &device, &ours, &alone).await;
     heavy(table, scale, &device, &queue).await;
+    expired(table, &device, &queue).await;
+    tenants(table, scale, &device, &queue).await;
     eprintln!("batches: {:?}", batch.stats());
+}
+
+/// One by one, with the group awaited before its data and with its data alone awaited.
+async fn between(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
+    let (alone, awaited) = (unbatched(queue, Work::Tripled), unbatched_awaited(queue, Work::Tripled));
+    let mut sums = [const { Vec::new() }; 2];
+    for _ in 0..scale.clamp(3, 7) {
+        for (sum, service) in sums.iter_mut().zip([&alone, &awaited]) {
+            sum.push(saturated(service, 64, 1_000 * scale.max(3)).await);
+        }
+    }
+    let [alone, awaited] = sums.map(|taken| medians(&taken));
+    let what = "a request's data awaited, beside its group and then its data, from 64 clients";
+    table.cost(&format!("{what}; {device}"), alone.time, Some(awaited.time), "≤ 1.0x");
+    table.cost(&format!("{what}, CPU; {device}"), alone.cpu, Some(awaited.cpu), "≤ 1.0x");
 }
 
 /// At three tenths of what one by one can do.
@@ -129,6 +149,15 @@ async fn heavy(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
         peak = peak.max(came.goodput());
         at_three = came;
     }
+    let late = at_three.lateness(0.99);
+    table.cost(
+        &format!(
+            "there, who was let in and was not answered in time is told so, after that, 99 of 100; {device}"
+        ),
+        late,
+        None,
+        "≤ 1 ms",
+    );
     let goodput = at_three.goodput();
     table.text(
         &format!("answers in 20 ms, a second, at three times what can be done, beside the most at any load; {device}"),

@@ -1,9 +1,10 @@
-//! How a kernel in WGSL runs on each device.
+//! How a kernel in WGSL runs on each device. It is well if one of them runs it: the host never does.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
 use windlass::image::{Kernel, KernelImage, Slot, SlotAccess};
 use windlass::{Bundle, Queue, Runtime};
 use windlass_kernel_translate::wgsl::Checked;
@@ -13,21 +14,29 @@ use crate::{ExplainArgs, Failure, Verdict, block_on};
 pub(crate) fn explain(args: &ExplainArgs) -> Verdict {
     let kernel = kernel(&args.file, args.entry.as_deref())?;
     let runtime = Runtime::new();
-    let mut all_can = true;
-    for device in args.which.of(&runtime)? {
+    let (mut somebody_can, mut told) = (false, Vec::new());
+    for device in args.which.filter.of(&runtime)? {
         let explained = || {
             let queue = Queue::blocking_on(device.clone())?;
             block_on(Bundle::new([&kernel]).explain(&queue))
         };
-        match explained() {
-            Ok(explained) => explained.iter().for_each(|explanation| println!("{explanation}")),
-            Err(error) => {
-                all_can = false;
-                println!("{device} cannot run it: {error}");
+        let (lines, problem) = match explained() {
+            Ok(explained) => (explained.iter().map(ToString::to_string).collect(), None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        somebody_can |= problem.is_none();
+        match (args.which.json, problem) {
+            (true, problem) => {
+                told.push(json!({ "device": device.to_string(), "explained": lines, "problem": problem }));
             }
+            (false, None) => lines.iter().for_each(|line| println!("{line}")),
+            (false, Some(problem)) => println!("{device} cannot run it: {problem}"),
         }
     }
-    Ok(all_can)
+    if args.which.json {
+        println!("{}", json!({ "runs": somebody_can, "devices": told }));
+    }
+    Ok(somebody_can)
 }
 
 /// A kernel of the file, with a slot for each storage buffer, in the order of their bindings.

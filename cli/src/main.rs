@@ -65,7 +65,7 @@ struct ExplainArgs {
     #[arg(long)]
     entry: Option<String>,
     #[command(flatten)]
-    which: Filter,
+    which: Which,
 }
 
 #[derive(Args)]

@@ -72,6 +72,9 @@ fn a_kernel_is_explained() {
     );
     let explained = windlass(&["explain", name]);
     assert!(explained.status.code() == Some(1) && out(&explained).contains("cannot run it"), "{explained:?}");
+    let as_json = windlass(&["explain", name, "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&out(&as_json)).expect("it is JSON");
+    assert!(told["runs"] == false && told["devices"][0]["problem"].is_string(), "{told}");
     let other = windlass(&["explain", name, "--entry", "two"]);
     assert!(String::from_utf8_lossy(&other.stderr).contains("no kernel `two`"));
     write("nothing of the kind");

@@ -209,6 +209,18 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
     }
 
     /// What it is called.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # let copy = |cg: &CommandGroup<'_>, x: &Buffer<u32>, y: &Buffer<u32>| cg.copy(&cg.read(x), &cg.overwrite(y));
+    /// let batch = Batch::<u32, u32>::builder(&queue).name("echo").build(move |cg, batch| copy(cg, batch.input(), batch.output()));
+    /// println!("{}: {:?}", batch.name(), batch.stats());
+    /// # assert_eq!(batch.name(), "echo");
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn name(&self) -> &str {
         &self.line.shared.recipe.name
     }

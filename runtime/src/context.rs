@@ -86,6 +86,14 @@ impl Context {
     }
 
     /// The platform of its devices.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// assert_eq!(context.platform(), Device::host().platform());
+    /// # Ok(()) }
+    /// ```
     pub fn platform(&self) -> Platform {
         self.devices().swap_remove(0).platform()
     }
@@ -164,6 +172,14 @@ impl Context {
     }
 
     /// The runtime it belongs to.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let context = Context::blocking_open(&[Device::host()])?;
+    /// assert!(context.runtime().is_same(Runtime::global()));
+    /// # Ok(()) }
+    /// ```
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }

@@ -176,6 +176,11 @@ impl Device {
     }
 
     /// The name of its platform.
+    ///
+    /// ```
+    /// let host = windlass::Device::host();
+    /// assert_eq!(host.platform_name(), host.platform().name());
+    /// ```
     pub fn platform_name(&self) -> &str {
         &self.data.platform
     }

@@ -44,6 +44,7 @@
 //! | `WINDLASS_DEVICE` | chooses a backend (`host`, `opencl`, `wgpu`) or one of its devices by number (`opencl:1`); no other driver is loaded |
 //! | `WINDLASS_TRACE` | names a file to which each runtime writes what it does; see [`trace`] |
 //! | `WINDLASS_DUMP` | names a folder for kernels' texts as devices get them |
+//! | `WINDLASS_DEBUG` | `1` has kernels on the host compare each index, also where they would be fast; `paths` has it said how each kernel reaches its memory |
 //! | `WINDLASS_CACHE` | names a folder in which compiled kernels are kept for the next process |
 //!
 //! Events work under any executor. Host tasks and outside futures run on the tokio runtime that is current where they

@@ -66,12 +66,40 @@ pub struct Part<T: DeviceCopy, U: DeviceCopy> {
 
 impl<T: DeviceCopy, U: DeviceCopy> Part<T, U> {
     /// The elements that have come.
+    ///
+    /// ```
+    /// # use windlass::{prelude::*, stream::Pipe};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let pipe = Pipe::<u8, u8>::builder(&queue).part(4).build(|cg, part| {
+    ///     // The last part of a stream may be shorter than the others.
+    ///     assert!(part.input().len() == 4 || part.index() == 2);
+    ///     cg.copy(&cg.read(part.input()), &cg.overwrite(part.output()))
+    /// });
+    /// let mut bytes = Vec::new();
+    /// pipe.copy(&[5; 10][..], &mut bytes).await?;
+    /// assert_eq!(bytes, [5; 10]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn input(&self) -> &Buffer<T> {
         &self.input
     }
 
     /// Where what is made of them goes. Nothing is in it yet: a kernel that writes all of it takes it with
     /// [`overwrite`](CommandGroup::overwrite).
+    ///
+    /// ```
+    /// # use windlass::{prelude::*, stream::Pipe};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let pipe = Pipe::<u8, u8>::builder(&queue).part(4).build(|cg, part| cg.fill(&cg.overwrite(part.output()), 9));
+    /// let mut bytes = Vec::new();
+    /// pipe.copy(&[5; 10][..], &mut bytes).await?;
+    /// assert_eq!(bytes, [9; 10]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn output(&self) -> &Buffer<U> {
         &self.output
     }

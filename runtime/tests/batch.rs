@@ -1,7 +1,7 @@
 //! Batches as programs use them: right answers, deadlines, callers that go, items that spoil their batch, tenants.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -140,6 +140,62 @@ async fn one_bad_item_fails_alone() {
 }
 
 /// What fails for everybody is not tried for each: the launches are bounded by the batch's logarithm.
+/// Many bad items, here and there, spoil nothing for the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_items_fail_alone_however_many() {
+    let batch = tripled(&queue().await);
+    let is_bad = |i: usize| i % 3 == 1 || (100..110).contains(&i);
+    let answers = join_all((0..200).map(|i| batch.call([if is_bad(i) { f32::NAN } else { i as f32 }]))).await;
+    for (i, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Ok(answer) => assert!(!is_bad(i) && answer[0] == 3.0 * i as f32, "{i}: {}", answer[0]),
+            Err(error) => assert!(is_bad(i), "{i}: {error}"),
+        }
+    }
+}
+
+/// Which tenants' items are together in a batch: as many of each as their weights and what they cost say, however many wait.
+#[tokio::test]
+async fn tenants_share_each_batch() {
+    let queue = queue().await;
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let gone = Mutex::new(Some(gone));
+    let batches = Arc::new(Mutex::new(Vec::new()));
+    let seen = batches.clone();
+    let heavy = Batch::<u32, u32>::builder(&queue).max_items(40).build(move |cg, batch| {
+        if let Some(gone) = gone.lock().unwrap().take() {
+            cg.after(async move {
+                let _ = gone.await;
+                Ok::<_, windlass::Error>(())
+            });
+        }
+        let seen = seen.clone();
+        let (x, mut y) = (cg.read(batch.input()), cg.overwrite(batch.output()));
+        cg.host_task(async move |host| {
+            let x = host.view(&x)?;
+            host.view_mut(&mut y)?.copy_from_slice(&x);
+            seen.lock().unwrap().push(x.to_vec());
+            Ok(())
+        })
+    });
+    let light = heavy.tenant(3.0);
+    let first = heavy.call([0]);
+    let calls: Vec<_> =
+        (0..400).flat_map(|_| [heavy.call([1]), heavy.call([1]), light.call([2, 2])]).collect();
+    go.send(()).unwrap();
+    first.await.unwrap();
+    for call in calls {
+        call.await.unwrap();
+    }
+    let of = |batch: &Vec<u32>, tenant| batch.iter().filter(|mark| **mark == tenant).count() as f64;
+    let batches = batches.lock().unwrap();
+    // The first may have been closed before all of them were there.
+    for batch in &batches[2..14] {
+        let share = of(batch, 2) / batch.len() as f64;
+        assert!((share - 0.75).abs() <= 0.04, "{share} of {} elements: {batch:?}", batch.len());
+    }
+}
+
 #[tokio::test]
 async fn what_fails_for_all_is_not_tried_for_each() {
     let queue = queue().await;

@@ -286,6 +286,8 @@ fn groups_are_spans_below_their_callers() {
     assert!(field(1, "ran_us").parse::<u64>().unwrap() >= LONG.as_micros() as u64 / 2);
     assert!(field(1, "device").contains("host"), "{groups:?}");
     assert_eq!(field(1, "outcome"), "\"done\"");
+    assert_eq!((field(1, "name"), field(1, "otel.name")), ("\"behind\"".into(), "\"behind\"".into()));
+    assert!(field(1, "at").contains("trace.rs:") && !field(1, "commands").is_empty(), "{groups:?}");
     assert!(field(2, "error").contains("as it should"));
 }
 

@@ -1,5 +1,6 @@
 //! A way to answer requests, put behind HTTP: a server with a route, and clients with connections that stay open, on this machine.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+use axum::routing::{get, post};
 use futures::future::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,19 +41,20 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
 }
 
-/// Clients of a server that answers in this way.
-pub(super) fn through(service: Service) -> Service {
+/// Clients of a server that answers in this way, and where it says how it is.
+pub(super) fn through(service: Service) -> (Service, Option<SocketAddr>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let address = listener.local_addr().expect("it has an address");
     std::thread::spawn(move || {
         runtime().block_on(async {
             listener.set_nonblocking(true).expect("it is a socket");
             let listener = TcpListener::from_std(listener).expect("it listens");
-            axum::serve(listener, Router::new().route("/", post(answer)).with_state(service)).await
+            let routes = Router::new().route("/", post(answer)).route("/healthz", get(async || "ok"));
+            axum::serve(listener, routes.with_state(service)).await
         })
     });
     let (free, places) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(CONNECTIONS)));
-    Arc::new(move |request, until| {
+    let service: Service = Arc::new(move |request, until| {
         let (free, places) = (free.clone(), places.clone());
         let asked = async move {
             let _place = places.acquire().await.expect("nobody closes it");
@@ -67,7 +69,8 @@ pub(super) fn through(service: Service) -> Service {
             answer
         };
         in_time(until, asked).boxed()
-    })
+    });
+    (service, Some(address))
 }
 
 async fn ask(

@@ -124,6 +124,20 @@ pub(crate) fn unbatched(queue: &Queue, work: Work) -> Service {
     })
 }
 
+/// The same by who awaits the group before its data.
+pub(super) fn unbatched_awaited(queue: &Queue, work: Work) -> Service {
+    let queue = queue.clone();
+    Arc::new(move |x, until| {
+        let queue = queue.clone();
+        let answer = async move {
+            let (x, y) = (Buffer::from(x), Buffer::<f32>::new(LEN));
+            queue.ready().await.submit(|cg| work.launch(cg, &x, &y))?.await?;
+            Ok(y.into_vec().await?)
+        };
+        in_time(until, answer).boxed()
+    })
+}
+
 /// What one writes without Windlass, for the host.
 pub(crate) fn by_hand(work: Work) -> Service {
     let places = Arc::new(Semaphore::new(256));

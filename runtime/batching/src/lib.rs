@@ -149,6 +149,8 @@ pub struct Batching<K> {
     batches: u64,
     /// Items that a batch could not take any more in time.
     missed: Vec<K>,
+    /// Items that gave their places up, with the wait that there would have been.
+    displaced: Vec<(K, Duration)>,
     /// No deadline is before this one; the item whose it was may have gone.
     earliest: Duration,
 }
@@ -176,6 +178,7 @@ impl<K> Batching<K> {
             overload: Overload::new(limits.patience),
             batches: 0,
             missed: Vec::new(),
+            displaced: Vec::new(),
             earliest: Duration::MAX,
         }
     }
@@ -231,7 +234,7 @@ impl<K> Batching<K> {
         self.overload.is_on()
     }
 
-    /// An item comes, and waits unless that makes no sense. Its ticket is [the one](Ticket::new) of its line, deadline and number. Who is refused
+    /// An item comes, and waits unless that makes no sense; another may [have to go](Self::displaced) for it. Its ticket is [the one](Ticket::new) of its line, deadline and number. Who is refused
     /// comes back.
     pub fn offer(&mut self, now: Duration, line: LineId, item: Item<K>) -> Result<Ticket, (Refused, K)> {
         self.arrivals.came(now);
@@ -239,9 +242,6 @@ impl<K> Batching<K> {
             return Err((Refused::TooLarge, item.key));
         }
         let cost = if item.cost.is_nan() { 0.0 } else { item.cost.clamp(0.0, MOST_COST) };
-        if self.items >= self.limits.waiting {
-            return Err((Refused::Full(self.promised(self.predicted_wait(now, line, cost))), item.key));
-        }
         let mut promise = None;
         if let Some(deadline) = item.deadline {
             let predicted = self.predicted_wait(now, line, cost);
@@ -252,6 +252,10 @@ impl<K> Batching<K> {
                 return Err((Refused::Late(wait), item.key));
             }
             promise = Some(Promise { came: now, deadline, wait: predicted });
+        }
+        // Last, so that nobody goes for one that is refused.
+        if self.items >= self.limits.waiting && !self.make_room(now, line) {
+            return Err((Refused::Full(self.promised(self.predicted_wait(now, line, cost))), item.key));
         }
         let ticket = Ticket::new(line, item.deadline, item.number);
         self.earliest = self.earliest.min(item.deadline.unwrap_or(Duration::MAX));
@@ -278,6 +282,34 @@ impl<K> Batching<K> {
         let waiting = self.lines[line.0].as_mut()?.remove(ticket)?;
         self.left(line, waiting.bytes, waiting.cost);
         Some(waiting)
+    }
+
+    /// Those who had to give their places to items that came since this was last asked, with the wait that there would have been: as
+    /// [`Refused::Full`] when they came.
+    pub fn displaced(&mut self) -> Vec<(K, Duration)> {
+        std::mem::take(&mut self.displaced)
+    }
+
+    /// As many wait as may, and one comes to a line that has less than its share of the places: the line that is furthest over its
+    /// share gives one up, that of the item whose turn would have come last. Else who sends without an end would have all places,
+    /// and the others none, whatever their shares of the device. The places stay as they are where one more would put the line that
+    /// comes over its share, so that two lines do not take each other's by turns.
+    fn make_room(&mut self, now: Duration, line: LineId) -> bool {
+        let places = |batching: &Self, line: LineId, more: usize| {
+            let at = batching.lines[line.0].as_ref();
+            at.map_or(0.0, |at| (at.len() + more) as f64 / at.weight())
+        };
+        let most =
+            self.turns.iter().copied().max_by(|a, b| places(self, *a, 0).total_cmp(&places(self, *b, 0)));
+        let Some(from) = most.filter(|from| places(self, line, 1) < places(self, *from, 0)) else {
+            return false;
+        };
+        let last = self.lines[from.0].as_ref().and_then(|at| at.peek(from, !self.overload.is_on()));
+        let Some((ticket, _, cost)) = last else { return false };
+        let wait = self.promised(self.predicted_wait(now, from, cost));
+        let Some(displaced) = self.remove(ticket) else { return false };
+        self.displaced.push((displaced.key, wait));
+        true
     }
 
     /// Those whose deadlines have passed, and those that no batch can take in time; they do not wait any more.

@@ -111,7 +111,8 @@ impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
     }
 
     /// How many items may wait, 65,536 unless said otherwise. Those that come then are refused, with the time after which
-    /// it makes sense to come again.
+    /// it makes sense to come again; where tenants share the batch, that of them which is furthest over its share of the places gives
+    /// them up to the others.
     ///
     /// ```
     /// # use windlass::{batch::Batch, prelude::*};

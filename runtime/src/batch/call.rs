@@ -32,6 +32,18 @@ impl<'b, T: DeviceCopy, U: DeviceCopy> Terms<'b, T, U> {
     }
 
     /// As [`Batch::within`].
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// # use std::time::Duration;
+    /// # let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output())));
+    /// let dear = batch.costing(100.0).within(Duration::from_secs(5));
+    /// assert_eq!(dear.call([1]).await?[0], 1);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn within(self, time: Duration) -> Self {
         Terms { deadline: Instant::now().checked_add(time), ..self }
     }

@@ -50,12 +50,39 @@ impl<T: DeviceCopy, U: DeviceCopy> Gathered<T, U> {
     }
 
     /// The items' elements, one item after the other.
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// // What is to be done for each element needs nothing else.
+    /// let batch = Batch::<u32, u32>::builder(&queue).build(|cg, batch| {
+    ///     assert_eq!(batch.input().len(), batch.output().len());
+    ///     cg.copy(&cg.read(batch.input()), &cg.overwrite(batch.output()))
+    /// });
+    /// assert_eq!(batch.call([1, 2]).await?[..], [1, 2]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn input(&self) -> &Buffer<T> {
         &self.input
     }
 
     /// Where the answers go, in the same order. Nothing is in it yet: a kernel that writes all of it takes it with
     /// [`overwrite`](crate::CommandGroup::overwrite).
+    ///
+    /// ```
+    /// # use windlass::{batch::Batch, prelude::*};
+    /// # async fn f() -> windlass::Result<()> {
+    /// # let queue = Queue::new().await?;
+    /// let batch = Batch::<u8, u32>::builder(&queue).answers_of(|_| 2).build(|cg, batch| {
+    ///     assert_eq!(batch.output().len(), 2 * batch.items());
+    ///     cg.fill(&cg.overwrite(batch.output()), 7)
+    /// });
+    /// assert_eq!(batch.call(vec![0; 100]).await?[..], [7, 7]);
+    /// # Ok(()) }
+    /// # futures::executor::block_on(f()).unwrap();
+    /// ```
     pub fn output(&self) -> &Buffer<U> {
         &self.output
     }
@@ -151,8 +178,9 @@ const AT_A_TIME: usize = 32;
 /// Bytes that are gathered where the batch closes. More keep a thread too long that has other things to do.
 const SMALL: usize = 256 << 10;
 
-/// What a batch's failure may cost: one bad item among `n` is found with two launches for each halving, two with four.
-fn launches_for(members: usize) -> usize {
+/// So many launches of its parts may fail in a row: with one bad item among `n` there are two for each halving, of which one goes well. Where
+/// none does for so long something other than an item is bad, and the parts that there are by then are launched once more at most.
+fn failures_for(members: usize) -> usize {
     8 + 4 * members.next_power_of_two().ilog2() as usize
 }
 
@@ -251,7 +279,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
 
     /// Finds the items for which a batch failed: halves are launched one after the other, and again what fails.
     async fn launch_in_parts(self: Arc<Self>, mut members: Vec<Member<T, U>>) {
-        let mut left = launches_for(members.len());
+        let most = failures_for(members.len());
+        let mut left = most;
         let second = members.split_off(members.len() / 2);
         let mut parts = vec![second, members];
         while let Some(mut part) = parts.pop() {
@@ -262,8 +291,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             }
             wants.come(part.len());
             let id = self.again(&part);
-            left = left.saturating_sub(1);
             let outcome = self.outcome(&mut part, &wants).await;
+            left = if outcome.is_ok() { most } else { left.saturating_sub(1) };
             match outcome {
                 Err(error) if part.len() > 1 && left > 0 && is_worth_another(&error) => {
                     self.ended(id, false, Vec::new());

@@ -81,7 +81,7 @@ pub struct BatchStats {
     pub items: u64,
     /// Batches that were launched.
     pub batches: u64,
-    /// Items that were refused when they came.
+    /// Items that were refused: when they came, or since another tenant's item had the place instead, which had fewer than its share.
     pub refused: u64,
     /// Items whose deadlines passed while they waited.
     pub expired: u64,

@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use windlass_batching::{BatchId, Item, LineId, Next};
+use windlass_batching::{BatchId, Item, LineId, Next, Refused};
 use windlass_kernel::DeviceCopy;
 use windlass_sync::combining::Combiner;
 
@@ -55,10 +55,21 @@ impl<'s, T: DeviceCopy, U: DeviceCopy> Turn<'s, T, U> {
         self.answers.extend(late.into_iter().map(|queued| (queued, Error::new(Kind::Timeout(what.into())))));
     }
 
+    /// Those whose places another tenant's item has.
+    fn displaced(&mut self, state: &mut State<T, U>) {
+        for (queued, wait) in state.policy.displaced() {
+            state.count.refused += 1;
+            self.answers.push((queued, state.refusal(Refused::Full(wait), 0)));
+        }
+    }
+
     fn comes(&mut self, state: &mut State<T, U>, now: Duration, line: LineId, item: Item<Queued<T, U>>) {
         let bytes = item.bytes;
         match state.policy.offer(now, line, item) {
-            Ok(_) => self.has_come = true,
+            Ok(_) => {
+                self.has_come = true;
+                self.displaced(state);
+            }
             Err((refused, queued)) => {
                 state.count.refused += 1;
                 self.answers.push((queued, state.refusal(refused, bytes)));
@@ -79,13 +90,14 @@ impl<T: DeviceCopy, U: DeviceCopy> Combiner<State<T, U>, Message<T, U>> for Turn
         }
     }
 
-    /// Whoever takes in items sees to them, or has the keeper do it.
+    /// Whoever takes in items sees to them, or has the keeper do it. A clerk that is about to look sees to their batch; but it may be a while
+    /// until its runtime gets to that, and only the keeper has a clock: who has an earlier deadline than it knows of is told it in any case.
     fn before_unlock(&mut self, state: &mut State<T, U>) {
         if !std::mem::take(&mut self.has_come) {
             return;
         }
         if !self.may_launch {
-            if !state.clerk_looks {
+            if !state.clerk_looks || state.has_earlier_deadline() {
                 self.wakes(state.keeper.ring());
             }
             return;
@@ -97,7 +109,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Combiner<State<T, U>, Message<T, U>> for Turn
             }
         };
         let is_for_keeper = match next {
-            Next::LookAgain => !state.clerk_looks,
+            Next::LookAgain => !state.clerk_looks || state.has_earlier_deadline(),
             _ => state.policy.waiting() > 0 && state.has_earlier_deadline(),
         };
         if is_for_keeper {

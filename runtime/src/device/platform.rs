@@ -114,11 +114,21 @@ impl Platform {
     }
 
     /// The backend it belongs to.
+    ///
+    /// ```
+    /// assert_eq!(windlass::Device::host().platform().backend().as_str(), "host");
+    /// ```
     pub fn backend(&self) -> &BackendId {
         &self.backend
     }
 
     /// The driver's name for itself.
+    ///
+    /// ```
+    /// for platform in futures::executor::block_on(windlass::Runtime::global().platforms()) {
+    ///     println!("{} {} by {}: {} devices", platform.name(), platform.version(), platform.vendor(), platform.devices().len());
+    /// }
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }

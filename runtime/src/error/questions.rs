@@ -85,6 +85,18 @@ impl Error {
     }
 
     /// A context was asked for over devices of one platform that cannot be together in one.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// /// One context over all of a platform's devices, or over the first of them.
+    /// fn widest(platform: &Platform) -> windlass::Result<Context> {
+    ///     match Context::blocking_open(platform.devices()) {
+    ///         Err(error) if error.is_not_shareable() => Context::blocking_open(&platform.devices()[..1]),
+    ///         other => other,
+    ///     }
+    /// }
+    /// assert_eq!(widest(&Device::host().platform()).unwrap().devices().len(), 1);
+    /// ```
     pub fn is_not_shareable(&self) -> bool {
         matches!(self.kind(), Kind::NotShareable { .. })
     }
@@ -275,6 +287,18 @@ impl Error {
     /// The process was forked from one that used Windlass: its threads and devices are not here, so nothing could ever end. A process
     /// that forks before it makes its first runtime has no such errors, and neither has a program that is started.
     /// A child that was forked by a host task or a kernel calls `_exit`, or starts a program: its thread is one of the runtime's.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// fn answer(data: &Buffer<u32>) -> windlass::Result<u32> {
+    ///     match data.host_read().blocking_wait() {
+    ///         // What a pre-forking server's child may have inherited cannot be used there.
+    ///         Err(error) if error.is_forked() => panic!("open the queue after the fork: {error}"),
+    ///         read => Ok(read?[0]),
+    ///     }
+    /// }
+    /// assert_eq!(answer(&Buffer::from(vec![7])).unwrap(), 7);
+    /// ```
     pub fn is_forked(&self) -> bool {
         matches!(self.kind(), Kind::Forked)
     }

@@ -87,6 +87,19 @@ impl AsyncError {
     }
 
     /// Where the group was submitted.
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// # fn main() -> windlass::Result<()> {
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let queue = Queue::builder()
+    ///     .handler(move |errors| errors.iter().for_each(|e| tell.send(e.location().line()).unwrap()))
+    ///     .blocking_build()?;
+    /// let here = line!() + 1;
+    /// queue.submit(|cg| cg.host_task(async |_| Err("nobody awaits this".into())))?;
+    /// assert_eq!(told.recv().unwrap(), here);
+    /// # Ok(()) }
+    /// ```
     pub fn location(&self) -> &'static Location<'static> {
         self.at
     }
