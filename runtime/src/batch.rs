@@ -43,6 +43,8 @@ mod call;
 mod coming;
 mod flight;
 mod keeper;
+#[cfg(feature = "tower")]
+mod layer;
 mod payload;
 #[cfg(feature = "tower")]
 mod service;
@@ -57,6 +59,8 @@ pub use answer::Answer;
 pub use builder::BatchBuilder;
 pub use call::{Call, Terms};
 pub use flight::Gathered;
+#[cfg(feature = "tower")]
+pub use layer::{BatchLayer, Batched};
 pub use payload::Payload;
 pub use state::BatchStats;
 use state::Shared;

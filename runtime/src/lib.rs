@@ -37,7 +37,7 @@
 //! | `image` | pictures of the crate `image` in and out |
 //! | `metrics` | counts and times for the facade `metrics` |
 //! | `spirv` | kernels of compute shaders in SPIR-V, as compilers of GLSL and HLSL make them |
-//! | `tower` | a [`Batch`](batch::Batch) is a service of `tower` |
+//! | `tower` | a [`Batch`](batch::Batch) is a service of `tower`, or a layer |
 //!
 //! | environment | what it does |
 //! |---|---|
