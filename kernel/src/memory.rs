@@ -87,6 +87,24 @@ impl Extent {
                 && (self.size[0] == 1 || self.pitch[0] == self.size[1] * self.size[2]))
     }
 
+    /// How many elements follow each other from the first one on, and from each multiple of as many: all of them, those of a slice,
+    /// or those of a row.
+    ///
+    /// ```
+    /// use windlass_kernel::Extent;
+    /// assert_eq!(Extent::line(12).run(), 12);
+    /// assert_eq!(Extent { size: [2, 2, 3], pitch: [12, 3] }.run(), 6);
+    /// assert_eq!(Extent { size: [2, 2, 3], pitch: [12, 4] }.run(), 3);
+    /// ```
+    pub fn run(&self) -> usize {
+        let [_, rows, row] = self.size;
+        match (self.is_contiguous(), rows == 1 || self.pitch[1] == row) {
+            (true, _) => self.len(),
+            (false, true) => rows * row,
+            (false, false) => row,
+        }
+    }
+
     /// The sizes in `D` dimensions, outermost first. What has more is seen as if the outer ones were one: in one dimension it is all
     /// elements, row by row.
     ///

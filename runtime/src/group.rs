@@ -2,6 +2,7 @@
 
 mod accessor;
 mod builder;
+mod chunks;
 mod compacted;
 mod kernel_call;
 mod launch;
@@ -22,10 +23,11 @@ pub(crate) use accessor::Window;
 pub(crate) use accessor::sealed;
 pub use accessor::{Accessor, Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
 pub(crate) use builder::Builder;
+pub use chunks::{Chunk, ChunkArg, ChunkArgs};
 use compacted::Copied;
 pub use kernel_call::KernelCall;
 pub(crate) use kernel_call::build_values;
-pub use launch::{Chunk, ChunkArg, ChunkArgs, HostArg, HostArgs};
+pub use launch::{HostArg, HostArgs};
 pub(crate) use messages::Listener;
 
 use crate::buffer::{Buffer, Root};

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use windlass_kernel::DeviceCopy;
+use windlass_kernel::{DeviceCopy, RawSpan};
 use windlass_sync::facade::Mutex;
 
 use crate::error::{BoxError, Error, Kind, Result};
@@ -82,6 +82,8 @@ impl<'g, T: DeviceCopy, const D: usize> WriteAccessor<'g> for ReadWriteUninit<'g
 impl<'g> Host<'g> {
     /// The accessor's elements, to read. An error where a mutable view of some of them is out.
     ///
+    /// A part of a grid is indexed as a guard of it is, and one whose rows do not follow each other is shown as a copy: [`HostView`].
+    ///
     /// ```
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
@@ -94,12 +96,15 @@ impl<'g> Host<'g> {
     /// assert_eq!(told.recv().unwrap(), 6);
     /// # Ok(()) }
     /// ```
-    pub fn view<'a, A: Accessor<'g>>(&'a self, accessor: &'a A) -> Result<HostView<'a, A::Elem>> {
-        let span = self.span(accessor)?;
-        HostView::lend(span, &self.lent).ok_or_else(|| taken(&span))
+    pub fn view<'a, A: Accessor<'g>>(&'a self, accessor: &'a A) -> Result<HostView<'a, A::Elem, A::Shape>> {
+        let (span, shape) = self.window(accessor)?;
+        HostView::lend(span, shape, &self.lent).ok_or_else(taken)
     }
 
     /// The accessor's elements, to write. An error where another view of some of them is out.
+    ///
+    /// What is changed in a part of a grid whose rows do not follow each other is in the buffer once the view is dropped:
+    /// [`HostViewMut`].
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -120,32 +125,29 @@ impl<'g> Host<'g> {
     pub fn view_mut<'a, A: WriteAccessor<'g>>(
         &'a self,
         accessor: &'a mut A,
-    ) -> Result<HostViewMut<'a, A::Elem>> {
-        let span = self.span(accessor)?;
-        let view = HostViewMut::lend(span, &self.lent).ok_or_else(|| taken(&span))?;
+    ) -> Result<HostViewMut<'a, A::Elem, A::Shape>> {
+        let (span, shape) = self.window(accessor)?;
+        let view = HostViewMut::lend(span, shape, &self.lent).ok_or_else(taken)?;
         self.table.control.writes();
         Ok(view)
     }
 
-    fn span<A: Accessor<'g>>(&self, accessor: &A) -> Result<windlass_kernel::RawSpan> {
+    /// Where the accessor's elements are, and their shape.
+    fn window<A: Accessor<'g>>(&self, accessor: &A) -> Result<(RawSpan, A::Shape)> {
         let gone = || Error::invalid("this accessor has no memory: its requirement was refused");
         let binding = accessor.window().0.ok_or_else(gone)?;
-        if binding.is_empty() {
-            return Ok(crate::shell::work::empty_span(&binding));
-        }
-        self.table.of(&binding).and_then(|m| binding.span(m)).ok_or_else(gone)
+        let span = match binding.is_empty() {
+            true => crate::shell::work::empty_span(&binding),
+            false => self.table.of(&binding).and_then(|m| binding.span(m)).ok_or_else(gone)?,
+        };
+        Ok((span, A::shape_of(&binding.extent)))
     }
 }
 
-fn taken(span: &windlass_kernel::RawSpan) -> Error {
-    match span.is_contiguous() {
-        true => Error::new(Kind::Aliased(
-            "these elements are already borrowed by another view, and one of the two is mutable".into(),
-        )),
-        false => Error::unsupported(
-            "a part of a grid whose rows do not follow each other cannot be shown as a slice",
-        ),
-    }
+fn taken() -> Error {
+    Error::new(Kind::Aliased(
+        "these elements are already borrowed by another view, and one of the two is mutable".into(),
+    ))
 }
 
 /// Packs a task for its group.

@@ -23,6 +23,8 @@ mod kernels;
 mod lent;
 #[path = "attacks/panics.rs"]
 mod panics;
+#[path = "attacks/parts.rs"]
+mod parts;
 #[path = "common/rig.rs"]
 mod rig;
 #[path = "attacks/served.rs"]

@@ -175,6 +175,34 @@ impl<'a> Span<'a> {
         Span { raw: self.raw.read_only(), ..self }
     }
 
+    /// Elements `items` of the window as a window of their own, without gaps.
+    ///
+    /// ```
+    /// # use std::ptr::NonNull;
+    /// # use windlass_kernel::{Extent, RawSpan, Word};
+    /// // Two columns of a grid of four.
+    /// let mut grid = [0, 1, 2, 3, 4, 5, 6, 7_u32];
+    /// let columns = Extent { size: [1, 2, 2], pitch: [8, 4] };
+    /// let raw = RawSpan::new(NonNull::from(&mut grid).cast(), columns, 4, Word::B4);
+    /// // SAFETY: they are the grid's, which lives, and nobody else touches it.
+    /// let span = unsafe { raw.lend() };
+    /// // SAFETY: as above.
+    /// assert_eq!(unsafe { span.line(2..4).as_slice::<u32>() }, [4, 5]);
+    /// ```
+    ///
+    /// # Panics
+    /// If `items` does not lie inside the window, or inside one [run](Extent::run) of elements that follow each other.
+    pub fn line(&self, items: Range<usize>) -> Span<'a> {
+        let (len, run) = (self.len(), self.extent().run());
+        let is_inside = items.start <= items.end && items.end <= len;
+        assert!(is_inside, "elements {items:?} of a window of {len}");
+        let is_one_run = items.is_empty() || items.start / run == (items.end - 1) / run;
+        assert!(is_one_run, "elements {items:?} of a window in which {run} follow each other");
+        let start = self.element(items.start).and_then(NonNull::new).unwrap_or(self.raw.start);
+        let raw = RawSpan { start, extent: Extent::line(items.len()), contiguous: true, ..self.raw };
+        Span { raw, lent: PhantomData }
+    }
+
     /// What has to be so if the window is to be a slice, and costs nothing to see.
     #[inline]
     #[track_caller]
@@ -273,6 +301,38 @@ mod tests {
         let raw = raw(&mut data, Extent { size: [1, 2, 2], pitch: [8, 4] });
         // SAFETY: as above.
         unsafe { raw.lend().as_slice::<u32>() };
+    }
+
+    #[test]
+    fn lines_of_a_window_with_gaps_are_its_runs() {
+        let mut data: [u32; 24] = std::array::from_fn(|at| at as u32);
+        let raw = raw(&mut data, Extent { size: [2, 2, 3], pitch: [12, 4] });
+        // SAFETY: the data outlives the span, and nobody else touches it.
+        let span = unsafe { raw.lend() };
+        let line = |items: Range<usize>| {
+            // SAFETY: as above.
+            unsafe { span.line(items).as_slice::<u32>() }
+        };
+        assert_eq!([line(0..3), line(4..6), line(9..12)], [&[0, 1, 2][..], &[5, 6], &[16, 17, 18]]);
+        assert!(line(12..12).is_empty() && line(2..2).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "elements 2..4 of a window in which 3 follow each other")]
+    fn a_line_over_a_gap_is_refused() {
+        let mut data = [0_u32; 24];
+        let raw = raw(&mut data, Extent { size: [2, 2, 3], pitch: [12, 4] });
+        // SAFETY: as above.
+        unsafe { raw.lend() }.line(2..4);
+    }
+
+    #[test]
+    #[should_panic(expected = "elements 4..5 of a window of 4")]
+    fn a_line_beyond_its_window_is_refused() {
+        let mut data = [0_u32; 16];
+        let raw = raw(&mut data, Extent { size: [1, 2, 2], pitch: [8, 4] });
+        // SAFETY: as above.
+        unsafe { raw.lend() }.line(4..5);
     }
 
     #[test]

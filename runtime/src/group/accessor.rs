@@ -45,10 +45,14 @@ pub struct AccessWindow(pub(crate) Option<Binding>);
 pub trait Accessor<'g>: sealed::Sealed {
     /// The element type.
     type Elem: DeviceCopy;
+    /// The extents of what it shows, outermost first: an array of one to three.
+    type Shape: Copy + fmt::Debug + PartialEq + AsRef<[usize]> + Send + Sync + Unpin + 'static;
     #[doc(hidden)]
     const MODE: AccessMode;
     #[doc(hidden)]
     fn window(&self) -> AccessWindow;
+    #[doc(hidden)]
+    fn shape_of(extent: &Extent) -> Self::Shape;
 }
 
 /// The accessor's window, where its requirement was accepted.
@@ -106,17 +110,25 @@ macro_rules! accessors {
 
         impl<'g, T: DeviceCopy, const D: usize> Accessor<'g> for $name<'g, T, D> {
             type Elem = T;
+            type Shape = [usize; D];
             const MODE: AccessMode = AccessMode(Mode::$mode);
             fn window(&self) -> AccessWindow {
                 AccessWindow(self.binding)
+            }
+            fn shape_of(extent: &Extent) -> [usize; D] {
+                extent.inner()
             }
         }
 
         impl<'g, T: DeviceCopy, const D: usize> Accessor<'g> for &$name<'g, T, D> {
             type Elem = T;
+            type Shape = [usize; D];
             const MODE: AccessMode = AccessMode(Mode::$mode);
             fn window(&self) -> AccessWindow {
                 AccessWindow(self.binding)
+            }
+            fn shape_of(extent: &Extent) -> [usize; D] {
+                extent.inner()
             }
         }
 

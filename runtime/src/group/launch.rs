@@ -1,19 +1,14 @@
-//! The two safe forms of host kernels: closures over checked atomic views, and closures over disjoint slices.
-
-use std::ops;
+//! The first of the two safe forms of host kernels: closures over checked atomic views. The other is in `chunks`.
 
 use smallvec::SmallVec;
-use windlass_kernel::{
-    AtomicView, Block, DeviceCopy, HostBody, IndexRange, LaunchRange, Range, Span, View, ViewMut,
-};
+use windlass_kernel::{AtomicView, Block, DeviceCopy, HostBody, IndexRange, Range, Span, View, ViewMut};
 
 use super::CommandGroup;
 use super::accessor::{
     Accessor, Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Window as _, Write,
     check_casts,
 };
-use crate::error::{Error, Kind, Result};
-use crate::host_view;
+use crate::error::{Error, Result};
 use crate::shell::work::{Binding, Planned, PlannedBody};
 
 /// An accessor as an argument of [`CommandGroup::host_for`].
@@ -99,7 +94,7 @@ pub trait HostArgs<'g>: 'g {
 pub struct Windows(pub(crate) SmallVec<[Binding; 2]>, pub(crate) u32);
 
 /// An accessor that was refused has no window, and its group fails for that reason; this one is never shown.
-fn refused() -> Error {
+pub(super) fn refused() -> Error {
     Error::invalid("an accessor of this group was refused")
 }
 
@@ -124,6 +119,27 @@ impl<'g> HostArgs<'g> for () {
     fn views(_: &[HostWindow<'_>]) {}
 }
 
+/// Has a macro write something for all tuples of accessors that a launch can take.
+macro_rules! for_tuples {
+    ($write:ident) => {
+        $write! {
+            (A 0)
+            (A 0 B 1)
+            (A 0 B 1 C 2)
+            (A 0 B 1 C 2 E 3)
+            (A 0 B 1 C 2 E 3 F 4)
+            (A 0 B 1 C 2 E 3 F 4 G 5)
+            (A 0 B 1 C 2 E 3 F 4 G 5 H 6)
+            (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7)
+            (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8)
+            (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9)
+            (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9 L 10)
+            (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11)
+        }
+    };
+}
+pub(super) use for_tuples;
+
 macro_rules! host_args {
     ($(($($a:ident $i:tt)*))*) => {$(
         impl<'g, $($a: HostArg<'g> + 'g),*> HostArgs<'g> for ($($a,)*) {
@@ -137,31 +153,9 @@ macro_rules! host_args {
                 ($($a::view(&windows[$i]),)*)
             }
         }
-        impl<'g, $($a: ChunkArg<'g> + 'g),*> ChunkArgs<'g> for ($($a,)*) {
-            type Parts<'v> = ($($a::Part<'v>,)*);
-            fn chunk_windows(&self) -> Result<ChunkWindows> {
-                Ok(ChunkWindows(SmallVec::from_iter([$((self.$i.binding().ok_or_else(refused)?, $a::WRITES)),*])))
-            }
-            fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> Self::Parts<'v> {
-                ($($a::part(&windows[$i], chunk),)*)
-            }
-        }
     )*};
 }
-host_args! {
-    (A 0)
-    (A 0 B 1)
-    (A 0 B 1 C 2)
-    (A 0 B 1 C 2 E 3)
-    (A 0 B 1 C 2 E 3 F 4)
-    (A 0 B 1 C 2 E 3 F 4 G 5)
-    (A 0 B 1 C 2 E 3 F 4 G 5 H 6)
-    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7)
-    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8)
-    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9)
-    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9 L 10)
-    (A 0 B 1 C 2 E 3 F 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11)
-}
+for_tuples!(host_args);
 
 impl<'g> CommandGroup<'g> {
     /// Runs a closure for every item of a range, on a host device. `args` is an accessor or a tuple of them; the
@@ -200,46 +194,7 @@ impl<'g> CommandGroup<'g> {
         }
     }
 
-    /// Runs a closure over blocks of elements, on a host device: plain slices, which the compiler vectorises. `args` is
-    /// an accessor or a tuple of them. Accessors that write are cut into blocks, and the closure gets each block's own
-    /// part of them as `&mut [T]`; those that only read it gets whole, as `&[T]`. Blocks are multiples of `granule`
-    /// elements, and how large they are is up to the runtime.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let queue = Queue::blocking_on(Device::host())?;
-    /// let (x, y) = (Buffer::from(vec![1.0_f32; 1000]), Buffer::from(vec![2.0_f32; 1000]));
-    /// queue.submit(|cg| {
-    ///     let args = (cg.read(&x), cg.read_write(&y));
-    ///     cg.host_chunks(1, args, |chunk, (x, y)| {
-    ///         for (y, x) in y.iter_mut().zip(&x[chunk.range()]) {
-    ///             *y += 3.0 * x;
-    ///         }
-    ///     })
-    /// })?;
-    /// assert!(y.host_read().blocking_wait()?.iter().all(|&v| v == 5.0));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn host_chunks<A, F>(&self, granule: usize, args: A, body: F) -> Result<()>
-    where
-        A: ChunkArgs<'g>,
-        F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync + 'g,
-    {
-        self.host_device("host_chunks")?;
-        let windows = args.chunk_windows()?.0;
-        let items = check_chunks(granule, &windows)?;
-        match items {
-            0 => Ok(()),
-            _ => {
-                let windows = windows.into_iter().map(|(w, _)| w).collect();
-                self.push(Planned::Host(Some(chunk_body::<A, F>(granule, items, windows, body))))
-            }
-        }
-    }
-
-    fn host_device(&self, what: &str) -> Result<()> {
+    pub(super) fn host_device(&self, what: &str) -> Result<()> {
         match self.queue.slot.runs_host_bodies() {
             true => Ok(()),
             false => Err(Error::unsupported(format!(
@@ -301,237 +256,4 @@ where
     F: for<'v> Fn(R::Item, A::Views<'v>) + Send + Sync + 'g,
 {
     Box::new(ForBody::<R, A, F> { of, range, windows, body, args: std::marker::PhantomData })
-}
-
-/// One block of a [`CommandGroup::host_chunks`] launch.
-///
-/// ```
-/// use windlass::prelude::*;
-/// # fn main() -> windlass::Result<()> {
-/// let (queue, squares) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(100));
-/// queue.submit(|cg| {
-///     cg.host_chunks(1, cg.overwrite(&squares), |chunk, part| {
-///         for (i, square) in chunk.range().zip(part) {
-///             *square = (i * i) as u32;
-///         }
-///     })
-/// })?;
-/// assert_eq!(squares.host_read().blocking_wait()?[99], 99 * 99);
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chunk {
-    range: ops::Range<usize>,
-    total: usize,
-}
-
-impl Chunk {
-    /// The elements of this block.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::from((0..100).collect::<Vec<u32>>()));
-    /// let reversed = Buffer::<u32>::new(100);
-    /// queue.submit(|cg| {
-    ///     // What is read is there as a whole, and of what is written a block has its own part.
-    ///     cg.host_chunks(1, (cg.read(&x), cg.overwrite(&reversed)), |chunk, (x, part)| {
-    ///         for (i, reversed) in chunk.range().zip(part) {
-    ///             *reversed = x[chunk.total() - 1 - i];
-    ///         }
-    ///     })
-    /// })?;
-    /// assert_eq!(reversed.host_read().blocking_wait()?[..3], [99, 98, 97]);
-    /// # Ok(()) }
-    /// ```
-    pub fn range(&self) -> ops::Range<usize> {
-        self.range.clone()
-    }
-
-    /// Elements in the whole launch.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// # fn main() -> windlass::Result<()> {
-    /// let (queue, ramp) = (Queue::blocking_on(Device::host())?, Buffer::<f32>::new(101));
-    /// queue.submit(|cg| {
-    ///     cg.host_chunks(1, cg.overwrite(&ramp), |chunk, part| {
-    ///         for (i, value) in chunk.range().zip(part) {
-    ///             *value = i as f32 / (chunk.total() - 1) as f32;
-    ///         }
-    ///     })
-    /// })?;
-    /// assert_eq!(ramp.host_read().blocking_wait()?[50..], (50..=100).map(|i| i as f32 / 100.0).collect::<Vec<_>>());
-    /// # Ok(()) }
-    /// ```
-    pub fn total(&self) -> usize {
-        self.total
-    }
-}
-
-/// An accessor as an argument of [`CommandGroup::host_chunks`].
-///
-/// ```
-/// use windlass::access::ChunkArg;
-/// use windlass::prelude::*;
-///
-/// /// Sets all elements, through any accessor that writes them.
-/// fn set<'g, A>(cg: &CommandGroup<'g>, to: A, value: u32) -> windlass::Result<()>
-/// where
-///     A: for<'v> ChunkArg<'g, Part<'v> = &'v mut [u32]> + 'g,
-/// {
-///     cg.host_chunks(1, to, move |_, part| part.fill(value))
-/// }
-///
-/// # fn main() -> windlass::Result<()> {
-/// let (queue, x) = (Queue::blocking_on(Device::host())?, Buffer::<u32>::new(100));
-/// queue.submit(|cg| set(cg, cg.overwrite(&x), 1))?;
-/// queue.submit(|cg| set(cg, cg.write(&x.range(..1)), 2))?;
-/// assert_eq!(x.host_read().blocking_wait()?[..3], [2, 1, 1]);
-/// # Ok(()) }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an accessor that can be cut into slices",
-    note = "pass `cg.read(&buffer)`, `cg.overwrite(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
-)]
-pub trait ChunkArg<'g>: Accessor<'g> {
-    /// What the closure gets for it: the whole, or its block's part.
-    type Part<'v>;
-    #[doc(hidden)]
-    const WRITES: bool;
-    #[doc(hidden)]
-    fn part<'v>(window: &HostWindow<'v>, chunk: &Chunk) -> Self::Part<'v>;
-}
-
-impl<'g, T: DeviceCopy> ChunkArg<'g> for Read<'g, T> {
-    type Part<'v> = &'v [T];
-    const WRITES: bool = false;
-    fn part<'v>(window: &HostWindow<'v>, _: &Chunk) -> &'v [T] {
-        host_view::whole(&window.0)
-    }
-}
-
-macro_rules! chunk_arg {
-    ($($accessor:ident)*) => {$(
-        impl<'g, T: DeviceCopy> ChunkArg<'g> for $accessor<'g, T> {
-            type Part<'v> = &'v mut [T];
-            const WRITES: bool = true;
-            fn part<'v>(window: &HostWindow<'v>, chunk: &Chunk) -> &'v mut [T] {
-                host_view::part(&window.0, chunk.range())
-            }
-        }
-    )*};
-}
-chunk_arg!(Write ReadWrite Overwrite ReadWriteUninit);
-
-/// One accessor, or a tuple of up to twelve.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the arguments of `host_chunks`",
-    note = "pass `cg.read(&buffer)`, `cg.overwrite(&buffer)` or `cg.read_write(&buffer)`, or a tuple of them"
-)]
-pub trait ChunkArgs<'g>: 'g {
-    /// What the closure gets.
-    type Parts<'v>;
-    #[doc(hidden)]
-    fn chunk_windows(&self) -> Result<ChunkWindows>;
-    #[doc(hidden)]
-    fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> Self::Parts<'v>;
-}
-
-/// The windows of all arguments, with whether each is cut.
-#[doc(hidden)]
-#[allow(unnameable_types, reason = "only the crate itself looks inside")]
-#[derive(Debug)]
-pub struct ChunkWindows(pub(crate) SmallVec<[(Binding, bool); 2]>);
-
-impl<'g, A: ChunkArg<'g> + 'g> ChunkArgs<'g> for A {
-    type Parts<'v> = A::Part<'v>;
-    fn chunk_windows(&self) -> Result<ChunkWindows> {
-        Ok(ChunkWindows(SmallVec::from_iter([(self.binding().ok_or_else(refused)?, A::WRITES)])))
-    }
-    fn parts<'v>(windows: &[HostWindow<'v>], chunk: &Chunk) -> A::Part<'v> {
-        A::part(&windows[0], chunk)
-    }
-}
-
-/// Checks what makes handing out slices sound: those that are cut are of one length and overlap nothing. Returns the
-/// number of granules.
-pub(super) fn check_chunks(granule: usize, windows: &[(Binding, bool)]) -> Result<usize> {
-    let mut cut = windows.iter().filter(|(_, writes)| *writes).map(|(w, _)| w.len());
-    let len = match cut.next() {
-        Some(len) => len,
-        None => windows.iter().map(|(w, _)| w.len()).max().unwrap_or(0),
-    };
-    if let Some(other) = cut.find(|l| *l != len) {
-        return Err(Error::invalid(format!(
-            "accessors that are cut into blocks have {len} and {other} elements"
-        )));
-    }
-    if granule == 0 || !len.is_multiple_of(granule) {
-        return Err(Error::invalid(format!("{len} elements cannot be cut into blocks of {granule}")));
-    }
-    if windows.iter().any(|(w, _)| !w.region().is_contiguous()) {
-        return Err(Error::invalid(
-            "a part of a grid whose rows do not follow each other cannot be shown as a slice",
-        ));
-    }
-    for (i, (a, a_writes)) in windows.iter().enumerate() {
-        for (b, b_writes) in &windows[i + 1..] {
-            if (*a_writes || *b_writes) && a.overlaps(b) {
-                let what =
-                    "two accessors of `host_chunks` share elements, and one of them writes; use `host_for`";
-                return Err(Error::new(Kind::Aliased(what.into())));
-            }
-        }
-    }
-    Ok(len / granule)
-}
-
-struct ChunkBody<A, F> {
-    granule: usize,
-    items: usize,
-    windows: SmallVec<[Binding; 2]>,
-    body: F,
-    args: std::marker::PhantomData<fn() -> A>,
-}
-
-impl<'g, A, F> HostBody for ChunkBody<A, F>
-where
-    A: ChunkArgs<'g>,
-    F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync,
-{
-    fn run(&self, block: Block<'_>) {
-        let windows: SmallVec<[HostWindow<'_>; 4]> = block.spans().iter().map(|s| HostWindow(*s)).collect();
-        let range = block.items().start * self.granule..block.items().end * self.granule;
-        let chunk = Chunk { range, total: self.items * self.granule };
-        let parts = A::parts(&windows, &chunk);
-        (self.body)(chunk, parts);
-    }
-}
-
-impl<'g, A, F> PlannedBody for ChunkBody<A, F>
-where
-    A: ChunkArgs<'g>,
-    F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync,
-{
-    fn range(&self) -> Range {
-        self.items.range()
-    }
-
-    fn windows(&self) -> &[Binding] {
-        &self.windows
-    }
-}
-
-pub(super) fn chunk_body<'g, A, F>(
-    granule: usize,
-    items: usize,
-    windows: SmallVec<[Binding; 2]>,
-    body: F,
-) -> Box<dyn PlannedBody + 'g>
-where
-    A: ChunkArgs<'g>,
-    F: for<'v> Fn(Chunk, A::Parts<'v>) + Send + Sync + 'g,
-{
-    Box::new(ChunkBody::<A, F> { granule, items, windows, body, args: std::marker::PhantomData })
 }

@@ -111,20 +111,36 @@ impl Binding {
         if self.root != other.root || self.is_empty() || other.is_empty() {
             return false;
         }
-        let (a, b) = (&self.region(), &other.region());
-        if a.end() <= b.offset || b.end() <= a.offset {
-            return false;
-        }
-        if a.is_contiguous() && b.is_contiguous() {
-            return true;
-        }
-        a.row_offsets().any(|x| b.row_offsets().any(|y| x < y + b.width && y < x + a.width))
+        share_a_byte(&self.region(), &other.region())
     }
 
     /// The window in host memory.
     pub(crate) fn span(&self, memory: &dyn Allocation) -> Option<RawSpan> {
         window_span(memory, self.offset, self.extent, self.element as usize, self.word)
     }
+}
+
+/// Whether two boxes of one memory, neither of them empty, share a byte. The rows of each lie in order, and none over another, as
+/// those of windows do: so it takes as many steps as there are rows.
+pub(crate) fn share_a_byte(a: &Region, b: &Region) -> bool {
+    if a.end() <= b.offset || b.end() <= a.offset {
+        return false;
+    }
+    if a.is_contiguous() && b.is_contiguous() {
+        return true;
+    }
+    let (mut xs, mut ys) = (a.row_offsets(), b.row_offsets());
+    let (mut x, mut y) = (xs.next(), ys.next());
+    while let (Some(of_a), Some(of_b)) = (x, y) {
+        if of_a + a.width <= of_b {
+            x = xs.next();
+        } else if of_b + b.width <= of_a {
+            y = ys.next();
+        } else {
+            return true;
+        }
+    }
+    false
 }
 
 /// The bytes of a window.
