@@ -1,4 +1,4 @@
-//! The drivers that the tests need: OpenCL and Vulkan on the CPU, so that any machine will do. What Debian does not have
+//! What the tests need: OpenCL and Vulkan on the CPU, so that any machine will do, and a browser. What Debian does not have
 //! is in [`wheels`].
 
 use std::path::Path;
@@ -14,7 +14,7 @@ struct Need {
     is_there: fn() -> bool,
 }
 
-const NEEDS: [Need; 7] = [
+const NEEDS: [Need; 8] = [
     Need {
         what: "OpenCL loader (libOpenCL.so.1)",
         package: "ocl-icd-libopencl1",
@@ -40,6 +40,7 @@ const NEEDS: [Need; 7] = [
         package: "vulkan-validationlayers",
         is_there: validation::is_there,
     },
+    Need { what: "Chromium, for the server's pages", package: "chromium", is_there: browser },
     Need { what: "Oclgrind, which watches kernels' memory", package: "oclgrind", is_there: wheels::oclgrind },
     Need {
         what: "Python's environments, for what follows",
@@ -74,8 +75,8 @@ fn system() -> Result<()> {
         let names: Vec<&str> = missing.iter().map(|need| need.what).collect();
         return Err(format!(
             "please install: {}\n(Fedora: `dnf install ocl-icd pocl vulkan-loader mesa-vulkan-drivers \
-             vulkan-validation-layers`; Arch: `pacman -S ocl-icd pocl vulkan-icd-loader vulkan-swrast \
-             vulkan-validation-layers python`; Oclgrind is in Debian. Windlass itself builds and runs without them.)",
+             vulkan-validation-layers chromium`; Arch: `pacman -S ocl-icd pocl vulkan-icd-loader vulkan-swrast \
+             vulkan-validation-layers chromium python`; Oclgrind is in Debian. Windlass itself builds and runs without them.)",
             names.join("; ")
         ));
     }
@@ -103,6 +104,12 @@ fn apt(words: &str) -> Result<()> {
             format!("{problem}\nroot is needed for this: run `sudo apt-get {words}` yourself, then try again")
         },
     )
+}
+
+/// By the names under which the server's tests look for one.
+fn browser() -> bool {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    names.into_iter().any(|name| Process::new(name).args(["--version"]).output().is_some())
 }
 
 /// Whether the dynamic linker finds a library.

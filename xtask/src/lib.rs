@@ -23,8 +23,8 @@ pub type Result<T, E = String> = std::result::Result<T, E>;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  setup       install what the tests need: OpenCL and Vulkan for the CPU, Oclgrind, and into .drivers/ Intel's OpenCL
-              runtime and NVRTC
+  setup       install what the tests need: OpenCL and Vulkan for the CPU, Oclgrind, Chromium, and into .drivers/
+              Intel's OpenCL runtime and NVRTC
   test        setup, then every test: unit, integration, documentation, examples, oracle, loom models
   ci          what has to pass before a change lands: format, lints, dependencies, documentation, test
   loom        the loom models alone

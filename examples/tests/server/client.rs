@@ -130,6 +130,34 @@ impl Answer {
         Ok(Answer { code, head, body: all.split_off(end + 4) })
     }
 
+    /// The next answer of a connection that may have more of them. `None` where it was closed before anything of an answer came; an error
+    /// where it was closed later than that.
+    pub(crate) fn next(stream: &mut impl BufRead) -> io::Result<Option<Self>> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            match stream.read_until(b'\n', &mut head) {
+                Ok(1..) => {}
+                Err(error) if head.is_empty() && !is_late(&error) => return Ok(None),
+                Err(error) => return Err(error),
+                Ok(0) if head.is_empty() => return Ok(None),
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        head.truncate(head.len() - 4);
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a code");
+        let mut answer = Answer { code, head, body: Vec::new() };
+        match answer.header("content-length").map(|length| length.parse().expect("a length")) {
+            Some(length) => {
+                answer.body = vec![0; length];
+                stream.read_exact(&mut answer.body)?;
+            }
+            None if answer.header("transfer-encoding") == Some("chunked") => answer.body = chunks(stream)?,
+            None => {}
+        }
+        Ok(Some(answer))
+    }
+
     /// What a line of the head says, by its name in small letters.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
@@ -141,12 +169,38 @@ impl Answer {
     }
 }
 
+/// Nothing has come for so long that the test gives up.
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// A body in chunks, up to the empty one that ends it.
+fn chunks(stream: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        let length = usize::from_str_radix(line.trim(), 16).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let mut chunk = vec![0; length + 2];
+        stream.read_exact(&mut chunk)?;
+        body.extend_from_slice(&chunk[..length]);
+        if length == 0 {
+            return Ok(body);
+        }
+    }
+}
+
 /// Waits until something holds that has to.
 #[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    eventually_within(GUARD, what, holds);
+}
+
+#[track_caller]
+pub(crate) fn eventually_within(guard: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < GUARD, "not in {GUARD:?}: {what}");
+        assert!(begun.elapsed() < guard, "not in {guard:?}: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

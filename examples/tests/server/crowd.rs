@@ -1,11 +1,13 @@
 //! Many clients, of whom some hang up, some are stuck, and some cannot be answered in time.
 
+use std::fs;
 use std::io::{Error, ErrorKind, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::client::{Answer, GUARD, PATIENT, Server, floats, head, softened};
+use crate::client::{Answer, GUARD, PATIENT, Server, eventually, floats, head, softened};
 
 /// A client that has sent half of its request.
 struct Half {
@@ -27,31 +29,53 @@ impl Half {
     }
 }
 
-/// In waves, so that there may be as many open files as that takes; all clients of a wave have sent half before the first one sends the rest.
+/// All are connected at the same time, and have sent half of their requests, before the first one does anything else. Of the 500 that hang
+/// up, half do so in the middle of their requests, and half before they have their answers.
 #[test]
 fn of_a_thousand_clients_half_hang_up_and_the_others_are_answered() {
-    let server = Server::with(&[PATIENT]);
-    for wave in 0..5 {
-        let clients: Vec<_> = (0..200).map(|client| Half::sent(&server, wave * 200 + client)).collect();
-        let mut waiting = Vec::new();
-        for (number, mut client) in clients.into_iter().enumerate() {
-            match number % 4 {
-                0 => drop(client),
-                1 => client.send_the_rest(),
-                _ => {
-                    client.send_the_rest();
-                    waiting.push(client);
-                }
+    more_files(4096);
+    let server = Server::with(&[PATIENT, ("UPLOAD", "60")]);
+    let clients: Vec<_> = (0..1000).map(|client| Half::sent(&server, client)).collect();
+    eventually("all of them are connected", || connections(&server).is_none_or(|open| open >= 1000));
+    let mut waiting = Vec::new();
+    for (number, mut client) in clients.into_iter().enumerate() {
+        match number % 4 {
+            0 => drop(client),
+            1 => client.send_the_rest(),
+            _ => {
+                client.send_the_rest();
+                waiting.push(client);
             }
         }
-        for mut client in waiting {
-            let answer = Answer::read(&mut client.stream);
-            assert_eq!((answer.code, answer.body), (200, softened(&client.values)), "{}", answer.head);
-        }
+    }
+    for mut client in waiting {
+        let answer = Answer::read(&mut client.stream);
+        assert_eq!((answer.code, answer.body), (200, softened(&client.values)), "{}", answer.head);
     }
     server.comes_to_rest();
+    eventually("all of them are gone", || connections(&server).is_none_or(|open| open < 100));
     let items = server.metric("windlass_batch_items_total{batch=\"softened\"}");
     assert!((500.0..=750.0).contains(&items), "{items} items of 500 who wait and 250 who do not");
+}
+
+/// How many sockets the server has, where the system tells that.
+fn connections(server: &Server) -> Option<usize> {
+    let files = fs::read_dir(format!("/proc/{}/fd", server.child.id())).ok()?;
+    let kinds = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    Some(kinds.filter(|kind| kind.to_string_lossy().starts_with("socket:")).count())
+}
+
+/// Has this process, and those that it starts from now on, have so many open files, which is more than many shells allow at first.
+/// Where that cannot be had, opening them says so.
+fn more_files(wanted: u64) {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = soft.and_then(|numbers| numbers.split_whitespace().next()?.parse::<u64>().ok());
+    if soft.is_some_and(|soft| soft < wanted) {
+        let me = std::process::id().to_string();
+        let raised = Command::new("prlimit").args(["--pid", &me, &format!("--nofile={wanted}:")]).status();
+        println!("open files raised to {wanted}: {raised:?}");
+    }
 }
 
 /// Sends a stream and reads nothing of what it becomes, until the server does not read either.

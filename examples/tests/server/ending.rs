@@ -7,13 +7,13 @@ use std::process::{Command, ExitStatus};
 use crate::client::{Answer, PATIENT, Server, eventually, floats, head, softened};
 
 impl Server {
-    fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let killed = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", self.child.id())).status();
         assert!(killed.is_ok_and(|status| status.success()));
     }
 
     /// How it ended, and what it said.
-    fn ended(&mut self) -> (ExitStatus, String) {
+    pub(crate) fn ended(&mut self) -> (ExitStatus, String) {
         let mut status = None;
         eventually("the server ends", || {
             status = self.child.try_wait().expect("it is a child");
