@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::client::{GUARD, PATIENT, Server, eventually_within, floats};
+use crate::client::{GUARD, PATIENT, Server, Until, eventually_within, floats};
 
 /// Chromium's names.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -138,9 +138,8 @@ fn the_timeline_shows_what_was_done() {
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        let page = browser.open(&format!("http://{}/trace/1", server.address));
-        is_over.store(true, Ordering::Relaxed);
-        page
+        let _until = Until(&is_over);
+        browser.open(&format!("http://{}/trace/1", server.address))
     });
     let sum = text(&page, "sum");
     assert!(sum.contains(" entries in ") && !sum.contains("failed"), "{sum}");

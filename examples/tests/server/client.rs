@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long something may take that must come: a guard against hanging, and no measure.
@@ -202,6 +203,15 @@ pub(crate) fn eventually_within(guard: Duration, what: &str, mut holds: impl FnM
     while !holds() {
         assert!(begun.elapsed() < guard, "not in {guard:?}: {what}");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Says that it is over when it is dropped, so that threads which ask until then end where their test has failed, too.
+pub(crate) struct Until<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Until<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
