@@ -91,7 +91,7 @@ fn text(document: &str, id: &str) -> String {
 }
 
 /// The page does all that it offers: requests that share launches, a picture as pixels and as a file, a job that is hung up on and one that
-/// is not. What it says of each is right.
+/// is not. What it says of each is right. Seen to fail where the kernel weighed red wrongly.
 #[test]
 fn the_page_does_what_it_offers() {
     let Some(browser) = Browser::find("the_page_does_what_it_offers") else { return };
@@ -122,7 +122,7 @@ fn the_page_does_what_it_offers() {
 }
 
 /// The timeline of a second in which requests were answered: what they were is in the page's table, and of a moment in which nothing was
-/// done the page says so.
+/// done the page says so. Seen to fail where the trace had room for nothing.
 #[test]
 fn the_timeline_shows_what_was_done() {
     let Some(browser) = Browser::find("the_timeline_shows_what_was_done") else { return };
