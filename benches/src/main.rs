@@ -6,9 +6,11 @@
 //! measures the cost of a submission again and again, and `--first-uses` that of groups on as many buffers, for a profiler to look at. `--transfers` moves data to and from the device
 //! that a program would get, `--device` runs kernels on it beside the same ones in its own language, and `--native` measures
 //! launches, waits and copies there beside its driver by hand. `--service` puts many small requests to it, in batches and without, and `--load` does so at loads from a trickle to three times what it can do,
-//! of which `--draw FILE` makes a picture.
+//! of which `--draw FILE` makes a picture. `--beyond` runs programs that use more than the device may have, beside what takes the longer
+//! of their groups and their copies alone.
 
 mod bandwidth;
+mod beyond;
 mod busy;
 mod device;
 mod forms;
@@ -57,6 +59,10 @@ fn main() -> ExitCode {
     }
     if std::env::args().any(|a| a == "--transfers") {
         transfers::print(scale);
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args().any(|a| a == "--beyond") {
+        beyond::print(scale);
         return ExitCode::SUCCESS;
     }
     if std::env::args().any(|a| a == "--load") {

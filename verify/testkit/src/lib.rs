@@ -1,8 +1,10 @@
-//! What random tests have in common: numbers that look random and are the same everywhere.
+//! What tests have in common: numbers that look random and are the same everywhere, and programs over [tiles].
 //!
 //! A program that found something is known by its seed, for years. So the generator is our own, of a few lines, and what it
 //! makes of a seed does not change.
 #![warn(missing_docs)]
+
+pub mod tiles;
 
 /// Random numbers that depend on a seed alone (SplitMix64).
 ///

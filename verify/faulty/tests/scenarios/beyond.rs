@@ -7,7 +7,7 @@ use windlass::image::Kernel;
 use windlass::prelude::*;
 use windlass::{KernelCall, Residency, Stats};
 use windlass_faulty::{Faulty, FaultyBuilder};
-use windlass_testkit::Rng;
+use windlass_testkit::tiles::{Program, Use, cholesky, cyclic, matmul, random, stencil};
 
 use crate::rig::{BLEND, Outside, Rig, SET, STEP, outcome, set, single, stepped};
 
@@ -23,121 +23,28 @@ fn leave_room_for(rig: &Rig, buffers: usize) {
     rig.control.cap_buffers(Some(rig.control.audit().bytes + buffers * BYTES + BYTES / 2));
 }
 
-/// A use of tiles by one group: the one that it changes, those that it reads, and whether it replaces the first.
-#[derive(Clone, Debug)]
-struct Use {
-    changes: usize,
-    reads: Vec<usize>,
-    replaces: bool,
-}
-
-impl Use {
-    fn tiles(&self) -> impl Iterator<Item = usize> {
-        self.reads.iter().copied().chain([self.changes])
-    }
-}
-
-/// Tiles, some of which hold data at first, and who uses them in which order.
-struct Program {
-    name: &'static str,
-    /// Whether there is data in a tile before.
-    given: Vec<bool>,
-    uses: Vec<Use>,
-}
-
-impl Program {
-    fn tiles(&self) -> usize {
-        self.given.len()
-    }
-
-    /// Whether what a tile holds when a group runs is replaced before anybody reads it.
-    fn is_dead(&self, tile: usize, at: usize) -> bool {
-        let mut later = self.uses[at + 1..].iter().filter(|used| used.tiles().any(|t| t == tile));
-        later.next().is_some_and(|used| used.replaces && used.changes == tile)
-    }
-
-    /// What the groups make of the tiles, one after another.
-    fn results(&self) -> Vec<Vec<u32>> {
-        let tile = |t: usize| (0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect();
-        let mut tiles: Vec<Vec<u32>> = self
-            .given
-            .iter()
-            .enumerate()
-            .map(|(t, given)| if *given { tile(t) } else { vec![0; BYTES / 4] })
-            .collect();
-        for (k, used) in self.uses.iter().enumerate() {
-            if used.replaces {
-                tiles[used.changes] = (0..BYTES as u32 / 4).map(|i| i * 7 + k as u32).collect();
-            }
-            for &read in &used.reads {
-                let other = tiles[read].clone();
-                tiles[used.changes].iter_mut().zip(other).for_each(|(x, y)| *x = stepped(*x, [y + k as u32]));
-            }
-            if used.reads.is_empty() && !used.replaces {
-                tiles[used.changes].iter_mut().for_each(|x| *x = stepped(*x, [k as u32]));
-            }
+/// What the groups make of the tiles, one after another.
+fn results(program: &Program) -> Vec<Vec<u32>> {
+    let tile = |t: usize| (0..BYTES as u32 / 4).map(|i| i * 7 + t as u32).collect();
+    let mut tiles: Vec<Vec<u32>> = program
+        .given
+        .iter()
+        .enumerate()
+        .map(|(t, given)| if *given { tile(t) } else { vec![0; BYTES / 4] })
+        .collect();
+    for (k, used) in program.uses.iter().enumerate() {
+        if used.replaces {
+            tiles[used.changes] = (0..BYTES as u32 / 4).map(|i| i * 7 + k as u32).collect();
         }
-        tiles
-    }
-}
-
-/// The products of two matrices of tiles: `c[i][j] += a[i][k] * b[k][j]`.
-fn matmul(n: usize) -> Program {
-    let tile = |of: usize, i: usize, j: usize| of * n * n + i * n + j;
-    let uses = (0..n * n * n).map(|at| {
-        let (i, j, k) = (at / (n * n), at / n % n, at % n);
-        Use { changes: tile(2, i, j), reads: vec![tile(0, i, k), tile(1, k, j)], replaces: k == 0 }
-    });
-    Program { name: "matmul", given: (0..3 * n * n).map(|t| t < 2 * n * n).collect(), uses: uses.collect() }
-}
-
-/// A matrix of tiles is factored in place, below its diagonal.
-fn cholesky(n: usize) -> Program {
-    let tile = |i: usize, j: usize| i * (i + 1) / 2 + j;
-    let mut uses = Vec::new();
-    for k in 0..n {
-        uses.push(Use { changes: tile(k, k), reads: vec![], replaces: false });
-        for i in k + 1..n {
-            uses.push(Use { changes: tile(i, k), reads: vec![tile(k, k)], replaces: false });
+        for &read in &used.reads {
+            let other = tiles[read].clone();
+            tiles[used.changes].iter_mut().zip(other).for_each(|(x, y)| *x = stepped(*x, [y + k as u32]));
         }
-        for i in k + 1..n {
-            for j in k + 1..=i {
-                uses.push(Use { changes: tile(i, j), reads: vec![tile(i, k), tile(j, k)], replaces: false });
-            }
+        if used.reads.is_empty() && !used.replaces {
+            tiles[used.changes].iter_mut().for_each(|x| *x = stepped(*x, [k as u32]));
         }
     }
-    Program { name: "cholesky", given: vec![true; n * (n + 1) / 2], uses }
-}
-
-/// Each step makes every tile of one half of the other half's tile and its neighbours.
-fn stencil(n: usize, steps: usize) -> Program {
-    let uses = (0..steps * n).map(|at| {
-        let (step, i) = (at / n, at % n);
-        let (from, to) = (step % 2 * n, (step + 1) % 2 * n);
-        let reads = (i.saturating_sub(1)..(i + 2).min(n)).map(|i| from + i).collect();
-        Use { changes: to + i, reads, replaces: true }
-    });
-    Program { name: "stencil", given: (0..2 * n).map(|t| t < n).collect(), uses: uses.collect() }
-}
-
-/// All tiles are changed one after another, again and again: what was not used for longest is always what is wanted next.
-fn cyclic(n: usize, rounds: usize) -> Program {
-    let uses = (0..rounds * n).map(|at| Use { changes: at % n, reads: vec![], replaces: false });
-    Program { name: "cyclic", given: vec![true; n], uses: uses.collect() }
-}
-
-fn random(n: usize, groups: usize, seed: u64) -> Program {
-    let mut rng = Rng::new(seed);
-    let uses = (0..groups).map(|_| {
-        let changes = rng.below(n);
-        let others: Vec<usize> = (0..n).filter(|t| *t != changes).collect();
-        let mut reads: Vec<usize> = (0..rng.below(3)).map(|_| others[rng.below(others.len())]).collect();
-        reads.sort_unstable();
-        reads.dedup();
-        Use { changes, reads, replaces: rng.chance(20) }
-    });
-    let uses = uses.collect();
-    Program { name: "random", given: (0..n).map(|t| t % 3 != 2).collect(), uses }
+    tiles
 }
 
 /// The fewest copies of tiles, there and back, with which a device that has room for so many can run the groups in their order: of all
@@ -221,7 +128,7 @@ fn run(program: &Program, builder: FaultyBuilder, room: usize) -> Stats {
         assert!(outcome(event).is_ok(), "{}, group {k}: {:?}", program.name, outcome(event));
     }
     let stats = rig.runtime.stats();
-    for (t, (tile, expected)) in tiles.iter().zip(program.results()).enumerate() {
+    for (t, (tile, expected)) in tiles.iter().zip(results(program)).enumerate() {
         assert_eq!(rig.values(tile), expected, "{}, tile {t}", program.name);
     }
     drop((queue, tiles, events));
@@ -229,7 +136,7 @@ fn run(program: &Program, builder: FaultyBuilder, room: usize) -> Stats {
     stats
 }
 
-/// The commands of one group: what they make of the tiles is what [`Program::results`] says.
+/// The commands of one group: what they make of the tiles is what [`results`] says.
 fn group(queue: &Queue, tiles: &[Buffer<u32>], used: &Use, k: u32) -> Event {
     let x = &tiles[used.changes];
     let submitted = queue.submit(|cg| {
@@ -273,7 +180,7 @@ fn what_is_moved_is_near_the_least_there_is() {
     for program in &programs {
         let tiles = program.tiles();
         for (room, most) in [(tiles, 1.0), (tiles * 10 / 11, 1.1), (tiles / 2, 1.1), (tiles / 4, 1.1)] {
-            let room = room.max(program.uses.iter().map(|used| used.tiles().count()).max().unwrap());
+            let room = room.max(program.most());
             let moved = copies(&run(program, Faulty::builder().lanes(1), room));
             let least = fewest_copies(program, room);
             println!("{}: {tiles} tiles, room for {room}: {moved} copies, {least} at least", program.name);
@@ -301,7 +208,7 @@ fn random_programs_find_their_data() {
             4 => builder.copy_lanes(1).zeroed_memory(),
             _ => builder.depth(2),
         };
-        let most = program.uses.iter().map(|used| used.tiles().count()).max().unwrap();
+        let most = program.most();
         run(&program, builder, most + seed as usize % 3);
     }
 }
