@@ -8,7 +8,7 @@
 //!
 //! All of it is printed twice: for commands that take as long as a tile takes to be copied, and four times as long. `--turns N` says instead how
 //! much a command computes, to have the same again.
-//! `--trace DIRECTORY` writes a page for each line, and the names of programs choose some.
+//! `--trace DIRECTORY` writes a file for Perfetto for each line, and the names of programs choose some.
 
 mod transfer;
 
