@@ -44,7 +44,8 @@ pub(crate) async fn saturated_with(
         task.await.expect("no client panics");
     }
     let of = |time: Duration| time.as_nanos() as f64 / (each * clients) as f64;
-    Taken { time: of(start.elapsed()), cpu: of(cpu_time() - cpu) }
+    // Threads that end meanwhile, as those for what blocks, take theirs along.
+    Taken { time: of(start.elapsed()), cpu: of(cpu_time().saturating_sub(cpu)) }
 }
 
 pub(crate) fn medians(taken: &[Taken]) -> Taken {

@@ -107,7 +107,7 @@ where
 
 impl<T: DeviceCopy, U: DeviceCopy, F> fmt::Debug for BatchLayer<T, U, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchLayer").field("batch", &self.batch).finish_non_exhaustive()
+        f.debug_struct("BatchLayer").field("batch", &self.batch.name()).finish_non_exhaustive()
     }
 }
 
