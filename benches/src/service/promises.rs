@@ -61,6 +61,7 @@ async fn rate(batch: &Batch<f32, f32>) -> f64 {
 /// A tenant with items of a hundredfold cost, whose clients wait for their answers, beside one that sends ten times its share by the clock:
 /// how far what the device does for them is from their weights, in the second in which it is farthest.
 pub(super) async fn tenants(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
+    // So many steps that a small item takes long beside what it costs to send.
     let mut steps = 100;
     let mut most = rate(&batch_of(queue, steps)).await;
     while most > MOST {
@@ -167,6 +168,9 @@ async fn told_late(queue: &Queue) -> Vec<f64> {
     });
     // One is on the device, and the next behind it.
     let ahead = [batch.call(request(0)), batch.call(request(0))];
+    while batch.stats().in_flight < 2 {
+        tokio::task::yield_now().await;
+    }
     let began = Instant::now();
     let waiting: Vec<_> = (0..2_000)
         .map(|number| {
