@@ -35,7 +35,8 @@
 //! - **Who hangs up leaves.** A [`Call`] that is dropped leaves the line; if it is in a batch already, its answer is discarded.
 //! - **Shares.** Each [tenant](Batch::tenant) has a line of its own, and its weight's share of the *device*, however many items
 //!   others send and whatever they cost.
-//! - **One bad item fails alone.** A batch that fails is launched again in halves.
+//! - **Bad items fail alone.** A batch that fails is launched again in halves, and so is each half that fails; only where a long row of
+//!   launches fails and none goes well is the rest launched once more and then given up.
 
 mod answer;
 mod builder;
@@ -138,7 +139,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
         Self::with_line(self.line.shared.clone(), weight)
     }
 
-    /// Hands in an item: it is in line from here on, and its answer is awaited. Whether it was refused is what awaiting tells first.
+    /// Hands in an item: it is in line from here on, whether or not the future is polled. If it is refused, the future says so when it
+    /// is first polled. An item of no elements is an item like any other.
     ///
     /// ```
     /// # use windlass::{batch::Batch, prelude::*};

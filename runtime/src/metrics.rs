@@ -8,8 +8,9 @@ use crate::runtime::{Runtime, RuntimeBuilder};
 use crate::shell::tracer::{EntryKind, Sink, Traced};
 
 impl Runtime {
-    /// Hands what [`Runtime::stats`] counts to the program's recorder of [`metrics`](https://docs.rs/metrics), as `windlass_…`: for whoever is
-    /// about to be asked for them, as a handler of `/metrics` is. Names are the process's: of several runtimes publish one.
+    /// With the feature `metrics`, hands what [`Runtime::stats`] counts to the program's recorder of [`metrics`](https://docs.rs/metrics), as
+    /// `windlass_…`: for whoever is about to be asked for them, as a handler of `/metrics` is. Names are the process's: of several runtimes
+    /// publish one. The guide's page `observability` has a table of them.
     ///
     /// ```
     /// let runtime = windlass::Runtime::new();
@@ -44,7 +45,7 @@ impl Runtime {
 }
 
 impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
-    /// The same as [`Runtime::publish_metrics`] for [`Batch::stats`], with the batch's name as a label.
+    /// With the feature `metrics`, the same as [`Runtime::publish_metrics`] for [`Batch::stats`], with the batch's name as the label `batch`.
     ///
     /// ```
     /// use windlass::batch::Batch;
@@ -66,7 +67,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
         };
         count("windlass_batch_items_total", stats.items, "Items that were launched.");
         count("windlass_batch_launches_total", stats.batches, "Batches that were launched.");
-        count("windlass_batch_refused_total", stats.refused, "Items that were refused when they came.");
+        let refused = "Items that were refused when they came, or since another tenant's item had the place.";
+        count("windlass_batch_refused_total", stats.refused, refused);
         count("windlass_batch_expired_total", stats.expired, "Items whose deadlines passed as they waited.");
         count("windlass_batch_abandoned_total", stats.abandoned, "Items whose callers went away.");
         let state = |name: &'static str, value: f64, unit, what: &'static str| {
@@ -86,7 +88,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
 }
 
 impl RuntimeBuilder {
-    /// Tells the program's recorder of [`metrics`](https://docs.rs/metrics) of each group that ends: histograms
+    /// With the feature `metrics`, tells the program's recorder of [`metrics`](https://docs.rs/metrics) of each group that ends: histograms
     /// `windlass_group_seconds` and `windlass_group_wait_seconds`, with its device and its commands as labels. Times are the devices'
     /// own where they have clocks: this turns [`RuntimeBuilder::profiling`] on. An exporter may keep each time until it is asked for metrics:
     /// `metrics-exporter-prometheus` does, unless `run_upkeep` is called now and then.

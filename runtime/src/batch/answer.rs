@@ -62,7 +62,7 @@ impl<U: DeviceCopy + fmt::Debug> fmt::Debug for Answer<U> {
 
 #[cfg(feature = "bytes")]
 impl<U: DeviceCopy> Answer<U> {
-    /// The answer as bytes, without a copy: the body of a response, for instance.
+    /// With the feature `bytes`, the answer as bytes, without a copy: the body of a response, for instance.
     ///
     /// ```
     /// # use windlass::{batch::Batch, prelude::*};

@@ -228,11 +228,13 @@ impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
     /// #[windlass::kernel]
     /// fn sums(starts: &[u32], x: &[f32], sums: &mut [f32]) {
     ///     let i = global_id(0);
-    ///     let mut sum = 0.0;
-    ///     for at in starts[i]..starts[i + 1] {
-    ///         sum += x[at as usize];
+    ///     if i < sums.len() {
+    ///         let mut sum = 0.0;
+    ///         for at in starts[i]..starts[i + 1] {
+    ///             sum += x[at as usize];
+    ///         }
+    ///         sums[i] = sum;
     ///     }
-    ///     sums[i] = sum;
     /// }
     ///
     /// # async fn f() -> windlass::Result<()> {
