@@ -51,6 +51,7 @@ impl Checker<'_> {
     }
 
     fn local(&mut self, local: &syn::Local, to: &mut Block) {
+        self.attributes(&local.attrs);
         // `let (sine, cosine) = x.sin_cos();`
         if let (syn::Pat::Tuple(names), Some(init)) = (&local.pat, &local.init)
             && let syn::Expr::MethodCall(call) = &*init.expr
@@ -92,6 +93,22 @@ impl Checker<'_> {
                 self.errors.at(pattern.span(), "`let` binds a plain name here");
                 self.bind_for_nothing(pattern);
             }
+        }
+    }
+
+    /// Attributes are not passed on, so one that would mean something must not be taken as if it meant nothing: local memory that every item has
+    /// for itself gives wrong results.
+    fn attributes(&mut self, attrs: &[syn::Attribute]) {
+        let is_harmless = |attr: &&syn::Attribute| {
+            let words = ["allow", "expect", "warn", "deny", "doc"];
+            words.iter().any(|word| attr.path().is_ident(word)) || attr.path().segments[0].ident == "rustfmt"
+        };
+        for attr in attrs.iter().filter(|attr| !is_harmless(attr)) {
+            let why = match attr.path().is_ident("local") {
+                true => "local memory is a parameter of the kernel: `#[local] name: &mut [f32; 64]`",
+                false => "`let` has no attribute here but those for lints",
+            };
+            self.errors.at(attr.span(), why);
         }
     }
 
