@@ -87,7 +87,7 @@ impl Error {
     /// A context was asked for over devices of one platform that cannot be together in one.
     ///
     /// ```
-    /// use windlass::prelude::*;
+    /// use windlass::{Platform, prelude::*};
     /// /// One context over all of a platform's devices, or over the first of them.
     /// fn widest(platform: &Platform) -> windlass::Result<Context> {
     ///     match Context::blocking_open(platform.devices()) {

@@ -35,6 +35,7 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     (&[53, 54], "rows_53_54_union_is_a_semilattice_and_atomic_is_read_write", ACCESS),
     (&[48, 102], "what_is_evicted_is_freed_and_brought_again", "runtime/engine/tests/script/evict.rs"),
     (&[66], "row_66_groups_that_use_parts_of_one_page_are_ordered", VIEWS),
+    (&[80], "row_80_a_host_task_reads_a_part_as_a_guard_shows_it", "runtime/tests/grids.rs"),
     (&[81], "row_81_views_of_all_types_are_one_buffer", VIEWS),
     (&[66, 67, 71], "decision_5_boxes_are_exact", "runtime/engine/tests/script/data.rs"),
     (&[85], "row_85_an_address_alone_orders_nothing", CONCURRENT),
