@@ -177,7 +177,7 @@ impl Context {
     /// use windlass::prelude::*;
     /// # fn main() -> windlass::Result<()> {
     /// let context = Context::blocking_open(&[Device::host()])?;
-    /// assert_eq!(context.runtime(), Runtime::global());
+    /// assert_eq!(*context.runtime(), Runtime::global());
     /// # Ok(()) }
     /// ```
     pub fn runtime(&self) -> &Runtime {
