@@ -149,15 +149,6 @@ async fn heavy(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
         peak = peak.max(came.goodput());
         at_three = came;
     }
-    let late = at_three.lateness(0.99);
-    table.cost(
-        &format!(
-            "there, who was let in and was not answered in time is told so, after that, 99 of 100; {device}"
-        ),
-        late,
-        None,
-        "≤ 1 ms",
-    );
     let goodput = at_three.goodput();
     table.text(
         &format!("answers in 20 ms, a second, at three times what can be done, beside the most at any load; {device}"),

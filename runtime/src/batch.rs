@@ -139,8 +139,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Batch<T, U> {
         Self::with_line(self.line.shared.clone(), weight)
     }
 
-    /// Hands in an item: it is in line from here on, whether or not the future is polled. If it is refused, the future says so when it
-    /// is first polled. An item of no elements is an item like any other.
+    /// Hands in an item: it is in line from here on, whether or not the future is polled. Whether it is refused is what the future says; where
+    /// tenants share the batch that may be later, when another's item has the place. An item of no elements is an item like any other.
     ///
     /// ```
     /// # use windlass::{batch::Batch, prelude::*};

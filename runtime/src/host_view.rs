@@ -107,7 +107,7 @@ impl Loans {
 /// Whether two windows do, wherever they are. What lies between the rows of a window is not its own.
 fn share_a_byte(a: &RawSpan, b: &RawSpan) -> bool {
     let bytes = |span: &RawSpan| window_region(span.as_ptr().addr(), span.extent(), span.element_bytes());
-    a.overlaps(b) && work::share_a_byte(&bytes(a), &bytes(b))
+    !a.is_empty() && !b.is_empty() && work::share_a_byte(&bytes(a), &bytes(b))
 }
 
 macro_rules! task_view {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::future::{FutureExt, join_all};
 use windlass::batch::Batch;
 use windlass::prelude::*;
 
@@ -139,13 +139,18 @@ async fn one_bad_item_fails_alone() {
     assert_eq!(batch.call([1.0]).await.unwrap()[0], 3.0);
 }
 
-/// What fails for everybody is not tried for each: the launches are bounded by the batch's logarithm.
-/// Many bad items, here and there, spoil nothing for the others.
+/// Many bad items, here and there or side by side, spoil nothing for the others. Seen to fail where the largest parts come first.
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_items_fail_alone_however_many() {
+    for is_bad in [|i: usize| i % 3 == 1 || (100..110).contains(&i), |i| (301..501).contains(&i)] {
+        bad_items_fail_alone(is_bad).await;
+    }
+}
+
+async fn bad_items_fail_alone(is_bad: fn(usize) -> bool) {
     let batch = tripled(&queue().await);
-    let is_bad = |i: usize| i % 3 == 1 || (100..110).contains(&i);
-    let answers = join_all((0..200).map(|i| batch.call([if is_bad(i) { f32::NAN } else { i as f32 }]))).await;
+    let answers =
+        join_all((0..1000).map(|i| batch.call([if is_bad(i) { f32::NAN } else { i as f32 }]))).await;
     for (i, answer) in answers.into_iter().enumerate() {
         match answer {
             Ok(answer) => assert!(!is_bad(i) && answer[0] == 3.0 * i as f32, "{i}: {}", answer[0]),
@@ -159,16 +164,11 @@ async fn bad_items_fail_alone_however_many() {
 async fn tenants_share_each_batch() {
     let queue = queue().await;
     let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    let gone = Mutex::new(Some(gone));
+    let gone = gone.map(|_| ()).shared();
     let batches = Arc::new(Mutex::new(Vec::new()));
     let seen = batches.clone();
     let heavy = Batch::<u32, u32>::builder(&queue).max_items(40).build(move |cg, batch| {
-        if let Some(gone) = gone.lock().unwrap().take() {
-            cg.after(async move {
-                let _ = gone.await;
-                Ok::<_, windlass::Error>(())
-            });
-        }
+        cg.after(gone.clone().map(Ok::<_, windlass::Error>));
         let seen = seen.clone();
         let (x, mut y) = (cg.read(batch.input()), cg.overwrite(batch.output()));
         cg.host_task(async move |host| {
@@ -189,13 +189,15 @@ async fn tenants_share_each_batch() {
     }
     let of = |batch: &Vec<u32>, tenant| batch.iter().filter(|mark| **mark == tenant).count() as f64;
     let batches = batches.lock().unwrap();
-    // The first may have been closed before all of them were there.
-    for batch in &batches[2..14] {
-        let share = of(batch, 2) / batch.len() as f64;
-        assert!((share - 0.75).abs() <= 0.04, "{share} of {} elements: {batch:?}", batch.len());
-    }
+    // The first two were closed before all of them were there, and with the last ones nobody else is left.
+    let share = |batch: &Vec<u32>| of(batch, 2) / batch.len() as f64;
+    let shares: Vec<f64> = batches.iter().map(share).collect();
+    let fair = shares.iter().filter(|share| (**share - 0.75).abs() <= 0.04).count();
+    assert!(fair >= 14, "{fair} of {shares:?}");
 }
 
+/// What fails for everybody is not tried for each: where no launch goes well there are so many for the logarithm of the batch, and one more for what is
+/// left by then.
 #[tokio::test]
 async fn what_fails_for_all_is_not_tried_for_each() {
     let queue = queue().await;
@@ -208,7 +210,7 @@ async fn what_fails_for_all_is_not_tried_for_each() {
     let answers = join_all((0..256).map(|i| batch.call([i as f32]))).await;
     assert!(answers.into_iter().all(|answer| answer.unwrap_err().to_string().contains("on purpose")));
     let (launches, batches) = (launches.load(Ordering::Relaxed), batch.stats().batches as usize);
-    assert!(launches <= batches * (1 + 8 + 4 * 8), "{launches} launches for {batches} batches");
+    assert!(launches <= batches * (2 + 2 * (8 + 4 * 8)), "{launches} launches for {batches} batches");
 }
 
 #[tokio::test]

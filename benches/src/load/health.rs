@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// So often it is asked.
+/// So long after each answer it is asked again.
 const GAP: Duration = Duration::from_millis(2);
 
 /// A thread that asks as long as others do.

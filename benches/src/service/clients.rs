@@ -58,8 +58,6 @@ pub(crate) fn medians(taken: &[Taken]) -> Taken {
 pub(crate) struct Came {
     /// From the time at which it should have come.
     latencies: Vec<Duration>,
-    /// How long after its time was over each of those who were let in and had no answer was told so.
-    late: Vec<Duration>,
     pub(crate) in_time: usize,
     pub(crate) admitted: usize,
     length: Duration,
@@ -71,13 +69,6 @@ impl Came {
         self.latencies.sort();
         let at = (self.latencies.len() as f64 * part) as usize;
         self.latencies.get(at).map_or(f64::NAN, |latency| latency.as_nanos() as f64)
-    }
-
-    /// Nanoseconds in which this part of those who had no answer in time were told so; not a number if there are none.
-    pub(crate) fn lateness(&mut self, part: f64) -> f64 {
-        self.late.sort();
-        let at = (self.late.len() as f64 * part) as usize;
-        self.late.get(at).map_or(f64::NAN, |late| late.as_nanos() as f64)
     }
 
     /// Answers in time, a second.
@@ -125,11 +116,7 @@ pub(crate) async fn open(
                 came.admitted += 1;
                 came.in_time += usize::from(within.is_none_or(|within| took <= within));
             }
-            Err(Unanswered::NotLetIn) => {}
-            Err(Unanswered::Late) => {
-                came.admitted += 1;
-                came.late.push(took.saturating_sub(within.unwrap_or_default()));
-            }
+            Err(why) => came.admitted += usize::from(matches!(why, Unanswered::Late)),
         }
     }
     came.length = begin.elapsed();

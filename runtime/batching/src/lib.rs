@@ -49,7 +49,7 @@ pub struct Limits {
     pub items: usize,
     /// Bytes of a batch's items.
     pub bytes: usize,
-    /// Items that wait; more are refused.
+    /// Items that wait; more are refused, or have the places of others that are [over their share](Batching::displaced).
     pub waiting: usize,
     /// Batches on the device at a time: the one that runs, and those behind it.
     pub in_flight: usize,
@@ -293,15 +293,19 @@ impl<K> Batching<K> {
     /// As many wait as may, and one comes to a line that has less than its share of the places: the line that is furthest over its
     /// share gives one up, that of the item whose turn would have come last. Else who sends without an end would have all places,
     /// and the others none, whatever their shares of the device. The places stay as they are where one more would put the line that
-    /// comes over its share, so that two lines do not take each other's by turns.
+    /// comes over its share, so that two lines do not take each other's by turns. One place is everybody's, however small the share:
+    /// nobody's last one is taken, and who has none gets one as long as anybody has two.
     fn make_room(&mut self, now: Duration, line: LineId) -> bool {
         let places = |batching: &Self, line: LineId, more: usize| {
             let at = batching.lines[line.0].as_ref();
             at.map_or(0.0, |at| (at.len() + more) as f64 / at.weight())
         };
-        let most =
-            self.turns.iter().copied().max_by(|a, b| places(self, *a, 0).total_cmp(&places(self, *b, 0)));
-        let Some(from) = most.filter(|from| places(self, line, 1) < places(self, *from, 0)) else {
+        let waits = |line: LineId| self.lines[line.0].as_ref().map_or(0, Line::len);
+        let several = self.turns.iter().copied().filter(|&line| waits(line) > 1);
+        let most = several.max_by(|a, b| places(self, *a, 0).total_cmp(&places(self, *b, 0)));
+        let has_none = waits(line) == 0;
+        let Some(from) = most.filter(|from| has_none || places(self, line, 1) < places(self, *from, 0))
+        else {
             return false;
         };
         let last = self.lines[from.0].as_ref().and_then(|at| at.peek(from, !self.overload.is_on()));

@@ -1,5 +1,6 @@
 //! A batch on its way: gathered, launched, read back, handed out; and launched again in parts if it failed.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -178,8 +179,8 @@ const AT_A_TIME: usize = 32;
 /// Bytes that are gathered where the batch closes. More keep a thread too long that has other things to do.
 const SMALL: usize = 256 << 10;
 
-/// So many launches of its parts may fail in a row: with one bad item among `n` there are two for each halving, of which one goes well. Where
-/// none does for so long something other than an item is bad, and the parts that there are by then are launched once more at most.
+/// So many launches of several items may fail in a row: with one bad item among `n` there are two for each halving, of which one goes well. Where
+/// none does for so long it is most likely nothing about single items, and what there is by then is not halved any more, until a launch goes well.
 fn failures_for(members: usize) -> usize {
     8 + 4 * members.next_power_of_two().ilog2() as usize
 }
@@ -277,13 +278,19 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         })
     }
 
-    /// Finds the items for which a batch failed: halves are launched one after the other, and again what fails.
+    /// Finds the items for which a batch failed: halves are launched one after the other, and again what fails. Parts are taken from
+    /// both ends by turns, and the halves of one go where it was taken from. So it shows soon that it is not all of them that fail: where bad items
+    /// are here and there, by the small parts at one end, and where they are side by side by large ones at the other.
     async fn launch_in_parts(self: Arc<Self>, mut members: Vec<Member<T, U>>) {
         let most = failures_for(members.len());
         let mut left = most;
         let second = members.split_off(members.len() / 2);
-        let mut parts = vec![second, members];
-        while let Some(mut part) = parts.pop() {
+        let mut parts = VecDeque::from([second, members]);
+        let mut is_last = false;
+        loop {
+            is_last = !is_last;
+            let part = if is_last { parts.pop_back() } else { parts.pop_front() };
+            let Some(mut part) = part else { break };
             let wants = Arc::new(Wants::default());
             part.retain(|member| member.slot.as_ref().is_some_and(|slot| slot.change_to(&wants)));
             if part.is_empty() {
@@ -292,12 +299,15 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             wants.come(part.len());
             let id = self.again(&part);
             let outcome = self.outcome(&mut part, &wants).await;
-            left = if outcome.is_ok() { most } else { left.saturating_sub(1) };
+            left = if outcome.is_ok() { most } else { left.saturating_sub(usize::from(part.len() > 1)) };
             match outcome {
                 Err(error) if part.len() > 1 && left > 0 && is_worth_another(&error) => {
                     self.ended(id, false, Vec::new());
                     let second = part.split_off(part.len() / 2);
-                    parts.extend([second, part]);
+                    match is_last {
+                        true => parts.extend([second, part]),
+                        false => [part, second].into_iter().for_each(|part| parts.push_front(part)),
+                    }
                 }
                 outcome => self.land(id, part, outcome),
             }

@@ -91,7 +91,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Combiner<State<T, U>, Message<T, U>> for Turn
     }
 
     /// Whoever takes in items sees to them, or has the keeper do it. A clerk that is about to look sees to their batch; but it may be a while
-    /// until its runtime gets to that, and only the keeper has a clock: who has an earlier deadline than it knows of is told it in any case.
+    /// until its runtime gets to that, and only the keeper has a clock: it is rung in any case when there is a deadline before those that it knows.
     fn before_unlock(&mut self, state: &mut State<T, U>) {
         if !std::mem::take(&mut self.has_come) {
             return;

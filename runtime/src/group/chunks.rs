@@ -58,7 +58,7 @@ impl<'g> CommandGroup<'g> {
         if cut.granules == 0 {
             return Ok(());
         }
-        let reads_parts = windows.iter().any(|(window, writes)| !writes && has_gaps(window));
+        let reads_parts = windows.iter().any(|(window, writes)| !writes && window.has_gaps());
         let copies = reads_parts.then(OnceLock::new);
         let windows = windows.into_iter().map(|(window, _)| window).collect();
         let args = std::marker::PhantomData;
@@ -290,7 +290,7 @@ impl Cut {
             return Err(Error::invalid(format!("{len} elements cannot be cut into blocks of {granule}")));
         }
         let mut runs = SmallVec::new();
-        for (at, (window, _)) in windows.iter().enumerate().filter(|(_, (w, writes))| *writes && has_gaps(w))
+        for (at, (window, _)) in windows.iter().enumerate().filter(|(_, (w, writes))| *writes && w.has_gaps())
         {
             let run = window.extent.run();
             if !run.is_multiple_of(granule) {
@@ -320,11 +320,6 @@ impl Cut {
             (start < end).then(|| Chunk { range: start..at, total: self.total() })
         })
     }
-}
-
-/// Whether rows do not follow each other, and there are some.
-fn has_gaps(window: &Binding) -> bool {
-    !window.is_empty() && !window.extent.is_contiguous()
 }
 
 /// How many elements are cut: as many of each window that is written.

@@ -100,13 +100,13 @@ impl Checker<'_> {
     /// for itself gives wrong results.
     fn attributes(&mut self, attrs: &[syn::Attribute]) {
         let is_harmless = |attr: &&syn::Attribute| {
-            let words = ["allow", "expect", "warn", "deny", "doc"];
+            let words = ["allow", "expect", "warn", "deny", "forbid", "doc"];
             words.iter().any(|word| attr.path().is_ident(word)) || attr.path().segments[0].ident == "rustfmt"
         };
         for attr in attrs.iter().filter(|attr| !is_harmless(attr)) {
             let why = match attr.path().is_ident("local") {
                 true => "local memory is a parameter of the kernel: `#[local] name: &mut [f32; 64]`",
-                false => "`let` has no attribute here but those for lints",
+                false => "this attribute means nothing on a kernel's `let`",
             };
             self.errors.at(attr.span(), why);
         }

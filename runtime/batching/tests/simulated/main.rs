@@ -163,6 +163,21 @@ fn places_are_shared_as_the_device_is() {
     assert!(batching.displaced().is_empty());
 }
 
+/// A line whose share is less than a place has one all the same, and keeps it. Seen to fail where its only item was taken.
+#[test]
+fn the_smallest_share_is_a_place() {
+    let mut batching = Batching::new(Limits { waiting: 64, ..limits(4) });
+    let (light, heavy) = (batching.add_line(1.0), batching.add_line(100.0));
+    offer_all(&mut batching, micros(0), heavy, (0..64).map(|key| unit(key, None)));
+    batching.offer(micros(1), light, unit(100, None)).unwrap();
+    assert_eq!(batching.displaced().len(), 1);
+    for line in [heavy, light] {
+        let refused = batching.offer(micros(2), line, unit(200, None));
+        assert!(matches!(refused, Err((Refused::Full(_), 200))), "{refused:?}");
+    }
+    assert!(batching.displaced().is_empty() && batching.waiting() == 64);
+}
+
 /// A light tenant's items are answered as if the others were few, however many those are.
 #[test]
 fn nobody_starves() {
