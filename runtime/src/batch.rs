@@ -35,8 +35,8 @@
 //! - **Who hangs up leaves.** A [`Call`] that is dropped leaves the line; if it is in a batch already, its answer is discarded.
 //! - **Shares.** Each [tenant](Batch::tenant) has a line of its own, and its weight's share of the *device*, however many items
 //!   others send and whatever they cost.
-//! - **Bad items fail alone.** A batch that fails is launched again in halves, and so is each half that fails; only where a long row of
-//!   launches fails and none goes well is the rest launched once more and then given up.
+//! - **Bad items fail alone.** A batch that fails is launched again in halves, and so is each half that fails; only where dozens of
+//!   launches in a row fail, and none goes well, are parts of several items given up as they are.
 
 mod answer;
 mod builder;

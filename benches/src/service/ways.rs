@@ -112,26 +112,25 @@ pub(crate) fn batched(queue: &Queue, work: Work) -> (Batch<f32, f32>, Service) {
 }
 
 pub(crate) fn unbatched(queue: &Queue, work: Work) -> Service {
-    let queue = queue.clone();
-    Arc::new(move |x, until| {
-        let queue = queue.clone();
-        let answer = async move {
-            let (x, y) = (Buffer::from(x), Buffer::<f32>::new(LEN));
-            queue.ready().await.submit(|cg| work.launch(cg, &x, &y))?;
-            Ok(y.into_vec().await?)
-        };
-        in_time(until, answer).boxed()
-    })
+    one_by_one(queue, work, false)
 }
 
 /// The same by who awaits the group before its data.
 pub(super) fn unbatched_awaited(queue: &Queue, work: Work) -> Service {
+    one_by_one(queue, work, true)
+}
+
+fn one_by_one(queue: &Queue, work: Work, awaits_group: bool) -> Service {
     let queue = queue.clone();
     Arc::new(move |x, until| {
         let queue = queue.clone();
         let answer = async move {
             let (x, y) = (Buffer::from(x), Buffer::<f32>::new(LEN));
-            queue.ready().await.submit(|cg| work.launch(cg, &x, &y))?.await?;
+            let event = queue.ready().await.submit(|cg| work.launch(cg, &x, &y))?;
+            match awaits_group {
+                true => event.await?,
+                false => drop(event),
+            }
             Ok(y.into_vec().await?)
         };
         in_time(until, answer).boxed()
