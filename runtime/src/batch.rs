@@ -43,6 +43,7 @@ mod builder;
 mod call;
 mod coming;
 mod flight;
+mod gathering;
 mod keeper;
 #[cfg(feature = "tower")]
 mod layer;

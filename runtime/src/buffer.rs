@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::host_access::{HostReadFuture, HostWrite, HostWriteFuture};
 use crate::host_view::Elements;
 use crate::shell::Inner;
+use crate::shell::pinned::Filling;
 use crate::shell::work::{Binding, ImagePart, window_region, window_span};
 use windlass_engine::{Box3, Mode};
 
@@ -510,6 +511,18 @@ impl<T: DeviceCopy> Buffer<T, 1> {
     /// ```
     pub fn from_slice(elements: &[T]) -> Self {
         Self::from(elements.to_vec())
+    }
+}
+
+impl<T: DeviceCopy> Buffer<T, 1> {
+    /// A buffer of what has been gathered in memory that a driver has pinned.
+    #[track_caller]
+    pub(crate) fn gathered(elements: Filling) -> Self {
+        let (len, at) = (elements.filled() / size_of::<T>(), Location::caller());
+        Self::with_root_like([len], None, |mut root| {
+            root.put_gathered(elements, at);
+            root
+        })
     }
 }
 

@@ -27,6 +27,17 @@ pub struct Pinning {
     pub clear: Vec<Box3>,
 }
 
+impl Pinned {
+    /// All of it has been written by its own root, before the engine knew of that.
+    pub(super) fn full(by: MemoryId) -> Self {
+        Pinned { by, arriving: Vec::new(), shows_others: false }
+    }
+
+    pub(super) fn by(&self) -> MemoryId {
+        self.by
+    }
+}
+
 impl<S: Shell> Root<S> {
     /// The memory for which the heap's copy is pinned.
     pub(super) fn pinned_by(&self) -> Option<MemoryId> {

@@ -64,6 +64,8 @@ pub enum Initial<M> {
     Zeroed(M),
     /// An allocation with content.
     Written(M),
+    /// The same in host memory that the driver behind another memory has pinned: copies between the two do not block.
+    Pinned(M, MemoryId),
 }
 
 /// A root buffer.
@@ -168,19 +170,24 @@ impl<S: Shell> Engine<S> {
         let RootShape { extent, unit, bytes, object, home } = shape;
         let memory = home.unwrap_or(HEAP);
         let is_zeroed = matches!(given, Initial::Zeroed(_));
+        let pinned = match given {
+            Initial::Pinned(_, by) => Some(Box::new(Pinned::full(by))),
+            _ => None,
+        };
         let (allocation, content) = match given {
             Initial::None => (None, None),
             Initial::Fresh(allocation) | Initial::Zeroed(allocation) => (Some(allocation), None),
-            Initial::Written(allocation) => (Some(allocation), Some(memory)),
+            Initial::Written(allocation) | Initial::Pinned(allocation, _) => (Some(allocation), Some(memory)),
         };
         self.count_slots(memory, i32::from(allocation.is_some()));
+        pinned.iter().for_each(|pinned| self.count_slots(pinned.by(), 1));
         let mut segments = Segments::new(extent, content);
         if is_zeroed {
             segments.iter_mut().for_each(|segment| segment.replica_mut(memory).cleared = true);
         }
         let slots = allocation.map(|m| (memory, Slot::Ready(m))).into_iter().collect();
         *self.roots.occupy_reserved(id) =
-            Root { segments, extent, bytes, unit, object, slots, home, ..Root::default() };
+            Root { segments, extent, bytes, unit, object, slots, home, pinned, ..Root::default() };
     }
 
     /// Takes an allocation that was made for a root before that is added; not where its context has gone meanwhile.
@@ -197,12 +204,13 @@ impl<S: Shell> Engine<S> {
         };
         match given {
             Initial::None => {}
-            Initial::Fresh(allocation) | Initial::Zeroed(allocation) | Initial::Written(allocation) => {
-                match hangs {
-                    true => turn.leaked.push(allocation),
-                    false => turn.freed.push(allocation),
-                }
-            }
+            Initial::Fresh(allocation)
+            | Initial::Zeroed(allocation)
+            | Initial::Written(allocation)
+            | Initial::Pinned(allocation, _) => match hangs {
+                true => turn.leaked.push(allocation),
+                false => turn.freed.push(allocation),
+            },
         }
         Err(cause.clone())
     }

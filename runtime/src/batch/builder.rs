@@ -14,6 +14,7 @@ use super::state::{Recipe, Shared};
 use crate::error::Result;
 use crate::group::CommandGroup;
 use crate::queue::Queue;
+use crate::shell::pinned::PinnedPlace;
 
 /// What a batch is to be like; see [`Batch::builder`].
 pub struct BatchBuilder<T: DeviceCopy, U: DeviceCopy> {
@@ -251,12 +252,14 @@ impl<T: DeviceCopy, U: DeviceCopy> BatchBuilder<T, U> {
     where
         F: for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result<()> + Send + Sync + 'static,
     {
+        let gathered_in = PinnedPlace::of(&self.queue.core().slot);
         let recipe = Recipe {
             queue: self.queue,
             name: self.name,
             launch: Box::new(launch),
             answer_len: self.answer_len,
             with_starts: self.with_starts,
+            gathered_in,
         };
         let shared = Shared::new(recipe, self.limits);
         start(&shared);

@@ -14,6 +14,7 @@ use windlass_sync::panics::catch;
 
 use super::answer::{Answer, Output};
 use super::coming::Queued;
+use super::gathering::Gathering;
 use super::payload::Payload;
 use super::slot::{Slot, Wants};
 use super::state::Shared;
@@ -255,7 +256,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
     fn gather(&self, members: &mut [Member<T, U>]) -> Result<Gathered<T, U>> {
         let lens: Result<Vec<usize>> = members.iter().map(|member| member.item.len()).collect();
         let lens = lens?;
-        let mut input = Vec::with_capacity(lens.iter().sum());
+        let inner = &self.recipe.queue.core().inner;
+        let mut input = Gathering::with_capacity(lens.iter().sum(), self.recipe.gathered_in.as_ref(), inner);
         let mut starts = self.recipe.with_starts.then(|| Vec::with_capacity(members.len() + 1));
         let mut answers = 0_usize;
         for (member, len) in members.iter_mut().zip(lens) {
@@ -271,7 +273,7 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
             starts.push(place(input.len())?);
         }
         Ok(Gathered {
-            input: Buffer::from(input),
+            input: input.into_buffer(),
             output: Buffer::new(answers),
             starts: starts.map(Buffer::from),
             items: members.len(),

@@ -5,9 +5,8 @@ use std::sync::Arc;
 #[cfg(feature = "bytes")]
 use bytes::Bytes;
 use windlass_kernel::DeviceCopy;
-#[cfg(feature = "bytes")]
-use windlass_kernel::slice_bytes_mut;
 
+use super::gathering::Gathering;
 use crate::error::Result;
 
 /// The elements of one item. They are copied once, when the batch is gathered.
@@ -106,16 +105,13 @@ impl<T: DeviceCopy> Payload<T> {
         }
     }
 
-    pub(super) fn append_to(&self, gathered: &mut Vec<T>) {
+    /// Copies them to where those of a batch are. They have a [length](Payload::len).
+    pub(super) fn append_to(&self, gathered: &mut Gathering<T>) {
         match &self.0 {
-            Elements::Own(elements) => gathered.extend_from_slice(elements),
-            Elements::Shared(elements) => gathered.extend_from_slice(elements),
+            Elements::Own(elements) => gathered.add(elements),
+            Elements::Shared(elements) => gathered.add(elements),
             #[cfg(feature = "bytes")]
-            Elements::Bytes(bytes) => {
-                let begin = gathered.len();
-                gathered.resize(begin + bytes.len() / size_of::<T>(), T::zero());
-                slice_bytes_mut(&mut gathered[begin..]).copy_from_slice(bytes);
-            }
+            Elements::Bytes(bytes) => gathered.add_bytes(bytes),
         }
     }
 }

@@ -23,6 +23,7 @@ use super::turn::Turn;
 use crate::error::{Error, Kind, Result};
 use crate::group::CommandGroup;
 use crate::queue::Queue;
+use crate::shell::pinned::PinnedPlace;
 use crate::shell::waking::wake_all;
 
 type Launch<T, U> = dyn for<'g> Fn(&CommandGroup<'g>, &Gathered<T, U>) -> Result<()> + Send + Sync;
@@ -37,6 +38,8 @@ pub(super) struct Recipe<T: DeviceCopy, U: DeviceCopy> {
     pub(super) launch: Box<Launch<T, U>>,
     pub(super) answer_len: Box<dyn Fn(usize) -> usize + Send + Sync>,
     pub(super) with_starts: bool,
+    /// Where items are gathered for the queue's device, if not anywhere.
+    pub(super) gathered_in: Option<PinnedPlace>,
 }
 
 /// See the module documentation.

@@ -15,6 +15,7 @@ use super::placed::Home;
 use super::unbound::Unbound;
 use crate::error::{Error, Kind, Result};
 use crate::shell::holders::AboutRoot;
+use crate::shell::pinned::Filling;
 use crate::shell::work::{Binding, window_region};
 use crate::shell::{Effects, Inner, Message, NativeCalls, Windlass};
 use windlass_engine::{Box3, Initial, MemoryId, Mode, RootId, RootShape};
@@ -119,6 +120,22 @@ impl Root {
         self.home = Some(home);
         self.bound = OnceLock::from(Bound { inner: inner.clone(), root, at });
         Ok(())
+    }
+
+    /// Binds it with what has been gathered for it in pinned memory.
+    pub(super) fn put_gathered(&mut self, gathered: Filling, at: &'static Location<'static>) {
+        assert_eq!(gathered.filled(), self.bytes(), "nobody sees more than was gathered");
+        let (shape, inner) = (self.as_engine_has_it(None, at), gathered.inner().clone());
+        let given = gathered.finish();
+        if let Initial::Pinned(memory, _) = &given {
+            self.align = align_of_memory(&**memory);
+        }
+        let root = Effects::with(NativeCalls::Here, |effects| {
+            let root = inner.name_root(shape, given, effects);
+            inner.perform(effects);
+            root
+        });
+        self.bound = OnceLock::from(Bound { inner, root, at });
     }
 
     /// Tells how many handles there are.

@@ -6,15 +6,19 @@
 //! that nobody has written read as zeros, and never as another buffer's. What a buffer has does not count against the bound on staging, which is about
 //! transfers; what is kept for the next one does.
 
+use std::mem;
 use std::sync::Arc;
 
-use windlass_backend::{Allocation, MemoryIndex};
+use windlass_backend::{Allocation, HostAccess, MemoryIndex};
+use windlass_engine::{Initial, MemoryId};
+use windlass_sync::last::is_last;
 use windlass_sync::panics::catch;
 
-use super::MemoryShell;
+use super::context::DeviceSlot;
 use super::loans::{Class, Loans};
-use super::memory::{Made, heap};
+use super::memory::{Made, heap, is_heap};
 use super::pool::{Pool, class_of};
+use super::{Inner, MemoryShell, work};
 
 /// Memory that is kept, if there is some of the size. It holds what was there before.
 pub(super) fn take(by: &MemoryShell, bytes: usize, loans: &Loans) -> Option<Arc<dyn Allocation>> {
@@ -41,4 +45,76 @@ pub(super) fn make(by: &MemoryShell, bytes: usize, loans: &Loans) -> Made {
 
 fn lend(memory: &Arc<dyn Allocation>, pool: &Arc<Pool>, bytes: usize, loans: &Loans) {
     loans.lend(memory, pool, Class { index: MemoryIndex::Heap, bytes });
+}
+
+/// Where the host best gathers what a device is to read: the copy there starts at once then, and nothing is copied on the host again.
+#[derive(Debug)]
+pub(crate) struct PinnedPlace {
+    by: MemoryShell,
+    memory: MemoryId,
+    /// Copies of so many bytes do not block, wherever they are from.
+    light: usize,
+}
+
+impl PinnedPlace {
+    /// For the device's own memory, if copies there block.
+    pub(crate) fn of(slot: &DeviceSlot) -> Option<Self> {
+        let (memory, by) = slot.own()?;
+        let light = by.context.info().pageable_upload_limit;
+        let is_addressable = by.info.is_some_and(|of| of.host == HostAccess::Coherent);
+        (light < usize::MAX && !is_addressable).then_some(PinnedPlace { by, memory, light })
+    }
+
+    /// Memory for so many bytes, if the context has some that nobody uses: to pin more takes longer than to copy them twice.
+    pub(crate) fn take(&self, bytes: usize, inner: &Arc<Inner>) -> Option<Filling> {
+        if bytes <= self.light {
+            return None;
+        }
+        let memory = take(&self.by, bytes, &inner.loans)?;
+        let may_be_written = is_last(&memory) && memory.host_ptr().is_some() && !is_heap(&memory);
+        let filling = Filling { memory: Some(memory), filled: 0, by: self.memory, inner: inner.clone() };
+        may_be_written.then_some(filling)
+    }
+}
+
+/// Pinned memory on its way to be a buffer's.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    /// Nobody else has a reference to it. Gone when the buffer has it.
+    memory: Option<Arc<dyn Allocation>>,
+    filled: usize,
+    by: MemoryId,
+    inner: Arc<Inner>,
+}
+
+impl Filling {
+    /// Adds bytes behind those that there are.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        let memory = self.memory.as_ref().expect("memory that no buffer has yet");
+        work::put(&**memory, self.filled, bytes);
+        self.filled += bytes.len();
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn filled(&self) -> usize {
+        self.filled
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// For a buffer of as many bytes as there are: what lies behind them holds what was another's.
+    pub(crate) fn finish(mut self) -> Initial<Arc<dyn Allocation>> {
+        self.memory.take().map_or(Initial::None, |memory| Initial::Pinned(memory, self.by))
+    }
+}
+
+/// If it was not for a buffer after all, it goes back to be kept.
+impl Drop for Filling {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            mem::drop(self.inner.loans.give_back(memory));
+        }
+    }
 }

@@ -240,6 +240,13 @@ impl DeviceSlot {
         self.memory(self.context.native.info().devices[self.position].memory) == memory
     }
 
+    /// The same, with whom to ask for it; not where that is the heap.
+    pub(super) fn own(&self) -> Option<(MemoryId, MemoryShell)> {
+        let index = self.context.native.info().devices[self.position].memory;
+        let id = Some(self.memory(index)).filter(|id| *id != HEAP)?;
+        Some((id, self.context.memory_shell(index)))
+    }
+
     fn own_memory(&self) -> Option<&MemoryInfo> {
         let info = self.context.native.info();
         native_memory(info, info.devices[self.position].memory)

@@ -340,6 +340,15 @@ pub(super) fn zero(memory: &dyn Allocation, region: &Region) {
     }
 }
 
+/// Writes bytes to memory that the host reaches. As for [`zero`], no buffer has it yet, and no command uses it.
+pub(super) fn put(memory: &dyn Allocation, at: usize, bytes: &[u8]) {
+    let start = memory.host_ptr().expect("memory that the host reaches");
+    assert!(at + bytes.len() <= memory.bytes(), "what is written lies inside its memory");
+    // SAFETY: an allocation with a host address has that many bytes there, which may be written. The caller, `Filling`, has the only
+    // reference to it, so that nobody else reads or writes it, and the bytes are not of it.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(at).as_ptr(), bytes.len()) }
+}
+
 /// Copies a box from one host memory to another; `None` if either is out of the host's reach, or smaller than its box.
 pub(crate) fn copy_on_host(
     (from, from_region): (&dyn Allocation, Region),

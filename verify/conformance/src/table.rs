@@ -26,6 +26,10 @@ pub fn page() -> String {
             let _ = writeln!(text, "| {row} | `{name}` | {} |", cells.join(" | "));
         }
     }
+    text.push_str(OF_NO_ROW);
+    for case in cases().iter().filter(|case| case.rows.is_empty()) {
+        let _ = writeln!(text, "- `{}`", case.name);
+    }
     text.push_str(ELSEWHERE);
     let mut elsewhere: Vec<(u8, &str, &str)> = Vec::new();
     for (rows, test, path) in rows::ELSEWHERE {
@@ -59,6 +63,13 @@ from its pinned results in either direction fails, and so does the suite if this
 (`WINDLASS_WRITE_DOCS=1 cargo test -p windlass-conformance` writes it).
 `opencl` is PoCL, `intel` Intel's OpenCL for processors, `wgpu` lavapipe; `nvidia` and `nvidia-vulkan` are NVIDIA's GPUs by OpenCL and by wgpu, for which
 the suite runs where there is one (`WINDLASS_REQUIRE_GPU` makes it a failure if there is none).
+
+";
+
+const OF_NO_ROW: &str = "
+## Cases that are about no row
+
+These pass on each of the backends above.
 
 ";
 

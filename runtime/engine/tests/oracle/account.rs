@@ -160,7 +160,7 @@ impl<'a> Account<'a> {
             last_in_queue: [None; 2],
             with_host: vec![false; program.roots.len()],
             steps: vec![0; program.roots.len()],
-            pinned: vec![None; program.roots.len()],
+            pinned: (0..program.roots.len()).map(|root| program.pinned_by(root)).collect(),
             exposed: vec![false; program.roots.len()],
             lost: Vec::new(),
             transfers: 0,

@@ -286,7 +286,11 @@ impl<'a> Drive<'a> {
             engine,
         };
         for (i, root) in program.roots.iter().enumerate() {
-            let given = if root.data { Initial::Written(0) } else { Initial::None };
+            let given = match program.pinned_by(i) {
+                Some(by) => Initial::Pinned(0, MemoryId(by as u32)),
+                None if root.data => Initial::Written(0),
+                None => Initial::None,
+            };
             drive.allocated += u32::from(root.data);
             drive.ready[i][root.home.unwrap_or(0)] = root.data;
             let shape = RootShape {

@@ -459,6 +459,14 @@ impl Program {
 
     pub(super) const SIMPLER: usize = 22;
 
+    /// The memory whose driver has pinned a root's content from the start, if one has: every other root's that has some in the heap.
+    pub(super) fn pinned_by(&self, root: usize) -> Option<usize> {
+        let of = &self.roots[root];
+        let blocks = |memory: &Memory| !memory.addressable && !memory.mapped && memory.limits.0 < usize::MAX;
+        let by = self.memories.iter().position(blocks).map(|at| at + 1);
+        by.filter(|_| of.data && of.home.is_none() && root.is_multiple_of(2))
+    }
+
     /// The same machine in an engine.
     pub(super) fn build(&self, engine: &mut Engine<Sim>) {
         engine.set_small_copy(self.small_copy);

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use windlass::batch::{Batch, Call};
 use windlass::prelude::*;
-use windlass_faulty::Faulty;
+use windlass_faulty::{Faulty, FaultyBuilder};
 
 use crate::rig::{Rig, poll, single};
 
@@ -25,9 +25,19 @@ fn answer(mut call: Call<u32, u32>) -> windlass::Result<u32> {
 /// Some are in a batch on the device and the rest in line, at every moment of the first batches.
 #[test]
 fn a_device_that_is_lost_under_a_batch_answers_everybody() {
+    lose_under_a_batch(Faulty::builder);
+}
+
+/// The same where what is gathered goes to the device out of memory that its driver has pinned.
+#[test]
+fn a_device_that_is_lost_with_what_was_gathered_for_it_answers_everybody() {
+    lose_under_a_batch(|| Faulty::builder().slow_pageable_copies());
+}
+
+fn lose_under_a_batch(devices: fn() -> FaultyBuilder) {
     let (mut answered, mut lost) = (0, 0);
     for steps in 0..24 {
-        let rig = Rig::new(Faulty::builder().lanes(2));
+        let rig = Rig::new(devices().lanes(2));
         let queue = rig.queue(0);
         let batch = copied(&queue);
         let calls: Vec<_> = (0..64).map(|i| batch.call([i])).collect();
@@ -55,6 +65,33 @@ fn a_device_that_is_lost_under_a_batch_answers_everybody() {
         rig.end();
     }
     assert!(answered > 0 && lost > 0, "{answered} answered and {lost} lost: neither tells anything alone");
+}
+
+/// Where copies of what the driver has not pinned would block, the second batch is gathered in the memory through which the first one went:
+/// nothing is copied a second time on the host. The memory serves one batch after the other.
+#[test]
+fn items_are_gathered_where_the_copy_to_the_device_begins() {
+    let rig = Rig::new(Faulty::builder().slow_pageable_copies());
+    let queue = rig.queue(0);
+    let batch = copied(&queue);
+    let mut staged = Vec::new();
+    for round in 0..4 {
+        let before = rig.runtime.stats();
+        let calls: Vec<_> = (0..16).map(|i| batch.call(vec![100 * round + i; 1 + i as usize])).collect();
+        rig.settle();
+        for (i, mut call) in calls.into_iter().enumerate() {
+            let Poll::Ready(answer) = poll(Pin::new(&mut call)) else { panic!("nobody answers") };
+            assert_eq!(answer.unwrap().to_vec(), vec![100 * round + i as u32; 1 + i]);
+        }
+        let after = rig.runtime.stats();
+        staged.push((after.staged_transfers - before.staged_transfers, after.staging_bytes));
+    }
+    // Of one class: for what is gathered and for what is answered.
+    const KEPT: usize = 2 * 4096;
+    assert_eq!(staged, [(1, KEPT), (0, KEPT), (0, KEPT), (0, KEPT)]);
+    assert_eq!(rig.control.audit().foreign_copies, 0);
+    drop((batch, queue));
+    rig.end();
 }
 
 /// Who comes later is not left in line.

@@ -123,6 +123,20 @@ pub(super) static FAULTS: &[Fault] = &[
         changes: &[("pinned.rs", "if !there && is_small", "if is_small")],
     },
     Fault {
+        what: "what a root has in pinned memory from the start goes through staging",
+        found: &[Seed(13), OnData(13)],
+        changes: &[(
+            "root.rs",
+            "Initial::Pinned(_, by) => Some",
+            "Initial::Pinned(_, by) if by == HEAP => Some",
+        )],
+    },
+    Fault {
+        what: "nobody counts what a root has in pinned memory from the start",
+        found: &[Seed(1150), OnData(1150)],
+        changes: &[("root.rs", "self.count_slots(pinned.by(), 1)", "self.count_slots(pinned.by(), 0)")],
+    },
+    Fault {
         what: "pinned memory is not cleared where nothing comes",
         found: &[Seed(28), OnData(28), Script("pinned::pinned_memory_is_cleared_where_nothing_comes")],
         changes: &[(

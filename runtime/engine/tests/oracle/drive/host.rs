@@ -195,6 +195,14 @@ impl Drive<'_> {
             let on_host = self.places(self.running[i].at).into_iter().filter(|(_, memory)| *memory == 0);
             self.running[i].apart = on_host.into_iter().any(|place| touched.contains(&place));
         }
+        // Guards that have not got what is lost will write nothing: what was kept in case of that counts again, and is not lost with it.
+        for at in 0..self.ids.len() {
+            let waits = !self.running.iter().any(|running| running.at == at);
+            let is_hit = self.account.nodes[at].own_failure && self.account.nodes[at].settled.is_none();
+            if waits && is_hit {
+                self.account.end_guard(at, false);
+            }
+        }
         let id = ContextId(context as u32);
         if self.program.hangs {
             self.engine.will_abandon(id);
