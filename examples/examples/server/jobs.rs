@@ -17,8 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use windlass::CancelOnDrop;
 use windlass::prelude::*;
 
-use crate::App;
-use crate::refusal::Refusal;
+use super::App;
+use super::refusal::Refusal;
 
 /// How much of the difference to its four neighbours a place takes on in a step; more than a quarter would swing.
 const FLOW: f32 = 0.2;

@@ -12,7 +12,7 @@ mod ending;
 mod jobs;
 mod pictures;
 mod refusal;
-mod settings;
+pub(crate) mod settings;
 mod watch;
 
 use std::sync::Arc;
@@ -39,16 +39,38 @@ fn softened(x: &[f32], y: &mut [f32]) {
     }
 }
 
+/// What its handlers have in common.
 #[derive(Clone)]
-struct App {
+pub(crate) struct App {
     settings: Settings,
     queue: Queue,
-    softened: Batch<f32, f32>,
+    pub(crate) softened: Batch<f32, f32>,
     gray: Pipe<u32, u32>,
     /// Places for pictures that are being read, and for long jobs.
     pictures: Arc<Semaphore>,
     jobs: Arc<Semaphore>,
     metrics: PrometheusHandle,
+}
+
+impl App {
+    pub(crate) fn new(settings: Settings, queue: &Queue, metrics: PrometheusHandle) -> Self {
+        let softened = Batch::<f32, f32>::builder(queue).name("softened").build(|cg, batch| {
+            cg.parallel_for(
+                batch.output().len(),
+                softened(cg.read(batch.input()), cg.overwrite(batch.output())),
+            )
+        });
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        App {
+            settings,
+            queue: queue.clone(),
+            softened,
+            gray: pictures::pipe(queue),
+            pictures: Arc::new(Semaphore::new(processors)),
+            jobs: Arc::new(Semaphore::new(settings.jobs)),
+            metrics,
+        }
+    }
 }
 
 /// Requests that come at the same time share a launch. Who hangs up leaves the batch; who cannot be answered in time is told so at once.
@@ -57,7 +79,7 @@ async fn soften(State(app): State<App>, Whole(body): Whole) -> Result<impl IntoR
     Ok(answer.into_bytes())
 }
 
-fn router(app: App) -> Router {
+pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/", get(|| async { Html(include_str!("page.html")) }))
         .route("/soften", post(soften))
@@ -90,13 +112,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tokio::spawn(sum_up(metrics.clone()));
     let runtime = Runtime::builder().measured().build();
     let queue = Queue::builder().runtime(&runtime).max_in_flight(256).build().await?;
-    let softened = Batch::<f32, f32>::builder(&queue).name("softened").build(|cg, batch| {
-        cg.parallel_for(batch.output().len(), softened(cg.read(batch.input()), cg.overwrite(batch.output())))
-    });
-    let gray = pictures::pipe(&queue);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let (pictures, jobs) = (Arc::new(Semaphore::new(processors)), Arc::new(Semaphore::new(settings.jobs)));
-    let app = router(App { settings, queue: queue.clone(), softened, gray, pictures, jobs, metrics });
+    let app = router(App::new(settings, &queue, metrics));
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", settings.port)).await?;
     println!("on {}: http://{}", queue.device(), listener.local_addr()?);
     match ending::serve(listener, app, told, settings.grace).await? {

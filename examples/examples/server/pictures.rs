@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use windlass::prelude::*;
 use windlass::stream::Pipe;
 
-use crate::App;
-use crate::refusal::{Refusal, Whole};
+use super::App;
+use super::refusal::{Refusal, Whole};
 
 #[windlass::kernel]
 fn grayscale(rgba: &[u32], gray: &mut [u32]) {

@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::time::timeout;
 
-use crate::App;
+use super::App;
 
 /// What went wrong, for the client: its own fault, the load's, or ours.
 pub(crate) struct Refusal {

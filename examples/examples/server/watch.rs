@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse};
 
-use crate::App;
-use crate::refusal::Refusal;
+use super::App;
+use super::refusal::Refusal;
 
 /// Whether this process is of use. A device that was lost takes nothing any more, not even a group of nothing, and a supervisor can help: it
 /// starts the process again.

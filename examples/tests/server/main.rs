@@ -11,4 +11,5 @@ mod ending;
 mod jobs;
 #[cfg(unix)]
 mod load;
+mod lost;
 mod pictures;
