@@ -82,9 +82,13 @@ async fn all(table: &mut Table, scale: usize) {
         }
     }
     let mut times_of = Vec::new();
+    let before = batch.stats();
     for _ in 0..times {
         times_of.push(saturated(&ours, clients, 4_000 * scale.max(3)).await.time);
     }
+    let stats = batch.stats();
+    let size = (stats.items - before.items) as f64 / (stats.batches - before.batches) as f64;
+    eprintln!("{size:.0} items a batch beside {best_size}: {stats:?}");
     table.speed(
         &format!("the same from {clients} clients, beside the best fixed size ({best_size}); {device}"),
         median(times_of),

@@ -45,6 +45,8 @@ fn batch_of(queue: &Queue, steps: u32) -> Batch<f32, f32> {
 
 /// Small items that it does in a second.
 async fn rate(batch: &Batch<f32, f32>) -> f64 {
+    // A driver takes as long as that to compile the kernel.
+    batch.call(request(0)).await.expect("nothing is refused");
     let began = Instant::now();
     let clients = (0..512).map(|client| async move {
         let mut answered = 0;
