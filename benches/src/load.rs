@@ -34,7 +34,7 @@ const LOADS: [f64; 11] = [0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 3.
 const COLUMNS: &str = "way,requests a second,answered in 20 ms a second,p50 us,p99 us,let in,in time,requests,health p50 us,health p99 us";
 
 pub(crate) fn print(scale: usize, is_heavy: bool, is_http: bool) {
-    let work = if is_heavy { Work::Stepped } else { Work::Tripled };
+    let work = if is_heavy { Work::Stepped(400) } else { Work::Tripled };
     runtime().block_on(async {
         let queue = Queue::builder().max_in_flight(256).build().await.expect("there is a device");
         eprintln!("{}", queue.device());
@@ -55,7 +55,7 @@ pub(crate) fn by_hand_there(queue: &Queue, work: Work) -> Option<(&'static str, 
     match device.backend().as_str() {
         "host" => Some(("semaphore, rayon, oneshot", by_hand(work))),
         // Their kernels are of the light kind.
-        _ if matches!(work, Work::Stepped) => None,
+        _ if matches!(work, Work::Stepped(_)) => None,
         #[cfg(feature = "opencl")]
         "opencl" => opencl::by_hand(&device.info().name).map(|way| ("opencl3, spawn_blocking", way)),
         #[cfg(feature = "wgpu")]

@@ -7,7 +7,7 @@ pub(crate) mod ways;
 use std::time::Duration;
 
 use clients::{Came, medians, open, saturated, saturated_with};
-use promises::{expired, tenants};
+use promises::{expired, slowed, tenants};
 use ways::{Service, Work, batched, by_hand, fixed, unbatched, unbatched_awaited};
 use windlass::prelude::*;
 
@@ -131,9 +131,13 @@ async fn light(table: &mut Table, scale: usize, device: &str, ours: &Service, al
     table.cost(&what, median(batched), Some(median(unbatched)), "≤ 1.2x");
 }
 
+/// A device that does no more than this in a second is what three times as many requests are too many for, and not those who ask.
+const MOST: f64 = 60_000.0;
+
 /// Up to three times as much as can be done, with answers that are of use for 20 ms.
 async fn heavy(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
-    let (batch, ours) = batched(queue, Work::Stepped);
+    let (steps, _) = slowed(MOST, |steps| batched(queue, Work::Stepped(steps)).0).await;
+    let (batch, ours) = batched(queue, Work::Stepped(steps));
     let ours = &ours;
     let most = saturated_with(ours, 512, 4_000 * scale, |_, _| {}).await.time;
     let within = Duration::from_millis(20);
@@ -144,15 +148,19 @@ async fn heavy(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
         let requests = (1e9 / most * load * 0.2) as usize * scale.min(5);
         let came = open(ours, gap, requests, Some(within)).await;
         eprintln!(
-            "{load}: {:.0} in time a second, {} of {} let in, of {requests}; {:?}",
+            "{load}: {:.0} in time a second, {} of {} let in, of {requests}, {:.1} processors; {steps} steps, {:?}",
             came.goodput(),
             came.in_time,
             came.admitted,
+            came.processors(),
             batch.stats()
         );
         peak = peak.max(came.goodput());
         at_three = came;
     }
+    let refused =
+        open(ours, Duration::from_nanos((most / 3.0) as u64), 20_000 * scale, Some(Duration::ZERO)).await;
+    eprintln!("nothing but {} refusals: {:.1} processors", 20_000 * scale, refused.processors());
     let goodput = at_three.goodput();
     table.text(
         &format!("answers in 20 ms, a second, at three times what can be done, beside the most at any load; {device}"),

@@ -61,6 +61,7 @@ pub(crate) struct Came {
     pub(crate) in_time: usize,
     pub(crate) admitted: usize,
     length: Duration,
+    cpu: Duration,
 }
 
 impl Came {
@@ -75,6 +76,11 @@ impl Came {
     pub(crate) fn goodput(&self) -> f64 {
         self.in_time as f64 / self.length.as_secs_f64()
     }
+
+    /// How many were busy in the mean, with those who asked and with what was done for them.
+    pub(crate) fn processors(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.length.as_secs_f64()
+    }
 }
 
 /// One thread cannot start more than so many requests a second.
@@ -88,7 +94,7 @@ pub(crate) async fn open(
     within: Option<Duration>,
 ) -> Came {
     let (send, mut ends) = mpsc::unbounded_channel();
-    let begin = Instant::now();
+    let (begin, cpu) = (Instant::now(), cpu_time());
     let threads = (1.0 / gap.as_secs_f64() / MOST_OF_A_THREAD).ceil() as usize;
     let clocks: Vec<_> = (0..threads)
         .map(|first| {
@@ -119,7 +125,7 @@ pub(crate) async fn open(
             Err(why) => came.admitted += usize::from(matches!(why, Unanswered::Late)),
         }
     }
-    came.length = begin.elapsed();
+    (came.length, came.cpu) = (begin.elapsed(), cpu_time().saturating_sub(cpu));
     for clock in clocks {
         clock.join().expect("the clock does not panic");
     }

@@ -8,21 +8,8 @@ use futures::future::join_all;
 use windlass::batch::Batch;
 use windlass::prelude::*;
 
-use super::ways::{LEN, request};
+use super::ways::{LEN, Work, request};
 use crate::table::{Table, median};
-
-/// As many steps for each element as somebody asked for.
-#[windlass::kernel]
-fn worked(steps: u32, x: &[f32], y: &mut [f32]) {
-    let i = global_id(0);
-    if i < y.len() {
-        let mut value = x[i];
-        for _ in 0..steps {
-            value = value * 0.999 + 0.001;
-        }
-        y[i] = value;
-    }
-}
 
 /// Items of a hundred times as many elements as others.
 const DEAR: usize = 100;
@@ -35,12 +22,22 @@ const MOST: f64 = 30_000.0;
 
 /// Batches that are short beside a second.
 fn batch_of(queue: &Queue, steps: u32) -> Batch<f32, f32> {
-    Batch::<f32, f32>::builder(queue).max_items(64).max_waiting(4_096).patience(Duration::from_secs(1)).build(
-        move |cg, batch| {
-            let (x, y) = (cg.read(batch.input()), cg.overwrite(batch.output()));
-            cg.parallel_for(batch.output().len(), worked(steps, x, y))
-        },
-    )
+    Batch::<f32, f32>::builder(queue)
+        .max_items(64)
+        .max_waiting(4_096)
+        .patience(Duration::from_secs(1))
+        .build(move |cg, batch| Work::Stepped(steps).launch(cg, batch.input(), batch.output()))
+}
+
+/// How many steps it takes that a device does no more than so many small items in a second, and how many it does then.
+pub(super) async fn slowed(most: f64, batch_of: impl Fn(u32) -> Batch<f32, f32>) -> (u32, f64) {
+    let mut steps = 400;
+    let mut done = rate(&batch_of(steps)).await;
+    while done > most {
+        steps *= 2;
+        done = rate(&batch_of(steps)).await;
+    }
+    (steps, done)
 }
 
 /// Small items that it does in a second.
@@ -64,12 +61,7 @@ async fn rate(batch: &Batch<f32, f32>) -> f64 {
 /// how far what the device does for them is from their weights, in the second in which it is farthest.
 pub(super) async fn tenants(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
     // So many steps that a small item takes long beside what it costs to send.
-    let mut steps = 100;
-    let mut most = rate(&batch_of(queue, steps)).await;
-    while most > MOST {
-        steps *= 2;
-        most = rate(&batch_of(queue, steps)).await;
-    }
+    let (steps, most) = slowed(MOST, |steps| batch_of(queue, steps)).await;
     let seconds = 2 + scale.clamp(2, 6);
     for weight in [1.0, 3.0] {
         let due = weight / (weight + 1.0);

@@ -16,13 +16,13 @@ fn tripled(x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// The same after so many steps: what keeps a device busy, and not those who ask.
+/// As many steps for each element as somebody asked for: what keeps a device busy, and not those who ask.
 #[windlass::kernel]
-fn stepped(x: &[f32], y: &mut [f32]) {
+fn stepped(steps: u32, x: &[f32], y: &mut [f32]) {
     let i = global_id(0);
     if i < y.len() {
         let mut value = x[i];
-        for _ in 0..400 {
+        for _ in 0..steps {
             value = value * 0.999 + 0.001;
         }
         y[i] = value;
@@ -34,22 +34,27 @@ fn stepped(x: &[f32], y: &mut [f32]) {
 pub(crate) enum Work {
     /// Next to nothing.
     Tripled,
-    /// What takes a while.
-    Stepped,
+    /// So many steps.
+    Stepped(u32),
 }
 
 impl Work {
-    fn launch(self, cg: &CommandGroup<'_>, x: &Buffer<f32>, y: &Buffer<f32>) -> windlass::Result<()> {
+    pub(super) fn launch(
+        self,
+        cg: &CommandGroup<'_>,
+        x: &Buffer<f32>,
+        y: &Buffer<f32>,
+    ) -> windlass::Result<()> {
         match self {
             Work::Tripled => cg.parallel_for(y.len(), tripled(cg.read(x), cg.overwrite(y))),
-            Work::Stepped => cg.parallel_for(y.len(), stepped(cg.read(x), cg.overwrite(y))),
+            Work::Stepped(steps) => cg.parallel_for(y.len(), stepped(steps, cg.read(x), cg.overwrite(y))),
         }
     }
 
     fn by_hand(self, x: f32) -> f32 {
         match self {
             Work::Tripled => 3.0 * x,
-            Work::Stepped => (0..400).fold(x, |value, _| value * 0.999 + 0.001),
+            Work::Stepped(steps) => (0..steps).fold(x, |value, _| value * 0.999 + 0.001),
         }
     }
 }
