@@ -131,12 +131,12 @@ async fn light(table: &mut Table, scale: usize, device: &str, ours: &Service, al
     table.cost(&what, median(batched), Some(median(unbatched)), "≤ 1.2x");
 }
 
-/// A device that does no more than this in a second is what three times as many requests are too many for, and not those who ask.
-const MOST: f64 = 60_000.0;
+/// Requests of which a device does no more in a second: these processors can ask it for three times as many.
+const ASKABLE: f64 = 60_000.0;
 
 /// Up to three times as much as can be done, with answers that are of use for 20 ms.
 async fn heavy(table: &mut Table, scale: usize, device: &str, queue: &Queue) {
-    let (steps, _) = slowed(MOST, |steps| batched(queue, Work::Stepped(steps)).0).await;
+    let (steps, _) = slowed(ASKABLE, |steps| batched(queue, Work::Stepped(steps)).0).await;
     let (batch, ours) = batched(queue, Work::Stepped(steps));
     let ours = &ours;
     let most = saturated_with(ours, 512, 4_000 * scale, |_, _| {}).await.time;

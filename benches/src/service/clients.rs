@@ -1,5 +1,7 @@
 //! Who asks, and what becomes of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -94,11 +96,14 @@ pub(crate) async fn open(
     within: Option<Duration>,
 ) -> Came {
     let (send, mut ends) = mpsc::unbounded_channel();
+    // Threads that have ended are left out where time is taken.
+    let counted = Arc::new(AtomicBool::new(false));
     let (begin, cpu) = (Instant::now(), cpu_time());
     let threads = (1.0 / gap.as_secs_f64() / MOST_OF_A_THREAD).ceil() as usize;
     let clocks: Vec<_> = (0..threads)
         .map(|first| {
             let (service, handle, send) = (service.clone(), Handle::current(), send.clone());
+            let counted = counted.clone();
             std::thread::spawn(move || {
                 for number in (first..requests).step_by(threads) {
                     let due = begin + gap.mul_f64(number as f64);
@@ -109,6 +114,10 @@ pub(crate) async fn open(
                         let answer = service(request(number), within.map(|within| due + within)).await;
                         let _ = send.send((due.elapsed(), answer));
                     });
+                }
+                drop(send);
+                while !counted.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             })
         })
@@ -126,6 +135,7 @@ pub(crate) async fn open(
         }
     }
     (came.length, came.cpu) = (begin.elapsed(), cpu_time().saturating_sub(cpu));
+    counted.store(true, Ordering::Relaxed);
     for clock in clocks {
         clock.join().expect("the clock does not panic");
     }

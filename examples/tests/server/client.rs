@@ -59,9 +59,7 @@ impl Server {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(GUARD)).expect("a time that is not zero");
-        stream
+        connect(&self.address)
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Answer {
@@ -70,10 +68,7 @@ impl Server {
 
     /// With more lines in the request's head, each of which ends in `\r\n`.
     pub(crate) fn ask_with(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Answer {
-        let mut stream = self.connect();
-        let head = head(method, path, more, body.len());
-        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).expect("it reads");
-        Answer::read(&mut stream)
+        ask(&self.address, method, path, more, body)
     }
 
     pub(crate) fn text(&self, path: &str) -> String {
@@ -101,6 +96,20 @@ impl Server {
             eventually(name, || self.metric(name) == 0.0);
         }
     }
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(GUARD)).expect("a time that is not zero");
+    stream
+}
+
+/// See [`Server::ask_with`].
+pub(crate) fn ask(address: &str, method: &str, path: &str, more: &str, body: &[u8]) -> Answer {
+    let mut stream = connect(address);
+    let head = head(method, path, more, body.len());
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).expect("it reads");
+    Answer::read(&mut stream)
 }
 
 /// The head of a request that has a connection of its own.

@@ -21,6 +21,7 @@ use super::state::Shared;
 use crate::buffer::Buffer;
 use crate::error::{Error, Kind, Result, UserCode};
 use crate::host_view::Elements;
+use crate::shell::Inner;
 use crate::shell::waking::wake_all;
 
 /// The items of one batch, side by side in one buffer, and where their answers go.
@@ -272,6 +273,8 @@ impl<T: DeviceCopy, U: DeviceCopy> Shared<T, U> {
         if let Some(starts) = &mut starts {
             starts.push(place(input.len())?);
         }
+        // The program's own code was called, which may have forked the process.
+        Inner::check_process()?;
         Ok(Gathered {
             input: input.into_buffer(),
             output: Buffer::new(answers),

@@ -19,7 +19,7 @@ impl<T: DeviceCopy> Gathering<T> {
     /// Room for so many elements.
     pub(super) fn with_capacity(elements: usize, place: Option<&PinnedPlace>, inner: &Arc<Inner>) -> Self {
         let bytes = elements.saturating_mul(size_of::<T>());
-        match place.and_then(|place| place.take(bytes, inner)) {
+        match place.and_then(|place| place.filling(bytes, inner)) {
             Some(pinned) => Gathering::Pinned(pinned),
             None => Gathering::Own(Vec::with_capacity(elements)),
         }

@@ -126,10 +126,9 @@ impl Root {
     pub(super) fn put_gathered(&mut self, gathered: Filling, at: &'static Location<'static>) {
         assert_eq!(gathered.filled(), self.bytes(), "nobody sees more than was gathered");
         let (shape, inner) = (self.as_engine_has_it(None, at), gathered.inner().clone());
-        let given = gathered.finish();
-        if let Initial::Pinned(memory, _) = &given {
-            self.align = align_of_memory(&**memory);
-        }
+        let (memory, by) = gathered.finish();
+        self.align = align_of_memory(&*memory);
+        let given = Initial::Pinned(memory, by);
         let root = Effects::with(NativeCalls::Here, |effects| {
             let root = inner.name_root(shape, given, effects);
             inner.perform(effects);

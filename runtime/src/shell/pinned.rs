@@ -6,12 +6,11 @@
 //! that nobody has written read as zeros, and never as another buffer's. What a buffer has does not count against the bound on staging, which is about
 //! transfers; what is kept for the next one does.
 
-use std::mem;
 use std::sync::Arc;
 
 use windlass_backend::{Allocation, HostAccess, MemoryIndex};
-use windlass_engine::{Initial, MemoryId};
-use windlass_sync::last::is_last;
+use windlass_engine::MemoryId;
+use windlass_sync::forked;
 use windlass_sync::panics::catch;
 
 use super::context::DeviceSlot;
@@ -66,16 +65,19 @@ impl PinnedPlace {
     }
 
     /// Memory for so many bytes, if the context has some that nobody uses: to pin more takes longer than to copy them twice.
-    pub(crate) fn take(&self, bytes: usize, inner: &Arc<Inner>) -> Option<Filling> {
+    pub(crate) fn filling(&self, bytes: usize, inner: &Arc<Inner>) -> Option<Filling> {
         if bytes <= self.light {
             return None;
         }
         let memory = take(&self.by, bytes, &inner.loans)?;
-        let may_be_written = is_last(&memory) && memory.host_ptr().is_some() && !is_heap(&memory);
+        let is_pinned = memory.bytes() >= bytes && memory.host_ptr().is_some() && !is_heap(&memory);
         let filling = Filling { memory: Some(memory), filled: 0, by: self.memory, inner: inner.clone() };
-        may_be_written.then_some(filling)
+        is_pinned.then_some(filling)
     }
 }
+
+/// A [`Filling`] is over when it is a buffer's.
+const UNBOUND: &str = "no buffer has it yet";
 
 /// Pinned memory on its way to be a buffer's.
 #[derive(Debug)]
@@ -90,8 +92,8 @@ pub(crate) struct Filling {
 impl Filling {
     /// Adds bytes behind those that there are.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        let memory = self.memory.as_ref().expect("memory that no buffer has yet");
-        work::put(&**memory, self.filled, bytes);
+        let memory = self.memory.as_mut().expect(UNBOUND);
+        work::put(memory, self.filled, bytes);
         self.filled += bytes.len();
     }
 
@@ -104,17 +106,18 @@ impl Filling {
         &self.inner
     }
 
-    /// For a buffer of as many bytes as there are: what lies behind them holds what was another's.
-    pub(crate) fn finish(mut self) -> Initial<Arc<dyn Allocation>> {
-        self.memory.take().map_or(Initial::None, |memory| Initial::Pinned(memory, self.by))
+    /// For a buffer of as many bytes as there are: what lies behind them holds what was another's. And the memory whose driver has pinned it.
+    pub(crate) fn finish(mut self) -> (Arc<dyn Allocation>, MemoryId) {
+        (self.memory.take().expect(UNBOUND), self.by)
     }
 }
 
 /// If it was not for a buffer after all, it goes back to be kept.
 impl Drop for Filling {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            mem::drop(self.inner.loans.give_back(memory));
+        match self.memory.take() {
+            Some(memory) if forked::is_child() => std::mem::forget(memory),
+            memory => self.inner.free_all(memory),
         }
     }
 }

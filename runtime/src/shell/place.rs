@@ -237,19 +237,21 @@ impl DeviceSlot {
 
     /// Whether a memory is the one that its groups' buffers come to, but for those that stay elsewhere.
     pub(crate) fn is_own(&self, memory: MemoryId) -> bool {
-        self.memory(self.context.native.info().devices[self.position].memory) == memory
+        self.memory(self.own_index()) == memory
     }
 
-    /// The same, with whom to ask for it; not where that is the heap.
+    /// That memory, with whom to ask for some of it; none where that is the heap.
     pub(super) fn own(&self) -> Option<(MemoryId, MemoryShell)> {
-        let index = self.context.native.info().devices[self.position].memory;
-        let id = Some(self.memory(index)).filter(|id| *id != HEAP)?;
-        Some((id, self.context.memory_shell(index)))
+        let id = Some(self.memory(self.own_index())).filter(|id| *id != HEAP)?;
+        Some((id, self.context.memory_shell(self.own_index())))
     }
 
     fn own_memory(&self) -> Option<&MemoryInfo> {
-        let info = self.context.native.info();
-        native_memory(info, info.devices[self.position].memory)
+        native_memory(self.context.native.info(), self.own_index())
+    }
+
+    fn own_index(&self) -> MemoryIndex {
+        self.context.native.info().devices[self.position].memory
     }
 }
 

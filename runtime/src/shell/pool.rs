@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use windlass_backend::Allocation;
 use windlass_sync::facade::{Mutex, lock};
+use windlass_sync::last::is_last;
 
 use super::Signal;
 use super::loans::{Class, Lender};
@@ -158,10 +159,11 @@ impl Pool {
         state.evict(self.limit)
     }
 
-    /// Memory of a class, if some is kept, for other uses than staging.
+    /// Memory of a class, if some is kept, for other uses than staging. What has just been given back may still be held by what is left of its
+    /// transfer: that is not taken, since who has to be the only one with it would have to let it go, and free it.
     pub(super) fn take_away(&self, class: usize) -> Option<Arc<dyn Allocation>> {
         let mut state = lock(&self.state);
-        let at = state.kept.iter().rposition(|(of, _)| *of == class)?;
+        let at = state.kept.iter().rposition(|(of, memory)| *of == class && is_last(memory))?;
         state.count.bytes -= class;
         Some(state.kept.remove(at).1)
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_backend::{Allocation, BackendError, KernelLimits, Region};
 use windlass_kernel::{Extent, HostBody, Range, RawSpan, Slot, SlotAccess, Word};
+use windlass_sync::last::is_last;
 
 use super::event::EventInner;
 use super::host_side::{GuardCell, HostTaskCommand};
@@ -340,12 +341,13 @@ pub(super) fn zero(memory: &dyn Allocation, region: &Region) {
     }
 }
 
-/// Writes bytes to memory that the host reaches. As for [`zero`], no buffer has it yet, and no command uses it.
-pub(super) fn put(memory: &dyn Allocation, at: usize, bytes: &[u8]) {
+/// Writes bytes to memory that the host reaches and that nobody else has.
+pub(super) fn put(memory: &mut Arc<dyn Allocation>, at: usize, bytes: &[u8]) {
+    assert!(is_last(memory), "no buffer and no command has it");
     let start = memory.host_ptr().expect("memory that the host reaches");
     assert!(at + bytes.len() <= memory.bytes(), "what is written lies inside its memory");
-    // SAFETY: an allocation with a host address has that many bytes there, which may be written. The caller, `Filling`, has the only
-    // reference to it, so that nobody else reads or writes it, and the bytes are not of it.
+    // SAFETY: an allocation with a host address has that many bytes there, which may be written. This is the only reference to it (the weak
+    // ones of `Loans` never become more), so that nobody reads or writes it meanwhile, and no slice of it is `bytes`.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(at).as_ptr(), bytes.len()) }
 }
 

@@ -1,6 +1,6 @@
 //! What services are made of: items that are gathered in batches, and bytes that stream through.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
 use futures::{StreamExt, stream};
@@ -10,7 +10,7 @@ use windlass::stream::Pipe;
 use windlass::{Buffer, CommandGroup, Result};
 
 use super::steps::{counted, holds};
-use crate::check::{Latch, Verdict, latch, refused};
+use crate::check::{Latch, Opened, Verdict, latch, refused};
 use crate::subject::Subject;
 use crate::{ensure, ensure_eq};
 
@@ -22,21 +22,37 @@ fn add_one(s: &Subject, cg: &CommandGroup<'_>, batch: &Gathered<u32, u32>) -> Re
     cg.parallel_for(len, s.call("increment").buffer(to))
 }
 
+/// What the next launch waits for, so that items come together behind it however fast the device is.
+#[derive(Default)]
+struct Held(Mutex<Option<Opened>>);
+
+impl Held {
+    fn next(&self) -> Latch {
+        let (latch, opened) = latch();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        latch
+    }
+
+    fn back(&self, cg: &CommandGroup<'_>) {
+        let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        opened.into_iter().for_each(|opened| cg.after(opened));
+    }
+}
+
 /// Items of one element and of thousands, in batches small and large: what is gathered goes to the device in every way that there is.
 pub(super) async fn items_of_a_batch_have_their_own_answers(s: &Subject) -> Verdict {
-    // The first launch waits until all of the first round are there, so that some are gathered however fast the device is.
-    let (gate, opened) = latch();
-    let (own, opened, mut gate) = (s.clone(), Mutex::new(Some(opened)), Some(gate));
+    let (own, opened) = (s.clone(), Arc::new(Held::default()));
+    let held = opened.clone();
     let batch = Batch::builder(&s.home).build(move |cg, batch| {
-        let opened = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-        opened.into_iter().for_each(|opened| cg.after(opened));
+        held.back(cg);
         add_one(&own, cg, batch)
     });
     for round in 0..6_u32 {
-        let len = |item: u32| if item.is_multiple_of(10) { 3_000 + 100 * round } else { item % 7 };
+        let len = |item: u32| if item % 10 == 9 { 6_000 + 100 * round } else { item % 7 };
         let items: Vec<_> = (0..60).map(|item| counted(1_000 * (item + round), len(item) as usize)).collect();
+        let gate = opened.next();
         let calls: Vec<_> = items.iter().map(|item| batch.call(item.clone())).collect();
-        gate.take().into_iter().for_each(Latch::open);
+        gate.open();
         let answers = join_all(calls).await;
         for (item, answer) in items.iter().zip(answers) {
             let right = item.iter().map(|x| x + 1);
@@ -45,7 +61,7 @@ pub(super) async fn items_of_a_batch_have_their_own_answers(s: &Subject) -> Verd
     }
     let stats = batch.stats();
     ensure_eq!((stats.items, stats.waiting, stats.in_flight), (360, 0, 0));
-    ensure!(stats.batches < 360, "nothing was gathered: {stats:?}");
+    ensure!(stats.batches <= 6 * 3, "the items of a round are the first and the others: {stats:?}");
     Ok(())
 }
 
@@ -53,20 +69,26 @@ pub(super) async fn items_of_a_batch_have_their_own_answers(s: &Subject) -> Verd
 pub(super) async fn a_bad_item_of_a_batch_fails_alone(s: &Subject) -> Verdict {
     /// As many elements as only the bad item has.
     const BAD: usize = 5_000;
-    let own = s.clone();
+    let (own, opened) = (s.clone(), Arc::new(Held::default()));
+    let held = opened.clone();
     let batch = Batch::builder(&s.home).build(move |cg, batch| {
+        held.back(cg);
         let is_bad = batch.input().len() >= BAD;
         cg.after(async move { if is_bad { Err(windlass::Error::other("a bad item")) } else { Ok(()) } });
         add_one(&own, cg, batch)
     });
+    let gate = opened.next();
     let items = (0..64_u32).map(|item| counted(item, if item == 40 { BAD } else { 1 + item as usize }));
-    let answers = join_all(items.map(|item| batch.call(item))).await;
+    let calls: Vec<_> = items.map(|item| batch.call(item)).collect();
+    gate.open();
+    let answers = join_all(calls).await;
     for (item, answer) in answers.into_iter().enumerate() {
         match item {
             40 => ensure!(refused(answer)?.to_string().contains("a bad item")),
             _ => ensure_eq!(answer?.to_vec(), counted(item as u32 + 1, 1 + item)),
         }
     }
+    ensure!(batch.stats().retried > 0, "it was alone from the beginning: {:?}", batch.stats());
     Ok(())
 }
 
