@@ -3,7 +3,7 @@
 //!
 //! `--load` prints a line for each way and load, with commas; `--draw FILE` makes a picture of such lines, `FILE` with `.svg` behind
 //! it. With `--heavy` a request is work enough to keep the host's processors busy, and with `--http` there is a server between those who
-//! ask and those who answer. Requests come whether or not others have been answered, and an answer's time is counted from when its request should have come.
+//! ask and those who answer: with `--server-on CPUS` on processors of its own (`taskset -c 8-15 windlass-benches --load --http --server-on 0-7`). Requests come whether or not others have been answered, and an answer's time is counted from when its request should have come.
 
 mod health;
 mod http;
@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use health::Probe;
+use http::Apart;
 pub(crate) use picture::draw;
 use windlass::prelude::*;
 
@@ -33,20 +34,51 @@ const LOADS: [f64; 11] = [0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 3.
 /// The columns, in order.
 const COLUMNS: &str = "way,requests a second,answered in 20 ms a second,p50 us,p99 us,let in,in time,requests,health p50 us,health p99 us";
 
-pub(crate) fn print(scale: usize, is_heavy: bool, is_http: bool) {
-    let work = if is_heavy { Work::Stepped(400) } else { Work::Tripled };
+/// Where the server is.
+#[derive(Clone, Copy)]
+pub(crate) enum Server<'a> {
+    /// There is none.
+    None,
+    /// On the processors of those who ask.
+    Beside,
+    /// On these.
+    On(&'a str),
+}
+
+pub(crate) fn print(scale: usize, is_heavy: bool, server: Server<'_>) {
     runtime().block_on(async {
-        let queue = Queue::builder().max_in_flight(256).build().await.expect("there is a device");
+        let queue = queue().await;
         eprintln!("{}", queue.device());
         println!("{COLUMNS}");
-        for (name, service) in ways(&queue, work) {
-            let (service, health) = match is_http {
-                true => http::through(service),
-                false => (service, None),
-            };
-            curve(name, &service, health, scale).await;
+        for (name, service) in ways(&queue, work(is_heavy)) {
+            match server {
+                Server::None => curve(name, &service, None, scale).await,
+                Server::Beside => {
+                    let address = http::beside(service);
+                    curve(name, &http::clients(address), Some(address), scale).await;
+                }
+                Server::On(processors) => {
+                    let server = Apart::start(name, is_heavy, processors);
+                    curve(name, &http::clients(server.address), Some(server.address), scale).await;
+                }
+            }
         }
     });
+}
+
+/// Is the server that another process has started.
+pub(crate) fn serve(way: &str, is_heavy: bool) -> ! {
+    let queue = futures::executor::block_on(queue());
+    let named = ways(&queue, work(is_heavy)).into_iter().find(|(name, _)| *name == way);
+    Apart::be(named.expect("there is such a way").1)
+}
+
+async fn queue() -> Queue {
+    Queue::builder().max_in_flight(256).build().await.expect("there is a device")
+}
+
+fn work(is_heavy: bool) -> Work {
+    if is_heavy { Work::Stepped(400) } else { Work::Tripled }
 }
 
 /// The service as one writes it by hand for the queue's device, and with what.

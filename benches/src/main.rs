@@ -36,70 +36,78 @@ use table::Table;
 static HEAP: heap::Counting = heap::Counting;
 
 fn main() -> ExitCode {
-    let quick = std::env::args().any(|a| a == "--quick");
+    let quick = has("--quick");
     let scale = if quick { 1 } else { 10 };
-    if std::env::args().any(|a| a == "--pinned") {
+    if has("--pinned") {
         let mut table = Table::default();
         tasks::rows(&mut table, scale);
         wake::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--submissions") {
+    if has("--submissions") {
         let mut table = Table::default();
         tasks::submissions(&mut table, 20 * scale);
         table.print();
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--first-uses") {
+    if has("--first-uses") {
         let mut table = Table::default();
         tasks::first_uses(&mut table, 2 * scale);
         table.print();
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--transfers") {
+    if has("--transfers") {
         transfers::print(scale);
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--beyond") {
+    if has("--beyond") {
         beyond::print(scale);
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--load") {
-        let has = |flag: &str| std::env::args().any(|a| a == flag);
-        load::print(scale, has("--heavy"), has("--http"));
+    if has("--load") {
+        let processors = behind("--server-on");
+        let server = match &processors {
+            Some(processors) => load::Server::On(processors),
+            None if has("--http") => load::Server::Beside,
+            None => load::Server::None,
+        };
+        load::print(scale, has("--heavy"), server);
         return ExitCode::SUCCESS;
     }
-    if let Some(lines) = std::env::args().skip_while(|a| a != "--draw").nth(1) {
+    if let Some(way) = behind("--serve") {
+        load::serve(&way, has("--heavy"));
+    }
+    if let Some(lines) = behind("--draw") {
         return load::draw(lines.as_ref());
     }
     table::head();
-    if std::env::args().any(|a| a == "--device") {
+    if has("--device") {
         let mut table = Table::default();
         device::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--service") {
+    if has("--service") {
         let mut table = Table::default();
         service::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--native") {
+    if has("--native") {
         let mut table = Table::default();
         native::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }
     #[cfg(feature = "wgpu")]
-    if std::env::args().any(|a| a == "--vulkan") {
+    if has("--vulkan") {
         let mut table = Table::default();
         vulkan::rows(&mut table, scale);
         table.print();
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == "--kernels") {
+    if has("--kernels") {
         let mut table = Table::default();
         bandwidth::rows(&mut table, scale);
         kernels::rows(&mut table, scale);
@@ -123,6 +131,15 @@ fn main() -> ExitCode {
     programs::rows(&mut table, scale);
     table.print();
     ExitCode::SUCCESS
+}
+
+fn has(flag: &str) -> bool {
+    std::env::args().any(|a| a == flag)
+}
+
+/// What comes behind a flag.
+fn behind(flag: &str) -> Option<String> {
+    std::env::args().skip_while(|a| a != flag).nth(1)
 }
 
 fn pinned_child(quick: bool) -> bool {

@@ -1,6 +1,9 @@
-//! A way to answer requests, put behind HTTP: a server with a route, and clients with connections that stay open, on this machine.
+//! A way to answer requests, put behind HTTP: a server with a route, and clients with connections that stay open, on this machine. The server
+//! is on the processors of its clients, or is a process that has others.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -41,20 +44,61 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
 }
 
-/// Clients of a server that answers in this way, and where it says how it is.
-pub(super) fn through(service: Service) -> (Service, Option<SocketAddr>) {
+/// A server that answers in this way, beside who asks it.
+pub(super) fn beside(service: Service) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let address = listener.local_addr().expect("it has an address");
-    std::thread::spawn(move || {
-        runtime().block_on(async {
-            listener.set_nonblocking(true).expect("it is a socket");
-            let listener = TcpListener::from_std(listener).expect("it listens");
-            let routes = Router::new().route("/", post(answer)).route("/healthz", get(async || "ok"));
-            axum::serve(listener, routes.with_state(service)).await
-        })
-    });
+    std::thread::spawn(move || runtime().block_on(serve(listener, service)));
+    address
+}
+
+async fn serve(listener: std::net::TcpListener, service: Service) {
+    listener.set_nonblocking(true).expect("it is a socket");
+    let listener = TcpListener::from_std(listener).expect("it listens");
+    let routes = Router::new().route("/", post(answer)).route("/healthz", get(async || "ok"));
+    axum::serve(listener, routes.with_state(service)).await.expect("it serves for as long as it is there");
+}
+
+/// A server that is a process of its own. It ends when this is dropped.
+pub(super) struct Apart {
+    process: Child,
+    pub(super) address: SocketAddr,
+}
+
+impl Apart {
+    /// On these processors, by the names that `taskset` has for them.
+    pub(super) fn start(way: &str, is_heavy: bool, processors: &str) -> Self {
+        let program = std::env::current_exe().expect("a program knows where it is");
+        let mut command = Command::new("taskset");
+        command.args(["-c", processors]).arg(program).args(["--serve", way]);
+        command.args(is_heavy.then_some("--heavy")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("there is `taskset`");
+        let mut line = String::new();
+        let said = process.stdout.take().expect("it is piped");
+        BufReader::new(said).read_line(&mut line).expect("text");
+        let address = line.trim().parse().expect("it says where it listens");
+        Apart { process, address }
+    }
+
+    /// That process: it says where it listens, and serves until who started it is gone.
+    pub(super) fn be(service: Service) -> ! {
+        println!("{}", beside(service));
+        let _ = std::io::stdin().read_line(&mut String::new());
+        std::process::exit(0)
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Clients of a server.
+pub(super) fn clients(address: SocketAddr) -> Service {
     let (free, places) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(CONNECTIONS)));
-    let service: Service = Arc::new(move |request, until| {
+    Arc::new(move |request, until| {
         let (free, places) = (free.clone(), places.clone());
         let asked = async move {
             let _place = places.acquire().await.expect("nobody closes it");
@@ -69,8 +113,7 @@ pub(super) fn through(service: Service) -> (Service, Option<SocketAddr>) {
             answer
         };
         in_time(until, asked).boxed()
-    });
-    (service, Some(address))
+    })
 }
 
 async fn ask(
