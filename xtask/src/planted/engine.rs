@@ -34,6 +34,8 @@ enum Found {
     OnData(u64),
     /// The oracle in the program of this seed, where roots are swapped out.
     Swapped(u64),
+    /// The oracle in the program of this seed, in chunks, and with roots that begin in pinned memory.
+    InChunks(u64),
     /// A test of those by script.
     Script(&'static str),
 }
@@ -106,6 +108,7 @@ impl Tests {
             Found::Seed(seed) => oracle("random_programs_agree", seed),
             Found::OnData(seed) => oracle("programs_agree_on_data_alone", seed),
             Found::Swapped(seed) => oracle("programs_agree_when_roots_are_swapped_out", seed),
+            Found::InChunks(seed) => oracle("random_programs_agree_in_chunks", seed),
             Found::Script(test) => Process::new(&self.script).args(["--exact", test]),
         };
         match test.quietly_within(TIME)? {
@@ -122,6 +125,7 @@ impl Found {
             Found::Seed(seed) => format!("seed {seed}"),
             Found::OnData(seed) => format!("seed {seed} on data alone"),
             Found::Swapped(seed) => format!("seed {seed} where roots are swapped out"),
+            Found::InChunks(seed) => format!("seed {seed} in chunks"),
             Found::Script(test) => test.to_owned(),
         }
     }

@@ -204,6 +204,7 @@ fn agrees_with_less_room(seed: u64, lacks: bool) -> Result<Stats, Failure> {
     let mut program = Program::random(seed);
     // How those moves fail is looked at in scripts.
     (program.loss, program.bad_copies) = (None, 0);
+    program.begins_pinned = lacks;
     let run = |log: bool| {
         let mut drive = drive::Drive::new(&program, seed);
         drive.account.blind = true;

@@ -28,6 +28,8 @@ pub(super) struct Program {
     pub(super) lazy: bool,
     /// Staged transfers are cut into chunks of at most so many bytes, and there is staging for one chunk at a time.
     pub(super) chunk: Option<usize>,
+    /// Some roots begin in memory that a driver has pinned.
+    pub(super) begins_pinned: bool,
     /// Copies of up to so many bytes into a device's memory go where they are read.
     pub(super) small_copy: usize,
     /// A context that is lost, and the item before which that may happen first.
@@ -159,6 +161,7 @@ impl Program {
             bad_allocations: if rng.chance(8) { 20 } else { 0 },
             lazy: rng.chance(35),
             chunk: None,
+            begins_pinned: false,
             small_copy: [0, 6, 1 << 16][seed as usize % 3],
             loss: None,
             hangs: false,
@@ -255,7 +258,8 @@ impl Program {
 
     /// The program of a seed with chunks of a few bytes, and some memories that the host's data reaches through staging.
     pub(super) fn in_chunks(seed: u64) -> Self {
-        let mut program = Program { chunk: Some(4 + seed as usize % 9), ..Program::random(seed) };
+        let chunk = Some(4 + seed as usize % 9);
+        let mut program = Program { chunk, begins_pinned: true, ..Program::random(seed) };
         for (at, memory) in program.memories.iter_mut().enumerate() {
             let limit = |bit: usize| if seed >> (2 * at + bit) & 1 != 0 { 0 } else { usize::MAX };
             memory.limits = if memory.addressable { NO_LIMITS } else { (limit(0), limit(1)) };
@@ -459,9 +463,10 @@ impl Program {
 
     pub(super) const SIMPLER: usize = 22;
 
-    /// The memory whose driver has pinned a root's content from the start, if one has: every other root's that has some in the heap.
+    /// The memory whose driver has pinned a root's content from the start, if one has: every other root's that has some in the heap, where
+    /// any do.
     pub(super) fn pinned_by(&self, root: usize) -> Option<usize> {
-        let of = &self.roots[root];
+        let of = self.roots.get(root).filter(|_| self.begins_pinned)?;
         let blocks = |memory: &Memory| !memory.addressable && !memory.mapped && memory.limits.0 < usize::MAX;
         let by = self.memories.iter().position(blocks).map(|at| at + 1);
         by.filter(|_| of.data && of.home.is_none() && root.is_multiple_of(2))

@@ -1,7 +1,7 @@
 //! Faults of roots that stay in one memory, and of the heap's memory that a context pins.
 
 use super::Fault;
-use super::Found::{OnData, Script, Seed};
+use super::Found::{InChunks, OnData, Script, Seed};
 
 pub(super) static FAULTS: &[Fault] = &[
     Fault {
@@ -124,7 +124,7 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "what a root has in pinned memory from the start goes through staging",
-        found: &[Seed(13), OnData(13)],
+        found: &[InChunks(7)],
         changes: &[(
             "root.rs",
             "Initial::Pinned(_, by) => Some",
@@ -133,7 +133,7 @@ pub(super) static FAULTS: &[Fault] = &[
     },
     Fault {
         what: "nobody counts what a root has in pinned memory from the start",
-        found: &[Seed(1150), OnData(1150)],
+        found: &[InChunks(167)],
         changes: &[("root.rs", "self.count_slots(pinned.by(), 1)", "self.count_slots(pinned.by(), 0)")],
     },
     Fault {
