@@ -512,9 +512,7 @@ impl<T: DeviceCopy> Buffer<T, 1> {
     pub fn from_slice(elements: &[T]) -> Self {
         Self::from(elements.to_vec())
     }
-}
 
-impl<T: DeviceCopy> Buffer<T, 1> {
     /// A buffer of what has been gathered in memory that a driver has pinned.
     #[track_caller]
     pub(crate) fn gathered(elements: Filling) -> Self {

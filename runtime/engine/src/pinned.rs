@@ -32,10 +32,6 @@ impl Pinned {
     pub(super) fn full(by: MemoryId) -> Self {
         Pinned { by, arriving: Vec::new(), shows_others: false }
     }
-
-    pub(super) fn by(&self) -> MemoryId {
-        self.by
-    }
 }
 
 impl<S: Shell> Root<S> {

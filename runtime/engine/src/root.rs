@@ -170,8 +170,8 @@ impl<S: Shell> Engine<S> {
         let RootShape { extent, unit, bytes, object, home } = shape;
         let memory = home.unwrap_or(HEAP);
         let is_zeroed = matches!(given, Initial::Zeroed(_));
-        let pinned = match given {
-            Initial::Pinned(_, by) => Some(Box::new(Pinned::full(by))),
+        let pinned_by = match given {
+            Initial::Pinned(_, by) => Some(by),
             _ => None,
         };
         let (allocation, content) = match given {
@@ -180,7 +180,8 @@ impl<S: Shell> Engine<S> {
             Initial::Written(allocation) | Initial::Pinned(allocation, _) => (Some(allocation), Some(memory)),
         };
         self.count_slots(memory, i32::from(allocation.is_some()));
-        pinned.iter().for_each(|pinned| self.count_slots(pinned.by(), 1));
+        pinned_by.into_iter().for_each(|by| self.count_slots(by, 1));
+        let pinned = pinned_by.map(|by| Box::new(Pinned::full(by)));
         let mut segments = Segments::new(extent, content);
         if is_zeroed {
             segments.iter_mut().for_each(|segment| segment.replica_mut(memory).cleared = true);

@@ -17,11 +17,17 @@ fn copied(queue: &Queue) -> Batch<u32, u32> {
 
 /// What a call that must have been answered by now was answered.
 #[track_caller]
-fn answer(mut call: Call<u32, u32>) -> windlass::Result<u32> {
+fn answered<F: Future + Unpin>(mut call: F) -> F::Output {
     match poll(Pin::new(&mut call)) {
-        Poll::Ready(answer) => answer.map(|answer| answer[0]),
+        Poll::Ready(answer) => answer,
         Poll::Pending => panic!("nobody answers"),
     }
+}
+
+/// The same of an item of one element.
+#[track_caller]
+fn answer(call: Call<u32, u32>) -> windlass::Result<u32> {
+    answered(call).map(|answer| answer[0])
 }
 
 /// Some are in a batch on the device and the rest in line, at every moment of the first batches.
@@ -87,8 +93,8 @@ fn items_are_gathered_where_the_copy_to_the_device_begins() {
         let before = rig.runtime.stats();
         let calls: Vec<_> = (0..16).map(|i| batch.call(vec![100 * round + i; 1 + i as usize])).collect();
         rig.settle();
-        for (i, mut call) in calls.into_iter().enumerate() {
-            let Poll::Ready(answer) = poll(Pin::new(&mut call)) else { panic!("nobody answers") };
+        for (i, call) in calls.into_iter().enumerate() {
+            let answer = answered(call);
             assert_eq!(answer.unwrap().to_vec(), vec![100 * round + i as u32; 1 + i]);
         }
         let after = rig.runtime.stats();
@@ -116,8 +122,8 @@ fn memory_that_is_half_full_goes_back() {
     let kept = rig.runtime.stats().staging_bytes;
     let calls: Vec<_> = (1..10).map(|len| batch.call(vec![len; len as usize])).collect();
     rig.settle();
-    for (len, mut call) in (1..10).zip(calls) {
-        let Poll::Ready(answer) = poll(Pin::new(&mut call)) else { panic!("nobody answers") };
+    for (len, call) in (1..10).zip(calls) {
+        let answer = answered(call);
         match len {
             5 => assert!(answer.unwrap_err().to_string().contains("five")),
             _ => assert_eq!(answer.unwrap().to_vec(), vec![len; len as usize]),
@@ -150,8 +156,8 @@ fn bytes_that_were_gathered_are_a_buffer_like_any_other() {
             })
             .collect();
         rig.settle();
-        for (item, mut call) in items.iter().zip(calls) {
-            let Poll::Ready(answer) = poll(Pin::new(&mut call)) else { panic!("nobody answers") };
+        for (item, call) in items.iter().zip(calls) {
+            let answer = answered(call);
             assert_eq!(answer.unwrap()[..], item[..]);
         }
     }

@@ -134,7 +134,7 @@ pub(super) static FAULTS: &[Fault] = &[
     Fault {
         what: "nobody counts what a root has in pinned memory from the start",
         found: &[InChunks(167)],
-        changes: &[("root.rs", "self.count_slots(pinned.by(), 1)", "self.count_slots(pinned.by(), 0)")],
+        changes: &[("root.rs", "self.count_slots(by, 1)", "self.count_slots(by, 0)")],
     },
     Fault {
         what: "pinned memory is not cleared where nothing comes",
