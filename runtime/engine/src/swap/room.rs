@@ -5,11 +5,13 @@
 //! What is used the latest costs the fewest copies (Belady's rule), and since the first can always run, all come to run.
 //! If nothing runs, since the first waits for the program, another group may take what it needs from anybody: it runs at once.
 
+use super::super::boxes::Box3;
 use super::super::ids::MemoryId;
 use super::super::links::NONE;
 use super::super::node::Half;
 use super::super::segments::Segment;
 use super::super::{Engine, HEAP, Node, NodeId, RootId, Shell, Slot, Turn, Use};
+use super::Cargo;
 
 /// What came of a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +150,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind; only behind a place of the
-    /// order, if one is given.
+    /// order, if one is given. Of several that one group uses next, the one for which the fewest bytes are moved.
     fn farthest(
         &self,
         memory: MemoryId,
@@ -156,8 +158,22 @@ impl<S: Shell> Engine<S> {
         may_go: impl Fn(&RootId) -> bool,
     ) -> Option<(RootId, Users)> {
         let candidates = self.lines.iter().flat_map(|lines| lines.behind(memory, behind)).filter(may_go);
-        let mut candidates = candidates.map(|root| (root, self.noted_users_of(root, memory)));
-        candidates.find(|(root, users)| self.may_be_swapped_out(*root, memory, users))
+        let candidates = candidates.map(|root| (root, self.noted_users_of(root, memory)));
+        let mut candidates = candidates.filter(|(root, users)| self.may_be_swapped_out(*root, memory, users));
+        let first = candidates.next()?;
+        let next = first.1.next;
+        let alike = candidates.take_while(|(_, users)| users.next == next);
+        let moved = |of: &(RootId, Users)| self.moved_for_each_byte(of.0, memory, of.1.replaces());
+        std::iter::once(first).chain(alike).min_by(|a, b| moved(a).total_cmp(&moved(b)))
+    }
+
+    /// How many bytes are copied for each that becomes free if a root is swapped out: none where nobody reads what is there, one where it
+    /// only comes back, and two where it has to be copied to the heap before; less where a part of it is of use.
+    fn moved_for_each_byte(&self, root: RootId, memory: MemoryId, is_replaced: bool) -> f64 {
+        let Cargo { out, back, .. } = self.cargo(root, memory, is_replaced);
+        let units: usize = out.iter().chain(&back).map(Box3::volume).sum();
+        let root = &self.roots[root];
+        (units * root.unit) as f64 / root.bytes.max(1) as f64
     }
 
     pub(super) fn may_be_swapped_out(&self, id: RootId, memory: MemoryId, users: &Users) -> bool {

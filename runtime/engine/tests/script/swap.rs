@@ -246,6 +246,55 @@ fn what_is_wanted_last_goes_first() {
     s.assert_empty();
 }
 
+/// One group uses three buffers next: one that the heap has too, one that the device alone has, and one of which it is to find a quarter.
+/// What costs the fewest copies goes, whichever came first.
+#[test]
+fn of_what_is_wanted_at_once_the_cheapest_goes_first() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let (mut s, gpu) = with_device();
+        let lacking = [s.buffer(64), s.buffer(64), s.buffer(64)];
+        let mut made = [None; 3];
+        for kind in order {
+            let root = if kind == 0 { s.data(64) } else { s.buffer(64) };
+            made[kind] = Some(root);
+            let first = s.group("first").on(gpu);
+            match kind {
+                0 => first.reads(root),
+                1 => first.writes(root),
+                _ => first.uses(root, line(0..16), Mode::Overwrite),
+            }
+            .submit();
+        }
+        let [clean, dirty, part] = made.map(|root| root.expect("each was made"));
+        s.run_to_the_end();
+        s.moved();
+        s.holds_memory = true;
+        let writers = lacking.map(|root| s.group("writer").on(gpu).writes(root).submit());
+        let later = s.group("later").on(gpu).reads(dirty).reads(part).reads(clean).gates(1).submit();
+        let mut gone = Vec::new();
+        for (lacks, writer) in lacking.into_iter().zip(writers) {
+            let room = s.make_room(lacks, gpu);
+            assert!(matches!(room, Room::Freed | Room::Begun), "{room:?}");
+            // Into the heap's memory, which is made at once.
+            while let Some((root, _)) = s.asked.iter().find(|(_, memory)| memory.0 == 0).copied() {
+                s.make(root);
+            }
+            s.run_to_the_end();
+            gone.extend(s.moved().iter().map(|(_, copy)| copy.root).last());
+            s.make(lacks);
+            s.run_to_the_end();
+            assert!(s.is_done(writer));
+        }
+        assert_eq!(gone, [part, clean, dirty], "{order:?}");
+        s.holds_memory = false;
+        s.absorb();
+        s.open(later);
+        s.run_to_the_end();
+        assert!(s.is_done(later));
+        s.assert_empty();
+    }
+}
+
 /// Two groups want the same two buffers, and there is room for one. The second could run, but not by taking from itself. Seen to swap them
 /// for each other for ever where only the places of the next users were compared.
 #[test]

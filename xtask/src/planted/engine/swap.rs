@@ -101,6 +101,15 @@ pub(super) const FAULTS: &[Fault] = &[
         changes: &[("swap/lines.rs", ".rev()", "")],
     },
     Fault {
+        what: "of what is wanted at once any goes first",
+        found: &[Script("swap::of_what_is_wanted_at_once_the_cheapest_goes_first")],
+        changes: &[(
+            "swap/room.rs",
+            "min_by(|a, b| moved(a).total_cmp(&moved(b)))",
+            "min_by(|_, _| std::cmp::Ordering::Equal)",
+        )],
+    },
+    Fault {
         what: "a group takes room from itself",
         found: &[Script("swap::nobody_takes_room_from_itself")],
         changes: &[("swap/room.rs", "!is_own(root)", "!is_own(root) || true")],
