@@ -18,44 +18,50 @@ use windlass_sync::process_exit;
 /// sleeps takes as long. Only where it is not the processor's own cores that it keeps busy.
 const SPIN: Duration = Duration::from_micros(40);
 
+/// The same of a batch that an idle device is given: a device that has slept takes nearly as long for it, and a thread that slept
+/// meanwhile would come late by a third of that. A busy device is not asked for so long, since who submits waits for the answers.
+const SPIN_WHEN_IDLE: Duration = Duration::from_micros(200);
+
 /// The waiter thread: settles batches, oldest first, until nothing is submitted any more.
 pub(crate) fn wait(gpu: &Gpu, inbox: &Inbox, notices: &mpsc::Receiver<Notice>) {
-    while let Some(flight) = next(gpu, notices) {
-        let ends = settle(gpu, flight);
+    while let Some((flight, long)) = next(gpu, notices) {
+        let ends = settle(gpu, flight, long);
         // Before the reports: the submitter can hand over the next batch, and the device does not idle meanwhile.
         inbox.finished();
         tell(ends);
     }
 }
 
-/// The next batch, for which the thread lingers before it sleeps.
-fn next(gpu: &Gpu, notices: &mpsc::Receiver<Notice>) -> Option<Flight> {
+/// The next batch, for which the thread lingers before it sleeps, and for how long to ask whether it has ended.
+fn next(gpu: &Gpu, notices: &mpsc::Receiver<Notice>) -> Option<(Flight, Duration)> {
+    let mut long = SPIN;
     loop {
-        let lingering = spin(gpu, || notices.try_recv().ok());
+        let lingering = spin(gpu, long, || notices.try_recv().ok());
         match lingering.or_else(|| notices.recv().ok())? {
-            Notice::Soon => {}
-            Notice::Flight(flight) => return Some(*flight),
+            Notice::Soon => long = SPIN_WHEN_IDLE,
+            Notice::Flight(flight) => return Some((*flight, long)),
         }
     }
 }
 
-/// Asks again and again, for a while.
-fn spin<T>(gpu: &Gpu, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+/// Asks again and again, for so long.
+fn spin<T>(gpu: &Gpu, long: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     if !gpu.is_real {
         return None;
     }
     let begun = Instant::now();
     loop {
         match ask() {
-            None if begun.elapsed() < SPIN => hint::spin_loop(),
+            None if begun.elapsed() < long => hint::spin_loop(),
             answer => return answer,
         }
     }
 }
 
 /// Blocks until a batch has ended, completes its read-backs, and finds out which groups failed.
-fn settle(gpu: &Gpu, Flight { index, mut ends, downloads, times, stage }: Flight) -> Vec<End> {
-    let ended = index.and_then(|index| index.map_or(Ok(()), |index| wait_for(gpu, index)));
+fn settle(gpu: &Gpu, flight: Flight, long: Duration) -> Vec<End> {
+    let Flight { index, mut ends, downloads, times, stage } = flight;
+    let ended = index.and_then(|index| index.map_or(Ok(()), |index| wait_for(gpu, index, long)));
     let _inside = process_exit::enter();
     match &ended {
         Ok(()) => {
@@ -86,12 +92,12 @@ fn settle(gpu: &Gpu, Flight { index, mut ends, downloads, times, stage }: Flight
     ends
 }
 
-/// Blocks until a submission has ended. It waits in slices, and leaves the driver between them, so that an exit of the process
+/// Blocks until a submission has ended: asks for so long, and then sleeps. It waits in slices, and leaves the driver between them, so that an exit of the process
 /// is not held up.
-fn wait_for(gpu: &Gpu, index: wgpu::SubmissionIndex) -> Result<(), BackendError> {
+fn wait_for(gpu: &Gpu, index: wgpu::SubmissionIndex, long: Duration) -> Result<(), BackendError> {
     // Whether the queue is empty can be asked for less than whether this submission has ended, and without the panic that waiting
     // may meet (see `poll`). Where another is behind it this finds nothing: then the device has work, and there is no hurry.
-    let emptied = spin(gpu, || match poll(gpu, wgpu::PollType::Poll) {
+    let emptied = spin(gpu, long, || match poll(gpu, wgpu::PollType::Poll) {
         Ok(Ok(wgpu::PollStatus::QueueEmpty)) => Some(Ok(())),
         Ok(_) => None,
         Err(error) => Some(Err(error)),

@@ -5,6 +5,7 @@
 //! with another language makes its images from the spec's name and parameters, and gives them to [`Kernels::with`].
 
 pub(crate) mod by_address;
+pub(crate) mod by_texel;
 mod form;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! run kernels, copies and fills on parts of lines and grids, in all access modes; some are host tasks, some fail, some
 //! wait behind gates and are let go or cancelled later, some depend on others by name. Between them the thread looks at
 //! data and changes it through host accessors, and asks for memory back. Some buffers are seen as elements of other types than
-//! their own, or have pages.
+//! their own, or have pages; some are images, whose texels kernels load and store, and some have three dimensions.
 //!
 //! Some threads ask a place for memory that stays there, of one kind or another, and let go of it for new memory while groups use
 //! it. Their kernels are given its address, as an argument or as a number, and some groups change it at the same time. A place that
@@ -34,6 +34,8 @@ pub struct World {
     pub places: Vec<Queue>,
     /// The reference kernels, of which programs use some.
     pub kernels: Kernels,
+    /// Whether programs ask for memory that stays somewhere. Where there is little room, it might take all that groups need.
+    pub asks_for_memory: bool,
 }
 
 /// A random program.
@@ -265,6 +267,10 @@ pub struct Tally {
     pub by_address: u64,
     /// Groups that changed memory at the same time as others might.
     pub at_once: u64,
+    /// Commands on an image's texels, and on boxes of three dimensions.
+    pub by_texel: u64,
+    /// See [`Tally::by_texel`].
+    pub in_space: u64,
 }
 
 impl std::ops::AddAssign for Tally {
@@ -276,6 +282,8 @@ impl std::ops::AddAssign for Tally {
         self.unplaced += other.unplaced;
         self.by_address += other.by_address;
         self.at_once += other.at_once;
+        self.by_texel += other.by_texel;
+        self.in_space += other.in_space;
     }
 }
 
@@ -288,7 +296,7 @@ pub fn run(world: &World, seeds: Range<u64>) -> Result<Tally, Box<Failure>> {
     let (worker, range) = (world.clone(), seeds.clone());
     std::thread::spawn(move || {
         for seed in range {
-            let program = Program::random(seed, worker.places.len());
+            let program = Program::random(seed, &worker);
             let ended = replay::run(&worker, &program);
             let bad = ended.is_err();
             if tell.send((program, ended)).is_err() || bad {
@@ -303,7 +311,7 @@ pub fn run(world: &World, seeds: Range<u64>) -> Result<Tally, Box<Failure>> {
             Ok((_, Ok(one))) => tally += one,
             Ok((program, Err(what))) => return failure(what, program),
             Err(_) => {
-                let program = Program::random(seed, world.places.len());
+                let program = Program::random(seed, world);
                 return failure(format!("no end after {PATIENCE:?}"), program);
             }
         }

@@ -48,7 +48,7 @@ fn random_programs_on_two_devices_of_streams() {
         queue(&devices[0], Some(&both)),
         queue(&devices[1], Some(&both)),
     ];
-    let world = World { places, kernels: Kernels::new() };
+    let world = World { places, kernels: Kernels::new(), asks_for_memory: true };
     let tally = run_programs(&world, 0..2_000).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(tally.programs == 2_000 && tally.failed > 1_000, "{tally:?}");
     let audit = control.audit();
@@ -79,7 +79,11 @@ fn random_programs_on_devices_that_take_their_time() {
     let queue = |device: &Device| {
         Queue::builder().device(device.clone()).handler(|_| {}).blocking_build().expect("a queue opens")
     };
-    let world = World { places: vec![queue(&devices[0]), queue(&devices[1])], kernels: Kernels::new() };
+    let world = World {
+        places: vec![queue(&devices[0]), queue(&devices[1])],
+        kernels: Kernels::new(),
+        asks_for_memory: true,
+    };
     let tally = run_programs(&world, 0..200).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(tally.programs, 200, "{tally:?}");
 

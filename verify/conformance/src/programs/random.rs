@@ -3,23 +3,24 @@
 mod explicit;
 
 use super::model::{End, Model};
-use super::{Group, Job, Mode, Op, Program, Step, Storage, Thread, Window};
+use super::{Group, Job, Mode, Op, Program, Step, Storage, Thread, Window, World};
 use windlass_testkit::{Rng, mix};
 
 impl Program {
-    /// The program of this seed, for this many places.
-    pub fn random(seed: u64, places: usize) -> Program {
+    /// The program of this seed, for the places of a world.
+    pub fn random(seed: u64, world: &World) -> Program {
         let mut rng = Rng::new(seed);
         let count = if rng.chance(70) { 1 } else { 2 + rng.below(2) };
         let numbers = |thread| Rng::new(mix(seed, thread as u64));
-        let threads = (0..count).map(|thread| Thread::random(&mut rng, numbers(thread), places));
+        let (places, asks) = (world.places.len(), world.asks_for_memory);
+        let threads = (0..count).map(|thread| Thread::random(&mut rng, numbers(thread), places, asks));
         Program { threads: threads.collect() }
     }
 }
 
 impl Thread {
     /// What is done with memory that stays somewhere is of numbers of its own: without it a seed's program is what it ever was.
-    fn random(rng: &mut Rng, mut own: Rng, places: usize) -> Self {
+    fn random(rng: &mut Rng, mut own: Rng, places: usize, asks: bool) -> Self {
         let mut thread = Thread::default();
         for _ in 0..1 + rng.below(3) {
             // Often of one shape, so that whole buffers can be copied to each other.
@@ -38,7 +39,9 @@ impl Thread {
             _ => Kind::Told,
         };
         let movable = thread.buffers.len();
-        explicit::ask(&mut thread, &mut own, places);
+        if asks {
+            explicit::ask(&mut thread, &mut own, places);
+        }
         let (model, groups, gated, held) = (Model::new(&thread), Vec::new(), Vec::new(), Vec::new());
         let mut maker = Maker { thread, model, rng, places, kind, movable, groups, gated, own, held };
         for _ in 0..3 + maker.rng.below(20) {

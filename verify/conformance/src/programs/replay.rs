@@ -1,6 +1,7 @@
 //! Running a program on real queues, with the model beside it.
 
 mod explicit;
+mod form;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ use super::model::{End, Model};
 use super::{Group, Job, Op, Program, Step, Storage, Tally, Thread, Window, World};
 use crate::check::{Latch, Opened, latch};
 use explicit::There;
+use form::{Count, Form};
 
 /// Runs all threads; says what is different, or how much was done.
 pub(super) fn run(world: &World, program: &Program) -> Result<Tally, String> {
@@ -45,6 +47,9 @@ struct Actor<'w> {
     buffers: Vec<Buffer<u32, 2>>,
     /// What buffers are attached to.
     homes: Vec<Option<Home>>,
+    /// What they are.
+    forms: Vec<Form>,
+    counted: Count,
     /// Which of them stay somewhere.
     there: Vec<Option<There>>,
     model: Model,
@@ -57,6 +62,13 @@ struct Actor<'w> {
 /// Data of the program's that a buffer's contents come back to.
 type Home = Arc<Mutex<Vec<u32>>>;
 
+/// A buffer as the program sees it, what it is, and what it is attached to.
+struct Made {
+    buffer: Buffer<u32, 2>,
+    home: Option<Home>,
+    form: Form,
+}
+
 /// Memory that is a value's.
 struct Owner(Vec<u32>);
 
@@ -67,16 +79,27 @@ impl AsMut<[u32]> for Owner {
 }
 
 impl Storage {
-    /// Some buffers are of other elements than they are seen as, some have pages, some are images, and some work in memory of the
+    /// Some buffers are of other elements than they are seen as, or of three dimensions, some have pages, some are images, and some work in memory of the
     /// program's or bring their contents back to it. Where bytes in a line, or pages, stand for more than what is asked for, what fails takes
     /// its neighbours along: only where nothing does.
-    fn make(&self, world: &World, at: usize, is_tame: bool) -> Result<(Buffer<u32, 2>, Option<Home>), Error> {
+    fn make(&self, world: &World, at: usize, is_tame: bool) -> Result<Made, Error> {
         let shape = self.shape;
-        let mut home = None;
+        let (mut home, mut form) = (None, Form::Grid);
         let buffer = match (self.base, (at + self.len()) % 4) {
             (None, 0) => Buffer::<[u8; 4], 2>::new(shape).reinterpret(shape)?,
             (None, 1) if is_tame => Buffer::<u8>::new(4 * self.len()).reinterpret(shape)?,
-            (None, 2) => Image::<R32Uint, 2>::new(shape)?.reinterpret(shape)?,
+            (None, 2) => {
+                let image = Image::<R32Uint, 2>::new(shape)?;
+                form = Form::Image(image.clone());
+                image.reinterpret(shape)?
+            }
+            (None, 3) if is_tame => {
+                form = Form::space(shape);
+                match &form {
+                    Form::Space(space, _) => space.reinterpret(shape)?,
+                    _ => Buffer::new(shape),
+                }
+            }
             (Some(_), 0) if is_tame || shape[0] == 1 => {
                 Buffer::from_owner(Owner(self.initial())).reinterpret(shape)?
             }
@@ -102,15 +125,17 @@ impl Storage {
             Ok(())
         })?;
         drop(bound);
-        Ok((buffer, home))
+        Ok(Made { buffer, home, form })
     }
 }
 
 impl<'w> Actor<'w> {
     fn new(world: &'w World, thread: &Thread) -> Self {
-        let (buffers, homes, there) = (Vec::new(), Vec::new(), Vec::new());
+        let (buffers, homes, there, forms) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let counted = Count::default();
         let (model, events, gates) = (Model::new(thread), Vec::new(), Vec::new());
-        Actor { world, buffers, homes, there, model, events, gates, tally: Tally::default() }
+        let tally = Tally::default();
+        Actor { world, buffers, homes, forms, counted, there, model, events, gates, tally }
     }
 
     async fn run(mut self, thread: &Thread) -> Result<Tally, String> {
@@ -119,13 +144,15 @@ impl<'w> Actor<'w> {
             if storage.stays.is_some() {
                 self.buffers.push(Buffer::new(storage.shape));
                 self.homes.push(None);
+                self.forms.push(Form::Grid);
                 self.anew(thread, at).map_err(|e| format!("asking for memory: {e}"))?;
                 continue;
             }
             let made = storage.make(self.world, at, thread.is_tame());
-            let (buffer, home) = made.map_err(|e| format!("making a buffer: {e}"))?;
+            let Made { buffer, home, form } = made.map_err(|e| format!("making a buffer: {e}"))?;
             self.buffers.push(buffer);
             self.homes.push(home);
+            self.forms.push(form);
         }
         for (at, step) in thread.steps.iter().enumerate() {
             let before = self.model.clone();
@@ -145,9 +172,11 @@ impl<'w> Actor<'w> {
         for (at, storage) in thread.buffers.iter().enumerate() {
             self.compare(at, storage).await?;
         }
+        self.forms.clear();
         self.bring_home(thread).await?;
         let failed = self.model.ends.iter().filter(|end| **end != End::Well).count() as u64;
-        Ok(Tally { steps: thread.steps.len() as u64, failed, ..self.tally })
+        let (by_texel, in_space) = (self.counted.by_texel.get(), self.counted.in_space.get());
+        Ok(Tally { steps: thread.steps.len() as u64, failed, by_texel, in_space, ..self.tally })
     }
 
     async fn step(&mut self, thread: &Thread, step: &Step, before: &Model) -> Result<(), String> {
@@ -284,6 +313,9 @@ impl<'w> Actor<'w> {
     }
 
     fn command(&self, cg: &CommandGroup<'_>, op: &Op) -> Result<(), Error> {
+        if let Some(done) = self.command_by_form(cg, op) {
+            return done;
+        }
         let call = |name: &str| KernelCall::new(self.world.kernels.get(name));
         match op {
             Op::Churn(w, k) => {

@@ -38,8 +38,8 @@ impl Storage {
         let buffer = match (made, queue.memory_kinds().contains(&kind)) {
             (Ok(buffer), true) => buffer,
             (Err(error), false) if error.is_unsupported() => {
-                let (buffer, _) =
-                    Storage { stays: None, ..*self }.make(world, 3, false).map_err(|e| e.to_string())?;
+                let made = Storage { stays: None, ..*self }.make(world, 3, false);
+                let buffer = made.map_err(|e| e.to_string())?.buffer;
                 must_refuse(queue, &buffer, !queue.device().has(Aspect::Pointers))?;
                 return Ok((buffer, None));
             }
