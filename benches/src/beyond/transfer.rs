@@ -20,9 +20,12 @@ pub(super) struct Copies {
 impl Copies {
     /// What was moved in tiles of so many bytes.
     pub(super) fn of(timeline: &Timeline, bytes: usize) -> Self {
+        // By way of staging a copy has a second step, which has the host's memory on both sides.
         let moved = |is_up: bool| {
             let of = timeline.entries().iter().filter_map(|entry| match &entry.kind {
-                EntryKind::Copy { bytes, to, .. } if to.is_some() == is_up => Some(*bytes),
+                EntryKind::Copy { bytes, from, to } if (to.is_some(), from.is_some()) == (is_up, !is_up) => {
+                    Some(*bytes)
+                }
                 _ => None,
             });
             of.sum::<usize>() / bytes
