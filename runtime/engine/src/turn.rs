@@ -37,6 +37,8 @@ pub struct Turn<S: Shell> {
     pub causes: Vec<S::Cause>,
     /// Lanes of contexts that are no longer needed.
     pub closed: Vec<LaneId>,
+    /// Lanes of one queue's own, which is gone, in contexts that go on.
+    pub lanes_closed: Vec<LaneId>,
 }
 
 /// A point that is to be armed for its lane's own sake.
@@ -120,6 +122,7 @@ impl<S: Shell> Turn<S> {
             leaked: Vec::new(),
             causes: Vec::new(),
             closed: Vec::new(),
+            lanes_closed: Vec::new(),
         }
     }
 
@@ -128,7 +131,7 @@ impl<S: Shell> Turn<S> {
     pub fn asks_for_more(&self) -> bool {
         let links = self.proxies.len() | self.fired.len() | self.staged.len();
         let rest = self.start.len() | self.allocate.len() | self.freed.len() | self.leaked.len();
-        links | rest | self.closed.len() != 0
+        links | rest | self.closed.len() | self.lanes_closed.len() != 0
     }
 
     pub(super) fn lane_ready(&mut self, lane: LaneId) {

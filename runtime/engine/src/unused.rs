@@ -4,22 +4,26 @@
 //! have it fetched by the context's own lanes. So it stays until no root has an allocation there and its lanes
 //! are idle. Then the shell is told to close it, and anything planned for it by mistake fails.
 //!
+//! The lanes of one queue's own ([`Engine::add_lane_group`]) go before their context does, with that queue: nothing can be planned
+//! for them once it is gone, because transfers go to the lanes of the device that a memory is known by.
+//!
 //! The memory of a lost context is freed as soon as it has no users. Its own lanes have ended. But lanes of
 //! other contexts may be in the middle of a copy from or to it, and so may host tasks and accessors: what they
 //! use is *kept* until they have passed their points, or ended.
 
 use smallvec::SmallVec;
 
-use super::ids::{ContextId, LaneId, MemoryId};
+use super::ids::{ContextId, DeviceId, LaneId, MemoryId};
 use super::machine::{Device, Memory};
 use super::{Engine, NodeId, RootId, Shell, State, Turn, Use};
 
-/// A context that is to go.
+/// What is to go.
 #[derive(Debug)]
-pub(super) struct Closing<C> {
-    context: ContextId,
-    /// The failure of anything that is planned for it later.
-    cause: C,
+pub(super) enum Closing<C> {
+    /// A context, and the failure of anything that is planned for it later.
+    Context(ContextId, C),
+    /// The lanes of one queue's own.
+    Lanes(DeviceId),
 }
 
 /// What becomes of an allocation once no user is left.
@@ -109,7 +113,14 @@ impl<S: Shell> Engine<S> {
 
     /// The last handle of a context is gone.
     pub fn close_when_unused(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
-        self.closing.push(Closing { context, cause });
+        self.closing.push(Closing::Context(context, cause));
+        self.close_unused(turn);
+    }
+
+    /// The queue is gone whose own the lanes of this device are, which was [added](Engine::add_lane_group) for it, and all that was
+    /// submitted to it has settled.
+    pub fn close_lanes_when_unused(&mut self, device: DeviceId, turn: &mut Turn<S>) {
+        self.closing.push(Closing::Lanes(device));
         self.close_unused(turn);
     }
 
@@ -128,28 +139,48 @@ impl<S: Shell> Engine<S> {
     fn close_unused(&mut self, turn: &mut Turn<S>) {
         let closing = std::mem::take(&mut self.closing);
         for entry in closing {
-            if self.is_used(entry.context) {
-                self.closing.push(entry);
-                continue;
+            match entry {
+                Closing::Context(context, _) if self.is_used(context) => self.closing.push(entry),
+                Closing::Lanes(device) if self.has_work(&self.devices[device.0 as usize]) => {
+                    self.closing.push(entry);
+                }
+                Closing::Context(context, cause) => self.close(context, cause, turn),
+                Closing::Lanes(device) => {
+                    // Taken from the device, so that they are closed once: its context's end comes later.
+                    let device = &mut self.devices[device.0 as usize];
+                    let lanes = [std::mem::take(&mut device.lanes), std::mem::take(&mut device.copy_lanes)];
+                    for id in lanes.into_iter().flatten() {
+                        // Its entry stays; the room that its lists have grown to does not.
+                        let lane = &mut self.lanes[id.0 as usize];
+                        (lane.list, lane.in_flight) = Default::default();
+                        turn.lanes_closed.push(id);
+                    }
+                }
             }
-            // From here on it counts as lost: `ready` ends anything that is still planned for it.
-            match &mut self.contexts[entry.context.0 as usize].lost {
-                lost @ None => *lost = Some(entry.cause),
-                Some(_) => turn.causes.push(entry.cause),
-            }
-            let memories = &self.memories;
-            let gone = |memory: &MemoryId| memories[memory.0 as usize].context == Some(entry.context);
-            self.links.retain(|(from, to)| !gone(from) && !gone(to));
-            let of_context = self.devices.iter().filter(|d| d.context == entry.context);
-            turn.closed.extend(of_context.flat_map(Device::all_lanes));
         }
     }
 
+    fn close(&mut self, context: ContextId, cause: S::Cause, turn: &mut Turn<S>) {
+        // From here on it counts as lost: `ready` ends anything that is still planned for it.
+        match &mut self.contexts[context.0 as usize].lost {
+            lost @ None => *lost = Some(cause),
+            Some(_) => turn.causes.push(cause),
+        }
+        let memories = &self.memories;
+        let gone = |memory: &MemoryId| memories[memory.0 as usize].context == Some(context);
+        self.links.retain(|(from, to)| !gone(from) && !gone(to));
+        let of_context = self.devices.iter().filter(|d| d.context == context);
+        turn.closed.extend(of_context.flat_map(Device::all_lanes));
+    }
+
     fn is_used(&self, context: ContextId) -> bool {
-        let busy = |lane: super::LaneId| !self.lanes[lane.0 as usize].is_idle();
         let mut devices = self.devices.iter().filter(|d| d.context == context);
         self.memories_of(context).any(|memory| self.memories[memory.0 as usize].slots > 0)
-            || devices.any(|device| device.all_lanes().any(busy))
+            || devices.any(|device| self.has_work(device))
+    }
+
+    fn has_work(&self, device: &Device) -> bool {
+        device.all_lanes().any(|lane| !self.lanes[lane.0 as usize].is_idle())
     }
 
     /// Why a memory's context is lost, if it is.

@@ -452,3 +452,34 @@ fn a_context_that_is_to_go_waits_for_its_lanes() {
     assert_eq!(s.engine.lost(other), None);
     s.assert_empty();
 }
+
+/// A queue of its own lane has nothing there but its groups: transfers go to the device's lanes, and it waits for them. Its lane goes
+/// when it does.
+#[test]
+fn a_lane_of_a_queues_own_takes_its_groups_alone_and_goes_with_it() {
+    let mut s = Script::new();
+    let gpu = s.device(1, 64);
+    let own = s.engine.add_lane_group(gpu);
+    let lane = s.engine.add_lane(own, Depth { commands: 64, reports: 64 });
+    let (a, task) = (s.buffer(64), "task");
+    let task = s.group(task).writes(a).submit();
+    let x = s.group("x").on(own).reads(a).submit();
+    s.finish(task);
+    let brought = s.feed_all();
+    assert_eq!(brought.len(), 1, "the transfer");
+    s.engine.close_lanes_when_unused(own, &mut s.turn);
+    s.absorb();
+    assert!(s.lanes_closed.is_empty(), "it has something on its list");
+    let given = s.feed(lane);
+    assert_eq!(given.len(), 1);
+    assert_eq!((given[0].node, &given[0].waits[..]), (x, &[s.point(brought[0].node)][..]));
+    assert!(s.lanes_closed.is_empty(), "it is native");
+    s.pass(x);
+    assert_eq!((&s.lanes_closed[..], &s.closed[..]), (&[lane][..], &[][..]));
+    assert_eq!(s.engine.lost(gpu), None);
+    s.run_to_the_end();
+    s.engine.close_when_unused(s.context_of(gpu), "closed", &mut s.turn);
+    s.absorb();
+    assert_eq!(s.lanes_closed, [lane]);
+    assert!(!s.closed.contains(&lane), "once is enough");
+}

@@ -77,6 +77,8 @@ struct Script {
     freed: usize,
     /// Lanes of contexts that are to be closed.
     closed: Vec<LaneId>,
+    /// Lanes of a queue's own that are to be closed.
+    lanes_closed: Vec<LaneId>,
 }
 
 /// A node as it was given to a lane.
@@ -125,6 +127,7 @@ impl Script {
             sentinels: Vec::new(),
             freed: 0,
             closed: Vec::new(),
+            lanes_closed: Vec::new(),
         }
     }
 
@@ -275,6 +278,7 @@ impl Script {
             self.sentinels.extend(self.turn.sentinels.drain(..).map(|s| (s.lane, s.point)));
             self.freed += self.turn.freed.drain(..).count();
             self.closed.append(&mut self.turn.closed);
+            self.lanes_closed.append(&mut self.turn.lanes_closed);
             self.fired.append(&mut self.turn.fired);
             for asked in self.turn.allocate.drain(..) {
                 self.asked.push((asked.root, asked.memory));
