@@ -11,7 +11,8 @@ use windlass_kernel::{Kernel, KernelImage};
 
 use crate::{
     Allocation, BackendError, CompletionStrategy, DeviceInfo, DeviceKey, HostMemory, Keeps, Lane, LaneSink,
-    LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, Node, Platform, Sequence, Unavailable, Usage,
+    LaneSpec, MemoryIndex, MemoryInfo, MemoryObject, NativeQueue, Node, Platform, Sequence, Unavailable,
+    Usage,
 };
 
 /// The name of a backend: `host`, `opencl`, `wgpu`, or a third party's own.
@@ -298,6 +299,27 @@ pub unsafe trait Context: Any + Send + Sync {
         Err(BackendError::Unsupported(format!(
             "native memory of {bytes} bytes as an allocation in {memory:?}"
         )))
+    }
+
+    /// What a native queue is like that the program has, of the type that [`Context::adopt_lane`] takes. What cannot be a lane
+    /// of this context is refused here, with what is wrong with it: a queue of another context, for instance, or one that runs its
+    /// commands in any order. Must not wait for a device.
+    fn native_queue(&self, _queue: &dyn Any) -> Result<NativeQueue, BackendError> {
+        Err(BackendError::Unsupported("native queues as lanes".into()))
+    }
+
+    /// Makes a lane of a native queue that the program has, and that [`Context::native_queue`] has said yes to: of which type, and
+    /// what the program promises by giving it, the backend documents. The lane's groups are commands of that very queue, in order
+    /// with what the program puts there itself. The lane is of the queue's device, computes, has normal priority, and comes on top of
+    /// those that [`Context::open_lane`] opens; it lets go of the queue when it is dropped. Must not wait for a device.
+    fn adopt_lane(
+        &self,
+        queue: Box<dyn Any + Send>,
+        spec: LaneSpec,
+        _sink: Arc<dyn LaneSink>,
+    ) -> Result<Arc<dyn Lane>, BackendError> {
+        drop(queue);
+        Err(BackendError::Unsupported(format!("a native queue as lane {}", spec.number.0)))
     }
 
     /// Allocates host memory through which copies to and from this context go fastest: for staging, and for the host's copy of

@@ -20,13 +20,46 @@ pub trait NativeApi: 'static {
     type Object: Any + Send;
     /// What it takes as memory.
     type MemoryObject: Any + Send;
+    /// What it makes a lane of.
+    type QueueObject: Any + Send + Sync;
 }
 
 /// The native object that a program has given ([`Backend::adopt`](crate::Backend::adopt),
-/// [`Context::adopt_memory`](crate::Context::adopt_memory)), if it is of the type that the backend takes.
+/// [`Context::adopt_memory`](crate::Context::adopt_memory), [`Context::adopt_lane`](crate::Context::adopt_lane)), if it is of the
+/// type that the backend takes.
 pub fn native_object<T: Any>(object: Box<dyn Any + Send>) -> Result<T, BackendError> {
-    let wrong = |_| BackendError::Unsupported(format!("a native object that is no `{}`", type_name::<T>()));
-    object.downcast().map(|object| *object).map_err(wrong)
+    object.downcast().map(|object| *object).map_err(|_| no_such_object::<T>())
+}
+
+/// The same of one that the backend is only shown ([`Context::native_queue`](crate::Context::native_queue)).
+pub fn native_object_of<T: Any>(object: &dyn Any) -> Result<&T, BackendError> {
+    object.downcast_ref().ok_or_else(no_such_object::<T>)
+}
+
+fn no_such_object<T>() -> BackendError {
+    BackendError::Unsupported(format!("a native object that is no `{}`", type_name::<T>()))
+}
+
+/// What a native queue is like that the program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NativeQueue {
+    /// The position of its device in [`ContextInfo::devices`](crate::ContextInfo::devices).
+    pub device: usize,
+    /// Whether groups on it can be timed. Only for devices with [`Aspect::Profiling`](crate::Aspect::Profiling).
+    pub times: bool,
+}
+
+impl NativeQueue {
+    /// A queue of the device at this position, on which no groups are timed.
+    pub fn new(device: usize) -> Self {
+        NativeQueue { device, times: false }
+    }
+
+    /// Whether groups on it can be timed.
+    pub fn times(self, times: bool) -> Self {
+        NativeQueue { times, ..self }
+    }
 }
 
 /// Code of the program that calls the native API itself.

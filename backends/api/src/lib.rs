@@ -102,8 +102,8 @@
 //!
 //! A program may put native commands of its own into a group ([`Command::Native`]), borrow a context as the type that its backend
 //! publishes in its [`NativeApi`] ([`Context`] is [`Any`](std::any::Any)), and have native objects of its own made into a context
-//! ([`Backend::adopt`]) and into memory of one ([`Context::adopt_memory`]). What it does there is between it and the backend, whose
-//! documentation says what is allowed.
+//! ([`Backend::adopt`]), into memory of one ([`Context::adopt_memory`]) and into a lane ([`Context::adopt_lane`]). What it does there is
+//! between it and the backend, whose documentation says what is allowed.
 //!
 //! # Memories, and what is kept in them
 //!
@@ -148,7 +148,7 @@ pub use device::{
     Platform,
 };
 pub use error::{BackendError, Unavailable};
-pub use interop::{NativeApi, NativeCall, NativeCode, native_object};
+pub use interop::{NativeApi, NativeCall, NativeCode, NativeQueue, native_object, native_object_of};
 pub use lane::{
     CompletionStrategy, Failed, Group, Lane, LaneNumber, LaneRole, LaneSink, LaneSpec, Point, Priority,
     Timed, Verdict, Wait,

@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_backend::{
-    Allocation, BackendError, BuiltKernel, ClockSample, Context, ContextInfo, DeviceInfo, DeviceKey,
-    DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryObject, async_trait, native_object,
+    Allocation, Aspect, BackendError, BuiltKernel, ClockSample, Context, ContextInfo, DeviceInfo, DeviceKey,
+    DeviceKind, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryObject, NativeQueue, async_trait,
+    native_object, native_object_of,
 };
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_sync::process_exit;
 
 use crate::device::Found;
 use crate::driver::Driver;
+use crate::error::unsupported;
 use crate::kernel::Built;
 use crate::lane::{Lanes, OpenClLane};
 use crate::memory::{Kind, Memories, Memory, Staging};
-use crate::native::MemoryHandle;
+use crate::native::{MemoryHandle, QueueHandle};
 use crate::sys::{self, DeviceId, Queue, WaitList};
 
 /// A context of OpenCL devices; see [`native`](crate::native).
@@ -95,6 +97,35 @@ impl OpenClContext {
         Ok(OpenClContext { native, info, devices, driver, service, lanes: Arc::default(), memories })
     }
 
+    fn lane_over(&self, queue: Queue, spec: &LaneSpec, sink: Arc<dyn LaneSink>) -> OpenClLane {
+        let (context, lanes) = (Arc::clone(&self.native), Arc::clone(&self.lanes));
+        OpenClLane::open(context, lanes, queue, self.driver, spec, sink)
+    }
+
+    /// What a command queue is like that the program made, if it can be a lane.
+    fn describe(&self, queue: &Queue) -> Result<NativeQueue, BackendError> {
+        if !queue.is_of(&self.native)? {
+            return unsupported(
+                "a command queue of another `cl_context` than the context that it is to be a queue of: make a context of its own \
+                 one (`ContextHandle`), or the command queue in this one",
+            );
+        }
+        if !queue.is_in_order()? {
+            return unsupported(
+                "a command queue that runs its commands in any order, and groups have an order there: make it without \
+                 `CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE`",
+            );
+        }
+        let device = queue.device()?;
+        let Some(position) = self.devices.iter().position(|listed| *listed == device) else {
+            return unsupported(
+                "a command queue on a device that is not one of its context's here: make it on one that the runtime lists",
+            );
+        };
+        let times = queue.is_timed()? && self.info.devices[position].has(Aspect::Profiling);
+        Ok(NativeQueue::new(position).times(times))
+    }
+
     /// Refuses a call on a context that was given up, before it reaches a driver that may never return from it.
     fn check_in_use(&self) -> Result<(), BackendError> {
         self.lanes.lost().map_or(Ok(()), Err)
@@ -127,8 +158,29 @@ unsafe impl Context for OpenClContext {
         self.check_in_use()?;
         let device = self.devices[spec.device];
         let queue = if spec.timed { self.native.timed_queue(device) } else { self.native.queue(device) }?;
-        let (context, lanes) = (Arc::clone(&self.native), Arc::clone(&self.lanes));
-        Ok(Arc::new(OpenClLane::open(context, lanes, queue, self.driver, &spec, sink)))
+        Ok(Arc::new(self.lane_over(queue, &spec, sink)))
+    }
+
+    fn native_queue(&self, queue: &dyn Any) -> Result<NativeQueue, BackendError> {
+        self.check_in_use()?;
+        let QueueHandle(queue) = native_object_of(queue)?;
+        self.describe(queue)
+    }
+
+    fn adopt_lane(
+        &self,
+        queue: Box<dyn Any + Send>,
+        spec: LaneSpec,
+        sink: Arc<dyn LaneSink>,
+    ) -> Result<Arc<dyn Lane>, BackendError> {
+        self.check_in_use()?;
+        let QueueHandle(queue) = native_object(queue)?;
+        // Asked again, since a lane over a queue that runs its commands in any order would report what has not ended.
+        let of = self.describe(&queue)?;
+        if of.device != spec.device || spec.timed && !of.times {
+            return unsupported(format!("{spec:?} over a command queue that is {of:?}"));
+        }
+        Ok(Arc::new(self.lane_over(queue, &spec, sink)))
     }
 
     fn allocate(

@@ -10,8 +10,12 @@
 //! for any other. Memory that the program made in a context of the runtime's, or in such a one, becomes a buffer that stays there:
 //! [`MemoryHandle`].
 //!
+//! **Queues.** A command queue that the program made in a context of the runtime's, or in such a one, becomes a queue of the runtime's,
+//! whose groups are commands of that very queue: [`QueueHandle`].
+//!
 //! **Ownership.** What is handed out is borrowed, and lives as long as what it was asked of. What comes in is retained, and released when
-//! the runtime has closed the context; the program's own reference stays the program's.
+//! the runtime has closed the context, or before, when nothing uses the memory or the queue any more; the program's own reference stays
+//! the program's.
 
 use std::ffi::c_void;
 
@@ -30,6 +34,7 @@ impl NativeApi for OpenCl {
     type Memory = Memory;
     type Object = ContextHandle;
     type MemoryObject = MemoryHandle;
+    type QueueObject = QueueHandle;
 }
 
 /// A `cl_context` that the program made, with a reference of its own.
@@ -70,6 +75,41 @@ impl MemoryHandle {
     pub unsafe fn retain(memory: *mut c_void) -> Result<Self, BackendError> {
         // SAFETY: it is live, by the caller's promise.
         Ok(MemoryHandle(unsafe { sys::Buffer::retained(memory) }?))
+    }
+}
+
+/// A `cl_command_queue` that the program made, with a reference of its own: one that runs its commands in order, of the context that it
+/// is to be a queue of, and of a device of that.
+///
+/// The runtime puts the groups of one queue of its own there (`Queue::from_native`), and flushes it. The program goes on to put commands
+/// there, from any thread:
+///
+/// - What it enqueued before it submitted a group runs before that group's commands.
+/// - What it enqueues once a group was handed over runs behind the group, and needs no event for that. A group is handed over by
+///   `submit`, or later, by another thread, where it waits for something that is not on a device (a future, a guard, a kernel's build,
+///   data from another context, room on the lane) or the device has enough to do. Native code in the group ([`Place`]) is called right
+///   then; what is enqueued there itself is in the group's order in any case.
+/// - Data for a group is brought to the device, and from there to the host, by queues of the runtime's, which wait for its groups and
+///   not for commands of the program's: what those write is read by groups on this queue.
+///
+/// A command of the program's that fails does not fail a group, but for drivers on which everything behind a failure fails (NVIDIA's).
+/// One that does not end holds the groups behind it up, as it does the program's own commands; a runtime with a `hang_timeout` takes
+/// that for a device that hangs in the end, and gives the context up. After that, and after `Context::abandon`, the reference is kept for
+/// good: nobody knows what is still there.
+///
+/// Groups are timed (`QueueBuilder::profiling`) on a queue that was made with `CL_QUEUE_PROFILING_ENABLE`.
+#[derive(Debug)]
+pub struct QueueHandle(pub(crate) sys::Queue);
+
+impl QueueHandle {
+    /// Takes a reference to a command queue.
+    ///
+    /// # Safety
+    ///
+    /// It is a live `cl_command_queue`, of the OpenCL loader that this process has loaded (`libOpenCL.so.1`).
+    pub unsafe fn retain(queue: *mut c_void) -> Result<Self, BackendError> {
+        // SAFETY: it is live, by the caller's promise.
+        Ok(QueueHandle(unsafe { sys::Queue::retained(queue) }?))
     }
 }
 

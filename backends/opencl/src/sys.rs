@@ -7,6 +7,7 @@
 
 mod command;
 mod object;
+mod queue;
 mod shared;
 
 use std::ffi::CStr;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass_backend::{
     Allocation, Aspect, BackendError, BuiltKernel, ClockSample, CompletionStrategy, Contents, Context,
     ContextInfo, ContextSink, DeviceInfo, HostMemory, Lane, LaneSink, LaneSpec, MemoryIndex, MemoryInfo,
-    MemoryObject, async_trait, native_object,
+    MemoryObject, NativeQueue, async_trait, native_object,
 };
 use windlass_kernel::{Kernel, KernelImage};
 use windlass_kernel_translate::dump;
@@ -130,6 +130,13 @@ unsafe impl Context for WgpuContext {
         self.worker.check_open()?;
         self.only(spec.device)?;
         Ok(Arc::new(WgpuLane::new(Arc::clone(&self.gpu), Arc::clone(&self.worker), sink)))
+    }
+
+    fn native_queue(&self, _queue: &dyn Any) -> Result<NativeQueue, BackendError> {
+        unsupported(
+            "a queue of wgpu's as one of the runtime's: a wgpu device has one queue, which all queues of its context share as it is: \
+             make a context of the device (`DeviceHandle`), and queues of that",
+        )
     }
 
     fn allocate(

@@ -36,6 +36,9 @@ impl NativeApi for Wgpu {
     /// A buffer that the program made on the context's device, for storage and copies in both directions. The runtime orders its
     /// submissions with it among themselves, and wgpu all of them.
     type MemoryObject = wgpu::Buffer;
+    /// Always refused: a device of wgpu's has one queue, which comes with it ([`DeviceHandle`]) and which all queues of its context
+    /// share as it is.
+    type QueueObject = wgpu::Queue;
 }
 
 /// A device that the program opened, with its queue.

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use windlass_backend::{
     Allocation, Aspect, BackendError, BuiltKernel, ClockSample, Contents, Context, ContextInfo, ContextSink,
-    HostAccess, ImageShape, Keeps, Lane, LaneRole, LaneSink, LaneSpec, MemoryIndex, MemoryObject, Node,
-    Priority, Sequence, Usage, async_trait,
+    HostAccess, ImageShape, Keeps, Lane, LaneRole, LaneSink, LaneSpec, MemoryIndex, MemoryObject,
+    NativeQueue, Node, Priority, Sequence, Usage, async_trait, native_object, native_object_of,
 };
 use windlass_kernel::{Kernel, KernelImage};
 
@@ -19,6 +19,7 @@ use crate::kernel::{FaultyKernel, Refused};
 use crate::lane::FaultyLane;
 use crate::machine::{ContextState, LaneState, Machine, Shared};
 use crate::memory::{FaultyMemory, Kind, Owner};
+use crate::native::OwnQueue;
 use crate::script::{Call, due};
 use crate::sequence::FaultySequence;
 
@@ -136,6 +137,35 @@ unsafe impl Context for FaultyContext {
         machine.lanes.push(LaneState::new(self.at, spec, info.depth, sink));
         machine.audit.lanes += 1;
         Ok(Arc::new(FaultyLane::new(at, self.at, self.shared.clone())))
+    }
+
+    fn native_queue(&self, queue: &dyn Any) -> Result<NativeQueue, BackendError> {
+        let OwnQueue { context, device, times, in_order } = native_object_of(queue)?;
+        self.shared.lock().called();
+        let refused = |why: &str| Err(BackendError::Unsupported(format!("a scripted queue {why}")));
+        match self.info.devices.get(*device) {
+            _ if *context != self.at => refused("of another context"),
+            _ if !in_order => refused("that runs its groups in any order"),
+            None => refused("of a device that its context does not have"),
+            Some(info) => Ok(NativeQueue::new(*device).times(*times && info.has(Aspect::Profiling))),
+        }
+    }
+
+    fn adopt_lane(
+        &self,
+        queue: Box<dyn Any + Send>,
+        spec: LaneSpec,
+        sink: Arc<dyn LaneSink>,
+    ) -> Result<Arc<dyn Lane>, BackendError> {
+        let queue: OwnQueue = native_object(queue)?;
+        let of = self.native_queue(&queue)?;
+        if spec.device != of.device || spec.role != LaneRole::Compute || spec.priority != Priority::Normal {
+            self.shared.breach(format!("{spec:?} of {of:?}"));
+        }
+        if spec.timed && !of.times {
+            self.shared.breach(format!("{spec:?} of a queue that does not time"));
+        }
+        self.open_lane(spec, sink)
     }
 
     fn allocate(

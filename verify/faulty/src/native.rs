@@ -47,16 +47,43 @@ impl NativeApi for Faulty {
     type Object = Devices;
     /// Scripted devices have no memory but their own.
     type MemoryObject = Infallible;
+    type QueueObject = OwnQueue;
 }
 
 /// Native devices by position, to be made into a context.
 #[derive(Clone, Debug)]
 pub struct Devices(pub Vec<usize>);
 
+/// A native queue of the program's own, to be made into a lane.
+#[derive(Debug)]
+pub struct OwnQueue {
+    pub(crate) context: usize,
+    pub(crate) device: usize,
+    pub(crate) times: bool,
+    pub(crate) in_order: bool,
+}
+
+impl OwnQueue {
+    /// One that times its groups.
+    pub fn timed(self) -> Self {
+        OwnQueue { times: true, ..self }
+    }
+
+    /// One that runs its groups in any order.
+    pub fn out_of_order(self) -> Self {
+        OwnQueue { in_order: false, ..self }
+    }
+}
+
 impl FaultyContext {
     /// The context's number among all that the backend has opened.
     pub fn number(&self) -> usize {
         self.at
+    }
+
+    /// A native queue of the device at this position, as a program would make it.
+    pub fn create_queue(&self, device: usize) -> OwnQueue {
+        OwnQueue { context: self.at, device, times: false, in_order: true }
     }
 }
 

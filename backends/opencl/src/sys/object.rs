@@ -3,15 +3,11 @@
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
-use opencl3::command_queue::{
-    CL_QUEUE_PROFILING_ENABLE, create_command_queue, enqueue_map_buffer, enqueue_unmap_mem_object, finish,
-    flush, release_command_queue,
-};
+use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, create_command_queue, release_command_queue};
 use opencl3::context::context::{
     CL_CONTEXT_DEVICES, CL_CONTEXT_PLATFORM, create_context, get_context_info, release_context,
     retain_context,
 };
-use opencl3::error_codes::CL_MAP_FAILURE;
 use opencl3::event::{
     CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED,
     CL_PROFILING_COMMAND_START, get_event_info, get_event_profiling_data, release_event, set_event_callback,
@@ -23,9 +19,9 @@ use opencl3::kernel::{
     create_kernel, get_kernel_data, get_kernel_work_group_data, release_kernel, set_kernel_arg,
 };
 use opencl3::memory::{
-    CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_CONTEXT, CL_MEM_HOST_PTR, CL_MEM_OBJECT_BUFFER,
-    CL_MEM_READ_WRITE, CL_MEM_SIZE, CL_MEM_TYPE, CL_MEM_USE_HOST_PTR, create_buffer, get_mem_object_info,
-    release_mem_object, retain_mem_object, set_mem_object_destructor_callback,
+    CL_MEM_ALLOC_HOST_PTR, CL_MEM_CONTEXT, CL_MEM_HOST_PTR, CL_MEM_OBJECT_BUFFER, CL_MEM_READ_WRITE,
+    CL_MEM_SIZE, CL_MEM_TYPE, CL_MEM_USE_HOST_PTR, create_buffer, get_mem_object_info, release_mem_object,
+    retain_mem_object, set_mem_object_destructor_callback,
 };
 use opencl3::program::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, build_program, create_program_with_binary,
@@ -33,13 +29,13 @@ use opencl3::program::{
     get_program_build_data, get_program_info, release_program,
 };
 use opencl3::types::{
-    CL_BLOCKING, cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event,
-    cl_int, cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
+    cl_command_queue, cl_command_queue_properties, cl_context, cl_context_properties, cl_event, cl_int,
+    cl_kernel, cl_mem, cl_mem_flags, cl_program, cl_uint, cl_ulong,
 };
 
 use windlass_sync::{forked, process_exit};
 
-use super::{DeviceId, Failure, PlatformId, Result, WaitList, named};
+use super::{DeviceId, Failure, PlatformId, Result, named};
 
 macro_rules! owner {
     ($($(#[$doc:meta])* $name:ident: $raw:ident, $release:ident;)*) => {$(
@@ -82,7 +78,7 @@ handed_out!(Context Queue Buffer);
 owner! {
     /// Devices opened together.
     Context: cl_context, release_context;
-    /// An in-order command queue.
+    /// A command queue; in-order, unless somebody else made it.
     Queue: cl_command_queue, release_command_queue;
     /// Memory of a context.
     Buffer: cl_mem, release_mem_object;
@@ -336,42 +332,6 @@ impl Kernel {
         // SAFETY: the kernel is live, and `self` is unique, so no other thread sets its arguments; the value is
         // readable by the caller's promise. A size or kind that the kernel does not declare is refused.
         named("clSetKernelArg", unsafe { set_kernel_arg(self.0, at as cl_uint, bytes, value) })
-    }
-}
-
-impl Queue {
-    /// Hands everything enqueued to the device.
-    pub(crate) fn flush(&self) -> Result<()> {
-        named("clFlush", flush(self.0))
-    }
-
-    /// Waits until everything enqueued has ended.
-    pub(crate) fn finish(&self) -> Result<()> {
-        named("clFinish", finish(self.0))
-    }
-
-    /// Maps a whole buffer for reading and writing. Waits for it.
-    pub(crate) fn map(&self, buffer: Buffer, bytes: usize) -> Result<Mapped> {
-        let mut address = ptr::null_mut();
-        let (flags, none) = (CL_MAP_READ | CL_MAP_WRITE, WaitList::default());
-        let (count, list) = none.parts();
-        // SAFETY: the buffer is live and `address` outlives the call, which waits for the mapping.
-        let event = unsafe {
-            enqueue_map_buffer(self.0, buffer.0, CL_BLOCKING, flags, 0, bytes, &mut address, count, list)
-        };
-        let _mapping = Event::owned("clEnqueueMapBuffer", event)?;
-        let nowhere = Failure { call: "clEnqueueMapBuffer", code: CL_MAP_FAILURE };
-        Ok(Mapped { address: NonNull::new(address.cast()).ok_or(nowhere)?, buffer })
-    }
-
-    /// Ends a mapping, and waits until it has ended.
-    pub(crate) fn unmap(&self, mapped: &Mapped) -> Result<()> {
-        let (count, list) = WaitList::default().parts();
-        // SAFETY: the address is where this buffer was mapped by `map`.
-        let event = unsafe {
-            enqueue_unmap_mem_object(self.0, mapped.buffer.0, mapped.address.as_ptr().cast(), count, list)
-        };
-        Event::owned("clEnqueueUnmapMemObject", event)?.wait()
     }
 }
 
