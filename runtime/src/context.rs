@@ -214,6 +214,11 @@ impl Context {
         &self.shared.native
     }
 
+    /// The shell's end.
+    pub(crate) fn shared(&self) -> &Arc<ContextShared> {
+        &self.shared
+    }
+
     pub(crate) fn slot(&self, device: &Device, kind: LaneKind) -> Result<Arc<DeviceSlot>> {
         ContextShared::slot(&self.shared, self.runtime.inner(), &device.data, kind)
     }

@@ -3,6 +3,8 @@
 //! A backend publishes a type that implements [`NativeApi`], and says in its documentation what its native objects are and what may be
 //! done with them. Here is what all backends have in common.
 
+mod queue;
+
 use std::any::{Any, type_name};
 use std::fmt;
 use std::marker::PhantomData;
@@ -165,7 +167,7 @@ impl Queue {
         shape: impl Shape<D>,
         memory: N::MemoryObject,
     ) -> Result<Buffer<T, D>> {
-        check_backend::<N>(&self.slot().device, "native memory")?;
+        check_backend(&self.slot().device, N::BACKEND, "native memory")?;
         self.adopt_there(Box::new(memory), shape.extent(), Location::caller())
     }
 
@@ -178,7 +180,7 @@ impl Queue {
     ) -> impl Future<Output = Result<Buffer<T, D>>> + Send {
         let (queue, extent, at) = (self.clone(), shape.extent(), Location::caller());
         async move {
-            check_backend::<N>(&queue.slot().device, "native memory")?;
+            check_backend(&queue.slot().device, N::BACKEND, "native memory")?;
             let inner = queue.runtime().inner().clone();
             inner.off_thread(move || queue.adopt_there(Box::new(memory), extent, at)).await
         }
@@ -283,7 +285,7 @@ impl<'g> CommandGroup<'g> {
         code: impl FnOnce(Native<'_, N>) -> std::result::Result<(), BoxError> + Send + 'g,
     ) -> Result<()> {
         let device = &self.queue.slot.device;
-        check_backend::<N>(device, "native code")?;
+        check_backend(device, N::BACKEND, "native code")?;
         if !device.has(Aspect::NativeCode) {
             return Err(Error::unsupported(format!("native code inside a group, on {device}")));
         }
@@ -293,12 +295,11 @@ impl<'g> CommandGroup<'g> {
 }
 
 /// Refuses what is for another backend.
-fn check_backend<N: NativeApi>(device: &DeviceData, what: &str) -> Result<()> {
-    match device.backend.as_str() == N::BACKEND {
+pub(crate) fn check_backend(device: &DeviceData, backend: &str, what: &str) -> Result<()> {
+    match device.backend.as_str() == backend {
         true => Ok(()),
         false => Err(Error::invalid(format!(
-            "{what} for backend `{}` on {device}, which is of backend `{}`",
-            N::BACKEND,
+            "{what} for backend `{backend}` on {device}, which is of backend `{}`",
             device.backend
         ))),
     }

@@ -32,6 +32,7 @@ pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod native;
 pub(crate) mod outside;
+pub(crate) mod own_lanes;
 pub(crate) mod pinned;
 pub(crate) mod place;
 pub(crate) mod pool;

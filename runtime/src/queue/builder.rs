@@ -8,9 +8,11 @@ use super::Queue;
 use crate::context::Context;
 use crate::device::{Device, Selector};
 use crate::error::{Error, Result};
+use crate::interop::check_backend;
 use crate::runtime::Runtime;
 use crate::shell::Inner;
-use crate::shell::context::LaneKind;
+use crate::shell::context::{ContextShared, DeviceSlot, LaneKind};
+use crate::shell::own_lanes::{GivenQueue, OwnLanes};
 use crate::shell::queue::QueueCore;
 use crate::shell::report::{AsyncError, Handler};
 
@@ -37,6 +39,16 @@ pub struct QueueBuilder {
     limit: Option<u32>,
     handler: Option<Handler>,
     kind: LaneKind,
+    given: Option<GivenQueue>,
+}
+
+/// Where a queue's groups go.
+struct Lanes {
+    device: Device,
+    slot: Arc<DeviceSlot>,
+    own: Option<OwnLanes>,
+    /// Whether they time their groups.
+    timed: bool,
 }
 
 impl QueueBuilder {
@@ -252,33 +264,25 @@ impl QueueBuilder {
         }
     }
 
-    fn build_here(self, runtime: Runtime) -> Result<Queue> {
+    /// Its groups are to go to a native queue of the program's.
+    pub(crate) fn over(mut self, given: GivenQueue) -> Self {
+        self.given = Some(given);
+        self
+    }
+
+    fn build_here(mut self, runtime: Runtime) -> Result<Queue> {
         if self.limit == Some(0) {
             return Err(Error::invalid("`max_in_flight` must be at least 1"));
         }
         if let Some(context) = &self.context {
             of_one_runtime((&runtime, "the queue's runtime"), (context.runtime(), &format!("{context}")))?;
         }
-        let device = match (self.device, &self.context) {
-            (Some(device), Some(context)) => {
-                let (in_context, named) = (format!("{context}"), format!("{device}"));
-                of_one_runtime((context.runtime(), &in_context), (device.runtime(), &named))?;
-                device
-            }
-            (Some(device), None) => {
-                of_one_runtime((&runtime, "the queue's runtime"), (device.runtime(), &format!("{device}")))?;
-                device
-            }
-            (None, Some(context)) => context.devices().swap_remove(0),
-            (None, None) => runtime.select_here(self.selector.unwrap_or_default())?,
+        let named = self.named_device(&runtime)?;
+        let Lanes { device, slot, own, timed } = match self.given.take() {
+            Some(given) => self.own_lane(&runtime, given, named.as_ref())?,
+            None => self.shared_lanes(&runtime, named)?,
         };
-        let mut kind = self.kind;
-        kind.timed |= runtime.profiles() && device.has(Aspect::Profiling);
-        let slot = match &self.context {
-            Some(context) => context.slot(&device, kind)?,
-            None => runtime.default_slot(&device, kind)?,
-        };
-        let clock = match (self.kind.timed, kind.timed) {
+        let clock = match (self.kind.timed, timed) {
             (true, _) => Some(slot.clock()?),
             // Where the runtime asks for it, a device whose clock is not to be had is as good as one without.
             (false, true) => slot.clock().ok(),
@@ -286,13 +290,65 @@ impl QueueBuilder {
         };
         let core = QueueCore::new(
             runtime.inner().clone(),
-            slot,
+            (slot, own),
             self.limit.unwrap_or(DEFAULT_LIMIT),
             self.in_order,
             clock,
             self.handler,
         );
         Ok(Queue { runtime, device, core: Arc::new(core) })
+    }
+
+    /// The device that was named, if it is one of the runtime's.
+    fn named_device(&mut self, runtime: &Runtime) -> Result<Option<Device>> {
+        let Some(device) = self.device.take() else { return Ok(None) };
+        let named = format!("{device}");
+        match &self.context {
+            Some(context) => {
+                of_one_runtime((context.runtime(), &format!("{context}")), (device.runtime(), &named))?;
+            }
+            None => of_one_runtime((runtime, "the queue's runtime"), (device.runtime(), &named))?,
+        }
+        Ok(Some(device))
+    }
+
+    /// The lanes of a device in a context, which all its queues of one kind share.
+    fn shared_lanes(&mut self, runtime: &Runtime, named: Option<Device>) -> Result<Lanes> {
+        let device = match (named, &self.context) {
+            (Some(device), _) => device,
+            (None, Some(context)) => context.devices().swap_remove(0),
+            (None, None) => runtime.select_here(self.selector.take().unwrap_or_default())?,
+        };
+        let mut kind = self.kind;
+        kind.timed |= runtime.profiles() && device.has(Aspect::Profiling);
+        let slot = match &self.context {
+            Some(context) => context.slot(&device, kind)?,
+            None => runtime.default_slot(&device, kind)?,
+        };
+        Ok(Lanes { device, slot, own: None, timed: kind.timed })
+    }
+
+    /// A lane over a native queue, which says itself what device it is on.
+    fn own_lane(&self, runtime: &Runtime, given: GivenQueue, named: Option<&Device>) -> Result<Lanes> {
+        let Some(context) = &self.context else {
+            return Err(Error::invalid(
+                "a native queue without its context: name that by `context`, or make the queue by `Queue::from_native`",
+            ));
+        };
+        for device in context.shared().devices() {
+            check_backend(device, given.backend, "a native queue")?;
+        }
+        let (data, of) = context.shared().native_queue(&given)?;
+        if let Some(named) = named.filter(|named| !named.data.is_same(data)) {
+            return Err(Error::invalid(format!(
+                "a native queue on {data} for a queue on {named}: leave the device out, or make the native queue on that one"
+            )));
+        }
+        let mut kind = self.kind;
+        kind.timed |= runtime.profiles() && of.times;
+        let device = Device::new(runtime.clone(), data.clone());
+        let (slot, own) = ContextShared::own_lane(context.shared(), runtime.inner(), given, of, kind)?;
+        Ok(Lanes { device, slot, own: Some(own), timed: kind.timed })
     }
 }
 

@@ -196,6 +196,9 @@ impl State {
             self.counters.live_steps += 1;
             effects.staged.push((staged, down, up));
         }
+        for lane in turn.lanes_closed.drain(..) {
+            effects.lanes_closed.extend(self.lanes[lane.0 as usize].take());
+        }
         for lane in turn.closed.drain(..) {
             let Some(lane) = self.lanes[lane.0 as usize].take() else { continue };
             self.memories.retain(|_, memory| !Arc::ptr_eq(&memory.context, &lane.context));
@@ -296,13 +299,14 @@ impl State {
     fn collect_lanes(&mut self, effects: &mut Effects) {
         for at in 0..effects.turn.ready_lanes.len() {
             let lane = effects.turn.ready_lanes[at];
-            if effects.native_elsewhere && !self.lane(lane).fed_anywhere {
+            if !self.engine.may_hold(lane) {
+                // If the token is taken, its holder looks at the list in the turn in which it gives it back. If
+                // the lane has no room, the verdict that makes some comes back here. It may have been closed, since
+                // it was found ready by another turn, and then it has no native end.
+            } else if effects.native_elsewhere && !self.lane(lane).fed_anywhere {
                 cold_path();
                 effects.elsewhere.push(lane);
                 effects.more_than_native = true;
-            } else if !self.engine.may_hold(lane) {
-                // If the token is taken, its holder looks at the list in the turn in which it gives it back. If
-                // the lane has no room, the verdict that makes some comes back here.
             } else if self.leave(lane, effects) {
                 // Another thread takes the token.
             } else if effects.has_done_its_share() {

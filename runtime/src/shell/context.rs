@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
 use windlass_backend::{
-    Aspect, BackendError, ClockSample, CompletionStrategy, Context as NativeContext, DeviceInfo, LaneNumber,
-    LaneRole, LaneSpec, MemoryIndex, Priority,
+    Aspect, BackendError, ClockSample, CompletionStrategy, Context as NativeContext, DeviceInfo, Lane,
+    LaneNumber, LaneRole, LaneSink, LaneSpec, MemoryIndex, Priority,
 };
 use windlass_kernel::Kernel;
 use windlass_sync::facade::{Mutex, lock};
@@ -38,7 +38,7 @@ pub(crate) struct ContextShared {
     pub(super) domain: DomainId,
     /// What its devices are called, by their positions.
     names: Vec<Arc<str>>,
-    devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
+    pub(super) devices: OnceLock<Vec<(Arc<DeviceData>, DeviceId)>>,
     /// What the engine calls the memories that its devices use.
     pub(super) memories: OnceLock<Vec<(MemoryIndex, MemoryId)>>,
     /// The devices with lanes of other kinds than the usual, by position; opened at first need.
@@ -72,6 +72,15 @@ pub(crate) struct DeviceSlot {
 }
 
 impl DeviceSlot {
+    pub(super) fn new(
+        device: Arc<DeviceData>,
+        id: DeviceId,
+        position: usize,
+        context: Arc<ContextShared>,
+    ) -> Self {
+        DeviceSlot { device, id, position, context }
+    }
+
     /// What its device is called.
     pub(super) fn called(&self) -> Arc<str> {
         self.context.names[self.position].clone()
@@ -238,41 +247,59 @@ impl ContextShared {
         lanes: &[(LaneId, LaneRole)],
         effects: &mut Effects,
     ) -> Result<()> {
-        let blank = catch_native(|| Blank::new(self.native.info().devices[position].memory, &*self.native))
-            .map_err(|e| Error::backend(e, "allocating memory for empty arguments"))?;
-        let blank = Arc::new(blank);
+        let blank = self.blank(position)?;
+        for lane in lanes {
+            let open = |spec, sink| self.native.open_lane(spec, sink);
+            self.open_lane(inner, (position, kind), *lane, &blank, open, effects)?;
+        }
+        Ok(())
+    }
+
+    /// What stands in for empty arguments on lanes of a device.
+    pub(super) fn blank(&self, position: usize) -> Result<Arc<Blank>> {
+        let blank = catch_native(|| Blank::new(self.native.info().devices[position].memory, &*self.native));
+        blank.map(Arc::new).map_err(|e| Error::backend(e, "allocating memory for empty arguments"))
+    }
+
+    /// A lane with its native end, which `open` makes.
+    pub(super) fn open_lane(
+        &self,
+        inner: &Arc<Inner>,
+        (position, kind): (usize, LaneKind),
+        (lane, role): (LaneId, LaneRole),
+        blank: &Arc<Blank>,
+        open: impl FnOnce(LaneSpec, Arc<dyn LaneSink>) -> std::result::Result<Arc<dyn Lane>, BackendError>,
+        effects: &mut Effects,
+    ) -> Result<()> {
         let info = self.native.info();
         let needs_its_staging =
             info.pageable_upload_limit < usize::MAX || info.pageable_download_limit < usize::MAX;
         let completion = kind.completion.or(info.completions.first().copied());
         let own_thread = matches!(completion, Some(CompletionStrategy::Waiter | CompletionStrategy::Poller));
         let may_feed = info.feeds_from_sink || own_thread;
-        for &(lane, role) in lanes {
-            let number = LaneNumber(lane.0);
-            let mut spec =
-                LaneSpec::new(position, number).role(role).priority(kind.priority).timed(kind.timed);
-            spec.completion = kind.completion;
-            let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
-            let native = catch_native(|| self.native.open_lane(spec, Arc::new(sink)))
-                .map_err(|e| Error::backend(e, "opening a lane"))?;
-            let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
-            let (fed_aside, fed_anywhere, kept) = (info.fed_aside, info.fed_anywhere, self.kept.clone());
-            let device = self.names[position].clone();
-            let shell = LaneShell {
-                id: lane,
-                native,
-                context,
-                number,
-                staging,
-                kept,
-                needs_its_staging,
-                blank,
-                fed_aside,
-                fed_anywhere,
-                device,
-            };
-            inner.set_lane(shell, effects);
-        }
+        let number = LaneNumber(lane.0);
+        let mut spec = LaneSpec::new(position, number).role(role).priority(kind.priority).timed(kind.timed);
+        spec.completion = kind.completion;
+        let sink = Sink { inner: Arc::downgrade(inner), lane, may_feed };
+        let native = catch_native(|| open(spec, Arc::new(sink)));
+        let native = native.map_err(|e| Error::backend(e, "opening a lane"))?;
+        let (context, staging, blank) = (self.native.clone(), self.staging.clone(), blank.clone());
+        let (fed_aside, fed_anywhere, kept) = (info.fed_aside, info.fed_anywhere, self.kept.clone());
+        let device = self.names[position].clone();
+        let shell = LaneShell {
+            id: lane,
+            native,
+            context,
+            number,
+            staging,
+            kept,
+            needs_its_staging,
+            blank,
+            fed_aside,
+            fed_anywhere,
+            device,
+        };
+        inner.set_lane(shell, effects);
         Ok(())
     }
 
@@ -350,7 +377,7 @@ impl ContextShared {
         };
         let usual = devices[position].1;
         let id = this.lanes_of_kind(inner, device, position, usual, kind)?;
-        Ok(Arc::new(DeviceSlot { device: device.clone(), id, position, context: this.clone() }))
+        Ok(Arc::new(DeviceSlot::new(device.clone(), id, position, this.clone())))
     }
 
     /// The device with lanes of a kind; other than the usual ones are opened at first need.
@@ -363,19 +390,11 @@ impl ContextShared {
         wanted: LaneKind,
     ) -> Result<DeviceId> {
         let info = self.native.info();
-        if let Some(completion) = wanted.completion.filter(|c| !info.completions.contains(c)) {
-            let offered: Vec<String> = info.completions.iter().map(ToString::to_string).collect();
-            return Err(Error::unsupported(format!(
-                "{device} does not report completions by {completion}; it offers: {}",
-                offered.join(", ")
-            )));
-        }
+        let wanted = self.with_completion(device, wanted)?;
         if wanted.priority != Priority::Normal && !info.devices[position].has(Aspect::Priorities) {
             let priority = wanted.priority;
             return Err(Error::unsupported(format!("{device} has no lanes of {priority} priority")));
         }
-        let first = wanted.completion.is_none() || info.completions.first() == wanted.completion.as_ref();
-        let wanted = LaneKind { completion: wanted.completion.filter(|_| !first), ..wanted };
         if wanted == LaneKind::default() {
             return Ok(usual);
         }
@@ -383,6 +402,20 @@ impl ContextShared {
         let found = self.find_or_open(inner, position, usual, wanted, &mut effects);
         inner.perform(&mut effects);
         found
+    }
+
+    /// Refuses a way to learn of the end of work that there is not; the one that is best anyhow is none in particular.
+    pub(super) fn with_completion(&self, device: &DeviceData, wanted: LaneKind) -> Result<LaneKind> {
+        let offered = &self.native.info().completions;
+        if let Some(completion) = wanted.completion.filter(|c| !offered.contains(c)) {
+            let offered: Vec<String> = offered.iter().map(ToString::to_string).collect();
+            return Err(Error::unsupported(format!(
+                "{device} does not report completions by {completion}; it offers: {}",
+                offered.join(", ")
+            )));
+        }
+        let is_first = offered.first() == wanted.completion.as_ref();
+        Ok(LaneKind { completion: wanted.completion.filter(|_| !is_first), ..wanted })
     }
 
     /// Two threads may come here at once, so lanes are opened under a lock. What else those turns of the engine's lock leave to do
@@ -430,7 +463,7 @@ fn reserve_compute_lanes(state: &mut State, device: DeviceId, info: &DeviceInfo)
     lanes.collect()
 }
 
-fn depth(info: &DeviceInfo) -> Depth {
+pub(super) fn depth(info: &DeviceInfo) -> Depth {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Depth { commands: count(info.depth.commands), reports: count(info.depth.reports) }
 }

@@ -80,6 +80,8 @@ pub(crate) struct Effects {
     pub(super) unused: Vec<Commands>,
     /// Lanes of contexts to be closed.
     pub(super) closed: Vec<Arc<LaneShell>>,
+    /// Lanes to be closed whose contexts go on.
+    pub(super) lanes_closed: Vec<Arc<LaneShell>>,
     /// Allocations to be made, each with its maker.
     pub(super) allocate: Vec<Wanted>,
     pub(super) proxies: Vec<(ProxyId, Arc<Signal>)>,
@@ -115,6 +117,7 @@ impl Default for Effects {
             taken_in: Vec::new(),
             unused: Vec::new(),
             closed: Vec::new(),
+            lanes_closed: Vec::new(),
             allocate: Vec::new(),
             proxies: Vec::new(),
             staged: Vec::new(),
@@ -298,6 +301,11 @@ impl Inner {
         }
         for signal in effects.starved.drain(..) {
             effects.woken.cells.extend(signal.complete(()));
+        }
+        // Before contexts, of which they may be.
+        if !effects.lanes_closed.is_empty() {
+            let lanes = std::mem::take(&mut effects.lanes_closed);
+            self.reaper.defer_drop(Remains::OwnLanes(lanes), self);
         }
         if !effects.closed.is_empty() {
             // To close a context may block. And another thread that has just given a token back may still have its

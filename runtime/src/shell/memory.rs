@@ -354,6 +354,8 @@ pub(crate) enum Remains {
     Sequences(#[expect(dead_code, reason = "they are kept to be dropped")] Vec<Arc<dyn Sequence>>),
     /// Lanes of contexts that are closed with them.
     Lanes(Vec<Arc<LaneShell>>),
+    /// Lanes of contexts that go on.
+    OwnLanes(Vec<Arc<LaneShell>>),
 }
 
 /// Ends what it holds when it is dropped, and so also if the executor is closed before.
@@ -364,7 +366,7 @@ impl Deferred {
     /// Waits, on a thread that may block, until other threads have let go of the lanes: the last feeder has given its
     /// token back, and drops its reference right after. A runtime driven by hand has no such threads to wait for.
     fn wait_for_feeders(&self) {
-        let Some(Remains::Lanes(lanes)) = &self.0 else { return };
+        let Some(Remains::Lanes(lanes) | Remains::OwnLanes(lanes)) = &self.0 else { return };
         while lanes.iter().any(|lane| Arc::strong_count(lane) > 1) {
             std::thread::yield_now();
         }

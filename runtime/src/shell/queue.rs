@@ -12,10 +12,13 @@ use windlass_sync::facade::{Mutex, lock};
 use super::report::Handler;
 use super::{Inner, Message};
 use crate::shell::context::DeviceSlot;
+use crate::shell::own_lanes::OwnLanes;
 use windlass_engine::NodeId;
 
 /// See the module documentation.
 pub(crate) struct QueueCore {
+    /// Goes first: it is closed by the engine, and before its context.
+    _own_lanes: Option<OwnLanes>,
     /// The device it is on. Its context leaves what it had built to the scheduler's reaper, so it goes before that.
     pub(crate) slot: Arc<DeviceSlot>,
     pub(crate) inner: Arc<Inner>,
@@ -68,13 +71,14 @@ impl QueueCore {
 
     pub(crate) fn new(
         inner: Arc<Inner>,
-        slot: Arc<DeviceSlot>,
+        (slot, own_lanes): (Arc<DeviceSlot>, Option<OwnLanes>),
         limit: u32,
         in_order: bool,
         clock: Option<ClockSample>,
         handler: Option<Handler>,
     ) -> Self {
         QueueCore {
+            _own_lanes: own_lanes,
             inner,
             slot,
             account: Account::new(i64::from(limit)),
