@@ -16,7 +16,7 @@ use opencl3::types::CL_BLOCKING;
 use windlass::prelude::*;
 use windlass::{Error, Result};
 use windlass_opencl::OpenCl;
-use windlass_opencl::native::{ContextHandle, MemoryHandle};
+use windlass_opencl::native::{ContextHandle, MemoryHandle, QueueHandle};
 
 #[windlass::kernel]
 fn double(v: &mut [u32]) {
@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
     let handle = unsafe { ContextHandle::retain(own.get()) }.map_err(Error::other)?;
     let context = Context::from_native::<OpenCl>(&Runtime::global(), handle).await?;
     let queue = Queue::in_context(&context, &listed).await?;
-    // SAFETY: it is live, and nobody else uses it from here on.
+    // SAFETY: it is live, and what the program does with it from here on is in order with the groups that use it.
     let handle = unsafe { MemoryHandle::retain(numbers.get()) }.map_err(Error::other)?;
     let theirs = queue.buffer_from_native::<OpenCl, u32, 1>(16, handle).await?;
     queue.submit(|cg| cg.parallel_for(16, double(cg.read_write(&theirs))))?;
@@ -90,6 +90,19 @@ async fn main() -> Result<()> {
         cg.fill(&cg.read_write(&ours.range(15..)), 7)
     })?;
     assert_eq!(ours.host_read().await?[..], [2, 2, 2, 2, 2, 2, 2, 2, 18, 18, 18, 18, 18, 18, 18, 7]);
+
+    // The program's command queue in, too: groups are commands of it, and stand in line with the program's own, with no event between.
+    // SAFETY: it is live.
+    let handle = unsafe { QueueHandle::retain(commands.get()) }.map_err(Error::other)?;
+    let line = Queue::from_native::<OpenCl>(&context, handle).await?;
+    // SAFETY: the buffer is as large, and lives until the command has ended: the next group, which is awaited, stands behind it.
+    unsafe { commands.enqueue_fill_buffer(&mut numbers, &[3_u32], 0, 64, &[]) }.map_err(Error::other)?;
+    let seen = Buffer::<u32>::new(16);
+    line.submit(|cg| {
+        cg.parallel_for(16, double(cg.read_write(&theirs)))?;
+        cg.copy(&cg.read(&theirs), &cg.overwrite(&seen))
+    })?;
+    assert_eq!(seen.host_read().await?[..], [6; 16]);
 
     // What native code refuses is the error of its group.
     let refused = queue.submit(|cg| cg.interop_task::<OpenCl>(|_| Err("not today".into())))?;

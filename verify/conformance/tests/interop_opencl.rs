@@ -1,10 +1,12 @@
-//! OpenCL calls of the program's own, in order with everything else, and contexts that it made itself.
+//! OpenCL calls of the program's own, in order with everything else, and contexts, memory and queues that it made itself.
 #![allow(unsafe_code, reason = "OpenCL's own calls")]
 
 #[path = "drivers/by_hand.rs"]
 mod by_hand;
 #[path = "drivers/find.rs"]
 mod find;
+#[path = "interop_opencl/queues.rs"]
+mod queues;
 
 use std::ffi::c_void;
 use std::ptr;

@@ -127,6 +127,9 @@ fn a_device_of_the_programs_own_is_one_of_the_runtimes() -> Result<()> {
     let handle = DeviceHandle::new(device.clone(), own.clone());
     let context = Context::blocking_from_native::<Wgpu>(&runtime, handle)?;
     assert_eq!(context.devices(), std::slice::from_ref(&listed));
+    // Its queue came with it, and is shared as it is.
+    let again = Queue::blocking_from_native::<Wgpu>(&context, own.clone()).unwrap_err();
+    assert!(again.is_unsupported() && again.to_string().contains("has one queue"), "{again}");
     let queue = Queue::blocking_in_context(&context, &listed)?;
     let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
     let shown = device.create_buffer(&wgpu::BufferDescriptor {
