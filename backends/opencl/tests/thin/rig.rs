@@ -14,6 +14,7 @@ use windlass_backend::{
 };
 use windlass_kernel::{Kernel, KernelImage, Range, Slot};
 use windlass_opencl::OpenCl;
+use windlass_opencl::native::QueueHandle;
 
 /// Far longer than anything here takes, so that a lost verdict is an error and not a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -117,6 +118,14 @@ impl Rig {
     /// A lane for groups that are to be timed.
     pub(crate) fn timed_line(&self, number: u32) -> Line {
         self.open(LaneSpec::new(0, LaneNumber(number)).timed(true))
+    }
+
+    /// A lane over a command queue of the program's own.
+    pub(crate) fn line_over(&self, number: u32, queue: QueueHandle) -> Line {
+        let sink = Arc::new(Sink::default());
+        let spec = LaneSpec::new(0, LaneNumber(number)).completion(self.completion);
+        let lane = self.context.adopt_lane(Box::new(queue), spec, sink.clone()).expect("it is a lane");
+        Line { lane, sink }
     }
 
     fn open(&self, spec: LaneSpec) -> Line {
