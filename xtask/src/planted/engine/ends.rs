@@ -242,6 +242,15 @@ pub(super) const FAULTS: &[Fault] = &[
         )],
     },
     Fault {
+        what: "a lane of a queue's own goes while it has work",
+        found: &[Script("lanes::a_lane_of_a_queues_own_takes_its_groups_alone_and_goes_with_it")],
+        changes: &[(
+            "unused.rs",
+            "Closing::Lanes(device) if self.has_work(",
+            "Closing::Lanes(device) if false && self.has_work(",
+        )],
+    },
+    Fault {
         what: "a failed transfer whose source is lost leaves a version that is nowhere",
         found: &[Script("lost::a_copy_out_of_a_lost_memory_leaves_nothing")],
         changes: &[("settle.rs", "if wrote || beside || last {", "if wrote {")],
