@@ -32,6 +32,7 @@ const TOLD_BY_BACKENDS: &[&str] = &[
     "LaneDepth",
     "Limits",
     "MemoryInfo",
+    "NativeQueue",
     "Platform",
     "Timed",
     "Unavailable",
