@@ -138,7 +138,7 @@ fn await_feeding(fed: &AtomicBool) {
 
 /// Commands of the program and groups of the runtime's run on one queue as they were put there, with no event between them: what
 /// the program enqueued before a group is read by that, what it enqueues behind one reads what the group wrote, and all of it
-/// stands behind a command that waits. Seen to fail with a queue that the runtime makes itself.
+/// stands behind a command that waits.
 #[test]
 fn groups_are_commands_of_the_programs_own_queue() -> Result<()> {
     let Some(program) = Program::new(0)? else { return Ok(()) };
