@@ -169,6 +169,7 @@ ends_well! {
     devices says "halves doubles";
     errors says "each was what it should be";
     fallback says "is there again";
+    host_allocator says "everything is back in the pool";
     host_tasks says "7 of 8 files were added up";
     native_kernels says "one kernel,";
     ordering says "all in order on";

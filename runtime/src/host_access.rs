@@ -158,7 +158,9 @@ impl<T: DeviceCopy, const D: usize> Acquire<T, D> {
         let shows_others =
             || inner.enter_without_native_calls(|state, _| state.engine.shows_others_in_heap(root));
         let wants = self.mode == Mode::Overwrite && self.buffer.root().home().is_none();
-        (wants && (bytes <= MAX_SPARE || shows_others())).then(|| heap(bytes).ok()).flatten()
+        // The program's allocator may block, so it is asked elsewhere, too; what it is to be in place of is the runtime's own.
+        let is_made_here = bytes <= MAX_SPARE && inner.allocator_for(bytes).is_none();
+        (wants && (is_made_here || shows_others())).then(|| heap(bytes).ok()).flatten()
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Guarded>> {

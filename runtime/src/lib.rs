@@ -150,6 +150,7 @@ pub use queue::{Drained, OwnedSlot, Queue, QueueBuilder, Ready, ReadyOwned, Slot
 pub use recording::Recording;
 pub use runtime::{Runtime, RuntimeBuilder, Stats};
 pub use scope::{Scope, scope};
+pub use shell::allocator::HostAllocator;
 pub use shell::devices::Fault;
 pub use shell::form::Form;
 pub use shell::report::AsyncError;

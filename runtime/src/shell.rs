@@ -11,6 +11,7 @@
 //! list. The feared race, a group left on the list just as the holder gives up, cannot happen: the holder gives the
 //! token back in the same turn of the lock in which it found the list empty.
 
+pub(crate) mod allocator;
 pub(crate) mod blank;
 pub(crate) mod build;
 mod collect;
@@ -21,6 +22,7 @@ pub(crate) mod event;
 pub(crate) mod feed;
 pub(crate) mod form;
 pub(crate) mod hang;
+mod heap;
 pub(crate) mod holders;
 pub(crate) mod host_side;
 mod in_use;
@@ -70,6 +72,7 @@ use windlass_sync::panics::catch;
 
 use crate::error::{Cause, Error};
 use crate::shell::stall::Watch;
+use allocator::HostAllocator;
 use blank::Blank;
 pub(crate) use effects::{Effects, NativeCalls};
 use feed::FedGroups;
@@ -276,6 +279,7 @@ pub(crate) struct Settings {
     /// How many bytes groups may reserve at a time.
     pub(crate) budget: i64,
     pub(crate) device_memory: Option<usize>,
+    pub(crate) host_allocator: Option<HostAllocator>,
     pub(crate) sinks: Vec<Box<dyn Sink>>,
 }
 
@@ -299,10 +303,12 @@ pub(crate) struct Inner {
     pub(crate) hangs: hang::Hangs,
     /// What groups reserve by [`Queue::ready_for`](crate::Queue::ready_for).
     pub(crate) budget: Arc<Budget>,
-    /// Large memory of the process's own that buffers have let go of; a runtime that is driven by hand keeps none.
+    /// Large host memory that buffers have let go of; a runtime that is driven by hand keeps none.
     pub(crate) heap_kept: Option<Arc<Kept>>,
     /// The most that buffers may have of a device's own memory.
     device_memory: Option<usize>,
+    /// Whom host memory comes from, if that is not the process.
+    host_allocator: Option<HostAllocator>,
     /// They are told of each node that ends.
     sinks: Vec<Box<dyn Sink>>,
     drainer: proxy::Drainer,
@@ -314,8 +320,8 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        let Settings { manual, watch, staging, residency, hang_timeout, budget, device_memory, sinks } =
-            settings;
+        let Settings { manual, watch, staging, residency, hang_timeout, budget, .. } = settings;
+        let Settings { device_memory, host_allocator, sinks, .. } = settings;
         let threads = usize::from(!manual);
         let mut engine = Engine::new();
         engine.set_staging_chunk(staging.chunk);
@@ -367,6 +373,7 @@ impl Inner {
                 budget: Arc::new(Budget::new(budget)),
                 heap_kept: (!manual).then(|| Arc::new(Kept::new(weak.clone()))),
                 device_memory,
+                host_allocator,
                 sinks,
                 staging,
                 manual,
@@ -499,6 +506,7 @@ fn close(lanes: Vec<Arc<LaneShell>>) {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.end_kept_heap();
         if forked::is_child() {
             // What there is of drivers and threads is the parent's.
             let State { lanes, memories, leaked, engine, .. } = self.state.get_mut();

@@ -3,6 +3,8 @@
 //!
 //! They use the host's devices alone. In a second context there data has memory of its own, as on a device.
 
+#[path = "attacks/allocators.rs"]
+mod allocators;
 #[path = "attacks/arguments.rs"]
 mod arguments;
 #[path = "attacks/bodies.rs"]

@@ -4,7 +4,7 @@ use windlass_backend::{Allocation as _, HostMemory};
 use windlass_kernel::DeviceCopy;
 
 use super::Buffer;
-use crate::shell::waking::catch_foreign;
+use crate::shell::waking::Contained;
 
 impl<T: DeviceCopy> Buffer<T> {
     /// A buffer whose host memory is the elements that a value owns, where they are: a mapped file, memory that processes share, or what an
@@ -36,23 +36,7 @@ impl<T: DeviceCopy> Buffer<T> {
     /// ```
     pub fn from_owner(owner: impl AsMut<[T]> + Send + 'static) -> Self {
         const { assert!(size_of::<T>() != 0, "elements of no size cannot live in a buffer") };
-        let memory = HostMemory::from_owner(Contained(Some(owner)));
+        let memory = HostMemory::from_owner(Contained::new(owner));
         Self::with_root([memory.bytes() / size_of::<T>()], Some(memory))
-    }
-}
-
-/// A value of the program's whose destructor may panic where the program would not see it.
-struct Contained<O>(Option<O>);
-
-impl<T, O: AsMut<[T]>> AsMut<[T]> for Contained<O> {
-    fn as_mut(&mut self) -> &mut [T] {
-        self.0.as_mut().map_or(&mut [], AsMut::as_mut)
-    }
-}
-
-impl<O> Drop for Contained<O> {
-    fn drop(&mut self) {
-        let owner = self.0.take();
-        catch_foreign(|| drop(owner));
     }
 }

@@ -9,6 +9,7 @@ use windlass_backend::{Backend, BackendId};
 use windlass_sync::facade::Mutex;
 
 use super::{BackendEntry, Runtime, Shared};
+use crate::shell::allocator::HostAllocator;
 use crate::shell::pool::StagingLimits;
 use crate::shell::report::{AsyncError, Handler};
 use crate::shell::room::Residency;
@@ -45,6 +46,7 @@ pub struct RuntimeBuilder {
     hang_timeout: Option<Duration>,
     budget: Option<u64>,
     device_memory: Option<usize>,
+    host_allocator: Option<HostAllocator>,
 }
 
 /// How long something waits before the stall report names it, unless the builder says otherwise.
@@ -249,6 +251,52 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Has host memory that the runtime makes itself come from an allocator of the program's: the host's copies of buffers from
+    /// [some size](HostAllocator::from_bytes) on.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    /// use windlass::{HostAllocator, prelude::*};
+    ///
+    /// /// Memory that counts against a budget for as long as it is there.
+    /// struct Counted(Vec<u8>, usize, Arc<AtomicUsize>);
+    ///
+    /// impl AsMut<[u8]> for Counted {
+    ///     fn as_mut(&mut self) -> &mut [u8] {
+    ///         let ahead = self.0.as_ptr().align_offset(64);
+    ///         &mut self.0[ahead..][..self.1]
+    ///     }
+    /// }
+    ///
+    /// impl Drop for Counted {
+    ///     fn drop(&mut self) {
+    ///         self.2.fetch_add(self.1, SeqCst);
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> windlass::Result<()> {
+    /// let left = Arc::new(AtomicUsize::new(1 << 20));
+    /// let of = left.clone();
+    /// let budget = HostAllocator::new("the budget", move |asked| {
+    ///     let bytes = asked.size();
+    ///     of.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(bytes)).ok()?;
+    ///     Some(Counted(vec![0; bytes + 63], bytes, of.clone()))
+    /// });
+    /// let runtime = Runtime::builder().host_allocator(budget.zeroed()).build();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// let (some, more) = (Buffer::<u8>::new(800 << 10), Buffer::<u8>::new(800 << 10));
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&some), 1))?.blocking_wait()?;
+    /// assert!(left.load(SeqCst) < 400 << 10);
+    /// let refused = queue.submit(|cg| cg.fill(&cg.overwrite(&more), 1))?.blocking_wait().unwrap_err();
+    /// assert!(refused.is_out_of_memory() && refused.to_string().contains("`the budget`"));
+    /// # Ok(()) }
+    /// ```
+    pub fn host_allocator(mut self, allocator: HostAllocator) -> Self {
+        self.host_allocator = Some(allocator);
+        self
+    }
+
     /// Gives a device's context up, as [`Context::abandon`](crate::Context::abandon) does, if it has work in flight and none of it ends for
     /// this long, and up to half as long again: everything on it fails, and others go on. Off unless said otherwise. It has to be longer
     /// than any group takes, and than the first launch on a device that is slow to begin.
@@ -351,6 +399,7 @@ impl RuntimeBuilder {
             residency: self.residency,
             hang_timeout: self.hang_timeout,
             device_memory: self.device_memory,
+            host_allocator: self.host_allocator,
             sinks,
             budget: self.budget.map_or(i64::MAX, |bytes| i64::try_from(bytes.max(1)).unwrap_or(i64::MAX)),
         });

@@ -1,10 +1,9 @@
 //! Making and freeing allocations, and dropping other native objects, off every path that must not block.
 
+use std::panic::Location;
 use std::sync::{Arc, Weak};
 
-use windlass_backend::{
-    Allocation, BackendError, HostMemory, ImageShape, MemoryIndex, MemoryObject, Region, Sequence,
-};
+use windlass_backend::{Allocation, BackendError, HostMemory, ImageShape, MemoryObject, Region, Sequence};
 use windlass_sync::facade::{Mutex, lock};
 use windlass_sync::forked;
 use windlass_sync::panics::catch;
@@ -26,7 +25,7 @@ use windlass_engine::{Allocate, MemoryId, Pinning, RootId};
 const FREED_AT_ONCE: usize = 128 << 10;
 
 /// From this size on host memory is kept for the next buffers: to clear so much takes longer than to keep books of it.
-const KEPT_FROM: usize = 64 << 10;
+pub(super) const KEPT_FROM: usize = 64 << 10;
 
 pub(crate) type Made = Result<Arc<dyn Allocation>, BackendError>;
 
@@ -35,10 +34,18 @@ pub(crate) fn heap(bytes: usize) -> Made {
     HostMemory::zeroed(bytes).map(|memory| Arc::new(memory) as Arc<dyn Allocation>)
 }
 
+fn as_host(memory: &Arc<dyn Allocation>) -> Option<&HostMemory> {
+    (&**memory as &dyn std::any::Any).downcast_ref()
+}
+
 /// Whether it is the process's own, and neither a backend's nor some value's of the program, whose destructor may do anything.
 pub(super) fn is_heap(memory: &Arc<dyn Allocation>) -> bool {
-    let host = (&**memory as &dyn std::any::Any).downcast_ref::<HostMemory>();
-    host.is_some_and(|host| !host.is_owned_elsewhere())
+    as_host(memory).is_some_and(|host| !host.is_owned_elsewhere())
+}
+
+/// Whether a driver has pinned it, and not the process or the program made it.
+pub(super) fn is_pinned(memory: &Arc<dyn Allocation>) -> bool {
+    as_host(memory).is_none()
 }
 
 /// An allocation to be made; on the heap, unless a context owns the memory.
@@ -52,6 +59,8 @@ pub(super) struct Wanted {
     /// The heap's, and may hold anything.
     is_replaced: bool,
     pub(super) object: MemoryObject,
+    /// Where the buffer was first used.
+    at: Option<&'static Location<'static>>,
 }
 
 /// How host memory is to be pinned.
@@ -75,10 +84,11 @@ impl State {
     pub(super) fn wanted(&self, asked: Allocate) -> Wanted {
         let Allocate { root, memory, bytes, pinned, is_replaced } = asked;
         let owner = self.memories.get(&memory).cloned();
-        let image = self.engine.object(root).and_then(|about| about.image);
+        let about = self.engine.object(root);
+        let (image, at) = (about.and_then(|about| about.image), about.and_then(|about| about.at));
         let object = object_in(owner.as_ref(), image, bytes);
         let pinned = pinned.and_then(|pinning| self.wish(root, pinning));
-        Wanted { root, memory, owner, pinned, is_replaced, object }
+        Wanted { root, memory, owner, pinned, is_replaced, object, at }
     }
 
     #[cold]
@@ -105,7 +115,10 @@ pub(crate) fn object_in(
 
 /// Makes an allocation in a context's memory, which counts as `memory`.
 fn make_in(owner: &MemoryShell, inner: &Inner, memory: MemoryId, object: MemoryObject) -> Made {
-    let make = || catch_native(|| owner.context.allocate(owner.index, object));
+    let make = || match inner.allocator_in(Some(owner), object.bytes()) {
+        Some(_) => inner.host_memory(object.bytes(), false),
+        None => catch_native(|| owner.context.allocate(owner.index, object)),
+    };
     match inner.device_memory.filter(|_| owner.is_own) {
         None => make(),
         Some(most) => inner.in_use.make_within(memory, (object.bytes(), most), make),
@@ -148,30 +161,11 @@ impl Wanted {
                 }),
             },
             (None, Some(wish)) => {
-                let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), &inner.loans));
+                let made = made.unwrap_or_else(|| pinned::make(&wish.by, self.object.bytes(), inner));
                 made.inspect(|memory| wish.clear(memory))
             }
             (None, None) => made.unwrap_or_else(|| self.make_heap(inner)),
         }
-    }
-
-    /// Memory of the process's own. What is large comes from the system page by page, which takes longer than to write it: so that is kept
-    /// for the next buffer, where that is written before anybody reads it.
-    fn make_heap(&self, inner: &Arc<Inner>) -> Made {
-        let bytes = self.object.bytes();
-        let Some(kept) = inner.heap_kept.as_ref().filter(|_| bytes >= KEPT_FROM) else { return heap(bytes) };
-        // What is nearly as large is the same, so that it serves batches, whose sizes differ a little. Nobody sees what is beyond the buffer.
-        let bytes = rounded(bytes);
-        let class = Class { index: MemoryIndex::Heap, bytes };
-        if let Some(memory) = self.may_hold_others().then(|| kept.take(class)).flatten() {
-            inner.loans.count_reused();
-            inner.loans.lend(&memory, kept, class);
-            return Ok(memory);
-        }
-        let made = heap(bytes)?;
-        kept.lent(class).into_iter().for_each(|gone| inner.reaper.free(gone, inner));
-        inner.loans.lend(&made, kept, class);
-        Ok(made)
     }
 
     /// It is given what is kept, if there is some: that holds what was another buffer's.
@@ -231,7 +225,8 @@ impl Wanted {
                 if let Some(memory) = self.take_kept(owner, &inner.loans) {
                     return Some((Ok(memory), true));
                 }
-                if native_elsewhere || owner.context.info().allocate_blocks {
+                let asks = inner.allocator_in(Some(owner), self.object.bytes()).is_some();
+                if native_elsewhere || asks || owner.context.info().allocate_blocks {
                     return None;
                 }
                 let made =
@@ -251,6 +246,10 @@ impl Wanted {
                 }
                 Some((Ok(memory), is_small))
             }
+            // The program's allocator may block.
+            (None, None) if inner.allocator_for(self.object.bytes()).is_some() => {
+                Some((Ok(self.take_kept_heap(inner, false)?), true))
+            }
             (None, None) => Some((self.make_heap(inner), true)),
         }
     }
@@ -265,7 +264,7 @@ impl Inner {
         let tried = if may_try { wanted.try_here(effects.native_elsewhere, self) } else { None };
         let made = match tried {
             Some((made, true)) => {
-                let made = self.count(memory, bytes, wanted.owner.as_ref(), made);
+                let made = self.count((memory, bytes, wanted.at), wanted.owner.as_ref(), made);
                 return self.with_state(effects, |state, turn| state.allocated(&wanted, made, turn));
             }
             Some((made, false)) => Some(made),
@@ -279,16 +278,15 @@ impl Inner {
         let inner = self.clone();
         self.gates.spawn(async move {
             let made = inner.make_patiently(&wanted, made).await;
-            let made = inner.count(memory, bytes, wanted.owner.as_ref(), made);
+            let made = inner.count((memory, bytes, wanted.at), wanted.owner.as_ref(), made);
             inner.enter(|state, turn| state.allocated(&wanted, made, turn));
         });
     }
 
-    /// Notes what was allocated, or says why it was not.
+    /// Notes what was allocated, or says why it was not: so many bytes, of a buffer that was first used somewhere.
     pub(crate) fn count(
         self: &Arc<Self>,
-        memory: MemoryId,
-        bytes: usize,
+        (memory, bytes, at): (MemoryId, usize, Option<&'static Location<'static>>),
         owner: Option<&MemoryShell>,
         made: Made,
     ) -> Result<Arc<dyn Allocation>, Cause> {
@@ -301,8 +299,15 @@ impl Inner {
         };
         let device = owner.and_then(MemoryShell::device_name);
         let on = device.map_or_else(|| "in host memory".into(), |name| format!("on {name}"));
-        let mut doing = format!("allocating {bytes} bytes for a buffer {on}");
+        let from = at.map_or_else(String::new, |at| format!(" from {at}"));
+        let mut doing = format!("allocating {bytes} bytes for a buffer{from} {on}");
         if let BackendError::OutOfMemory { .. } = error {
+            // Unless it was not asked, because the device has what the program gives it.
+            let is_limited = owner.is_some() && self.device_memory.is_some();
+            if let Some(allocator) = self.allocator_in(owner, bytes).filter(|_| !is_limited) {
+                doing +=
+                    &format!(", of which the program's allocator `{}` has none to give", allocator.name());
+            }
             let holders = self.enter_without_native_calls(|state, _| state.holders(memory));
             doing += &format!(", where there are {holders}");
             // Of what was made for buffers some has none now.

@@ -15,7 +15,7 @@ use windlass_sync::panics::catch;
 
 use super::context::DeviceSlot;
 use super::loans::{Class, Loans};
-use super::memory::{Made, heap, is_heap};
+use super::memory::{Made, is_pinned};
 use super::pool::{Pool, class_of};
 use super::{Inner, MemoryShell, work};
 
@@ -27,18 +27,18 @@ pub(super) fn take(by: &MemoryShell, bytes: usize, loans: &Loans) -> Option<Arc<
     Some(memory)
 }
 
-/// Memory that the driver pins now; where it does not, the process's own does: to block is better than to fail. May take its
+/// Memory that the driver pins now; where it does not, other host memory does: to block is better than to fail. May take its
 /// time, and holds anything.
-pub(super) fn make(by: &MemoryShell, bytes: usize, loans: &Loans) -> Made {
+pub(super) fn make(by: &MemoryShell, bytes: usize, inner: &Inner) -> Made {
     let class = class_of(bytes);
     let made = catch(|| by.context.allocate_staging(class)).ok().and_then(Result::ok);
     let made = made.filter(|memory| memory.bytes() >= bytes && memory.host_ptr().is_some());
     match (made, by.staging.upgrade()) {
         (Some(memory), Some(pool)) => {
-            lend(&memory, &pool, class, loans);
+            lend(&memory, &pool, class, &inner.loans);
             Ok(memory)
         }
-        _ => heap(bytes),
+        _ => inner.host_memory(bytes, false),
     }
 }
 
@@ -70,7 +70,7 @@ impl PinnedPlace {
             return None;
         }
         let memory = take(&self.by, bytes, &inner.loans)?;
-        let is_pinned = memory.bytes() >= bytes && memory.host_ptr().is_some() && !is_heap(&memory);
+        let is_pinned = memory.bytes() >= bytes && memory.host_ptr().is_some() && is_pinned(&memory);
         let filling = Filling { memory: Some(memory), filled: 0, by: self.memory, inner: inner.clone() };
         is_pinned.then_some(filling)
     }

@@ -11,7 +11,7 @@ use windlass_backend::{
 
 use super::context::DeviceSlot;
 use super::kept::is_kept;
-use super::memory::{Made, heap, make_with_room};
+use super::memory::{Made, make_with_room};
 use super::work::zero;
 use super::{Inner, MemoryShell};
 use crate::error::too_large::Limit;
@@ -39,14 +39,14 @@ impl Place {
         bytes: usize,
     ) -> Result<Initial<Arc<dyn Allocation>>> {
         let Some(owner) = self.owner.as_ref().filter(|_| bytes > 0) else {
-            let made = inner.count(self.memory, bytes, None, heap(bytes));
+            let made = inner.count((self.memory, bytes, None), None, inner.host_memory(bytes, false));
             return made.map(Initial::Fresh).map_err(|cause| cause.0);
         };
         let of = slot.capacity_in(owner.info.as_ref(), inner.device_memory.filter(|_| owner.is_own));
         slot.check_piece(bytes, &of)?;
         slot.check_sum(1, bytes as u64, &of)?;
         let made = make_with_room(owner, inner, (self.memory, MemoryObject::Buffer { bytes }), None);
-        let made = inner.count(self.memory, bytes, Some(owner), made).map_err(|cause| cause.0)?;
+        let made = inner.count((self.memory, bytes, None), Some(owner), made).map_err(|cause| cause.0)?;
         match owner.info.map(|of| of.fresh) {
             // Which the engine does not count on where freed memory is kept, and this is none.
             Some(Contents::Zeroed) => Ok(Initial::Zeroed(made)),
@@ -92,7 +92,7 @@ impl Place {
             None => Ok(elements),
             Some(owner) => catch_native(|| owner.context.import(owner.index, elements)),
         };
-        inner.count(self.memory, bytes, owner, made).map(Initial::Written).map_err(|cause| cause.0)
+        inner.count((self.memory, bytes, None), owner, made).map(Initial::Written).map_err(|cause| cause.0)
     }
 
     /// Takes native memory over, with what it holds.
@@ -107,7 +107,7 @@ impl Place {
             Some(owner) => catch_native(|| owner.context.adopt_memory(owner.index, object, bytes)),
         };
         let owner = self.owner.as_ref();
-        inner.count(self.memory, bytes, owner, made).map(Initial::Written).map_err(|cause| cause.0)
+        inner.count((self.memory, bytes, None), owner, made).map(Initial::Written).map_err(|cause| cause.0)
     }
 
     fn works_on_heap(&self) -> bool {

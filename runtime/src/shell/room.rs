@@ -18,7 +18,7 @@ use windlass_sync::cell::Registration;
 use windlass_sync::facade::{Mutex, lock};
 
 use super::host_side::{Coming, GuardCell};
-use super::memory::{Made, Wanted, is_heap, is_out_of_memory};
+use super::memory::{Made, Wanted, is_out_of_memory, is_pinned};
 use super::proxy::Signalled;
 use super::waking::tell;
 use super::{Inner, Signal, State, Windlass};
@@ -135,7 +135,9 @@ impl Inner {
             true => Err(BackendError::OutOfMemory { bytes: wanted.object.bytes() }),
             false => self.try_to_make(wanted, made).await,
         };
-        // To the host's own memory nothing comes back that the system would not have given.
+        if wanted.owner.is_none() && is_out_of_memory(&tried) {
+            tried = self.make_once_freed(wanted, tried).await;
+        }
         if !is_out_of_memory(&tried) || wanted.owner.is_none() {
             return tried;
         }
@@ -161,6 +163,24 @@ impl Inner {
             drop(turn);
         }
         self.counts_as_made(true);
+        tried
+    }
+
+    /// Host memory of which there was none. To the process's own nothing comes back that the system would not have given; to the
+    /// program's allocator goes what is just being freed. That is gone when what is being dropped now is, and what has come meanwhile.
+    async fn make_once_freed(self: &Arc<Self>, wanted: &Wanted, mut tried: Made) -> Made {
+        const ROUNDS: usize = 2;
+        if self.allocator_for(wanted.object.bytes()).is_none() {
+            return tried;
+        }
+        for _ in 0..ROUNDS {
+            let Some(freed) = self.reaper.under_way() else { break };
+            Signalled::new(freed).await;
+            tried = self.try_to_make(wanted, None).await;
+            if !is_out_of_memory(&tried) {
+                break;
+            }
+        }
         tried
     }
 
@@ -332,7 +352,7 @@ impl State {
         }
         match wanted.pinned_by() {
             Some(by) => {
-                let is_pinned = made.as_ref().is_ok_and(|memory| !is_heap(memory));
+                let is_pinned = made.as_ref().is_ok_and(is_pinned);
                 self.engine.pinned(wanted.root, by, made, is_pinned, turn);
             }
             None => self.engine.allocated(wanted.root, wanted.memory, made, turn),

@@ -1,5 +1,6 @@
 //! Foreign code that is run when nothing is held: wakers, and what users leave to be dropped.
 
+use std::ops::Deref;
 use std::task::Waker;
 
 use windlass_backend::BackendError;
@@ -53,5 +54,37 @@ pub(crate) fn catch_foreign(code: impl FnOnce()) {
         log(move || {
             tracing::error!(message = panic.message(), "a waker or a destructor of the user's panicked");
         });
+    }
+}
+
+/// A value of the program's whose destructor may panic where the program would not see it.
+pub(crate) struct Contained<T>(Option<T>);
+
+/// What was put in is there until the end.
+const GONE: &str = "it is taken where it is dropped";
+
+impl<T> Contained<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Contained(Some(value))
+    }
+}
+
+impl<T> Deref for Contained<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_ref().unwrap_or_else(|| unreachable!("{GONE}"))
+    }
+}
+
+impl<E, T: AsMut<[E]>> AsMut<[E]> for Contained<T> {
+    fn as_mut(&mut self) -> &mut [E] {
+        self.0.as_mut().unwrap_or_else(|| unreachable!("{GONE}")).as_mut()
+    }
+}
+
+impl<T> Drop for Contained<T> {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        catch_foreign(|| drop(value));
     }
 }

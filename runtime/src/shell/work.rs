@@ -335,7 +335,7 @@ pub(super) fn zero(memory: &dyn Allocation, region: &Region) {
     assert!(region.end() <= memory.bytes(), "what is cleared lies inside its memory");
     for row in region.row_offsets() {
         // SAFETY: an allocation with a host address has that many bytes there, which may be written, and no row ends behind its
-        // region, which ends inside. The callers, `Place::allocate` and `memory.rs`, have it before its root does, so that no node
+        // region, which ends inside. The callers, `Place::allocate`, `memory.rs`, `heap.rs` and `allocator.rs`, have it before its root does, so that no node
         // of the engine and no guard uses it.
         unsafe { std::ptr::write_bytes(start.add(row).as_ptr(), 0, region.width) }
     }

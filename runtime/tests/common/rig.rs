@@ -78,7 +78,8 @@ impl Rig {
         Self::of(Runtime::builder().manual(), lanes)
     }
 
-    fn of(builder: windlass::RuntimeBuilder, lanes: usize) -> Self {
+    /// With more said about the runtime.
+    pub(crate) fn of(builder: windlass::RuntimeBuilder, lanes: usize) -> Self {
         let told = Told::default();
         let runtime = builder.backend(Host::new().with_lanes(lanes)).handler(told.handler()).build();
         let device = runtime.host().expect("the host backend is given");

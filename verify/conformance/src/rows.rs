@@ -58,6 +58,11 @@ pub(crate) const ELSEWHERE: &[(&[u8], &str, &str)] = &[
     (&[118, 120], "row_120_the_last_handle_brings_the_data_home", ATTACHED),
     (&[119], "row_119_what_nobody_has_written_is_not_given_back", ATTACHED),
     (&[119], "row_119_a_scope_gives_back_what_was_written_and_nothing_else", ATTACHED),
+    (
+        &[121],
+        "row_121_host_memory_comes_from_an_allocator_of_the_programs",
+        "runtime/tests/host_allocator.rs",
+    ),
     (&[117], "views_have_rows_and_columns", MEMORY),
     (
         &[123, 126, 153, 154, 167],

@@ -2,6 +2,8 @@
 
 #[path = "scenarios/abandon.rs"]
 mod abandon;
+#[path = "scenarios/allocators.rs"]
+mod allocators;
 #[path = "scenarios/aside.rs"]
 mod aside;
 #[path = "scenarios/batches.rs"]
