@@ -22,7 +22,7 @@ use super::memory::{Made, Wanted, is_out_of_memory, is_pinned};
 use super::proxy::Signalled;
 use super::waking::tell;
 use super::{Inner, Signal, State, Windlass};
-use crate::error::Cause;
+use crate::error::{Cause, Result};
 use windlass_engine::{Idle, MemoryId, Mode, Room, RootId, Turn};
 
 /// What becomes of the memory that a buffer has on a device while nobody uses it.
@@ -145,9 +145,10 @@ impl Inner {
         self.enter_without_native_calls(|state, _| self.lacks_room(wanted, state));
         // What was freed when it was tried to no avail.
         let mut rounds = before.map(|_| self.reaper.rounds());
+        let mut stuck = Vec::new();
         loop {
             let turn = self.my_turn(wanted).await;
-            match self.finds_room(wanted, before, rounds).await {
+            match self.finds_room(wanted, before, rounds, &mut stuck).await {
                 Found::Room => {}
                 Found::Another => continue,
                 Found::Nothing => break,
@@ -227,6 +228,7 @@ impl Inner {
         wanted: &Wanted,
         before: Option<(u64, u64, u64)>,
         rounds: Option<u64>,
+        stuck: &mut Vec<RootId>,
     ) -> Found {
         let (memory, root) = (wanted.memory, wanted.root);
         loop {
@@ -251,7 +253,7 @@ impl Inner {
                 return Found::Room;
             }
             let is_evictable = self.residency == Residency::Evictable;
-            if is_evictable && self.evict_idle(memory, wanted.object.bytes()).await {
+            if is_evictable && self.evict_idle(memory, wanted.object.bytes(), stuck).await {
                 return Found::Room;
             }
             if Some(self.freed_so_far()) != before {
@@ -275,15 +277,25 @@ impl Inner {
         }
     }
 
-    /// Gives up so many bytes of what nobody uses, if there are as many; says whether it has given up any.
-    async fn evict_idle(self: &Arc<Self>, memory: MemoryId, bytes: usize) -> bool {
+    /// Gives up so many bytes of what nobody uses, if there are as many; says whether it has given up any. What the host had no memory for
+    /// is not tried again: each attempt is a node that ends, which counts as news, and it would be tried for ever.
+    async fn evict_idle(self: &Arc<Self>, memory: MemoryId, bytes: usize, stuck: &mut Vec<RootId>) -> bool {
         let mut freed = 0;
         for Idle { root, bytes: has, is_clean } in self.enter(|state, _| state.engine.idle_in(memory)) {
             if freed >= bytes {
                 break;
             }
+            if stuck.contains(&root) {
+                continue;
+            }
             // Held until the memory has gone: what comes to the host stays current there.
-            let home = if is_clean { None } else { self.bring_home(root).await };
+            let home = match is_clean {
+                true => None,
+                false => self.bring_home(root).await.transpose().unwrap_or_else(|_| {
+                    stuck.push(root);
+                    None
+                }),
+            };
             let gone = self.enter(|state, turn| state.evict(root, memory, turn));
             drop(home);
             freed += if gone { has.max(1) } else { 0 };
@@ -291,9 +303,9 @@ impl Inner {
         freed > 0
     }
 
-    /// Brings all of a root to the heap, and holds it there. None if that is not to be had, or if somebody uses the root by now, in
+    /// Brings all of a root to the heap, and holds it there, or says why that is not to be had. None if somebody uses the root by now, in
     /// whatever memory: to wait for that one might be to wait for who waits for this room.
-    async fn bring_home(self: &Arc<Self>, root: RootId) -> Option<Home> {
+    async fn bring_home(self: &Arc<Self>, root: RootId) -> Option<Result<Home>> {
         let guard = Arc::new(GuardCell::new(Location::caller()));
         self.enter(|state, turn| {
             let (bounds, ..) = state.engine.shape(root).filter(|_| state.engine.is_unused(root))?;
@@ -306,7 +318,7 @@ impl Inner {
         let home = Home { inner: self.clone(), guard };
         let mut registration = Registration::default();
         let granted = poll_fn(|cx| home.guard.cell.poll_simply(&mut registration, cx)).await;
-        granted.is_ok().then_some(home)
+        Some(granted.map(|()| home))
     }
 }
 
@@ -343,7 +355,7 @@ impl State {
     pub(super) fn allocated(
         &mut self,
         wanted: &Wanted,
-        made: Result<Arc<dyn Allocation>, Cause>,
+        made: std::result::Result<Arc<dyn Allocation>, Cause>,
         turn: &mut Turn<Windlass>,
     ) {
         (self.making, self.look_again) = (self.making - 1, true);

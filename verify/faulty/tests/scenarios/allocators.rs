@@ -136,7 +136,7 @@ fn pinned_memory_is_the_drivers() {
     drop(step(&queue, &y, 2));
     assert_eq!(rig.values(&y)[0], stepped(9, [2]));
     let audit = rig.control.audit();
-    assert_eq!(audit.foreign_copies, 0, "copies of it would block, so they are staged");
+    assert_eq!(audit.foreign_copies, 1, "the one that was to come to pinned memory; later ones are staged");
     drop((queue, x, y));
     end(rig, &books);
 }
@@ -157,7 +157,7 @@ fn what_makes_room_comes_to_the_allocators_memory() {
             failed.push(outcome(&event).is_err_and(|error| error.is_out_of_memory()));
         }
         assert_eq!(failed, [false, false, most == 0, most == 0]);
-        assert_eq!(books.asked.load(SeqCst) > 0, true);
+        assert!(books.asked.load(SeqCst) > 0);
         books.most.store(9, SeqCst);
         for (k, x) in buffers.iter().enumerate().filter(|(k, _)| !failed[*k]) {
             assert_eq!(rig.values(x), sequence(k as u32), "buffer {k}");
