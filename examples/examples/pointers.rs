@@ -1,68 +1,78 @@
-//! Addresses in kernels: a list whose nodes point at each other, made by the host and walked by a device.
-//! `cargo run --release --example pointers`
+//! Kernels that follow pointers: a list that the host links and a device walks, and rows of different lengths whose places stand in a
+//! table.
 //!
 //! It takes memory that host and device have in common and at one address (`Aspect::Pointers`): many OpenCL devices have such, and the
-//! host itself. Kernels by `#[kernel]` have no addresses, so this one is written in each device's own language.
-#![allow(unsafe_code, reason = "who follows addresses has to promise that something is there")]
+//! host itself. A pointer is a number: what a kernel reaches by one is what its launch names, and anything else reads as zero.
 
-use std::ptr::with_exposed_provenance;
-use std::sync::Arc;
-
-use windlass::image::{Block, Kernel, KernelImage, Slot, SlotAccess, View, ViewMut};
 use windlass::prelude::*;
-use windlass::{KernelCall, MemoryKind, Result};
+use windlass::{MemoryKind, Result};
 
-/// A node is two numbers: the address of the next one, or zero, and a value.
-const OPENCL_C: &str = "
-__kernel void walk(ulong first, __global ulong *sum, ulong at, ulong len) {
-    ulong all = 0;
-    for (ulong node = first; node != 0; node = ((__global const ulong *)(uintptr_t)node)[0])
-        all += ((__global const ulong *)(uintptr_t)node)[1];
-    if (get_global_id(0) < len) sum[at + get_global_id(0)] = all;
-}";
+#[windlass::kernels]
+mod lists {
+    use windlass::prelude::*;
 
-fn walk_here(block: Block<'_>) {
-    let (mut node, sum) = (View::<u64>::new(block.spans()[0]).get(0), ViewMut::<u64>::new(block.spans()[1]));
-    let mut all = 0;
-    while node != 0 {
-        // SAFETY: the call names the buffer that all of the nodes are in, so it is there, and nobody writes to it.
-        let [next, value] = unsafe { *with_exposed_provenance::<[u64; 2]>(node as usize) };
-        (node, all) = (next, all + value);
+    #[derive(Clone, Copy, DeviceCopy)]
+    #[repr(C)]
+    pub struct Node {
+        pub next: Ptr<Node>,
+        pub value: u64,
     }
-    block.items().for_each(|i| sum.set(i, all));
-}
 
-/// A value, and a buffer: what the device's own text takes for each is said by `KernelImage::opencl_c`.
-fn walk() -> Kernel {
-    // SAFETY: it writes inside of its range, and reads what the call names.
-    let text = unsafe { KernelImage::opencl_c("walk", OPENCL_C) };
-    let slots = [Slot::Value(8), Slot::Buffer(SlotAccess::ReadWrite)];
-    Kernel::new("walk", slots, [text, KernelImage::host(Arc::new(walk_here))])
+    #[kernel]
+    pub fn walk(first: Ptr<Node>, sum: &mut [u64]) {
+        let mut all = 0;
+        let mut node = first;
+        while !node.is_null() {
+            all += node[0].value;
+            node = node[0].next;
+        }
+        sum[global_id(0)] = all;
+    }
+
+    /// Where a row is, and how long.
+    #[derive(Clone, Copy, DeviceCopy)]
+    #[repr(C)]
+    pub struct Row {
+        pub at: Ptr<f32>,
+        pub len: u64,
+    }
+
+    /// Each item has a row, and makes its numbers add up to one.
+    #[kernel]
+    pub fn normalise(rows: &[Row]) {
+        let row = rows[global_id(0)];
+        let len = row.len as u32;
+        let mut sum = 0.0;
+        for k in 0..len {
+            sum += row.at[k];
+        }
+        for k in 0..len {
+            row.at[k] /= sum;
+        }
+    }
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let walk = walk();
-    // The best device that has addresses and takes one of the kernel's forms.
-    let queue =
-        Queue::builder().select(Selector::new().aspect(Aspect::Pointers).kernel(&walk)).build().await?;
+    // The best device that has addresses.
+    let queue = Queue::builder().select(Selector::new().kernel(lists::walk::kernel())).build().await?;
     println!("on {}", queue.device());
 
     // A buffer that stays in memory of both, so its address stays the same.
-    let nodes = queue.buffer_in::<u64, 1>(MemoryKind::Shared, 2 * 100).await?;
-    let start = nodes.device_address().expect("such memory has addresses");
-    let mut pairs = nodes.host_write().await?;
-    for i in 0..100_u64 {
+    let nodes = queue.buffer_in::<lists::Node, 1>(MemoryKind::Shared, 100).await?;
+    let start = nodes.pointer().expect("such memory has addresses");
+    let mut all = nodes.host_write().await?;
+    for i in 0..100 {
         // Each points at the one before it.
-        pairs[2 * i as usize] = if i == 0 { 0 } else { start + 16 * (i - 1) };
-        pairs[2 * i as usize + 1] = i;
+        let next = if i == 0 { Ptr::null() } else { start.add(i - 1) };
+        all[i] = lists::Node { next, value: i as u64 };
     }
-    drop(pairs);
+    drop(all);
 
     let sum = Buffer::<u64>::new(1);
     let submit = || {
         queue.submit(|cg| {
-            let call = KernelCall::new(&walk).value(start + 16 * 99).buffer(cg.overwrite(&sum));
+            let call = lists::walk(start.add(99), cg.overwrite(&sum));
             // What the kernel finds by itself: it is ordered and kept like an argument.
             cg.parallel_for(1, call.reaching(cg.read(&nodes)))
         })
@@ -71,12 +81,29 @@ async fn main() -> Result<()> {
     assert_eq!(sum.host_read().await?[0], (0..100).sum());
 
     // The host cuts the list short, behind that group, and the next one sees it.
-    nodes.host_write().await?[2 * 90] = 0;
+    nodes.host_write().await?[90].next = Ptr::null();
     submit()?;
     assert_eq!(sum.host_read().await?[0], (90..100).sum());
+    println!("the list was walked twice");
 
     // A buffer that may go anywhere has no address.
-    assert_eq!(sum.device_address(), None);
-    println!("the list was walked twice");
+    assert_eq!(sum.pointer(), None);
+
+    // Rows of different lengths, one behind the other; where each is stands in a buffer of the ordinary kind.
+    let lens = [3, 1, 4, 1, 5, 9];
+    let numbers = queue.import(MemoryKind::Shared, vec![2.0_f32; lens.iter().sum()]).await?;
+    let mut at = numbers.pointer().expect("such memory has addresses");
+    let mut rows = Vec::new();
+    for len in lens {
+        rows.push(lists::Row { at, len: len as u64 });
+        at = at.add(len);
+    }
+    let rows = Buffer::from(rows);
+    queue.submit(|cg| {
+        cg.parallel_for(lens.len(), lists::normalise(cg.read(&rows)).reaching(cg.read_write(&numbers)))
+    })?;
+    let numbers = numbers.host_read().await?;
+    assert_eq!((numbers[0], numbers[3], numbers[4]), (1.0 / 3.0, 1.0, 0.25));
+    println!("each row adds up to one");
     Ok(())
 }

@@ -42,6 +42,12 @@ impl Body {
         matches!(self.code, Code::Native(_))
     }
 
+    /// Whether its launches lend it, behind the spans of its slots, what they [reach](crate::Ptr) beside these: only code that
+    /// `#[kernel]` made, and that follows pointers.
+    pub fn follows_pointers(&self) -> bool {
+        matches!(&self.code, Code::Native(kernel) if kernel.follows_pointers())
+    }
+
     /// How the code that `#[kernel]` made reaches its arguments: each parameter's name, and the way. Of other code nothing is
     /// known.
     pub fn ways(&self) -> Vec<(&'static str, Way)> {

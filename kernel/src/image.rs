@@ -389,6 +389,8 @@ pub enum Need {
     AcquireRelease,
     /// Fences and atomics with one order for all of the device.
     SequentiallyConsistent,
+    /// Addresses that mean the same in each of its kernels.
+    Pointers,
 }
 
 impl fmt::Display for Need {
@@ -401,6 +403,7 @@ impl fmt::Display for Need {
             Need::Subgroups => "operations of sub-groups",
             Need::AcquireRelease => "fences, or atomics that acquire and release",
             Need::SequentiallyConsistent => "fences or atomics that are sequentially consistent",
+            Need::Pointers => "memory with addresses, for the pointers that it follows",
         })
     }
 }

@@ -33,7 +33,7 @@ pub use image::{
     builtin,
 };
 pub use memory::{AtomicElement, Extent, RawSpan, Span, Word};
-pub use native::{Vec2, Vec3, Vec4, f16};
+pub use native::{Ptr, Vec2, Vec3, Vec4, f16};
 pub use range::{BadRange, IndexRange, Item, LaunchRange, NdRange, Range};
 pub use view::{AtomicView, View, ViewMut};
 pub use way::Way;

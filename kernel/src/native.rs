@@ -14,6 +14,9 @@
 //!   other way to reach it. All blocks come to the same answer, since it depends on the launch and the declarations
 //!   alone, and no two blocks have an item in common.
 //!
+//! - What the launch reaches beside its slots ([`Launch::reached`]) is reached by atomic words. Where one of its spans overlaps a slot,
+//!   that slot is taken to be written by others.
+//!
 //! That all blocks of a launch are run by one kernel, with one set of declarations, is what
 //! [`Body::run`](crate::Body::run) has its caller promise. Nothing here runs a kernel.
 //!
@@ -26,6 +29,8 @@ mod items;
 mod lanes;
 mod number;
 mod outside;
+mod pointer;
+mod reached;
 mod rows;
 mod spread;
 mod vector;
@@ -41,6 +46,8 @@ pub(crate) use items::NativeKernel;
 pub use items::{Item, Launch, SlotUse};
 pub use lanes::{Bounds, Inside, LANES, Line, Run, span};
 pub use number::{Integer, Zero, element, element_mut, held};
+pub use pointer::Ptr;
+pub use reached::{REACH_BYTES, REACH_PARTS, Reached, ReachedPart, ReachedParts, reach_table};
 pub use rows::Row;
 pub use spread::Reach;
 pub use vector::{Vec2, Vec3, Vec4, Vector};

@@ -5,7 +5,7 @@
 //!
 //! [`KernelCall::run_here`]: crate::KernelCall::run_here
 
-use windlass_kernel::{DeviceCopy, Here};
+use windlass_kernel::{DeviceCopy, Here, Ptr};
 
 use crate::group::sealed::Sealed;
 use crate::group::{
@@ -169,6 +169,82 @@ pub trait AtomicArg<'g, T, const D: usize = 1>: Sealed {
     #[doc(hidden)]
     fn argument(self) -> Argument<'g>;
 }
+
+/// An argument for a parameter that is a pointer, `Ptr<T>`: one that was [found](crate::Buffer::pointer), or an accessor of memory that has
+/// addresses, which stands for a pointer to its first element, and which the kernel may then reach.
+///
+/// ```
+/// use windlass::args::{PtrArg, WriteArg};
+/// use windlass::prelude::*;
+/// use windlass::MemoryKind;
+///
+/// #[windlass::kernel]
+/// fn first(x: Ptr<u32>, out: &mut [u32]) {
+///     out[0] = x.read();
+/// }
+///
+/// /// Reads the first element of whatever the caller points to.
+/// fn look<'g>(x: impl PtrArg<'g, u32>, out: impl WriteArg<'g, u32>) -> windlass::KernelCall<'g> {
+///     first(x, out)
+/// }
+///
+/// # fn main() -> windlass::Result<()> {
+/// let queue = Queue::blocking_on(Device::host())?;
+/// let (x, out) = (queue.blocking_import(MemoryKind::Shared, vec![3_u32, 4])?, Buffer::<u32>::new(1));
+/// queue.submit(|cg| cg.parallel_for(1, look(cg.read(&x), cg.overwrite(&out))))?;
+/// assert_eq!(out.host_read().blocking_wait()?[0], 3);
+/// let second = x.range(1..).pointer().expect("the host has addresses");
+/// queue.submit(|cg| cg.parallel_for(1, look(second, cg.overwrite(&out)).reaching(cg.read(&x))))?;
+/// assert_eq!(out.host_read().blocking_wait()?[0], 4);
+/// # Ok(()) }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for a kernel parameter that is a pointer to `{T}`",
+    label = "it takes an accessor of a buffer of `{T}`, or a `Ptr<{T}>`",
+    note = "the kernel follows a pointer to elements of type `{T}` here: `cg.read(&buffer)` or `cg.read_write(&buffer)` of a buffer \
+            that stays in memory with addresses, or `buffer.pointer()` of one that the call names by `reaching`"
+)]
+pub trait PtrArg<'g, T>: Sealed {
+    #[doc(hidden)]
+    fn pointed(self) -> PointerTo;
+}
+
+/// Where a pointer leads; for the crate's own use.
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "only the crate itself looks inside")]
+#[derive(Debug)]
+pub struct PointerTo(pub(crate) Pointed);
+
+#[derive(Debug)]
+pub(crate) enum Pointed {
+    Address(u64),
+    Memory(Option<Binding>, Mode),
+}
+
+impl<T> Sealed for Ptr<T> {}
+
+impl<T> PtrArg<'_, T> for Ptr<T> {
+    fn pointed(self) -> PointerTo {
+        PointerTo(Pointed::Address(self.address()))
+    }
+}
+
+macro_rules! points {
+    ($($accessor:ident)*) => {$(
+        impl<'g, T: DeviceCopy, const D: usize> PtrArg<'g, T> for $accessor<'g, T, D> {
+            fn pointed(self) -> PointerTo {
+                PointerTo(Pointed::Memory(self.binding(), <Self as Accessor<'g>>::MODE.0))
+            }
+        }
+
+        impl<'g, T: DeviceCopy, const D: usize> PtrArg<'g, T> for &$accessor<'g, T, D> {
+            fn pointed(self) -> PointerTo {
+                PointerTo(Pointed::Memory(self.binding(), <Self as Accessor<'g>>::MODE.0))
+            }
+        }
+    )*};
+}
+points! { Read Write ReadWrite ReadWriteUninit }
 
 macro_rules! takes {
     ($($name:ident: $($accessor:ident)*, $($make:ident $slice:ty)*;)*) => {$(

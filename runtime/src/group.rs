@@ -7,6 +7,7 @@ mod compacted;
 mod kernel_call;
 mod launch;
 mod messages;
+mod reached;
 pub(crate) mod shape;
 
 use std::cell::{Cell, RefCell};

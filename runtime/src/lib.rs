@@ -163,7 +163,7 @@ pub use windlass_backend::{
     KernelReport, MemoryKind, PciAddress, Priority, Unavailable,
 };
 pub use windlass_kernel::shape::Shape as LaunchShape;
-pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Vec2, Vec3, Vec4, Way, f16};
+pub use windlass_kernel::{DeviceCopy, Item, LaunchRange, NdRange, Ptr, Vec2, Vec3, Vec4, Way, f16};
 /// Lets a struct live in device memory, having proved that it has no padding.
 ///
 /// ```
@@ -263,7 +263,7 @@ pub use windlass_wgpu as wgpu;
 pub mod prelude {
     pub use crate::{
         Aspect, Buffer, CancelOutcome, CommandGroup, Context, Device, DeviceCopy, Event, Image, OnCancel,
-        Queue, Runtime, Selector, Status, Vec2, Vec3, Vec4, f16,
+        Ptr, Queue, Runtime, Selector, Status, Vec2, Vec3, Vec4, f16,
     };
     pub use windlass_kernel::texel::Sampler;
 }

@@ -27,6 +27,8 @@ mod lent;
 mod panics;
 #[path = "attacks/parts.rs"]
 mod parts;
+#[path = "attacks/pointers.rs"]
+mod pointers;
 #[path = "common/rig.rs"]
 mod rig;
 #[path = "attacks/served.rs"]

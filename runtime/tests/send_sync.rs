@@ -133,6 +133,7 @@ table! {
     Vec2<f32>: send sync unpin;
     Vec3<f32>: send sync unpin;
     Vec4<f32>: send sync unpin;
+    Ptr<f32>: send sync unpin;
     NdRange<3>: send sync unpin;
     Aspect: send sync unpin;
     AtomicOrders: send sync unpin;

@@ -255,8 +255,10 @@ pub struct Launch<'a> {
     pub range: Range,
     /// The arguments, matching the kernel's slots.
     pub args: &'a [Arg<'a>],
-    /// What it uses beside them, by addresses that it finds in their memory or values. Each has a [`Allocation::device_address`].
-    pub reached: &'a [&'a dyn Allocation],
+    /// What it uses beside them, by addresses that it finds in their memory or values: boxes of allocations with a
+    /// [`Allocation::device_address`]. A host device lends them, behind the arguments, to a body that
+    /// [follows pointers](Body::follows_pointers).
+    pub reached: &'a [BufferArg<'a>],
 }
 
 impl<'a> Launch<'a> {
@@ -266,7 +268,7 @@ impl<'a> Launch<'a> {
     }
 
     /// It uses this memory, too, by addresses that it finds.
-    pub fn reaching(self, reached: &'a [&'a dyn Allocation]) -> Self {
+    pub fn reaching(self, reached: &'a [BufferArg<'a>]) -> Self {
         Launch { reached, ..self }
     }
 }

@@ -28,10 +28,7 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
     let mut spans = SmallVec::with_capacity(launch.args.len());
     for arg in launch.args {
         spans.push(match arg {
-            Arg::Buffer(arg) => {
-                let span = buffer_span(arg.memory, arg.region, arg.element, arg.word)?;
-                if arg.access == SlotAccess::Read { span.read_only() } else { span }
-            }
+            Arg::Buffer(arg) => used_span(arg)?,
             Arg::Value(_) | Arg::Pointer(_) => {
                 let (Some(memory), Some((offset, bytes))) = (&values, offsets.next()) else {
                     unreachable!("each value has a place")
@@ -42,12 +39,23 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<HostLaunch, BackendError> {
             other => return Err(unsupported(&format!("{other:?}"))),
         });
     }
+    if kernel.body.follows_pointers() {
+        for reached in launch.reached {
+            spans.push(used_span(reached)?);
+        }
+    }
     // The spans of value arguments point into memory that nobody else keeps.
     let body = match values {
         Some(values) => kernel.body.keeping(Arc::new(values)),
         None => kernel.body.clone(),
     };
     Ok(HostLaunch::new(HostCode::Shared(body), launch.range, spans))
+}
+
+/// A span over a box that the kernel uses.
+fn used_span(arg: &BufferArg<'_>) -> Result<RawSpan, BackendError> {
+    let span = buffer_span(arg.memory, arg.region, arg.element, arg.word)?;
+    Ok(if arg.access == SlotAccess::Read { span.read_only() } else { span })
 }
 
 /// Copies the value arguments, and the addresses of pointers, into one piece of memory, and says where each of them is, and how long.

@@ -388,8 +388,8 @@ impl<'a> Launching<'a> {
         let bind = |(slot, arg)| Bound::new(context, &built.name, slot, arg);
         let args =
             built.slots.iter().zip(launch.args).map(bind).collect::<std::result::Result<Vec<_>, _>>()?;
-        let reached = launch.reached.iter().map(|memory| {
-            match Memory::of(*memory, context)?.and_then(Memory::address) {
+        let reached = launch.reached.iter().map(|reached| {
+            match Memory::of(reached.memory, context)?.and_then(Memory::address) {
                 Some(address) => Ok(address),
                 None => {
                     unsupported(format!("kernel `{}`, which reaches memory without an address", built.name))

@@ -16,6 +16,7 @@ mod message;
 mod ordered;
 mod overload;
 mod place;
+mod pointer;
 mod ranges;
 mod reduce;
 mod stmt;

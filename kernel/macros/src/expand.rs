@@ -214,6 +214,7 @@ fn compile(
         .collect();
     (module.structs, module.enums) = structs.into_made();
     if errors.is_empty() {
+        crate::pointers::lower(&mut module, &mut errors);
         crate::messages::lower(&mut module, &mut errors);
         crate::pieces::lower(&mut module);
         crate::tuples::lower(&mut module);
@@ -312,9 +313,11 @@ pub(super) fn all_structs<'a>(all: &[Of<'_, 'a>], consts: &[Const], errors: &mut
         }
     }
     for (items, home, is_named) in all.iter().rev() {
-        // These may name those before them, as their fields' types.
-        for item in items.structs.iter().filter(|item| item.generics.params.is_empty()) {
-            structs.plain(item, origin(*home, *is_named, &item.vis), errors);
+        let plain = items.structs.iter().filter(|item| item.generics.params.is_empty());
+        let plain =
+            plain.map(|item| (structs.plain(item, origin(*home, *is_named, &item.vis), errors), item));
+        for (at, item) in plain.collect::<Vec<_>>() {
+            structs.fill(at, item, *home, errors);
         }
         items.structs.iter().for_each(|item| copyable(&item.attrs, &item.ident, errors));
     }

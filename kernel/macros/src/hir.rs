@@ -40,6 +40,8 @@ pub(crate) struct Struct {
     pub(crate) actuals: Vec<Actual>,
     /// It is one of the language's own, which the host has as well.
     pub(crate) is_library: bool,
+    /// It is a pointer: its only field is the address, and its only actual is what it leads to.
+    pub(crate) is_pointer: bool,
     /// It is a tuple on the host: nobody wrote it, or not with the fields that it has here, and these have numbers.
     pub(crate) is_tuple: bool,
 }
@@ -121,6 +123,8 @@ pub(crate) enum Space {
     Global,
     /// In the work-group's memory: so many, or as many as the launch says.
     Local(Option<u32>),
+    /// Wherever the launch says that the kernel may go by pointers: the index is an address.
+    Reached,
 }
 
 /// What a declaration allows.

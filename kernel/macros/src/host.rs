@@ -28,6 +28,7 @@ use quote::{format_ident, quote};
 
 use crate::generic::Actual;
 use crate::hir::{Block, Const, Expr, Function, Module, Slice, Stmt, Struct, VarId, VarKind};
+use crate::pointers::is_reached;
 use crate::ty::{Scalar, Ty};
 use crate::uses::Uses;
 
@@ -185,6 +186,7 @@ impl Rust<'_> {
             let (name, var) = (self.name(param), &function.vars[param]);
             let ty = self.ty(&var.ty);
             match &var.kind {
+                kind if is_reached(kind) => params.push(quote!(#name: #rt::Reached<'_, #ty>)),
                 VarKind::Slice(slice) => {
                     let generic = format_ident!("S{}", param);
                     let bound = self.bound(param, slice, &self.uses[at]);
@@ -266,9 +268,13 @@ pub(crate) fn type_tokens(module: &Module, rt: &TokenStream, ty: &Ty) -> TokenSt
             quote!([#of; #len])
         }
         Ty::Struct(at) => {
-            let Struct { name, actuals, fields, is_tuple, is_library, .. } = &module.structs[*at];
+            let Struct { name, actuals, fields, is_tuple, is_pointer, is_library, .. } = &module.structs[*at];
             if *is_library {
                 return quote!(#rt::texel::#name);
+            }
+            if *is_pointer && let Some(Actual::Type(to)) = actuals.first() {
+                let to = type_tokens(module, rt, to);
+                return quote!(#rt::Ptr<#to>);
             }
             if *is_tuple {
                 let types = fields.iter().map(|(_, ty)| type_tokens(module, rt, ty));

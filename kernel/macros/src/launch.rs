@@ -6,11 +6,13 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
 use crate::apart::Apart;
-use crate::hir::{Function, May, Module, Reduction, Slice, Space, VarId, VarKind};
+use crate::generic::Actual;
+use crate::hir::{Function, May, Module, Reduction, Slice, Space, Struct, VarId, VarKind};
 use crate::host::{Spread, native, type_tokens};
 use crate::items::{Param, Signature};
 use crate::messages;
 use crate::order::Order;
+use crate::pointers::{PARTS, is_reached};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
 use crate::uses::{Elementwise, Uses, elementwise};
@@ -73,6 +75,11 @@ impl Launched<'_> {
             };
             params.push(quote!(#name: #ty));
         }
+        // What it follows pointers to has slots that nobody passes either.
+        let reached =
+            function.params.iter().map(|param| &function.vars[*param]).filter(|var| is_reached(&var.kind));
+        let reached: Vec<TokenStream> = reached.map(|var| type_tokens(self.module, &rt, &var.ty)).collect();
+        arguments.extend(reached.iter().map(|ty| quote!(.reach::<#ty>())));
         arguments.extend(self.fixed_local());
         let zero = format_ident!("{}", crate::apart::ZERO);
         let is_apart = signature.params.iter().any(|written| written.apart.is_some());
@@ -81,7 +88,7 @@ impl Launched<'_> {
             use #root::__private::Zero as #zero;
         });
         // What it says has a slot of its own, which nobody passes.
-        let speaks = function.params.len() > first;
+        let speaks = function.params.len() > first + reached.len();
         let messages = if speaks { messages::tokens(self.module, &rt) } else { Vec::new() };
         let grouped = self.uses[self.at].groups;
         let (name, vis, attrs) = (&function.name, self.vis, self.attrs);
@@ -99,6 +106,11 @@ impl Launched<'_> {
         let mut placed = slots_of.filter(|(param, _)| placed.contains(param));
         let placed = placed.try_fold(0_u64, |all, (_, at)| (at < 64).then(|| all | 1 << at)).unwrap_or(0);
         let made = crate::promise::kernel(&rt);
+        let agreed = (!reached.is_empty()).then(|| {
+            quote!(
+                const _: () = ::core::assert!(#rt::REACH_PARTS == #PARTS);
+            )
+        });
         // In the order in which the call gives them.
         let built_with = function.params.iter().filter_map(|param| {
             let (parameter, name) = (function.vars[*param].name.to_string(), overrides.get(param)?);
@@ -135,6 +147,7 @@ impl Launched<'_> {
                     use super::super::*;
                     // Compilers compile anew when it changes, and the attribute writes what it was asked for.
                     const _: ::core::option::Option<&str> = ::core::option_env!("WINDLASS_DUMP");
+                    #agreed
                     #native
                     pub(super) static KERNEL: ::std::sync::LazyLock<#root::__private::Kernel> =
                         ::std::sync::LazyLock::new(|| {
@@ -193,6 +206,9 @@ impl Launched<'_> {
         if self.uses[self.at].subgroups {
             needs.push(quote!(#need::Subgroups));
         }
+        if self.function().params.iter().any(|param| is_reached(&self.function().vars[*param].kind)) {
+            needs.push(quote!(#need::Pointers));
+        }
         match self.uses[self.at].order {
             Some(Order::SeqCst) => needs.push(quote!(#need::SequentiallyConsistent)),
             Some(_) => needs.push(quote!(#need::AcquireRelease)),
@@ -209,6 +225,7 @@ impl Launched<'_> {
         for &param in &self.function().params {
             let var = &self.function().vars[param];
             match &var.kind {
+                kind if is_reached(kind) => slots.push(quote!(#slot::Value(#root::__private::REACH_BYTES))),
                 VarKind::Slice(Slice { may: May::Read, space: Space::Global, .. }) => {
                     slots.push(quote!(#slot::Buffer(#access::Read)));
                 }
@@ -246,6 +263,7 @@ impl Launched<'_> {
             let ty = type_tokens(self.module, rt, &var.ty);
             let parameter = var.name.to_string();
             match &var.kind {
+                kind if is_reached(kind) => uses.push(quote!(#rt::SlotUse::REACHED)),
                 VarKind::Slice(Slice { space: Space::Local(Some(_)), .. }) => {}
                 VarKind::Slice(Slice { space: Space::Local(None), .. }) => {
                     uses.push(quote!(#rt::SlotUse::VALUE))
@@ -296,7 +314,12 @@ impl Launched<'_> {
         if var.kind == VarKind::Ref {
             return quote_spanned!(span=> impl #root::args::UpdateArg<'g, #ty>);
         }
-        let VarKind::Slice(slice) = &var.kind else { return ty };
+        let VarKind::Slice(slice) = &var.kind else {
+            return match self.pointee(&var.ty) {
+                Some(to) => quote_spanned!(span=> impl #root::args::PtrArg<'g, #to>),
+                None => ty,
+            };
+        };
         if slice.space != Space::Global {
             return quote_spanned!(span=> usize);
         }
@@ -304,6 +327,18 @@ impl Launched<'_> {
         let uses = &self.uses[self.at];
         let bound = bound(slice.may, uses, param);
         quote_spanned!(span=> impl #root::args::#bound<'g, #ty, #dims>)
+    }
+
+    /// What a pointer leads to.
+    fn pointee(&self, ty: &Ty) -> Option<TokenStream> {
+        let (Ty::Struct(at), root) = (ty, self.root) else { return None };
+        match &self.module.structs[*at] {
+            Struct { is_pointer: true, actuals, .. } => match actuals.first() {
+                Some(Actual::Type(to)) => Some(type_tokens(self.module, &quote!(#root::__private), to)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// What tells a call of the local memory that its kernel has by itself.
@@ -335,7 +370,12 @@ impl Launched<'_> {
                 _ => quote!(.spec_argument(#key, #name, f64::from(#name))),
             };
         }
-        let VarKind::Slice(slice) = &var.kind else { return passed(&var.ty, &quote!(#name)) };
+        let VarKind::Slice(slice) = &var.kind else {
+            return match self.pointee(&var.ty) {
+                Some(to) => quote!(.pointer_argument::<#to>(#name)),
+                None => passed(&var.ty, &quote!(#name)),
+            };
+        };
         if slice.space != Space::Global {
             let ty = self.value_type(&var.ty);
             return quote!(.local_argument::<#ty>(#built_with, #name));

@@ -37,6 +37,7 @@ mod order;
 mod origin;
 mod outside;
 mod pieces;
+mod pointers;
 mod promise;
 mod shown;
 mod structs;

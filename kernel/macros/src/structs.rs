@@ -12,7 +12,7 @@ use crate::generic::{Actual, Bound, Generic};
 use crate::hir::{Const, Kind, Struct};
 use crate::library::texels::{Seen, seen};
 use crate::origin::{LIBRARY, Origin, meant};
-use crate::ty::Ty;
+use crate::ty::{Scalar, Ty};
 use crate::types::Types;
 
 const NO_ENUMS: &str =
@@ -171,21 +171,81 @@ impl<'a> Structs<'a> {
         }
     }
 
-    /// Takes a plain struct, which may name those before it.
-    pub(crate) fn plain(&self, item: &syn::ItemStruct, origin: Origin, errors: &mut Errors) {
+    /// Takes a plain struct, whose fields are read when all of the module's have their numbers: one may have a pointer to itself.
+    pub(crate) fn plain(&self, item: &syn::ItemStruct, origin: Origin, errors: &mut Errors) -> usize {
         named_fields(item, errors);
-        let fields = self.fields(item, &Bound::default(), origin.home, errors);
         let made = Struct {
             name: item.ident.clone(),
-            fields,
+            fields: Vec::new(),
             template: None,
             actuals: Vec::new(),
             is_library: origin.home == LIBRARY && origin.is_open,
+            is_pointer: false,
             // The host has no name for those that the library keeps to itself.
             is_tuple: origin.home == LIBRARY && !origin.is_open,
         };
         self.made.borrow_mut().push(made);
-        self.plain.borrow_mut().push((self.made.borrow().len() - 1, origin));
+        let at = self.made.borrow().len() - 1;
+        self.plain.borrow_mut().push((at, origin));
+        at
+    }
+
+    /// Reads the fields of a plain struct.
+    pub(crate) fn fill(&self, at: usize, item: &syn::ItemStruct, home: usize, errors: &mut Errors) {
+        let fields = self.fields(item, &Bound::default(), home, errors);
+        self.made.borrow_mut()[at].fields = fields;
+        if self.holds_itself(&Ty::Struct(at)) {
+            let name = &item.ident;
+            errors.at(
+                name.span(),
+                format!("`{name}` holds itself, and would have no end; it may have a `Ptr<{name}>`"),
+            );
+            // Who walks through types from here on comes to an end.
+            self.made.borrow_mut()[at].fields.clear();
+        }
+    }
+
+    /// The type of pointers to a type.
+    pub(crate) fn pointer(&self, to: Ty) -> usize {
+        let actuals = vec![Actual::Type(to)];
+        let same = |s: &Struct| s.is_pointer && s.actuals == actuals;
+        if let Some(at) = self.made.borrow().iter().position(same) {
+            return at;
+        }
+        let name = |name| Ident::new(name, Span::call_site());
+        self.made.borrow_mut().push(Struct {
+            name: name("Ptr"),
+            fields: vec![(name("address"), Ty::Scalar(Scalar::U64))],
+            template: None,
+            actuals,
+            is_library: false,
+            is_pointer: true,
+            is_tuple: false,
+        });
+        self.made.borrow().len() - 1
+    }
+
+    /// What a pointer leads to, if a type is one.
+    pub(crate) fn pointee(&self, ty: &Ty) -> Option<Ty> {
+        let Ty::Struct(at) = ty else { return None };
+        let made = self.made.borrow();
+        match &made[*at] {
+            Struct { is_pointer: true, actuals, .. } => match actuals.first() {
+                Some(Actual::Type(to)) => Some(to.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// How many bytes a type has in memory, where nothing lies between its parts.
+    pub(crate) fn bytes(&self, ty: &Ty) -> u64 {
+        match ty {
+            Ty::Scalar(scalar) => u64::from(scalar.bits() / 8),
+            Ty::Vector(len, of) => u64::from(*len) * self.bytes(of),
+            Ty::Array(of, len) => u64::from(*len).saturating_mul(self.bytes(of)),
+            ty => self.parts_of(ty).iter().fold(0, |all, part| all.saturating_add(self.bytes(part))),
+        }
     }
 
     fn fields(
@@ -253,6 +313,7 @@ impl<'a> Structs<'a> {
             template: Some(template),
             actuals: actuals.clone(),
             is_library: false,
+            is_pointer: false,
             is_tuple: false,
         });
         let fields = self.fields(item, &Bound::of(generics, &actuals), origin.home, errors);
@@ -305,7 +366,9 @@ impl<'a> Structs<'a> {
     /// A field's place and type.
     pub(crate) fn field(&self, at: usize, name: &str) -> Option<(usize, Ty)> {
         let made = self.made.borrow();
-        let place = made[at].fields.iter().position(|(field, _)| *field == name)?;
+        let named = made[at].fields.iter().position(|(field, _)| *field == name);
+        // Of a pointer that is its own affair.
+        let place = named.filter(|_| !made[at].is_pointer)?;
         Some((place, made[at].fields[place].1.clone()))
     }
 

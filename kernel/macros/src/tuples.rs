@@ -126,7 +126,15 @@ impl Types<'_> {
         let field = |(at, ty): (usize, Ty)| (format_ident!("f{}", at), ty);
         let fields = parts.into_iter().enumerate().map(field).collect();
         let (name, template, actuals) = (format_ident!("Tuple"), None, Vec::new());
-        self.structs.push(Struct { name, fields, template, actuals, is_library: false, is_tuple: true });
+        self.structs.push(Struct {
+            name,
+            fields,
+            template,
+            actuals,
+            is_library: false,
+            is_pointer: false,
+            is_tuple: true,
+        });
         self.structs.len() - 1
     }
 

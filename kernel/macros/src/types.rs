@@ -59,7 +59,7 @@ impl Types<'_, '_> {
                 self.refuse(ty, errors, "a slice is a parameter behind a reference: `&[T]` or `&mut [T]`")
             }
             syn::Type::Ptr(_) => {
-                self.refuse(ty, errors, "kernels have no raw pointers; take a slice and an index")
+                self.refuse(ty, errors, "kernels have no raw pointers; take a slice and an index, or a `Ptr<T>`, by which a kernel reaches what its launch names")
             }
             syn::Type::BareFn(_) | syn::Type::ImplTrait(_) | syn::Type::TraitObject(_) => {
                 self.refuse(ty, errors, "kernels have no function values; call a helper function by its name")
@@ -143,8 +143,35 @@ impl Types<'_, '_> {
         if let Some(ty) = self.structs.aliased(&last.ident, self.home) {
             return self.read(ty, errors);
         }
+        if name == "Ptr" {
+            return self.pointer(last, errors);
+        }
         errors.at(last.ident.span(), unknown_type(&name));
         Ty::Error
+    }
+
+    /// A pointer, to elements of a type that memory can have.
+    fn pointer(&self, segment: &syn::PathSegment, errors: &mut Errors) -> Ty {
+        let of = match &segment.arguments {
+            syn::PathArguments::AngleBracketed(of) if of.args.len() == 1 => of.args.first(),
+            _ => None,
+        };
+        let Some(syn::GenericArgument::Type(of)) = of else {
+            errors.at(segment.ident.span(), "say what it points to: `Ptr<f32>`");
+            return Ty::Error;
+        };
+        match self.read(of, errors) {
+            Ty::Error => Ty::Error,
+            Ty::Var(_) => {
+                errors.at(of.span(), "nothing says yet what type this is; write it");
+                Ty::Error
+            }
+            Ty::Scalar(Scalar::Bool) => {
+                errors.at(of.span(), "`bool` has no fixed form in memory; point to a `u32`, zero or not");
+                Ty::Error
+            }
+            to => Ty::Struct(self.structs.pointer(to)),
+        }
     }
 
     /// A generic struct with its arguments.

@@ -364,7 +364,9 @@ fn scalars_of(module: &Module, ty: &Ty, found: &mut BTreeSet<Scalar>) {
 /// Whether a statement may reach, reading or writing, a buffer that the kernel writes.
 pub(crate) fn reaches_written(stmt: &Stmt, function: &Function) -> bool {
     let is_buffer = |var: &VarId| match &function.vars[*var].kind {
-        VarKind::Slice(slice) => slice.space == Space::Global && slice.may != May::Read,
+        VarKind::Slice(slice) => {
+            matches!(slice.space, Space::Global | Space::Reached) && slice.may != May::Read
+        }
         _ => false,
     };
     let mut found = false;

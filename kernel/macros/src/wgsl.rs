@@ -11,7 +11,9 @@ mod hoist;
 mod loops;
 mod memory;
 mod packed;
+mod place;
 mod prelude;
+mod reached;
 mod reduce;
 mod stmt;
 mod value;
@@ -145,6 +147,14 @@ fn is_built_in(_: &str) -> bool {
     false
 }
 
+/// The name of a function of the author's, which must be none of those that mean something to who translates the text.
+fn of_author(name: &str) -> String {
+    match name.trim_start_matches("r#").strip_prefix("w_") {
+        Some(_) => format!("k_{}", name.trim_start_matches("r#")),
+        None => name.into(),
+    }
+}
+
 impl<'m> Writer<'m> {
     /// A name that is the author's own where WGSL lets it be, and that nothing else in the module has.
     pub(super) fn unique(&mut self, name: &str) -> String {
@@ -175,7 +185,7 @@ impl<'m> Writer<'m> {
         }
         // Parameters of the access functions would hide memories of these names, and variables nothing.
         self.taken.extend(ACCESS_PARAMETERS.map(String::from));
-        let entry = self.unique(&function.name.to_string());
+        let entry = self.unique(&of_author(&function.name.to_string()));
         let memories = self.declare_parameters(function);
         for name in ACCESS_PARAMETERS {
             self.taken.remove(name);
@@ -284,6 +294,10 @@ impl<'m> Writer<'m> {
             let var = &function.vars[param];
             match &var.kind {
                 VarKind::Slice(slice) => {
+                    if slice.space == Space::Reached {
+                        let memory = self.memory_of(function, param).clone();
+                        self.reach(&memory);
+                    }
                     if slice.space == Space::Local(None) {
                         // The length is known to the text as an override; the block has it for the host.
                         let name = self.memory_of(function, param).name.clone();
@@ -468,6 +482,8 @@ impl<'m> Writer<'m> {
         for at in 0..self.memories.len() {
             let memory = self.memories[at].clone();
             match &memory.slice.space {
+                // It is reached by addresses, and the block says which.
+                Space::Reached => {}
                 Space::Global => {
                     let access = if self.memory_is_written(&memory) { "read_write" } else { "read" };
                     let element = self.stored(&memory);

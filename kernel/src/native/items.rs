@@ -17,25 +17,30 @@ pub struct SlotUse {
     parameter: &'static str,
     /// The launch's dimensions in which each item's own element is at its position; 0 where that is not so.
     dims: usize,
+    /// Whether it is a table of what the kernel reaches by addresses.
+    reaches: bool,
 }
 
 impl SlotUse {
     /// A plain value.
-    pub const VALUE: SlotUse = SlotUse { way: None, align: 1, parameter: "", dims: 0 };
+    pub const VALUE: SlotUse = SlotUse { way: None, align: 1, parameter: "", dims: 0, reaches: false };
+
+    /// A table of what the kernel reaches by addresses.
+    pub const REACHED: SlotUse = SlotUse { reaches: true, ..SlotUse::VALUE };
 
     /// Elements that are only read.
     pub const fn read<T>(parameter: &'static str) -> Self {
-        SlotUse { way: Some(Way::Read), align: align_of::<T>(), parameter, dims: 0 }
+        SlotUse { way: Some(Way::Read), align: align_of::<T>(), parameter, ..SlotUse::VALUE }
     }
 
     /// Elements that any item may write.
     pub const fn write<T>(parameter: &'static str) -> Self {
-        SlotUse { way: Some(Way::Meeting(None)), align: align_of::<T>(), parameter, dims: 0 }
+        SlotUse { way: Some(Way::Meeting(None)), align: align_of::<T>(), parameter, ..SlotUse::VALUE }
     }
 
     /// Elements of which, in a launch of `D` dimensions, each item touches its own one alone.
     pub const fn own<T, const D: usize>(parameter: &'static str) -> Self {
-        SlotUse { way: Some(Way::Own), align: align_of::<T>(), parameter, dims: D }
+        SlotUse { way: Some(Way::Own), align: align_of::<T>(), parameter, dims: D, reaches: false }
     }
 
     /// Elements of which, in a launch of `D` dimensions, each item reads its own one alone.
@@ -92,14 +97,23 @@ impl NativeKernel {
         self.uses.iter().filter_map(|of| Some((of.parameter, of.way?)))
     }
 
+    /// Whether it reaches memory by addresses: then its launches have further spans behind those of its slots.
+    pub(crate) fn follows_pointers(&self) -> bool {
+        self.uses.iter().any(|of| of.reaches)
+    }
+
     /// Runs the block's items over the launch's memory.
     ///
     /// # Safety
     /// All blocks of the block's launch are run by this kernel or clones of it, and by nothing else.
     pub(crate) unsafe fn run(&self, block: Block<'_>) {
-        let spans = block.spans();
-        assert_eq!(spans.len(), self.uses.len(), "a launch has an argument for each of the kernel's slots");
-        assert!(spans.len() <= u64::BITS as usize, "a kernel has 64 slots at most");
+        let (spans, slots) = (block.spans(), self.uses.len());
+        let fits = if self.follows_pointers() { spans.len() >= slots } else { spans.len() == slots };
+        assert!(
+            fits,
+            "a launch has an argument for each of the kernel's slots, and more only for one that follows pointers"
+        );
+        assert!(slots <= u64::BITS as usize, "a kernel has 64 slots at most");
         // The code may have come into a kernel that declares other slots.
         let allowed = spans.iter().zip(self.uses).all(|(span, of)| span.is_writable() || !of.writes());
         assert!(allowed, "a launch lets a kernel write what the kernel writes");
@@ -176,6 +190,21 @@ impl<'a> Launch<'a> {
         self.block.spans()
     }
 
+    /// What the launch reaches beside its slots.
+    pub(super) fn lent(&self) -> &'a [Span<'a>] {
+        &self.spans()[self.uses.len()..]
+    }
+
+    /// The table in a slot.
+    pub(super) fn table(&self, slot: usize) -> &'a Span<'a> {
+        assert!(self.uses[slot].reaches, "slot {slot} is no table of what the kernel reaches");
+        &self.spans()[slot]
+    }
+
+    pub(super) fn whose_pointers(&self) -> Whose {
+        Whose { kernel: self.kernel, parameter: "" }
+    }
+
     /// How many items the block has.
     pub fn count(&self) -> usize {
         self.block.items().len()
@@ -205,8 +234,8 @@ impl<'a> Launch<'a> {
         let (first, end) = (self.first().min(span.len()), self.end().min(span.len()));
         // Which launches are `apart` depends on the declarations, the range and the spans, which are one for all blocks: so
         // in such a launch this slot is given out by this function alone, since `shared` refuses it.
-        // SAFETY: nobody else reaches these elements while the launch's memory lives: they overlap no other argument
-        // (`apart`), are given out once for each block (`taken`), and no two blocks have an item in common; other groups
+        // SAFETY: nobody else reaches these elements while the launch's memory lives: they overlap no other argument and nothing
+        // that the launch is lent beside (`apart`), are given out once for each block (`taken`), and no two blocks have an item in common; other groups
         // are kept away (both `Block::new`). All blocks are run by code with these declarations, and the slot is writable
         // (both `run`).
         let slice = unsafe { span.as_mut_slice(first..end) };
@@ -218,7 +247,8 @@ impl<'a> Launch<'a> {
         let span = &self.spans()[slot];
         let others = self.spans().iter().zip(self.uses).enumerate();
         let mut others = others.filter(|(at, (_, of))| *at != slot && of.way.is_some());
-        !watched() && !others.any(|(_, (other, _))| span.overlaps(other))
+        let overlaps = others.any(|(_, (other, _))| span.overlaps(other));
+        !watched() && !overlaps && !self.lent().iter().any(|other| span.overlaps(other))
     }
 
     /// Says, if asked to, that the launch goes this way, but for slots in which items may meet.
@@ -265,12 +295,14 @@ impl<'a> Launch<'a> {
     pub fn plain<T: DeviceCopy, const D: usize>(&self, slot: usize) -> Option<Plain<'a, T, D>> {
         let span = &self.spans()[slot];
         assert_eq!(self.uses[slot].way, Some(Way::Read), "slot {slot} is not only read");
-        let mut written = self.spans().iter().zip(self.uses).filter(|(_, of)| of.writes());
-        if !span.fits_slice::<T>() || watched() || written.any(|(other, _)| span.overlaps(other)) {
+        let written =
+            self.spans().iter().zip(self.uses).filter(|(_, of)| of.writes()).map(|(other, _)| other);
+        let mut written = written.chain(self.lent().iter().filter(|other| other.is_writable()));
+        if !span.fits_slice::<T>() || watched() || written.any(|other| span.overlaps(other)) {
             return None;
         }
         // SAFETY: nothing writes the window while the launch's memory lives. This launch writes through slots that are
-        // declared so, none of which overlaps it, and all its blocks are run by code with these declarations (`run`);
+        // declared so, and through writable spans that it is lent beside, none of which overlaps it, and all its blocks are run by code with these declarations (`run`);
         // other groups that write it are kept away (`Block::new`).
         let slice = unsafe { span.as_slice() };
         Some(Plain::new(slice, extents(span)))
@@ -402,6 +434,11 @@ fn is_apart(block: &Block<'_>, uses: &[SlotUse]) -> bool {
     let slots = || block.spans().iter().zip(uses).filter(|(_, of)| of.way.is_some());
     let alone = |(at, (span, of)): (usize, (&Span<'_>, &SlotUse))| {
         let fits = span.is_contiguous() && span.as_ptr().addr().is_multiple_of(of.align);
+        // Behind the slots stands what is reached by addresses.
+        let meets = |other: &Span<'_>| (other.is_writable() || of.writes()) && span.overlaps(other);
+        if block.spans()[uses.len()..].iter().any(meets) {
+            return false;
+        }
         let others = slots().enumerate().filter(|(other, _)| *other != at);
         fits && (of.way == Some(Way::Read) || others.into_iter().all(|(_, (other, _))| !span.overlaps(other)))
     };

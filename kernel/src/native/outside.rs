@@ -58,4 +58,20 @@ impl Whose {
             list(extents)
         );
     }
+
+    /// An address that is followed and leads to nothing that the launch reaches.
+    #[cold]
+    pub(super) fn outside_by_address(self, writes: bool, address: u64) {
+        let Whose { kernel, parameter } = self;
+        if !watched()
+            || !SAID.lock().unwrap_or_else(PoisonError::into_inner).insert((kernel, parameter, writes))
+        {
+            return;
+        }
+        let (verb, result) = if writes { ("writes", "does nothing") } else { ("reads", "gives zero") };
+        eprintln!(
+            "windlass: kernel `{kernel}` {verb} by the address {address:#x}, where its launch reaches nothing of that type, or not for \
+             writing; it {result} (said once)"
+        );
+    }
 }

@@ -25,6 +25,7 @@ mod atomics;
 mod body;
 mod dialect;
 mod expr;
+mod far;
 mod flat;
 mod functions;
 mod math;
@@ -254,6 +255,29 @@ mod tests {
         for (between, behind) in written_meanwhile {
             let c = program(between, behind);
             assert!(c.contains(load), "{between} and {behind}: {c}");
+        }
+    }
+
+    /// Only a text that looks before is taken at its word.
+    #[test]
+    fn addresses_are_followed_in_guarded_texts_alone() {
+        let text = "
+            fn w_far_load_i16(at: u64) -> i32 { return i32(); }
+            fn w_far_store_f32(at: u64, value: f32) {}
+            @group(0) @binding(0) var<storage, read_write> v: array<u64, 2>;
+            @compute @workgroup_size(1) fn main() { w_far_store_f32(v[0], f32(w_far_load_i16(v[1]))); }";
+        for dialect in [Dialect::OpenClC, Dialect::CudaC] {
+            let guarded = written(text, dialect, Bounds::Guarded).source;
+            let (load, store) = match dialect {
+                Dialect::OpenClC => (
+                    "(int)*(__global const w_far_i16 *)(uintptr_t)at",
+                    "*(__global w_far_f32 *)(uintptr_t)at",
+                ),
+                Dialect::CudaC => ("(int)*(const short *)at", "*(float *)at"),
+            };
+            assert!(guarded.contains(load) && guarded.contains(store), "{guarded}");
+            let clamped = written(text, dialect, Bounds::Clamped).source;
+            assert!(!clamped.contains(load) && !clamped.contains(store), "{clamped}");
         }
     }
 

@@ -9,6 +9,7 @@ mod cache;
 mod compared;
 mod dump;
 mod error;
+mod far;
 mod fence;
 mod float_add;
 mod immediate;

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use windlass_backend::{Allocation, HostAccess, HostMemory, MemoryKind};
-use windlass_kernel::DeviceCopy;
+use windlass_kernel::{DeviceCopy, Ptr};
 
 use super::{Buffer, Shape};
 use crate::error::{Error, Result};
@@ -278,5 +278,22 @@ impl<T: DeviceCopy, const D: usize> Buffer<T, D> {
             state.engine.allocation(binding.root, home.memory).cloned()
         });
         Some(memory?.device_address()? + binding.offset as u64)
+    }
+
+    /// A pointer to its first element, for kernels to find in values and in memory, where it has an [address](Buffer::device_address).
+    ///
+    /// ```
+    /// use windlass::prelude::*;
+    /// use windlass::MemoryKind;
+    /// # fn main() -> windlass::Result<()> {
+    /// let queue = Queue::blocking_on(Device::host())?;
+    /// let x = queue.blocking_buffer_in::<f32, 1>(MemoryKind::Shared, 8)?;
+    /// assert_eq!(x.range(2..).pointer(), x.pointer().map(|first| first.add(2)));
+    /// assert_eq!(Buffer::<f32>::new(8).pointer(), None, "it may go anywhere");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pointer(&self) -> Option<Ptr<T>> {
+        self.device_address().map(Ptr::from_address)
     }
 }

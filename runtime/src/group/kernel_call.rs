@@ -11,6 +11,7 @@ use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAc
 
 use super::accessor::{Accessor, Window as _, check_casts};
 use super::messages::say;
+use super::reached::{Pointers, Reached};
 use super::shape::{may_be_covered, shape};
 use crate::args::{Argument, Passed};
 use crate::error::{Error, Result};
@@ -45,7 +46,9 @@ pub struct KernelCall<'g> {
     /// Which of them the kernel changes by atomic operations only, as its macro has seen.
     atomics: u64,
     /// Beside them, what the kernel uses by addresses.
-    reached: Vec<(Binding, SlotAccess)>,
+    pub(super) reached: Vec<Reached>,
+    /// What is to be filled in of the pointers that it follows.
+    pub(super) pointers: Pointers,
     /// What of them is the caller's memory, in their order.
     here: Vec<Here<'g>>,
     /// Values that the kernel is built with.
@@ -66,6 +69,7 @@ impl<'g> KernelCall<'g> {
             views: 0,
             atomics: 0,
             reached: Vec::new(),
+            pointers: Pointers::default(),
             here: Vec::new(),
             overrides: SmallVec::new(),
             refused: None,
@@ -127,36 +131,6 @@ impl<'g> KernelCall<'g> {
     /// ```
     pub fn buffer<A: Accessor<'g>>(mut self, accessor: A) -> Self {
         self.args.push(KernelArg::Window(accessor.binding(), A::MODE.0));
-        self
-    }
-
-    /// Memory that is no argument: the kernel finds its [address](crate::Buffer::device_address), in a value or in what it reads, and uses
-    /// it in the way that the accessor allows. Only buffers have one that [stay](crate::Queue::buffer_in) in memory with addresses.
-    ///
-    /// ```
-    /// use windlass::prelude::*;
-    /// use windlass::image::{Block, Kernel, KernelImage, Slot, View};
-    /// use windlass::{KernelCall, MemoryKind};
-    /// # fn main() -> windlass::Result<()> {
-    /// let body = |block: Block<'_>| {
-    ///     let address = View::<u64>::new(block.spans()[0]).get(0) as usize;
-    ///     // SAFETY: the call names the buffer whose address that is, for writing.
-    ///     unsafe { *std::ptr::with_exposed_provenance_mut::<u32>(address) = 7 };
-    /// };
-    /// let kernel = Kernel::new("by_address", [Slot::Value(8)], [KernelImage::host(std::sync::Arc::new(body))]);
-    /// let queue = Queue::blocking_on(Device::host())?;
-    /// let x = queue.blocking_buffer_in::<u32, 1>(MemoryKind::Shared, 8)?;
-    /// let address = x.device_address().expect("the host has addresses");
-    /// queue.submit(|cg| cg.parallel_for(1, KernelCall::new(&kernel).value(address).reaching(cg.read_write(&x))))?;
-    /// assert_eq!(x.host_read().blocking_wait()?[0], 7);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn reaching<A: Accessor<'g>>(mut self, accessor: A) -> Self {
-        let access = if A::MODE.0.writes() { SlotAccess::ReadWrite } else { SlotAccess::Read };
-        // Without a binding the group reports why.
-        self.reached
-            .extend(accessor.binding().filter(|window| !window.is_empty()).map(|window| (window, access)));
         self
     }
 
@@ -243,6 +217,11 @@ impl<'g> KernelCall<'g> {
             return Err(error);
         }
         let name = self.kernel.name();
+        if !self.pointers.is_empty() {
+            return Err(Error::invalid(format!(
+                "kernel `{name}` follows pointers, and what runs here has slices: submit it to a queue, which `Device::host()` has, too"
+            )));
+        }
         let mut words = vec![0_u32; if self.kernel.messages().is_empty() { 0 } else { WORDS }];
         let mut here = self.here.into_iter();
         let mut args = SmallVec::<[Here<'_>; 4]>::new();
@@ -347,12 +326,17 @@ impl<'g> KernelCall<'g> {
     }
 
     /// Checks the arguments against the kernel's slots, and gets the kernel built for the device.
-    pub(super) fn plan(self, inner: &Arc<Inner>, slot: &DeviceSlot, range: Range) -> Result<DeviceCommand> {
+    pub(super) fn plan(
+        mut self,
+        inner: &Arc<Inner>,
+        slot: &DeviceSlot,
+        range: Range,
+    ) -> Result<DeviceCommand> {
         if let Some(error) = self.refused {
             return Err(error);
         }
-        let name = self.kernel.name();
-        let slots = self.kernel.slots();
+        let kernel = self.kernel.clone();
+        let (name, slots) = (kernel.name(), kernel.slots());
         if slots.len() != self.args.len() {
             return Err(Error::invalid(format!(
                 "kernel `{name}` takes {} arguments, and got {}",
@@ -372,9 +356,10 @@ impl<'g> KernelCall<'g> {
             }
             check_argument((name, at), arg, of, (inner, slot))?;
         }
-        for (reached, _) in &self.reached {
-            check_address(format_args!("memory that kernel `{name}` reaches"), reached, inner, slot)?;
+        for Reached { window, .. } in &self.reached {
+            check_address(format_args!("memory that kernel `{name}` reaches"), window, inner, slot)?;
         }
+        self.fill_tables(inner)?;
         let windows = || {
             self.args
                 .iter()
@@ -386,7 +371,7 @@ impl<'g> KernelCall<'g> {
             windows().filter(|(.., of)| matches!(of, Slot::Buffer(_))).map(|(at, window, _)| (at, window));
         check_lengths(&self.kernel, buffers.clone(), slot)?;
         let shown = self.args.iter().zip(slots).filter_map(|(arg, of)| arg.window(of));
-        let reached = self.reached.iter().map(|(window, access)| (window, *access));
+        let reached = self.reached.iter().map(|Reached { window, access, .. }| (window, *access));
         let is_written = |access| access != SlotAccess::Read;
         check_casts(shown.chain(reached).map(|(window, access)| (window, is_written(access))))?;
         let mut pointers = windows().filter(|(.., of)| **of == Slot::Pointer);
@@ -412,8 +397,8 @@ impl<'g> KernelCall<'g> {
             values.extend(shape.covered(covered).overrides());
         }
         let built = slot.build(inner, &self.kernel, values)?;
-        let planned =
-            PlannedKernel { range, args: self.args, reached: self.reached, built, local_memory: passed };
+        let reached = self.reached.into_iter().map(|of| (of.window, of.access)).collect();
+        let planned = PlannedKernel { range, args: self.args, reached, built, local_memory: passed };
         if let Some(ready) = planned.built.ready() {
             planned.check(ready.limits())?;
         }
@@ -497,6 +482,13 @@ fn check_address(
     let home = if binding.is_empty() { None } else { asked() };
     if slot.has_addresses(home) {
         return Ok(());
+    }
+    if home.is_some_and(|home| !slot.reaches(home)) {
+        return Err(Error::invalid(format!(
+            "{what}, to a buffer that stays in memory which {} does not reach in the group's context: copy it, on a queue of its \
+             own context, to one that goes where it is needed",
+            slot.device
+        )));
     }
     Err(Error::unsupported(format!(
         "{what}, to a buffer {} without addresses, on {}: keep it in memory that has some, by `Queue::buffer_in`",

@@ -168,6 +168,7 @@ fn is_met(need: Need, device: &DeviceInfo) -> bool {
         Need::Int64 => device.has(Aspect::Int64),
         Need::Atomic64 => device.has(Aspect::Atomic64),
         Need::AcquireRelease => device.atomic_orders >= AtomicOrders::AcquireRelease,
+        Need::Pointers => device.has(Aspect::Pointers),
         Need::SequentiallyConsistent => device.atomic_orders >= AtomicOrders::SequentiallyConsistent,
         // One that is younger than this crate.
         _ => true,

@@ -251,7 +251,7 @@ pub(super) struct Arguments<'a> {
     pub(super) kernel: Option<Arc<dyn BuiltKernel>>,
     pub(super) list: SmallVec<[Arg<'a>; 4]>,
     /// What the kernel uses beside them.
-    reached: SmallVec<[&'a dyn Allocation; 2]>,
+    reached: SmallVec<[BufferArg<'a>; 2]>,
 }
 
 /// A window of a kernel; one over nothing has memory too, since devices take no argument without.
@@ -290,7 +290,7 @@ impl DeviceCommand {
                 }
             })
         });
-        let reached = launch.reached.iter().map(|(window, _)| memory.of(window));
+        let reached = launch.reached.iter().map(|(window, access)| buffer_arg(window, *access, lane, memory));
         let reached = reached.collect::<Result<_, BackendError>>()?;
         let kernel = launch.built.ready();
         if let Some(kernel) = &kernel {

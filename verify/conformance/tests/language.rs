@@ -48,6 +48,8 @@ mod orders;
 mod parts;
 #[path = "language/pixels.rs"]
 mod pixels;
+#[path = "language/pointers.rs"]
+mod pointers;
 #[path = "language/reduce.rs"]
 mod reduce;
 #[path = "language/rows.rs"]

@@ -262,10 +262,13 @@ fn kernel(launch: &Launch<'_>, reach: Reach<'_>) -> Result<Job, Refused> {
     if launch.range.items() == 0 {
         return Err("a launch of no work-items".to_owned().into());
     }
-    let args = launch.args.iter().map(|arg| bind(arg, reach)).collect::<Result<_, Refused>>()?;
-    if launch.reached.iter().any(|memory| memory.device_address().is_none()) {
+    if launch.reached.iter().any(|reached| reached.memory.device_address().is_none()) {
         return Err("memory without an address that a kernel reaches by it".to_owned().into());
     }
+    // Code that follows pointers has what they lead to behind its arguments.
+    let lent = if kernel.body.follows_pointers() { launch.reached } else { &[] };
+    let all = launch.args.iter().copied().chain(lent.iter().copied().map(Arg::Buffer));
+    let args = all.map(|arg| bind(&arg, reach)).collect::<Result<_, Refused>>()?;
     Ok(Job::Kernel { body: kernel.body.clone(), range: launch.range, args })
 }
 

@@ -28,6 +28,10 @@ impl Checker<'_> {
         match names[..] {
             [name] => self.named_call(name, span, &path.path, call),
             [.., of, name] if vector_width(of).is_some() => self.vector_call(path, name, call),
+            [.., "Ptr", name] => match self.pointer_call(&path.path, call) {
+                Some(made) => made,
+                None => self.call_of_type(name, span, &path.path, call),
+            },
             [.., "f32", "from_bits"] => match call.args.first() {
                 Some(bits) if call.args.len() == 1 => {
                     let bits = self.expr_to(bits, &U32);
@@ -38,17 +42,21 @@ impl Checker<'_> {
             [.., of, name] if Scalar::from_name(of).is_some() && find(name).is_some() => {
                 self.error(span, format!("write it as a method: `x.{name}(…)`"))
             }
-            [_, name] => match self.owner_named(&path.path) {
-                Some(owner) => {
-                    let made = match owner {
-                        StructName::Enum(at) => self.variant_call(at, name, call),
-                        _ => None,
-                    };
-                    made.unwrap_or_else(|| self.associated(name, span, &path.path, call))
-                }
-                None => self.error(span, UNKNOWN_PATH),
-            },
+            [_, name] => self.call_of_type(name, span, &path.path, call),
             _ => self.error(span, UNKNOWN_PATH),
+        }
+    }
+
+    fn call_of_type(&mut self, name: &str, span: Span, path: &syn::Path, call: &syn::ExprCall) -> Expr {
+        match self.owner_named(path) {
+            Some(owner) => {
+                let made = match owner {
+                    StructName::Enum(at) => self.variant_call(at, name, call),
+                    _ => None,
+                };
+                made.unwrap_or_else(|| self.associated(name, span, path, call))
+            }
+            None => self.error(span, UNKNOWN_PATH),
         }
     }
 
@@ -224,6 +232,9 @@ impl Checker<'_> {
         let ty = self.infer.shallow(&receiver.ty);
         if let Ty::Option(inner) = &ty {
             return self.option_method(receiver, inner, call);
+        }
+        if let Some(to) = self.pointee(&ty) {
+            return self.pointer_method(receiver, &to, call);
         }
         if let Some(owner) = self.around.structs.owner(&ty) {
             return self.struct_method(owner, receiver, call);

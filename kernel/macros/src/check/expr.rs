@@ -118,9 +118,12 @@ impl Checker<'_> {
 
     fn deref(&mut self, expr: &syn::Expr, span: Span) -> Expr {
         let inner = self.expr(expr);
+        if let Some(to) = self.pointee(&inner.ty) {
+            return self.follow(inner, &to, None);
+        }
         match inner.kind {
             Kind::Var(_) => inner,
-            _ => self.error(span, "only a parameter behind a reference can be dereferenced"),
+            _ => self.error(span, "only a parameter behind a reference and a `Ptr` can be dereferenced"),
         }
     }
 
@@ -149,6 +152,9 @@ impl Checker<'_> {
 
     /// An operator between two values: of one type, or, for arithmetic, a vector and a scalar.
     pub(super) fn operation(&mut self, op: BinOp, mut left: Expr, mut right: Expr, span: Span) -> Expr {
+        if let Some(compared) = self.pointers_compared(op, &left, &right, span) {
+            return compared;
+        }
         let (l, r) = (self.infer.shallow(&left.ty), self.infer.shallow(&right.ty));
         if let (Some(name), true) =
             (super::overload::operator_trait(op), matches!(l, Ty::Struct(_)) || matches!(r, Ty::Struct(_)))
@@ -311,6 +317,9 @@ impl Checker<'_> {
             return Expr::new(Kind::Element(var, at), ty, span);
         }
         let of = self.expr(&index.expr);
+        if let Some(to) = self.pointee(&of.ty) {
+            return self.follow(of, &to, Some(&index.index));
+        }
         match self.infer.shallow(&of.ty) {
             Ty::Array(ty, len) => {
                 let at = self.array_index(&index.index, len);

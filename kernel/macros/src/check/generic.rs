@@ -195,7 +195,12 @@ impl<'a> Checker<'a> {
                             self.fit(written, of, generics, bound);
                         }
                     }
-                    Ty::Struct(at) => self.fit_struct(last, written, *at, generics, bound),
+                    Ty::Struct(at) => match (self.pointee(&found), written.args.first()) {
+                        (Some(to), Some(syn::GenericArgument::Type(written))) if name == "Ptr" => {
+                            self.fit(written, &to, generics, bound);
+                        }
+                        _ => self.fit_struct(last, written, *at, generics, bound),
+                    },
                     _ => {}
                 }
             }

@@ -74,6 +74,17 @@ impl Checker<'_> {
 
     /// Something on the left of `=`, or behind `&mut`.
     pub(super) fn place(&mut self, expr: &syn::Expr) -> Option<Place> {
+        let (pointer, by) = match expr {
+            syn::Expr::Index(index) => (Some(&index.expr), Some(&*index.index)),
+            syn::Expr::Unary(syn::ExprUnary { op: syn::UnOp::Deref(_), expr, .. }) => (Some(expr), None),
+            _ => (None, None),
+        };
+        if let Some(pointer) = pointer
+            && let Some(to) = self.pointee_of(pointer)
+        {
+            let pointer = self.expr(pointer);
+            return Some(self.followed(pointer, &to, by));
+        }
         if let syn::Expr::Index(_) = expr
             && let Some((var, at)) = self.element(expr)
         {

@@ -7,6 +7,7 @@ use super::model::Window;
 use super::value::axis;
 use super::{Reach, Rust};
 use crate::hir::{Base, BinOp, Expr, Kind, Place, Step};
+use crate::pointers::is_reached;
 use crate::ty::Ty;
 
 impl Rust<'_> {
@@ -25,14 +26,15 @@ impl Rust<'_> {
             None => {
                 // The indices are evaluated once, for reading and for writing.
                 let (indices, at, offset) = self.element_part(place);
-                let (view, ty, rt) = (self.view(place), self.ty(&place.ty), self.rt);
+                let ty = self.ty(&place.ty);
                 let new = self.arithmetic(op, &place.ty, quote!(old), quote!(value));
+                let (part, set_part) = (self.part(place, &at), self.set_part(place, &at, &new));
                 quote!({
                     let value = #value;
                     #indices
                     if let Some(offset) = #offset {
-                        let old: #ty = #rt::Store::part(&#view, #at, offset);
-                        #rt::Store::set_part(&#view, #at, offset, #new);
+                        let old: #ty = #part;
+                        #set_part;
                     }
                 })
             }
@@ -51,16 +53,20 @@ impl Rust<'_> {
             return quote!({ let value = #value; if let Some(place) = #text { *place = value; } });
         }
         let view = self.view(place);
-        if let (Base::Element(_, at), true) = (&place.base, place.path.is_empty()) {
+        if let (Base::Element(var, at), true) = (&place.base, place.path.is_empty()) {
             let at = at.iter().map(|at| self.value(at));
+            if is_reached(&self.function.vars[*var].kind) {
+                return quote!({ let value = #value; #view.set(#(#at),*, value); });
+            }
             return quote!({ let value = #value; #rt::Store::set(&#view, [#(#at),*], value); });
         }
         let (indices, at, offset) = self.element_part(place);
+        let set_part = self.set_part(place, &at, &quote!(value));
         quote!({
             let value = #value;
             #indices
             if let Some(offset) = #offset {
-                #rt::Store::set_part(&#view, #at, offset, value);
+                #set_part;
             }
         })
     }
@@ -76,10 +82,11 @@ impl Rust<'_> {
         if let Some(text) = self.direct(place) {
             return quote!((if let Some(place) = #text { *place } else { #rt::Zero::ZERO }));
         }
-        let (view, (indices, at, offset)) = (self.view(place), self.element_part(place));
+        let (indices, at, offset) = self.element_part(place);
+        let part = self.part(place, &at);
         quote!({
             #indices
-            if let Some(offset) = #offset { #rt::Store::part(&#view, #at, offset) } else { #rt::Zero::ZERO }
+            if let Some(offset) = #offset { #part } else { #rt::Zero::ZERO }
         })
     }
 
@@ -167,6 +174,29 @@ impl Rust<'_> {
                 quote!(#name)
             }
         }
+    }
+
+    /// The part of an element that stands `offset` bytes behind its start.
+    fn part(&self, place: &Place, at: &TokenStream) -> TokenStream {
+        let (rt, view) = (self.rt, self.view(place));
+        match self.is_followed(place) {
+            true => quote!(#view.part(#at[0], offset)),
+            false => quote!(#rt::Store::part(&#view, #at, offset)),
+        }
+    }
+
+    /// Writes it.
+    fn set_part(&self, place: &Place, at: &TokenStream, value: &TokenStream) -> TokenStream {
+        let (rt, view) = (self.rt, self.view(place));
+        match self.is_followed(place) {
+            true => quote!(#view.set_part(#at[0], offset, #value)),
+            false => quote!(#rt::Store::set_part(&#view, #at, offset, #value)),
+        }
+    }
+
+    /// Whether a place is one to which a pointer leads.
+    fn is_followed(&self, place: &Place) -> bool {
+        matches!(place.base, Base::Element(var, _) if is_reached(&self.function.vars[var].kind))
     }
 
     /// A part of an element in memory: the statements that find its indices, the element's, and the part's offset in

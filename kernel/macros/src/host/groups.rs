@@ -19,6 +19,7 @@ use super::spread::Spread;
 use crate::fills::{Count, Fill};
 use crate::flow::{leaves_loop, returns, used};
 use crate::hir::{Base, Block, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, walk_block};
+use crate::pointers::is_reached;
 use crate::promise::{alone, spread_out};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::{Differing, has_barrier};
@@ -207,6 +208,10 @@ impl<'m> Rust<'m> {
             let (name, var) = (self.name(param), &function.vars[param]);
             let ty = self.ty(&var.ty);
             match &var.kind {
+                kind if is_reached(kind) => {
+                    params.push(quote!(#name: #rt::Reached<'_, #ty>));
+                    values.push(self.reached_view(param, *slot));
+                }
                 VarKind::Slice(slice) => {
                     if slice.space == Space::Global {
                         let (generic, bound) = (format_ident!("S{}", param), self.bound(param, slice, uses));

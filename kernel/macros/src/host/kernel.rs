@@ -13,6 +13,7 @@ use crate::fills::fills;
 use crate::hir::{
     BinOp, Block, Expr, Function, Kind, May, Module, Node, Slice, Space, Stmt, VarId, VarKind, walk_block,
 };
+use crate::pointers::is_reached;
 use crate::promise::{alone, spread_out};
 use crate::ty::{Scalar, Ty};
 use crate::uniform::Differing;
@@ -139,6 +140,10 @@ impl<'m> Rust<'m> {
         for &param in &function.params {
             let (name, var) = (self.name(param), &function.vars[param]);
             match &var.kind {
+                kind if is_reached(kind) => {
+                    let ty = self.ty(&var.ty);
+                    params.push(quote!(#name: #rt::Reached<'_, #ty>));
+                }
                 VarKind::Slice(slice) => {
                     let (generic, bound) = (format_ident!("S{}", param), self.bound(param, slice, uses));
                     generics.push(quote!(#generic: #bound));
@@ -173,6 +178,7 @@ impl<'m> Rust<'m> {
             let var = &function.vars[param];
             let name = self.name(param);
             match (&var.kind, &var.ty) {
+                (kind, _) if is_reached(kind) => Some(self.reached_view(param, *slot)),
                 (VarKind::Slice(_) | VarKind::Ref, _) => None,
                 (_, Ty::Scalar(Scalar::Bool)) => Some(quote!(let #name = launch.value::<u32>(#slot) != 0;)),
                 (_, ty) => {
@@ -304,7 +310,9 @@ impl<'m> Rust<'m> {
         let (mut views, mut lens, mut split, mut again, mut names) = (vec![], vec![], vec![], vec![], vec![]);
         for (&param, slot) in function.params.iter().zip(slots) {
             let (name, var) = (self.name(param), &function.vars[param]);
-            if let VarKind::Slice(slice) = &var.kind {
+            if let VarKind::Slice(slice) = &var.kind
+                && !is_reached(&var.kind)
+            {
                 let ty = self.ty(&var.ty);
                 let (whole, len) = (format_ident!("{}_whole", name), format_ident!("{}_len", name));
                 if proof.own.contains(&param) {
@@ -349,6 +357,16 @@ impl<'m> Rust<'m> {
                 #after
                 return;
             }
+        }
+    }
+
+    /// What pointers lead to, by the table in a slot.
+    pub(super) fn reached_view(&self, param: VarId, slot: usize) -> TokenStream {
+        let (name, ty) = (self.name(param), self.ty(&self.function.vars[param].ty));
+        let parts = format_ident!("{}_parts", name);
+        quote! {
+            let #parts = launch.reached::<#ty>(#slot);
+            let #name = #parts.view();
         }
     }
 

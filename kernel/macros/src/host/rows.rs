@@ -8,7 +8,7 @@ use quote::{format_ident, quote};
 use super::Rust;
 use super::lines::{RowCode, Rows};
 use super::reduce::Reduced;
-use crate::hir::VarKind;
+use crate::hir::{Space, VarKind};
 use crate::uniform::Differing;
 use crate::uses::Elementwise;
 
@@ -29,6 +29,9 @@ impl Rust<'_> {
         let (mut views, mut cut) = (vec![], vec![]);
         for (&param, slot) in function.params.iter().zip(slots) {
             let VarKind::Slice(slice) = &function.vars[param].kind else { continue };
+            if slice.space == Space::Reached {
+                continue;
+            }
             let (name, ty) = (self.name(param), self.ty(&function.vars[param].ty));
             let dims = slice.dims as usize;
             let (len, extents) = (format_ident!("{}_len", name), format_ident!("{}_extents", name));

@@ -11,7 +11,8 @@ use super::lines::changed;
 use super::model::Window;
 use super::{Reach, Rust};
 use crate::hir::{
-    Base, BinOp, Block, Change, Expr, Kind, May, Node, Slice, Stmt, VarId, VarKind, change, walk, walk_block,
+    Base, BinOp, Block, Change, Expr, Kind, May, Node, Slice, Space, Stmt, VarId, VarKind, change, walk,
+    walk_block,
 };
 use crate::ty::{I32, U32};
 
@@ -144,7 +145,7 @@ impl<'m> Rust<'m> {
 
     fn may_be_span(&self, var: VarId) -> bool {
         match &self.function.vars[var].kind {
-            VarKind::Slice(Slice { may: May::Atomic, .. }) => false,
+            VarKind::Slice(Slice { may: May::Atomic, .. } | Slice { space: Space::Reached, .. }) => false,
             VarKind::Slice(Slice { may, .. }) => *may == May::Read || self.writes(var),
             _ => false,
         }

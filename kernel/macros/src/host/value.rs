@@ -7,6 +7,7 @@ use super::{Reach, Rust, helper_name};
 use crate::builtin::{Id, Math, SubgroupOp};
 use crate::hir::{Arg, AtomicOp, Base, BinOp, Expr, Kind, UnOp, VarId, VarKind};
 use crate::order::Scope;
+use crate::pointers::is_reached;
 use crate::ty::{Scalar, Ty};
 
 impl Rust<'_> {
@@ -61,6 +62,10 @@ impl Rust<'_> {
             }
             Kind::Field(a, at) => {
                 let Ty::Struct(of) = a.ty else { return quote!(()) };
+                if self.module.structs[of].is_pointer {
+                    let a = self.value(a);
+                    return quote!((#a).address());
+                }
                 let (name, a) = (super::field(self.module, of, *at), self.value(a));
                 quote!(#a.#name)
             }
@@ -95,6 +100,9 @@ impl Rust<'_> {
                     return window.read();
                 }
                 let at = at.iter().map(|at| self.value(at));
+                if is_reached(&self.function.vars[*var].kind) {
+                    return quote!(#name.get(#(#at),*));
+                }
                 quote!(#rt::Load::get(&#name, [#(#at),*]))
             }
             Kind::Len(var, dim) => self.length(*var, *dim),
@@ -128,6 +136,10 @@ impl Rust<'_> {
                 let values = values.iter().map(|value| self.value(value));
                 if item.is_tuple {
                     return quote!((#(#values,)*));
+                }
+                if item.is_pointer {
+                    let ty = self.ty(&expr.ty);
+                    return quote!(<#ty>::from_address(#(#values),*));
                 }
                 let name = match item.is_library {
                     true => self.ty(&expr.ty),

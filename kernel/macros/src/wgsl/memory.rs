@@ -171,7 +171,7 @@ impl Writer<'_> {
     pub(super) fn access_functions(&mut self) {
         for at in 0..self.memories.len() {
             let memory = self.memories[at].clone();
-            if memory.slice.may == May::Atomic {
+            if memory.slice.may == May::Atomic || memory.slice.space == Space::Reached {
                 continue;
             }
             let (name, value) = (memory.name.clone(), self.ty(&memory.ty));
@@ -211,6 +211,8 @@ pub(super) fn guarded(memory: &Memory, indices: &[impl AsRef<str>]) -> (String, 
     let name = &memory.name;
     let Some(first) = indices.first().map(AsRef::as_ref) else { return ("false".into(), "0u".into()) };
     match (&memory.slice.space, indices.len()) {
+        // What has addresses is looked for by those (`reached`).
+        (Space::Reached, _) => ("false".into(), "0u".into()),
         (Space::Local(len), _) => {
             let len = len.map_or(format!("{name}_len"), |len| format!("{len}u"));
             (format!("{first} < {len}"), first.into())

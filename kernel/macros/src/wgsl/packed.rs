@@ -5,7 +5,8 @@
 
 mod words;
 
-use super::stmt::{Access, Body};
+use super::place::Access;
+use super::stmt::Body;
 use super::{Memory, Writer};
 use crate::hir::{Expr, Kind, May, Space, Step};
 use crate::ty::{Scalar, Ty};

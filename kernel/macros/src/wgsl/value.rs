@@ -407,6 +407,8 @@ impl<'m> Body<'_, 'm> {
         match (space, dim) {
             (crate::hir::Space::Local(Some(len)), _) => format!("{len}u"),
             (crate::hir::Space::Local(None), _) => self.writer.built_in(&format!("{name}_len")),
+            // Nobody asks how much there is where addresses lead.
+            (crate::hir::Space::Reached, _) => "0u".into(),
             (crate::hir::Space::Global, None) => format!("block.{name}_len"),
             (crate::hir::Space::Global, Some(dim)) => format!("block.{name}_extent_{dim}"),
         }

@@ -15,6 +15,7 @@ use super::starts::Starts;
 use super::types::CType;
 use super::{Bounds, Machine, Param, Translation};
 use crate::error::{Outcome, TranslateError, refuse};
+use crate::far::Far;
 use crate::fence::Fence;
 use crate::float_add;
 use crate::packed::Packed;
@@ -205,6 +206,9 @@ impl<'m> Program<'m> {
         let guarded = self.bounds == Bounds::Guarded;
         if let Some(packed) = Packed::of(module, function, info, self.dialect).filter(|_| guarded) {
             body = self.packed(packed, handle, &result);
+        }
+        if let Some(far) = Far::of(function).filter(|_| guarded) {
+            body = self.far(far, handle, &result)?;
         }
         let params = if params.is_empty() { "void".into() } else { params.join(", ") };
         Ok(format!("{}{result} {name}({params}) {{\n{body}}}\n\n", self.dialect.function()))

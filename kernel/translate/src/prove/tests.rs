@@ -12,6 +12,7 @@ const HEAD: &str = "
     fn get_v(i: u32) -> u32 { if i < block.len { return v[block.at + i]; } return 0u; }
     fn get_tile(i: u32) -> u32 { if i < 256u { return tile[i]; } return 0u; }
     fn w_promised(holds: bool) {}
+    fn w_far_load_u32(at: u64) -> u32 { return u32(); }
     @compute @workgroup_size(16, 16) fn main(
         @builtin(local_invocation_id) place: vec3<u32>, @builtin(global_invocation_id) at: vec3<u32>,
     ) {
@@ -53,6 +54,16 @@ fn what_a_group_is_too_small_for_is_not_compared() {
         left("out = get_tile(i % 256u) + get_tile((i >> 8u) & 255u) + get_tile(min(i, 255u));", false),
         0
     );
+}
+
+/// Seen to fail where the bodies of such functions were believed: then all that is read is zero, and no comparison is left.
+#[test]
+fn nothing_is_known_of_what_stands_at_an_address() {
+    for trusted in [false, true] {
+        assert_eq!(left("out = get_tile(w_far_load_u32(u64(i)));", trusted), 1);
+        let twice = "if w_far_load_u32(u64(i)) < 256u { out = get_tile(w_far_load_u32(u64(i))); }";
+        assert_eq!(left(twice, trusted), 2, "it may be another number by then");
+    }
 }
 
 #[test]
