@@ -13,7 +13,7 @@ mod lists {
 
     #[derive(Clone, Copy, DeviceCopy)]
     #[repr(C)]
-    pub struct Node {
+    pub(crate) struct Node {
         pub next: Ptr<Node>,
         pub value: u64,
     }
@@ -32,7 +32,7 @@ mod lists {
     /// Where a row is, and how long.
     #[derive(Clone, Copy, DeviceCopy)]
     #[repr(C)]
-    pub struct Row {
+    pub(crate) struct Row {
         pub at: Ptr<f32>,
         pub len: u64,
     }

@@ -39,8 +39,7 @@ mod by_address {
     }
 }
 
-/// Memory of the process's, of other buffers and of nobody's: none of it is read or written. Seen to end the process, or to write, where
-/// addresses were followed without a look at what the launch names.
+/// Memory of the process's, of other buffers and of nobody's: none of it is read or written.
 #[test]
 fn addresses_of_what_is_not_named_lead_nowhere() {
     everywhere(|_, queue| {
@@ -90,9 +89,7 @@ fn a_buffer_that_is_dropped_stays_for_those_who_name_it() {
     });
 }
 
-/// A pointer into what is also an argument: nothing of it is a plain slice then. ThreadSanitizer and Miri see where that is wrong; the
-/// sums do where an item's own elements were taken to be nobody else's. Seen to panic where the launch's further spans were not
-/// compared with its arguments.
+/// A pointer into what is also an argument: nothing of that is a plain slice then, and each element is one that some item wrote.
 #[test]
 fn what_a_pointer_leads_to_is_no_slice() {
     everywhere(|_, queue| {

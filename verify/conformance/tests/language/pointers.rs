@@ -25,7 +25,7 @@ mod following {
     /// What one launch works on.
     #[derive(Clone, Copy, DeviceCopy)]
     #[repr(C)]
-    pub struct Job {
+    pub(crate) struct Job {
         pub from: Ptr<f32>,
         pub to: Ptr<f32>,
         pub by: f32,
@@ -54,7 +54,7 @@ mod following {
 
     #[derive(Clone, Copy, DeviceCopy)]
     #[repr(C)]
-    pub struct Node {
+    pub(crate) struct Node {
         pub next: Ptr<Node>,
         pub value: u64,
     }
@@ -188,8 +188,7 @@ fn put(at: &[u64]) {
 }
 
 /// Every address near memory of which parts are named: only whole elements of these parts are read and written. The model is the three
-/// lines that say which ones are inside. Seen to fail where a part's end, its start, the place in an element or the right to write
-/// was not looked at.
+/// lines that say which ones are inside.
 #[test]
 fn only_what_the_launch_names_is_reached() {
     with_addresses(|queue| {
@@ -230,7 +229,7 @@ mod shapes {
 
     #[derive(Clone, Copy, DeviceCopy)]
     #[repr(C)]
-    pub struct Mixed {
+    pub(crate) struct Mixed {
         pub wide: u64,
         pub at: Vec3<f32>,
         pub counts: [u16; 4],
@@ -240,7 +239,7 @@ mod shapes {
 
     #[derive(Clone, Copy, DeviceCopy)]
     #[repr(C)]
-    pub struct Holder {
+    pub(crate) struct Holder {
         pub parts: [Ptr<Mixed>; 2],
     }
 
@@ -355,7 +354,7 @@ fn accessors_stand_for_pointers() {
     });
 }
 
-/// Seen to be read as an address, and to end the process, where functions kept the names that they were given.
+/// A function of this name that kept it would be taken for an access by its argument, where nothing is.
 #[test]
 fn a_functions_name_gives_it_no_address() {
     for queue in queues().iter().filter(|queue| queue.device().has(Aspect::Int64)) {
