@@ -69,7 +69,7 @@ fn who_has_no_memory_on_the_host_has_it_on_the_device() {
     let x = Buffer::<u32>::new(LEN);
     outcome_of(&rig, &set(&queue, &x, 3));
     for _ in 0..2 {
-        let error = rig.finish(x.host_read()).err().expect("there is none");
+        let error = rig.finish(x.host_read()).expect_err("there is none");
         assert!(error.is_out_of_memory() && error.to_string().contains("`blocks`"), "{error}");
         outcome_of(&rig, &step(&queue, &x, 5));
     }
@@ -87,7 +87,7 @@ fn outcome_of(rig: &Rig, event: &Event) {
 }
 
 /// Foreign code that may block is called where the runtime's own futures run, or others that may block: not where a program polls, submits
-/// or drops. Seen to fail where a guard that overwrites brought memory along.
+/// or drops.
 #[test]
 fn the_allocator_is_not_called_in_a_poll_or_a_submission() {
     let (rig, books) = rig(Faulty::builder().lanes(1), Residency::Kept, 9);
