@@ -4,7 +4,11 @@ use windlass::prelude::*;
 use windlass::{MemoryKind, Ptr};
 
 use crate::everywhere;
-use crate::rig::{contents, wait};
+use crate::rig::wait;
+
+fn contents<T: DeviceCopy>(buffer: &Buffer<T>) -> Vec<T> {
+    wait(buffer.host_read()).expect("the data is well").to_vec()
+}
 
 #[windlass::kernels]
 mod by_address {
