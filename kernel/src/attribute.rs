@@ -1,6 +1,6 @@
 //! What `#[kernel]` makes a kernel of. Not for other uses.
 
-use crate::image::KernelInner;
+use crate::image::{FollowsPointers, KernelInner};
 pub use crate::message::Message;
 use crate::native::{Launch, NativeKernel, SlotUse};
 pub use crate::shape::Shaping;
@@ -52,6 +52,7 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         true => unsafe { text.ending() },
         false => text,
     };
+    let text = if parts.needs.contains(&Need::Pointers) { text.reaching() } else { text };
     Kernel::of(KernelInner {
         name: parts.name.into(),
         slots: parts.slots.into(),
@@ -64,5 +65,6 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         shaping: Some(parts.shaping),
         messages: parts.messages,
         original: None,
+        pointers: FollowsPointers::No,
     })
 }

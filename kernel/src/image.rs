@@ -94,6 +94,8 @@ pub struct KernelImage {
     pub(crate) code: Arc<[u8]>,
     pub(crate) body: Option<Body>,
     guarded: bool,
+    /// The code follows pointers, to what one of its values says that the launch reaches.
+    reaches: bool,
     ends: bool,
     overrides: Overrides,
     parameters: Option<Arc<[Parameter]>>,
@@ -216,6 +218,7 @@ impl KernelImage {
             code: code.into(),
             body: None,
             guarded: false,
+            reaches: false,
             ends: false,
             overrides: Arc::new([]),
             parameters: None,
@@ -267,6 +270,11 @@ impl KernelImage {
     /// Whether the code keeps its own indices inside, so that nobody else has to.
     pub fn is_guarded(&self) -> bool {
         self.guarded
+    }
+
+    /// The same code, which follows pointers to what a value says.
+    pub(crate) fn reaching(self) -> Self {
+        KernelImage { reaches: true, ..self }
     }
 
     /// Whether all of the code's loops are known to end.
@@ -358,6 +366,37 @@ pub(crate) struct KernelInner {
     pub(crate) messages: &'static [Message],
     /// Of which kernel this is another form.
     pub(crate) original: Option<Kernel>,
+    pub(crate) pointers: FollowsPointers,
+}
+
+impl KernelInner {
+    /// Code that follows pointers trusts one of its values, which the attribute's function for it fills in, and nobody else may: so it has
+    /// to be of the very kernel that is called.
+    fn follows(&self) -> FollowsPointers {
+        let mut reaching = self.images.iter().filter(|image| image.reaches).peekable();
+        if reaching.peek().is_none() {
+            return FollowsPointers::No;
+        }
+        let known = self.original.as_ref().map_or(&self.images, |original| &original.inner.images);
+        // Only the attribute's kernels have that.
+        let is_attributes = self.shaping.is_some();
+        let is_own = |image: &KernelImage| known.iter().any(|own| Arc::ptr_eq(&own.code, &image.code));
+        match is_attributes && reaching.all(is_own) {
+            true => FollowsPointers::ByItself,
+            false => FollowsPointers::ByOthersCode,
+        }
+    }
+}
+
+/// Whether a kernel follows pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowsPointers {
+    /// It does not.
+    No,
+    /// It does, and its function says what it reaches.
+    ByItself,
+    /// It has the code of another kernel that does.
+    ByOthersCode,
 }
 
 /// A value that a kernel is built with.
@@ -448,11 +487,19 @@ impl Kernel {
             shaping: None,
             messages: &[],
             original: None,
+            pointers: FollowsPointers::No,
         })
     }
 
-    pub(crate) fn of(inner: KernelInner) -> Self {
+    pub(crate) fn of(mut inner: KernelInner) -> Self {
+        inner.pointers = inner.follows();
         Kernel { inner: Arc::new(inner) }
+    }
+
+    /// Whether it follows pointers.
+    #[doc(hidden)]
+    pub fn pointers(&self) -> FollowsPointers {
+        self.inner.pointers
     }
 
     /// The same kernel for devices that have these only.

@@ -29,8 +29,8 @@ pub use element::{DeviceCopy, bytes_of, slice_bytes, slice_bytes_mut};
 pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
 pub use image::{
-    ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot, SlotAccess, TooLong, Width,
-    builtin,
+    FollowsPointers, ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot,
+    SlotAccess, TooLong, Width, builtin,
 };
 pub use memory::{AtomicElement, Extent, RawSpan, Span, Word};
 pub use native::{Ptr, Vec2, Vec3, Vec4, f16};

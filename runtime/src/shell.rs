@@ -511,7 +511,8 @@ impl Drop for Inner {
             // What there is of drivers and threads is the parent's.
             let State { lanes, memories, leaked, engine, .. } = self.state.get_mut();
             let state = (std::mem::take(lanes), std::mem::take(memories), std::mem::take(leaked));
-            return std::mem::forget((state, std::mem::take(engine), self.reaper.clone()));
+            let allocator = self.host_allocator.take();
+            return std::mem::forget((state, std::mem::take(engine), self.reaper.clone(), allocator));
         }
         self.gates.close();
         self.user.close();

@@ -213,7 +213,7 @@ fn an_allocator_that_has_none_is_named_and_nothing_is_lost() {
     // A guard is told the same.
     let d = Buffer::<u32>::new(LEN);
     wait(put(&rig.queue, &d.range(..0), 1)).unwrap();
-    assert!(wait(d.host_write()).err().is_none_or(|error| error.is_out_of_memory()));
+    assert!(wait(d.host_write()).is_err_and(|error| error.is_out_of_memory()));
     assert_eq!((contents(&a), contents(&b)), (vec![1; LEN], vec![2; LEN]));
     drop((a, d));
     until("the buffer is gone", || rig.stats().live_buffers == 2);

@@ -180,7 +180,7 @@ unsafe impl Context for OpenClContext {
         if of.device != spec.device || spec.timed && !of.times {
             return unsupported(format!("{spec:?} over a command queue that is {of:?}"));
         }
-        Ok(Arc::new(self.lane_over(queue, &spec, sink)))
+        Ok(Arc::new(self.lane_over(queue, &spec, sink).shared()))
     }
 
     fn allocate(

@@ -22,7 +22,8 @@
 //! groups are in flight, most go without one ([`Progress::begin`]). Such a group is not in the table. The next event speaks for
 //! it: it ends later, by the time of a few groups, and if it fails, they all count as failed. If someone asks about a point behind
 //! the last event, a marker is enqueued that speaks for everything so far ([`Stream::ender`](crate::lane::Stream::ender)). It
-//! makes the asker wait for no group that might wait for the asker: what is in a queue waits for nothing that is not.
+//! makes the asker wait for no group that might wait for the asker: what is in a queue waits for nothing that is not. On a queue on which the
+//! program has commands of its own that does not hold, and each group has an event there.
 //!
 //! # Locks
 //!

@@ -139,6 +139,9 @@ pub(crate) struct OpenClLane {
     watcher_flushes: bool,
     /// `None` where completion is by the driver's callbacks.
     watcher: Option<Watcher>,
+    /// The queue is the program's, which puts commands of its own there: each group has an event then, since a marker behind the
+    /// program's commands might wait for what waits for the group.
+    is_shared: bool,
 }
 
 impl OpenClLane {
@@ -161,7 +164,14 @@ impl OpenClLane {
         };
         let watcher_flushes = driver.starts_unasked && way == Some(Way::Asking);
         let (device, watcher) = (spec.device, way.map(Watcher::new));
-        OpenClLane { stream, context, lanes, device, driver, watcher_flushes, watcher }
+        let is_shared = false;
+        OpenClLane { stream, context, lanes, device, driver, watcher_flushes, watcher, is_shared }
+    }
+
+    /// The same lane on a queue on which the program has commands of its own.
+    pub(crate) fn shared(mut self) -> Self {
+        self.is_shared = true;
+        self
     }
 
     /// The groups of other lanes to wait for, with their queues flushed. Those that have ended are left out.
@@ -233,7 +243,7 @@ unsafe impl Lane for OpenClLane {
     unsafe fn feed(&self, group: Group<'_>) -> std::result::Result<(), BackendError> {
         let Group { point, waits, commands, report, at_leisure, timed, .. } = group;
         let progress = &self.stream.progress;
-        let wants_event = progress.begin()?;
+        let wants_event = progress.begin()? || self.is_shared;
         if let Some(lost) = self.lanes.lost() {
             return Err(lost);
         }
@@ -394,8 +404,11 @@ impl Drop for OpenClLane {
         if self.lanes.is_given_up() {
             // Leaked, since releasing a queue may wait for its commands.
             std::mem::forget(Arc::clone(&self.stream));
-        } else if progress.is_idle() || self.stream.queue.finish().is_ok() {
+        } else if progress.is_idle() || !self.is_shared && self.stream.queue.finish().is_ok() {
             progress.clear();
+        } else if self.is_shared {
+            // To finish it would be to wait for the program's own commands, which may wait for anything.
+            std::mem::forget(Arc::clone(&self.stream));
         } else {
             // The queue cannot be finished, so its commands may still read the groups' memory. That memory is leaked.
             std::mem::forget(Arc::clone(progress));

@@ -22,6 +22,24 @@ pub(crate) fn derive(item: TokenStream) -> Result<TokenStream, syn::Error> {
         });
         found
     });
+    let is_packed = |attr: &syn::Attribute| {
+        let mut found = false;
+        let _ = attr.parse_nested_meta(|meta| {
+            found |= meta.path.is_ident("packed");
+            // Those with a number in brackets, too.
+            if meta.input.peek(syn::token::Paren) {
+                let _ = meta.input.parse::<proc_macro2::TokenTree>()?;
+            }
+            Ok(())
+        });
+        found
+    };
+    if item.attrs.iter().filter(|attr| attr.path().is_ident("repr")).any(is_packed) {
+        return Err(syn::Error::new(
+            item.ident.span(),
+            "its fields are not aligned, as devices want them: leave `packed` out, and put fields of larger alignment first",
+        ));
+    }
     if !repr_c {
         return Err(syn::Error::new(
             item.ident.span(),

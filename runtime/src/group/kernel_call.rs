@@ -217,9 +217,9 @@ impl<'g> KernelCall<'g> {
             return Err(error);
         }
         let name = self.kernel.name();
-        if !self.pointers.is_empty() {
+        if self.pointers.are_of_a_group() {
             return Err(Error::invalid(format!(
-                "kernel `{name}` follows pointers, and what runs here has slices: submit it to a queue, which `Device::host()` has, too"
+                "kernel `{name}` takes pointers, and what runs here has slices: submit it to a queue, which `Device::host()` has, too"
             )));
         }
         let mut words = vec![0_u32; if self.kernel.messages().is_empty() { 0 } else { WORDS }];

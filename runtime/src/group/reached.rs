@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use windlass_engine::Mode;
 use windlass_kernel::native::{REACH_BYTES, REACH_PARTS, ReachedPart, reach_table};
-use windlass_kernel::{DeviceCopy, SlotAccess};
+use windlass_kernel::{DeviceCopy, FollowsPointers, SlotAccess};
 
 use super::accessor::{Accessor, Window as _};
 use super::kernel_call::KernelCall;
@@ -36,9 +36,14 @@ pub(super) struct Pointers {
 }
 
 impl Pointers {
-    /// Whether there are none.
+    /// Whether it follows none.
     pub(super) fn is_empty(&self) -> bool {
         self.tables.is_empty()
+    }
+
+    /// Whether some stand for accessors, whose addresses only a group knows.
+    pub(super) fn are_of_a_group(&self) -> bool {
+        !self.tables.is_empty() || !self.addresses.is_empty()
     }
 }
 
@@ -149,6 +154,7 @@ impl<'g> KernelCall<'g> {
             let address = self.address(window, inner)?;
             self.args[*at] = KernelArg::Value(SmallVec::from_slice(&address.to_ne_bytes()));
         }
+        self.check_pointers()?;
         if self.pointers.is_empty() {
             return Ok(());
         }
@@ -156,7 +162,7 @@ impl<'g> KernelCall<'g> {
         for reached in &self.reached {
             self.check_reached(reached)?;
             let window = &reached.window;
-            let (start, bytes) = (self.address(window, inner)?, window.region().width as u64);
+            let (start, bytes) = (self.address(window, inner)?, window.region().bytes() as u64);
             let writes = reached.access == SlotAccess::ReadWrite;
             // What is named twice has one place in the table.
             let same = parts
@@ -182,6 +188,21 @@ impl<'g> KernelCall<'g> {
             self.args[*at] = KernelArg::Value(SmallVec::from_slice(&table));
         }
         Ok(())
+    }
+
+    /// What code reaches that follows pointers is said by its kernel's own function alone: values that are passed in another way could say
+    /// that it reaches anything.
+    fn check_pointers(&self) -> Result<()> {
+        let name = self.kernel().name();
+        match self.kernel().pointers() {
+            FollowsPointers::ByItself if self.pointers.is_empty() => Err(Error::invalid(format!(
+                "kernel `{name}` follows pointers, so that only the function of its name can call it, and no `KernelCall::new`"
+            ))),
+            FollowsPointers::ByOthersCode => Err(Error::invalid(format!(
+                "kernel `{name}` has the code of another kernel, which follows pointers and can be called as that one alone"
+            ))),
+            FollowsPointers::No | FollowsPointers::ByItself => Ok(()),
+        }
     }
 
     fn check_reached(&self, reached: &Reached) -> Result<()> {

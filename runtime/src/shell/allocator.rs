@@ -44,7 +44,7 @@ pub struct HostAllocator {
 type Give = dyn Fn(Layout) -> Option<HostMemory> + Send + Sync;
 
 impl HostAllocator {
-    /// An allocator, called by this name in errors. It is asked for as many bytes as the layout has or more, at an address that is as aligned,
+    /// An allocator, called by this name in errors. It is asked for as many bytes as the layout has or more, at an address that is as aligned (a multiple of 64),
     /// and gives a value that owns them. The value is asked for its bytes once and dropped when they are not needed any more: when it has
     /// served buffer after buffer of nearly the same size for as long as there were some, or with the runtime.
     /// Whoever has memory of it then, a guard for one, keeps it until it is done.
@@ -94,10 +94,24 @@ impl HostAllocator {
     /// everything up to 4 KiB, whatever this says: that is made where no foreign code may run.
     ///
     /// ```
-    /// use windlass::{HostAllocator, Runtime};
-    /// let huge = HostAllocator::new("huge pages", |asked| Some(vec![0; asked.size()])).from_bytes(2 << 20);
-    /// let runtime = Runtime::builder().host_allocator(huge).build();
-    /// # drop(runtime);
+    /// # struct Aligned(Vec<u8>, usize);
+    /// # impl AsMut<[u8]> for Aligned {
+    /// #     fn as_mut(&mut self) -> &mut [u8] {
+    /// #         let ahead = self.0.as_ptr().align_offset(64);
+    /// #         &mut self.0[ahead..][..self.1]
+    /// #     }
+    /// # }
+    /// # fn aligned(bytes: usize) -> Aligned {
+    /// #     Aligned(vec![0; bytes + 63], bytes)
+    /// # }
+    /// use windlass::{HostAllocator, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let large = HostAllocator::new("large blocks", |asked| Some(aligned(asked.size()))).from_bytes(2 << 20);
+    /// let runtime = Runtime::builder().host_allocator(large).build();
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// let data = Buffer::<u32>::new(1 << 19);
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data), 1))?.blocking_wait()
+    /// # }
     /// ```
     pub fn from_bytes(self, bytes: usize) -> Self {
         HostAllocator { from: bytes.max(SMALL_HEAP + 1), ..self }
@@ -107,10 +121,25 @@ impl HostAllocator {
     /// of it on a thread of its own by that. If it does not hold, buffers that nobody has written show what is there.
     ///
     /// ```
-    /// use windlass::{HostAllocator, Runtime};
-    /// let fresh = HostAllocator::new("fresh", |asked| Some(vec![0; asked.size()])).zeroed();
+    /// # struct Aligned(Vec<u8>, usize);
+    /// # impl AsMut<[u8]> for Aligned {
+    /// #     fn as_mut(&mut self) -> &mut [u8] {
+    /// #         let ahead = self.0.as_ptr().align_offset(64);
+    /// #         &mut self.0[ahead..][..self.1]
+    /// #     }
+    /// # }
+    /// # fn aligned(bytes: usize) -> Aligned {
+    /// #     Aligned(vec![0; bytes + 63], bytes)
+    /// # }
+    /// use windlass::{HostAllocator, prelude::*};
+    /// # fn main() -> windlass::Result<()> {
+    /// let fresh = HostAllocator::new("fresh", |asked| Some(aligned(asked.size()))).zeroed();
     /// let runtime = Runtime::builder().host_allocator(fresh).build();
-    /// # drop(runtime);
+    /// let queue = Queue::blocking_on(runtime.host()?)?;
+    /// let data = Buffer::<u32>::new(1 << 16);
+    /// queue.submit(|cg| cg.fill(&cg.overwrite(&data.range(..9)), 1))?.blocking_wait()?;
+    /// assert_eq!(data.host_read().blocking_wait()?[8..10], [1, 0]);
+    /// # Ok(()) }
     /// ```
     pub fn zeroed(self) -> Self {
         HostAllocator { is_zeroed: true, ..self }
@@ -148,6 +177,10 @@ impl HostAllocator {
         BackendError::Native { call: "the program's host allocator", code: 0, message }
     }
 }
+
+// A panic of it is caught where it is called, and leaves nothing of the runtime's half done.
+impl std::panic::UnwindSafe for HostAllocator {}
+impl std::panic::RefUnwindSafe for HostAllocator {}
 
 impl fmt::Debug for HostAllocator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

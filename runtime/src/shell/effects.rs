@@ -302,7 +302,7 @@ impl Inner {
         for signal in effects.starved.drain(..) {
             effects.woken.cells.extend(signal.complete(()));
         }
-        // Before contexts, of which they may be.
+        // Before contexts of the same turn. A context may be closed before the last reference to a lane of its has gone.
         if !effects.lanes_closed.is_empty() {
             let lanes = std::mem::take(&mut effects.lanes_closed);
             self.reaper.defer_drop(Remains::OwnLanes(lanes), self);

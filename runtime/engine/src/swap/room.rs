@@ -150,7 +150,7 @@ impl<S: Shell> Engine<S> {
     }
 
     /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind; only behind a place of the
-    /// order, if one is given. Of several that one group uses next, the one for which the fewest bytes are moved.
+    /// order, if one is given. Of several that one group uses next, the one for which the fewest bytes are moved for each that becomes free.
     fn farthest(
         &self,
         memory: MemoryId,
@@ -158,13 +158,16 @@ impl<S: Shell> Engine<S> {
         may_go: impl Fn(&RootId) -> bool,
     ) -> Option<(RootId, Users)> {
         let candidates = self.lines.iter().flat_map(|lines| lines.behind(memory, behind)).filter(may_go);
-        let candidates = candidates.map(|root| (root, self.noted_users_of(root, memory)));
-        let mut candidates = candidates.filter(|(root, users)| self.may_be_swapped_out(*root, memory, users));
-        let first = candidates.next()?;
+        let mut candidates = candidates.map(|root| (root, self.noted_users_of(root, memory)));
+        let may_go = |(root, users): &(RootId, Users)| self.may_be_swapped_out(*root, memory, users);
+        let first = candidates.find(may_go)?;
         let next = first.1.next;
-        let alike = candidates.take_while(|(_, users)| users.next == next);
-        let moved = |of: &(RootId, Users)| self.moved_for_each_byte(of.0, memory, of.1.replaces());
-        std::iter::once(first).chain(alike).min_by(|a, b| moved(a).total_cmp(&moved(b)))
+        let alike = candidates.take_while(|(_, users)| users.next == next).filter(may_go);
+        let moved = |(root, users): (RootId, Users)| {
+            (self.moved_for_each_byte(root, memory, users.replaces()), (root, users))
+        };
+        let cheapest = std::iter::once(first).chain(alike).map(moved).min_by(|(a, _), (b, _)| a.total_cmp(b));
+        cheapest.map(|(_, of)| of)
     }
 
     /// How many bytes are copied for each that becomes free if a root is swapped out: none where nobody reads what is there, one where it

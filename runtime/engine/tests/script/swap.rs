@@ -280,7 +280,7 @@ fn of_what_is_wanted_at_once_the_cheapest_goes_first() {
                 s.make(root);
             }
             s.run_to_the_end();
-            gone.extend(s.moved().iter().map(|(_, copy)| copy.root).last());
+            gone.extend(s.moved().iter().map(|(_, copy)| copy.root).next_back());
             s.make(lacks);
             s.run_to_the_end();
             assert!(s.is_done(writer));

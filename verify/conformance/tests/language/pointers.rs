@@ -1,7 +1,8 @@
 //! Pointers: as arguments, in structs and in memory. What they lead to is reached where the launch names it, and nowhere else.
 
+use windlass::image::Kernel;
 use windlass::prelude::*;
-use windlass::{MemoryKind, NdRange};
+use windlass::{KernelCall, MemoryKind, NdRange};
 
 use crate::everywhere::{queues, read, where_there_is};
 
@@ -390,6 +391,68 @@ fn memory_is_an_argument_and_pointed_to() {
         let found = read(&y)?;
         assert!(found.iter().zip(&expected).all(|(y, e)| y.abs_diff(*e) <= 100), "{:?}", &found[..4]);
         Ok(())
+    });
+}
+
+/// A grid counts as a whole, and so do rows that follow each other.
+#[test]
+fn grids_are_reached() {
+    with_addresses(|queue| {
+        let grid = queue.blocking_buffer_in::<u64, 2>(MemoryKind::Shared, [4, 3])?;
+        let from = Buffer::with_shape([4, 3], (100..112).collect::<Vec<u64>>())?;
+        queue.submit(|cg| cg.copy(&cg.read(&from), &cg.overwrite(&grid)))?;
+        let first = grid.pointer().expect("shared memory has addresses").address();
+        let at = Buffer::from((0..12).map(|i| first + 8 * i).collect::<Vec<u64>>());
+        let out = Buffer::<u64>::new(12);
+        for (rows, reached) in [(0..4, 0..12), (1..3, 3..9)] {
+            queue.submit(|cg| {
+                let call = look(cg.read(&at), cg.overwrite(&out));
+                cg.parallel_for(12, call.reaching(cg.read(&grid.range((rows, ..)))))
+            })?;
+            let expected = (0..12).map(|i| if reached.contains(&i) { 100 + i } else { 0 });
+            assert_eq!(read(&out)?, expected.collect::<Vec<u64>>());
+        }
+        Ok(())
+    });
+}
+
+/// Takes what `look` takes, but for its pointers.
+#[windlass::kernel]
+fn add_up(at: &[u64], out: &mut [u64], more: [u64; 16]) {
+    out[global_id(0)] = at[global_id(0)] + more[1];
+}
+
+/// Only a kernel's own function says what its pointers reach. Whoever passes a value in that place is refused, by whatever way the code of
+/// such a kernel comes into a call.
+#[test]
+fn nobody_else_says_what_is_reached() {
+    with_addresses(|queue| {
+        let (at, out) = (Buffer::from(vec![0_u64]), Buffer::<u64>::new(1));
+        let mut everything = [0_u64; 16];
+        everything[1] = u64::MAX;
+        let refused = |submitted: windlass::Result<Event>| match submitted {
+            Ok(_) => panic!("it is let through on {}", queue.device()),
+            Err(error) => assert!(error.is_invalid_input(), "{error}"),
+        };
+        let own = look::kernel();
+        let copied = Kernel::new("copied", own.slots().iter().cloned(), own.images().iter().cloned());
+        let without_needs = own.clone().needing([]);
+        for kernel in [own, &copied, &copied.in_forms(own.images().iter().cloned()), &without_needs] {
+            refused(queue.submit(|cg| {
+                let call = KernelCall::new(kernel).buffer(cg.read(&at)).buffer(cg.overwrite(&out));
+                cg.parallel_for(1, call.value(everything))
+            }));
+        }
+        let forged = add_up::kernel().in_forms(own.images().iter().cloned());
+        refused(queue.submit(|cg| {
+            let call = add_up(cg.read(&at), cg.overwrite(&out), everything);
+            cg.parallel_for(1, call.of(&forged))
+        }));
+        // In forms of its own it is what it was.
+        let same = own.in_forms(own.images().iter().cloned());
+        queue
+            .submit(|cg| cg.parallel_for(1, look(cg.read(&at), cg.overwrite(&out)).of(&same)))?
+            .blocking_wait()
     });
 }
 

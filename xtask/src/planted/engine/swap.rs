@@ -105,7 +105,7 @@ pub(super) const FAULTS: &[Fault] = &[
         found: &[Script("swap::of_what_is_wanted_at_once_the_cheapest_goes_first")],
         changes: &[(
             "swap/room.rs",
-            "min_by(|a, b| moved(a).total_cmp(&moved(b)))",
+            "min_by(|(a, _), (b, _)| a.total_cmp(b))",
             "min_by(|_, _| std::cmp::Ordering::Equal)",
         )],
     },
