@@ -458,8 +458,11 @@ fn extents<const D: usize>(span: &Span<'_>) -> [u32; D] {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::NonNull;
+
     use super::*;
-    use crate::{Here, Kernel, KernelImage, LaunchRange, Slot, SlotAccess, run_here};
+    use crate::native::REACH_BYTES;
+    use crate::{Extent, Here, Kernel, KernelImage, LaunchRange, RawSpan, Slot, SlotAccess, Word, run_here};
 
     fn add(launch: &Launch<'_>) {
         if launch.apart(1) {
@@ -515,5 +518,46 @@ mod tests {
         let image = KernelImage::native(NativeKernel::new("test", &USES, add));
         let kernel = Kernel::new("test", [SLOTS[0], SLOTS[0]], [image]);
         let _ = run_here(&kernel, &mut [Here::read(&[1_u32]), Here::read(&[1_u32])], 4.range());
+    }
+
+    static REACHING: [SlotUse; 3] =
+        [SlotUse::read::<u32>("x"), SlotUse::own::<u32, 1>("y"), SlotUse::REACHED];
+
+    thread_local! {
+        /// Whether `x` is a plain slice, whether `y` is by itself, and whether the launch is apart.
+        static SEEN: Cell<[bool; 3]> = const { Cell::new([false; 3]) };
+    }
+
+    fn see(launch: &Launch<'_>) {
+        SEEN.set([launch.plain::<u32, 1>(0).is_some(), launch.is_by_itself(1), launch.apart(1)]);
+    }
+
+    /// What is seen in a launch over twelve numbers, of which `x` has the first four and `y` the next, and pointers lead to four from here on.
+    fn seen(reached: usize, writes: bool) -> [bool; 3] {
+        let (mut numbers, mut table) = ([0_u32; 12], [0_u32; REACH_BYTES / 4]);
+        let line = |start: &mut [u32]| {
+            let len = start.len();
+            RawSpan::new(NonNull::from(start).cast(), Extent::line(len), 4, Word::B4)
+        };
+        let all = line(&mut numbers).as_ptr();
+        let part = |from: usize| {
+            let start = NonNull::new(all.wrapping_add(4 * from)).expect("it is inside");
+            RawSpan::new(start, Extent::line(4), 4, Word::B4)
+        };
+        let lent = if writes { part(reached) } else { part(reached).read_only() };
+        let spans = [part(0).read_only(), part(4), line(&mut table).read_only(), lent];
+        // SAFETY: it is the launch's only block, and its memory is this function's.
+        let block = unsafe { Block::new(0..4, 4.range(), &spans) };
+        // SAFETY: the launch has no other block.
+        unsafe { NativeKernel::new("test", &REACHING, see).run(block) };
+        SEEN.get()
+    }
+
+    /// What pointers lead to is no slice's that somebody writes. Seen to fail without each of the three comparisons.
+    #[test]
+    fn what_pointers_lead_to_is_no_slice_that_is_written() {
+        assert_eq!([seen(8, false), seen(8, true)], [[true; 3]; 2]);
+        assert_eq!((seen(0, false), seen(0, true)), ([true; 3], [false, true, false]), "what is read");
+        assert_eq!([seen(4, false), seen(4, true)], [[true, false, false]; 2], "what is written");
     }
 }
