@@ -37,6 +37,7 @@ macro_rules! table {
 table! {
     Runtime: send sync unpin;
     RuntimeBuilder: send sync unpin;
+    HostAllocator: send sync unpin;
     Stats: send sync unpin;
     Remaining: send sync unpin;
     Recording: send sync unpin;

@@ -218,8 +218,9 @@ impl<'g> KernelCall<'g> {
         }
         let name = self.kernel.name();
         if self.pointers.are_of_a_group() {
+            let does = if self.pointers.is_empty() { "takes" } else { "follows" };
             return Err(Error::invalid(format!(
-                "kernel `{name}` takes pointers, and what runs here has slices: submit it to a queue, which `Device::host()` has, too"
+                "kernel `{name}` {does} pointers, and what runs here has slices: submit it to a queue, which `Device::host()` has, too"
             )));
         }
         let mut words = vec![0_u32; if self.kernel.messages().is_empty() { 0 } else { WORDS }];
