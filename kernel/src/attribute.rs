@@ -1,6 +1,7 @@
 //! What `#[kernel]` makes a kernel of. Not for other uses.
 
-use crate::image::{FollowsPointers, KernelInner};
+use crate::follows::FollowsPointers;
+use crate::image::KernelInner;
 pub use crate::message::Message;
 use crate::native::{Launch, NativeKernel, SlotUse};
 pub use crate::shape::Shaping;

@@ -4,8 +4,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::follows::FollowsPointers;
 use crate::message::Message;
 use crate::native::NativeKernel;
+use crate::need::Need;
 use crate::shape::Shaping;
 use crate::{BadRange, Body, HostBody, Range, slice_bytes};
 
@@ -95,7 +97,7 @@ pub struct KernelImage {
     pub(crate) body: Option<Body>,
     guarded: bool,
     /// The code follows pointers, to what one of its values says that the launch reaches.
-    reaches: bool,
+    pub(crate) reaches: bool,
     ends: bool,
     overrides: Overrides,
     parameters: Option<Arc<[Parameter]>>,
@@ -369,36 +371,6 @@ pub(crate) struct KernelInner {
     pub(crate) pointers: FollowsPointers,
 }
 
-impl KernelInner {
-    /// Code that follows pointers trusts one of its values, which the attribute's function for it fills in, and nobody else may: so it has
-    /// to be of the very kernel that is called.
-    fn follows(&self) -> FollowsPointers {
-        let mut reaching = self.images.iter().filter(|image| image.reaches).peekable();
-        if reaching.peek().is_none() {
-            return FollowsPointers::No;
-        }
-        let known = self.original.as_ref().map_or(&self.images, |original| &original.inner.images);
-        // Only the attribute's kernels have that.
-        let is_attributes = self.shaping.is_some();
-        let is_own = |image: &KernelImage| known.iter().any(|own| Arc::ptr_eq(&own.code, &image.code));
-        match is_attributes && reaching.all(is_own) {
-            true => FollowsPointers::ByItself,
-            false => FollowsPointers::ByOthersCode,
-        }
-    }
-}
-
-/// Whether a kernel follows pointers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FollowsPointers {
-    /// It does not.
-    No,
-    /// It does, and its function says what it reaches.
-    ByItself,
-    /// It has the code of another kernel that does.
-    ByOthersCode,
-}
-
 /// A value that a kernel is built with.
 #[derive(Clone, Copy, Debug)]
 pub struct Override {
@@ -408,43 +380,6 @@ pub struct Override {
     pub name: &'static str,
     /// A number as the parameter's type holds it; `None` where it does not fit.
     pub held: fn(f64) -> Option<f64>,
-}
-
-/// What a kernel asks of a device that not all devices have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Need {
-    /// 16-bit floats.
-    Fp16,
-    /// 64-bit floats.
-    Fp64,
-    /// 64-bit integers.
-    Int64,
-    /// Atomic operations on 64-bit integers.
-    Atomic64,
-    /// Operations of sub-groups.
-    Subgroups,
-    /// Fences, and atomics whose order is stronger than relaxed, up to acquire and release.
-    AcquireRelease,
-    /// Fences and atomics with one order for all of the device.
-    SequentiallyConsistent,
-    /// Addresses that mean the same in each of its kernels.
-    Pointers,
-}
-
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Need::Fp16 => "16-bit floats",
-            Need::Fp64 => "64-bit floats",
-            Need::Int64 => "64-bit integers",
-            Need::Atomic64 => "atomics of 64 bits",
-            Need::Subgroups => "operations of sub-groups",
-            Need::AcquireRelease => "fences, or atomics that acquire and release",
-            Need::SequentiallyConsistent => "fences or atomics that are sequentially consistent",
-            Need::Pointers => "memory with addresses, for the pointers that it follows",
-        })
-    }
 }
 
 impl Kernel {

@@ -11,6 +11,7 @@ pub mod attribute;
 pub mod block;
 mod body;
 mod element;
+mod follows;
 mod here;
 mod host;
 mod image;
@@ -18,6 +19,7 @@ mod memory;
 pub mod message;
 #[doc(hidden)]
 pub mod native;
+mod need;
 mod range;
 pub mod shape;
 pub mod texel;
@@ -26,14 +28,16 @@ mod way;
 
 pub use body::Body;
 pub use element::{DeviceCopy, bytes_of, slice_bytes, slice_bytes_mut};
+pub use follows::FollowsPointers;
 pub use here::{Here, NotHere, run_here};
 pub use host::{Block, HostBody};
 pub use image::{
-    FollowsPointers, ImageFormat, Kernel, KernelImage, Need, Override, Overrides, Parameter, Slot,
-    SlotAccess, TooLong, Width, builtin,
+    ImageFormat, Kernel, KernelImage, Override, Overrides, Parameter, Slot, SlotAccess, TooLong, Width,
+    builtin,
 };
 pub use memory::{AtomicElement, Extent, RawSpan, Span, Word};
 pub use native::{Ptr, Vec2, Vec3, Vec4, f16};
+pub use need::Need;
 pub use range::{BadRange, IndexRange, Item, LaunchRange, NdRange, Range};
 pub use view::{AtomicView, View, ViewMut};
 pub use way::Way;
