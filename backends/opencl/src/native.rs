@@ -97,6 +97,9 @@ impl MemoryHandle {
 /// that for a device that hangs in the end, and gives the context up. After that, and after `Context::abandon`, the reference is kept for
 /// good: nobody knows what is still there.
 ///
+/// Each group has an event there. NVIDIA's driver makes whoever enqueues wait at about the 340th command with an event that has not ended,
+/// the program's included: then `submit` may wait for them, too.
+///
 /// Groups are timed (`QueueBuilder::profiling`) on a queue that was made with `CL_QUEUE_PROFILING_ENABLE`.
 #[derive(Debug)]
 pub struct QueueHandle(pub(crate) sys::Queue);

@@ -9,7 +9,7 @@ use crate::shell::own_lanes::GivenQueue;
 
 impl Queue {
     /// Makes a queue of a native one that the program has, in the context that it is of: groups of this queue are commands of that very
-    /// one, in order with what the program puts there itself, and nothing else of the runtime's comes there. It is let go of when the last
+    /// one, in order with what the program puts there itself, and no other group or copy of the runtime's comes there. It is let go of when the last
     /// handle of this queue is gone, and of its groups' events, and the groups have ended. What has to be true of it, and what is in order
     /// with what, its type says. Blocks as long as the driver takes.
     ///

@@ -267,7 +267,7 @@ pub struct Tally {
     pub by_address: u64,
     /// Groups that changed memory at the same time as others might.
     pub at_once: u64,
-    /// Commands on an image's texels, and on boxes of three dimensions.
+    /// How often commands used all of an image by its texels, and a box of three dimensions.
     pub by_texel: u64,
     /// See [`Tally::by_texel`].
     pub in_space: u64,
