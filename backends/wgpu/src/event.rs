@@ -92,8 +92,8 @@ fn settle(gpu: &Gpu, flight: Flight, long: Duration) -> Vec<End> {
     ends
 }
 
-/// Blocks until a submission has ended: asks for so long, and then sleeps. It waits in slices, and leaves the driver between them, so that an exit of the process
-/// is not held up.
+/// Blocks until a submission has ended: asks for so long, and then sleeps. It waits in slices, and leaves the driver between them,
+/// so that an exit of the process is not held up.
 fn wait_for(gpu: &Gpu, index: wgpu::SubmissionIndex, long: Duration) -> Result<(), BackendError> {
     // Whether the queue is empty can be asked for less than whether this submission has ended, and without the panic that waiting
     // may meet (see `poll`). Where another is behind it this finds nothing: then the device has work, and there is no hurry.
