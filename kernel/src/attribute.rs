@@ -1,5 +1,6 @@
 //! What `#[kernel]` makes a kernel of. Not for other uses.
 
+use crate::declared::Declared;
 use crate::follows::FollowsPointers;
 use crate::image::KernelInner;
 pub use crate::message::Message;
@@ -54,16 +55,18 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         false => text,
     };
     let text = if parts.needs.contains(&Need::Pointers) { text.reaching() } else { text };
+    let (slots, uses, shaping) = (parts.slots, parts.uses, parts.shaping);
+    let text = text.declaring(Declared { slots, uses, shaping });
     Kernel::of(KernelInner {
         name: parts.name.into(),
-        slots: parts.slots.into(),
+        slots: slots.into(),
         images: [text, native].into(),
         grouped: parts.grouped,
         group: parts.group.into(),
         fast: parts.fast,
         needs: parts.needs.into(),
         overrides: parts.overrides.into(),
-        shaping: Some(parts.shaping),
+        shaping: Some(shaping),
         messages: parts.messages,
         original: None,
         pointers: FollowsPointers::No,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::declared::Declared;
 use crate::follows::FollowsPointers;
 use crate::message::Message;
 use crate::native::NativeKernel;
@@ -98,6 +99,7 @@ pub struct KernelImage {
     guarded: bool,
     /// The code follows pointers, to what one of its values says that the launch reaches.
     pub(crate) reaches: bool,
+    declared: Option<Declared>,
     ends: bool,
     overrides: Overrides,
     parameters: Option<Arc<[Parameter]>>,
@@ -120,8 +122,9 @@ impl KernelImage {
     ///
     /// # Safety
     /// No index in the text is ever outside: neither outside a fixed array or a work-group's memory, nor outside the range of a buffer
-    /// slot as the [block](crate::block) states it, with the gaps between its rows where it has some. No element of a work-group's
-    /// memory is read that the group has not written.
+    /// slot as the [block](crate::block) states it, with the gaps between its rows where it has some. The block counts elements of
+    /// whatever type is passed, so nobody passes elements of another size than the text's. No element of a work-group's memory is read
+    /// that the group has not written.
     pub unsafe fn guarded_wgsl(entry: &str, text: &str) -> Self {
         KernelImage { guarded: true, ..Self::wgsl(entry, text) }
     }
@@ -221,6 +224,7 @@ impl KernelImage {
             body: None,
             guarded: false,
             reaches: false,
+            declared: None,
             ends: false,
             overrides: Arc::new([]),
             parameters: None,
@@ -277,6 +281,17 @@ impl KernelImage {
     /// The same code, which follows pointers to what a value says.
     pub(crate) fn reaching(self) -> Self {
         KernelImage { reaches: true, ..self }
+    }
+
+    /// The same code, which the attribute wrote for these arguments.
+    pub(crate) fn declaring(self, declared: Declared) -> Self {
+        KernelImage { declared: Some(declared), ..self }
+    }
+
+    /// The arguments that the attribute wrote it for, if it did.
+    #[doc(hidden)]
+    pub fn declared(&self) -> Option<&Declared> {
+        self.declared.as_ref()
     }
 
     /// Whether all of the code's loops are known to end.

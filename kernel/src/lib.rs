@@ -10,6 +10,7 @@ pub mod asked;
 pub mod attribute;
 pub mod block;
 mod body;
+mod declared;
 mod element;
 mod follows;
 mod here;
@@ -27,6 +28,7 @@ mod view;
 mod way;
 
 pub use body::Body;
+pub use declared::{Declared, Relied};
 pub use element::{DeviceCopy, bytes_of, slice_bytes, slice_bytes_mut};
 pub use follows::FollowsPointers;
 pub use here::{Here, NotHere, run_here};

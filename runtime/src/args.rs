@@ -38,8 +38,13 @@ impl Argument<'_> {
             Passed::Accessor(binding, _) => binding.map_or([0; 3], |binding| binding.extent.size),
             Passed::Here(here) => here.size(),
         };
-        std::array::from_fn(|dim| u32::try_from(size[3 - D + dim]).unwrap_or(u32::MAX))
+        std::array::from_fn(|dim| as_counted(size[3 - D + dim]))
     }
+}
+
+/// An extent as kernels count it. What has more elements than they can count is refused as a whole.
+pub(crate) fn as_counted(extent: usize) -> u32 {
+    u32::try_from(extent).unwrap_or(u32::MAX)
 }
 
 impl<T> Sealed for &[T] {}

@@ -4,6 +4,7 @@ mod accessor;
 mod builder;
 mod chunks;
 mod compacted;
+mod declared;
 mod kernel_call;
 mod launch;
 mod messages;

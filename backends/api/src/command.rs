@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use windlass_kernel::{Block, Body, HostBody, Range, RawSpan, SlotAccess, Word};
+use windlass_kernel::{Block, Body, Extent, HostBody, Range, RawSpan, SlotAccess, Word};
 
 use crate::{Allocation, BackendError, BuiltKernel, NativeCall, Sequence};
 
@@ -74,6 +74,21 @@ impl Region {
         let row = if self.rows > 1 || self.slices > 1 { whole(self.row_pitch)? } else { 0 };
         let slice = if self.slices > 1 { whole(self.slice_pitch)? } else { 0 };
         Some([row, slice])
+    }
+
+    /// The box's shape in elements of so many bytes, as a span of it has to have it: kernels count rows and slices. `None` where the
+    /// box does not consist of whole elements.
+    ///
+    /// ```
+    /// use windlass_backend::Region;
+    /// let block = Region { offset: 4, width: 8, rows: 2, slices: 1, row_pitch: 32, slice_pitch: 7 };
+    /// let extent = block.extent(4).expect("a row is two elements");
+    /// assert_eq!((extent.size, extent.pitch), ([1, 2, 2], [0, 8]));
+    /// assert_eq!(block.extent(3), None);
+    /// ```
+    pub fn extent(&self, element: usize) -> Option<Extent> {
+        let [row, slice] = self.pitches(element)?;
+        Some(Extent { size: [self.slices, self.rows, self.width / element], pitch: [slice, row] })
     }
 
     /// The offsets of the box's rows, in order.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use windlass_backend::{
     Allocation, Arg, BackendError, BufferArg, BuiltKernel, HostCode, HostLaunch, HostMemory, Launch, Region,
 };
-use windlass_kernel::{Body, Extent, RawSpan, SlotAccess, Word};
+use windlass_kernel::{Body, RawSpan, SlotAccess, Word};
 
 use crate::memory::{Window, unsupported};
 
@@ -114,7 +114,8 @@ fn buffer_span(
     word: Word,
 ) -> Result<RawSpan, BackendError> {
     let window = Window::new(memory, region)?;
-    let extent = extent(&region, element)
+    let extent = region
+        .extent(element)
         .ok_or_else(|| unsupported(&format!("{region:?} as an argument with elements of {element} bytes")))?;
     let first: NonNull<u8> = window.first();
     // Words of another size on the same memory would not be defined, so none is chosen in its place.
@@ -123,12 +124,6 @@ fn buffer_span(
         return Err(unsupported(&format!("{region:?} of {element}-byte elements by words of {bytes} bytes")));
     }
     Ok(RawSpan::new(first, extent, element, word))
-}
-
-/// A region in elements, if it consists of whole ones.
-fn extent(region: &Region, element: usize) -> Option<Extent> {
-    let [row, slice] = region.pitches(element)?;
-    Some(Extent { size: [region.slices, region.rows, region.width / element], pitch: [slice, row] })
 }
 
 #[cfg(test)]
@@ -143,14 +138,5 @@ mod tests {
         assert!(span(0, 8, Word::B8).is_ok() && span(8, 4, Word::B4).is_ok() && span(0, 3, Word::B1).is_ok());
         assert!(span(8, 4, Word::B8).is_err(), "an element is half a word");
         assert!(span(2, 8, Word::B4).is_err(), "it starts inside a word");
-    }
-
-    #[test]
-    fn regions_become_extents_of_whole_elements() {
-        let grid = Region { offset: 4, width: 8, rows: 2, slices: 1, row_pitch: 32, slice_pitch: 5 };
-        assert_eq!(extent(&grid, 4), Some(Extent { size: [1, 2, 2], pitch: [0, 8] }));
-        assert_eq!(extent(&grid, 3), None);
-        assert_eq!(extent(&grid, 0), None);
-        assert_eq!(extent(&Region { rows: 1, row_pitch: 3, ..grid }, 4).map(|e| e.len()), Some(2));
     }
 }

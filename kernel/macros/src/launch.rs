@@ -284,7 +284,8 @@ impl Launched<'_> {
                         },
                     });
                     if slice.dims > 1 {
-                        uses.push(quote!(#rt::SlotUse::VALUE));
+                        let dims = slice.dims as usize;
+                        uses.push(quote!(#rt::SlotUse::extents(#dims)));
                     }
                 }
                 VarKind::Ref => {

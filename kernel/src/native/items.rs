@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::outside::{Whose, takes};
 use super::views::{Alone, Own, Plain, Shared, SharedAtomics};
 use crate::asked::watched;
+use crate::declared::Relied;
 use crate::memory::Elements;
 use crate::{AtomicElement, Block, DeviceCopy, Span, Way};
 
@@ -14,33 +15,48 @@ pub struct SlotUse {
     /// How it reaches elements; nothing for a value.
     way: Option<Way>,
     align: usize,
+    /// An element's, or of a value nothing.
+    bytes: usize,
     parameter: &'static str,
     /// The launch's dimensions in which each item's own element is at its position; 0 where that is not so.
     dims: usize,
     /// Whether it is a table of what the kernel reaches by addresses.
     reaches: bool,
+    /// The dimensions of the view before it, if it is that one's extents.
+    extents: usize,
 }
 
 impl SlotUse {
     /// A plain value.
-    pub const VALUE: SlotUse = SlotUse { way: None, align: 1, parameter: "", dims: 0, reaches: false };
+    pub const VALUE: SlotUse =
+        SlotUse { way: None, align: 1, bytes: 0, parameter: "", dims: 0, reaches: false, extents: 0 };
 
     /// A table of what the kernel reaches by addresses.
     pub const REACHED: SlotUse = SlotUse { reaches: true, ..SlotUse::VALUE };
 
+    /// The extents of the view in the slot before it.
+    pub const fn extents(dims: usize) -> Self {
+        SlotUse { extents: dims, ..SlotUse::VALUE }
+    }
+
+    const fn elements<T>(parameter: &'static str, way: Way) -> Self {
+        let (align, bytes) = (align_of::<T>(), size_of::<T>());
+        SlotUse { way: Some(way), align, bytes, parameter, ..SlotUse::VALUE }
+    }
+
     /// Elements that are only read.
     pub const fn read<T>(parameter: &'static str) -> Self {
-        SlotUse { way: Some(Way::Read), align: align_of::<T>(), parameter, ..SlotUse::VALUE }
+        SlotUse::elements::<T>(parameter, Way::Read)
     }
 
     /// Elements that any item may write.
     pub const fn write<T>(parameter: &'static str) -> Self {
-        SlotUse { way: Some(Way::Meeting(None)), align: align_of::<T>(), parameter, ..SlotUse::VALUE }
+        SlotUse::elements::<T>(parameter, Way::Meeting(None))
     }
 
     /// Elements of which, in a launch of `D` dimensions, each item touches its own one alone.
     pub const fn own<T, const D: usize>(parameter: &'static str) -> Self {
-        SlotUse { way: Some(Way::Own), align: align_of::<T>(), parameter, dims: D, reaches: false }
+        SlotUse { dims: D, ..SlotUse::elements::<T>(parameter, Way::Own) }
     }
 
     /// Elements of which, in a launch of `D` dimensions, each item reads its own one alone.
@@ -65,6 +81,15 @@ impl SlotUse {
         match self.way {
             Some(Way::Meeting(line)) => line,
             _ => None,
+        }
+    }
+
+    /// What text for devices relies on in the argument.
+    pub(crate) fn relied(&self) -> Relied {
+        match (self.way, self.extents) {
+            (Some(_), _) => Relied::Elements(self.bytes),
+            (None, 0) => Relied::Nothing,
+            (None, dims) => Relied::Extents(dims),
         }
     }
 

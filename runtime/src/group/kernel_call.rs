@@ -10,6 +10,7 @@ use windlass_kernel::message::WORDS;
 use windlass_kernel::{DeviceCopy, Here, Kernel, LaunchRange, Range, Slot, SlotAccess, bytes_of, run_here};
 
 use super::accessor::{Accessor, Window as _, check_casts};
+use super::declared::check_declared;
 use super::messages::say;
 use super::reached::{Pointers, Reached};
 use super::shape::{may_be_covered, shape};
@@ -398,6 +399,7 @@ impl<'g> KernelCall<'g> {
             values.extend(shape.covered(covered).overrides());
         }
         let built = slot.build(inner, &self.kernel, values)?;
+        check_declared(&self.kernel, &self.args, built.declared())?;
         let reached = self.reached.into_iter().map(|of| (of.window, of.access)).collect();
         let planned = PlannedKernel { range, args: self.args, reached, built, local_memory: passed };
         if let Some(ready) = planned.built.ready() {

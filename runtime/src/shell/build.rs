@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use smallvec::SmallVec;
 use windlass_backend::{Aspect, AtomicOrders, BuiltKernel, Context as NativeContext, DeviceInfo};
 use windlass_kernel::shape::Shape;
-use windlass_kernel::{Kernel, KernelImage, Need, Slot, asked};
+use windlass_kernel::{Declared, Kernel, KernelImage, Need, Slot, asked};
 use windlass_sync::cell::{EventCell, Registration};
 use windlass_sync::facade::{Mutex, lock};
 
@@ -23,6 +23,8 @@ pub(crate) struct Built {
     cell: EventCell<Result<Arc<dyn BuiltKernel>>>,
     /// Keeps the kernel's number from being given out again.
     kernel: Kernel,
+    /// The arguments that the code relies on.
+    declared: Option<Declared>,
 }
 
 impl Built {
@@ -32,6 +34,11 @@ impl Built {
 
     pub(crate) fn slots(&self) -> &[Slot] {
         self.kernel.slots()
+    }
+
+    /// The arguments that its code for this device relies on, if there are such.
+    pub(crate) fn declared(&self) -> Option<&Declared> {
+        self.declared.as_ref()
     }
 
     /// The kernel, if it has been built and that went well.
@@ -97,7 +104,8 @@ impl Builds {
         let built = match table.entry((kernel.id(), device, bits)) {
             Entry::Occupied(entry) => return Ok(entry.get().clone()),
             Entry::Vacant(entry) => {
-                let built = Built { cell: EventCell::new(()), kernel: kernel.clone() };
+                let (cell, declared) = (EventCell::new(()), image.declared().copied());
+                let built = Built { cell, kernel: kernel.clone(), declared };
                 entry.insert(Arc::new(built)).clone()
             }
         };

@@ -65,5 +65,7 @@ mod small;
 mod find;
 #[path = "language/subgroups.rs"]
 mod subgroups;
+#[path = "language/untyped.rs"]
+mod untyped;
 #[path = "language/variants.rs"]
 mod variants;

@@ -88,7 +88,10 @@ impl Bound {
         match arg {
             Arg::Buffer(BufferArg { memory, region, element, access, word, .. }) => {
                 let window = Window::new(*memory, *region)?;
-                let extent = Extent::line(region.bytes() / element);
+                // Kernels of grids and of images ask for the box's shape, and find nothing outside it.
+                let Some(extent) = region.extent(*element) else {
+                    return Err(BackendError::Unsupported(format!("{region:?} of {element}-byte elements")));
+                };
                 let span = RawSpan::new(window.first(), extent, *element, *word);
                 let span = if *access == SlotAccess::Read { span.read_only() } else { span };
                 Ok(Bound { span, _value: None })
