@@ -34,8 +34,9 @@ pub struct World {
     pub places: Vec<Queue>,
     /// The reference kernels, of which programs use some.
     pub kernels: Kernels,
-    /// Whether programs ask for memory that stays somewhere. Where there is little room, it might take all that groups need.
-    pub asks_for_memory: bool,
+    /// How many elements lines of memory that stays somewhere have at most, if programs ask for such memory. Where there is little room,
+    /// much of it would take all that groups need.
+    pub stays: Option<usize>,
 }
 
 /// A random program.

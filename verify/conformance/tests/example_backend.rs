@@ -58,7 +58,7 @@ fn random_programs_on_the_example() {
         queue(Queue::builder().context(&own)),
         queue(Queue::builder().device(runtime.host().expect("the host is built in"))),
     ];
-    let world = World { places, kernels: Kernels::new(), asks_for_memory: true };
+    let world = World { places, kernels: Kernels::new(), stays: Some(600) };
     let tally = run_programs(&world, 0..500).unwrap_or_else(|failure| panic!("{failure}"));
     let stats = runtime.stats();
     // If the programs did nothing, this test would say nothing.

@@ -23,7 +23,7 @@ fn random_programs_on_the_host() {
         queue(Some(&second), false),
         queue(Some(&third), true),
     ];
-    let world = World { places, kernels: Kernels::new(), asks_for_memory: true };
+    let world = World { places, kernels: Kernels::new(), stays: Some(600) };
     let tally = run(&world, 0..5_000).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{tally:?}, {:?}", runtime.stats());
     // If the programs did nothing, this test would say nothing.

@@ -48,7 +48,7 @@ fn random_programs_on_two_devices_of_streams() {
         queue(&devices[0], Some(&both)),
         queue(&devices[1], Some(&both)),
     ];
-    let world = World { places, kernels: Kernels::new(), asks_for_memory: true };
+    let world = World { places, kernels: Kernels::new(), stays: Some(600) };
     let tally = run_programs(&world, 0..2_000).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(tally.programs == 2_000 && tally.failed > 1_000, "{tally:?}");
     let audit = control.audit();
@@ -82,7 +82,7 @@ fn random_programs_on_devices_that_take_their_time() {
     let world = World {
         places: vec![queue(&devices[0]), queue(&devices[1])],
         kernels: Kernels::new(),
-        asks_for_memory: true,
+        stays: Some(600),
     };
     let tally = run_programs(&world, 0..200).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(tally.programs, 200, "{tally:?}");

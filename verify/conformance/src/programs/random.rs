@@ -12,15 +12,15 @@ impl Program {
         let mut rng = Rng::new(seed);
         let count = if rng.chance(70) { 1 } else { 2 + rng.below(2) };
         let numbers = |thread| Rng::new(mix(seed, thread as u64));
-        let (places, asks) = (world.places.len(), world.asks_for_memory);
-        let threads = (0..count).map(|thread| Thread::random(&mut rng, numbers(thread), places, asks));
+        let (places, stays) = (world.places.len(), world.stays);
+        let threads = (0..count).map(|thread| Thread::random(&mut rng, numbers(thread), places, stays));
         Program { threads: threads.collect() }
     }
 }
 
 impl Thread {
     /// What is done with memory that stays somewhere is of numbers of its own: without it a seed's program is what it ever was.
-    fn random(rng: &mut Rng, mut own: Rng, places: usize, asks: bool) -> Self {
+    fn random(rng: &mut Rng, mut own: Rng, places: usize, stays: Option<usize>) -> Self {
         let mut thread = Thread::default();
         for _ in 0..1 + rng.below(3) {
             // Often of one shape, so that whole buffers can be copied to each other.
@@ -39,8 +39,8 @@ impl Thread {
             _ => Kind::Told,
         };
         let movable = thread.buffers.len();
-        if asks {
-            explicit::ask(&mut thread, &mut own, places);
+        if let Some(most) = stays {
+            explicit::ask(&mut thread, &mut own, places, most);
         }
         let (model, groups, gated, held) = (Model::new(&thread), Vec::new(), Vec::new(), Vec::new());
         let mut maker = Maker { thread, model, rng, places, kind, movable, groups, gated, own, held };

@@ -7,7 +7,7 @@ use super::{Kind, Maker};
 use crate::programs::{Group, Job, Op, Stays, Step, Storage, Thread, Window};
 
 /// Some threads ask for such memory, all of it at one place.
-pub(super) fn ask(thread: &mut Thread, own: &mut Rng, places: usize) {
+pub(super) fn ask(thread: &mut Thread, own: &mut Rng, places: usize, most: usize) {
     if !own.chance(35) {
         return;
     }
@@ -15,7 +15,7 @@ pub(super) fn ask(thread: &mut Thread, own: &mut Rng, places: usize) {
     for _ in 0..1 + own.below(2) {
         let shape = match own.below(3) {
             0 => [1 + own.below(5), 1 + own.below(9)],
-            1 => [1, 1 + own.below(600)],
+            1 => [1, 1 + own.below(most)],
             _ => [1, 1 + own.below(24)],
         };
         let base = own.chance(50).then(|| own.word());
