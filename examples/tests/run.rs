@@ -169,10 +169,12 @@ ends_well! {
     devices says "halves doubles";
     errors says "each was what it should be";
     fallback says "is there again";
+    hanging says "works again";
     host_allocator says "everything is back in the pool";
     host_tasks says "7 of 8 files were added up";
     native_kernels says "one kernel,";
     ordering says "all in order on";
+    own_memory says "bytes of answer";
     pointers says "the list was walked twice";
     recording says "400 steps on";
     scope says "every slice has what it should";
@@ -181,6 +183,17 @@ ends_well! {
     testing says "all tests pass";
     trace says "open the page in a browser";
     warm_up says "the first request took";
+}
+
+/// Where there is a driver, and there are two processors.
+#[test]
+fn divided() {
+    let said = run(example("divided"), &[]);
+    let is_skipped = said.contains("nothing to show")
+        && (std::env::var_os("CI").is_none()
+            || std::thread::available_parallelism().is_ok_and(|n| n.get() < 2));
+    assert!(said.contains("both halves have worked") || is_skipped, "{said}");
+    says("divided", NO_DRIVERS, "there is nothing to show without");
 }
 
 /// Where there is a driver, native code has run; without one these say what is missing.

@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::native::Zero;
 use crate::{DeviceCopy, Vec4, f16};
-use numbers::{Number, Scaled, Whole};
+use numbers::{Number, Scaled, Srgb, Whole};
 pub use sampler::{Addressing, Filter, Sampler};
 
 mod sealed {
@@ -45,7 +45,8 @@ macro_rules! formats {
     ($($(#[doc = $doc:literal])* $name:ident $bytes:literal,)*) => {
         /// The formats of texels. A name says which channels there are, of how many bits, and what they mean: of `Unorm` the
         /// integers from 0 to the largest one stand for 0 to 1, of `Snorm` those of both signs for -1 to 1; `Uint`, `Sint` and
-        /// `Float` are what they are.
+        /// `Float` are what they are. Of `Srgb` red, green and blue have steps as displays have them, finer where it is dark, and
+        /// kernels see how much light they stand for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum TexelFormat {
@@ -108,7 +109,10 @@ macro_rules! texel {
             fn decode(self) -> Vec4<Self::Component> {
                 let mut seen = <$number as Number<$stored>>::MISSING;
                 for (at, channel) in $order.into_iter().zip(self.channels) {
-                    seen[at] = <$number as Number<$stored>>::decode(channel);
+                    seen[at] = match at {
+                        3 => <$number as Number<$stored>>::decode_alpha(channel),
+                        _ => <$number as Number<$stored>>::decode(channel),
+                    };
                 }
                 seen.into()
             }
@@ -116,7 +120,11 @@ macro_rules! texel {
             fn encode(value: Vec4<Self::Component>) -> Self {
                 let value: [Self::Component; 4] = value.into();
                 let order: [usize; $n] = $order;
-                $name { channels: order.map(|at| <$number as Number<$stored>>::encode(value[at])) }
+                let channel = |at: usize| match at {
+                    3 => <$number as Number<$stored>>::encode_alpha(value[at]),
+                    _ => <$number as Number<$stored>>::encode(value[at]),
+                };
+                $name { channels: order.map(channel) }
             }
         }
     };
@@ -145,9 +153,12 @@ kinds! {
     f32, Whole: R32Float Rg32Float Rgba32Float;
 }
 texel!(Bgra8Unorm: u8, Scaled, 4, [2, 1, 0, 3]);
+texel!(Rgba8UnormSrgb: u8, Srgb, 4, [0, 1, 2, 3]);
+texel!(Bgra8UnormSrgb: u8, Srgb, 4, [2, 1, 0, 3]);
 
 formats! {
     R8Unorm 1, Rg8Unorm 2, Rgba8Unorm 4, Bgra8Unorm 4,
+    Rgba8UnormSrgb 4, Bgra8UnormSrgb 4,
     R8Snorm 1, Rg8Snorm 2, Rgba8Snorm 4,
     R8Uint 1, Rg8Uint 2, Rgba8Uint 4,
     R8Sint 1, Rg8Sint 2, Rgba8Sint 4,
@@ -189,6 +200,7 @@ mod tests {
         assert_eq!(Rgba8Snorm::new([-128, -127, 127, 0]).decode(), Vec4::new(-1.0, -1.0, 1.0, 0.0));
         assert_eq!(Rg16Snorm::new([i16::MIN, i16::MAX]).decode(), Vec4::new(-1.0, 1.0, 0.0, 1.0));
         assert_eq!(Bgra8Unorm::new([255, 0, 0, 255]).decode(), Vec4::new(0.0, 0.0, 1.0, 1.0));
+        assert_eq!(Bgra8UnormSrgb::new([255, 0, 0, 51]).decode(), Vec4::new(0.0, 0.0, 1.0, 0.2));
     }
 
     #[test]
@@ -201,6 +213,8 @@ mod tests {
             assert_eq!(R16Unorm::encode(wide.decode()), wide);
             let signed = R16Snorm::new([bits.max(0x8001) as i16]);
             assert_eq!(R16Snorm::encode(signed.decode()), signed);
+            let light = Rgba8UnormSrgb::new([low, high, 0, low]);
+            assert_eq!(Rgba8UnormSrgb::encode(light.decode()), light);
             let half = R16Float::new([bits]);
             assert!(half.halves()[0].is_nan() || R16Float::encode(half.decode()) == half);
         }
@@ -212,6 +226,16 @@ mod tests {
         assert_eq!(Rg8Sint::encode(Vec4::new(-300, 300, 0, 0)).channels, [-128, 127]);
         assert_eq!(Rg8Unorm::encode(Vec4::new(f32::NAN, f32::INFINITY, 0.0, 0.0)).channels, [0, 255]);
         assert_eq!(R16Float::encode(Vec4::splat(1e6)).halves(), [f16::INFINITY]);
+    }
+
+    /// The middle of the steps is a fifth of the light, and half of the light is at 188 of 255.
+    #[test]
+    fn light_is_told_as_displays_show_it() {
+        let grey = Rgba8UnormSrgb::new([128, 10, 11, 128]).decode();
+        assert!((grey.x - 0.215_861).abs() < 1e-5 && (grey.w - 0.501_961).abs() < 1e-5, "{grey:?}");
+        assert!((grey.y - 0.003_035).abs() < 1e-6 && (grey.z - 0.003_347).abs() < 1e-6, "{grey:?}");
+        let half = Rgba8UnormSrgb::encode(Vec4::new(0.5, 2.0, f32::NAN, 0.5));
+        assert_eq!(half.channels, [188, 255, 0, 128]);
     }
 
     #[test]
@@ -229,6 +253,7 @@ mod tests {
         same::<R32Float>();
         same::<Rg32Sint>();
         same::<Rgba32Uint>();
-        assert_eq!(TexelFormat::ALL.len(), 37);
+        same::<Bgra8UnormSrgb>();
+        assert_eq!(TexelFormat::ALL.len(), 39);
     }
 }

@@ -24,6 +24,7 @@ use windlass_kernel::{DeviceCopy, LaunchRange, bytes_of};
 pub(crate) use accessor::Window;
 pub(crate) use accessor::sealed;
 pub use accessor::{Accessor, Atomic, Concurrent, Overwrite, Read, ReadWrite, ReadWriteUninit, Write};
+use accessor::{Fit, without_gaps};
 pub(crate) use builder::Builder;
 pub use chunks::{Chunk, ChunkArg, ChunkArgs};
 use compacted::Copied;
@@ -451,7 +452,8 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// Copies elements from one accessor to another of the same shape, or of another number of dimensions and as many
-    /// elements: then row-major order says which goes where.
+    /// elements: then row-major order says which goes where. (If neither side's elements follow each other, they go by memory of their own,
+    /// which is a copy more.)
     ///
     /// ```
     /// use windlass::prelude::*;
@@ -470,13 +472,21 @@ impl<'g> CommandGroup<'g> {
     {
         let (Some(from), Some(to)) = (from.binding(), to.binding()) else { return Ok(()) };
         accessor::check_modes(from_mode::<A>(), from_mode::<B>())?;
-        let (from, to) = accessor::of_one_shape(from, to)?;
+        let fit = accessor::of_one_shape(from, to)?;
         if from.overlaps(&to) {
             return Err(Error::invalid("a copy's source and destination overlap"));
         }
-        match from.is_empty() {
-            true => Ok(()),
-            false => self.push(Planned::Device(DeviceCommand::Copy(Box::new(PlannedCopy { from, to })))),
+        let push =
+            |from, to| self.push(Planned::Device(DeviceCommand::Copy(Box::new(PlannedCopy { from, to }))));
+        match fit {
+            _ if from.is_empty() => Ok(()),
+            Fit::At(from, to) => push(from, to),
+            Fit::ByLine => {
+                let line = Buffer::<T>::new(from.len());
+                let Some(line) = self.read_write_uninit(&line).binding() else { return Ok(()) };
+                push(from, without_gaps(line, from.extent.size))?;
+                push(without_gaps(line, to.extent.size), to)
+            }
         }
     }
 

@@ -12,11 +12,24 @@ pub trait Number<S> {
 
     fn decode(stored: S) -> Self::Seen;
     fn encode(seen: Self::Seen) -> S;
+
+    /// The same of how opaque a texel is.
+    fn decode_alpha(stored: S) -> Self::Seen {
+        Self::decode(stored)
+    }
+
+    fn encode_alpha(seen: Self::Seen) -> S {
+        Self::encode(seen)
+    }
 }
 
 /// A part of the whole.
 #[derive(Debug)]
 pub enum Scaled {}
+
+/// A part of the whole, in steps that are finer where it is dark. Alpha has even steps.
+#[derive(Debug)]
+pub enum Srgb {}
 
 /// The number itself.
 #[derive(Debug)]
@@ -44,6 +57,29 @@ macro_rules! scaled {
     )*};
 }
 scaled!(u8 0.0 i8 -1.0 u16 0.0 i16 -1.0);
+
+impl Number<u8> for Srgb {
+    type Seen = f32;
+    const MISSING: [f32; 4] = <Scaled as Number<u8>>::MISSING;
+
+    fn decode(stored: u8) -> f32 {
+        let part: f32 = Scaled::decode(stored);
+        if part <= 0.04045 { part * (1.0 / 12.92) } else { ((part + 0.055) * (1.0 / 1.055)).powf(2.4) }
+    }
+
+    fn encode(seen: f32) -> u8 {
+        let part = seen.clamp(0.0, 1.0);
+        Scaled::encode(if part <= 0.0031308 { part * 12.92 } else { 1.055 * part.powf(1.0 / 2.4) - 0.055 })
+    }
+
+    fn decode_alpha(stored: u8) -> f32 {
+        Scaled::decode(stored)
+    }
+
+    fn encode_alpha(seen: f32) -> u8 {
+        Scaled::encode(seen)
+    }
+}
 
 macro_rules! whole {
     ($($stored:ident $seen:ident $one:literal)*) => {$(

@@ -4,7 +4,9 @@
 use ::image as pictures;
 use pictures::{ImageBuffer, Luma, Pixel, Rgba};
 use windlass_backend::HostMemory;
-use windlass_kernel::texel::{R8Unorm, R16Unorm, R32Float, Rgba8Unorm, Rgba16Unorm, Rgba32Float, Texel};
+use windlass_kernel::texel::{
+    R8Unorm, R16Unorm, R32Float, Rgba8Unorm, Rgba8UnormSrgb, Rgba16Unorm, Rgba32Float, Texel,
+};
 use windlass_kernel::{DeviceCopy, slice_bytes, slice_bytes_mut};
 
 use super::Image;
@@ -53,6 +55,7 @@ pictured! {
     R16Unorm: Luma<u16>;
     R32Float: Luma<f32>;
     Rgba8Unorm: Rgba<u8>;
+    Rgba8UnormSrgb: Rgba<u8>;
     Rgba16Unorm: Rgba<u16>;
     Rgba32Float: Rgba<f32>;
 }

@@ -243,11 +243,19 @@ pub(super) fn check_casts<'w>(windows: impl Iterator<Item = (&'w Binding, bool)>
     Ok(())
 }
 
-/// What a copy moves, in windows of one shape. Windows of different rank that have as many elements are taken as one line,
-/// so one of them, which has to be without gaps, is seen in the shape of the other.
-pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<(Binding, Binding)> {
+/// How a copy is made.
+pub(super) enum Fit {
+    /// Between two windows of one shape.
+    At(Binding, Binding),
+    /// By a line of elements that follow each other, which can be seen in the shapes of both.
+    ByLine,
+}
+
+/// What a copy moves, in windows of one shape. Windows of different rank that have as many elements are taken as one line, so where one of
+/// them is without gaps, it is seen in the shape of the other.
+pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<Fit> {
     if from.extent.size == to.extent.size {
-        return Ok((from, to));
+        return Ok(Fit::At(from, to));
     }
     let (a, b) = (shape(&from), shape(&to));
     if a.len() == b.len() || from.len() != to.len() {
@@ -255,11 +263,9 @@ pub(super) fn of_one_shape(from: Binding, to: Binding) -> Result<(Binding, Bindi
     }
     let may_change = |window: &Binding| window.is_empty() || window.region().is_contiguous();
     match (may_change(&from) && from.image.is_none(), may_change(&to) && to.image.is_none()) {
-        (true, _) => Ok((without_gaps(from, to.extent.size), to)),
-        (_, true) => Ok((from, without_gaps(to, from.extent.size))),
-        (false, false) => Err(Error::unsupported(format!(
-            "a copy of {a:?} elements to {b:?}, where both are images, or parts of grids whose rows do not follow each other"
-        ))),
+        (true, _) => Ok(Fit::At(without_gaps(from, to.extent.size), to)),
+        (_, true) => Ok(Fit::At(from, without_gaps(to, from.extent.size))),
+        (false, false) => Ok(Fit::ByLine),
     }
 }
 

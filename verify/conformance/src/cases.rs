@@ -74,10 +74,12 @@ table! {
         kernel_on_a_part_of_a_grid: [80, 122];
         kernel_without_items: [116, 138];
         kernel_on_nothing: [116];
+        bundle_is_built_when_it_is_told_to: [149];
     }
     copies {
         copy_and_fill_are_commands: [45];
         copy_of_a_box: [45, 116];
+        copy_between_parts_of_two_ranks: [45, 116];
         fill_of_every_element_size: [45, 116];
         odd_bytes_by_commands: [45, 116];
         zero_elements: [116, 117];
@@ -111,6 +113,8 @@ table! {
     memory {
         elements_of_another_type: [81];
         memory_of_the_programs_own: [107, 121];
+        data_comes_home: [118, 119, 120];
+        what_stays_is_refused_elsewhere: [128];
         pages_count_as_one: [66];
         evicted_and_brought_again: [102];
         data_is_brought_ahead: [45];
@@ -154,6 +158,7 @@ table! {
         host_task_between_groups: [98];
         host_task_holds_nobody_up: [99];
         host_task_waits_for_readers: [98];
+        host_task_changes_a_part: [80, 98];
     }
     guards {
         host_read_waits_for_writers: [92, 93];

@@ -94,6 +94,11 @@ fn unorm8(stored: u8) -> f32 {
     stored as f32 * 0.003921569
 }
 
+fn srgb8(stored: u8) -> f32 {
+    let part = unorm8(stored);
+    if part <= 0.04045 { part * 0.07739938 } else { ((part + 0.055) * 0.9478673).powf(2.4) }
+}
+
 fn snorm8(stored: i8) -> f32 {
     (stored as f32 * 0.007874016).max(-1.0)
 }
@@ -111,6 +116,11 @@ fn snorm16(stored: i16) -> f32 {
 
 fn to_unorm8(seen: f32) -> u8 {
     ((seen * 255.0).clamp(0.0, 255.0) + 8388608.0).to_bits() as u8
+}
+
+fn to_srgb8(seen: f32) -> u8 {
+    let part = seen.clamp(0.0, 1.0);
+    to_unorm8(if part <= 0.0031308 { part * 12.92 } else { 1.055 * part.powf(0.41666666) - 0.055 })
 }
 
 fn to_snorm8(seen: f32) -> i8 {

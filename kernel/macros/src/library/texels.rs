@@ -64,8 +64,11 @@ const fn whole(suffix: &'static str, stored: &'static str, seen: Seen, encode: E
     Channel { suffix, stored, seen, decode: "", encode }
 }
 
+const PLAIN: Channel = by("8Unorm", "u8", "unorm8", "to_unorm8");
+
 const CHANNELS: &[Channel] = &[
-    by("8Unorm", "u8", "unorm8", "to_unorm8"),
+    PLAIN,
+    by("8UnormSrgb", "u8", "srgb8", "to_srgb8"),
     by("8Snorm", "i8", "snorm8", "to_snorm8"),
     by("16Unorm", "u16", "unorm16", "to_unorm16"),
     by("16Snorm", "i16", "snorm16", "to_snorm16"),
@@ -88,7 +91,12 @@ fn format(name: &str) -> Option<(&'static Channel, &'static [usize])> {
     ORDERS.iter().find_map(|(prefix, order)| {
         let suffix = name.strip_prefix(prefix)?;
         let channel = CHANNELS.iter().find(|channel| channel.suffix == suffix)?;
-        (*prefix != "Bgra" || suffix == "8Unorm").then_some((channel, *order))
+        let has = match (suffix, *prefix) {
+            ("8Unorm", _) => true,
+            ("8UnormSrgb", _) => order.len() == 4,
+            (_, prefix) => prefix != "Bgra",
+        };
+        has.then_some((channel, *order))
     })
 }
 
@@ -147,20 +155,25 @@ fn loads_and_stores(seen: Seen, text: &mut String) {
 
 /// The struct of a format, with what it is to kernels.
 fn texel(name: &str, text: &mut String) {
-    let Some((Channel { stored, seen, decode, encode, .. }, order)) = format(name) else { return };
+    let Some((channel, order)) = format(name) else { return };
+    let Channel { stored, seen, .. } = channel;
+    // Of light alone the steps are uneven.
+    let of = |at: usize| if at == 3 && channel.suffix == "8UnormSrgb" { &PLAIN } else { channel };
     let (seen, n) = (seen.name(), order.len());
     let one = if seen == "f32" { "1.0" } else { "1" };
     let zero = if seen == "f32" { "0.0" } else { "0" };
     let read = (0..4).map(|at| match order.iter().position(|of| *of == at) {
-        Some(channel) if decode.is_empty() => format!("self.channels[{channel}] as {seen}"),
-        Some(channel) => format!("{decode}(self.channels[{channel}])"),
+        Some(channel) => match of(at).decode {
+            "" => format!("self.channels[{channel}] as {seen}"),
+            decode => format!("{decode}(self.channels[{channel}])"),
+        },
         None if at == 3 => one.to_owned(),
         None => zero.to_owned(),
     });
     let read = read.collect::<Vec<_>>().join(", ");
     let written = order.iter().map(|at| {
         let value = format!("value.{}", ["x", "y", "z", "w"][*at]);
-        match encode {
+        match of(*at).encode {
             Encode::By(function) => format!("{function}({value})"),
             Encode::Held(least, most) => format!("{value}.clamp({least}, {most}) as {stored}"),
             Encode::Same => value,

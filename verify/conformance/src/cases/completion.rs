@@ -196,3 +196,26 @@ pub(super) async fn host_task_waits_for_readers(s: &Subject) -> Verdict {
     holds(&out, &counted(7, 64)).await?;
     holds(&v, &[94; 64]).await
 }
+
+/// A host task has a part of what a device has written, and what it makes of it is there for the next kernel.
+pub(super) async fn host_task_changes_a_part(s: &Subject) -> Verdict {
+    let line = Buffer::<u32>::new(24);
+    let grid = line.reinterpret::<u32, 2>([4, 6])?;
+    s.count(&s.away, &line, 0)?;
+    s.home.submit(|cg| {
+        let part = cg.read_write(&grid.range((1..3, 2..5)));
+        cg.host_task(async move |host| {
+            let mut part = part;
+            let mut view = host.view_mut(&mut part)?;
+            let is_right = view[..] == [8, 9, 10, 14, 15, 16];
+            view.iter_mut().for_each(|v| *v += 100);
+            view[[1, 2]] += 100;
+            if is_right { Ok(()) } else { Err("it sees something else".into()) }
+        })
+    })?;
+    s.increment(&s.away, &line)?;
+    let mut expected = counted(1, 24);
+    [8, 9, 10, 14, 15, 16].iter().for_each(|at| expected[*at] += 100);
+    expected[16] += 100;
+    holds(&line, &expected).await
+}

@@ -57,6 +57,23 @@ pub(super) async fn copy_of_a_box(s: &Subject) -> Verdict {
     Ok(())
 }
 
+/// Parts of which neither's rows follow each other, and one has a dimension more: row-major order says which goes where.
+pub(super) async fn copy_between_parts_of_two_ranks(s: &Subject) -> Verdict {
+    let from = Buffer::<u32, 3>::with_shape([3, 4, 5], counted(0, 60))?;
+    for queue in [&s.home, &s.away] {
+        let to = Buffer::<u32, 2>::with_shape([5, 7], vec![99; 35])?;
+        queue.submit(|cg| {
+            let a = cg.read(&from.range((1..3, 1..3, 1..4)));
+            cg.copy(&a, &cg.overwrite(&to.range((1..4, 2..6))))
+        })?;
+        let part = (0..12).map(|i| ((1 + i / 6) * 4 + 1 + i / 3 % 2) * 5 + 1 + i % 3);
+        let mut expected = [99; 35];
+        part.enumerate().for_each(|(at, value)| expected[(1 + at / 4) * 7 + 2 + at % 4] = value);
+        ensure_eq!(to.host_read().await?[..], expected[..]);
+    }
+    Ok(())
+}
+
 async fn filled<T: DeviceCopy + PartialEq + std::fmt::Debug>(s: &Subject, value: T) -> Verdict {
     let v = Buffer::<T>::new(24);
     for queue in [&s.home, &s.away] {

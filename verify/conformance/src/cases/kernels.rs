@@ -224,3 +224,34 @@ pub(super) async fn kernel_without_items(s: &Subject) -> Verdict {
     ensure!(refused.is_err_and(|e| e.is_invalid_input()), "a work-group must divide its range");
     Ok(())
 }
+
+#[windlass::kernels]
+mod bundled {
+    #[kernel]
+    pub(super) fn scale(#[spec] times: u32, v: &mut [u32]) {
+        v[global_id(0)] *= times;
+    }
+
+    #[kernel]
+    pub(super) fn shift(by: u32, v: &mut [u32]) {
+        v[global_id(0)] += by;
+    }
+}
+
+pub(super) async fn bundle_is_built_when_it_is_told_to(s: &Subject) -> Verdict {
+    let builds = || s.runtime.stats().builds;
+    let before = builds();
+    let kernels = bundled::bundle().with("times", 3.0)?;
+    ensure_eq!(builds(), before, "nothing is built before it is asked for");
+    kernels.warm_up(&s.home).await?;
+    ensure_eq!(builds(), before + 2);
+    let v = Buffer::from(counted(0, 64));
+    s.home.submit(|cg| {
+        cg.parallel_for(64, bundled::scale(3, cg.read_write(&v)))?;
+        cg.parallel_for(64, bundled::shift(1, cg.read_write(&v)))
+    })?;
+    let expected: Vec<u32> = counted(0, 64).iter().map(|v| 3 * v + 1).collect();
+    holds(&v, &expected).await?;
+    ensure_eq!(builds(), before + 2, "both were there");
+    Ok(())
+}

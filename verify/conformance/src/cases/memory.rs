@@ -1,6 +1,8 @@
 //! Views of other types, pages, and what a program asks of memory beyond its use.
 
-use windlass::{Buffer, Context, Queue};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass::{Buffer, Context, Queue, scope};
 
 use super::steps::{counted, holds};
 use crate::check::{Verdict, refused};
@@ -139,5 +141,46 @@ pub(super) async fn memory_of_the_programs_own(s: &Subject) -> Verdict {
     holds(&v, &expected).await?;
     ensure!(s.moved_since(before).transfers <= 4, "there and back, for each part at most");
     ensure_eq!(v.into_vec().await?[..], expected[..]);
+    Ok(())
+}
+
+/// Data of the program's gets back what devices have made of it, and what nobody has written is left alone.
+pub(super) async fn data_comes_home(s: &Subject) -> Verdict {
+    let (written, read) = (Arc::new(Mutex::new(counted(0, 64))), Arc::new(Mutex::new(counted(7, 64))));
+    let of = |home: &Arc<Mutex<Vec<u32>>>| home.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (v, x) = (Buffer::attached(&written), Buffer::attached(&read));
+    s.copy(&s.away, &x.range(..8), &v.range(8..16))?;
+    s.increment(&s.home, &v.range(12..))?;
+    let part = v.range(..1);
+    let closed = v.close();
+    ensure_eq!(of(&written), counted(0, 64), "there is a handle left");
+    drop(part);
+    closed.await?;
+    let mut expected = counted(0, 64);
+    expected[8..16].copy_from_slice(&counted(7, 8));
+    expected[12..].iter_mut().for_each(|v| *v += 1);
+    ensure_eq!(of(&written), expected);
+    read.lock().unwrap_or_else(PoisonError::into_inner)[0] = 5;
+    x.close().await?;
+    ensure_eq!(of(&read)[..2], [5, 8], "what the program has made of it meanwhile");
+
+    let mut lent = counted(0, 32);
+    scope(|of| s.increment(&s.away, &of.buffer(&mut lent).range(..30)).map(drop))?;
+    ensure_eq!((&lent[..30], &lent[30..]), (&counted(1, 30)[..], &counted(30, 2)[..]));
+    Ok(())
+}
+
+/// What stays in one context's memory can be used there alone, unless it is the host's, where all find it.
+pub(super) async fn what_stays_is_refused_elsewhere(s: &Subject) -> Verdict {
+    for kind in s.home.memory_kinds() {
+        let stays = s.home.buffer_in::<u32, 1>(kind, 64).await?;
+        s.count(&s.home, &stays, 3)?.await?;
+        match s.increment(&s.away, &stays) {
+            Ok(done) if s.works_in_place() => done.await?,
+            Ok(_) => ensure!(false, "{kind} memory of another context is taken"),
+            Err(refused) => ensure!(refused.is_invalid_input(), "{kind}: {refused}"),
+        }
+        s.increment(&s.second, &stays)?.await?;
+    }
     Ok(())
 }

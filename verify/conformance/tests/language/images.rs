@@ -2,7 +2,9 @@
 //! own code and a plain calculation in doubles make of them.
 
 use windlass::prelude::*;
-use windlass::texel::{Addressing, Filter, R32Float, Rg16Float, Rgba8Unorm, Texel};
+use windlass::texel::{
+    Addressing, Bgra8UnormSrgb, Filter, R32Float, Rg16Float, Rgba8Unorm, Rgba8UnormSrgb, Texel,
+};
 
 use crate::everywhere::{everywhere, queues, read};
 
@@ -133,6 +135,83 @@ kinds! {
     uint32: R32Uint Rg32Uint Rgba32Uint, u32, |bits| bits, |bits| bits;
     sint32: R32Sint Rg32Sint Rgba32Sint, i32, |bits| bits, |bits| bits as i32;
     float32: R32Float Rg32Float Rgba32Float, f32, |bits| around_one(bits).to_bits(), all_sizes;
+}
+
+#[windlass::kernels]
+mod light {
+    use windlass::prelude::*;
+    use windlass::texel::{Bgra8UnormSrgb, Rgba8UnormSrgb};
+
+    #[kernel]
+    pub fn read(rgba: &Image<Rgba8UnormSrgb>, bgra: &Image<Bgra8UnormSrgb>, seen: &mut View<Vec4<f32>, 2>) {
+        let at = Vec2::new(global_id(1), global_id(0));
+        seen[at.y][2 * at.x] = rgba.load(at);
+        seen[at.y][2 * at.x + 1] = bgra.load(at);
+    }
+
+    #[kernel]
+    pub fn write(
+        from: &View<Vec4<f32>, 2>,
+        rgba: &mut Image<Rgba8UnormSrgb>,
+        bgra: &mut Image<Bgra8UnormSrgb>,
+    ) {
+        let at = Vec2::new(global_id(1), global_id(0));
+        rgba.store(at, from[at.y][2 * at.x]);
+        bgra.store(at, from[at.y][2 * at.x + 1]);
+    }
+}
+
+/// Uneven steps go by powers, which devices round in their own ways: what is read is the host's but for some millionths, what was read is
+/// written back the same, and anything else is written as the host's step or the next one.
+#[test]
+fn light_is_the_same_everywhere() {
+    const SHAPE: [usize; 2] = [8, 16];
+    let counted = (0..128_u32).map(|i| [2 * i, 2 * i + 1, 255 - i, 128 + i].map(|channel| channel as u8));
+    let rgba: Vec<_> = counted.map(Rgba8UnormSrgb::new).collect();
+    let bgra: Vec<_> = rgba.iter().map(|texel| Bgra8UnormSrgb::new(texel.channels)).collect();
+    let mut next = random(4);
+    let any: Vec<Vec4<f32>> =
+        (0..256).map(|_| Vec4::from([0; 4].map(|_| around_one(next()).abs()))).collect();
+    for queue in queues() {
+        let on = format!("on {}", queue.device());
+        let light = || -> windlass::Result<_> {
+            let (first, second) =
+                (Image::with_shape(SHAPE, rgba.clone())?, Image::with_shape(SHAPE, bgra.clone())?);
+            let seen = Buffer::new([8, 32]);
+            queue.submit(|cg| {
+                cg.parallel_for(SHAPE, light::read(cg.read(&first), cg.read(&second), cg.overwrite(&seen)))
+            })?;
+            let seen = read(&seen)?;
+            let stored = |values: Vec<Vec4<f32>>| {
+                let values = Buffer::with_shape([8, 32], values)?;
+                let (first, second) =
+                    (Image::<Rgba8UnormSrgb>::new(SHAPE)?, Image::<Bgra8UnormSrgb>::new(SHAPE)?);
+                queue.submit(|cg| {
+                    let call = light::write(cg.read(&values), cg.overwrite(&first), cg.overwrite(&second));
+                    cg.parallel_for(SHAPE, call)
+                })?;
+                windlass::Result::Ok((read(&first)?, read(&second)?))
+            };
+            Ok((seen.clone(), stored(seen)?, stored(any.clone())?))
+        };
+        let (seen, same, other) = light().unwrap_or_else(|error| panic!("{on}: {error}"));
+        for (at, pair) in seen.chunks(2).enumerate() {
+            for (found, expected) in pair.iter().zip([rgba[at].decode(), bgra[at].decode()]) {
+                let [found, expected]: [[f32; 4]; 2] = [(*found).into(), expected.into()];
+                let is_near = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 4e-6);
+                assert!(is_near, "{on}: texel {at} is {found:?}, not {expected:?}");
+            }
+        }
+        assert_eq!(same, (rgba.clone(), bgra.clone()), "{on}");
+        let near = |found: [u8; 4], expected: [u8; 4]| {
+            let light = found.iter().zip(expected).take(3).all(|(a, b)| a.abs_diff(b) <= 1);
+            assert!(light && found[3] == expected[3], "{on}: {found:?}, not {expected:?}");
+        };
+        for (at, pair) in any.chunks(2).enumerate() {
+            near(other.0[at].channels, Rgba8UnormSrgb::encode(pair[0]).channels);
+            near(other.1[at].channels, Bgra8UnormSrgb::encode(pair[1]).channels);
+        }
+    }
 }
 
 #[windlass::kernels]

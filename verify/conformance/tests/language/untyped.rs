@@ -17,7 +17,7 @@ mod taken {
     /// It takes what `gather` takes, and is at another place in it.
     #[kernel]
     pub fn ahead(x: &[u64], at: &[u32], out: &mut [u64]) {
-        out[global_id(0)] = x[global_id(0)] + u64::from(at[global_id(0) + 1]);
+        out[global_id(0)] = x[global_id(0)] + at[global_id(0) + 1] as u64;
     }
 
     #[kernel]
