@@ -10,7 +10,7 @@ use windlass::prelude::*;
 #[tokio::main]
 async fn main() -> Result<()> {
     // Longer than anything takes that is to end: here that is nothing.
-    let runtime = Runtime::builder().hang_timeout(Duration::from_millis(200)).build();
+    let runtime = Runtime::builder().hang_timeout(Duration::from_secs(2)).build();
     let queue = Queue::on(runtime.host()?).await?;
     let (kept, lost) = (Buffer::from(vec![1_u32; 8]), Buffer::<u32>::new(8));
     // What has been read is the host's as well, and outlives the device.

@@ -55,18 +55,17 @@ pub unsafe fn kernel(parts: Parts) -> Kernel {
         false => text,
     };
     let text = if parts.needs.contains(&Need::Pointers) { text.reaching() } else { text };
-    let (slots, uses, shaping) = (parts.slots, parts.uses, parts.shaping);
-    let text = text.declaring(Declared { slots, uses, shaping });
+    let declared = Declared { uses: parts.uses };
     Kernel::of(KernelInner {
         name: parts.name.into(),
-        slots: slots.into(),
-        images: [text, native].into(),
+        slots: parts.slots.into(),
+        images: [text, native].map(|image| image.declaring(declared)).into(),
         grouped: parts.grouped,
         group: parts.group.into(),
         fast: parts.fast,
         needs: parts.needs.into(),
         overrides: parts.overrides.into(),
-        shaping: Some(shaping),
+        shaping: Some(parts.shaping),
         messages: parts.messages,
         original: None,
         pointers: FollowsPointers::No,

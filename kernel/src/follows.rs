@@ -1,4 +1,4 @@
-//! Whether a kernel follows pointers, and whose code does.
+//! Whose code a kernel has, and whether that follows pointers.
 
 use std::sync::Arc;
 
@@ -6,6 +6,13 @@ use crate::image::KernelInner;
 use crate::{Kernel, KernelImage};
 
 impl KernelInner {
+    /// Whether the attribute wrote a text for this very kernel.
+    pub(crate) fn owns(&self, image: &KernelImage) -> bool {
+        let known = self.original.as_ref().map_or(&self.images[..], Kernel::images);
+        // Only the attribute's kernels have a shape.
+        self.shaping.is_some() && known.iter().any(|own| Arc::ptr_eq(&own.code, &image.code))
+    }
+
     /// Code that follows pointers trusts one of its values, which the attribute's function for it fills in, and nobody else may: so it has
     /// to be of the very kernel that is called.
     pub(crate) fn follows(&self) -> FollowsPointers {
@@ -13,11 +20,7 @@ impl KernelInner {
         if reaching.peek().is_none() {
             return FollowsPointers::No;
         }
-        let known = self.original.as_ref().map_or(&self.images[..], Kernel::images);
-        // Only the attribute's kernels have that.
-        let is_attributes = self.shaping.is_some();
-        let is_own = |image: &KernelImage| known.iter().any(|own| Arc::ptr_eq(&own.code, &image.code));
-        match is_attributes && reaching.all(is_own) {
+        match reaching.all(|image| self.owns(image)) {
             true => FollowsPointers::ByItself,
             false => FollowsPointers::ByOthersCode,
         }
@@ -33,4 +36,18 @@ pub enum FollowsPointers {
     ByItself,
     /// It has the code of another kernel that does.
     ByOthersCode,
+}
+
+impl Kernel {
+    /// Whether the attribute wrote a text for this very kernel.
+    #[doc(hidden)]
+    pub fn owns(&self, image: &KernelImage) -> bool {
+        self.inner.owns(image)
+    }
+
+    /// Whether it follows pointers.
+    #[doc(hidden)]
+    pub fn pointers(&self) -> FollowsPointers {
+        self.inner.pointers
+    }
 }

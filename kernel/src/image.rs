@@ -122,9 +122,9 @@ impl KernelImage {
     ///
     /// # Safety
     /// No index in the text is ever outside: neither outside a fixed array or a work-group's memory, nor outside the range of a buffer
-    /// slot as the [block](crate::block) states it, with the gaps between its rows where it has some. The block counts elements of
-    /// whatever type is passed, so nobody passes elements of another size than the text's. No element of a work-group's memory is read
-    /// that the group has not written.
+    /// slot as the [block](crate::block) states it, with the gaps between its rows where it has some. No element of a work-group's memory is
+    /// read that the group has not written. This holds for whatever the kernel is called with and its overrides are set to, or nobody calls it
+    /// with anything else: the block counts elements of whatever type is passed, and values are whatever is passed.
     pub unsafe fn guarded_wgsl(entry: &str, text: &str) -> Self {
         KernelImage { guarded: true, ..Self::wgsl(entry, text) }
     }
@@ -283,7 +283,7 @@ impl KernelImage {
         KernelImage { reaches: true, ..self }
     }
 
-    /// The same code, which the attribute wrote for these arguments.
+    /// The same code, which the attribute wrote for such arguments.
     pub(crate) fn declaring(self, declared: Declared) -> Self {
         KernelImage { declared: Some(declared), ..self }
     }
@@ -364,7 +364,7 @@ impl std::error::Error for TooLong {}
 /// ```
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    inner: Arc<KernelInner>,
+    pub(crate) inner: Arc<KernelInner>,
 }
 
 #[derive(Clone, Debug)]
@@ -444,12 +444,6 @@ impl Kernel {
     pub(crate) fn of(mut inner: KernelInner) -> Self {
         inner.pointers = inner.follows();
         Kernel { inner: Arc::new(inner) }
-    }
-
-    /// Whether it follows pointers.
-    #[doc(hidden)]
-    pub fn pointers(&self) -> FollowsPointers {
-        self.inner.pointers
     }
 
     /// The same kernel for devices that have these only.

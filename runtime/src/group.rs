@@ -452,8 +452,8 @@ impl<'g> CommandGroup<'g> {
     }
 
     /// Copies elements from one accessor to another of the same shape, or of another number of dimensions and as many
-    /// elements: then row-major order says which goes where. (If neither side's elements follow each other, they go by memory of their own,
-    /// which is a copy more.)
+    /// elements: then row-major order says which goes where. (If neither side is a buffer whose elements follow
+    /// each other, they go by memory of their own, which is a copy more.)
     ///
     /// ```
     /// use windlass::prelude::*;

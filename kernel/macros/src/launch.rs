@@ -384,10 +384,8 @@ impl Launched<'_> {
         let bound = bound(slice.may, uses, param);
         let (ty, dims) = (type_tokens(self.module, &quote!(#root::__private), &var.ty), slice.dims as usize);
         let argument = quote!(#root::args::#bound::<'g, #ty, #dims>::argument(#name));
-        match (slice.dims, slice.may) {
-            (1, May::Atomic) => quote!(.atomic_argument(#argument)),
-            (1, _) => quote!(.argument(#argument)),
-            (_, May::Atomic) => quote!(.atomic_view_argument::<#dims>(#argument)),
+        match slice.dims {
+            1 => quote!(.argument(#argument)),
             _ => quote!(.view_argument::<#dims>(#argument)),
         }
     }

@@ -84,10 +84,10 @@ impl SlotUse {
         }
     }
 
-    /// What text for devices relies on in the argument.
+    /// What code relies on in the argument.
     pub(crate) fn relied(&self) -> Relied {
         match (self.way, self.extents) {
-            (Some(_), _) => Relied::Elements(self.bytes),
+            (Some(way), _) => Relied::Elements { bytes: self.bytes, is_atomic: way == Way::Atomics },
             (None, 0) => Relied::Nothing,
             (None, dims) => Relied::Extents(dims),
         }

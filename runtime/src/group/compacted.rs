@@ -108,16 +108,15 @@ impl KernelCall<'_> {
 
     /// Whether the kernel is told how far apart the rows of this argument are, and the device shows it as much as lies between them.
     fn is_strided(&self, at: usize, part: &Binding, device: &DeviceInfo) -> Result<bool> {
-        let is_view =
-            u32::try_from(at).ok().and_then(|at| self.views.checked_shr(at)).is_some_and(|of| of & 1 == 1);
         let (region, limits) = (part.region(), &device.limits);
         let shown = (region.end() - region.offset) as u64 <= limits.binding
             && region.offset.is_multiple_of(limits.binding_offset.max(1));
-        if !is_view || !shown {
+        if !shown {
             return Ok(false);
         }
         let image = image_on(self.kernel(), device)?;
-        Ok(image.format() == ImageFormat::Wgsl && image.is_guarded())
+        let is_view = image.declared().is_some_and(|declared| declared.is_view(at));
+        Ok(image.format() == ImageFormat::Wgsl && is_view)
     }
 
     /// A buffer among the arguments whose elements do not follow each other, and how the kernel uses it.

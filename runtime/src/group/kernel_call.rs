@@ -42,10 +42,6 @@ const MOST_LOCAL_HERE: usize = 16 << 20;
 pub struct KernelCall<'g> {
     kernel: Kernel,
     pub(super) args: SmallVec<[KernelArg; 4]>,
-    /// Which of them are views, a bit for each: their kernels know rows that do not follow each other.
-    pub(super) views: u64,
-    /// Which of them the kernel changes by atomic operations only, as its macro has seen.
-    atomics: u64,
     /// Beside them, what the kernel uses by addresses.
     pub(super) reached: Vec<Reached>,
     /// What is to be filled in of the pointers that it follows.
@@ -67,8 +63,6 @@ impl<'g> KernelCall<'g> {
         KernelCall {
             kernel: kernel.clone(),
             args: SmallVec::new(),
-            views: 0,
-            atomics: 0,
             reached: Vec::new(),
             pointers: Pointers::default(),
             here: Vec::new(),
@@ -149,28 +143,12 @@ impl<'g> KernelCall<'g> {
         self
     }
 
-    /// The same of one that it changes by atomic operations only.
-    #[doc(hidden)]
-    pub fn atomic_argument(mut self, argument: Argument<'g>) -> Self {
-        self.atomics |= bit(self.args.len());
-        self.argument(argument)
-    }
-
-    #[doc(hidden)]
-    pub fn atomic_view_argument<const D: usize>(mut self, argument: Argument<'g>) -> Self {
-        self.atomics |= bit(self.args.len());
-        self.view_argument::<D>(argument)
-    }
-
     /// The next argument of a `#[kernel]` function, and its extents.
     #[doc(hidden)]
     pub fn view_argument<const D: usize>(self, argument: Argument<'g>) -> Self {
         let extents: SmallVec<[u8; 16]> =
             argument.extents::<D>().iter().flat_map(|extent| extent.to_ne_bytes()).collect();
-        let at = self.args.len();
         let mut call = self.argument(argument);
-        // One that has no bit is passed as a copy where it has gaps.
-        call.views |= bit(at);
         call.args.push(KernelArg::Value(extents));
         call
     }
@@ -347,15 +325,6 @@ impl<'g> KernelCall<'g> {
             )));
         }
         for (at, (arg, of)) in self.args.iter().zip(slots).enumerate() {
-            if matches!((arg, of), (KernelArg::Window(_, Mode::Concurrent), Slot::Buffer(_)))
-                && self.atomics & bit(at) == 0
-            {
-                return Err(Error::invalid(format!(
-                    "argument {at} of kernel `{name}` is of data that others change at the same time, and the kernel takes \
-                     {}: only kernels take it that come to it by address, or change it by atomic operations alone",
-                    in_words(of)
-                )));
-            }
             check_argument((name, at), arg, of, (inner, slot))?;
         }
         for Reached { window, .. } in &self.reached {
@@ -407,11 +376,6 @@ impl<'g> KernelCall<'g> {
         }
         Ok(DeviceCommand::Kernel(Box::new(planned)))
     }
-}
-
-/// An argument's bit in the masks of a call; none past the last.
-fn bit(at: usize) -> u64 {
-    u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at)).unwrap_or(0)
 }
 
 /// Whether every argument that a kernel reaches at the item's own position has an element for each item of a launch.
@@ -527,7 +491,7 @@ fn check_image(
 }
 
 /// What a slot takes, in words.
-fn in_words(slot: &Slot) -> String {
+pub(super) fn in_words(slot: &Slot) -> String {
     match slot {
         Slot::Buffer(SlotAccess::Read) => "a buffer to read".into(),
         Slot::Buffer(SlotAccess::ReadWrite) => "a buffer to write".into(),
@@ -564,6 +528,13 @@ pub(crate) fn build_values(kernel: &Kernel, mut values: Values, range: Option<&R
             "the `#[spec]` value of kernel `{}` for `{}` must be finite, got {number}: pass it as an ordinary argument",
             kernel.name(),
             of.map_or(*name, |of| of.parameter)
+        )));
+    }
+    let is_known = |name: &str| kernel.overrides().iter().any(|of| of.name == name);
+    if let Some((name, _)) = values.iter().find(|(name, _)| !is_known(name)) {
+        return Err(Error::invalid(format!(
+            "kernel `{}` is not built with a value for `{name}`",
+            kernel.name()
         )));
     }
     if !kernel.is_grouped() {

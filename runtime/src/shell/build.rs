@@ -104,6 +104,7 @@ impl Builds {
         let built = match table.entry((kernel.id(), device, bits)) {
             Entry::Occupied(entry) => return Ok(entry.get().clone()),
             Entry::Vacant(entry) => {
+                check_own(kernel, image)?;
                 let (cell, declared) = (EventCell::new(()), image.declared().copied());
                 let built = Built { cell, kernel: kernel.clone(), declared };
                 entry.insert(Arc::new(built)).clone()
@@ -138,6 +139,18 @@ impl Builds {
             }
         });
         Ok(built)
+    }
+}
+
+/// A text of the attribute relies on what it is called with, and on what it is built with, being what the attribute wrote it for: so it is built
+/// for its own kernel alone. Its code for the host compares all of that itself.
+fn check_own(kernel: &Kernel, image: &KernelImage) -> Result<()> {
+    match image.declared().is_none() || image.body().is_some() || kernel.owns(image) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "kernel `{}` has the text of another kernel, that `#[kernel]` wrote for that one alone: call that one",
+            kernel.name()
+        ))),
     }
 }
 

@@ -244,7 +244,11 @@ pub(super) async fn bundle_is_built_when_it_is_told_to(s: &Subject) -> Verdict {
     let kernels = bundled::bundle().with("times", 3.0)?;
     ensure_eq!(builds(), before, "nothing is built before it is asked for");
     kernels.warm_up(&s.home).await?;
-    ensure_eq!(builds(), before + 2);
+    let built = builds();
+    ensure!(
+        built >= before + 2,
+        "each is built at least once, and once for each layout that its launches may have"
+    );
     let v = Buffer::from(counted(0, 64));
     s.home.submit(|cg| {
         cg.parallel_for(64, bundled::scale(3, cg.read_write(&v)))?;
@@ -252,6 +256,6 @@ pub(super) async fn bundle_is_built_when_it_is_told_to(s: &Subject) -> Verdict {
     })?;
     let expected: Vec<u32> = counted(0, 64).iter().map(|v| 3 * v + 1).collect();
     holds(&v, &expected).await?;
-    ensure_eq!(builds(), before + 2, "both were there");
+    ensure_eq!(builds(), built, "both were there");
     Ok(())
 }

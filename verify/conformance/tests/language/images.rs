@@ -190,7 +190,7 @@ fn light_is_the_same_everywhere() {
                     let call = light::write(cg.read(&values), cg.overwrite(&first), cg.overwrite(&second));
                     cg.parallel_for(SHAPE, call)
                 })?;
-                windlass::Result::Ok((read(&first)?, read(&second)?))
+                Ok::<_, windlass::Error>((read(&first)?, read(&second)?))
             };
             Ok((seen.clone(), stored(seen)?, stored(any.clone())?))
         };

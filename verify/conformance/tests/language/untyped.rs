@@ -1,9 +1,9 @@
 //! Calls that were not made by a kernel's own function. What its text for devices relies on is compared with what they bring; on the host
 //! every access is.
 
-use windlass::KernelCall;
 use windlass::image::{Kernel, Slot, SlotAccess};
 use windlass::prelude::*;
+use windlass::{KernelCall, MemoryKind, NdRange};
 
 use crate::everywhere::queues;
 
@@ -21,13 +21,28 @@ mod taken {
     }
 
     #[kernel]
+    pub fn in_groups(x: &[u64], at: &[u32], out: &mut [u64]) {
+        out[global_id(0)] = x[at[global_id(0)]] + local_id(0) as u64;
+    }
+
+    #[kernel]
+    pub fn double(v: &mut [u32]) {
+        v[global_id(0)] *= 2;
+    }
+
+    #[kernel]
+    pub fn count(v: &[AtomicU32]) {
+        v[global_id(0)].fetch_add(1, Relaxed);
+    }
+
+    #[kernel]
     pub fn corner(x: &View<u32, 2>, out: &mut [u32]) {
         out[global_id(0)] = x[9][global_id(0)];
     }
 }
 
 /// Whether anything runs is up to the device; on one that runs a text, nothing may be let through.
-fn refused(what: &str, submit: impl Fn(&Queue) -> windlass::Result<Event>) {
+fn refused(what: &str, submit: &dyn Fn(&Queue) -> windlass::Result<Event>) {
     for queue in queues().iter().filter(|queue| !queue.device().has(Aspect::HostBodies)) {
         match submit(queue) {
             Ok(_) => panic!("it is let through on {}", queue.device()),
@@ -37,13 +52,13 @@ fn refused(what: &str, submit: impl Fn(&Queue) -> windlass::Result<Event>) {
     }
 }
 
-/// Seen to fail without the comparison: a text that counts to 64 elements of eight bytes reached 512 bytes of a buffer of 64.
+/// A text that counts to 64 elements of eight bytes would reach 512 bytes of a buffer of 64.
 #[test]
 fn elements_of_other_sizes_are_refused() {
     let (x, at, out) = (Buffer::from(vec![1_u8; 64]), Buffer::from(vec![0_u32; 64]), Buffer::<u64>::new(64));
     refused(
         "argument 0 of kernel `gather` has elements of 1 bytes, and the kernel takes elements of 8",
-        |queue| {
+        &|queue| {
             queue.submit(|cg| {
                 let call = KernelCall::new(taken::gather::kernel()).buffer(cg.read(&x)).buffer(cg.read(&at));
                 cg.parallel_for(64, call.buffer(cg.overwrite(&out)))
@@ -70,11 +85,11 @@ fn elements_of_the_same_size_are_taken() {
     }
 }
 
-/// Seen to fail without the comparison: ten rows were read of a grid that has two.
+/// Ten rows would be read of a grid that has two.
 #[test]
 fn extents_are_those_of_the_view() {
     let (x, out) = (Buffer::<u32, 2>::new([2, 4]), Buffer::<u32>::new(4));
-    refused("argument 1 of kernel `corner` is to be the extents of the view before it", |queue| {
+    refused("argument 1 of kernel `corner` is to be the extents of the view before it", &|queue| {
         queue.submit(|cg| {
             let call = KernelCall::new(taken::corner::kernel()).buffer(cg.read(&x)).value([10_u32, 4]);
             cg.parallel_for(4, call.buffer(cg.overwrite(&out)))
@@ -90,34 +105,92 @@ fn extents_are_those_of_the_view() {
     }
 }
 
-/// A text among the images of a kernel that is not its own. Seen to fail where its elements alone were compared.
+/// A text among the images of a kernel that is not its own: it may count on the other's work-groups, on what its launches cover, or on the
+/// values that it is built with.
 #[test]
-fn the_code_of_another_kernel_is_refused() {
+fn the_text_of_another_kernel_is_refused() {
     let (x, at) = (Buffer::from(vec![1_u64; 64]), Buffer::from(vec![0_u32; 64]));
-    let (bytes, out) = (Buffer::from(vec![1_u8; 64]), Buffer::<u64>::new(64));
-    let (gather, ahead) = (taken::gather::kernel(), taken::ahead::kernel());
-    let other_slots = [Slot::Value(8), Slot::Buffer(SlotAccess::Read), Slot::Buffer(SlotAccess::ReadWrite)];
-    let other = Kernel::new("other", other_slots, gather.images().iter().cloned());
-    refused("has the code of another kernel", |queue| {
+    let out = Buffer::<u64>::new(64);
+    let refused =
+        |what: &dyn Fn(&Queue) -> windlass::Result<Event>| refused("has the text of another kernel", what);
+    let own = taken::gather::kernel();
+    let slots = || own.slots().iter().cloned();
+    let forged = [("covered".into(), 1.0), ("group_x".into(), 64.0)];
+    let promising = own.images().iter().map(|image| image.with_overrides(forged.clone().into()));
+    let others = [
+        own.in_forms(taken::ahead::kernel().images().iter().cloned()),
+        own.in_forms(taken::in_groups::kernel().images().iter().cloned()),
+    ];
+    for other in others {
+        refused(&|queue: &Queue| {
+            queue.submit(|cg| {
+                let call = taken::gather(cg.read(&x), cg.read(&at), cg.overwrite(&out));
+                cg.parallel_for(64, call.of(&other))
+            })
+        });
+    }
+    for other in [
+        Kernel::new("copied", slots(), own.images().iter().cloned()),
+        Kernel::new("promising", slots(), promising),
+        Kernel::grouped("grouped", slots(), own.images().iter().cloned()),
+    ] {
+        refused(&|queue: &Queue| {
+            queue.submit(|cg| {
+                let call = KernelCall::new(&other).buffer(cg.read(&x)).buffer(cg.read(&at));
+                cg.parallel_for(NdRange { global: [64], local: [64] }, call.buffer(cg.overwrite(&out)))
+            })
+        });
+    }
+    let slots = [Slot::Value(8), Slot::Buffer(SlotAccess::Read), Slot::Buffer(SlotAccess::ReadWrite)];
+    let other = Kernel::new("other", slots, own.images().iter().cloned());
+    refused(&|queue: &Queue| {
         queue.submit(|cg| {
             let call = KernelCall::new(&other).value(1_u64).buffer(cg.read(&at));
             cg.parallel_for(64, call.buffer(cg.overwrite(&out)))
         })
     });
-    // What the launches of one reach at the items' own positions, those of the other do not.
-    assert_ne!(gather.shaping(), ahead.shaping());
-    let forged = gather.in_forms(ahead.images().iter().cloned());
-    refused("has the code of another kernel", |queue| {
-        queue.submit(|cg| {
-            let call = taken::gather(cg.read(&x), cg.read(&at), cg.overwrite(&out));
-            cg.parallel_for(64, call.of(&forged))
-        })
-    });
-    let copied = Kernel::new("copied", gather.slots().iter().cloned(), gather.images().iter().cloned());
-    refused("argument 0 of kernel `copied` has elements of 1 bytes", |queue| {
-        queue.submit(|cg| {
-            let call = KernelCall::new(&copied).buffer(cg.read(&bytes)).buffer(cg.read(&at));
-            cg.parallel_for(64, call.buffer(cg.overwrite(&out)))
-        })
-    });
+}
+
+/// Only what changes data by atomic operations takes what others change at the same time, whoever makes the call.
+#[test]
+fn what_others_change_is_for_atomic_operations_alone() {
+    for queue in queues() {
+        let kind = MemoryKind::Shared;
+        if !queue.device().has(Aspect::FineMemory) || !queue.memory_kinds().contains(&kind) {
+            continue;
+        }
+        let v = queue.blocking_import(kind, vec![1_u32; 64]).expect("it has such memory");
+        let changed = queue.submit(|cg| {
+            let call = KernelCall::new(taken::double::kernel()).buffer(cg.concurrent(&v));
+            cg.parallel_for(64, call)
+        });
+        assert!(changed.is_err_and(|error| error.is_invalid_input()), "on {}", queue.device());
+        let counted = queue.submit(|cg| {
+            let call = KernelCall::new(taken::count::kernel()).buffer(cg.concurrent(&v));
+            cg.parallel_for(64, call)
+        });
+        counted.and_then(|done| done.blocking_wait()).unwrap_or_else(|e| panic!("{}: {e}", queue.device()));
+        assert_eq!(v.host_read().blocking_wait().expect("it was written")[..], [2; 64]);
+    }
+}
+
+/// Parts of grids whose rows do not follow each other, passed by hand for a line and for a view.
+#[test]
+fn parts_of_grids_are_what_the_kernel_takes_them_for() {
+    for queue in queues() {
+        let grid = Buffer::<u32, 2>::with_shape([2, 8], vec![1; 16]).expect("16 elements");
+        let part = grid.range((.., 2..6));
+        let doubled = queue.submit(|cg| {
+            cg.parallel_for(8, KernelCall::new(taken::double::kernel()).buffer(cg.read_write(&part)))
+        });
+        doubled.and_then(|done| done.blocking_wait()).unwrap_or_else(|e| panic!("{}: {e}", queue.device()));
+        let out = Buffer::<u32>::new(4);
+        let seen = queue.submit(|cg| {
+            let call = KernelCall::new(taken::corner::kernel()).buffer(cg.read(&part)).value([2_u32, 4]);
+            cg.parallel_for(4, call.buffer(cg.overwrite(&out)))
+        });
+        seen.and_then(|done| done.blocking_wait()).unwrap_or_else(|e| panic!("{}: {e}", queue.device()));
+        let row = [1, 1, 2, 2, 2, 2, 1, 1];
+        assert_eq!(grid.host_read().blocking_wait().expect("it was written")[..], [row, row].concat());
+    }
 }
