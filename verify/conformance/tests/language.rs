@@ -69,3 +69,5 @@ mod subgroups;
 mod untyped;
 #[path = "language/variants.rs"]
 mod variants;
+#[path = "drivers/watch.rs"]
+mod watch;

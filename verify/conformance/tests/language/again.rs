@@ -1,5 +1,7 @@
 //! This program's tests once more, each in a process of its own: on another driver, or to see what devices are given.
 
+#![allow(dead_code, reason = "a program that has one test to run again does not list them")]
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
