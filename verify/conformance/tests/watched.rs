@@ -1,7 +1,7 @@
 //! The suite on Oclgrind, which runs kernels item by item and watches memory: each case as on every device, and none of its kernels may
 //! leave its arguments or race.
 //!
-//! That a case fails whose kernels do is a test as well: `a_case_whose_kernels_are_wrong_is_reported`.
+//! That it is seen if a case fails, or if its kernels are wrong, is a test as well.
 
 #[path = "language/again.rs"]
 mod again;
@@ -172,4 +172,12 @@ fn a_case_whose_kernels_are_wrong_is_reported() {
     let problems = problems(&[(case, watch_case(&oclgrind, "one_case_with_wrong_kernels", case))]);
     let seen = |what: &str| problems.contains(what);
     assert!(seen("`fill_index`: Read-write data race") && seen("`copy`: Invalid write"), "{problems}");
+}
+
+#[test]
+fn a_case_that_fails_is_reported() {
+    let Some(oclgrind) = Oclgrind::find(PATIENCE) else { return };
+    let case = "no_such_case";
+    let problems = problems(&[(case, watch_case(&oclgrind, "one_case", case))]);
+    assert!(problems.contains("fails on Oclgrind") && problems.contains("is a case"), "{problems}");
 }
