@@ -11,8 +11,9 @@ fn squared(v: &mut [u32]) {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let units = std::thread::available_parallelism().map_or(1, usize::from) / 2;
-    let backend = OpenCl::new().divided(Division::ByUnits(units.max(1)));
+    let half = std::thread::available_parallelism().map_or(1, usize::from) / 2;
+    let units = u32::try_from(half.max(1)).expect("processors are counted in 32 bits");
+    let backend = OpenCl::new().divided(Division::ByUnits(units));
     let runtime = Runtime::builder().backend(backend).build();
     let parts: Vec<Device> =
         runtime.devices().await?.into_iter().filter(|device| device.name().contains(", part ")).collect();

@@ -27,6 +27,8 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("rendezvous_of_two_queues", NOT_AT_ONCE),
     ("rendezvous_of_two_readers", NOT_AT_ONCE),
     ("rendezvous_of_two_ranges", NOT_AT_ONCE),
+    // It has three launches at once, and ended well in one of 50 runs where the machine did other work.
+    ("bytes_stream_through_in_order", NOT_AT_ONCE),
 ];
 
 const NOT_AT_ONCE: &str = "Oclgrind does not keep kernels apart that run at once";
@@ -116,8 +118,8 @@ fn one_case_with_wrong_kernels() {
 }
 
 /// `long_running` in fewer steps, with the same result: Oclgrind would take a minute for what others do in a moment. `n` steps
-/// `x = a x + c` are one such step, which is made of those for the bits of `n`. This takes it a third of a second, so that who does not
-/// wait is seen all the same.
+/// `x = a x + c` are one such step, which is made of those for the bits of `n`. Interpreted it still takes longer than the
+/// kernels behind it.
 fn sooner(spec: &Spec) -> Vec<KernelImage> {
     const TEXT: &str = "__kernel void long_running(__global uint *v, ulong v_at, ulong v_len, uint rounds) {
     size_t i = get_global_id(0);
