@@ -22,12 +22,15 @@ pub struct Account {
 struct Inner {
     credits: Credits,
     drain: Drain,
+    /// Things that are over, but still of their generations.
+    over: u64,
 }
 
 impl Account {
     /// This many credits, and nothing in flight.
     pub fn new(credits: i64) -> Self {
-        Account { inner: Mutex::new(Inner { credits: Credits::new(credits), drain: Drain::default() }) }
+        let (credits, drain) = (Credits::new(credits), Drain::default());
+        Account { inner: Mutex::new(Inner { credits, drain, over: 0 }) }
     }
 
     /// Something begins, and takes a credit, going into debt if need be.
@@ -68,10 +71,21 @@ impl Account {
         lock(&self.inner).credits.give(count)
     }
 
-    /// `count` things of a generation have ended; returns the waiters to wake once nothing is held.
+    /// `count` things are over: their credits come back, and they are not under way any more. Whoever waits for their generations is told
+    /// by [`Account::end`], when everybody else knows. Returns the waiters that are served by it, to be woken once nothing is held.
+    #[must_use]
+    pub fn over(&self, count: u64) -> Vec<Waker> {
+        let mut inner = lock(&self.inner);
+        inner.over += count;
+        inner.credits.give(count as i64)
+    }
+
+    /// `count` things of a generation, which are over, have ended; returns the waiters to wake once nothing is held.
     #[must_use]
     pub fn end(&self, generation: Generation, count: u64) -> Vec<Waker> {
-        lock(&self.inner).drain.end(generation, count)
+        let mut inner = lock(&self.inner);
+        inner.over -= count;
+        inner.drain.end(generation, count)
     }
 
     /// Something that had begun does not come to be: its credit comes back, and its generation is without it.
@@ -106,8 +120,9 @@ impl Account {
         lock(&self.inner).credits.waiting()
     }
 
-    /// How many things are under way.
+    /// How many things are under way: never more than there are credits, but for debt.
     pub fn under_way(&self) -> u64 {
-        lock(&self.inner).drain.under_way()
+        let inner = lock(&self.inner);
+        inner.drain.under_way() - inner.over
     }
 }

@@ -17,6 +17,7 @@ impl Wake for Bell {
 }
 
 fn end(drain: &Account, generation: Generation) -> usize {
+    drop(drain.over(1));
     let woken = drain.end(generation, 1);
     let count = woken.len();
     woken.into_iter().for_each(Waker::wake);
@@ -38,6 +39,23 @@ fn nothing_under_way_is_nothing_to_wait_for() {
     assert!(drain.poll_drained(&mut fresh, Waker::noop()).is_ready(), "what began later does not matter");
     assert_eq!(drain.under_way(), 1);
     assert_eq!(end(&drain, generation), 0);
+}
+
+/// Its credit may be taken again before all that wait for its end have been told, and then it is not counted beside who has that.
+#[test]
+fn what_is_over_is_not_under_way() {
+    let account = Account::new(1);
+    assert!(account.try_take());
+    let generation = account.begin();
+    let (mut waits, _) = watch(&account);
+    assert!(account.over(1).is_empty());
+    assert!(account.try_take());
+    let next = account.begin();
+    assert_eq!(account.under_way(), 1, "never more than there are credits");
+    assert!(account.poll_drained(&mut waits, Waker::noop()).is_pending(), "nobody has told it yet");
+    assert_eq!(account.end(generation, 1).len(), 1);
+    assert!(account.poll_drained(&mut waits, Waker::noop()).is_ready());
+    assert_eq!((end(&account, next), account.under_way(), account.free()), (0, 0, 1));
 }
 
 #[test]

@@ -66,9 +66,9 @@ impl<'a> Tiles<'a> {
         let (up, down) = (&self.up[..up], &self.down[..down]);
         up.iter().for_each(|tile| drop(tile.host_write().blocking_wait().expect("the host has it")));
         // As good as written, by as little as a device can be asked to do.
-        let written = down
-            .iter()
-            .map(|tile| self.queue.submit(|cg| cg.parallel_for(1, kernels::step(cg.read_write(tile), 2, 1))));
+        let written = down.iter().map(|tile| {
+            self.queue.submit(|cg| cg.parallel_for(1, kernels::step(cg.read_write_uninit(tile), 2, 1)))
+        });
         wait_for(written.collect());
         let start = Instant::now();
         let mut events = Vec::new();

@@ -222,7 +222,7 @@ impl State {
             turn.causes.push(Cause(error.clone()));
             match work {
                 Work::Group(event) => {
-                    woken.single.extend(event.queue.account.give(1));
+                    woken.single.extend(event.queue.account.over(1));
                     event.settle(Err(error), 0, woken);
                     woken.single.extend(event.queue.account.end(event.generation, 1));
                 }
@@ -271,7 +271,7 @@ impl State {
         let queue = |work: &Work| work.event().map(|event| Arc::as_ptr(&event.queue));
         for run in turn.settled.chunk_by(|a, b| queue(&a.work) == queue(&b.work)) {
             if let Some(event) = run[0].work.event() {
-                woken.single.extend(event.queue.account.give(run.len() as i64));
+                woken.single.extend(event.queue.account.over(run.len() as u64));
             }
         }
         // `over` is emptied only at the end of `perform`: what is there already has left its generation.

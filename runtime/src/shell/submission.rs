@@ -97,7 +97,7 @@ impl State {
 /// Tells a group's event that it has no place, and gives back what it has taken.
 #[cold]
 fn refuse(event: &Arc<EventInner>, error: Error, woken: &mut Woken) {
-    woken.single.extend(event.queue.account.give(1));
+    woken.single.extend(event.queue.account.over(1));
     event.settle(Err(error), 0, woken);
     woken.single.extend(event.queue.account.end(event.generation, 1));
 }
