@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(Rgba8Snorm::new([-128, -127, 127, 0]).decode(), Vec4::new(-1.0, -1.0, 1.0, 0.0));
         assert_eq!(Rg16Snorm::new([i16::MIN, i16::MAX]).decode(), Vec4::new(-1.0, 1.0, 0.0, 1.0));
         assert_eq!(Bgra8Unorm::new([255, 0, 0, 255]).decode(), Vec4::new(0.0, 0.0, 1.0, 1.0));
-        assert_eq!(Bgra8UnormSrgb::new([255, 0, 0, 51]).decode(), Vec4::new(0.0, 0.0, 1.0, 0.2));
+        assert_eq!(Bgra8UnormSrgb::new([255, 0, 0, 255]).decode(), Vec4::new(0.0, 0.0, 1.0, 1.0));
     }
 
     #[test]
