@@ -1,10 +1,10 @@
 //! Programs that use more than their device may have, beside the longer of what they compute and what is moved for them.
 //!
 //! `--beyond` prints a line for each program and cap: how long it takes out of core; its groups alone, with room for all and all data
-//! there; the copies alone that it made out of core, tile by tile, each direction and both at once; those groups and those copies side by
-//! side, of which none waits for another; and the first by the longer of the others. At best copies and groups run at the same time
-//! and the ratio is 1. A device that has no engines of its own for copies cannot do that, whoever asks it: so the last column is the first by what it
-//! takes for both side by side.
+//! there; the copies alone that it made out of core, tile by tile, each direction and both at once; and the first by the longer of the
+//! others. At best copies and groups run at the same time and the ratio is 1. Where the device is the host's own processors they share
+//! them: so a last column says what is left of it if what copies and groups take of the processors is added up, at one processor for a copy and
+//! all for a group.
 //!
 //! All of it is printed twice: for commands that take as long as a tile takes to be copied, and four times as long. `--turns N` says instead how
 //! much a command computes, to have the same again.
@@ -15,9 +15,9 @@ mod transfer;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use windlass::Residency;
 use windlass::prelude::*;
 use windlass::trace::Timeline;
+use windlass::{DeviceKind, Residency};
 use windlass_testkit::tiles::{Program, Use, cholesky, cyclic, matmul, random, stencil};
 
 use transfer::Copies;
@@ -90,8 +90,8 @@ pub(crate) fn print(scale: usize) {
     }
 }
 
-const HEAD: &str = "| program | room | tiles up, down | out of core | groups alone | copies alone: up, down, both | side by side | ratio | by side by side |
-|---|---|---|---|---|---|---|---|---|";
+const HEAD: &str = "| program | room | tiles up, down | out of core | groups alone | copies alone: up, down, both | ratio | by processors |
+|---|---|---|---|---|---|---|---|";
 
 /// A device, and how much a command computes there.
 struct Bench {
@@ -214,46 +214,32 @@ impl Bench {
                 taken
             });
             let least = all.min_by(|a, b| a.ns.total_cmp(&b.ns)).expect("at least once");
-            let both = self.side_by_side(program, least.copies, times);
-            self.row((program.name, cap, times), &least, [compute, both]);
+            self.row((program.name, cap, times), &least, compute);
         }
     }
 
-    /// The same groups with room for all, and the same number of copies of other tiles meanwhile.
-    fn side_by_side(&self, program: &Program, copies: Copies, times: usize) -> f64 {
-        let runtime = with_room_for(program.tiles() + 2 * transfer::AT_ONCE, &self.device);
-        let (queue, second) = (self.queue(runtime.clone()), self.queue(runtime));
-        let (tiles, others) = (tiles(program), transfer::Tiles::new(&second));
-        self.run(&queue, &tiles, program);
-        others.copy(copies);
-        let both = || {
-            let start = Instant::now();
-            std::thread::scope(|scope| {
-                scope.spawn(|| others.copy(copies));
-                self.run(&queue, &tiles, program);
-            });
-            start.elapsed().as_nanos() as f64
-        };
-        best(times, both)
-    }
-
-    fn row(&self, (name, cap, times): (&str, &str, usize), taken: &Taken, [compute, beside]: [f64; 2]) {
+    fn row(&self, (name, cap, times): (&str, &str, usize), taken: &Taken, compute: f64) {
         let queue = self.queue(with_room_for(ENOUGH, &self.device));
         let [up, down, both] = transfer::alone(&queue, taken.copies, times);
         // A device that copies one way at a time may take longer for both at once.
         let copies = both.min(up + down);
         let Taken { ns, copies: Copies { up: tiles_up, down: tiles_down }, .. } = taken;
+        let by_processors = match self.device.info().kind {
+            DeviceKind::Cpu | DeviceKind::Host => {
+                let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+                format!("{:.2}x", ns / copies.max(compute + (up + down) / processors))
+            }
+            _ => String::new(),
+        };
         let ms = |ns: f64| format!("{:.0} ms", ns / 1e6);
         println!(
-            "| {name} | {cap} | {tiles_up}, {tiles_down} | {} | {} | {}, {}, {} | {} | {:.2}x | {:.2}x |",
+            "| {name} | {cap} | {tiles_up}, {tiles_down} | {} | {} | {}, {}, {} | {:.2}x | {by_processors} |",
             ms(*ns),
             ms(compute),
             ms(up),
             ms(down),
             ms(both),
-            ms(beside),
             ns / copies.max(compute),
-            ns / beside,
         );
     }
 

@@ -5,10 +5,10 @@ use std::time::Instant;
 use windlass::prelude::*;
 use windlass::trace::{EntryKind, Timeline};
 
-use super::{LEN, best, kernels};
+use super::{LEN, best};
 
 /// So many tiles in each direction at a time. More would be more memory than a program has, and fewer would stay in caches.
-pub(super) const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 16;
 
 /// Tiles that are copied to the device, and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,20 +43,20 @@ pub(super) fn alone(queue: &Queue, copies: Copies, times: usize) -> [f64; 3] {
 }
 
 /// Tiles that go up, and tiles that come down. All have memory on both sides.
-pub(super) struct Tiles<'a> {
+struct Tiles<'a> {
     queue: &'a Queue,
     up: Vec<Buffer<u32>>,
     down: Vec<Buffer<u32>>,
 }
 
 impl<'a> Tiles<'a> {
-    pub(super) fn new(queue: &'a Queue) -> Self {
+    fn new(queue: &'a Queue) -> Self {
         let tiles = || (0..AT_ONCE).map(|_| Buffer::from(vec![1_u32; LEN])).collect();
         Tiles { queue, up: tiles(), down: tiles() }
     }
 
     /// So many at a time, until all have been copied. What makes the next ones necessary is not counted.
-    pub(super) fn copy(&self, copies: Copies) -> f64 {
+    fn copy(&self, copies: Copies) -> f64 {
         let rounds = copies.up.max(copies.down).div_ceil(AT_ONCE);
         let share = |of: usize, round: usize| of * (round + 1) / rounds - of * round / rounds;
         (0..rounds).map(|round| self.round(share(copies.up, round), share(copies.down, round))).sum()
@@ -65,11 +65,8 @@ impl<'a> Tiles<'a> {
     fn round(&self, up: usize, down: usize) -> f64 {
         let (up, down) = (&self.up[..up], &self.down[..down]);
         up.iter().for_each(|tile| drop(tile.host_write().blocking_wait().expect("the host has it")));
-        // As good as written, by as little as a device can be asked to do.
-        let written = down.iter().map(|tile| {
-            self.queue.submit(|cg| cg.parallel_for(1, kernels::step(cg.read_write_uninit(tile), 2, 1)))
-        });
-        wait_for(written.collect());
+        let filled = down.iter().map(|tile| self.queue.submit(|cg| cg.fill(&cg.overwrite(tile), 2)));
+        wait_for(filled.collect());
         let start = Instant::now();
         let mut events = Vec::new();
         for at in 0..up.len().max(down.len()) {
