@@ -13,6 +13,7 @@
 //! steps may wait for room for long. The steps are not entered in the memory that is swapped out itself. Nobody else
 //! touches it until they are over.
 
+mod ahead;
 mod copies;
 mod keep;
 mod lines;

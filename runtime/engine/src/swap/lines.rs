@@ -58,7 +58,7 @@ struct Line {
 #[derive(Debug, Default)]
 struct InMemory {
     /// The next users of all roots.
-    next: BTreeSet<(u64, (u32, u32))>,
+    next: BTreeMap<(u64, (u32, u32)), RootId>,
     /// The roots that are there and have a next user, those last that should go first: whether they are replaced next, and by whom.
     there: BTreeMap<Next, RootId>,
     /// How many roots are used for the last time, by somebody in flight.
@@ -101,7 +101,7 @@ impl InMemory {
     fn enter(&mut self, root: RootId, rank: Rank) {
         self.last += usize::from(rank.is_last);
         if let Some((submitted, replaces)) = rank.next {
-            self.next.insert((submitted, root.sort_key()));
+            self.next.insert((submitted, root.sort_key()), root);
             if rank.is_there {
                 self.there.insert((replaces, submitted, root.sort_key()), root);
             }
@@ -322,7 +322,33 @@ impl Lines {
 
     /// The place of the first in a memory that has not been fed.
     pub(super) fn first(&self, memory: MemoryId) -> Option<u64> {
-        self.memories.get(&memory)?.next.first().map(|(submitted, _)| *submitted)
+        self.memories.get(&memory)?.next.first_key_value().map(|((submitted, _), _)| *submitted)
+    }
+
+    /// The places of those that have not been fed between two places of the order, of which the second is not meant, as far as one is the next
+    /// user of any root.
+    pub(super) fn groups_between(&self, memory: MemoryId, from: u64, to: u64) -> impl Iterator<Item = u64> {
+        let mut last = None;
+        let places = self.next_between(memory, from, to).map(|(submitted, _)| submitted);
+        places.filter(move |submitted| last.replace(*submitted) != Some(*submitted))
+    }
+
+    /// The latest place at which any of the roots is wanted again that are used before a place by those that have not been fed. None if the
+    /// memory of one is to be had for nothing behind them: it is not used again, or replaced.
+    pub(super) fn latest_after(&self, memory: MemoryId, place: u64) -> Option<u64> {
+        let mut latest = 0;
+        for (_, root) in self.next_between(memory, 0, place) {
+            let later = self.of.get(&(root, memory))?.live.range((place, false, (0, 0))..).next();
+            let (submitted, ..) = later.filter(|(_, replaces, _)| !replaces)?;
+            latest = latest.max(*submitted);
+        }
+        Some(latest)
+    }
+
+    fn next_between(&self, memory: MemoryId, from: u64, to: u64) -> impl Iterator<Item = (u64, RootId)> {
+        let here = self.memories.get(&memory).into_iter();
+        here.flat_map(move |here| here.next.range((from, (0, 0))..(to, (0, 0))))
+            .map(|((submitted, _), root)| (*submitted, *root))
     }
 
     /// Whether any root in a memory is used for the last time, by somebody in flight.

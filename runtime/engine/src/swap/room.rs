@@ -1,8 +1,9 @@
 //! Who gives room to whom.
 //!
 //! That goes by the order of submission. A group that waits for room takes it from the root whose next user is the
-//! farthest behind, and from none that is used before the group itself; and only the first of all that have not been fed may take any.
-//! What is used the latest costs the fewest copies (Belady's rule), and since the first can always run, all come to run.
+//! farthest behind, and from none that is used before the group itself; and the first of all that have not been fed may always take some.
+//! What is used the latest costs the fewest copies (Belady's rule), and since the first can always run, all come to run. Those that come next
+//! may take some [ahead](super::ahead).
 //! If nothing runs, since the first waits for the program, another group may take what it needs from anybody: it runs at once.
 
 use super::super::boxes::Box3;
@@ -112,9 +113,15 @@ impl<S: Shell> Engine<S> {
             if has_last {
                 return Room::Later;
             }
-            if let Some((found, users)) = best {
+            if let Some(best) = best {
+                let (found, users) = self.sooner_than(best, memory, mine);
                 return self.swap_out(found, memory, users, turn);
             }
+        } else if let Some(first) = first.filter(|_| !is_held && !has_last)
+            && let Some((_, users)) = best
+            && let Some((found, users)) = self.gives_room_ahead(memory, (first, mine), users)
+        {
+            return self.swap_out(found, memory, users, turn);
         }
         // It may be the turn of others that run before this one. Their memory is emptied for this one when they have run. What it uses
         // itself, beside what it lacks, is left to it, whoever uses that before: otherwise it would never have both.
@@ -151,7 +158,7 @@ impl<S: Shell> Engine<S> {
 
     /// Of the roots in a memory that could be swapped out, the one whose next user is the farthest behind; only behind a place of the
     /// order, if one is given. Of several that one group uses next, the one for which the fewest bytes are moved for each that becomes free.
-    fn farthest(
+    pub(super) fn farthest(
         &self,
         memory: MemoryId,
         behind: Option<u64>,

@@ -4,6 +4,7 @@
 //! works staged transfers off as soon as it is asked to, unless a test holds them back; feeding and verdicts are
 //! always by hand.
 
+mod ahead;
 mod costs;
 mod data;
 mod ends;
