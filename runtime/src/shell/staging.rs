@@ -9,7 +9,7 @@
 //!
 //! [`ContextInfo::pageable_upload_limit`]: windlass_backend::ContextInfo::pageable_upload_limit
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::waking::catch_native;
 use smallvec::SmallVec;
@@ -34,6 +34,37 @@ struct Lease {
 pub(super) struct HostCopy {
     from: (Arc<dyn Allocation>, Region),
     to: (Arc<dyn Allocation>, Region),
+    /// By how many threads it is best made.
+    threads: usize,
+}
+
+/// With so many staged transfers under way, one that comes and one that goes, the host's half of each is made by several threads.
+const ALONE: u64 = 2;
+
+/// No thread is woken to copy less than this.
+const PART: usize = 1 << 20;
+
+/// How many threads copy faster than one: with so many the memory is busy, and others have something to do, too.
+static THREADS: LazyLock<usize> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / 4).clamp(1, 4)
+});
+
+impl HostCopy {
+    /// The same in as many parts as threads are to make it, if it has no gaps.
+    fn parts(&self) -> SmallVec<[(Region, Region); 4]> {
+        let (from, to, bytes) = (self.from.1, self.to.1, self.from.1.bytes());
+        let whole = SmallVec::from_iter([(from, to)]);
+        if self.threads < 2 || !from.is_contiguous() || !to.is_contiguous() || bytes != to.bytes() {
+            return whole;
+        }
+        let part = bytes.div_ceil(self.threads).max(1).next_multiple_of(PART / 16);
+        let cut = |at: usize| {
+            let line = |of: Region| Region::line(of.offset + at, part.min(bytes - at));
+            (line(from), line(to))
+        };
+        (0..bytes).step_by(part).map(cut).collect()
+    }
 }
 
 /// Contexts, by one of their lanes.
@@ -185,10 +216,14 @@ impl Inner {
     pub(super) fn spawn_copy(self: &Arc<Self>, node: NodeId, copy: HostCopy) {
         let inner = self.clone();
         self.gates.spawn(async move {
-            let HostCopy { from, to } = copy;
-            let copied = inner.off_thread(move || copy_on_host((&*from.0, from.1), (&*to.0, to.1))).await;
+            let parts = copy.parts().into_iter().map(|(from_part, to_part)| {
+                let (from, to) = (copy.from.0.clone(), copy.to.0.clone());
+                inner.off_thread(move || copy_on_host((&*from, from_part), (&*to, to_part)))
+            });
+            // All of them are polled at once, and so begin at once.
+            let copied: Option<Vec<()>> = futures::future::join_all(parts).await.into_iter().collect();
             let doing = "copying between host memory and staging";
-            let result = copied.ok_or_else(|| Cause(Error::backend(out_of_reach(), doing)));
+            let result = copied.map(drop).ok_or_else(|| Cause(Error::backend(out_of_reach(), doing)));
             inner.enter(|state, turn| state.engine.finish_host(node, result, turn));
         });
     }
@@ -202,10 +237,13 @@ impl State {
         let (step, staging) = (transfer.step, transfer.staging.take()?);
         let (from, to) = self.regions(&step)?;
         let of = |memory| self.engine.allocation(step.root, memory).cloned();
+        // Where several are under way, each is another thread's as it is.
+        let is_alone = self.counters.live_steps <= ALONE;
+        let threads = if is_alone { (step.bytes / PART).clamp(1, *THREADS) } else { 1 };
         Some(match step.step {
-            Step::Upload => HostCopy { from: (staging, from), to: (of(step.to)?, to) },
+            Step::Upload => HostCopy { from: (staging, from), to: (of(step.to)?, to), threads },
             Step::Download | Step::Direct | Step::Clear | Step::Map | Step::Unmap => {
-                HostCopy { from: (of(step.from)?, from), to: (staging, to) }
+                HostCopy { from: (of(step.from)?, from), to: (staging, to), threads }
             }
         })
     }
@@ -234,5 +272,49 @@ fn allocate(pool: &Pool, context: &dyn Context, class: usize) -> Result<Arc<dyn 
 fn wake(turns: Vec<Arc<Signal>>) {
     for signal in turns {
         signal.complete(()).into_iter().for_each(|wakers| wakers.wake());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_backend::HostMemory;
+
+    use super::*;
+
+    fn copy(from: Region, to: Region, threads: usize) -> HostCopy {
+        let memory: Arc<dyn Allocation> = Arc::new(HostMemory::zeroed(8).expect("there are so many"));
+        HostCopy { from: (memory.clone(), from), to: (memory, to), threads }
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_are_all_there_is() {
+        for (bytes, threads) in [(4 << 20, 4), (4 << 20, 3), ((1 << 20) + 1, 2), (5, 4), (0, 4), (9 << 20, 1)]
+        {
+            let parts = copy(Region::line(24, bytes), Region::line(0, bytes), threads).parts();
+            assert!(parts.len() <= threads, "{parts:?}");
+            let mut at = 0;
+            for (from, to) in parts {
+                assert_eq!((from.offset, to.offset), (24 + at, at));
+                assert!(from.is_contiguous() && from.bytes() == to.bytes());
+                at += from.bytes();
+            }
+            assert_eq!(at, bytes);
+        }
+    }
+
+    #[test]
+    fn rows_with_gaps_stay_together() {
+        let rows = Region {
+            offset: 0,
+            width: 1 << 20,
+            rows: 4,
+            slices: 1,
+            row_pitch: 2 << 20,
+            slice_pitch: 8 << 20,
+        };
+        assert_eq!(
+            copy(rows, Region::line(0, 4 << 20), 4).parts().as_slice(),
+            [(rows, Region::line(0, 4 << 20))]
+        );
     }
 }

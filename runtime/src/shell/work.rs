@@ -364,7 +364,8 @@ pub(crate) fn copy_on_host(
     let (source, target) = (from.host_ptr()?, to.host_ptr()?);
     for (at, to) in from_region.row_offsets().zip(to_region.row_offsets()) {
         // SAFETY: no row ends behind its region, and both regions end inside their allocations, which the caller
-        // borrows. The engine lets nobody write the one or touch the other meanwhile: this is a node of its own.
+        // borrows. The engine lets nobody write the one or touch the other meanwhile: this is a node of its own, or one of the parts
+        // that it was cut into, which have no byte in common.
         unsafe {
             std::ptr::copy(source.add(at).as_ptr(), target.add(to).as_ptr(), from_region.width);
         }
